@@ -1,0 +1,76 @@
+"""The type of an array: shape and dtype, with NumPy's own broadcasting and promotion."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+Shape = tuple[int, ...]
+BOOL = np.dtype(np.bool_)
+INT = np.dtype(np.int64)
+F4 = np.dtype(np.float32)
+F8 = np.dtype(np.float64)
+
+
+class ArrayType(NamedTuple):
+    """Shape and dtype of an array; prints as ``f8[3,4]``."""
+
+    shape: Shape
+    dtype: np.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def floating(self) -> bool:
+        """Whether a derivative with respect to such an array exists (real or complex)."""
+        return self.dtype.kind in "fc"
+
+    def __str__(self) -> str:
+        return f"{self.dtype.str[1:]}[{','.join(map(str, self.shape))}]"
+
+
+def type_of(array: np.ndarray | np.generic) -> ArrayType:
+    """Type of a concrete array or NumPy scalar, in native byte order."""
+    dtype = array.dtype
+    return ArrayType(array.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
+
+
+@lru_cache(maxsize=4096)
+def broadcast(*shapes: Shape) -> Shape:
+    """Common shape of `shapes` by NumPy's rules; ValueError as NumPy words it."""
+    return np.broadcast_shapes(*shapes)
+
+
+@lru_cache(maxsize=4096)
+def loop_dtypes(ufunc: np.ufunc, operands: tuple[np.dtype | type, ...]) -> tuple[np.dtype, ...]:
+    """Dtypes of the loop NumPy chooses: inputs, then outputs.
+
+    A Python `int`, `float` or `complex` among the operands stands for a weakly typed scalar
+    (NEP 50: it takes the dtype of its partner).
+    """
+    return ufunc.resolve_dtypes((*operands, *(None,) * ufunc.nout))
+
+
+@lru_cache(maxsize=4096)
+def promote(*operands: np.dtype | type) -> np.dtype:
+    """Common dtype of arrays and weak Python scalars, as ``np.result_type`` gives it."""
+    samples = [kind(0) if isinstance(kind, type) else kind for kind in operands]
+    return np.result_type(*samples)
+
+
+def shadow(type_: ArrayType) -> np.ndarray:
+    """A read-only array of that shape and dtype over one element, to ask NumPy about shapes."""
+    return np.broadcast_to(np.zeros((), type_.dtype), type_.shape)

@@ -1,0 +1,87 @@
+"""The errors fdiff raises, and how a message is worded.
+
+A message names the public call, shows the user's line, states the fact and offers the way out.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import sysconfig
+from pathlib import Path
+
+Line = tuple[str, int]
+
+_PACKAGE = str(Path(__file__).parent)
+_LIBRARIES = (_PACKAGE, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"])
+_INTERNAL = (*_LIBRARIES, "<__array_function__", "<frozen")
+
+
+class FdiffError(Exception):
+    """Base class of every error that fdiff raises on its own account."""
+
+
+class TraceError(FdiffError, TypeError):
+    """`f` did something with a traced array that cannot be put on the tape."""
+
+
+class UnsupportedError(TraceError, NotImplementedError):
+    """`f` called a function for which fdiff has no rule."""
+
+
+class LeakError(TraceError):
+    """A traced array was used after the trace that made it had ended."""
+
+
+class DtypeError(FdiffError, TypeError):
+    """A derivative was asked with respect to something that is not floating point."""
+
+
+class InputError(FdiffError, TypeError):
+    """An argument, or an output of `f`, has a type the call does not take."""
+
+
+class VectorError(FdiffError, RuntimeError):
+    """The vector `v`, or the output it belongs to, has the wrong size or structure."""
+
+
+class StrictError(FdiffError, RuntimeError):
+    """With ``strict=True``: an output does not depend on an input."""
+
+
+class GradcheckError(FdiffError, RuntimeError):
+    """A derivative differs from the one measured by `gradcheck`."""
+
+
+class TapeError(FdiffError, AssertionError):
+    """A tape breaks one of its own laws: a fault of fdiff, never of the user."""
+
+
+class RetraceWarning(UserWarning):
+    """`f` reads something fdiff cannot compare, so it is traced again at each call."""
+
+
+def user_line() -> Line | None:
+    """`(file, line)` of the innermost frame that belongs to the user, not to a library."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_INTERNAL):
+            return name, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def show_line(line: Line | None) -> str:
+    """`file.py:12:  text of the line`, or an empty string where no line is known."""
+    if line is None:
+        return ""
+    name, number = line
+    text = linecache.getline(name, number).strip()
+    return f"\n    {Path(name).name}:{number}:  {text}"
+
+
+def message(call: str, fact: str, way_out: str = "", line: Line | None = None) -> str:
+    """One message in the form every fdiff error has: call, fact, line, way out."""
+    tail = f"\n{way_out}" if way_out else ""
+    return f"{call}: {fact}{show_line(line)}{tail}"

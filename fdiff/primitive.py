@@ -1,0 +1,99 @@
+"""What an operation is: one frozen record, and the registry of all of them.
+
+Everything fdiff knows of an op stands on its record: type rule, reference value, both derivative
+rules, batching, lowering and the samples it is tested with. `fdiff.ops` fills the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .arraytype import ArrayType
+
+
+class Zero:
+    """The structural zero: a tangent or cotangent known to vanish whatever the values are."""
+
+    _only: Zero | None = None
+
+    def __new__(cls) -> Zero:
+        cls._only = cls._only or super().__new__(cls)
+        return cls._only
+
+    def __repr__(self) -> str:
+        return "ZERO"
+
+
+ZERO: Final = Zero()
+
+
+class Lower(NamedTuple):
+    """How a kernel computes an op: the kind of loop it becomes and the text of its body.
+
+    Kinds: ``scalar`` (entry by entry; `text` is an expression in ``{0}``, ``{1}``, ... and
+    ``{T}``, the NumPy name of the output dtype), ``view`` (an index map, by the op's name),
+    ``reduce`` and ``scan`` (`text` names the accumulation), ``call`` (`text` names a routine of
+    ``kernels/runtime.py``), and ``special`` (the scheduler knows the op by its name).
+    """
+
+    kind: str
+    text: str = ""
+    fast: str = ""  # an alternative for constant second operands, by value: "2:{0} * {0}"
+
+
+class Sample(NamedTuple):
+    """Arguments an op is tested with: a maker of arrays from a random generator, and parameters."""
+
+    make: Callable[[np.random.Generator], tuple[np.ndarray, ...]]
+    params: dict[str, object] = {}  # noqa: RUF012 - never mutated
+
+
+@dataclass(frozen=True, eq=False)
+class Primitive:
+    """One operation of the tape.
+
+    Rules are written in plain NumPy on traced arrays, so a derivative of a derivative needs
+    nothing more. `args` and `outs` are tuples, `params` the node's static parameters.
+
+    - ``infer(*types, **params)`` gives the output types;
+    - ``evaluate(*arrays, **params)`` is the reference, in NumPy (a tuple if several outputs);
+    - ``jvp(dots, args, outs, **params)`` gives one tangent per output, `dots` holding `ZERO`
+      where an argument does not move;
+    - ``vjp(bars, args, outs, **params)`` gives one cotangent per argument;
+    - ``batch(args, mapped, size, **params)`` gives outputs with a new leading axis, where
+      ``mapped[i]`` tells whether argument `i` carries one.
+    """
+
+    name: str
+    infer: Callable[..., tuple[ArrayType, ...]]
+    evaluate: Callable[..., object]
+    jvp: Callable[..., Sequence[object]] | None = None
+    vjp: Callable[..., Sequence[object]] | None = None
+    batch: Callable[..., Sequence[object]] | None = None
+    lower: Lower | None = None
+    family: str = ""
+    structural: bool = False  # moves or adds entries only: a mask passes through its transpose
+    samples: tuple[Sample, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+PRIMITIVES: Final[dict[str, Primitive]] = {}
+UFUNCS: Final[dict[str, Callable[..., object]]] = {}  # by name: scipy.special loads late
+UFUNC_METHODS: Final[dict[tuple[str, str], Callable[..., object]]] = {}
+FUNCTIONS: Final[dict[Callable[..., object], Callable[..., object]]] = {}
+METHODS: Final[dict[str, Callable[..., object]]] = {}  # what traced arrays do with an attribute
+
+
+def register(primitive: Primitive) -> Primitive:
+    """Enter `primitive` in the registry; a name can be taken once."""
+    if primitive.name in PRIMITIVES:
+        raise ValueError(f"primitive {primitive.name!r} is registered twice")
+    PRIMITIVES[primitive.name] = primitive
+    return primitive

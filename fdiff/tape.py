@@ -1,0 +1,263 @@
+"""The tape: a frozen, typed, hash-consed program in single-assignment form.
+
+A tape is a tuple of nodes; a node's id is its position. Inputs and constants are nodes too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+
+from .arraytype import ArrayType, type_of
+from .errors import Line, TapeError, show_line
+from .primitive import Primitive, register
+
+Params = tuple[tuple[str, object], ...]
+
+
+class Constant:
+    """An array held by the tape, compared by dtype, shape and bytes; never written to."""
+
+    __slots__ = ("_hash", "array")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self._hash: int | None = None
+
+    def _key(self) -> tuple[object, ...]:
+        return self.array.dtype.str, self.array.shape, self.array.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Constant) and self._key() == other._key())
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self._key())
+        return self._hash
+
+    def __repr__(self) -> str:
+        if self.array.size > 6:
+            return f"<{type_of(self.array)}>"
+        return np.array2string(self.array, separator=", ").replace("\n", "")
+
+
+INPUT = register(
+    Primitive("input", lambda *, type_, **_: (type_,), lambda **_: None, family="leaf")
+)
+CONSTANT = register(
+    Primitive(
+        "constant",
+        lambda *, value: (type_of(value.array),),
+        lambda *, value: value.array[()],
+        family="leaf",
+    )
+)
+
+
+class Node(NamedTuple):
+    """One operation: primitive, ids of its arguments, static parameters, types of its outputs.
+
+    A node with several outputs is read through ``item`` nodes only.
+    """
+
+    primitive: Primitive
+    args: tuple[int, ...]
+    params: Params
+    types: tuple[ArrayType, ...]
+
+    @property
+    def type(self) -> ArrayType:
+        return self.types[0]
+
+
+def _infer_item(source: tuple[ArrayType, ...], *, k: int) -> tuple[ArrayType, ...]:
+    return (source[k],)
+
+
+ITEM = register(Primitive("item", _infer_item, lambda outs, *, k: outs[k], family="leaf"))
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """Nodes in evaluation order, the ids of the inputs and of the outputs.
+
+    `lines` maps a node's id to the user's lines that made it; it is no part of the identity.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    lines: Mapping[int, tuple[Line, ...]] = field(default_factory=dict)
+
+    @property
+    def input_types(self) -> tuple[ArrayType, ...]:
+        return tuple(self.nodes[i].type for i in self.inputs)
+
+    @property
+    def output_types(self) -> tuple[ArrayType, ...]:
+        return tuple(self.nodes[i].type for i in self.outputs)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.nodes, self.inputs, self.outputs))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Tape)
+            and self._hash == other._hash
+            and (self.nodes, self.inputs, self.outputs)
+            == (other.nodes, other.inputs, other.outputs)
+        )
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """One row a node: name, type, operation, the user's line."""
+        rows = []
+        for i, node in enumerate(self.nodes):
+            types = ", ".join(map(str, node.types))
+            line = "; ".join(show_line(line).strip() for line in self.lines.get(i, ()))
+            rows.append((f"%{i}", types, _operation(node), line))
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        left = max((len(a) + len(b) for a, b, _, _ in rows), default=0)
+        width = min(max((len(c) for _, _, c, _ in rows), default=0), 60)
+        body = [
+            f"  {a}: {b}{'':{left - len(a) - len(b)}} = {c:{width}}  {'# ' + d if d else ''}".rstrip()
+            for a, b, c, d in rows
+        ]
+        outs = ", ".join(f"%{i}" for i in self.outputs)
+        return "\n".join(["tape", *body, f"  return {outs}"])
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            "<tr>" + "".join(f"<td style='text-align:left'><code>{escape(c)}</code></td>" for c in row)
+            + "</tr>"
+            for row in self.rows()
+        )
+        outs = ", ".join(f"%{i}" for i in self.outputs)
+        head = "".join(f"<th>{h}</th>" for h in ("id", "type", "operation", "line"))
+        return (
+            f"<table><caption>{len(self)} nodes, returns {outs}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
+        )
+
+
+def _operation(node: Node) -> str:
+    params = [f"{k}={v}" for k, v in node.params if k != "type_"]
+    return f"{node.primitive.name}({', '.join([*(f'%{a}' for a in node.args), *params])})"
+
+
+class Builder:
+    """Grows a tape node by node; an equal node is never entered twice."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.inputs: list[int] = []
+        self.lines: dict[int, tuple[Line, ...]] = {}
+        self._ids: dict[tuple[Primitive, tuple[int, ...], Params], int] = {}
+
+    def input(self, type_: ArrayType) -> int:
+        """Enter one more input."""
+        params = (("index", len(self.inputs)), ("type_", type_))
+        self.inputs.append(len(self.nodes))
+        self.nodes.append(Node(INPUT, (), params, (type_,)))
+        return self.inputs[-1]
+
+    def constant(self, array: np.ndarray) -> int:
+        """Enter a constant; the caller hands over an array nobody else writes to."""
+        return self.add(CONSTANT, (), (("value", Constant(array)),))
+
+    def add(
+        self, primitive: Primitive, args: tuple[int, ...], params: Params = (), line: Line | None = None
+    ) -> int:
+        """Id of the node, entered now unless an equal one exists."""
+        key = (primitive, args, params)
+        node_id = self._ids.get(key)
+        if node_id is None:
+            nodes = self.nodes
+            if primitive is ITEM:
+                types = _infer_item(nodes[args[0]].types, **dict(params))  # type: ignore[arg-type]
+            else:
+                types = primitive.infer(*[nodes[a].types[0] for a in args], **dict(params))
+            node_id = self._ids[key] = len(nodes)
+            nodes.append(Node(primitive, args, params, types))
+        if line is not None:
+            known = self.lines.get(node_id, ())
+            if line not in known:
+                self.lines[node_id] = (*known, line)
+        return node_id
+
+    def type(self, node_id: int) -> ArrayType:
+        return self.nodes[node_id].types[0]
+
+    def finish(self, outputs: Iterable[int]) -> Tape:
+        """The tape of what has been entered so far, without nodes no output needs."""
+        return prune(Tape(tuple(self.nodes), tuple(self.inputs), tuple(outputs), self.lines))
+
+
+def prune(tape: Tape) -> Tape:
+    """The same program without the nodes that no output needs; inputs stay."""
+    live = bytearray(len(tape.nodes))
+    for i in (*tape.inputs, *tape.outputs):
+        live[i] = 1
+    for i in range(len(tape.nodes) - 1, -1, -1):
+        if live[i]:
+            for a in tape.nodes[i].args:
+                live[a] = 1
+    if all(live):
+        return tape
+    new_id: dict[int, int] = {}
+    nodes: list[Node] = []
+    for i, node in enumerate(tape.nodes):
+        if live[i]:
+            new_id[i] = len(nodes)
+            nodes.append(node._replace(args=tuple(new_id[a] for a in node.args)))
+    lines = {new_id[i]: where for i, where in tape.lines.items() if i in new_id}
+    return Tape(
+        tuple(nodes), tuple(new_id[i] for i in tape.inputs), tuple(new_id[i] for i in tape.outputs), lines
+    )
+
+
+def verify(tape: Tape) -> Tape:
+    """Check every law of the tape; return it, or raise `TapeError` naming the node."""
+    seen: set[tuple[Primitive, tuple[int, ...], Params]] = set()
+    for i, node in enumerate(tape.nodes):
+        _check(all(0 <= a < i for a in node.args), i, node, "reads a later node")
+        _check(node[:3] not in seen, i, node, "is entered twice")
+        seen.add(node[:3])
+        if node.primitive is ITEM:
+            _check(len(tape.nodes[node.args[0]].types) > 1, i, node, "projects a single output")
+            types = _infer_item(tape.nodes[node.args[0]].types, **dict(node.params))  # type: ignore[arg-type]
+        else:
+            single = all(len(tape.nodes[a].types) == 1 for a in node.args)
+            _check(single, i, node, "reads several outputs without `item`")
+            types = node.primitive.infer(*(tape.nodes[a].type for a in node.args), **dict(node.params))
+        _check(types == node.types, i, node, f"has types {node.types}, inferred {types}")
+    inputs = [i for i, node in enumerate(tape.nodes) if node.primitive is INPUT]
+    if sorted(tape.inputs) != inputs or len(set(tape.inputs)) != len(inputs):
+        raise TapeError(f"inputs {tape.inputs} are not the input nodes {inputs}")
+    if not all(0 <= o < len(tape.nodes) and len(tape.nodes[o].types) == 1 for o in tape.outputs):
+        raise TapeError(f"outputs {tape.outputs} are not single-output nodes")
+    return tape
+
+
+def _check(holds: bool, i: int, node: Node, fault: str) -> None:
+    if not holds:
+        raise TapeError(f"node %{i} = {_operation(node)} {fault}")
+
+
+def same_types(a: Sequence[ArrayType], b: Sequence[ArrayType]) -> bool:
+    """Whether two lists of types agree in shape and dtype."""
+    return tuple(a) == tuple(b)
