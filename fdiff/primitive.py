@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
+if TYPE_CHECKING:
     from .arraytype import ArrayType
 
 
@@ -85,10 +85,9 @@ class Primitive:
 
 
 PRIMITIVES: Final[dict[str, Primitive]] = {}
-UFUNCS: Final[dict[str, Callable[..., object]]] = {}  # by name: scipy.special loads late
-UFUNC_METHODS: Final[dict[tuple[str, str], Callable[..., object]]] = {}
+UFUNCS: Final[dict[np.ufunc, Callable[..., object]]] = {}
+UFUNC_METHODS: Final[dict[tuple[np.ufunc, str], Callable[..., object]]] = {}
 FUNCTIONS: Final[dict[Callable[..., object], Callable[..., object]]] = {}
-METHODS: Final[dict[str, Callable[..., object]]] = {}  # what traced arrays do with an attribute
 
 
 def register(primitive: Primitive) -> Primitive:

@@ -1,0 +1,206 @@
+"""What the scheduler hands to the emitter: loop nests over symbolic sizes, and how they address memory.
+
+Everything is text or position; no size and no value of a program can be seen from here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+Dims = tuple[str, ...]
+ONE = "1"
+
+
+class Axis(NamedTuple):
+    """Position along one axis: ``start + step * (loop variable)``; no variable if `var` is -1."""
+
+    var: int = -1
+    step: str = "1"
+    start: str = "0"
+
+
+Index = tuple[Axis, ...]
+FIRST = Axis()
+
+
+class Buffer(NamedTuple):
+    """Memory by its name; `strides` are names of run-time strides, None where contiguous."""
+
+    name: str
+    strides: tuple[str, ...] | None = None
+
+
+class Access(NamedTuple):
+    """An entry of `buffer`, read as if it had the shape `dims`."""
+
+    buffer: Buffer
+    dims: Dims
+    index: Index
+
+
+class Statement(NamedTuple):
+    """One line of a loop body.
+
+    Kinds: ``let`` (target = text of operands), ``load``, ``wrap`` (a checked index below
+    ``text``), ``store`` and ``update`` (text combines the entry with the operand), and
+    ``accumulate`` (text combines the local `target` with the operand).
+    """
+
+    kind: str
+    target: str
+    text: str = ""
+    operands: tuple[str, ...] = ()
+    access: Access | None = None
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """A local that gathers the innermost loops from `depth` on; `final` says where it goes."""
+
+    name: str
+    identity: str
+    depth: int
+    final: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops over `domain`, outermost first, around `statements`."""
+
+    domain: Dims
+    statements: tuple[Statement, ...]
+    accumulators: tuple[Accumulator, ...] = ()
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A compiled routine of this machine, called by its address on contiguous buffers."""
+
+    routine: str
+    buffers: tuple[str, ...]
+    sizes: tuple[str, ...]
+    comment: str = ""
+
+
+class Temporary(NamedTuple):
+    """Memory a kernel allocates for itself."""
+
+    name: str
+    dtype: str
+    dims: Dims
+
+
+class Output(NamedTuple):
+    """An output of the kernel; `scalar` names the local to be stored into it, if there is one."""
+
+    name: str
+    dtype: str
+    dims: Dims
+    scalar: str = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """The whole kernel: what is allocated, what runs in which order, what comes out."""
+
+    temporaries: tuple[Temporary, ...]
+    items: tuple[Nest | Call, ...]
+    outputs: tuple[Output, ...]
+
+
+# --- arithmetic on text -----------------------------------------------------------------------
+
+
+def times(a: str, b: str) -> str:
+    """``a * b``, with the trivial cases folded."""
+    if "0" in (a, b):
+        return "0"
+    if a == "1" or b == "1":
+        return b if a == "1" else a
+    if a == "-1" or b == "-1":
+        other = b if a == "-1" else a
+        return "1" if other == "-1" else f"-{_atom(other)}"
+    return f"{_atom(a)} * {_atom(b)}"
+
+
+def plus(a: str, b: str) -> str:
+    """``a + b``, with the trivial cases folded."""
+    if a == "0" or b == "0":
+        return b if a == "0" else a
+    return f"{a} - {b[1:]}" if b.startswith("-") else f"{a} + {b}"
+
+
+def _atom(text: str) -> str:
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+def size(dims: Dims) -> str:
+    """Number of entries, as text."""
+    total = "1"
+    for dim in dims:
+        total = times(total, dim)
+    return total
+
+
+def strides(dims: Dims) -> tuple[str, ...]:
+    """Row-major strides in entries, as text."""
+    out: list[str] = []
+    total = "1"
+    for dim in reversed(dims):
+        out.append(total)
+        total = times(total, dim)
+    return tuple(reversed(out))
+
+
+def proper(dims: Dims) -> Dims:
+    """The axes that have to be looped over."""
+    return tuple(d for d in dims if d != ONE)
+
+
+def identity(dims: Dims) -> Index:
+    """Each axis read in loop order: axes of size one stay at their first entry."""
+    out: list[Axis] = []
+    var = 0
+    for dim in dims:
+        out.append(FIRST if dim == ONE else Axis(var))
+        var += dim != ONE
+    return tuple(out)
+
+
+# --- how a view reads its source --------------------------------------------------------------
+
+
+def through_slice(index: Index, starts: tuple[str, ...], steps: tuple[str, ...]) -> Index:
+    """Entry `index` of a slice, as an entry of its source."""
+    return tuple(
+        a if (start, step) == ("0", "1")
+        else Axis(a.var, times(step, a.step) if a.var >= 0 else "1", plus(start, times(step, a.start)))
+        for a, start, step in zip(index, starts, steps, strict=True)
+    )  # fmt: skip
+
+
+def through_transpose(index: Index, axes: tuple[int, ...]) -> Index:
+    """Entry `index` of a transposed array, as an entry of its source."""
+    out = [FIRST] * len(axes)
+    for axis, position in zip(axes, index, strict=True):
+        out[axis] = position
+    return tuple(out)
+
+
+def through_broadcast(index: Index, source: Dims, dims: Dims) -> Index:
+    """Entry `index` of an array of shape `dims`, as an entry of what was broadcast to it."""
+    lead = len(dims) - len(source)
+    return tuple(FIRST if d == ONE else index[lead + i] for i, d in enumerate(source))
+
+
+def same_but_ones(a: Dims, b: Dims) -> bool:
+    """Whether two shapes differ by axes of size one only."""
+    return proper(a) == proper(b)
+
+
+def through_ones(index: Index, source: Dims, dims: Dims) -> Index:
+    """Entry `index` of a reshaped array whose shape differs by axes of size one only."""
+    positions = iter([a for a, d in zip(index, dims, strict=True) if d != ONE])
+    return tuple(FIRST if d == ONE else next(positions) for d in source)

@@ -1,0 +1,225 @@
+"""What is kept in memory and what is computed where it is used.
+
+A node is *kept* if it has memory (or, with one entry, a local) of its own; every other node is
+fused into the loops that read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..loops import ONE, Buffer, Dims, proper, same_but_ones
+from ..skeleton import Part, Skeleton
+
+REDUCTIONS = frozenset("sum prod max min any all".split())
+ARGUMENTS = frozenset("argmax argmin".split())
+SCANS = frozenset("cumsum cumprod recurrence".split())
+ROUTINES = frozenset("solve inv det slogdet cholesky cofactor matmul".split())
+SCATTERS = frozenset("unslice scatter_add".split())
+VIEWS = frozenset("reshape transpose broadcast_to slice".split())
+LEAVES = frozenset("input array value".split())
+_MEMORY = REDUCTIONS | ARGUMENTS | SCANS | SCATTERS | {"contract", "concatenate", "item"}
+_CHEAP = ("math.sqrt", "math.copysign", "rt.maximum", "rt.minimum", "rt.sign", "rt.isnan", "rt.isfinite", "rt.isinf")
+SLOW = 20  # cost of a transcendental function, in additions
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A skeleton with its users, what is kept, and what is added up in place."""
+
+    bones: Skeleton
+    kept: frozenset[int]
+    absorbed: frozenset[int]  # adds, slices and views that are carried out by writing in place
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.bones.parts
+
+    @cached_property
+    def outputs(self) -> dict[int, int]:
+        """The output buffer of each kept node that is an output."""
+        first: dict[int, int] = {}
+        for k, o in enumerate(self.bones.outputs):
+            if o in self.kept:
+                first.setdefault(o, k)
+        return first
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """Local or memory of every node that has one."""
+        return {i: name for i in range(len(self.parts)) if (name := self._name(i))}
+
+    def _name(self, i: int) -> str:
+        part = self.parts[i]
+        if part.op == "input":
+            return f"x{part.data[0]}"
+        if part.op == "array":
+            return f"k{part.data[0]}"
+        if i not in self.kept:
+            return ""
+        if self.local(i):
+            return f"s{i}"
+        return f"out{self.outputs[i]}" if i in self.outputs else f"t{i}"
+
+    def local(self, i: int) -> bool:
+        """Whether the value is a local of the kernel: one entry, and not written piecewise."""
+        part = self.parts[i]
+        if part.op == "input":
+            return not part.dims
+        return not proper(part.dims) and part.op not in SCATTERS | {"concatenate", "item", "array"} and (
+            i not in self.adds
+        )  # fmt: skip
+
+    @cached_property
+    def adds(self) -> frozenset[int]:
+        """Sums that are carried out by adding to memory, term by term."""
+        return frozenset(
+            i for i in self.kept
+            if self.parts[i].op in SCATTERS or (self.parts[i].op == "add" and any(a in self.absorbed for a in self.parts[i].args))
+        )  # fmt: skip
+
+    def buffer(self, i: int) -> Buffer:
+        """Memory of node `i`; an input of any layout has run-time strides."""
+        part = self.parts[i]
+        name = self.names[i]
+        if part.op == "input" and part.data[1] == "A":
+            return Buffer(name, tuple(f"{name}_{k}" for k in range(len(part.dims))))
+        return Buffer(name)
+
+
+def make_plan(bones: Skeleton, also: Iterable[int] = ()) -> Plan:
+    """Decide what is kept; `also` names nodes found to be computed too often."""
+    parts = bones.parts
+    users = users_of(bones)
+    absorbed = _absorbed(bones, users)
+    kept: set[int] = {i for i in also if i not in absorbed}
+    wanted = _wanted(bones)
+    stretched = _stretched(bones, users)
+    flops: list[int] = []
+    flat: list[bool] = []
+    outputs = set(bones.outputs)
+    for i, part in enumerate(parts):
+        cost = flops_of(part.text) + sum(flops[a] for a in part.args)
+        if i in absorbed:
+            pass
+        elif part.op in _MEMORY:
+            kept.add(i)
+        elif part.op not in LEAVES | ROUTINES | VIEWS:
+            moved = len(users[i]) > 1 and any(parts[u].op in VIEWS for u in users[i])
+            if i in outputs or not proper(part.dims) or (stretched[i] and cost > 2) or (moved and cost > 4):
+                kept.add(i)
+        if i in wanted and part.op not in LEAVES:
+            kept.add(i)
+        flat.append(i in kept or _flattenable(bones, part, flat))
+        if part.op == "reshape" and not same_but_ones(part.dims, parts[part.args[0]].dims):
+            source = part.args[0]
+            if not flat[source] and i not in absorbed:
+                kept.add(source)
+                flat[source] = flat[i] = True
+        flops.append(0 if i in kept or part.op in LEAVES else cost)
+    return Plan(bones, frozenset(kept), absorbed)
+
+
+def users_of(bones: Skeleton) -> list[list[int]]:
+    """For each part, the parts that read it (once for each reading)."""
+    users: list[list[int]] = [[] for _ in bones.parts]
+    for i, part in enumerate(bones.parts):
+        for a in part.args:
+            users[a].append(i)
+    return users
+
+
+def flops_of(text: str) -> int:
+    """Rough cost of an expression, in additions."""
+    if not text or text[:1] in "if" or text in ("{0}", "True", "False"):
+        return 0
+    if ("math." in text or "rt." in text or "np.cbrt" in text) and not text.startswith(_CHEAP):
+        return SLOW
+    return 4 if "/" in text else 1 + text.count("*")
+
+
+def _wanted(bones: Skeleton) -> set[int]:
+    """Nodes that must lie in memory because a routine or a gather reads them there."""
+    wanted: set[int] = set()
+    for part in bones.parts:
+        if part.op in ROUTINES:
+            wanted.update(part.args)
+        elif part.op == "gather":
+            wanted.add(part.args[0])
+    return wanted
+
+
+def _stretched(bones: Skeleton, users: list[list[int]]) -> list[bool]:
+    """Whether some user repeats the node along an axis outside its own: then fusing recomputes it."""
+    parts = bones.parts
+    out = [False] * len(parts)
+    for i in range(len(parts) - 1, -1, -1):
+        for u in users[i]:
+            user = parts[u]
+            if user.op == "contract" or (user.op in VIEWS and out[u]):
+                out[i] = True
+            elif user.op == "broadcast_to" or (user.text and user.op not in VIEWS):
+                out[i] = out[i] or _repeats(parts[i].dims, user.dims)
+    return out
+
+
+def _repeats(dims: Dims, result: Dims) -> bool:
+    """Whether an axis of `dims` lies inside an axis along which it is repeated."""
+    padded = (ONE,) * (len(result) - len(dims)) + dims
+    repeated = False
+    for have, want in zip(padded, result, strict=True):
+        if have != ONE and repeated:
+            return True
+        repeated = repeated or have != want
+    return False
+
+
+def _flattenable(bones: Skeleton, part: Part, flat: list[bool]) -> bool:
+    """Whether an entry can be had from its row-major number alone."""
+    parts = bones.parts
+    if part.op in ("array", "value", "iota"):
+        return True
+    if part.op == "input":
+        return not proper(part.dims) or part.data[1] == "C"
+    if part.op == "reshape":
+        return flat[part.args[0]]
+    if part.op == "broadcast_to":
+        return not proper(parts[part.args[0]].dims)
+    if not part.text:
+        return False
+    return all(not proper(parts[a].dims) or (parts[a].dims == part.dims and flat[a]) for a in part.args)
+
+
+def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:
+    """Nodes that need not exist: sums of slices put back, which are added up in one array.
+
+    The transpose of ``x[1:] - x[:-1]`` is ``unslice(b) + unslice(c)``: one buffer of zeros, one
+    accumulating loop a slice.
+    """
+    parts = bones.parts
+    outputs = set(bones.outputs)
+    holds = [False] * len(parts)
+
+    def single(a: int) -> bool:
+        return len(users[a]) == 1 and a not in outputs and holds[a] and parts[a].dtype[0] == "f"
+
+    def passes(i: int, a: int) -> bool:
+        """Whether what is added to node `a` can be added to node `i` instead."""
+        part = parts[i]
+        if part.op == "reshape":
+            return same_but_ones(part.dims, parts[a].dims)
+        return part.op in ("transpose", "unslice") or (part.op == "add" and parts[a].dims == part.dims)
+
+    for i, part in enumerate(parts):
+        holds[i] = part.op in SCATTERS or (
+            part.op in ("add", "reshape", "transpose") and any(single(a) and passes(i, a) for a in part.args)
+        )
+    absorbed: set[int] = set()
+    for i in range(len(parts) - 1, -1, -1):
+        part = parts[i]
+        gathers = part.op == "unslice" or (part.op == "add" and holds[i]) or i in absorbed
+        if gathers and part.op != "scatter_add":
+            absorbed.update(a for a in part.args if single(a) and passes(i, a))
+    return frozenset(absorbed)

@@ -1,0 +1,277 @@
+"""Products summed over shared axes: everything that is an einsum goes through one primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ..arraytype import ArrayType, promote
+from ..primitive import UFUNCS, ZERO, Lower, Primitive, Sample, register
+from ..trace import TracedArray, apply, implements, unsupported
+from .families import add_up, kind_of
+from .indexing import diagonal
+from .shaping import normal_axis, traced
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@lru_cache(maxsize=4096)
+def parse(subscripts: str) -> tuple[str, str, str]:
+    """Labels of the two operands and of the result."""
+    inputs, out = subscripts.split("->")
+    a, b = inputs.split(",")
+    return a, b, out
+
+
+def _sizes(subscripts: str, a: ArrayType, b: ArrayType) -> dict[str, int]:
+    left, right, _ = parse(subscripts)
+    sizes = dict(zip(left, a.shape, strict=True))
+    for label, n in zip(right, b.shape, strict=True):
+        if sizes.setdefault(label, n) != n:
+            raise ValueError(f"axes of different lengths are contracted: {sizes[label]} and {n} in {a} x {b}")
+    return sizes
+
+
+def _contracted(a: ArrayType, b: ArrayType, *, subscripts: str) -> tuple[ArrayType, ...]:
+    sizes = _sizes(subscripts, a, b)
+    return (ArrayType(tuple(sizes[s] for s in parse(subscripts)[2]), a.dtype),)
+
+
+def _evaluate(a: np.ndarray, b: np.ndarray, *, subscripts: str) -> np.ndarray:
+    """Through BLAS where NumPy's einsum finds a way; plain product where nothing is summed."""
+    left, right, out = parse(subscripts)
+    if left[-1:] == right[:1] and left[:-1] + right[1:] == out and len(left) <= 2 and len(right) <= 2 and left != right:
+        return np.dot(a, b)
+    return np.asarray(np.einsum(subscripts, a, b, optimize=True))[()]
+
+
+def _contract_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, subscripts: str) -> list[object]:
+    (a_dot, b_dot), (a, b) = dots, args
+    left = ZERO if a_dot is ZERO else apply(contract, a_dot, b, subscripts=subscripts)
+    right = ZERO if b_dot is ZERO else apply(contract, a, b_dot, subscripts=subscripts)
+    return [add_up([left, right])]
+
+
+def _contract_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, subscripts: str) -> list[object]:
+    left, right, out = parse(subscripts)
+    a, b = args
+    return [
+        apply(contract, bars[0], b, subscripts=f"{out},{right}->{left}"),
+        apply(contract, bars[0], a, subscripts=f"{out},{left}->{right}"),
+    ]
+
+
+def _contract_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, subscripts: str) -> list[object]:
+    left, right, out = parse(subscripts)
+    new = next(s for s in LETTERS if s not in subscripts)
+    a, b = (new * m + labels for m, labels in zip(mapped, (left, right), strict=True))
+    return [apply(contract, *args, subscripts=f"{a},{b}->{new}{out}")]
+
+
+def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
+    return Sample(lambda rng: (rng.normal(size=a), rng.normal(size=b)), {"subscripts": subscripts})
+
+
+# Two operands, no label twice in one, every label that is summed in both: closed under transposition.
+contract = register(
+    Primitive(
+        "contract", _contracted, _evaluate, _contract_jvp, _contract_vjp, _contract_batch, Lower("special"), "bilinear",
+        samples=(
+            _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),
+            _pair((2, 3, 4), (2, 4, 2), "bij,bjk->bik"), _pair((2,), (3,), "i,j->ij"),
+            _pair((3, 2, 2), (4, 3, 2), "kij,nkj->nki"), _pair((2, 3), (2, 3), "ij,ij->j"),
+        ),
+    )
+)  # fmt: skip
+
+# --- einsum -----------------------------------------------------------------------------------
+
+
+def _alone(x: TracedArray, labels: str, keep: str) -> tuple[TracedArray, str]:
+    """One operand made canonical: repeated labels to diagonals, labels nobody else has summed."""
+    while dup := next((s for s in labels if labels.count(s) > 1), None):
+        first, second = labels.index(dup), labels.rindex(dup)
+        x = diagonal(x, 0, first, second)
+        labels = "".join(s for k, s in enumerate(labels) if k not in (first, second)) + dup
+    gone = tuple(k for k, s in enumerate(labels) if s not in keep)
+    if gone:
+        x = np.sum(x, axis=gone)  # type: ignore[call-overload,assignment]
+        labels = "".join(s for s in labels if s in keep)
+    return x, labels
+
+
+def _permuted(x: TracedArray, labels: str, out: str) -> TracedArray:
+    return np.transpose(x, [labels.index(s) for s in out])  # type: ignore[return-value]
+
+
+def _couple(left: tuple[TracedArray, str], right: tuple[TracedArray, str], keep: str) -> tuple[TracedArray, str]:
+    """Contract two operands, summing the labels nobody else needs; axes of length 1 stretch."""
+    a, la = _alone(*left, keep + right[1])
+    b, lb = _alone(*right, keep + la)
+    for s in set(la) & set(lb):
+        n, m = a.shape[la.index(s)], b.shape[lb.index(s)]
+        if n == 1 != m:
+            a, la = a.reshape(tuple(d for k, d in zip(la, a.shape, strict=True) if k != s)), la.replace(s, "")
+        elif m == 1 != n:
+            b, lb = b.reshape(tuple(d for k, d in zip(lb, b.shape, strict=True) if k != s)), lb.replace(s, "")
+    a, la = _alone(a, la, keep + lb)
+    b, lb = _alone(b, lb, keep + la)
+    out = "".join(s for s in dict.fromkeys(la + lb) if s in keep)
+    dtype = promote(kind_of(a), kind_of(b))
+    return apply(contract, a.astype(dtype), b.astype(dtype), subscripts=f"{la},{lb}->{out}"), out
+
+
+def _spelled(subscripts: str, operands: Sequence[TracedArray]) -> tuple[list[str], str]:
+    """Labels of all operands and of the result, with ellipses written out and the result explicit."""
+    text = subscripts.replace(" ", "")
+    inputs, arrow, out = text.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(operands):
+        raise ValueError(f"einsum: {len(terms)} subscripts for {len(operands)} operands")
+    free = [s for s in LETTERS if s not in text]
+    widest = max((x.ndim - len(t) + 3 for t, x in zip(terms, operands, strict=True) if "..." in t), default=0)
+    dots = "".join(free[:widest])
+    labels = [t.replace("...", dots[widest - (x.ndim - len(t) + 3) :]) for t, x in zip(terms, operands, strict=True)]
+    for t, x in zip(labels, operands, strict=True):
+        if len(t) != x.ndim:
+            raise ValueError(f"einsum: operand has {x.ndim} axes but {len(t)} subscripts")
+    if not arrow:
+        counts = "".join(labels)
+        out = dots + "".join(sorted(s for s in set(counts) - set(dots) if counts.count(s) == 1))
+    return labels, out.replace("...", dots)
+
+
+@implements(np.einsum)
+def einsum(subscripts: object, *operands: object, optimize: object = False, dtype: object = None, order: str = "K", casting: str = "safe") -> TracedArray:
+    """``np.einsum``: canonical two-operand contractions, in the order ``np.einsum_path`` finds."""
+    if not isinstance(subscripts, str):
+        raise unsupported("numpy.einsum with operands before subscripts (write the subscripts as a string)")
+    arrays = [traced(x) for x in operands]
+    labels, out = _spelled(subscripts, arrays)
+    terms = list(zip(arrays, labels, strict=True))
+    if len(terms) > 2:
+        shadows = [np.broadcast_to(0.0, x.shape) for x in arrays]
+        order_ = np.einsum_path(",".join(labels) + "->" + out, *shadows, optimize="greedy")[0][1:]
+    else:
+        order_ = [tuple(range(len(terms)))]
+    for spot in order_:
+        picked = [terms.pop(k) for k in sorted(spot, reverse=True)]
+        keep = out + "".join(t for _, t in terms)
+        merged = picked.pop()
+        while picked:
+            rest = keep + "".join(t for _, t in picked[:-1])
+            merged = _couple(merged, picked.pop(), rest)
+        terms.append(_alone(*merged, keep))
+    result, last = terms[0]
+    if missing := set(out) - set(last):
+        raise ValueError(f"einsum: output subscripts {sorted(missing)} appear in no input")
+    final = _permuted(result, last, out)
+    return _scalar(final if dtype is None else final.astype(dtype))
+
+
+def _scalar(x: TracedArray) -> TracedArray:
+    return TracedArray(x.home, x.id, x.type, scalar=not x.shape)
+
+
+# --- matrix products and their kin ------------------------------------------------------------
+
+
+def _product(a: TracedArray, b: TracedArray, left: str, right: str, out: str) -> TracedArray:
+    for x, y, labels, others in ((a, b, left, right), (b, a, right, left)):
+        for s in set(labels) & set(others):
+            if x.shape[labels.index(s)] != y.shape[others.index(s)] and s not in out:
+                raise ValueError(f"shapes {a.shape} and {b.shape} not aligned: {a.shape[left.index(s)]} != {b.shape[right.index(s)]}")
+    merged, labels = _couple((a, left), (b, right), out)
+    return _scalar(_permuted(merged, labels, out))
+
+
+def matmul(x: object, y: object, **_: object) -> TracedArray:
+    """``x @ y`` with NumPy's rules for vectors and stacks of matrices."""
+    a, b = traced(x), traced(y)
+    if not a.ndim or not b.ndim:
+        raise ValueError("matmul: Input operand does not have enough dimensions")
+    n, m = max(a.ndim - 2, 0), max(b.ndim - 2, 0)
+    batch = LETTERS[: max(n, m)]
+    rows, inner, cols = LETTERS[len(batch)] * (a.ndim > 1), LETTERS[len(batch) + 1], LETTERS[len(batch) + 2] * (b.ndim > 1)
+    left, right = batch[len(batch) - n :] + rows + inner, batch[len(batch) - m :] + inner + cols
+    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ValueError(f"matmul: Input operand 1 has a mismatch in its core dimension 0 (size {b.shape[-2 if b.ndim > 1 else 0]} is different from {a.shape[-1]})")
+    return _product(a, b, left, right, batch + rows + cols)
+
+
+UFUNCS[np.matmul] = matmul
+UFUNCS[np.vecdot] = lambda x, y, **_: np.sum(np.multiply(x, y), axis=-1)
+
+
+@implements(np.dot, method="dot")
+def dot(x: object, y: object, out: object = None) -> TracedArray:
+    """Inner product of vectors, matrix product of matrices, NumPy's rule for all else."""
+    a, b = traced(x), traced(y)
+    if not a.ndim or not b.ndim:
+        return np.multiply(a, b)  # type: ignore[return-value]
+    left, right = LETTERS[: a.ndim], LETTERS[a.ndim : a.ndim + b.ndim]
+    at = max(b.ndim - 2, 0)
+    right = right[:at] + left[-1] + right[at + 1 :]
+    return _product(a, b, left, right, left[:-1] + right[:at] + right[at + 1 :])
+
+
+@implements(np.inner)
+def inner(x: object, y: object) -> TracedArray:
+    a, b = traced(x), traced(y)
+    if not a.ndim or not b.ndim:
+        return np.multiply(a, b)  # type: ignore[return-value]
+    left, right = LETTERS[: a.ndim], LETTERS[a.ndim : a.ndim + b.ndim - 1] + LETTERS[a.ndim - 1]
+    return _product(a, b, left, right, left[:-1] + right[:-1])
+
+
+@implements(np.vdot)
+def vdot(x: object, y: object) -> TracedArray:
+    return dot(traced(x).reshape(-1), traced(y).reshape(-1))
+
+
+@implements(np.outer)
+def outer(x: object, y: object, out: object = None) -> TracedArray:
+    return _product(traced(x).reshape(-1), traced(y).reshape(-1), "i", "j", "ij")
+
+
+@implements(np.kron)
+def kron(x: object, y: object) -> TracedArray:
+    """Kronecker product of arrays, the shorter shape filled with ones in front."""
+    a, b = traced(x), traced(y)
+    ndim = max(a.ndim, b.ndim)
+    a, b = (v.reshape((*(1,) * (ndim - v.ndim), *v.shape)) for v in (a, b))
+    wide = a.reshape(tuple(n for m in a.shape for n in (m, 1))) * b.reshape(tuple(n for m in b.shape for n in (1, m)))  # type: ignore[operator]
+    return wide.reshape(tuple(n * m for n, m in zip(a.shape, b.shape, strict=True)))
+
+
+@implements(np.tensordot)
+def tensordot(x: object, y: object, axes: object = 2) -> TracedArray:
+    """Sum of products over pairs of axes."""
+    a, b = traced(x), traced(y)
+    if isinstance(axes, (int, np.integer)):
+        pairs = (range(a.ndim - int(axes), a.ndim), range(int(axes)))
+    else:
+        first, second = axes  # type: ignore[misc]
+        pairs = tuple([s] if isinstance(s, (int, np.integer)) else list(s) for s in (first, second))  # type: ignore[assignment]
+    left = list(LETTERS[: a.ndim])
+    right = list(LETTERS[a.ndim : a.ndim + b.ndim])
+    for i, j in zip(*pairs, strict=True):
+        right[normal_axis(j, b.ndim)] = left[normal_axis(i, a.ndim)]
+    shared = set(left) & set(right)
+    out = "".join(s for s in (*left, *right) if s not in shared)
+    return _product(a, b, "".join(left), "".join(right), out)
+
+
+@implements(np.cross)
+def cross(a: object, b: object, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> TracedArray:
+    """Vector product along an axis of length 3."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = np.moveaxis(traced(a), axisa, -1), np.moveaxis(traced(b), axisb, -1)  # type: ignore[arg-type]
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise ValueError("incompatible dimensions for cross product (dimension must be 3)")
+    (x0, x1, x2), (y0, y1, y2) = ([v[..., k] for k in range(3)] for v in (x, y))
+    out = np.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis=-1)
+    return np.moveaxis(out, -1, axisc)  # type: ignore[return-value]

@@ -1,0 +1,346 @@
+"""Elementwise ops: name, kernel text, partial derivatives in ``(*args, out)``, the NumPy function.
+
+At a kink the value given is fdiff's policy: the mean of both slopes at ties of `maximum` and
+`minimum`, zero at a jump of the slope of `absolute`, and 0 where torch and NumPy users expect it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log as _log
+from math import pi
+
+import numpy as np
+
+from ..arraytype import BOOL, promote
+from ..primitive import UFUNCS, ZERO
+from ..trace import TracedArray, apply, constant_value, current, implements
+from .families import elementwise, kind_of, stretch, ufunc_caller
+
+LN2, LN10 = _log(2.0), _log(10.0)
+
+# --- where samples for the tests are drawn from ------------------------------------------------
+
+
+def real(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Away from zero and from small integers, where kinks and jumps lie."""
+    return (rng.integers(0, 3, shape) + rng.uniform(0.15, 0.4, shape)) * rng.choice([-1.0, 1.0], shape)
+
+
+def positive(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(0.3, 2.4, shape)
+
+
+def unit(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(-0.9, 0.9, shape)
+
+
+def above_one(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(1.2, 3.0, shape)
+
+
+def truth(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(size=shape) > 0.5
+
+
+def whole(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(-7, 8, shape)
+
+
+def count(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(0, 5, shape)
+
+
+def share(chosen: object, tied: object, like: TracedArray) -> object:
+    """Slope of a selection: 1 where chosen, 1/2 at a tie, in the dtype of `like`."""
+    return np.where(tied, 0.5, np.where(chosen, 1.0, 0.0)).astype(like.dtype)  # type: ignore[call-overload]
+
+
+# --- arithmetic -------------------------------------------------------------------------------
+add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), numpy=np.add, sample=(real, real))
+subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), numpy=np.subtract, sample=(real, real))
+multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), numpy=np.multiply, sample=(real, real))
+divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), numpy=np.divide, sample=(real, real))
+negative = elementwise("negative", "-{0}", lambda x, out: (-1,), numpy=np.negative, sample=(real,))
+reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,))
+square = elementwise("square", "{0} * {0}", lambda x, out: (2.0 * x,), numpy=np.square, sample=(real,))
+sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,))
+cbrt = elementwise("cbrt", "np.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,))
+floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, numpy=np.floor_divide, sample=(real, real))
+remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor(x / y)), numpy=np.remainder, sample=(real, real))
+fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.trunc(x / y)), numpy=np.fmod, sample=(real, real))
+
+
+def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
+    """Slope in the base, exact for constant exponents; 0 at exponent 0 and for ``0 ** y``, y >= 0."""
+    value = constant_value(y)
+    if value is not None:
+        with np.errstate(all="ignore"):
+            lower = np.power(x, np.asarray(value - 1, y.dtype)) if np.ndim(value) else power_call(x, value - 1)
+        base = ZERO if not np.any(value) else value * lower if np.all(value) else np.where(value == 0, 0.0, value * lower)
+    else:
+        base = np.where(y == 0, 0.0, y * np.power(x, y - 1.0))
+    if constant_value(y) is not None:
+        return base, ZERO
+    return base, np.where((x == 0) & (y >= 0), 0.0, out * np.log(x))
+
+
+power = elementwise(
+    "power", "rt.power({0}, {1})", _power_slopes, numpy=np.power, sample=(positive, real),
+    fast="0:{T}(1);1:{0};2:{0} * {0};3:{0} * {0} * {0};-1:{T}(1) / {0};-2:{T}(1) / ({0} * {0})",
+)
+float_power = elementwise("float_power", "rt.power({0}, {1})", _power_slopes, numpy=np.float_power, sample=(positive, real))
+_general_power = ufunc_caller(power, np.power)
+
+
+def power_call(x: object, y: object, **keywords: object) -> TracedArray:
+    """``x ** y``: squares and first powers by themselves, as NumPy takes them."""
+    value = constant_value(y) if isinstance(x, TracedArray) and np.ndim(y) == 0 else None  # type: ignore[arg-type]
+    if value is not None and not keywords and x.type.floating and promote(kind_of(x), kind_of(y)) == x.dtype:  # type: ignore[attr-defined]
+        if value == 2:
+            return UFUNCS[np.square](x)  # type: ignore[return-value]
+        if value == 1:
+            return UFUNCS[np.positive](x)  # type: ignore[return-value]
+    return _general_power(x, y, **keywords)  # type: ignore[return-value]
+
+
+UFUNCS[np.power] = power_call
+
+# --- exponentials and logarithms --------------------------------------------------------------
+exp = elementwise("exp", "math.exp({0})", lambda x, out: (out,), numpy=np.exp, sample=(real,))
+exp2 = elementwise("exp2", "rt.exp2({0})", lambda x, out: (out * LN2,), numpy=np.exp2, sample=(real,))
+expm1 = elementwise("expm1", "math.expm1({0})", lambda x, out: (out + 1.0,), numpy=np.expm1, sample=(real,))
+log = elementwise("log", "math.log({0})", lambda x, out: (1.0 / x,), numpy=np.log, sample=(positive,))
+log2 = elementwise("log2", "math.log2({0})", lambda x, out: (1.0 / (x * LN2),), numpy=np.log2, sample=(positive,))
+log10 = elementwise("log10", "math.log10({0})", lambda x, out: (1.0 / (x * LN10),), numpy=np.log10, sample=(positive,))
+log1p = elementwise("log1p", "math.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), numpy=np.log1p, sample=(positive,))
+logaddexp = elementwise(
+    "logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: (_softmax(x, y, out), _softmax(y, x, out)), numpy=np.logaddexp, sample=(real, real)
+)
+logaddexp2 = elementwise(
+    "logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: (_softmax2(x, y, out), _softmax2(y, x, out)), numpy=np.logaddexp2, sample=(real, real)
+)
+
+
+def _softmax(x: TracedArray, y: TracedArray, out: TracedArray) -> object:
+    """Share of `x`; one half where both are the same infinity."""
+    return np.where(x == y, 0.5 * np.exp(np.where(x == y, 0.0, x - y)), np.exp(x - out))
+
+
+def _softmax2(x: TracedArray, y: TracedArray, out: TracedArray) -> object:
+    return np.where(x == y, 0.5 * np.exp2(np.where(x == y, 0.0, x - y)), np.exp2(x - out))
+
+
+# --- trigonometric and hyperbolic -------------------------------------------------------------
+sin = elementwise("sin", "math.sin({0})", lambda x, out: (np.cos(x),), numpy=np.sin, sample=(real,))
+cos = elementwise("cos", "math.cos({0})", lambda x, out: (-np.sin(x),), numpy=np.cos, sample=(real,))
+tan = elementwise("tan", "math.tan({0})", lambda x, out: (1.0 + out * out,), numpy=np.tan, sample=(unit,))
+arcsin = elementwise("arcsin", "math.asin({0})", lambda x, out: (1.0 / np.sqrt(1.0 - x * x),), numpy=np.arcsin, sample=(unit,))
+arccos = elementwise("arccos", "math.acos({0})", lambda x, out: (-1.0 / np.sqrt(1.0 - x * x),), numpy=np.arccos, sample=(unit,))
+arctan = elementwise("arctan", "math.atan({0})", lambda x, out: (1.0 / (1.0 + x * x),), numpy=np.arctan, sample=(real,))
+sinh = elementwise("sinh", "math.sinh({0})", lambda x, out: (np.cosh(x),), numpy=np.sinh, sample=(real,))
+cosh = elementwise("cosh", "math.cosh({0})", lambda x, out: (np.sinh(x),), numpy=np.cosh, sample=(real,))
+tanh = elementwise("tanh", "math.tanh({0})", lambda x, out: (1.0 - out * out,), numpy=np.tanh, sample=(real,))
+arcsinh = elementwise("arcsinh", "math.asinh({0})", lambda x, out: (1.0 / np.sqrt(x * x + 1.0),), numpy=np.arcsinh, sample=(real,))
+arccosh = elementwise(
+    "arccosh", "math.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,)
+)
+arctanh = elementwise("arctanh", "math.atanh({0})", lambda x, out: (1.0 / (1.0 - x * x),), numpy=np.arctanh, sample=(unit,))
+arctan2 = elementwise("arctan2", "math.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real))
+hypot = elementwise("hypot", "math.hypot({0}, {1})", lambda x, y, out: (_ratio(x, out), _ratio(y, out)), numpy=np.hypot, sample=(real, real))
+deg2rad = elementwise("deg2rad", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,), numpy=np.deg2rad, sample=(real,))
+rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,), numpy=np.rad2deg, sample=(real,))
+radians = elementwise("radians", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,), numpy=np.radians, sample=(real,))
+degrees = elementwise("degrees", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,), numpy=np.degrees, sample=(real,))
+
+
+def _ratio(x: TracedArray, out: TracedArray) -> object:
+    """``x / out``, and 0 at the origin."""
+    return np.where(out == 0, 0.0, x / np.where(out == 0, 1.0, out))
+
+
+def _angle_slopes(y: TracedArray, x: TracedArray) -> tuple[object, object]:
+    """``(x, -y) / (x**2 + y**2)`` without overflow or underflow, and 0 at the origin."""
+    r = np.hypot(x, y)
+    return _ratio(_ratio(x, r), r), -_ratio(_ratio(y, r), r)
+
+
+# --- selection and kinks ----------------------------------------------------------------------
+absolute = elementwise("absolute", "abs({0})", lambda x, out: (np.sign(x),), numpy=np.absolute, sample=(real,))
+fabs = elementwise("fabs", "abs({0})", lambda x, out: (np.sign(x),), numpy=np.fabs, sample=(real,))
+maximum = elementwise(
+    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), numpy=np.maximum, sample=(real, real)
+)
+minimum = elementwise(
+    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), numpy=np.minimum, sample=(real, real)
+)
+fmax = elementwise(
+    "fmax", "rt.fmax({0}, {1})",
+    lambda x, y, out: (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out)), numpy=np.fmax, sample=(real, real),
+)
+fmin = elementwise(
+    "fmin", "rt.fmin({0}, {1})",
+    lambda x, y, out: (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out)), numpy=np.fmin, sample=(real, real),
+)
+copysign = elementwise(
+    "copysign", "math.copysign({0}, {1})", lambda x, y, out: (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO), numpy=np.copysign, sample=(real, real)
+)
+sign = elementwise("sign", "rt.sign({0})", None, numpy=np.sign, sample=(real,))
+heaviside = elementwise(
+    "heaviside", "rt.heaviside({0}, {1})", lambda x, y, out: (ZERO, np.where(x == 0, 1.0, 0.0).astype(out.dtype)), numpy=np.heaviside, sample=(real, real)
+)
+floor = elementwise("floor", "np.floor({0})", None, numpy=np.floor, sample=(real,))
+ceil = elementwise("ceil", "np.ceil({0})", None, numpy=np.ceil, sample=(real,))
+trunc = elementwise("trunc", "np.trunc({0})", None, numpy=np.trunc, sample=(real,))
+rint = elementwise("rint", "rt.rint({0})", None, numpy=np.rint, sample=(real,))
+nextafter = elementwise("nextafter", "rt.nextafter({0}, {1})", lambda x, y, out: (1, ZERO), numpy=np.nextafter, sample=(real, real))
+spacing = elementwise("spacing", "rt.spacing({0})", None, numpy=np.spacing, sample=(real,))
+ldexp = elementwise("ldexp", "rt.ldexp({0}, {1})", lambda x, n, out: (np.ldexp(np.ones_like(x), n), ZERO), numpy=np.ldexp, sample=(real, count))
+
+# --- comparisons, logic, bits: no derivative --------------------------------------------------
+equal = elementwise("equal", "{0} == {1}", None, numpy=np.equal, sample=(real, real))
+not_equal = elementwise("not_equal", "{0} != {1}", None, numpy=np.not_equal, sample=(real, real))
+less = elementwise("less", "{0} < {1}", None, numpy=np.less, sample=(real, real))
+less_equal = elementwise("less_equal", "{0} <= {1}", None, numpy=np.less_equal, sample=(real, real))
+greater = elementwise("greater", "{0} > {1}", None, numpy=np.greater, sample=(real, real))
+greater_equal = elementwise("greater_equal", "{0} >= {1}", None, numpy=np.greater_equal, sample=(real, real))
+logical_and = elementwise("logical_and", "({0} != 0) & ({1} != 0)", None, numpy=np.logical_and, sample=(truth, truth))
+logical_or = elementwise("logical_or", "({0} != 0) | ({1} != 0)", None, numpy=np.logical_or, sample=(truth, truth))
+logical_xor = elementwise("logical_xor", "({0} != 0) != ({1} != 0)", None, numpy=np.logical_xor, sample=(truth, truth))
+logical_not = elementwise("logical_not", "{0} == 0", None, numpy=np.logical_not, sample=(truth,))
+isnan = elementwise("isnan", "rt.isnan({0})", None, numpy=np.isnan, sample=(real,))
+isinf = elementwise("isinf", "rt.isinf({0})", None, numpy=np.isinf, sample=(real,))
+isfinite = elementwise("isfinite", "rt.isfinite({0})", None, numpy=np.isfinite, sample=(real,))
+signbit = elementwise("signbit", "rt.signbit({0})", None, numpy=np.signbit, sample=(real,))
+bitwise_and = elementwise("bitwise_and", "{0} & {1}", None, numpy=np.bitwise_and, sample=(whole, whole))
+bitwise_or = elementwise("bitwise_or", "{0} | {1}", None, numpy=np.bitwise_or, sample=(whole, whole))
+bitwise_xor = elementwise("bitwise_xor", "{0} ^ {1}", None, numpy=np.bitwise_xor, sample=(whole, whole))
+invert = elementwise("invert", "rt.invert({0})", None, numpy=np.invert, sample=(whole,))
+left_shift = elementwise("left_shift", "rt.left_shift({0}, {1})", None, numpy=np.left_shift, sample=(whole, count))
+right_shift = elementwise("right_shift", "rt.right_shift({0}, {1})", None, numpy=np.right_shift, sample=(whole, count))
+gcd = elementwise("gcd", "rt.gcd({0}, {1})", None, numpy=np.gcd, sample=(whole, whole))
+lcm = elementwise("lcm", "rt.lcm({0}, {1})", None, numpy=np.lcm, sample=(whole, whole))
+
+# --- ops that are no ufunc --------------------------------------------------------------------
+
+
+def _chosen(c: np.dtype, x: np.dtype, y: np.dtype) -> np.dtype:
+    if c != BOOL or x != y:
+        raise TypeError(f"where takes (bool, T, T), not ({c}, {x}, {y})")
+    return x
+
+
+def _where_jvp(dots: list[object], args: list[TracedArray], outs: list[TracedArray]) -> list[object]:
+    x_dot, y_dot = (0.0 if d is ZERO else d for d in dots[1:])
+    out = np.where(args[0], x_dot, y_dot).astype(outs[0].dtype)  # type: ignore[call-overload]
+    return [stretch(out, outs[0].shape)]
+
+
+def _where_vjp(bars: list[object], args: list[TracedArray], outs: object) -> list[object]:
+    return [ZERO, np.where(args[0], bars[0], 0.0), np.where(args[0], 0.0, bars[0])]  # type: ignore[call-overload]
+
+
+def _convert_jvp(dots: list[object], args: object, outs: list[TracedArray], *, dtype: np.dtype) -> list[object]:
+    return [dots[0].astype(dtype) if outs[0].type.floating else ZERO]  # type: ignore[attr-defined]
+
+
+def _convert_vjp(bars: list[object], args: list[TracedArray], outs: object, *, dtype: np.dtype) -> list[object]:
+    return [bars[0].astype(args[0].dtype) if args[0].type.floating else ZERO]  # type: ignore[attr-defined]
+
+
+# `where` selects instead of multiplying, so that no NaN of the other branch comes through, and
+# `convert` changes the dtype of the tangent with the value.
+where = elementwise(
+    "where", "{1} if {0} else {2}", None, numpy=np.where, loop=_chosen, sample=(truth, real, real), rules=(_where_jvp, _where_vjp)
+)
+convert = elementwise(
+    "convert", "{T}({0})", None, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=lambda x, *, dtype: dtype,
+    sample=(real,), params={"dtype": np.dtype(np.float32)}, rules=(_convert_jvp, _convert_vjp),
+)  # fmt: skip
+stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda x: x, sample=(real,))
+
+
+@implements(np.where)
+def where_call(condition: object, *branches: object) -> object:
+    """``np.where`` with three arguments; with one it asks for a shape that depends on values."""
+    if not branches:
+        raise current().fail(
+            "numpy.where(condition) gives arrays whose shape depends on traced values.", "Use numpy.where(condition, x, y)."
+        )
+    x, y = branches
+    trace = current()
+    kinds = [kind_of(x), kind_of(y)]
+    dtype = np.result_type(*[k(0) if isinstance(k, type) else k for k in kinds])
+    node = trace.add(where, (trace.lift(condition, BOOL), trace.lift(x, dtype), trace.lift(y, dtype)))
+    return TracedArray(trace, node, trace.builder.type(node))
+
+
+@implements(method="astype")
+def astype(x: TracedArray, dtype: object, *_: object, **__: object) -> TracedArray:
+    """`x` in another dtype; a derivative passes between floating dtypes only."""
+    target = np.dtype(dtype)  # type: ignore[call-overload]
+    if target.kind not in "biuf":
+        raise current().fail(f"a traced array cannot become {target}.")
+    if target == x.dtype and not x.weak:
+        return x
+    return _scalar_like(apply(convert, x, dtype=target), x)
+
+
+def _scalar_like(out: TracedArray, x: TracedArray) -> TracedArray:
+    out.scalar = x.scalar
+    return out
+
+
+def positive_call(x: object, **_: object) -> object:
+    """``+x``: the value itself."""
+    trace = current()
+    node = trace.lift(x)
+    type_ = trace.builder.type(node)
+    return TracedArray(trace, node, type_, scalar=not type_.shape)
+
+
+for _same in (np.positive, np.conjugate):
+    UFUNCS[_same] = positive_call
+
+# --- operators and the methods NumPy's object arrays call -------------------------------------
+
+_BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "lshift": np.left_shift, "rshift": np.right_shift, "pow": np.power, "matmul": np.matmul,
+}  # fmt: skip
+_COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+_OPERANDS = (TracedArray, int, float, complex, np.ndarray, np.generic, list, tuple)
+
+
+def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
+    def operate(self: TracedArray, *others: object) -> object:
+        if others and not isinstance(others[0], _OPERANDS):
+            return NotImplemented
+        operands = (*others, self) if swap else (self, *others)
+        out = UFUNCS[ufunc](*operands)
+        if out.type.floating and all(isinstance(kind_of(x), type) for x in operands):  # type: ignore[attr-defined]
+            out.weak = True  # type: ignore[attr-defined]  # arithmetic of Python floats gives a Python float
+        return out
+
+    return operate
+
+
+def _no_store(self: TracedArray, other: object) -> object:
+    if self.scalar or not self.type.shape:
+        return NotImplemented  # Python falls back on `x = x + other`, as it does for scalars
+    raise current().fail("a traced array was changed in place (`+=` or its kin).", "Write `x = x + y` instead of `x += y`.")
+
+
+for _name, _ufunc in _BINARY.items():
+    setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
+    setattr(TracedArray, f"__r{_name}__", _operator(_ufunc, swap=True))
+    setattr(TracedArray, f"__i{_name}__", _no_store)
+for _name, _ufunc in {**_COMPARE, **_UNARY}.items():
+    setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
+_OBJECT_METHODS = ("sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh"
+                   " arcsinh arccosh arctanh floor ceil trunc rint fabs sign square reciprocal deg2rad rad2deg"
+                   " arctan2 hypot isnan isinf isfinite logaddexp fmod").split()  # fmt: skip
+for _name in _OBJECT_METHODS:
+    setattr(TracedArray, _name, _operator(getattr(np, _name)))

@@ -1,0 +1,195 @@
+"""The families of ops: a few facts on a line become a full `Primitive`.
+
+*Elementwise* ops state their partial derivatives once; both modes follow. *Linear* ops state
+their transpose; their JVP is the op itself. *Bilinear* ops state one transpose per slot. *Opaque*
+ops state everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..arraytype import ArrayType, Shape, broadcast, loop_dtypes
+from ..primitive import UFUNCS, ZERO, Lower, Primitive, Sample, register
+from ..trace import TracedArray, apply, current, unsupported
+
+Rule = Callable[..., object]
+
+
+def kind_of(operand: object) -> np.dtype | type:
+    """Dtype of an operand, or the Python type of one that is weakly typed."""
+    if isinstance(operand, TracedArray):
+        return float if operand.weak else operand.type.dtype
+    if isinstance(operand, (np.ndarray, np.generic)):
+        return operand.dtype
+    if type(operand) in (int, float, complex):
+        return type(operand)
+    array = np.asarray(operand)
+    if array.dtype == object:  # traced scalars in a list or an object array
+        return np.result_type(*[k for k in map(kind_of, array.ravel()) if not isinstance(k, type)] or [float])
+    return array.dtype
+
+
+def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
+    """What answers for `ufunc`: operands converted to NumPy's loop dtypes, then one node."""
+
+    def call(*operands: object, where: object = True, dtype: np.dtype | None = None, **_: object) -> TracedArray:
+        if where is not True:
+            raise unsupported(f"numpy.{ufunc.__name__} with where=")
+        trace = current()
+        kinds = tuple([kind_of(x) for x in operands])
+        loop = loop_dtypes(ufunc, kinds)
+        if dtype is not None:
+            loop = tuple(np.dtype(dtype) for _ in loop)
+        ids = tuple([trace.lift(x, d) for x, d in zip(operands, loop, strict=False)])
+        node = trace.add(primitive, ids)
+        type_ = trace.builder.nodes[node].types[0]
+        return TracedArray(trace, node, type_, scalar=not type_.shape)
+
+    return call
+
+
+def elementwise_type(name: str, loop: Callable[..., np.dtype]) -> Callable[..., tuple[ArrayType, ...]]:
+    """Type rule of an elementwise op: shapes broadcast, dtypes by `loop`."""
+
+    def infer(*types: ArrayType, **params: object) -> tuple[ArrayType, ...]:
+        try:
+            shape = broadcast(*(t.shape for t in types))
+        except ValueError:
+            shapes = " ".join(str(t.shape) for t in types)
+            raise ValueError(f"operands could not be broadcast together with shapes {shapes}") from None
+        return (ArrayType(shape, loop(*(t.dtype for t in types), **params)),)
+
+    infer.__name__ = f"infer_{name}"
+    return infer
+
+
+def elementwise(
+    name: str,
+    text: str,
+    partials: Callable[..., Sequence[object]] | None,
+    *,
+    numpy: Callable[..., object],
+    sample: Sequence[Callable[..., np.ndarray]] = (),
+    loop: Callable[..., np.dtype] | None = None,
+    fast: str = "",
+    params: dict[str, object] | None = None,
+    rules: tuple[Rule, Rule] | None = None,
+) -> Primitive:
+    """An op applied entry by entry.
+
+    ``partials(*args, out)`` gives one derivative per argument: an array, ``1`` or ``-1``, or
+    `ZERO`. None stands for an op whose derivative vanishes wherever it exists. An op that
+    selects instead of multiplying gives its ``rules`` (JVP, VJP) itself.
+    """
+    jvp, vjp = rules or slope_rules(partials)
+
+    def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+        return [apply(primitive, *align(args, mapped), **params)]
+
+    ufunc = numpy if isinstance(numpy, np.ufunc) else None
+    samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in sample), params or {}),) if sample else ()
+    primitive = register(
+        Primitive(
+            name, elementwise_type(name, loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
+            Lower("scalar", text, fast), "elementwise", samples=samples,
+        )
+    )  # fmt: skip
+    if ufunc is not None and loop is None:
+        UFUNCS[ufunc] = ufunc_caller(primitive, ufunc)
+    return primitive
+
+
+def _ufunc_loop(ufunc: np.ufunc | None) -> Callable[..., np.dtype]:
+    assert ufunc is not None
+    return lambda *dtypes: loop_dtypes(ufunc, dtypes)[-1]
+
+
+def slope_rules(partials: Callable[..., Sequence[object]] | None) -> tuple[Rule, Rule]:
+    """Both modes of an elementwise op from its partial derivatives."""
+
+    def slopes(args: Sequence[TracedArray], out: TracedArray, params: dict[str, object]) -> Sequence[object]:
+        if partials is None or not out.type.floating:
+            return [ZERO] * len(args)
+        return partials(*args, out, **params)
+
+    def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
+        pairs = zip(dots, slopes(args, outs[0], params), strict=True)
+        return [stretch(add_up([times(d, p) for d, p in pairs if d is not ZERO and p is not ZERO]), outs[0].shape)]
+
+    def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
+        pairs = zip(args, slopes(args, outs[0], params), strict=True)
+        return [ZERO if p is ZERO or not a.type.floating else times(bars[0], p) for a, p in pairs]
+
+    return jvp, vjp
+
+
+def times(dot: object, slope: object) -> object:
+    """``dot * slope`` without multiplying by one."""
+    if isinstance(slope, int):
+        return dot if slope == 1 else -dot if slope == -1 else dot * slope  # type: ignore[operator]
+    return dot * slope  # type: ignore[operator]
+
+
+def add_up(terms: Sequence[object]) -> object:
+    """Sum of tangents or cotangents; `ZERO` if there is none."""
+    total: object = ZERO
+    for term in terms:
+        total = term if total is ZERO else total if term is ZERO else total + term  # type: ignore[operator]
+    return total
+
+
+def stretch(value: object, shape: Shape) -> object:
+    """`value` broadcast to `shape`; `ZERO` stays."""
+    if value is ZERO or value.shape == shape:  # type: ignore[attr-defined]
+        return value
+    return np.broadcast_to(value, shape)  # type: ignore[arg-type]
+
+
+def unbroadcast(bar: TracedArray, shape: Shape) -> TracedArray:
+    """The transpose of broadcasting from `shape`: sum over the axes that were stretched."""
+    if bar.shape == shape:
+        return bar
+    lead = bar.ndim - len(shape)
+    axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and bar.shape[lead + i] != 1))
+    return np.reshape(np.sum(bar, axis=axes), shape)  # type: ignore[return-value,arg-type]
+
+
+def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[TracedArray]:
+    """Give mapped arguments ones behind their leading axis, so that trailing axes still match."""
+    ndim = max(a.ndim - m for a, m in zip(args, mapped, strict=True))
+    return [
+        a.reshape((a.shape[0], *(1,) * (ndim - a.ndim + 1), *a.shape[1:])) if m and a.ndim - 1 < ndim else a
+        for a, m in zip(args, mapped, strict=True)
+    ]
+
+
+def linear(
+    name: str,
+    infer: Callable[..., tuple[ArrayType, ...]],
+    transpose: Callable[..., object],
+    *,
+    evaluate: Callable[..., object],
+    batch: Callable[..., object],
+    lower: Lower | None = None,
+    structural: bool = False,
+    samples: tuple[Sample, ...] = (),
+) -> Primitive:
+    """A linear op of one argument: ``transpose(bar, src, **params)`` with `src` the argument's type.
+
+    ``batch(x, **params)`` is the op on an array with one more leading axis.
+    """
+
+    def jvp(dots: Sequence[object], args: object, outs: object, **params: object) -> list[object]:
+        return [apply(primitive, dots[0], **params)]
+
+    def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
+        return [transpose(bars[0], args[0].type, **params)]
+
+    def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
+        return [batch(args[0], **params)]
+
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, lower, "linear", structural, samples)
+    return register(primitive)

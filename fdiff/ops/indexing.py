@@ -1,0 +1,361 @@
+"""Indexing of every kind: slices, gathers and their transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..arraytype import BOOL, INT, ArrayType, Shape, broadcast, shadow
+from ..primitive import ZERO, Lower, Primitive, Sample, register
+from ..trace import TracedArray, apply, current, implements, look
+from .shaping import concatenate_call, normal_axis, slice_, traced, transpose_call
+
+# --- gather and its transpose -----------------------------------------------------------------
+
+
+def _gathered(x: ArrayType, *indices: ArrayType) -> tuple[ArrayType, ...]:
+    return (ArrayType((*broadcast(*(i.shape for i in indices)), *x.shape[len(indices) :]), x.dtype),)
+
+
+def _scattered(bar: ArrayType, *indices: ArrayType, shape: Shape) -> tuple[ArrayType, ...]:
+    return (ArrayType(shape, bar.dtype),)
+
+
+def _scatter(bar: np.ndarray, *indices: np.ndarray, shape: Shape) -> np.ndarray:
+    out = np.zeros(shape, np.asarray(bar).dtype)
+    np.add.at(out, indices, bar)
+    return out
+
+
+def _gather_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object) -> list[object]:
+    return [apply(gather, dots[0], *args[1:])]
+
+
+def _gather_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object) -> list[object]:
+    return [apply(scatter_add, bars[0], *args[1:], shape=args[0].shape), *_none(args)]
+
+
+def _scatter_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, shape: Shape) -> list[object]:
+    return [apply(scatter_add, dots[0], *args[1:], shape=shape)]
+
+
+def _scatter_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, shape: Shape) -> list[object]:
+    return [apply(gather, bars[0], *args[1:]), *_none(args)]
+
+
+def _none(args: Sequence[TracedArray]) -> list[object]:
+    return [ZERO] * (len(args) - 1)
+
+
+def _lead(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[TracedArray]:
+    """Indices of a batch: a leading axis each, and a first index that counts the batch."""
+    ndim = max(i.ndim - m for i, m in zip(indices, mapped, strict=True))
+    shape = (size, *indices[mapped.index(True)].shape[1:]) if any(mapped) else (size, *indices[0].shape)
+    full = [i if m else np.broadcast_to(i, shape) for i, m in zip(indices, mapped, strict=True)]
+    rows = np.broadcast_to(apply(iota, size=size).reshape((size, *(1,) * ndim)), shape)
+    return [rows, *full]  # type: ignore[list-item]
+
+
+def _gather_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
+    x, *indices = args
+    if not mapped[0]:
+        return [apply(gather, x, *_same_shape(indices, mapped[1:], size))]
+    if any(mapped[1:]):
+        return [apply(gather, x, *_lead(indices, mapped[1:], size))]
+    k, n = len(indices), indices[0].ndim
+    behind = transpose_call(x, (*range(1, k + 1), 0, *range(k + 1, x.ndim)))
+    out = apply(gather, behind, *indices)
+    return [transpose_call(out, (n, *range(n), *range(n + 1, out.ndim)))]
+
+
+def _same_shape(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
+    return [i if m else np.broadcast_to(i, (size, *i.shape)) for i, m in zip(indices, mapped, strict=True)]
+
+
+def _scatter_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, shape: Shape) -> list[object]:
+    bar, *indices = args
+    if any(mapped[1:]):
+        full = bar if mapped[0] else np.broadcast_to(bar, (size, *bar.shape))
+        return [apply(scatter_add, full, *_lead(indices, mapped[1:], size), shape=(size, *shape))]
+    k, n = len(indices), indices[0].ndim
+    behind = transpose_call(bar, (*range(1, n + 1), 0, *range(n + 1, bar.ndim)))
+    out = apply(scatter_add, behind, *indices, shape=(*shape[:k], size, *shape[k:]))
+    return [transpose_call(out, (k, *range(k), *range(k + 1, out.ndim)))]
+
+
+def _gather_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return rng.normal(size=(4, 3, 2)), rng.integers(-4, 4, (2, 3)), rng.integers(-3, 3, (2, 3))
+
+
+def _scatter_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return rng.normal(size=(5, 2)), rng.integers(-3, 3, 5)
+
+
+# gather(x, i, j)[...] = x[i[...], j[...]]: indices of one shape, for the leading axes of x.
+gather = register(
+    Primitive(
+        "gather", _gathered, lambda x, *indices: x[indices], _gather_jvp, _gather_vjp, _gather_batch, Lower("special"),
+        "linear", structural=True, samples=(Sample(_gather_sample),),
+    )
+)  # fmt: skip
+scatter_add = register(
+    Primitive(
+        "scatter_add", _scattered, _scatter, _scatter_jvp, _scatter_vjp, _scatter_batch, Lower("special"),
+        "linear", structural=True, samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
+    )
+)  # fmt: skip
+iota = register(
+    Primitive(
+        "iota", lambda *, size: (ArrayType((size,), INT),), lambda *, size: np.arange(size), lower=Lower("special"),
+        family="leaf", samples=(Sample(lambda rng: (), {"size": 4}),),
+    )
+)  # fmt: skip
+
+# --- x[key] -----------------------------------------------------------------------------------
+
+
+def _expanded(key: object, ndim: int) -> list[object]:
+    """The key as a list with one entry per axis (None for new axes), Ellipsis filled in."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    items = [i if _simple(i) else _array_index(i) for i in items]
+    used = sum(0 if i is None else i.ndim if _boolean(i) else 1 for i in items if i is not Ellipsis)  # type: ignore[attr-defined]
+    if sum(i is Ellipsis for i in items) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if used > ndim:
+        raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {used} were indexed")
+    if not any(i is Ellipsis for i in items):
+        items.append(Ellipsis)
+    at = next(k for k, i in enumerate(items) if i is Ellipsis)
+    return [*items[:at], *[slice(None)] * (ndim - used), *items[at + 1 :]]
+
+
+def _simple(item: object) -> bool:
+    return item is None or item is Ellipsis or isinstance(item, (slice, int, np.integer)) and not isinstance(item, bool)
+
+
+def _boolean(item: object) -> bool:
+    return not _simple(item) and item.dtype == BOOL  # type: ignore[attr-defined]
+
+
+def _array_index(item: object) -> object:
+    """An index array, traced or concrete; anything else is NumPy's IndexError."""
+    array = item if isinstance(item, TracedArray) else np.asarray(item)
+    if array.dtype == object:
+        array = traced(array)
+    if not isinstance(array, TracedArray) and array.size == 0 and not isinstance(item, np.ndarray):
+        array = array.astype(INT)
+    if array.dtype.kind not in "biu":
+        raise IndexError("only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices")
+    return array
+
+
+def _mask_indices(mask: object) -> list[np.ndarray]:
+    """Index arrays of a mask whose values can be seen; its count decides a shape."""
+    if isinstance(mask, TracedArray):
+        mask = look(mask, "indexed with a boolean mask, which gives a shape that depends on traced values")
+    return list(np.nonzero(mask))  # type: ignore[call-overload]
+
+
+def getitem(x: TracedArray, key: object) -> TracedArray:
+    """``x[key]`` for any key NumPy takes; scalars and views as NumPy gives them."""
+    items = _expanded(key, x.ndim)
+    flat: list[object] = []
+    for item in items:
+        flat.extend(_mask_indices(item) if _boolean(item) else [item])
+    advanced = [k for k, i in enumerate(flat) if not _simple(i)]
+    if not advanced:
+        return _basic(x, flat, scalar=len(flat) == x.ndim and all(isinstance(i, (int, np.integer)) for i in flat))
+    return _advanced(x, flat)
+
+
+def _basic(x: TracedArray, items: Sequence[object], *, scalar: bool = False) -> TracedArray:
+    """Slices, integers and new axes: at most one slice and one reshape."""
+    starts, sizes, steps, shape = [], [], [], []
+    axes = iter(x.shape)
+    axis = 0
+    for item in items:
+        if item is None:
+            shape.append(1)
+            continue
+        n = next(axes)
+        if isinstance(item, slice):
+            lo, hi, step = item.indices(n) if not any(isinstance(v, TracedArray) for v in (item.start, item.stop, item.step)) else slice(*(_whole(v) for v in (item.start, item.stop, item.step))).indices(n)
+            size = len(range(lo, hi, step))
+            shape.append(size)
+        else:
+            if not -n <= int(item) < n:  # type: ignore[call-overload]
+                raise IndexError(f"index {item} is out of bounds for axis {axis} with size {n}")
+            lo, size, step = int(item) % n, 1, 1  # type: ignore[call-overload]
+        starts.append(lo if size else 0)
+        sizes.append(size)
+        steps.append(step if size > 1 else 1)
+        axis += 1
+    out = x
+    if tuple(sizes) != x.shape or any(s != 1 for s in steps):
+        out = apply(slice_, x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
+    out = out.reshape(tuple(shape))
+    return TracedArray(out.home, out.id, out.type, scalar=scalar)
+
+
+def _whole(value: object) -> object:
+    return value.__index__() if isinstance(value, TracedArray) else value
+
+
+def _advanced(x: TracedArray, items: Sequence[object]) -> TracedArray:
+    """Integer arrays among the items: slices first, then one gather over the indexed axes.
+
+    The new axes stand where the index arrays stood if those were side by side, else in front.
+    An integer beside an index array counts as an index array, as in NumPy.
+    """
+    spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
+    side_by_side = spots[-1] - spots[0] + 1 == len(spots)
+    sliced = _basic(x, [slice(None) if k in spots else i for k, i in enumerate(items)])
+    arrays = [_checked(items[k], sliced.shape[k], k) for k in spots]
+    common = broadcast(*(np.shape(a) for a in arrays))  # type: ignore[arg-type]
+    indices = [np.broadcast_to(a.astype(INT), common) for a in arrays]  # type: ignore[attr-defined]
+    rest = [k for k in range(sliced.ndim) if k not in spots]
+    out = apply(gather, transpose_call(sliced, (*spots, *rest)), *indices)
+    n = len(common)
+    if side_by_side and spots[0] > 0:
+        before = sum(k < spots[0] for k in rest)
+        out = transpose_call(out, (*range(n, n + before), *range(n), *range(n + before, out.ndim)))
+    return TracedArray(out.home, out.id, out.type, scalar=out.ndim == 0)
+
+
+def _checked(index: object, size: int, axis: int) -> object:
+    """An index array whose values, where they can be seen now, lie inside the axis."""
+    if isinstance(index, TracedArray):
+        return index
+    array = np.asarray(index)
+    if array.size and not (array.min() >= -size and array.max() < size):
+        bad = array.ravel()[(array.ravel() < -size) | (array.ravel() >= size)][0]
+        raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {size}")
+    return array
+
+
+TracedArray.__getitem__ = getitem  # type: ignore[attr-defined]
+
+# --- what answers for NumPy -------------------------------------------------------------------
+
+
+@implements(np.take, method="take")
+def take(x: object, indices: object, axis: int | None = None, out: object = None, mode: str = "raise") -> TracedArray:
+    """Entries by index along an axis; indices out of range raise, wrap or are clipped."""
+    array = traced(x)
+    if axis is None:
+        array, axis = array.reshape(-1), 0
+    at, n = normal_axis(axis, array.ndim), array.shape[axis]
+    if mode == "wrap":
+        indices = np.remainder(indices, n)  # type: ignore[call-overload]
+    elif mode == "clip":
+        indices = np.clip(indices, 0, n - 1)  # type: ignore[call-overload]
+    whole = indices if isinstance(indices, (TracedArray, int, np.integer)) else np.asarray(indices)
+    return array[(*(slice(None),) * at, whole)]  # type: ignore[index]
+
+
+@implements(np.take_along_axis)
+def take_along_axis(x: object, indices: object, axis: int | None = -1) -> TracedArray:
+    """Entries matched along one axis."""
+    array, index = traced(x), indices if isinstance(indices, TracedArray) else np.asarray(indices)
+    if axis is None:
+        return array.reshape(-1)[index.reshape(-1)]
+    at = normal_axis(axis, array.ndim)
+    grid = [np.arange(n).reshape([-1 if k == j else 1 for j in range(array.ndim)]) for k, n in enumerate(index.shape)]
+    return array[tuple(index if k == at else g for k, g in enumerate(grid))]
+
+
+@implements(np.repeat, method="repeat")
+def repeat(x: object, repeats: object, axis: int | None = None) -> TracedArray:
+    """Each entry several times, by a gather of counted indices."""
+    array = traced(x)
+    if axis is None:
+        array, axis = array.reshape(-1), 0
+    if isinstance(repeats, TracedArray):
+        repeats = look(repeats, "repeated entries by traced counts")
+    return take(array, np.repeat(np.arange(array.shape[axis]), repeats), axis)  # type: ignore[arg-type]
+
+
+@implements(np.tile)
+def tile(x: object, reps: object) -> TracedArray:
+    """The array laid side by side with itself."""
+    array = traced(x)
+    times = (reps,) if isinstance(reps, (int, np.integer)) else tuple(reps)  # type: ignore[arg-type]
+    array = array.reshape((*(1,) * (len(times) - array.ndim), *array.shape))
+    times = (*(1,) * (array.ndim - len(times)), *times)
+    paired = array.reshape(tuple(n for m in array.shape for n in (1, m)))
+    full = np.broadcast_to(paired, tuple(n for r, m in zip(times, array.shape, strict=True) for n in (r, m)))  # type: ignore[arg-type]
+    return full.reshape(tuple(r * m for r, m in zip(times, array.shape, strict=True)))  # type: ignore[return-value]
+
+
+
+@implements(np.diagonal, method="diagonal")
+def diagonal(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedArray:
+    """A diagonal, as a gather over two axes."""
+    array = traced(x)
+    a, b = normal_axis(axis1, array.ndim), normal_axis(axis2, array.ndim)
+    moved = transpose_call(array, (*(k for k in range(array.ndim) if k not in (a, b)), a, b))
+    n = np.diagonal(shadow(ArrayType(moved.shape[-2:], array.dtype)), offset).shape[0]
+    rows = np.arange(n) + max(-offset, 0)
+    return moved[(..., rows, rows + offset)]
+
+
+@implements(np.diag)
+def diag(x: object, k: int = 0) -> TracedArray:
+    """The diagonal of a matrix, or the matrix with a given diagonal."""
+    array = traced(x)
+    if array.ndim == 2:
+        return diagonal(array, k)
+    if array.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    n = array.shape[0] + abs(k)
+    rows = np.arange(array.shape[0]) + max(-k, 0)
+    return apply(scatter_add, array, rows, rows + k, shape=(n, n))
+
+
+@implements(np.trace, method="trace")
+def trace_call(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: object = None, out: object = None) -> TracedArray:
+    return np.sum(diagonal(x, offset, axis1, axis2), axis=-1)  # type: ignore[call-overload,return-value]
+
+
+def _triangle(x: object, k: int, function: object) -> TracedArray:
+    array = traced(x)
+    mask = function(np.ones(array.shape[-2:], bool), k)  # type: ignore[operator]
+    return np.where(mask, array, np.zeros((), array.dtype))  # type: ignore[call-overload,return-value]
+
+
+@implements(np.tril)
+def tril(m: object, k: int = 0) -> TracedArray:
+    return _triangle(m, k, np.tril)
+
+
+@implements(np.triu)
+def triu(m: object, k: int = 0) -> TracedArray:
+    return _triangle(m, k, np.triu)
+
+
+@implements(np.diff)
+def diff(a: object, n: int = 1, axis: int = -1, prepend: object = np._NoValue, append: object = np._NoValue) -> TracedArray:
+    """Differences of neighbours, `n` times."""
+    array = traced(a)
+    at = normal_axis(axis, array.ndim)
+    ends = []
+    for end in (prepend, append):
+        if end is not np._NoValue:
+            part = traced(end)
+            shape = (*array.shape[:at], 1, *array.shape[at + 1 :])
+            ends.append(np.broadcast_to(part, shape) if part.ndim == 0 else part)
+        else:
+            ends.append(None)
+    parts = [p for p in (ends[0], array, ends[1]) if p is not None]
+    array = concatenate_call(parts, at) if len(parts) > 1 else array
+    before = (slice(None),) * at
+    for _ in range(n):
+        array = array[(*before, slice(1, None))] - array[(*before, slice(None, -1))]  # type: ignore[operator]
+    return array
+
+
+@implements(np.nonzero, np.flatnonzero, np.argwhere, np.unique)
+def data_dependent(*_: object, **__: object) -> object:
+    """Functions whose result has a shape that depends on values."""
+    raise current().fail("a function was called whose result has a shape that depends on traced values.", "Use numpy.where(condition, x, y).")

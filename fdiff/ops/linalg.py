@@ -1,0 +1,295 @@
+"""Linear algebra on square matrices, stacked along leading axes as NumPy does.
+
+Formulas: M. B. Giles, "Collected matrix derivative results for forward and reverse mode
+algorithmic differentiation", Advances in Automatic Differentiation, Springer 2008; Cholesky:
+I. Murray, "Differentiation of the Cholesky decomposition", arXiv:1602.07527 (2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..arraytype import ArrayType, broadcast, promote
+from ..primitive import ZERO, Lower, Primitive, Sample, register
+from ..trace import TracedArray, apply, apply_many, implements, unsupported
+from .families import add_up, kind_of, stretch, unbroadcast
+from .reductions import root
+from .shaping import normal_axes, reshape_call, traced
+
+Args = Sequence[TracedArray]
+Bars = Sequence[object]
+
+
+def _t(x: object) -> TracedArray:
+    return np.swapaxes(x, -1, -2)  # type: ignore[call-overload,return-value]
+
+
+def _regular(n: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
+    return lambda rng: (rng.normal(size=(2, n, n)) + 3.0 * np.eye(n),)
+
+
+def _spd(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    a = rng.normal(size=(2, 3, 3))
+    return (a @ np.swapaxes(a, -1, -2) + 2.0 * np.eye(3),)
+
+
+def _leading(args: Args, mapped: Sequence[bool], core: Sequence[int]) -> list[TracedArray]:
+    """Mapped arguments with ones behind the batch axis, so that stacks line up."""
+    stacks = max(a.ndim - m - c for a, m, c in zip(args, mapped, core, strict=True))
+    return [
+        a.reshape((a.shape[0], *(1,) * (stacks - (a.ndim - 1 - c)), *a.shape[1:])) if m else a
+        for a, m, c in zip(args, mapped, core, strict=True)
+    ]
+
+
+# --- solve ------------------------------------------------------------------------------------
+
+
+def _solved(a: ArrayType, b: ArrayType) -> tuple[ArrayType, ...]:
+    return (ArrayType((*broadcast(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype),)
+
+
+def _solve_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    (a_dot, b_dot), a, x = dots, args[0], outs[0]
+    moved = ZERO if a_dot is ZERO else -(a_dot @ x)  # type: ignore[operator]
+    return [stretch(apply(solve, a, add_up([b_dot, moved])), x.shape)]
+
+
+def _solve_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    b_bar = apply(solve, _t(args[0]), bars[0])
+    a_bar = -(b_bar @ _t(outs[0]))  # type: ignore[operator]
+    return [unbroadcast(a_bar, args[0].shape), unbroadcast(b_bar, args[1].shape)]
+
+
+solve = register(
+    Primitive(
+        "solve", _solved, np.linalg.solve, _solve_jvp, _solve_vjp,
+        lambda args, mapped, size: [apply(solve, *_leading(args, mapped, (2, 2)))],
+        Lower("call", "solve"), "opaque", samples=(Sample(lambda rng: (*_regular(3)(rng), rng.normal(size=(2, 3, 2)))),),
+    )
+)  # fmt: skip
+
+# --- inverse and determinants -----------------------------------------------------------------
+
+
+def _same(a: ArrayType) -> tuple[ArrayType, ...]:
+    return (a,)
+
+
+def _scalar_each(a: ArrayType) -> tuple[ArrayType, ...]:
+    return (ArrayType(a.shape[:-2], a.dtype),)
+
+
+def _two_each(a: ArrayType) -> tuple[ArrayType, ...]:
+    return _scalar_each(a) * 2
+
+
+def _weighted(bar: object, matrix: TracedArray) -> TracedArray:
+    """A number for each matrix of the stack times that matrix."""
+    return np.expand_dims(bar, (-2, -1)) * matrix  # type: ignore[call-overload,operator]
+
+
+def _paired(a: object, b: object) -> TracedArray:
+    """Sum over entries of the product, for each matrix of the stack."""
+    return np.sum(a * b, axis=(-2, -1))  # type: ignore[operator,call-overload,return-value]
+
+
+def opaque(
+    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Callable[..., Sequence[object]],
+    vjp: Callable[..., Sequence[object]], sample: Callable[..., tuple[np.ndarray, ...]],
+) -> Primitive:  # fmt: skip
+    """An op of one stack of matrices, batched by one more leading axis."""
+
+    def batch(args: Args, mapped: object, size: int) -> Sequence[object]:
+        return apply_many(primitive, args[0]) if len(infer(args[0].type)) > 1 else [apply(primitive, args[0])]
+
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, Lower("call", name), "opaque", samples=(Sample(sample),))
+    return register(primitive)
+
+
+inv = opaque(
+    "inv", _same, np.linalg.inv, lambda dots, args, outs: [-(outs[0] @ dots[0] @ outs[0])],
+    lambda bars, args, outs: [-(_t(outs[0]) @ bars[0] @ _t(outs[0]))], _regular(3),
+)  # fmt: skip
+
+
+def cofactors(a: np.ndarray) -> np.ndarray:
+    """Cofactor matrix, the gradient of the determinant, also where the matrix is singular.
+
+    With A = U diag(s) V', cof(A) = det(U) det(V) U diag(products of the other s) V'.
+    """
+    if a.shape[-1] == 0:
+        return np.zeros_like(a)
+    u, s, vt = np.linalg.svd(a)
+    n = s.shape[-1]
+    others = np.stack([np.prod(np.delete(s, k, axis=-1), axis=-1) for k in range(n)], axis=-1)
+    sign = np.linalg.det(u) * np.linalg.det(vt)
+    return (sign[..., None, None] * (u * others[..., None, :]) @ vt).astype(a.dtype)
+
+
+def _cofactor_push(dot: object, a: TracedArray, c: TracedArray) -> TracedArray:
+    """d cof(A) = tr(inv(A) dA) cof(A) - cof(A) dA' inv(A)', for a regular matrix."""
+    inverse = apply(inv, a)
+    return _weighted(_paired(_t(inverse), dot), c) - c @ _t(dot) @ _t(inverse)  # type: ignore[operator]
+
+
+def _cofactor_pull(bar: object, a: TracedArray, c: TracedArray) -> TracedArray:
+    inverse = apply(inv, a)
+    return _weighted(_paired(bar, c), _t(inverse)) - _t(inverse) @ _t(bar) @ c  # type: ignore[operator]
+
+
+cofactor = opaque(
+    "cofactor", _same, cofactors, lambda dots, args, outs: [_cofactor_push(dots[0], args[0], outs[0])],
+    lambda bars, args, outs: [_cofactor_pull(bars[0], args[0], outs[0])], _regular(3),
+)  # fmt: skip
+det = opaque(
+    "det", _scalar_each, np.linalg.det, lambda dots, args, outs: [_paired(apply(cofactor, args[0]), dots[0])],
+    lambda bars, args, outs: [_weighted(bars[0], apply(cofactor, args[0]))], _regular(3),
+)  # fmt: skip
+slogdet = opaque(
+    "slogdet", _two_each, lambda a: tuple(np.linalg.slogdet(a)),
+    lambda dots, args, outs: [ZERO, _paired(_t(apply(inv, args[0])), dots[0])],
+    lambda bars, args, outs: [ZERO if bars[1] is ZERO else _weighted(bars[1], _t(apply(inv, args[0])))], _regular(3),
+)  # fmt: skip
+
+# --- Cholesky ---------------------------------------------------------------------------------
+
+
+def _phi(x: TracedArray) -> TracedArray:
+    """Lower triangle with the diagonal halved."""
+    n = x.shape[-1]
+    weight = np.tril(np.ones((n, n), x.dtype)) - 0.5 * np.eye(n, dtype=x.dtype)
+    return x * weight.astype(x.dtype)  # type: ignore[operator]
+
+
+def _cholesky_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    low = outs[0]
+    symmetric = 0.5 * (dots[0] + _t(dots[0]))  # type: ignore[operator]
+    half = apply(solve, low, symmetric)
+    return [low @ _phi(_t(apply(solve, low, _t(half))))]  # type: ignore[operator]
+
+
+def _cholesky_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    low = outs[0]
+    middle = _phi(_t(low) @ bars[0])  # type: ignore[operator]
+    half = apply(solve, _t(low), middle)
+    full = _t(apply(solve, _t(low), _t(half)))
+    return [0.5 * (full + _t(full))]  # type: ignore[operator]
+
+
+cholesky_ = opaque("cholesky", _same, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, _spd)
+
+# --- what answers for NumPy -------------------------------------------------------------------
+
+
+def _square(x: object, name: str) -> TracedArray:
+    """A stack of square floating matrices, or NumPy's own error."""
+    a = traced(x)
+    if a.ndim < 2:
+        raise np.linalg.LinAlgError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")
+    if a.shape[-1] != a.shape[-2]:
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+    if a.dtype.kind not in "biuf":
+        raise unsupported(f"numpy.linalg.{name} of {a.dtype}")
+    return a if a.type.floating else a.astype(np.float64)
+
+
+def _scalar(x: TracedArray) -> TracedArray:
+    return TracedArray(x.home, x.id, x.type, scalar=not x.shape)
+
+
+@implements(np.linalg.solve)
+def solve_call(a: object, b: object) -> TracedArray:
+    """Solution of ``a x = b`` for a vector or a matrix `b`."""
+    left, right = _square(a, "solve"), traced(b)
+    dtype = promote(kind_of(left), kind_of(right))
+    left, right = left.astype(dtype), right.astype(dtype)
+    if right.ndim == 1:
+        return reshape_call(apply(solve, left, right.reshape((-1, 1))), (*left.shape[:-2], -1))
+    return apply(solve, left, right)
+
+
+@implements(np.linalg.inv)
+def inv_call(a: object) -> TracedArray:
+    return apply(inv, _square(a, "inv"))
+
+
+@implements(np.linalg.det)
+def det_call(a: object) -> TracedArray:
+    """Determinant; its gradient is exact for singular matrices too."""
+    return _scalar(apply(det, _square(a, "det")))
+
+
+@implements(np.linalg.slogdet)
+def slogdet_call(a: object) -> object:
+    """Sign and logarithm of the determinant, as NumPy's named tuple."""
+    sign, logabs = apply_many(slogdet, _square(a, "slogdet"))
+    result = type(np.linalg.slogdet(np.eye(1)))
+    return result(_scalar(sign), _scalar(logabs))  # type: ignore[call-arg]
+
+
+@implements(np.linalg.cholesky)
+def cholesky(a: object, /, *, upper: bool = False) -> TracedArray:
+    """Lower factor of a symmetric positive definite matrix; the lower triangle is read."""
+    given = _square(a, "cholesky")
+    symmetric = np.tril(given) + _t(np.tril(given, -1))  # type: ignore[call-overload,operator]
+    if upper:
+        symmetric = np.triu(given) + _t(np.triu(given, 1))  # type: ignore[call-overload,operator]
+    low = apply(cholesky_, symmetric)
+    return _t(low) if upper else low
+
+
+@implements(np.linalg.norm)
+def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = False) -> TracedArray:  # noqa: A002, FBT001, FBT002
+    """Vector norms of every order and the matrix norms that are sums and maxima.
+
+    The 2-norm at 0 has slope 0. Spectral and nuclear norms need singular values.
+    """
+    a = traced(x)
+    a = a if a.type.floating else a.astype(np.float64)
+    if axis is None and (ord is None or (ord in ("f", "fro") and a.ndim == 2) or (ord == 2 and a.ndim == 1)):
+        flat = root(np.sum(np.square(a.reshape(-1))))  # type: ignore[call-overload,arg-type]
+        return flat.reshape((1,) * a.ndim) if keepdims else flat
+    axes = normal_axes(axis, a.ndim)  # type: ignore[arg-type]
+    if len(axes) == 1:
+        return _vector_norm(a, ord, axes[0], keepdims=keepdims)
+    if len(axes) != 2:
+        raise ValueError("Improper number of dimensions to norm.")
+    return _matrix_norm(a, ord, axes if axis is None else tuple(int(k) % a.ndim for k in axis), keepdims=keepdims)  # type: ignore[arg-type,attr-defined]
+
+
+def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> TracedArray:  # noqa: A002 - NumPy's word
+    size = np.abs(a)  # type: ignore[call-overload]
+    keep = {"axis": axis, "keepdims": keepdims}
+    if ord is None or ord == 2:
+        return root(np.sum(np.square(a), **keep))  # type: ignore[call-overload]
+    if ord == np.inf:
+        return np.max(size, **keep)  # type: ignore[call-overload,return-value]
+    if ord == -np.inf:
+        return np.min(size, **keep)  # type: ignore[call-overload,return-value]
+    if ord == 0:
+        return np.sum((a != 0).astype(a.dtype), **keep)  # type: ignore[call-overload,return-value]
+    if ord == 1:
+        return np.sum(size, **keep)  # type: ignore[call-overload,return-value]
+    if isinstance(ord, str):
+        raise ValueError(f"Invalid norm order '{ord}' for vectors")
+    total = np.sum(size**ord, **keep)  # type: ignore[call-overload,operator]
+    safe = np.where(total == 0, 1.0, total)
+    return np.where(total == 0, 0.0, safe ** (1.0 / ord)).astype(a.dtype)  # type: ignore[operator,return-value,call-overload]
+
+
+def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:  # noqa: A002
+    rows, cols = axes
+    if ord in (None, "f", "fro"):
+        return root(np.sum(np.square(a), axis=axes, keepdims=keepdims))  # type: ignore[call-overload]
+    if ord in (1, -1, np.inf, -np.inf):
+        inner, outer = (rows, cols) if ord in (1, -1) else (cols, rows)
+        sums = np.sum(np.abs(a), axis=inner, keepdims=True)  # type: ignore[call-overload]
+        pick = np.max if ord in (1, np.inf) else np.min  # type: ignore[operator]
+        best = pick(sums, axis=outer, keepdims=True)  # type: ignore[operator]
+        return best if keepdims else _scalar(np.squeeze(best, axis=tuple(axes)))  # type: ignore[return-value,arg-type]
+    raise unsupported(f"numpy.linalg.norm with ord={ord!r} of a matrix")
+
+

@@ -1,0 +1,154 @@
+"""Functions built of other ops: clipping, rounding, replacing, comparing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..primitive import UFUNCS
+from ..trace import TracedArray, apply, implements
+from .elementwise import stop
+from .families import kind_of
+from .reductions import all_call
+from .shaping import traced
+
+
+@implements(np.clip, method="clip")
+def clip(a: object, a_min: object = None, a_max: object = None, out: object = None, *, min: object = None, max: object = None, **_: object) -> TracedArray:  # noqa: A002 - NumPy's names
+    """Values kept between bounds; at a bound the slope of the value is 1, as in torch."""
+    low = min if a_min is None else a_min
+    high = max if a_max is None else a_max
+    x = traced(a)
+    kinds = [kind_of(v) for v in (a, low, high) if v is not None]
+    dtype = np.result_type(*[k(0) if isinstance(k, type) else k for k in kinds])
+    value = x.astype(dtype)
+    if low is not None:
+        bound = traced(low).astype(dtype)
+        value = np.where((value >= bound) | np.isnan(value), value, bound)  # type: ignore[assignment,operator]
+        value = np.where(np.isnan(bound), bound, value)  # type: ignore[assignment]
+    if high is not None:
+        bound = traced(high).astype(dtype)
+        value = np.where((value <= bound) | np.isnan(value), value, bound)  # type: ignore[assignment,operator]
+        value = np.where(np.isnan(bound), bound, value)  # type: ignore[assignment]
+    return _scalar(value)
+
+
+def _scalar(x: TracedArray) -> TracedArray:
+    return TracedArray(x.home, x.id, x.type, scalar=not x.shape)
+
+
+@implements(np.round, np.around, method="round")
+def round_call(a: object, decimals: int = 0, out: object = None) -> TracedArray:
+    """To the nearest even at `decimals`; the slope is 0."""
+    x = traced(a)
+    if not x.type.floating:
+        return x
+    if decimals == 0:
+        return np.rint(x)  # type: ignore[call-overload,return-value]
+    scale = 10.0 ** abs(decimals)
+    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale  # type: ignore[operator,call-overload,return-value]
+
+
+@implements(np.fix)
+def fix(x: object, out: object = None) -> TracedArray:
+    return np.trunc(traced(x))  # type: ignore[call-overload,return-value]
+
+
+@implements(np.sinc)
+def sinc(x: object) -> TracedArray:
+    """``sin(pi x) / (pi x)``, 1 at 0; exact to second order there through the series."""
+    y = np.pi * traced(x)  # type: ignore[operator]
+    near = np.abs(y) < 1e-4
+    far = np.where(near, 1.0, y)
+    square = y * y
+    series = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
+    return _scalar(np.where(near, series, np.sin(far) / far))  # type: ignore[arg-type]
+
+
+@implements(np.nan_to_num)
+def nan_to_num(x: object, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> TracedArray:  # noqa: FBT001, FBT002
+    """NaN and infinities replaced by numbers, whose slope is 0."""
+    a = traced(x)
+    if not a.type.floating:
+        return a
+    info = np.finfo(a.dtype)
+    high = info.max if posinf is None else posinf
+    low = info.min if neginf is None else neginf
+    finite = np.where(np.isnan(a), nan, np.where(a == np.inf, high, np.where(a == -np.inf, low, a)))  # type: ignore[arg-type]
+    return _scalar(finite.astype(a.dtype))  # type: ignore[arg-type]
+
+
+@implements(np.isclose)
+def isclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> TracedArray:  # noqa: FBT001, FBT002
+    """``|a - b| <= atol + rtol |b|``, equal where both are the same infinity."""
+    x, y = traced(a), traced(b)
+    near = (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y) | (x == y)  # type: ignore[operator,call-overload]
+    both = np.isnan(x) & np.isnan(y)  # type: ignore[call-overload]
+    return near | both if equal_nan else near
+
+
+@implements(np.allclose)
+def allclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> TracedArray:  # noqa: FBT001, FBT002
+    return all_call(isclose(a, b, rtol, atol, equal_nan))
+
+
+@implements(np.array_equal)
+def array_equal(a: object, b: object, equal_nan: bool = False) -> object:  # noqa: FBT001, FBT002
+    x, y = traced(a), traced(b)
+    return all_call(x == y) if x.shape == y.shape else False  # type: ignore[arg-type]
+
+
+@implements(np.select)
+def select(condlist: list[object], choicelist: list[object], default: object = 0) -> TracedArray:
+    """The first choice whose condition holds."""
+    out: object = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        out = np.where(traced(condition), choice, out)  # type: ignore[call-overload]
+    return out  # type: ignore[return-value]
+
+
+@implements(np.trapezoid)
+def trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1) -> TracedArray:
+    """Integral by the trapezoidal rule."""
+    a = np.moveaxis(traced(y), axis, -1)  # type: ignore[arg-type]
+    if x is not None:
+        step = np.diff(traced(x))  # type: ignore[call-overload]
+        dx = step if step.ndim == 1 else np.moveaxis(np.diff(traced(x), axis=axis), axis, -1)  # type: ignore[call-overload,arg-type]
+    return np.sum(dx * (a[..., 1:] + a[..., :-1]) / 2.0, axis=-1)  # type: ignore[operator,call-overload,return-value]
+
+
+def divmod_call(x: object, y: object, **_: object) -> tuple[object, object]:
+    return np.floor_divide(x, y), np.remainder(x, y)  # type: ignore[call-overload]
+
+
+def modf_call(x: object, **_: object) -> tuple[object, object]:
+    """Fraction and whole part; the slope belongs to the fraction."""
+    whole = np.trunc(x)  # type: ignore[call-overload]
+    return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole  # type: ignore[call-overload,operator]
+
+
+UFUNCS[np.divmod] = divmod_call
+UFUNCS[np.modf] = modf_call
+TracedArray.__divmod__ = divmod_call  # type: ignore[attr-defined]
+
+
+def frexp_call(x: object, **_: object) -> tuple[object, object]:
+    """Mantissa and exponent; the exponent is a step function."""
+    a = traced(x)
+    zero = (a == 0) | ~np.isfinite(a)  # type: ignore[operator,call-overload]
+    exponent = np.floor(np.log2(np.abs(np.where(zero, 1.0, a)))) + 1.0
+    exponent = exponent + (np.abs(np.ldexp(a, -exponent.astype(np.int64))) >= 1.0) - (np.abs(np.ldexp(a, -exponent.astype(np.int64))) < 0.5)  # type: ignore[union-attr,operator]
+    power = np.where(zero, 0.0, exponent).astype(np.int32)
+    return np.ldexp(a, -power), power  # type: ignore[call-overload]
+
+
+UFUNCS[np.frexp] = frexp_call
+
+
+def stop_gradient(x: object) -> object:
+    """`x` itself, whose derivative is taken to be zero at every order."""
+    if not isinstance(x, TracedArray):
+        return x
+    out = apply(stop, x)
+    return TracedArray(out.home, out.id, out.type, scalar=x.scalar, weak=x.weak)
+
+

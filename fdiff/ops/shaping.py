@@ -1,0 +1,458 @@
+"""Ops that move entries and compute nothing: reshape, transpose, slices, concatenation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..arraytype import ArrayType, Shape, broadcast, promote, shadow
+from ..primitive import ZERO, Lower, Primitive, Sample, register
+from ..trace import TracedArray, apply, current, implements
+from .families import kind_of, linear, unbroadcast
+
+VIEW = Lower("view")
+
+
+def _one(*shape: int) -> Sample:
+    return Sample(lambda rng: (rng.normal(size=shape),))
+
+
+# --- reshape, transpose, broadcast ------------------------------------------------------------
+reshape = linear(
+    "reshape",
+    lambda x, *, shape: (ArrayType(shape, x.dtype),),
+    lambda bar, src, *, shape: apply(reshape, bar, shape=src.shape),
+    evaluate=lambda x, *, shape: np.reshape(x, shape),
+    batch=lambda x, *, shape: apply(reshape, x, shape=(x.shape[0], *shape)),
+    lower=VIEW,
+    structural=True,
+    samples=(Sample(lambda rng: (rng.normal(size=(2, 3)),), {"shape": (3, 1, 2)}),),
+)
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+transpose = linear(
+    "transpose",
+    lambda x, *, axes: (ArrayType(tuple(x.shape[a] for a in axes), x.dtype),),
+    lambda bar, src, *, axes: apply(transpose, bar, axes=_inverse(axes)),
+    evaluate=lambda x, *, axes: np.transpose(x, axes),
+    batch=lambda x, *, axes: apply(transpose, x, axes=(0, *(a + 1 for a in axes))),
+    lower=VIEW,
+    structural=True,
+    samples=(Sample(lambda rng: (rng.normal(size=(2, 3, 4)),), {"axes": (2, 0, 1)}),),
+)
+spread = linear(
+    "broadcast_to",
+    lambda x, *, shape: (ArrayType(shape, x.dtype),),
+    lambda bar, src, *, shape: unbroadcast(bar, src.shape),
+    evaluate=lambda x, *, shape: np.broadcast_to(x, shape),
+    batch=lambda x, *, shape: apply(
+        spread, x.reshape((x.shape[0], *(1,) * (len(shape) - x.ndim + 1), *x.shape[1:])), shape=(x.shape[0], *shape)
+    ),
+    lower=VIEW,
+    structural=True,
+    samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
+)
+
+# --- slices and their transpose ---------------------------------------------------------------
+Ints = tuple[int, ...]
+
+
+def slices(starts: Ints, sizes: Ints, steps: Ints) -> tuple[slice, ...]:
+    """Python slices that read `sizes` entries from `starts` by `steps` (negative ones too)."""
+    ends = (a + n * s for a, n, s in zip(starts, sizes, steps, strict=True))
+    return tuple(
+        slice(a, None if e < 0 else e, s) if n else slice(0, 0) for a, e, s, n in zip(starts, ends, steps, sizes, strict=True)
+    )
+
+
+def _unslice(bar: np.ndarray, *, starts: Ints, steps: Ints, shape: Shape) -> np.ndarray:
+    out = np.zeros(shape, np.asarray(bar).dtype)
+    out[slices(starts, np.shape(bar), steps)] = bar
+    return out
+
+
+slice_ = linear(
+    "slice",
+    lambda x, *, starts, sizes, steps: (ArrayType(sizes, x.dtype),),
+    lambda bar, src, *, starts, sizes, steps: apply(unslice, bar, starts=starts, steps=steps, shape=src.shape),
+    evaluate=lambda x, *, starts, sizes, steps: x[slices(starts, sizes, steps)],
+    batch=lambda x, *, starts, sizes, steps: apply(
+        slice_, x, starts=(0, *starts), sizes=(x.shape[0], *sizes), steps=(1, *steps)
+    ),
+    lower=VIEW,
+    structural=True,
+    samples=(
+        Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)}),
+        Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (4, 3), "sizes": (5, 2), "steps": (-1, -2)}),
+    ),
+)
+unslice = linear(
+    "unslice",
+    lambda x, *, starts, steps, shape: (ArrayType(shape, x.dtype),),
+    lambda bar, src, *, starts, steps, shape: apply(slice_, bar, starts=starts, sizes=src.shape, steps=steps),
+    evaluate=_unslice,
+    batch=lambda x, *, starts, steps, shape: apply(
+        unslice, x, starts=(0, *starts), steps=(1, *steps), shape=(x.shape[0], *shape)
+    ),
+    lower=Lower("special"),
+    structural=True,
+    samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
+)
+
+# --- concatenation ----------------------------------------------------------------------------
+
+
+def _concatenated(*types: ArrayType, axis: int) -> tuple[ArrayType, ...]:
+    first = types[0]
+    shape = (*first.shape[:axis], sum(t.shape[axis] for t in types), *first.shape[axis + 1 :])
+    return (ArrayType(shape, first.dtype),)
+
+
+def _concatenate_jvp(
+    dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int
+) -> list[object]:
+    parts = [np.zeros(a.shape, a.dtype) if d is ZERO else d for d, a in zip(dots, args, strict=True)]
+    return [apply(concatenate, *parts, axis=axis)]
+
+
+def _concatenate_vjp(bars: Sequence[TracedArray], args: Sequence[TracedArray], outs: object, *, axis: int) -> list[object]:
+    starts = np.cumsum([0, *(a.shape[axis] for a in args)]).tolist()
+    before = (slice(None),) * axis
+    return [bars[0][(*before, slice(lo, hi))] for lo, hi in zip(starts, starts[1:], strict=False)]
+
+
+def _concatenate_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, axis: int) -> list[object]:
+    parts = [a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
+    return [apply(concatenate, *parts, axis=axis + 1)]
+
+
+concatenate = register(
+    Primitive(
+        "concatenate", _concatenated, lambda *xs, axis: np.concatenate(xs, axis=axis), _concatenate_jvp, _concatenate_vjp,
+        _concatenate_batch, Lower("special"), "linear", structural=True,
+        samples=(Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),),
+    )
+)  # fmt: skip
+
+# --- what answers for NumPy -------------------------------------------------------------------
+
+
+def traced(x: object) -> TracedArray:
+    """`x` as a traced array of the current trace."""
+    if isinstance(x, TracedArray):
+        return x
+    trace = current()
+    node = trace.lift(x)
+    return TracedArray(trace, node, trace.builder.type(node))
+
+
+def normal_axis(axis: int, ndim: int) -> int:
+    """`axis` counted from the front; AxisError as NumPy words it."""
+    return int(np.lib.array_utils.normalize_axis_index(axis, ndim))
+
+
+def normal_axes(axis: int | Sequence[int] | None, ndim: int) -> Ints:
+    """Sorted axes counted from the front; all of them for None."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(sorted(normal_axis(int(a), ndim) for a in given))  # type: ignore[arg-type]
+    if len(set(axes)) != len(axes):
+        raise ValueError("duplicate value in 'axis'")
+    return axes
+
+
+@implements(np.reshape)
+def reshape_call(x: object, shape: object = None, order: str = "C", *, copy: object = None, newshape: object = None) -> TracedArray:
+    """``np.reshape`` in C order; order "F" goes through a transpose, as its meaning says."""
+    array = traced(x)
+    target = newshape if shape is None else shape
+    if order == "F":
+        flipped = tuple(target)[::-1] if isinstance(target, (tuple, list)) else (target,)
+        return transpose_call(reshape_call(transpose_call(array), flipped))
+    if order not in "CA":
+        raise current().fail(f"reshape with order={order!r} is not supported.")
+    new = np.reshape(shadow(array.type), target).shape  # type: ignore[call-overload]
+    return array if new == array.shape else apply(reshape, array, shape=new)
+
+
+@implements(method="reshape")
+def reshape_method(x: TracedArray, *shape: object, order: str = "C", copy: object = None) -> TracedArray:
+    """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
+    return reshape_call(x, shape[0] if len(shape) == 1 else shape, order)
+
+
+@implements(np.ravel, method="ravel")
+def ravel(x: object, order: str = "C") -> TracedArray:
+    """One-dimensional, in C order (or F)."""
+    return reshape_call(x, -1, "C" if order == "K" else order)
+
+
+@implements(method="flatten")
+def flatten(x: TracedArray, order: str = "C") -> TracedArray:
+    return ravel(x, order)
+
+
+@implements(np.transpose, np.permute_dims)
+def transpose_call(x: object, axes: Sequence[int] | None = None) -> TracedArray:
+    """Axes in the order given; reversed where left out."""
+    array = traced(x)
+    order = tuple(reversed(range(array.ndim))) if axes is None else tuple(normal_axis(a, array.ndim) for a in axes)
+    if sorted(order) != list(range(array.ndim)):
+        raise ValueError("axes don't match array")
+    return array if order == tuple(range(array.ndim)) else apply(transpose, array, axes=order)
+
+
+@implements(method="transpose")
+def transpose_method(x: TracedArray, *axes: object) -> TracedArray:
+    given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+    return transpose_call(x, given)  # type: ignore[arg-type]
+
+
+setattr(TracedArray, "T", property(transpose_call))  # noqa: B010 - a property of a class made elsewhere
+
+
+@implements(np.swapaxes, method="swapaxes")
+def swapaxes(x: object, axis1: int, axis2: int) -> TracedArray:
+    axes = list(range(np.ndim(x)))  # type: ignore[arg-type]
+    axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
+    return transpose_call(x, axes)
+
+
+@implements(np.matrix_transpose)
+def matrix_transpose(x: object) -> TracedArray:
+    return swapaxes(x, -1, -2)
+
+
+setattr(TracedArray, "mT", property(matrix_transpose))  # noqa: B010
+
+
+@implements(np.moveaxis)
+def moveaxis(x: object, source: object, destination: object) -> TracedArray:
+    array = traced(x)
+    order = np.moveaxis(np.empty(tuple(range(2, array.ndim + 2)), np.bool_), source, destination).shape  # type: ignore[arg-type]
+    return transpose_call(array, [n - 2 for n in order])
+
+
+@implements(np.rollaxis)
+def rollaxis(x: object, axis: int, start: int = 0) -> TracedArray:
+    ndim = np.ndim(x)  # type: ignore[arg-type]
+    order = np.rollaxis(np.empty(tuple(range(2, ndim + 2)), np.bool_), axis, start).shape
+    return transpose_call(x, [n - 2 for n in order])
+
+
+@implements(np.squeeze, method="squeeze")
+def squeeze(x: object, axis: object = None) -> TracedArray:
+    array = traced(x)
+    return reshape_call(array, np.squeeze(shadow(array.type), axis).shape)  # type: ignore[arg-type]
+
+
+@implements(np.expand_dims)
+def expand_dims(x: object, axis: object) -> TracedArray:
+    array = traced(x)
+    return reshape_call(array, np.expand_dims(shadow(array.type), axis).shape)  # type: ignore[arg-type]
+
+
+@implements(np.broadcast_to)
+def broadcast_to(x: object, shape: object, subok: bool = False) -> TracedArray:  # noqa: FBT001, FBT002 - NumPy's signature
+    array = traced(x)
+    target = np.broadcast_to(shadow(array.type), shape).shape  # type: ignore[arg-type]
+    return array if target == array.shape else apply(spread, array, shape=target)
+
+
+@implements(np.broadcast_arrays)
+def broadcast_arrays(*arrays: object, subok: bool = False) -> tuple[TracedArray, ...]:
+    shape = broadcast(*(np.shape(a) for a in arrays))  # type: ignore[arg-type]
+    return tuple(broadcast_to(a, shape) for a in arrays)
+
+
+def _at_least(x: object, ndim: int) -> TracedArray:
+    array = traced(x)
+    view = {1: np.atleast_1d, 2: np.atleast_2d, 3: np.atleast_3d}[ndim](shadow(array.type))
+    return reshape_call(array, view.shape)
+
+
+@implements(np.atleast_1d)
+def atleast_1d(*arrays: object) -> object:
+    return _at_least(arrays[0], 1) if len(arrays) == 1 else tuple(_at_least(a, 1) for a in arrays)
+
+
+@implements(np.atleast_2d)
+def atleast_2d(*arrays: object) -> object:
+    return _at_least(arrays[0], 2) if len(arrays) == 1 else tuple(_at_least(a, 2) for a in arrays)
+
+
+@implements(np.atleast_3d)
+def atleast_3d(*arrays: object) -> object:
+    return _at_least(arrays[0], 3) if len(arrays) == 1 else tuple(_at_least(a, 3) for a in arrays)
+
+
+@implements(np.concatenate)
+def concatenate_call(arrays: Sequence[object], axis: int | None = 0, *, dtype: object = None, casting: str = "same_kind") -> TracedArray:
+    """Join arrays along an existing axis; flattened first where `axis` is None."""
+    parts = [traced(a) for a in arrays]
+    if axis is None:
+        parts, axis = [p.reshape(-1) for p in parts], 0
+    _same_rank(parts, axis)
+    common = np.dtype(dtype) if dtype is not None else promote(*map(kind_of, parts))  # type: ignore[call-overload]
+    return apply(concatenate, *(p.astype(common) for p in parts), axis=normal_axis(axis, parts[0].ndim))
+
+
+def _same_rank(parts: Sequence[TracedArray], axis: int) -> None:
+    """Raise NumPy's own ValueError if the parts do not fit together."""
+    small = [np.empty(tuple(0 if k == normal_axis(axis, p.ndim) else n for k, n in enumerate(p.shape))) if p.ndim else np.empty(()) for p in parts]
+    if all(s.nbytes == 0 for s in small):
+        np.concatenate(small, axis=axis)
+    else:
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+
+
+@implements(np.stack)
+def stack(arrays: Sequence[object], axis: int = 0, *, dtype: object = None, casting: str = "same_kind") -> TracedArray:
+    """Join arrays along a new axis."""
+    parts = [traced(a) for a in arrays]
+    if len({p.shape for p in parts}) > 1:
+        raise ValueError("all input arrays must have the same shape")
+    at = normal_axis(axis, parts[0].ndim + 1)
+    return concatenate_call([p.reshape((*p.shape[:at], 1, *p.shape[at:])) for p in parts], at, dtype=dtype)
+
+
+@implements(np.vstack)
+def vstack(arrays: Sequence[object], *, dtype: object = None, casting: str = "same_kind") -> TracedArray:
+    return concatenate_call([_at_least(a, 2) for a in arrays], 0, dtype=dtype)
+
+
+@implements(np.hstack)
+def hstack(arrays: Sequence[object], *, dtype: object = None, casting: str = "same_kind") -> TracedArray:
+    parts = [_at_least(a, 1) for a in arrays]
+    return concatenate_call(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
+
+
+@implements(np.dstack)
+def dstack(arrays: Sequence[object]) -> TracedArray:
+    return concatenate_call([_at_least(a, 3) for a in arrays], 2)
+
+
+@implements(np.column_stack)
+def column_stack(arrays: Sequence[object]) -> TracedArray:
+    parts = [traced(a) for a in arrays]
+    return concatenate_call([p.reshape((-1, 1)) if p.ndim < 2 else p for p in parts], 1)
+
+
+@implements(np.append)
+def append(x: object, values: object, axis: int | None = None) -> TracedArray:
+    return concatenate_call((x, values), axis)
+
+
+@implements(np.split)
+def split(x: object, indices_or_sections: object, axis: int = 0) -> list[TracedArray]:
+    return _split(np.split, x, indices_or_sections, axis)
+
+
+@implements(np.array_split)
+def array_split(x: object, indices_or_sections: object, axis: int = 0) -> list[TracedArray]:
+    return _split(np.array_split, x, indices_or_sections, axis)
+
+
+def _split(function: object, x: object, sections: object, axis: int) -> list[TracedArray]:
+    """Parts along `axis`; NumPy splits an index vector and so tells where each begins."""
+    array = traced(x)
+    at = normal_axis(axis, array.ndim)
+    parts = function(np.arange(array.shape[at]), sections)  # type: ignore[operator]
+    before = (slice(None),) * at
+    return [array[(*before, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0))] for p in parts]
+
+
+@implements(np.flip)
+def flip(m: object, axis: object = None) -> TracedArray:
+    array = traced(m)
+    axes = normal_axes(axis, array.ndim)  # type: ignore[arg-type]
+    return array[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(array.ndim))]
+
+
+@implements(np.fliplr)
+def fliplr(m: object) -> TracedArray:
+    return flip(m, 1)
+
+
+@implements(np.flipud)
+def flipud(m: object) -> TracedArray:
+    return flip(m, 0)
+
+
+@implements(np.roll)
+def roll(x: object, shift: object, axis: object = None) -> TracedArray:
+    """Entries moved cyclically; two slices put side by side for each axis."""
+    array = traced(x)
+    if axis is None:
+        return roll(array.reshape(-1), shift, 0).reshape(array.shape)
+    shifts, axes = np.broadcast_arrays(shift, axis)  # type: ignore[arg-type]
+    for s, a in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
+        at = normal_axis(a, array.ndim)
+        cut = -s % array.shape[at] if array.shape[at] else 0
+        before = (slice(None),) * at
+        if cut:
+            array = concatenate_call([array[(*before, slice(cut, None))], array[(*before, slice(None, cut))]], at)
+    return array
+
+
+@implements(np.copy, method="copy")
+def copy(x: object, order: str = "K", subok: bool = False) -> TracedArray:  # noqa: FBT001, FBT002
+    return traced(x)
+
+
+@implements(np.shape)
+def shape_call(x: TracedArray) -> Shape:
+    return x.shape
+
+
+@implements(np.ndim)
+def ndim_call(x: TracedArray) -> int:
+    return x.ndim
+
+
+@implements(np.size)
+def size_call(x: TracedArray, axis: int | None = None) -> int:
+    return x.size if axis is None else x.shape[axis]
+
+
+@implements(np.zeros_like)
+def zeros_like(x: object, dtype: object = None, **_: object) -> np.ndarray:
+    return np.zeros_like(shadow(traced(x).type), dtype=dtype, subok=False)  # type: ignore[arg-type]
+
+
+@implements(np.ones_like)
+def ones_like(x: object, dtype: object = None, **_: object) -> np.ndarray:
+    return np.ones_like(shadow(traced(x).type), dtype=dtype, subok=False)  # type: ignore[arg-type]
+
+
+@implements(np.full_like)
+def full_like(x: object, fill_value: object, dtype: object = None, **_: object) -> object:
+    array = traced(x)
+    return broadcast_to(traced(fill_value).astype(dtype or array.dtype), array.shape)
+
+
+@implements(np.real, method="conj")
+def real(x: TracedArray) -> TracedArray:
+    """The real part, which for real arrays is the array."""
+    return x
+
+
+@implements(np.result_type)
+def result_type(*operands: object) -> np.dtype:
+    return promote(*map(kind_of, operands))
+
+
+@implements(np.iscomplexobj)
+def iscomplexobj(x: TracedArray) -> bool:
+    return x.dtype.kind == "c"
+
+
+@implements(np.isrealobj)
+def isrealobj(x: TracedArray) -> bool:
+    return x.dtype.kind != "c"
