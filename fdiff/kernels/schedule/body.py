@@ -10,6 +10,7 @@ from ..loops import (
     Access,
     Accumulator,
     Axis,
+    Buffer,
     Dims,
     Index,
     Statement,
@@ -27,6 +28,7 @@ NUMPY = {
     "b1": "np.bool_", "i1": "np.int8", "i2": "np.int16", "i4": "np.int32", "i8": "np.int64", "u1": "np.uint8",
     "u2": "np.uint16", "u4": "np.uint32", "u8": "np.uint64", "f4": "np.float32", "f8": "np.float64",
 }  # fmt: skip
+_NOWHERE = Buffer("")
 _EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic Numba does in the dtype itself
 
 
@@ -99,7 +101,7 @@ class Body:
         source = self.plan.parts[arg].dims
         index = key.index or (FIRST,) * len(part.dims)
         if not proper(source):
-            return self.key(arg, self._single(part, index, source))
+            return self.key(arg, (FIRST,) * len(source))
         if part.op == "reshape" and same_but_ones(source, key.dims):
             return self.key(arg, through_ones(index, source, key.dims))
         if key.dims != part.dims or part.op == "reshape":
@@ -109,9 +111,6 @@ class Body:
         if part.op == "transpose":
             return self.key(arg, through_transpose(index, dict(part.data)["axes"]))  # type: ignore[arg-type,call-overload]
         return self.key(arg, through_broadcast(index, source, part.dims))
-
-    def _single(self, part: Part, index: Index, source: Dims) -> Index:
-        return (FIRST,) * len(source)
 
     def _emit(self, key: Key, operands: list[str], compute: int) -> str:
         plan = self.plan
@@ -170,11 +169,6 @@ class Body:
             self.statements.append(Statement("wrap", name, dim, (position,)))
             out.append(name)
         return out
-
-
-from ..loops import Buffer  # noqa: E402
-
-_NOWHERE = Buffer("")
 
 
 def _columns(part: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:

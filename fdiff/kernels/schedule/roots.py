@@ -1,0 +1,285 @@
+"""The effects of a kernel in order: each computes one kept node, or a part of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..loops import (
+    FIRST,
+    Axis,
+    Buffer,
+    Dims,
+    Index,
+    identity,
+    plus,
+    proper,
+    same_but_ones,
+    through_ones,
+    through_slice,
+)
+from ..skeleton import Part
+from .body import NUMPY
+from .plan import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, Plan
+
+View = tuple[int, Index]  # a node, and where it is read
+
+
+@dataclass(frozen=True)
+class Root:
+    """One effect over `domain`.
+
+    Kinds: ``local`` and ``store`` (the first of `values`, or their sum), ``update`` (added to
+    memory), ``reduce``, ``argument``, ``scan``, and ``call``. `reduced` are the loops that are
+    summed over, or the one that is scanned. `positions` are index arrays whose entries stand
+    first in `index`.
+    """
+
+    kind: str
+    node: int
+    domain: Dims
+    values: tuple[View, ...]
+    dims: Dims = ()
+    index: Index = ()
+    buffer: Buffer = Buffer("")
+    literal: str = ""
+    reduced: tuple[int, ...] = ()
+    positions: tuple[View, ...] = ()
+    compute: bool = False  # the first value is the node itself, to be computed here
+    after: tuple[int, ...] = field(default=())  # nodes of which all earlier effects come first
+
+    @property
+    def result(self) -> View | None:
+        """What later effects of the same nest can use without reading memory."""
+        return (self.node, self.index) if self.kind in ("local", "store", "scan") and self.compute else None
+
+
+def make_roots(plan: Plan) -> list[Root]:
+    """Effects in an order in which each finds what it needs."""
+    roots: list[Root] = []
+    for i, part in enumerate(plan.parts):
+        if part.op in ROUTINES:
+            roots.append(Root("call", i, (), tuple((a, ()) for a in part.args)))
+        elif i in plan.kept and part.op != "item":
+            roots.extend(_roots_of(plan, i, part))
+    for k, o in enumerate(plan.bones.outputs):
+        if plan.outputs.get(o) != k:
+            dims = plan.parts[o].dims
+            index = identity(dims)
+            roots.append(Root("store", o, proper(dims), ((o, index),), dims, index, Buffer(f"out{k}")))
+    return roots
+
+
+def _roots_of(plan: Plan, i: int, part: Part) -> list[Root]:
+    if i in plan.adds:
+        return _scattered(plan, i)
+    if part.op == "concatenate":
+        return _concatenated(plan, i, part)
+    if part.op in REDUCTIONS:
+        axes: tuple[int, ...] = dict(part.data)["axes"]  # type: ignore[call-overload,assignment]
+        return _reduced(plan, i, plan.parts[part.args[0]].dims, axes)
+    if part.op in ARGUMENTS:
+        return [_argument(plan, i, part)]
+    if part.op in SCANS:
+        return [_scan(plan, i, part)]
+    if part.op == "contract":
+        return _contraction(plan, i, part)
+    index = identity(part.dims)
+    if plan.local(i):
+        return [Root("local", i, (), ((i, ()),), compute=True)]
+    return [Root("store", i, proper(part.dims), ((i, index),), part.dims, index, plan.buffer(i), compute=True)]
+
+
+def _fill(plan: Plan, i: int, literal: str) -> Root:
+    dims = plan.parts[i].dims
+    return Root("store", i, proper(dims), (), dims, identity(dims), plan.buffer(i), literal)
+
+
+# --- sums of slices put back ------------------------------------------------------------------
+
+
+def _scattered(plan: Plan, i: int) -> list[Root]:
+    """Dense terms (or zeros) first, then one accumulating loop for each slice put back."""
+    dims = plan.parts[i].dims
+    dense: list[View] = []
+    updates: list[Root] = []
+    for leaf, chain in _terms(plan, i):
+        part = plan.parts[leaf]
+        if part.op == "scatter_add" and (not chain or chain[-1] != leaf):
+            updates.append(_scatter(plan, i, part, leaf, chain))
+            continue
+        index = identity(part.dims)
+        place = _push(plan, index, part.dims, chain)
+        if not any(plan.parts[c].op == "unslice" for c in chain) and place == identity(dims):
+            dense.append((leaf, index))
+        else:
+            updates.append(Root("update", i, proper(part.dims), ((leaf, index),), dims, place, plan.buffer(i), after=(i,)))
+    if not dense:
+        return [_fill(plan, i, "0"), *updates]
+    first = Root("store", i, proper(dims), tuple(dense), dims, identity(dims), plan.buffer(i))
+    return [first, *updates]
+
+
+def _scatter(plan: Plan, i: int, part: Part, leaf: int, chain: tuple[int, ...]) -> Root:
+    """``out[positions] += bar``: positions wrap and are checked at run time."""
+    bar, *positions = part.args
+    dims = plan.parts[bar].dims
+    lead = len(plan.parts[positions[0]].dims)
+    index = identity(dims)
+    place = (*(FIRST for _ in positions), *index[lead:])
+    views = tuple((p, index[:lead]) for p in positions)
+    return Root("update", i, proper(dims), ((bar, index),), part.dims, place, plan.buffer(i), positions=views, after=(i,))
+
+
+def _terms(plan: Plan, i: int) -> list[tuple[int, tuple[int, ...]]]:
+    """Leaves of the sum, each with the nodes it is pushed through (innermost first)."""
+    out: list[tuple[int, tuple[int, ...]]] = []
+    stack: list[tuple[int, tuple[int, ...]]] = [(i, ())]
+    while stack:
+        node, chain = stack.pop()
+        part = plan.parts[node]
+        inside = node == i or node in plan.absorbed
+        if inside and part.op == "add":
+            stack.extend((a, chain) for a in reversed(part.args))
+        elif inside and part.op in ("unslice", "reshape", "transpose"):
+            stack.append((part.args[0], (node, *chain)))
+        else:
+            out.append((node, chain))
+    return out
+
+
+def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index:
+    """Where entry `index` of a leaf comes to lie in the sum."""
+    for c in chain:
+        part = plan.parts[c]
+        if part.op == "unslice":
+            pairs: tuple[tuple[str, str], ...] = part.data  # type: ignore[assignment]
+            index = through_slice(index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+        elif part.op == "transpose":
+            axes: tuple[int, ...] = dict(part.data)["axes"]  # type: ignore[call-overload,assignment]
+            index = tuple(index[a] for a in axes)
+        else:
+            index = through_ones(index, part.dims, dims)
+        dims = part.dims
+    return index
+
+
+def _concatenated(plan: Plan, i: int, part: Part) -> list[Root]:
+    axis: int = dict(part.data)["axis"]  # type: ignore[call-overload,assignment]
+    roots: list[Root] = []
+    start = "0"
+    for a in part.args:
+        dims = plan.parts[a].dims
+        index = identity(dims)
+        moved = index[axis]._replace(start=start)
+        place = (*index[:axis], moved, *index[axis + 1 :])
+        roots.append(Root("store", i, proper(dims), ((a, index),), part.dims, place, plan.buffer(i)))
+        start = plus(start, dims[axis])
+    return roots
+
+
+# --- reductions, scans, contractions ----------------------------------------------------------
+
+
+def identity_of(op: str, dtype: str) -> str:
+    """What a reduction starts from, as text in `dtype`."""
+    type_ = NUMPY[dtype]
+    if op in ("any", "all"):
+        return "False" if op == "any" else "True"
+    if op in ("max", "min"):
+        sign = "-" if op == "max" else ""
+        if dtype == "b1":
+            return "False" if op == "max" else "True"
+        if dtype[0] == "f":
+            return f"{type_}({sign}np.inf)"
+        bits = 8 * int(dtype[1])
+        if dtype[0] == "u":
+            return f"{type_}({0 if sign else (1 << bits) - 1})"
+        return f"{type_}({-(1 << (bits - 1)) if sign else (1 << (bits - 1)) - 1})"
+    return f"{type_}({1 if op in ('prod', 'cumprod') else 0})"
+
+
+def _loops_over(index: Index, axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(index[a].var for a in axes if index[a].var >= 0)
+
+
+def _reduced(plan: Plan, i: int, dims: Dims, axes: tuple[int, ...]) -> list[Root]:
+    index = identity(dims)
+    kept = tuple(p for a, p in enumerate(index) if a not in axes)
+    return _reduction(plan, i, proper(dims), ((plan.parts[i].args[0], index),), kept, _loops_over(index, axes))
+
+
+def _reduction(
+    plan: Plan, i: int, domain: Dims, values: tuple[View, ...], place: Index, reduced: tuple[int, ...]
+) -> list[Root]:
+    """One loop with a local accumulator; memory is filled first if a kept loop lies inside."""
+    part = plan.parts[i]
+    buffer = Buffer(f"s{i}") if plan.local(i) else plan.buffer(i)
+    inner = _trailing(domain, reduced)
+    root = Root("reduce", i, domain, values, part.dims, place, buffer, reduced=reduced)
+    if inner == len(reduced):
+        return [root]
+    op = "sum" if part.op == "contract" else part.op
+    fill = Root("store", i, proper(part.dims), (), part.dims, identity(part.dims), buffer, identity_of(op, part.dtype))
+    return [fill, Root(**{**root.__dict__, "after": (i,)})]
+
+
+def _trailing(domain: Dims, reduced: tuple[int, ...]) -> int:
+    """How many of the innermost loops are reduced."""
+    count = 0
+    while count < len(domain) and len(domain) - 1 - count in reduced:
+        count += 1
+    return count
+
+
+def _argument(plan: Plan, i: int, part: Part) -> Root:
+    """The position of the largest or smallest entry: its axis is the innermost loop."""
+    source = plan.parts[part.args[0]].dims
+    axis: int = dict(part.data)["axis"]  # type: ignore[call-overload,assignment]
+    place = identity(part.dims)
+    domain = (*proper(part.dims), *proper((source[axis],)))
+    inner = Axis(len(domain) - 1) if source[axis] != "1" else FIRST
+    index = (*place[:axis], inner, *place[axis:])
+    buffer = Buffer(f"s{i}") if plan.local(i) else plan.buffer(i)
+    return Root("argument", i, domain, ((part.args[0], index),), part.dims, place, buffer, reduced=(inner.var,))
+
+
+def _scan(plan: Plan, i: int, part: Part) -> Root:
+    data = dict(part.data)  # type: ignore[call-overload,var-annotated]
+    axis = data["axis"]
+    place = identity(part.dims)
+    var = place[axis].var
+    if data.get("reverse") and var >= 0:
+        last = plus(part.dims[axis], "-1")
+        place = (*place[:axis], Axis(var, "-1", last), *place[axis + 1 :])
+    values = tuple((a, _aligned(plan, a, place, part.dims)) for a in part.args)
+    return Root("scan", i, proper(part.dims), values, part.dims, place, plan.buffer(i), reduced=(var,), compute=True)
+
+
+def _aligned(plan: Plan, a: int, place: Index, dims: Dims) -> Index:
+    source = plan.parts[a].dims
+    if source == dims:
+        return place
+    if same_but_ones(source, dims):
+        return through_ones(place, source, dims)
+    lead = len(dims) - len(source)
+    return tuple(FIRST if d == "1" else place[lead + k] for k, d in enumerate(source))
+
+
+def _contraction(plan: Plan, i: int, part: Part) -> list[Root]:
+    """A plain loop nest in the order of the first operand's labels, then the second's."""
+    subscripts: str = dict(part.data)["subscripts"]  # type: ignore[call-overload,assignment]
+    inputs, result = subscripts.split("->")
+    sides = inputs.split(",")
+    sizes: dict[str, str] = {}
+    for labels, a in zip(sides, part.args, strict=True):
+        sizes.update(zip(labels, plan.parts[a].dims, strict=True))
+    if len(sides[1]) > len(sides[0]):
+        order = list(dict.fromkeys(sides[1] + sides[0]))
+    else:
+        order = list(dict.fromkeys(sides[0] + sides[1]))
+    loops = [label for label in order if sizes[label] != "1"]
+    var = {label: Axis(loops.index(label)) if label in loops else FIRST for label in sizes}
+    values = tuple((a, tuple(var[x] for x in labels)) for labels, a in zip(sides, part.args, strict=True))
+    reduced = tuple(k for k, label in enumerate(loops) if label not in result)
+    domain = tuple(sizes[label] for label in loops)
+    return _reduction(plan, i, domain, values, tuple(var[x] for x in result), reduced)

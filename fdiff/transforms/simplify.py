@@ -1,0 +1,225 @@
+"""Rewrite a tape into an equal, shorter one.
+
+Common subexpressions merge because the `Builder` never enters an equal node twice; dead nodes go
+when the tape is finished; the table below does the rest. A rewrite must give the same values for
+every input, NaN and infinities included: ``0 * x`` is kept, `ZERO` never reaches a tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..primitive import PRIMITIVES, Primitive
+from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape
+from ..trace import FOLD_LIMIT
+
+Ids = tuple[int, ...]
+Rule = Callable[[Builder, Ids, dict[str, object]], int | None]
+
+
+def simplify(tape: Tape) -> Tape:
+    """The same program after one pass of the rewrite table and removal of dead nodes."""
+    builder = Builder()
+    ids: dict[int, int] = {}
+    for i, node in enumerate(tape.nodes):
+        if node.primitive is INPUT:
+            ids[i] = builder.input(node.type)
+            continue
+        args = tuple(ids[a] for a in node.args)
+        ids[i] = _enter(builder, node, args)
+        if i in tape.lines and ids[i] not in builder.lines:
+            builder.lines[ids[i]] = tape.lines[i]
+    return builder.finish(ids[o] for o in tape.outputs)
+
+
+def _enter(builder: Builder, node: Node, args: Ids) -> int:
+    """The node itself, or what a rule of the table puts in its place."""
+    if len(node.types) == 1:
+        for rule in RULES.get(node.primitive.name, ()):
+            found = rule(builder, args, dict(node.params))
+            if found is not None and builder.type(found) == node.type:
+                return found
+        if args and all(builder.nodes[a].primitive is CONSTANT for a in args):
+            folded = _fold(builder, node, args)
+            if folded is not None:
+                return folded
+    return builder.add(node.primitive, args, node.params)
+
+
+def _fold(builder: Builder, node: Node, args: Ids) -> int | None:
+    if node.type.size > FOLD_LIMIT or node.primitive.name == "broadcast_to":
+        return None
+    with np.errstate(all="ignore"):
+        value = node.primitive.evaluate(*[_value(builder, a) for a in args], **dict(node.params))
+    return builder.constant(np.array(value, dtype=node.type.dtype, order="C"))
+
+
+def _value(builder: Builder, i: int) -> np.ndarray | None:
+    node = builder.nodes[i]
+    return dict(node.params)["value"].array if node.primitive is CONSTANT else None  # type: ignore[union-attr]
+
+
+def _number(builder: Builder, i: int) -> object:
+    """The number that node `i` repeats, seen through broadcasting; None if it is not constant."""
+    node = builder.nodes[i]
+    while node.primitive.name in ("broadcast_to", "reshape"):
+        node = builder.nodes[node.args[0]]
+    value = dict(node.params)["value"].array if node.primitive is CONSTANT else None  # type: ignore[union-attr]
+    return value.item() if value is not None and value.size == 1 else None
+
+
+def _of(builder: Builder, i: int, name: str) -> Node | None:
+    node = builder.nodes[i]
+    return node if node.primitive.name == name else None
+
+
+def _new(builder: Builder, name: str, args: Ids, **params: object) -> int:
+    primitive: Primitive = PRIMITIVES[name]
+    ordered: Params = tuple(sorted(params.items()))
+    return builder.add(primitive, args, ordered)
+
+
+# --- the rules: each gives the id that may stand in for the node, or None ------------------------
+
+
+def _times_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """x * 1 -> x and x * -1 -> -x; also through a broadcast one."""
+    for here, other in ((0, 1), (1, 0)):
+        number = _number(b, args[here])
+        if number == 1 and not isinstance(number, bool):
+            return args[other]
+        if number == -1:
+            return _new(b, "negative", (args[other],))
+    return None
+
+
+def _over_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    return args[0] if _number(b, args[1]) == 1 else None
+
+
+def _double_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    inner = _of(b, args[0], "negative")
+    return inner.args[0] if inner else None
+
+
+def _minus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """x + (-y) -> x - y, (-x) + y -> y - x."""
+    if right := _of(b, args[1], "negative"):
+        return _new(b, "subtract", (args[0], right.args[0]))
+    if left := _of(b, args[0], "negative"):
+        return _new(b, "subtract", (args[1], left.args[0]))
+    return None
+
+
+def _plus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """x - (-y) -> x + y."""
+    right = _of(b, args[1], "negative")
+    return _new(b, "add", (args[0], right.args[0])) if right else None
+
+
+def _pull_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """(-x) * (-y) -> x * y; the sign of one factor stays where it is."""
+    left, right = _of(b, args[0], "negative"), _of(b, args[1], "negative")
+    return _new(b, "multiply", (left.args[0], right.args[0])) if left and right else None
+
+
+def _drop_broadcast(name: str) -> Rule:
+    """op(broadcast(x), y) -> op(x, y) where y alone gives the shape."""
+
+    def rule(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+        shapes = [b.type(a).shape for a in args]
+        full = np.broadcast_shapes(*shapes)
+        for k, a in enumerate(args):
+            inner = _of(b, a, "broadcast_to")
+            rest = [s for j, s in enumerate(shapes) if j != k]
+            if inner and np.broadcast_shapes(*rest, b.type(inner.args[0]).shape) == full:
+                return _new(b, name, (*args[:k], inner.args[0], *args[k + 1 :]), **params)
+        return None
+
+    return rule
+
+
+def _broadcast(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """A broadcast of leading ones needs no reshape; of a broadcast, one is enough."""
+    if b.type(args[0]).shape == params["shape"]:
+        return args[0]
+    inner = _of(b, args[0], "broadcast_to")
+    if inner:
+        return _new(b, "broadcast_to", inner.args, **params)
+    inner = _of(b, args[0], "reshape")
+    if inner:
+        source = b.type(inner.args[0]).shape
+        target = b.type(args[0]).shape
+        if target[len(target) - len(source) :] == source and all(n == 1 for n in target[: len(target) - len(source)]):
+            return _new(b, "broadcast_to", inner.args, **params)
+    return None
+
+
+def _reshape(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    if b.type(args[0]).shape == params["shape"]:
+        return args[0]
+    inner = _of(b, args[0], "reshape")
+    return _new(b, "reshape", inner.args, **params) if inner else None
+
+
+def _transpose(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    axes: Ids = params["axes"]  # type: ignore[assignment]
+    if axes == tuple(range(len(axes))):
+        return args[0]
+    inner = _of(b, args[0], "transpose")
+    if inner is None:
+        return None
+    first = dict(inner.params)["axes"]
+    return _transpose_of(b, inner.args[0], tuple(first[a] for a in axes))  # type: ignore[index]
+
+
+def _transpose_of(b: Builder, x: int, axes: Ids) -> int:
+    return x if axes == tuple(range(len(axes))) else _new(b, "transpose", (x,), axes=axes)
+
+
+def _same(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """A conversion to the dtype the value has already."""
+    return args[0]
+
+
+def _where(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """where(c, x, x) -> x, and nested choices by the same condition."""
+    if args[1] == args[2]:
+        return args[1]
+    for k in (1, 2):
+        inner = _of(b, args[k], "where")
+        if inner and inner.args[0] == args[0]:
+            kept = list(args)
+            kept[k] = inner.args[k]
+            return _new(b, "where", tuple(kept))
+    return None
+
+
+def _sum_nothing(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """A sum over axes of length one is a reshape; over no axes, the value."""
+    source = b.type(args[0])
+    axes: Ids = params["axes"]  # type: ignore[assignment]
+    if all(source.shape[a] == 1 for a in axes):
+        shape = tuple(n for k, n in enumerate(source.shape) if k not in axes)
+        return args[0] if not axes else _new(b, "reshape", args, shape=shape)
+    return None
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "multiply": (_times_one, _pull_negative, _drop_broadcast("multiply")),
+    "divide": (_over_one, _drop_broadcast("divide")),
+    "add": (_minus_negative, _drop_broadcast("add")),
+    "subtract": (_plus_negative, _drop_broadcast("subtract")),
+    "negative": (_double_negative,),
+    "where": (_where, _drop_broadcast("where")),
+    "maximum": (_drop_broadcast("maximum"),),
+    "minimum": (_drop_broadcast("minimum"),),
+    "power": (_drop_broadcast("power"),),
+    "broadcast_to": (_broadcast,),
+    "reshape": (_reshape,),
+    "transpose": (_transpose,),
+    "convert": (_same,),
+    "sum": (_sum_nothing,),
+}
