@@ -78,6 +78,7 @@ class Primitive:
     lower: Lower | None = None
     family: str = ""
     structural: bool = False  # moves or adds entries only: a mask passes through its transpose
+    flat: bool = False  # carries no derivative, whatever its argument
     samples: tuple[Sample, ...] = field(default=())
 
     def __repr__(self) -> str:

@@ -51,6 +51,12 @@ def tracing() -> bool:
     return bool(_stack.traces)
 
 
+def root_trace() -> Trace:
+    """The outermost trace of this thread."""
+    current()
+    return _stack.traces[0]
+
+
 class Trace:
     """One recording under way: its builder, and what it met from outside.
 
@@ -68,6 +74,7 @@ class Trace:
         self.extra: list[np.ndarray | TracedArray] = []
         self.values: dict[int, np.ndarray] = {}
         self.frozen: set[int] = set()
+        self.watch: object = None  # of the outermost trace: what watches the functions it runs
         self._known: dict[tuple[int, int], int] = {}
 
     def __enter__(self) -> Trace:
@@ -293,28 +300,39 @@ def look(traced: TracedArray, deed: str) -> np.ndarray:
 
     The inputs it depends on are frozen: the tape holds only while they keep their values.
     """
-    trace = current()
+    return _look(current(), traced, deed)
+
+
+def _look(trace: Trace, traced: TracedArray, deed: str) -> np.ndarray:
     node_id = trace.own(traced)
     nodes = trace.builder.nodes
     if nodes[node_id].primitive is CONSTANT:
         return dict(nodes[node_id].params)["value"].array  # type: ignore[union-attr]
-    part = prune(Tape(tuple(nodes), tuple(trace.builder.inputs), (node_id,)))
-    needed = [i for i, new in zip(trace.builder.inputs, part.inputs, strict=True) if _read(part, new)]
-    if missing := [i for i in needed if i not in trace.values]:
-        kind = nodes[missing[0]].type
-        raise trace.fail(
-            f"`f` {deed}; it depends on an argument of type {kind} that is traced.",
-            "Use numpy functions (numpy.where for a branch, numpy.sin for math.sin), or pass the value as a"
-            " Python int or as an argument that is not differentiated.",
-        )
-    trace.frozen.update(needed)
-    zeros = [np.zeros(t.shape, t.dtype) for t in part.input_types]
-    arrays = [trace.values.get(i, z) for i, z in zip(trace.builder.inputs, zeros, strict=True)]
+    inputs = trace.builder.inputs
+    part = prune(Tape(tuple(nodes), tuple(inputs), (node_id,)))
+    read = {a for node in part.nodes for a in node.args} | set(part.outputs)
+    arrays = [
+        _seen(trace, k, deed) if new in read else np.zeros(type_.shape, type_.dtype)
+        for k, new, type_ in zip(range(len(inputs)), part.inputs, part.input_types, strict=True)
+    ]
     return np.asarray(evaluate(part, *arrays)[0])
 
 
-def _read(tape: Tape, node_id: int) -> bool:
-    return node_id in tape.outputs or any(node_id in node.args for node in tape.nodes)
+def _seen(trace: Trace, k: int, deed: str) -> np.ndarray:
+    """Value of input `k`, frozen from now on; an input of an inner trace is asked of the outer one."""
+    node_id = trace.builder.inputs[k]
+    given = len(trace.builder.inputs) - len(trace.extra)
+    outer = trace.extra[k - given] if k >= given else None
+    if isinstance(outer, TracedArray):
+        return _look(outer.home, outer, deed)
+    if node_id not in trace.values:
+        raise trace.fail(
+            f"`f` {deed}; it depends on an argument of type {trace.builder.type(node_id)} that is traced.",
+            "Use numpy functions (numpy.where for a branch, numpy.sin for math.sin), or pass the value as a"
+            " Python int or as an argument that is not differentiated.",
+        )
+    trace.frozen.add(node_id)
+    return trace.values[node_id]
 
 
 def assemble(array: np.ndarray) -> object:
@@ -375,6 +393,7 @@ class Recording:
     extra: tuple[np.ndarray | TracedArray, ...]
     frozen: tuple[int, ...]
     scalars: tuple[bool, ...]
+    watch: object = None
 
 
 def record(
@@ -391,7 +410,7 @@ def record(
         ids = [trace.lift(out) for out in outputs]
     scalars = tuple(out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray) for out in outputs)
     frozen = tuple(k for k, i in enumerate(trace.builder.inputs) if i in trace.frozen)
-    return Recording(trace.builder.finish(ids), tuple(trace.extra), frozen, scalars)
+    return Recording(trace.builder.finish(ids), tuple(trace.extra), frozen, scalars, trace.watch)
 
 
 def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Trace) -> list[TracedArray]:

@@ -1,0 +1,28 @@
+"""What users call: derivatives of functions, and transforms of functions."""
+
+from .checking import gradcheck, gradgradcheck
+from .first import grad, jacfwd, jacobian, jacrev, jvp, value_and_grad, vjp
+from .mapping import cache_clear, cache_info, jit, make_tape, source, stop_gradient, vmap
+from .second import hessian, hvp, vhp
+
+__all__ = [
+    "cache_clear",
+    "cache_info",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jit",
+    "jvp",
+    "make_tape",
+    "source",
+    "stop_gradient",
+    "value_and_grad",
+    "vhp",
+    "vjp",
+    "vmap",
+]

@@ -1,0 +1,207 @@
+"""Compiled kernels of tapes: made from their structure alone, kept in memory and on disk.
+
+`compile` gives an `Executable`. Importing this package does not import Numba; `load` does, when
+the first kernel is compiled or read from disk. ``FDIFF_CACHE_DIR`` moves the disk cache, and
+``FDIFF_CACHE_DIR=off`` switches it off.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from types import ModuleType
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..tape import Tape
+from . import cache
+from .emit import Source, emit
+from .schedule import schedule
+from .skeleton import Skeleton, Values, skeleton
+from .skeleton import supported as supported
+
+_FIRST, _LINE, _NEST = 0.035, 0.0016, 0.012  # seconds: the smallest kernel, a line, a loop nest
+
+
+class Executable(Protocol):
+    """A kernel bound to one tape: call it with the tape's inputs, get its outputs."""
+
+    source: str
+
+    def __call__(self, *arrays: object) -> list[np.ndarray]: ...
+
+
+class CacheInfo(NamedTuple):
+    """Counters of this process: kernels compiled, read from disk, found in memory."""
+
+    compiled: int
+    loaded: int
+    hits: int
+    entries: int
+    seconds: float
+
+
+class Kernel(NamedTuple):
+    """Machine code for one structure, with the addresses of the routines it calls."""
+
+    entry: Callable[..., int]
+    addresses: tuple[int, ...]
+    text: str
+
+
+_kernels: dict[Skeleton, Kernel] = {}
+_routines: dict[str, int] = {}
+_lock = threading.Lock()
+_count = {"compiled": 0, "loaded": 0, "hits": 0}
+_spent = [0.0]
+
+
+def load() -> ModuleType:
+    """The part that needs Numba."""
+    from . import targets  # noqa: PLC0415 - the one place where Numba is loaded
+
+    return targets
+
+
+def started() -> bool:
+    """Whether Numba is loaded."""
+    return "fdiff.kernels.targets" in sys.modules
+
+
+@lru_cache(maxsize=2048)
+def _source(bones: Skeleton) -> Source:
+    return emit(schedule(bones), bones)
+
+
+def source(tape: Tape, layouts: tuple[str, ...]) -> str:
+    """Text of the kernel of `tape`."""
+    return _source(skeleton(tape, layouts)[0]).text
+
+
+def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
+    """What compiling would take, Numba's own start apart; 0 if the kernel is at hand."""
+    bones = skeleton(tape, layouts)[0]
+    if bones in _kernels:
+        return 0.0
+    made = _source(bones)
+    return _FIRST + _LINE * made.statements + _NEST * made.nests
+
+
+def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
+    """Whether the kernel can be read from disk (or is loaded already)."""
+    bones = skeleton(tape, layouts)[0]
+    return bones in _kernels or cache.has(cache.name_of(_source(bones).text))
+
+
+def cache_info() -> CacheInfo:
+    """What the caches did in this process."""
+    return CacheInfo(_count["compiled"], _count["loaded"], _count["hits"], len(_kernels), _spent[0])
+
+
+def cache_clear(*, disk: bool = False) -> None:
+    """Forget the kernels in memory, and on request those on disk."""
+    _kernels.clear()
+    _source.cache_clear()
+    if disk:
+        cache.clear()
+
+
+def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 - the module is the namespace
+    """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides)."""
+    bones, values = skeleton(tape, layouts)
+    kernel = _kernels.get(bones)
+    if kernel is None:
+        with _lock:
+            kernel = _kernels.get(bones) or _kernels.setdefault(bones, _make(bones))
+    else:
+        _count["hits"] += 1
+    return _bind(kernel, tape, values)
+
+
+def _make(bones: Skeleton) -> Kernel:
+    made = _source(bones)
+    addresses = tuple(_routine(name) for name in made.routines)
+    return Kernel(_obtain(made.text, bones), addresses, made.text)
+
+
+def _obtain(text: str, bones: Skeleton) -> Callable[..., int]:
+    """The compiled text, from disk if it is there."""
+    targets = load()
+    name = cache.name_of(text)
+    payload = cache.read(name)
+    result = None if payload is None else targets.load(payload, text, name)
+    if result is not None:
+        _count["loaded"] += 1
+        return result.entry_point
+    begin = time.perf_counter()
+    result = targets.compile_text(text, name, bones)
+    _spent[0] += time.perf_counter() - begin
+    _count["compiled"] += 1
+    cache.write(name, targets.dump(result))
+    return result.entry_point
+
+
+def _routine(routine: str) -> int:
+    """Address of a routine, compiled once a machine."""
+    address = _routines.get(routine)
+    if address is None:
+        targets = load()
+        name = cache.name_of(f"routine {routine}")
+        payload = cache.read(name)
+        result = None if payload is None else targets.load(payload, "", name)
+        if result is None:
+            result = targets.compile_routine(routine)
+            cache.write(name, targets.dump(result))
+        address = _routines[routine] = targets.address_of(result)
+    return address
+
+
+# --- calling ----------------------------------------------------------------------------------
+
+
+def _fail(status: int) -> None:
+    """The exception a status stands for."""
+    if status == 1:
+        raise IndexError("index is out of bounds")
+    if status == 2:
+        raise np.linalg.LinAlgError("Singular matrix")
+    raise np.linalg.LinAlgError("Matrix is not positive definite")
+
+
+def _bind(kernel: Kernel, tape: Tape, values: Values) -> Executable:
+    """A function of the inputs alone; the common numbers of outputs have their own, for speed."""
+    entry = kernel.entry
+    ints = np.array([*values.ints, *kernel.addresses], np.int64)
+    fixed = (*values.arrays, ints, np.array(values.floats, np.float64))
+    made = [(t.shape, t.dtype) for t in tape.output_types]
+    empty = np.empty
+
+    def one(*arrays: object) -> list[np.ndarray]:
+        out = empty(shape, dtype)
+        if status := entry(*arrays, *fixed, out):
+            _fail(status)
+        return [out]
+
+    def two(*arrays: object) -> list[np.ndarray]:
+        out, second = empty(shape, dtype), empty(shape2, dtype2)
+        if status := entry(*arrays, *fixed, out, second):
+            _fail(status)
+        return [out, second]
+
+    def many(*arrays: object) -> list[np.ndarray]:
+        outs = [empty(s, d) for s, d in made]
+        if status := entry(*arrays, *fixed, *outs):
+            _fail(status)
+        return outs
+
+    if made:
+        shape, dtype = made[0]
+    if len(made) > 1:
+        shape2, dtype2 = made[1]
+    run = one if len(made) == 1 else two if len(made) == 2 else many
+    run.source = kernel.text  # type: ignore[attr-defined]
+    return run  # type: ignore[return-value]

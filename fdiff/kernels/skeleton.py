@@ -1,7 +1,7 @@
 """The structure of a tape without its sizes and values: what a kernel is made from and keyed by.
 
 Each distinct size other than 1 becomes a symbol ``n0, n1, ...`` in order of first appearance;
-slice starts and constants become entries ``i0, i1, ...`` of an integer table and ``f0, f1, ...`` of
+slice starts and constants become entries ``m0, m1, ...`` of an integer table and ``f0, f1, ...`` of
 a float table. Only a few factors and exponents (`STRUCTURAL`) stay, for the code they allow.
 """
 
@@ -91,7 +91,7 @@ class _Draft:
 
     def integer(self, value: int) -> str:
         self.ints.append(value)
-        return f"i{len(self.ints) - 1}"
+        return f"m{len(self.ints) - 1}"
 
     def real(self, value: float) -> str:
         self.floats.append(value)
@@ -205,7 +205,7 @@ def _expression(draft: _Draft, node: Node) -> tuple[str, int]:
     if lower.fast and len(node.args) == 2:
         exponent = draft.parts[draft.place[node.args[1]]]
         alternatives = _alternatives(lower.fast)
-        if exponent.op == "value" and exponent.text[:1] not in "if":
+        if exponent.op == "value" and exponent.text[:1] not in "mf":
             text = alternatives.get(float(exponent.text))
             if text is not None:
                 return text, 1

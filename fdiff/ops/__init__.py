@@ -1,5 +1,5 @@
 """The tables of operations; importing this package fills the registry."""
 
-from . import contraction, elementwise, indexing, linalg, reductions, selection, shaping
+from . import contraction, creation, elementwise, indexing, linalg, reductions, selection, shaping
 
-__all__ = ["contraction", "elementwise", "indexing", "linalg", "reductions", "selection", "shaping"]
+__all__ = ["contraction", "creation", "elementwise", "indexing", "linalg", "reductions", "selection", "shaping"]

@@ -97,13 +97,13 @@ def _alone(x: TracedArray, labels: str, keep: str) -> tuple[TracedArray, str]:
         labels = "".join(s for k, s in enumerate(labels) if k not in (first, second)) + dup
     gone = tuple(k for k, s in enumerate(labels) if s not in keep)
     if gone:
-        x = np.sum(x, axis=gone)  # type: ignore[call-overload,assignment]
+        x = np.sum(x, axis=gone)
         labels = "".join(s for s in labels if s in keep)
     return x, labels
 
 
 def _permuted(x: TracedArray, labels: str, out: str) -> TracedArray:
-    return np.transpose(x, [labels.index(s) for s in out])  # type: ignore[return-value]
+    return np.transpose(x, [labels.index(s) for s in out])
 
 
 def _couple(left: tuple[TracedArray, str], right: tuple[TracedArray, str], keep: str) -> tuple[TracedArray, str]:
@@ -210,7 +210,7 @@ def dot(x: object, y: object, out: object = None) -> TracedArray:
     """Inner product of vectors, matrix product of matrices, NumPy's rule for all else."""
     a, b = traced(x), traced(y)
     if not a.ndim or not b.ndim:
-        return np.multiply(a, b)  # type: ignore[return-value]
+        return np.multiply(a, b)
     left, right = LETTERS[: a.ndim], LETTERS[a.ndim : a.ndim + b.ndim]
     at = max(b.ndim - 2, 0)
     right = right[:at] + left[-1] + right[at + 1 :]
@@ -221,7 +221,7 @@ def dot(x: object, y: object, out: object = None) -> TracedArray:
 def inner(x: object, y: object) -> TracedArray:
     a, b = traced(x), traced(y)
     if not a.ndim or not b.ndim:
-        return np.multiply(a, b)  # type: ignore[return-value]
+        return np.multiply(a, b)
     left, right = LETTERS[: a.ndim], LETTERS[a.ndim : a.ndim + b.ndim - 1] + LETTERS[a.ndim - 1]
     return _product(a, b, left, right, left[:-1] + right[:-1])
 
@@ -242,7 +242,7 @@ def kron(x: object, y: object) -> TracedArray:
     a, b = traced(x), traced(y)
     ndim = max(a.ndim, b.ndim)
     a, b = (v.reshape((*(1,) * (ndim - v.ndim), *v.shape)) for v in (a, b))
-    wide = a.reshape(tuple(n for m in a.shape for n in (m, 1))) * b.reshape(tuple(n for m in b.shape for n in (1, m)))  # type: ignore[operator]
+    wide = a.reshape(tuple(n for m in a.shape for n in (m, 1))) * b.reshape(tuple(n for m in b.shape for n in (1, m)))
     return wide.reshape(tuple(n * m for n, m in zip(a.shape, b.shape, strict=True)))
 
 
@@ -253,8 +253,8 @@ def tensordot(x: object, y: object, axes: object = 2) -> TracedArray:
     if isinstance(axes, (int, np.integer)):
         pairs = (range(a.ndim - int(axes), a.ndim), range(int(axes)))
     else:
-        first, second = axes  # type: ignore[misc]
-        pairs = tuple([s] if isinstance(s, (int, np.integer)) else list(s) for s in (first, second))  # type: ignore[assignment]
+        first, second = axes
+        pairs = tuple([s] if isinstance(s, (int, np.integer)) else list(s) for s in (first, second))
     left = list(LETTERS[: a.ndim])
     right = list(LETTERS[a.ndim : a.ndim + b.ndim])
     for i, j in zip(*pairs, strict=True):
@@ -269,9 +269,9 @@ def cross(a: object, b: object, axisa: int = -1, axisb: int = -1, axisc: int = -
     """Vector product along an axis of length 3."""
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = np.moveaxis(traced(a), axisa, -1), np.moveaxis(traced(b), axisb, -1)  # type: ignore[arg-type]
+    x, y = np.moveaxis(traced(a), axisa, -1), np.moveaxis(traced(b), axisb, -1)
     if x.shape[-1] != 3 or y.shape[-1] != 3:
         raise ValueError("incompatible dimensions for cross product (dimension must be 3)")
     (x0, x1, x2), (y0, y1, y2) = ([v[..., k] for k in range(3)] for v in (x, y))
     out = np.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis=-1)
-    return np.moveaxis(out, -1, axisc)  # type: ignore[return-value]
+    return np.moveaxis(out, -1, axisc)

@@ -12,10 +12,10 @@ from math import pi
 
 import numpy as np
 
-from ..arraytype import BOOL, promote
+from ..arraytype import BOOL, loop_dtypes, promote
 from ..primitive import UFUNCS, ZERO
 from ..trace import TracedArray, apply, constant_value, current, implements
-from .families import elementwise, kind_of, stretch, ufunc_caller
+from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 
 LN2, LN10 = _log(2.0), _log(10.0)
 
@@ -53,7 +53,7 @@ def count(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 def share(chosen: object, tied: object, like: TracedArray) -> object:
     """Slope of a selection: 1 where chosen, 1/2 at a tie, in the dtype of `like`."""
-    return np.where(tied, 0.5, np.where(chosen, 1.0, 0.0)).astype(like.dtype)  # type: ignore[call-overload]
+    return np.where(tied, 0.5, np.where(chosen, 1.0, 0.0)).astype(like.dtype)
 
 
 # --- arithmetic -------------------------------------------------------------------------------
@@ -67,8 +67,8 @@ square = elementwise("square", "{0} * {0}", lambda x, out: (2.0 * x,), numpy=np.
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,))
 cbrt = elementwise("cbrt", "np.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,))
 floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, numpy=np.floor_divide, sample=(real, real))
-remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor(x / y)), numpy=np.remainder, sample=(real, real))
-fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.trunc(x / y)), numpy=np.fmod, sample=(real, real))
+remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor_divide(x, y)), numpy=np.remainder, sample=(real, real))
+fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), numpy=np.fmod, sample=(real, real))
 
 
 def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
@@ -89,19 +89,19 @@ power = elementwise(
     "power", "rt.power({0}, {1})", _power_slopes, numpy=np.power, sample=(positive, real),
     fast="0:{T}(1);1:{0};2:{0} * {0};3:{0} * {0} * {0};-1:{T}(1) / {0};-2:{T}(1) / ({0} * {0})",
 )
-float_power = elementwise("float_power", "rt.power({0}, {1})", _power_slopes, numpy=np.float_power, sample=(positive, real))
+UFUNCS[np.float_power] = ufunc_caller(power, np.float_power)
 _general_power = ufunc_caller(power, np.power)
 
 
 def power_call(x: object, y: object, **keywords: object) -> TracedArray:
     """``x ** y``: squares and first powers by themselves, as NumPy takes them."""
-    value = constant_value(y) if isinstance(x, TracedArray) and np.ndim(y) == 0 else None  # type: ignore[arg-type]
-    if value is not None and not keywords and x.type.floating and promote(kind_of(x), kind_of(y)) == x.dtype:  # type: ignore[attr-defined]
+    value = constant_value(y) if isinstance(x, TracedArray) and np.ndim(y) == 0 else None
+    if value is not None and not keywords and x.type.floating and promote(kind_of(x), kind_of(y)) == x.dtype:
         if value == 2:
-            return UFUNCS[np.square](x)  # type: ignore[return-value]
+            return UFUNCS[np.square](x)
         if value == 1:
-            return UFUNCS[np.positive](x)  # type: ignore[return-value]
-    return _general_power(x, y, **keywords)  # type: ignore[return-value]
+            return UFUNCS[np.positive](x)
+    return _general_power(x, y, **keywords)
 
 
 UFUNCS[np.power] = power_call
@@ -115,28 +115,25 @@ log2 = elementwise("log2", "math.log2({0})", lambda x, out: (1.0 / (x * LN2),), 
 log10 = elementwise("log10", "math.log10({0})", lambda x, out: (1.0 / (x * LN10),), numpy=np.log10, sample=(positive,))
 log1p = elementwise("log1p", "math.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), numpy=np.log1p, sample=(positive,))
 logaddexp = elementwise(
-    "logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: (_softmax(x, y, out), _softmax(y, x, out)), numpy=np.logaddexp, sample=(real, real)
+    "logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: (_share_of(np.exp, x, out), _share_of(np.exp, y, out)), numpy=np.logaddexp, sample=(real, real)
 )
 logaddexp2 = elementwise(
-    "logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: (_softmax2(x, y, out), _softmax2(y, x, out)), numpy=np.logaddexp2, sample=(real, real)
+    "logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: (_share_of(np.exp2, x, out), _share_of(np.exp2, y, out)), numpy=np.logaddexp2, sample=(real, real)
 )
 
 
-def _softmax(x: TracedArray, y: TracedArray, out: TracedArray) -> object:
-    """Share of `x`; one half where both are the same infinity."""
-    return np.where(x == y, 0.5 * np.exp(np.where(x == y, 0.0, x - y)), np.exp(x - out))
-
-
-def _softmax2(x: TracedArray, y: TracedArray, out: TracedArray) -> object:
-    return np.where(x == y, 0.5 * np.exp2(np.where(x == y, 0.0, x - y)), np.exp2(x - out))
+def _share_of(exp: np.ufunc, x: TracedArray, out: TracedArray) -> object:
+    """Share of `x` in the sum; an infinite sum belongs to its infinite terms, and none to -inf."""
+    infinite = np.isinf(out)
+    return np.where(infinite, np.where(x == np.inf, 1.0, 0.0), exp(x - np.where(infinite, 0.0, out))).astype(out.dtype)
 
 
 # --- trigonometric and hyperbolic -------------------------------------------------------------
 sin = elementwise("sin", "math.sin({0})", lambda x, out: (np.cos(x),), numpy=np.sin, sample=(real,))
 cos = elementwise("cos", "math.cos({0})", lambda x, out: (-np.sin(x),), numpy=np.cos, sample=(real,))
 tan = elementwise("tan", "math.tan({0})", lambda x, out: (1.0 + out * out,), numpy=np.tan, sample=(unit,))
-arcsin = elementwise("arcsin", "math.asin({0})", lambda x, out: (1.0 / np.sqrt(1.0 - x * x),), numpy=np.arcsin, sample=(unit,))
-arccos = elementwise("arccos", "math.acos({0})", lambda x, out: (-1.0 / np.sqrt(1.0 - x * x),), numpy=np.arccos, sample=(unit,))
+arcsin = elementwise("arcsin", "math.asin({0})", lambda x, out: (1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arcsin, sample=(unit,))
+arccos = elementwise("arccos", "math.acos({0})", lambda x, out: (-1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arccos, sample=(unit,))
 arctan = elementwise("arctan", "math.atan({0})", lambda x, out: (1.0 / (1.0 + x * x),), numpy=np.arctan, sample=(real,))
 sinh = elementwise("sinh", "math.sinh({0})", lambda x, out: (np.cosh(x),), numpy=np.sinh, sample=(real,))
 cosh = elementwise("cosh", "math.cosh({0})", lambda x, out: (np.sinh(x),), numpy=np.cosh, sample=(real,))
@@ -145,13 +142,12 @@ arcsinh = elementwise("arcsinh", "math.asinh({0})", lambda x, out: (1.0 / np.sqr
 arccosh = elementwise(
     "arccosh", "math.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,)
 )
-arctanh = elementwise("arctanh", "math.atanh({0})", lambda x, out: (1.0 / (1.0 - x * x),), numpy=np.arctanh, sample=(unit,))
+arctanh = elementwise("arctanh", "math.atanh({0})", lambda x, out: (1.0 / ((1.0 - x) * (1.0 + x)),), numpy=np.arctanh, sample=(unit,))
 arctan2 = elementwise("arctan2", "math.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real))
 hypot = elementwise("hypot", "math.hypot({0}, {1})", lambda x, y, out: (_ratio(x, out), _ratio(y, out)), numpy=np.hypot, sample=(real, real))
 deg2rad = elementwise("deg2rad", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,), numpy=np.deg2rad, sample=(real,))
 rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,), numpy=np.rad2deg, sample=(real,))
-radians = elementwise("radians", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,), numpy=np.radians, sample=(real,))
-degrees = elementwise("degrees", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,), numpy=np.degrees, sample=(real,))
+UFUNCS[np.radians], UFUNCS[np.degrees] = UFUNCS[np.deg2rad], UFUNCS[np.rad2deg]
 
 
 def _ratio(x: TracedArray, out: TracedArray) -> object:
@@ -167,7 +163,7 @@ def _angle_slopes(y: TracedArray, x: TracedArray) -> tuple[object, object]:
 
 # --- selection and kinks ----------------------------------------------------------------------
 absolute = elementwise("absolute", "abs({0})", lambda x, out: (np.sign(x),), numpy=np.absolute, sample=(real,))
-fabs = elementwise("fabs", "abs({0})", lambda x, out: (np.sign(x),), numpy=np.fabs, sample=(real,))
+UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
 maximum = elementwise(
     "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), numpy=np.maximum, sample=(real, real)
 )
@@ -232,20 +228,20 @@ def _chosen(c: np.dtype, x: np.dtype, y: np.dtype) -> np.dtype:
 
 def _where_jvp(dots: list[object], args: list[TracedArray], outs: list[TracedArray]) -> list[object]:
     x_dot, y_dot = (0.0 if d is ZERO else d for d in dots[1:])
-    out = np.where(args[0], x_dot, y_dot).astype(outs[0].dtype)  # type: ignore[call-overload]
+    out = np.where(args[0], x_dot, y_dot).astype(outs[0].dtype)
     return [stretch(out, outs[0].shape)]
 
 
 def _where_vjp(bars: list[object], args: list[TracedArray], outs: object) -> list[object]:
-    return [ZERO, np.where(args[0], bars[0], 0.0), np.where(args[0], 0.0, bars[0])]  # type: ignore[call-overload]
+    return [ZERO, np.where(args[0], bars[0], 0.0), np.where(args[0], 0.0, bars[0])]
 
 
 def _convert_jvp(dots: list[object], args: object, outs: list[TracedArray], *, dtype: np.dtype) -> list[object]:
-    return [dots[0].astype(dtype) if outs[0].type.floating else ZERO]  # type: ignore[attr-defined]
+    return [dots[0].astype(dtype) if outs[0].type.floating else ZERO]
 
 
 def _convert_vjp(bars: list[object], args: list[TracedArray], outs: object, *, dtype: np.dtype) -> list[object]:
-    return [bars[0].astype(args[0].dtype) if args[0].type.floating else ZERO]  # type: ignore[attr-defined]
+    return [bars[0].astype(args[0].dtype) if args[0].type.floating else ZERO]
 
 
 # `where` selects instead of multiplying, so that no NaN of the other branch comes through, and
@@ -278,7 +274,7 @@ def where_call(condition: object, *branches: object) -> object:
 @implements(method="astype")
 def astype(x: TracedArray, dtype: object, *_: object, **__: object) -> TracedArray:
     """`x` in another dtype; a derivative passes between floating dtypes only."""
-    target = np.dtype(dtype)  # type: ignore[call-overload]
+    target = np.dtype(dtype)
     if target.kind not in "biuf":
         raise current().fail(f"a traced array cannot become {target}.")
     if target == x.dtype and not x.weak:
@@ -291,9 +287,11 @@ def _scalar_like(out: TracedArray, x: TracedArray) -> TracedArray:
     return out
 
 
-def positive_call(x: object, **_: object) -> object:
+def positive_call(x: object, **keywords: object) -> object:
     """``+x``: the value itself."""
+    refuse(np.positive, keywords)
     trace = current()
+    loop_dtypes(np.positive, (kind_of(x),))
     node = trace.lift(x)
     type_ = trace.builder.type(node)
     return TracedArray(trace, node, type_, scalar=not type_.shape)
@@ -320,8 +318,8 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
             return NotImplemented
         operands = (*others, self) if swap else (self, *others)
         out = UFUNCS[ufunc](*operands)
-        if out.type.floating and all(isinstance(kind_of(x), type) for x in operands):  # type: ignore[attr-defined]
-            out.weak = True  # type: ignore[attr-defined]  # arithmetic of Python floats gives a Python float
+        if out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
+            out.weak = True  # arithmetic of Python floats gives a Python float
         return out
 
     return operate
@@ -339,8 +337,10 @@ for _name, _ufunc in _BINARY.items():
     setattr(TracedArray, f"__i{_name}__", _no_store)
 for _name, _ufunc in {**_COMPARE, **_UNARY}.items():
     setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
-_OBJECT_METHODS = ("sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh"
-                   " arcsinh arccosh arctanh floor ceil trunc rint fabs sign square reciprocal deg2rad rad2deg"
-                   " arctan2 hypot isnan isinf isfinite logaddexp fmod").split()  # fmt: skip
+_OBJECT_METHODS = (
+    "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos",
+    "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "floor", "ceil", "trunc", "rint", "fabs", "sign",
+    "square", "reciprocal", "deg2rad", "rad2deg", "arctan2", "hypot", "isnan", "isinf", "isfinite", "logaddexp", "fmod",
+)  # fmt: skip
 for _name in _OBJECT_METHODS:
     setattr(TracedArray, _name, _operator(getattr(np, _name)))

@@ -35,20 +35,32 @@ def kind_of(operand: object) -> np.dtype | type:
 def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
     """What answers for `ufunc`: operands converted to NumPy's loop dtypes, then one node."""
 
-    def call(*operands: object, where: object = True, dtype: np.dtype | None = None, **_: object) -> TracedArray:
-        if where is not True:
-            raise unsupported(f"numpy.{ufunc.__name__} with where=")
+    def call(*operands: object, dtype: object = None, **keywords: object) -> TracedArray:
+        if keywords:
+            refuse(ufunc, keywords)
         trace = current()
         kinds = tuple([kind_of(x) for x in operands])
-        loop = loop_dtypes(ufunc, kinds)
-        if dtype is not None:
-            loop = tuple(np.dtype(dtype) for _ in loop)
+        if dtype is None:
+            loop = loop_dtypes(ufunc, kinds)
+        else:
+            given = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+            loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), signature=given, casting="same_kind")
         ids = tuple([trace.lift(x, d) for x, d in zip(operands, loop, strict=False)])
         node = trace.add(primitive, ids)
         type_ = trace.builder.nodes[node].types[0]
         return TracedArray(trace, node, type_, scalar=not type_.shape)
 
     return call
+
+
+_HARMLESS = {"casting", "order", "subok"}  # they change no value of a float array
+
+
+def refuse(ufunc: np.ufunc, keywords: dict[str, object]) -> None:
+    """Raise for keywords of a ufunc that mean something and are not implemented."""
+    for name, value in keywords.items():
+        if name not in _HARMLESS and not (name == "where" and value is True):
+            raise unsupported(f"numpy.{ufunc.__name__} with {name}=")
 
 
 def elementwise_type(name: str, loop: Callable[..., np.dtype]) -> Callable[..., tuple[ArrayType, ...]]:
@@ -94,7 +106,7 @@ def elementwise(
     primitive = register(
         Primitive(
             name, elementwise_type(name, loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
-            Lower("scalar", text, fast), "elementwise", samples=samples,
+            Lower("scalar", text, fast), "elementwise", flat=partials is None and rules is None, samples=samples,
         )
     )  # fmt: skip
     if ufunc is not None and loop is None:
@@ -129,23 +141,23 @@ def slope_rules(partials: Callable[..., Sequence[object]] | None) -> tuple[Rule,
 def times(dot: object, slope: object) -> object:
     """``dot * slope`` without multiplying by one."""
     if isinstance(slope, int):
-        return dot if slope == 1 else -dot if slope == -1 else dot * slope  # type: ignore[operator]
-    return dot * slope  # type: ignore[operator]
+        return dot if slope == 1 else -dot if slope == -1 else dot * slope
+    return dot * slope
 
 
 def add_up(terms: Sequence[object]) -> object:
     """Sum of tangents or cotangents; `ZERO` if there is none."""
     total: object = ZERO
     for term in terms:
-        total = term if total is ZERO else total if term is ZERO else total + term  # type: ignore[operator]
+        total = term if total is ZERO else total if term is ZERO else total + term
     return total
 
 
 def stretch(value: object, shape: Shape) -> object:
     """`value` broadcast to `shape`; `ZERO` stays."""
-    if value is ZERO or value.shape == shape:  # type: ignore[attr-defined]
+    if value is ZERO or value.shape == shape:
         return value
-    return np.broadcast_to(value, shape)  # type: ignore[arg-type]
+    return np.broadcast_to(value, shape)
 
 
 def unbroadcast(bar: TracedArray, shape: Shape) -> TracedArray:
@@ -154,7 +166,7 @@ def unbroadcast(bar: TracedArray, shape: Shape) -> TracedArray:
         return bar
     lead = bar.ndim - len(shape)
     axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and bar.shape[lead + i] != 1))
-    return np.reshape(np.sum(bar, axis=axes), shape)  # type: ignore[return-value,arg-type]
+    return np.reshape(np.sum(bar, axis=axes), shape)
 
 
 def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[TracedArray]:
@@ -191,5 +203,5 @@ def linear(
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, lower, "linear", structural, samples)
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, lower, "linear", structural, samples=samples)
     return register(primitive)

@@ -54,7 +54,7 @@ def _lead(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> 
     shape = (size, *indices[mapped.index(True)].shape[1:]) if any(mapped) else (size, *indices[0].shape)
     full = [i if m else np.broadcast_to(i, shape) for i, m in zip(indices, mapped, strict=True)]
     rows = np.broadcast_to(apply(iota, size=size).reshape((size, *(1,) * ndim)), shape)
-    return [rows, *full]  # type: ignore[list-item]
+    return [rows, *full]
 
 
 def _gather_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
@@ -119,7 +119,7 @@ def _expanded(key: object, ndim: int) -> list[object]:
     """The key as a list with one entry per axis (None for new axes), Ellipsis filled in."""
     items = list(key) if isinstance(key, tuple) else [key]
     items = [i if _simple(i) else _array_index(i) for i in items]
-    used = sum(0 if i is None else i.ndim if _boolean(i) else 1 for i in items if i is not Ellipsis)  # type: ignore[attr-defined]
+    used = sum(0 if i is None else i.ndim if _boolean(i) else 1 for i in items if i is not Ellipsis)
     if sum(i is Ellipsis for i in items) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if used > ndim:
@@ -135,7 +135,7 @@ def _simple(item: object) -> bool:
 
 
 def _boolean(item: object) -> bool:
-    return not _simple(item) and item.dtype == BOOL  # type: ignore[attr-defined]
+    return not _simple(item) and item.dtype == BOOL
 
 
 def _array_index(item: object) -> object:
@@ -154,7 +154,7 @@ def _mask_indices(mask: object) -> list[np.ndarray]:
     """Index arrays of a mask whose values can be seen; its count decides a shape."""
     if isinstance(mask, TracedArray):
         mask = look(mask, "indexed with a boolean mask, which gives a shape that depends on traced values")
-    return list(np.nonzero(mask))  # type: ignore[call-overload]
+    return list(np.nonzero(mask))
 
 
 def getitem(x: TracedArray, key: object) -> TracedArray:
@@ -184,9 +184,9 @@ def _basic(x: TracedArray, items: Sequence[object], *, scalar: bool = False) -> 
             size = len(range(lo, hi, step))
             shape.append(size)
         else:
-            if not -n <= int(item) < n:  # type: ignore[call-overload]
+            if not -n <= int(item) < n:
                 raise IndexError(f"index {item} is out of bounds for axis {axis} with size {n}")
-            lo, size, step = int(item) % n, 1, 1  # type: ignore[call-overload]
+            lo, size, step = int(item) % n, 1, 1
         starts.append(lo if size else 0)
         sizes.append(size)
         steps.append(step if size > 1 else 1)
@@ -212,8 +212,8 @@ def _advanced(x: TracedArray, items: Sequence[object]) -> TracedArray:
     side_by_side = spots[-1] - spots[0] + 1 == len(spots)
     sliced = _basic(x, [slice(None) if k in spots else i for k, i in enumerate(items)])
     arrays = [_checked(items[k], sliced.shape[k], k) for k in spots]
-    common = broadcast(*(np.shape(a) for a in arrays))  # type: ignore[arg-type]
-    indices = [np.broadcast_to(a.astype(INT), common) for a in arrays]  # type: ignore[attr-defined]
+    common = broadcast(*(np.shape(a) for a in arrays))
+    indices = [np.broadcast_to(a.astype(INT), common) for a in arrays]
     rest = [k for k in range(sliced.ndim) if k not in spots]
     out = apply(gather, transpose_call(sliced, (*spots, *rest)), *indices)
     n = len(common)
@@ -234,7 +234,7 @@ def _checked(index: object, size: int, axis: int) -> object:
     return array
 
 
-TracedArray.__getitem__ = getitem  # type: ignore[attr-defined]
+TracedArray.__getitem__ = getitem
 
 # --- what answers for NumPy -------------------------------------------------------------------
 
@@ -247,11 +247,11 @@ def take(x: object, indices: object, axis: int | None = None, out: object = None
         array, axis = array.reshape(-1), 0
     at, n = normal_axis(axis, array.ndim), array.shape[axis]
     if mode == "wrap":
-        indices = np.remainder(indices, n)  # type: ignore[call-overload]
+        indices = np.remainder(indices, n)
     elif mode == "clip":
-        indices = np.clip(indices, 0, n - 1)  # type: ignore[call-overload]
+        indices = np.clip(indices, 0, n - 1)
     whole = indices if isinstance(indices, (TracedArray, int, np.integer)) else np.asarray(indices)
-    return array[(*(slice(None),) * at, whole)]  # type: ignore[index]
+    return array[(*(slice(None),) * at, whole)]
 
 
 @implements(np.take_along_axis)
@@ -273,19 +273,19 @@ def repeat(x: object, repeats: object, axis: int | None = None) -> TracedArray:
         array, axis = array.reshape(-1), 0
     if isinstance(repeats, TracedArray):
         repeats = look(repeats, "repeated entries by traced counts")
-    return take(array, np.repeat(np.arange(array.shape[axis]), repeats), axis)  # type: ignore[arg-type]
+    return take(array, np.repeat(np.arange(array.shape[axis]), repeats), axis)
 
 
 @implements(np.tile)
 def tile(x: object, reps: object) -> TracedArray:
     """The array laid side by side with itself."""
     array = traced(x)
-    times = (reps,) if isinstance(reps, (int, np.integer)) else tuple(reps)  # type: ignore[arg-type]
+    times = (reps,) if isinstance(reps, (int, np.integer)) else tuple(reps)
     array = array.reshape((*(1,) * (len(times) - array.ndim), *array.shape))
     times = (*(1,) * (array.ndim - len(times)), *times)
     paired = array.reshape(tuple(n for m in array.shape for n in (1, m)))
-    full = np.broadcast_to(paired, tuple(n for r, m in zip(times, array.shape, strict=True) for n in (r, m)))  # type: ignore[arg-type]
-    return full.reshape(tuple(r * m for r, m in zip(times, array.shape, strict=True)))  # type: ignore[return-value]
+    full = np.broadcast_to(paired, tuple(n for r, m in zip(times, array.shape, strict=True) for n in (r, m)))
+    return full.reshape(tuple(r * m for r, m in zip(times, array.shape, strict=True)))
 
 
 
@@ -315,13 +315,13 @@ def diag(x: object, k: int = 0) -> TracedArray:
 
 @implements(np.trace, method="trace")
 def trace_call(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: object = None, out: object = None) -> TracedArray:
-    return np.sum(diagonal(x, offset, axis1, axis2), axis=-1)  # type: ignore[call-overload,return-value]
+    return np.sum(diagonal(x, offset, axis1, axis2), axis=-1)
 
 
 def _triangle(x: object, k: int, function: object) -> TracedArray:
     array = traced(x)
-    mask = function(np.ones(array.shape[-2:], bool), k)  # type: ignore[operator]
-    return np.where(mask, array, np.zeros((), array.dtype))  # type: ignore[call-overload,return-value]
+    mask = function(np.ones(array.shape[-2:], bool), k)
+    return np.where(mask, array, np.zeros((), array.dtype))
 
 
 @implements(np.tril)
@@ -351,7 +351,7 @@ def diff(a: object, n: int = 1, axis: int = -1, prepend: object = np._NoValue, a
     array = concatenate_call(parts, at) if len(parts) > 1 else array
     before = (slice(None),) * at
     for _ in range(n):
-        array = array[(*before, slice(1, None))] - array[(*before, slice(None, -1))]  # type: ignore[operator]
+        array = array[(*before, slice(1, None))] - array[(*before, slice(None, -1))]
     return array
 
 

@@ -23,7 +23,7 @@ Bars = Sequence[object]
 
 
 def _t(x: object) -> TracedArray:
-    return np.swapaxes(x, -1, -2)  # type: ignore[call-overload,return-value]
+    return np.swapaxes(x, -1, -2)
 
 
 def _regular(n: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
@@ -53,13 +53,13 @@ def _solved(a: ArrayType, b: ArrayType) -> tuple[ArrayType, ...]:
 
 def _solve_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
     (a_dot, b_dot), a, x = dots, args[0], outs[0]
-    moved = ZERO if a_dot is ZERO else -(a_dot @ x)  # type: ignore[operator]
+    moved = ZERO if a_dot is ZERO else -(a_dot @ x)
     return [stretch(apply(solve, a, add_up([b_dot, moved])), x.shape)]
 
 
 def _solve_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     b_bar = apply(solve, _t(args[0]), bars[0])
-    a_bar = -(b_bar @ _t(outs[0]))  # type: ignore[operator]
+    a_bar = -(b_bar @ _t(outs[0]))
     return [unbroadcast(a_bar, args[0].shape), unbroadcast(b_bar, args[1].shape)]
 
 
@@ -88,12 +88,12 @@ def _two_each(a: ArrayType) -> tuple[ArrayType, ...]:
 
 def _weighted(bar: object, matrix: TracedArray) -> TracedArray:
     """A number for each matrix of the stack times that matrix."""
-    return np.expand_dims(bar, (-2, -1)) * matrix  # type: ignore[call-overload,operator]
+    return np.expand_dims(bar, (-2, -1)) * matrix
 
 
 def _paired(a: object, b: object) -> TracedArray:
     """Sum over entries of the product, for each matrix of the stack."""
-    return np.sum(a * b, axis=(-2, -1))  # type: ignore[operator,call-overload,return-value]
+    return np.sum(a * b, axis=(-2, -1))
 
 
 def opaque(
@@ -132,12 +132,12 @@ def cofactors(a: np.ndarray) -> np.ndarray:
 def _cofactor_push(dot: object, a: TracedArray, c: TracedArray) -> TracedArray:
     """d cof(A) = tr(inv(A) dA) cof(A) - cof(A) dA' inv(A)', for a regular matrix."""
     inverse = apply(inv, a)
-    return _weighted(_paired(_t(inverse), dot), c) - c @ _t(dot) @ _t(inverse)  # type: ignore[operator]
+    return _weighted(_paired(_t(inverse), dot), c) - c @ _t(dot) @ _t(inverse)
 
 
 def _cofactor_pull(bar: object, a: TracedArray, c: TracedArray) -> TracedArray:
     inverse = apply(inv, a)
-    return _weighted(_paired(bar, c), _t(inverse)) - _t(inverse) @ _t(bar) @ c  # type: ignore[operator]
+    return _weighted(_paired(bar, c), _t(inverse)) - _t(inverse) @ _t(bar) @ c
 
 
 cofactor = opaque(
@@ -154,29 +154,30 @@ slogdet = opaque(
     lambda bars, args, outs: [ZERO if bars[1] is ZERO else _weighted(bars[1], _t(apply(inv, args[0])))], _regular(3),
 )  # fmt: skip
 
-# --- Cholesky ---------------------------------------------------------------------------------
+# --- Cholesky: of the lower triangle, the upper one is never read -----------------------------
 
 
 def _phi(x: TracedArray) -> TracedArray:
     """Lower triangle with the diagonal halved."""
     n = x.shape[-1]
     weight = np.tril(np.ones((n, n), x.dtype)) - 0.5 * np.eye(n, dtype=x.dtype)
-    return x * weight.astype(x.dtype)  # type: ignore[operator]
+    return x * weight.astype(x.dtype)
 
 
 def _cholesky_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
     low = outs[0]
-    symmetric = 0.5 * (dots[0] + _t(dots[0]))  # type: ignore[operator]
+    symmetric = np.tril(dots[0]) + _t(np.tril(dots[0], -1))
     half = apply(solve, low, symmetric)
-    return [low @ _phi(_t(apply(solve, low, _t(half))))]  # type: ignore[operator]
+    return [low @ _phi(_t(apply(solve, low, _t(half))))]
 
 
 def _cholesky_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     low = outs[0]
-    middle = _phi(_t(low) @ bars[0])  # type: ignore[operator]
+    middle = _phi(_t(low) @ bars[0])
     half = apply(solve, _t(low), middle)
     full = _t(apply(solve, _t(low), _t(half)))
-    return [0.5 * (full + _t(full))]  # type: ignore[operator]
+    symmetric = full + _t(full)
+    return [np.tril(symmetric, -1) + 0.5 * np.tril(np.triu(symmetric))]
 
 
 cholesky_ = opaque("cholesky", _same, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, _spd)
@@ -227,17 +228,14 @@ def slogdet_call(a: object) -> object:
     """Sign and logarithm of the determinant, as NumPy's named tuple."""
     sign, logabs = apply_many(slogdet, _square(a, "slogdet"))
     result = type(np.linalg.slogdet(np.eye(1)))
-    return result(_scalar(sign), _scalar(logabs))  # type: ignore[call-arg]
+    return result(_scalar(sign), _scalar(logabs))
 
 
 @implements(np.linalg.cholesky)
 def cholesky(a: object, /, *, upper: bool = False) -> TracedArray:
     """Lower factor of a symmetric positive definite matrix; the lower triangle is read."""
     given = _square(a, "cholesky")
-    symmetric = np.tril(given) + _t(np.tril(given, -1))  # type: ignore[call-overload,operator]
-    if upper:
-        symmetric = np.triu(given) + _t(np.triu(given, 1))  # type: ignore[call-overload,operator]
-    low = apply(cholesky_, symmetric)
+    low = apply(cholesky_, _t(given) if upper else given)
     return _t(low) if upper else low
 
 
@@ -250,46 +248,46 @@ def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = Fa
     a = traced(x)
     a = a if a.type.floating else a.astype(np.float64)
     if axis is None and (ord is None or (ord in ("f", "fro") and a.ndim == 2) or (ord == 2 and a.ndim == 1)):
-        flat = root(np.sum(np.square(a.reshape(-1))))  # type: ignore[call-overload,arg-type]
+        flat = root(np.sum(np.square(a.reshape(-1))))
         return flat.reshape((1,) * a.ndim) if keepdims else flat
-    axes = normal_axes(axis, a.ndim)  # type: ignore[arg-type]
+    axes = normal_axes(axis, a.ndim)
     if len(axes) == 1:
         return _vector_norm(a, ord, axes[0], keepdims=keepdims)
     if len(axes) != 2:
         raise ValueError("Improper number of dimensions to norm.")
-    return _matrix_norm(a, ord, axes if axis is None else tuple(int(k) % a.ndim for k in axis), keepdims=keepdims)  # type: ignore[arg-type,attr-defined]
+    return _matrix_norm(a, ord, axes if axis is None else tuple(int(k) % a.ndim for k in axis), keepdims=keepdims)
 
 
 def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> TracedArray:  # noqa: A002 - NumPy's word
-    size = np.abs(a)  # type: ignore[call-overload]
+    size = np.abs(a)
     keep = {"axis": axis, "keepdims": keepdims}
     if ord is None or ord == 2:
-        return root(np.sum(np.square(a), **keep))  # type: ignore[call-overload]
+        return root(np.sum(np.square(a), **keep))
     if ord == np.inf:
-        return np.max(size, **keep)  # type: ignore[call-overload,return-value]
+        return np.max(size, **keep)
     if ord == -np.inf:
-        return np.min(size, **keep)  # type: ignore[call-overload,return-value]
+        return np.min(size, **keep)
     if ord == 0:
-        return np.sum((a != 0).astype(a.dtype), **keep)  # type: ignore[call-overload,return-value]
+        return np.sum((a != 0).astype(a.dtype), **keep)
     if ord == 1:
-        return np.sum(size, **keep)  # type: ignore[call-overload,return-value]
+        return np.sum(size, **keep)
     if isinstance(ord, str):
         raise ValueError(f"Invalid norm order '{ord}' for vectors")
-    total = np.sum(size**ord, **keep)  # type: ignore[call-overload,operator]
+    total = np.sum(size**ord, **keep)
     safe = np.where(total == 0, 1.0, total)
-    return np.where(total == 0, 0.0, safe ** (1.0 / ord)).astype(a.dtype)  # type: ignore[operator,return-value,call-overload]
+    return np.where(total == 0, 0.0, safe ** (1.0 / ord)).astype(a.dtype)
 
 
 def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:  # noqa: A002
     rows, cols = axes
     if ord in (None, "f", "fro"):
-        return root(np.sum(np.square(a), axis=axes, keepdims=keepdims))  # type: ignore[call-overload]
+        return root(np.sum(np.square(a), axis=axes, keepdims=keepdims))
     if ord in (1, -1, np.inf, -np.inf):
         inner, outer = (rows, cols) if ord in (1, -1) else (cols, rows)
-        sums = np.sum(np.abs(a), axis=inner, keepdims=True)  # type: ignore[call-overload]
-        pick = np.max if ord in (1, np.inf) else np.min  # type: ignore[operator]
-        best = pick(sums, axis=outer, keepdims=True)  # type: ignore[operator]
-        return best if keepdims else _scalar(np.squeeze(best, axis=tuple(axes)))  # type: ignore[return-value,arg-type]
+        sums = np.sum(np.abs(a), axis=inner, keepdims=True)
+        pick = np.max if ord in (1, np.inf) else np.min
+        best = pick(sums, axis=outer, keepdims=True)
+        return best if keepdims else _scalar(np.squeeze(best, axis=tuple(axes)))
     raise unsupported(f"numpy.linalg.norm with ord={ord!r} of a matrix")
 
 

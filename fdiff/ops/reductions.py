@@ -34,7 +34,7 @@ def _up(axes: Axes) -> Axes:
 
 def _expand(value: object, shape: Shape, axes: Axes) -> TracedArray:
     """A reduced value put back beside the entries it was made of, ready to broadcast."""
-    return np.reshape(value, _kept(shape, axes))  # type: ignore[call-overload,return-value]
+    return np.reshape(value, _kept(shape, axes))
 
 
 def _samples(make: Callable[..., np.ndarray]) -> tuple[Sample, ...]:
@@ -71,7 +71,7 @@ def reduction(
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axes: Axes) -> list[object]:
         w = weights(args, outs, axes)
-        return [ZERO if w is ZERO else apply(sum_, dots[0] * w, axes=axes)]  # type: ignore[operator]
+        return [ZERO if w is ZERO else apply(sum_, dots[0] * w, axes=axes)]
 
     def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axes: Axes) -> list[object]:
         w = weights(args, outs, axes)
@@ -89,7 +89,7 @@ def reduction(
 
 def _even_share(x: TracedArray, out: TracedArray, kept: TracedArray, axes: Axes) -> object:
     """An extremum's slope, split evenly over the entries that attain it."""
-    hit = np.where(x == kept, 1.0, 0.0).astype(x.dtype)  # type: ignore[call-overload]
+    hit = np.where(x == kept, 1.0, 0.0).astype(x.dtype)
     return hit / np.sum(hit, axis=axes, keepdims=True)
 
 
@@ -165,8 +165,8 @@ def _shift(x: TracedArray, axis: int, *, back: bool, fill: float) -> TracedArray
     before = (slice(None),) * axis
     edge = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), fill, x.dtype)
     if back:
-        return np.concatenate([x[(*before, slice(1, None))], edge], axis=axis)  # type: ignore[return-value]
-    return np.concatenate([edge, x[(*before, slice(None, -1))]], axis=axis)  # type: ignore[return-value]
+        return np.concatenate([x[(*before, slice(1, None))], edge], axis=axis)
+    return np.concatenate([edge, x[(*before, slice(None, -1))]], axis=axis)
 
 
 def _previous(x: TracedArray, axis: int, reverse: bool, fill: float) -> TracedArray:
@@ -176,13 +176,13 @@ def _previous(x: TracedArray, axis: int, reverse: bool, fill: float) -> TracedAr
 
 def _cumprod_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
     before = _previous(outs[0], axis, reverse, 1.0)
-    return [apply(recurrence, args[0], before * dots[0], axis=axis, reverse=reverse)]  # type: ignore[operator]
+    return [apply(recurrence, args[0], before * dots[0], axis=axis, reverse=reverse)]
 
 
 def _cumprod_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
     following = _previous(args[0], axis, not reverse, 0.0)
     pulled = apply(recurrence, following, bars[0], axis=axis, reverse=not reverse)
-    return [pulled * _previous(outs[0], axis, reverse, 1.0)]  # type: ignore[operator]
+    return [pulled * _previous(outs[0], axis, reverse, 1.0)]
 
 
 def _map_scan(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, axis: int, reverse: bool) -> list[object]:
@@ -211,15 +211,15 @@ def _recurrence_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: S
     a_dot, b_dot = dots
     term = b_dot
     if a_dot is not ZERO:
-        moved = a_dot * _previous(outs[0], axis, reverse, 0.0)  # type: ignore[operator]
-        term = moved if b_dot is ZERO else b_dot + moved  # type: ignore[operator]
+        moved = a_dot * _previous(outs[0], axis, reverse, 0.0)
+        term = moved if b_dot is ZERO else b_dot + moved
     return [apply(recurrence, args[0], term, axis=axis, reverse=reverse)]
 
 
 def _recurrence_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
     following = _previous(args[0], axis, not reverse, 0.0)
     b_bar = apply(recurrence, following, bars[0], axis=axis, reverse=not reverse)
-    return [b_bar * _previous(outs[0], axis, reverse, 0.0), b_bar]  # type: ignore[operator]
+    return [b_bar * _previous(outs[0], axis, reverse, 0.0), b_bar]
 
 
 # s[i] = a[i] * s[i-1] + b[i]: the derivative of a running product, exact where entries are zero.
@@ -242,12 +242,12 @@ def _finish(out: TracedArray, shape: Shape, axes: Axes, *, keepdims: object) -> 
 
 def _masked(x: TracedArray, where: object, fill: object) -> TracedArray:
     """`x` with `fill` where the ``where=`` argument is false."""
-    return x if where is True or where is np._NoValue else np.where(where, x, fill)  # type: ignore[call-overload,return-value]
+    return x if where is True or where is np._NoValue else np.where(where, x, fill)
 
 
 def _wide(x: TracedArray, dtype: object, ufunc: np.ufunc) -> TracedArray:
     """`x` in the dtype NumPy accumulates in (small integers and bools become int64)."""
-    target = np.dtype(dtype) if dtype is not None else ufunc.reduce(np.zeros(1, x.dtype)).dtype  # type: ignore[call-overload]
+    target = np.dtype(dtype) if dtype is not None else ufunc.reduce(np.zeros(1, x.dtype)).dtype
     return x.astype(target)
 
 
@@ -259,35 +259,35 @@ def _given(value: object) -> bool:
 def sum_call(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
     """``np.sum`` with axis tuples, keepdims, initial and where."""
     array = _wide(traced(x), dtype, np.add)
-    axes = normal_axes(axis, array.ndim)  # type: ignore[arg-type]
+    axes = normal_axes(axis, array.ndim)
     array = _masked(array, where, 0)
     total = _finish(apply(sum_, array, axes=axes), array.shape, axes, keepdims=keepdims)
-    return total + initial if _given(initial) else total  # type: ignore[return-value]
+    return total + traced(initial).astype(total.dtype) if _given(initial) else total
 
 
 @implements(np.prod, method="prod")
 def prod_call(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
     """``np.prod``; its derivative is exact where entries are zero."""
     array = _wide(traced(x), dtype, np.multiply)
-    axes = normal_axes(axis, array.ndim)  # type: ignore[arg-type]
+    axes = normal_axes(axis, array.ndim)
     array = _masked(array, where, 1)
     total = _finish(apply(prod, array, axes=axes), array.shape, axes, keepdims=keepdims)
-    return total * initial if _given(initial) else total  # type: ignore[return-value]
+    return total * traced(initial).astype(total.dtype) if _given(initial) else total
 
 
 def _extremum(primitive: Primitive, pick: np.ufunc, x: object, axis: object, keepdims: object, initial: object, where: object) -> TracedArray:
     array = traced(x)
-    axes = normal_axes(axis, array.ndim)  # type: ignore[arg-type]
+    axes = normal_axes(axis, array.ndim)
     if where is not True and where is not np._NoValue and not _given(initial):
         raise ValueError(f"reduction operation '{pick.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'")
-    array = _masked(array, where, initial)
+    array = _masked(array, where, traced(initial).astype(array.dtype)) if _given(initial) else array
     empty = any(array.shape[a] == 0 for a in axes)
     if empty and not _given(initial):
         raise ValueError(f"zero-size array to reduction operation {pick.__name__} which has no identity")
     if empty:
         return broadcast_to(traced(initial).astype(array.dtype), np.max(shadow(array.type), axis=axes, keepdims=bool(keepdims is True), initial=0).shape)
     out = _finish(apply(primitive, array, axes=axes), array.shape, axes, keepdims=keepdims)
-    return pick(out, initial) if _given(initial) else out  # type: ignore[return-value]
+    return pick(out, traced(initial).astype(out.dtype)) if _given(initial) else out
 
 
 @implements(np.max, np.amax, method="max")
@@ -304,8 +304,8 @@ def min_call(x: object, axis: object = None, out: object = None, keepdims: objec
 
 def _logical(primitive: Primitive, fill: bool, x: object, axis: object, keepdims: object, where: object) -> TracedArray:  # noqa: FBT001 - private
     array = traced(x)
-    array = _masked(array if array.dtype == BOOL else array != 0, where, fill)  # type: ignore[arg-type,assignment]
-    axes = normal_axes(axis, array.ndim)  # type: ignore[arg-type]
+    array = _masked(array if array.dtype == BOOL else array != 0, where, fill)
+    axes = normal_axes(axis, array.ndim)
     return _finish(apply(primitive, array, axes=axes), array.shape, axes, keepdims=keepdims)
 
 
@@ -366,11 +366,11 @@ def mean(x: object, axis: object = None, dtype: object = None, out: object = Non
     """Sum over count; integers are averaged in float64, as NumPy does."""
     array = traced(x)
     array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
-    axes = normal_axes(axis, array.ndim)  # type: ignore[arg-type]
+    axes = normal_axes(axis, array.ndim)
     total = sum_call(array, axes, keepdims=keepdims, where=where)
     masked = where is not True and where is not np._NoValue
-    number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True).astype(array.dtype) if masked else _over(array.shape, axes)  # type: ignore[call-overload]
-    return _as_scalar(total / number)  # type: ignore[operator]
+    number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True).astype(array.dtype) if masked else _over(array.shape, axes)
+    return _as_scalar(total / number)
 
 
 def _as_scalar(x: TracedArray) -> TracedArray:
@@ -383,14 +383,14 @@ def var(x: object, axis: object = None, dtype: object = None, out: object = None
     """Mean of squared deviations, with `ddof` (or `correction`) taken off the count."""
     array = traced(x)
     array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
-    axes = normal_axes(axis, array.ndim)  # type: ignore[arg-type]
+    axes = normal_axes(axis, array.ndim)
     centre = mean if _given(mean) else array.mean(axes, keepdims=True, where=where)
-    squares = np.square(array - centre)  # type: ignore[call-overload]
+    squares = np.square(array - centre)
     masked = where is not True and where is not np._NoValue
-    number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True) if masked else _over(array.shape, axes)  # type: ignore[call-overload]
-    free = np.maximum(number - (correction if _given(correction) else ddof), 0)  # type: ignore[operator]
+    number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True) if masked else _over(array.shape, axes)
+    free = np.maximum(number - (correction if _given(correction) else ddof), 0)
     total = sum_call(squares, axes, keepdims=keepdims, where=where)
-    return _as_scalar(total / (free.astype(array.dtype) if masked else float(free)))  # type: ignore[operator]
+    return _as_scalar(total / (free.astype(array.dtype) if masked else float(free)))
 
 
 @implements(np.std, method="std")
@@ -401,12 +401,12 @@ def std(x: object, axis: object = None, dtype: object = None, out: object = None
 
 def root(x: TracedArray) -> TracedArray:
     """Square root whose slope at 0 is 0: of a sum of squares, where 0 is the minimum."""
-    return _as_scalar(np.where(x == 0, 0.0, np.sqrt(np.where(x == 0, 1.0, x))).astype(x.dtype))  # type: ignore[call-overload]
+    return _as_scalar(np.where(x == 0, 0.0, np.sqrt(np.where(x == 0, 1.0, x))).astype(x.dtype))
 
 
 @implements(np.ptp)
 def ptp(x: object, axis: object = None, out: object = None, keepdims: object = False) -> TracedArray:
-    return max_call(x, axis, keepdims=keepdims) - min_call(x, axis, keepdims=keepdims)  # type: ignore[return-value,operator]
+    return max_call(x, axis, keepdims=keepdims) - min_call(x, axis, keepdims=keepdims)
 
 
 @implements(np.average)
@@ -414,20 +414,20 @@ def average(x: object, axis: object = None, weights: object = None, returned: ob
     """Weighted mean."""
     array = traced(x)
     if weights is None:
-        out, total = mean(array, axis, keepdims=keepdims), _over(array.shape, normal_axes(axis, array.ndim))  # type: ignore[arg-type]
+        out, total = mean(array, axis, keepdims=keepdims), _over(array.shape, normal_axes(axis, array.ndim))
     else:
         w = traced(weights)
         if w.shape != array.shape:
-            at = normal_axis(axis, array.ndim)  # type: ignore[arg-type]
+            at = normal_axis(axis, array.ndim)
             w = w.reshape(tuple(n if k == at else 1 for k, n in enumerate(array.shape)))
-        total = np.sum(np.broadcast_to(w, array.shape), axis=axis, keepdims=keepdims is True)  # type: ignore[call-overload,assignment,arg-type]
-        out = np.sum(array * w, axis=axis, keepdims=keepdims is True) / total  # type: ignore[operator,call-overload]
+        total = np.sum(np.broadcast_to(w, array.shape), axis=axis, keepdims=keepdims is True)
+        out = np.sum(array * w, axis=axis, keepdims=keepdims is True) / total
     return (out, total) if returned else out
 
 
 @implements(np.count_nonzero)
 def count_nonzero(x: object, axis: object = None, *, keepdims: object = False) -> TracedArray:
-    return sum_call(traced(x) != 0, axis, keepdims=keepdims)  # type: ignore[arg-type]
+    return sum_call(traced(x) != 0, axis, keepdims=keepdims)
 
 
 def _ufunc_reduce(call: Callable[..., TracedArray]) -> Callable[..., TracedArray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..primitive import UFUNCS
-from ..trace import TracedArray, apply, implements
+from ..trace import TracedArray, apply, constant_value, implements
 from .elementwise import stop
 from .families import kind_of
 from .reductions import all_call
@@ -23,13 +23,17 @@ def clip(a: object, a_min: object = None, a_max: object = None, out: object = No
     value = x.astype(dtype)
     if low is not None:
         bound = traced(low).astype(dtype)
-        value = np.where((value >= bound) | np.isnan(value), value, bound)  # type: ignore[assignment,operator]
-        value = np.where(np.isnan(bound), bound, value)  # type: ignore[assignment]
+        value = np.where(_outside(value < bound, bound), bound, value)
     if high is not None:
         bound = traced(high).astype(dtype)
-        value = np.where((value <= bound) | np.isnan(value), value, bound)  # type: ignore[assignment,operator]
-        value = np.where(np.isnan(bound), bound, value)  # type: ignore[assignment]
+        value = np.where(_outside(value > bound, bound), bound, value)
     return _scalar(value)
+
+
+def _outside(beyond: TracedArray, bound: TracedArray) -> object:
+    """Where the bound takes over: beyond it, and wherever the bound is NaN."""
+    known = constant_value(bound)
+    return beyond if known is not None and not np.any(np.isnan(known)) else beyond | np.isnan(bound)
 
 
 def _scalar(x: TracedArray) -> TracedArray:
@@ -43,25 +47,31 @@ def round_call(a: object, decimals: int = 0, out: object = None) -> TracedArray:
     if not x.type.floating:
         return x
     if decimals == 0:
-        return np.rint(x)  # type: ignore[call-overload,return-value]
+        return np.rint(x)
     scale = 10.0 ** abs(decimals)
-    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale  # type: ignore[operator,call-overload,return-value]
+    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
 
 
 @implements(np.fix)
 def fix(x: object, out: object = None) -> TracedArray:
-    return np.trunc(traced(x))  # type: ignore[call-overload,return-value]
+    return np.trunc(traced(x))
 
 
 @implements(np.sinc)
 def sinc(x: object) -> TracedArray:
-    """``sin(pi x) / (pi x)``, 1 at 0; exact to second order there through the series."""
-    y = np.pi * traced(x)  # type: ignore[operator]
-    near = np.abs(y) < 1e-4
+    """``sin(pi x) / (pi x)``, 1 at 0.
+
+    Near 0 the series: its first term left out is ``y**16 / 17!`` < 1e-19, and neither its first
+    nor its second derivative cancels, as those of ``sin(y) / y`` would.
+    """
+    y = np.pi * traced(x)
+    near = np.abs(y) < 0.5
     far = np.where(near, 1.0, y)
     square = y * y
-    series = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
-    return _scalar(np.where(near, series, np.sin(far) / far))  # type: ignore[arg-type]
+    series: object = 1.0
+    for k in range(14, 0, -2):
+        series = 1.0 - square / (k * (k + 1.0)) * series
+    return _scalar(np.where(near, series, np.sin(far) / far))
 
 
 @implements(np.nan_to_num)
@@ -73,16 +83,16 @@ def nan_to_num(x: object, copy: bool = True, nan: float = 0.0, posinf: float | N
     info = np.finfo(a.dtype)
     high = info.max if posinf is None else posinf
     low = info.min if neginf is None else neginf
-    finite = np.where(np.isnan(a), nan, np.where(a == np.inf, high, np.where(a == -np.inf, low, a)))  # type: ignore[arg-type]
-    return _scalar(finite.astype(a.dtype))  # type: ignore[arg-type]
+    finite = np.where(np.isnan(a), nan, np.where(a == np.inf, high, np.where(a == -np.inf, low, a)))
+    return _scalar(finite.astype(a.dtype))
 
 
 @implements(np.isclose)
 def isclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> TracedArray:  # noqa: FBT001, FBT002
     """``|a - b| <= atol + rtol |b|``, equal where both are the same infinity."""
     x, y = traced(a), traced(b)
-    near = (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y) | (x == y)  # type: ignore[operator,call-overload]
-    both = np.isnan(x) & np.isnan(y)  # type: ignore[call-overload]
+    near = (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y) | (x == y)
+    both = np.isnan(x) & np.isnan(y)
     return near | both if equal_nan else near
 
 
@@ -94,7 +104,7 @@ def allclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal
 @implements(np.array_equal)
 def array_equal(a: object, b: object, equal_nan: bool = False) -> object:  # noqa: FBT001, FBT002
     x, y = traced(a), traced(b)
-    return all_call(x == y) if x.shape == y.shape else False  # type: ignore[arg-type]
+    return all_call(x == y) if x.shape == y.shape else False
 
 
 @implements(np.select)
@@ -102,43 +112,43 @@ def select(condlist: list[object], choicelist: list[object], default: object = 0
     """The first choice whose condition holds."""
     out: object = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        out = np.where(traced(condition), choice, out)  # type: ignore[call-overload]
-    return out  # type: ignore[return-value]
+        out = np.where(traced(condition), choice, out)
+    return out
 
 
 @implements(np.trapezoid)
 def trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1) -> TracedArray:
     """Integral by the trapezoidal rule."""
-    a = np.moveaxis(traced(y), axis, -1)  # type: ignore[arg-type]
+    a = np.moveaxis(traced(y), axis, -1)
     if x is not None:
-        step = np.diff(traced(x))  # type: ignore[call-overload]
-        dx = step if step.ndim == 1 else np.moveaxis(np.diff(traced(x), axis=axis), axis, -1)  # type: ignore[call-overload,arg-type]
-    return np.sum(dx * (a[..., 1:] + a[..., :-1]) / 2.0, axis=-1)  # type: ignore[operator,call-overload,return-value]
+        step = np.diff(traced(x))
+        dx = step if step.ndim == 1 else np.moveaxis(np.diff(traced(x), axis=axis), axis, -1)
+    return np.sum(dx * (a[..., 1:] + a[..., :-1]) / 2.0, axis=-1)
 
 
 def divmod_call(x: object, y: object, **_: object) -> tuple[object, object]:
-    return np.floor_divide(x, y), np.remainder(x, y)  # type: ignore[call-overload]
+    return np.floor_divide(x, y), np.remainder(x, y)
 
 
 def modf_call(x: object, **_: object) -> tuple[object, object]:
     """Fraction and whole part; the slope belongs to the fraction."""
-    whole = np.trunc(x)  # type: ignore[call-overload]
-    return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole  # type: ignore[call-overload,operator]
+    whole = np.trunc(x)
+    return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
 
 
 UFUNCS[np.divmod] = divmod_call
 UFUNCS[np.modf] = modf_call
-TracedArray.__divmod__ = divmod_call  # type: ignore[attr-defined]
+TracedArray.__divmod__ = divmod_call
 
 
 def frexp_call(x: object, **_: object) -> tuple[object, object]:
     """Mantissa and exponent; the exponent is a step function."""
     a = traced(x)
-    zero = (a == 0) | ~np.isfinite(a)  # type: ignore[operator,call-overload]
+    zero = (a == 0) | ~np.isfinite(a)
     exponent = np.floor(np.log2(np.abs(np.where(zero, 1.0, a)))) + 1.0
-    exponent = exponent + (np.abs(np.ldexp(a, -exponent.astype(np.int64))) >= 1.0) - (np.abs(np.ldexp(a, -exponent.astype(np.int64))) < 0.5)  # type: ignore[union-attr,operator]
+    exponent = exponent + (np.abs(np.ldexp(a, -exponent.astype(np.int64))) >= 1.0) - (np.abs(np.ldexp(a, -exponent.astype(np.int64))) < 0.5)
     power = np.where(zero, 0.0, exponent).astype(np.int32)
-    return np.ldexp(a, -power), power  # type: ignore[call-overload]
+    return np.ldexp(a, -power), power
 
 
 UFUNCS[np.frexp] = frexp_call

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..arraytype import ArrayType, Shape, broadcast, promote, shadow
+from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
 from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, implements
 from .families import kind_of, linear, unbroadcast
 
 VIEW = Lower("view")
-
-
-def _one(*shape: int) -> Sample:
-    return Sample(lambda rng: (rng.normal(size=shape),))
 
 
 # --- reshape, transpose, broadcast ------------------------------------------------------------
@@ -161,7 +157,7 @@ def normal_axes(axis: int | Sequence[int] | None, ndim: int) -> Ints:
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = tuple(sorted(normal_axis(int(a), ndim) for a in given))  # type: ignore[arg-type]
+    axes = tuple(sorted(normal_axis(int(a), ndim) for a in given))
     if len(set(axes)) != len(axes):
         raise ValueError("duplicate value in 'axis'")
     return axes
@@ -177,7 +173,7 @@ def reshape_call(x: object, shape: object = None, order: str = "C", *, copy: obj
         return transpose_call(reshape_call(transpose_call(array), flipped))
     if order not in "CA":
         raise current().fail(f"reshape with order={order!r} is not supported.")
-    new = np.reshape(shadow(array.type), target).shape  # type: ignore[call-overload]
+    new = np.reshape(shadow(array.type), target).shape
     return array if new == array.shape else apply(reshape, array, shape=new)
 
 
@@ -211,7 +207,7 @@ def transpose_call(x: object, axes: Sequence[int] | None = None) -> TracedArray:
 @implements(method="transpose")
 def transpose_method(x: TracedArray, *axes: object) -> TracedArray:
     given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-    return transpose_call(x, given)  # type: ignore[arg-type]
+    return transpose_call(x, given)
 
 
 setattr(TracedArray, "T", property(transpose_call))  # noqa: B010 - a property of a class made elsewhere
@@ -219,7 +215,8 @@ setattr(TracedArray, "T", property(transpose_call))  # noqa: B010 - a property o
 
 @implements(np.swapaxes, method="swapaxes")
 def swapaxes(x: object, axis1: int, axis2: int) -> TracedArray:
-    axes = list(range(np.ndim(x)))  # type: ignore[arg-type]
+    axes = list(range(np.ndim(x)))
+    axis1, axis2 = normal_axis(axis1, len(axes)), normal_axis(axis2, len(axes))
     axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
     return transpose_call(x, axes)
 
@@ -232,42 +229,47 @@ def matrix_transpose(x: object) -> TracedArray:
 setattr(TracedArray, "mT", property(matrix_transpose))  # noqa: B010
 
 
+def _counted(ndim: int) -> np.ndarray:
+    """An array whose axes are told apart by their lengths, 2, 3, ...; it has one entry."""
+    return shadow(ArrayType(tuple(range(2, ndim + 2)), BOOL))
+
+
 @implements(np.moveaxis)
 def moveaxis(x: object, source: object, destination: object) -> TracedArray:
     array = traced(x)
-    order = np.moveaxis(np.empty(tuple(range(2, array.ndim + 2)), np.bool_), source, destination).shape  # type: ignore[arg-type]
+    order = np.moveaxis(_counted(array.ndim), source, destination).shape
     return transpose_call(array, [n - 2 for n in order])
 
 
 @implements(np.rollaxis)
 def rollaxis(x: object, axis: int, start: int = 0) -> TracedArray:
-    ndim = np.ndim(x)  # type: ignore[arg-type]
-    order = np.rollaxis(np.empty(tuple(range(2, ndim + 2)), np.bool_), axis, start).shape
+    ndim = np.ndim(x)
+    order = np.rollaxis(_counted(ndim), axis, start).shape
     return transpose_call(x, [n - 2 for n in order])
 
 
 @implements(np.squeeze, method="squeeze")
 def squeeze(x: object, axis: object = None) -> TracedArray:
     array = traced(x)
-    return reshape_call(array, np.squeeze(shadow(array.type), axis).shape)  # type: ignore[arg-type]
+    return reshape_call(array, np.squeeze(shadow(array.type), axis).shape)
 
 
 @implements(np.expand_dims)
 def expand_dims(x: object, axis: object) -> TracedArray:
     array = traced(x)
-    return reshape_call(array, np.expand_dims(shadow(array.type), axis).shape)  # type: ignore[arg-type]
+    return reshape_call(array, np.expand_dims(shadow(array.type), axis).shape)
 
 
 @implements(np.broadcast_to)
 def broadcast_to(x: object, shape: object, subok: bool = False) -> TracedArray:  # noqa: FBT001, FBT002 - NumPy's signature
     array = traced(x)
-    target = np.broadcast_to(shadow(array.type), shape).shape  # type: ignore[arg-type]
+    target = np.broadcast_to(shadow(array.type), shape).shape
     return array if target == array.shape else apply(spread, array, shape=target)
 
 
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*arrays: object, subok: bool = False) -> tuple[TracedArray, ...]:
-    shape = broadcast(*(np.shape(a) for a in arrays))  # type: ignore[arg-type]
+    shape = broadcast(*(np.shape(a) for a in arrays))
     return tuple(broadcast_to(a, shape) for a in arrays)
 
 
@@ -299,7 +301,7 @@ def concatenate_call(arrays: Sequence[object], axis: int | None = 0, *, dtype: o
     if axis is None:
         parts, axis = [p.reshape(-1) for p in parts], 0
     _same_rank(parts, axis)
-    common = np.dtype(dtype) if dtype is not None else promote(*map(kind_of, parts))  # type: ignore[call-overload]
+    common = np.dtype(dtype) if dtype is not None else promote(*[p.dtype for p in parts])
     return apply(concatenate, *(p.astype(common) for p in parts), axis=normal_axis(axis, parts[0].ndim))
 
 
@@ -363,7 +365,7 @@ def _split(function: object, x: object, sections: object, axis: int) -> list[Tra
     """Parts along `axis`; NumPy splits an index vector and so tells where each begins."""
     array = traced(x)
     at = normal_axis(axis, array.ndim)
-    parts = function(np.arange(array.shape[at]), sections)  # type: ignore[operator]
+    parts = function(np.arange(array.shape[at]), sections)
     before = (slice(None),) * at
     return [array[(*before, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0))] for p in parts]
 
@@ -371,7 +373,7 @@ def _split(function: object, x: object, sections: object, axis: int) -> list[Tra
 @implements(np.flip)
 def flip(m: object, axis: object = None) -> TracedArray:
     array = traced(m)
-    axes = normal_axes(axis, array.ndim)  # type: ignore[arg-type]
+    axes = normal_axes(axis, array.ndim)
     return array[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(array.ndim))]
 
 
@@ -391,7 +393,7 @@ def roll(x: object, shift: object, axis: object = None) -> TracedArray:
     array = traced(x)
     if axis is None:
         return roll(array.reshape(-1), shift, 0).reshape(array.shape)
-    shifts, axes = np.broadcast_arrays(shift, axis)  # type: ignore[arg-type]
+    shifts, axes = np.broadcast_arrays(shift, axis)
     for s, a in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
         at = normal_axis(a, array.ndim)
         cut = -s % array.shape[at] if array.shape[at] else 0
@@ -423,12 +425,12 @@ def size_call(x: TracedArray, axis: int | None = None) -> int:
 
 @implements(np.zeros_like)
 def zeros_like(x: object, dtype: object = None, **_: object) -> np.ndarray:
-    return np.zeros_like(shadow(traced(x).type), dtype=dtype, subok=False)  # type: ignore[arg-type]
+    return np.zeros_like(shadow(traced(x).type), dtype=dtype, subok=False)
 
 
 @implements(np.ones_like)
 def ones_like(x: object, dtype: object = None, **_: object) -> np.ndarray:
-    return np.ones_like(shadow(traced(x).type), dtype=dtype, subok=False)  # type: ignore[arg-type]
+    return np.ones_like(shadow(traced(x).type), dtype=dtype, subok=False)
 
 
 @implements(np.full_like)

@@ -80,12 +80,9 @@ def depends(tape: Tape, wrt: Sequence[int]) -> list[list[bool]]:
     bit = {tape.inputs[k]: 1 << n for n, k in enumerate(wrt)}
     for i, node in enumerate(tape.nodes):
         mask = bit.get(i, 0)
-        if any(t.floating for t in node.types) and node.primitive.name not in ZERO_SLOPE:
+        if any(t.floating for t in node.types) and not node.primitive.flat:
             for a in node.args:
                 mask |= sets[a]
         sets.append(mask)
     return [[bool(sets[o] >> n & 1) for n in range(len(wrt))] for o in tape.outputs]
 
-
-# Floating outputs that never carry a derivative, whatever the argument.
-ZERO_SLOPE = frozenset({"sign", "floor", "ceil", "trunc", "rint", "spacing", "floor_divide", "stop_gradient"})

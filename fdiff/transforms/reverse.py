@@ -26,10 +26,11 @@ class Bar(NamedTuple):
     mask: TracedArray | None = None
 
 
-def vjp(tape: Tape, wrt: Sequence[int]) -> Tape:
+def vjp(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) -> Tape:
     """Tape of ``(*inputs, *bars) -> (*outputs, *input_bars)``.
 
-    There is one cotangent for each floating output, and one result for each input in `wrt`.
+    There is one cotangent for each floating output (or for those at the positions `of`), and one
+    result for each input in `wrt`.
     Walks the nodes once, backwards: the work is at most a small multiple of the tape's, whatever
     the number of inputs (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
     section 3.3).
@@ -39,7 +40,7 @@ def vjp(tape: Tape, wrt: Sequence[int]) -> Tape:
         outputs = _values(tape, trace, values)
         wanted = _reached(tape, [tape.inputs[k] for k in wrt])
         bars: dict[int, Bar] = {}
-        for o in tape.outputs:
+        for o in [tape.outputs[k] for k in (range(len(tape.outputs)) if of is None else of)]:
             if tape.nodes[o].type.floating:
                 seed = Bar(trace.input(tape.nodes[o].type))
                 if o in wanted:

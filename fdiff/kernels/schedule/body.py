@@ -179,7 +179,7 @@ def _columns(part: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def literal(part: Part) -> str:
     """A constant where it is used: a local read from a table, or a number in its dtype."""
     text = part.text
-    if text[:1] in "if" or part.dtype == "b1":
+    if text[:1] in "mf" or part.dtype == "b1":
         return text
     if part.dtype in ("f8", "i8"):
         return f"({text})" if text.startswith("-") else text

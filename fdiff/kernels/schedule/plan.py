@@ -21,6 +21,7 @@ SCATTERS = frozenset("unslice scatter_add".split())
 VIEWS = frozenset("reshape transpose broadcast_to slice".split())
 LEAVES = frozenset("input array value".split())
 _MEMORY = REDUCTIONS | ARGUMENTS | SCANS | SCATTERS | {"contract", "concatenate", "item"}
+_PIECEWISE = SCATTERS | SCANS | ROUTINES | {"concatenate", "item", "array"}
 _CHEAP = ("math.sqrt", "math.copysign", "rt.maximum", "rt.minimum", "rt.sign", "rt.isnan", "rt.isfinite", "rt.isinf")
 SLOW = 20  # cost of a transcendental function, in additions
 
@@ -68,9 +69,13 @@ class Plan:
         part = self.parts[i]
         if part.op == "input":
             return not part.dims
-        return not proper(part.dims) and part.op not in SCATTERS | {"concatenate", "item", "array"} and (
-            i not in self.adds
-        )  # fmt: skip
+        piecewise = part.op in _PIECEWISE or i in self.adds or i in self.wanted
+        return not proper(part.dims) and not piecewise
+
+    @cached_property
+    def wanted(self) -> frozenset[int]:
+        """Nodes that a routine or a gather reads in memory."""
+        return frozenset(_wanted(self.bones))
 
     @cached_property
     def adds(self) -> frozenset[int]:
@@ -104,7 +109,7 @@ def make_plan(bones: Skeleton, also: Iterable[int] = ()) -> Plan:
         cost = flops_of(part.text) + sum(flops[a] for a in part.args)
         if i in absorbed:
             pass
-        elif part.op in _MEMORY:
+        elif part.op in _MEMORY or (part.op in ROUTINES and len(part.shapes) == 1):
             kept.add(i)
         elif part.op not in LEAVES | ROUTINES | VIEWS:
             moved = len(users[i]) > 1 and any(parts[u].op in VIEWS for u in users[i])
@@ -133,7 +138,7 @@ def users_of(bones: Skeleton) -> list[list[int]]:
 
 def flops_of(text: str) -> int:
     """Rough cost of an expression, in additions."""
-    if not text or text[:1] in "if" or text in ("{0}", "True", "False"):
+    if not text or text[:1] in "mf" or text in ("{0}", "True", "False"):
         return 0
     if ("math." in text or "rt." in text or "np.cbrt" in text) and not text.startswith(_CHEAP):
         return SLOW

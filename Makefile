@@ -1,0 +1,73 @@
+# `make demo` and `make test` do all the set-up on a fresh machine: they need python3 (3.11 or newer,
+# with its venv module) and pip's access to packages, nothing else.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+PYTEST_ARGS ?=
+DATASET ?= Hahn1
+
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+
+.PHONY: help demo demo-all test test-slow bench lint types format clean distclean
+
+help:
+	@echo "make demo       fit a NIST data set with an exact Jacobian (DATASET=MGH09 for another)"
+	@echo "make demo-all   the digits of all 27 of them, from both starting points"
+	@echo "make test       lint, demo and all tests but the slow ones (PYTEST_ARGS='-k tape')"
+	@echo "make test-slow  the slow tests"
+	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi"
+	@echo "make lint       ruff; make types: pyright; make format: ruff format"
+	@echo "make clean      remove what tests and builds leave; make distclean: $(VENV) too"
+
+demo: $(VENV)/.core
+	$(BIN)/python examples/fit_nist.py $(DATASET)
+
+demo-all: $(VENV)/.core
+	$(BIN)/python examples/fit_nist.py --all
+
+test: $(VENV)/.test lint demo
+	$(PYTEST) -m "not slow" --durations=20 $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.test
+	$(PYTEST) -m slow --durations=20 $(PYTEST_ARGS)
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+
+types: $(VENV)/.test
+	$(BIN)/pyright
+
+format: $(VENV)/.test
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	find . -path "./$(VENV)" -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)
+
+# The virtual environment. A stamp for each set of packages: installed once, and again when
+# pyproject.toml changes.
+
+$(VENV)/.core: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --editable ".[test]"
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --editable ".[bench]"
+	@touch $@ $(VENV)/.core
+
+$(BIN)/pip:
+	@command -v $(PYTHON) >/dev/null || { echo "fdiff needs Python 3.11 or newer: no '$(PYTHON)' found (set PYTHON=)."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fdiff needs Python 3.11 or newer; %s is %s (set PYTHON=)." % (sys.executable, sys.version.split()[0]))'
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,193 @@
+"""Which values are immutable and by what they are compared; what comes from a library."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import re
+import struct
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from enum import Enum
+from functools import lru_cache
+from types import CodeType, FunctionType
+
+import numpy as np
+
+
+class Missing:
+    """The value of what is not there: a name, a key, the content of an empty cell."""
+
+
+MISSING = Missing()
+
+# ----------------------------------------------------------------------- immutable values, by value
+
+
+def _itself(value: Hashable) -> Hashable:
+    return value
+
+
+def _parts(values: Iterable[object]) -> tuple[Hashable, ...] | None:
+    keys = tuple(map(leaf_key, values))
+    return None if None in keys else keys
+
+
+def _parts_of_set(values: Iterable[object]) -> frozenset[Hashable] | None:
+    keys = _parts(values)
+    return None if keys is None else frozenset(keys)
+
+
+_KEYS: dict[type, Callable[..., Hashable]] = {
+    **dict.fromkeys((int, bool, str, bytes, type(...), type(NotImplemented), CodeType), _itself),
+    type(None): lambda _: "None",
+    float: struct.Struct("d").pack,  # nan equals nan, 0.0 differs from -0.0
+    complex: lambda z: struct.pack("2d", z.real, z.imag),
+    range: lambda r: (r.start, r.stop, r.step),
+    slice: lambda s: _parts((s.start, s.stop, s.step)),
+    tuple: _parts,
+    frozenset: _parts_of_set,
+}
+SCALARS = frozenset((int, float, complex, bool, str, bytes, type(None), type(...)))
+_BY_REPR = {
+    "datetime": {"date", "datetime", "time", "timedelta"},
+    "decimal": {"Decimal"},
+    "fractions": {"Fraction"},
+    "pathlib": {"PosixPath", "PurePosixPath", "PureWindowsPath", "WindowsPath"},
+}
+
+
+def leaf_key(value: object) -> tuple[Hashable, ...] | None:
+    """What an immutable value is compared by; None for a value of another kind."""
+    kind = type(value)
+    if (rule := _KEYS.get(kind)) is not None:
+        return None if (key := rule(value)) is None else (kind, key)
+    if isinstance(value, np.dtype):
+        return np.dtype, value
+    if isinstance(value, np.generic) and kind not in {np.void, np.object_}:
+        return kind, value.dtype, value.tobytes()
+    if kind.__name__ in _BY_REPR.get(kind.__module__.partition(".")[0], ()):
+        return kind, repr(value)
+    return None
+
+
+def item_key(value: object) -> Hashable:
+    """Of an item of a set, or a key of a dict: by value where it has one, else by identity."""
+    return leaf_key(value) or ("id", id(value))
+
+
+# ---------------------------------------------------------------------------------------- libraries
+
+_LIBRARIES = frozenset(("numpy", "scipy", "numba", "llvmlite", __name__.partition(".")[0]))
+_STDLIB = (*{sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib")}, "<frozen")
+
+
+@lru_cache(maxsize=4096)
+def _is_library(name: str, file: str | None) -> bool:
+    """Whether code of this module is NumPy's, SciPy's, Numba's, Python's or ours: not the user's.
+
+    A user's own `statistics.py` or `signal.py` is the user's.
+    """
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return not file or file.startswith(_STDLIB)
+    return top in _LIBRARIES
+
+
+def library_namespace(namespace: Mapping[str, object]) -> bool:
+    name, file = namespace.get("__name__"), namespace.get("__file__")
+    return isinstance(name, str) and _is_library(name, file if isinstance(file, str) else None)
+
+
+def library_class(kind: type) -> bool:
+    module = sys.modules.get(kind.__module__)
+    return library_namespace(vars(module)) if module else _is_library(kind.__module__, None)
+
+
+# ----------------------------------------------------------------------------------- other objects
+
+_IDENTITY = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.GenericAlias,
+    types.UnionType,
+    re.Pattern,
+    operator.itemgetter,
+    operator.attrgetter,
+    operator.methodcaller,
+    *{type(x) for x in (np.sum, np.s_, np.r_, np.c_, np.mgrid, np.ogrid)},
+)
+
+
+def unchanging(value: object) -> bool:
+    """Whether nothing about this object can change, so that its identity tells all."""
+    kind = type(value)
+    if isinstance(value, _IDENTITY) or kind.__module__ == "typing":
+        return True
+    if isinstance(value, Enum):
+        return leaf_key(value._value_) is not None and _plain(kind, kind.__members__)  # type: ignore[attr-defined]
+    return isinstance(value, np.ufunc) and any("O" not in loop for loop in value.types)
+
+
+def unchanging_class(kind: type) -> bool:
+    """Whether a class has no code and no data of the user; exceptions pass."""
+    names = {*getattr(kind, "__members__", ()), *getattr(kind, "_fields", ())}
+    return library_class(kind) or issubclass(kind, BaseException) or _plain(kind, names)
+
+
+def _plain(kind: type, names: Collection[str]) -> bool:
+    """Whether a class has no code and no data of the user, except attributes of these names."""
+    return all(
+        name in names or (name.startswith("_") and not _user_code(value))
+        for base in kind.__mro__
+        if not library_class(base)
+        for name, value in vars(base).items()
+    )
+
+
+def _user_code(value: object) -> bool:
+    function = getattr(value, "__func__", value)
+    return isinstance(function, property) or (
+        isinstance(function, FunctionType)
+        and not function.__code__.co_filename.startswith("<string>")  # written by dataclasses
+        and not library_namespace(function.__globals__)
+    )
+
+
+def field_names(kind: type) -> tuple[str, ...]:
+    """Fields of a dataclass."""
+    return tuple(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
+
+
+def is_record(value: object) -> bool:
+    """Whether all there is to `value` is the fields of its dataclass."""
+    kind = type(value)
+    if not dataclasses.is_dataclass(kind) or not _plain(kind, field_names(kind)):
+        return False
+    if hasattr(value, "__dict__"):
+        return vars(value).keys() <= set(field_names(kind))
+    return bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+
+
+def is_named_tuple(value: object) -> bool:
+    fields = getattr(type(value), "_fields", None)
+    return isinstance(value, tuple) and fields is not None and _plain(type(value), fields)
+
+
+def is_dispatcher(value: object) -> bool:
+    """Whether `value` is a function compiled by Numba."""
+    return type(value).__module__.partition(".")[0] == "numba" and hasattr(value, "py_func")
+
+
+def is_transformed(value: object) -> bool:
+    """Whether `value` is a function made by fdiff, which watches what it reads itself."""
+    return hasattr(type(value), "__fdiff__") or "__fdiff__" in getattr(value, "__dict__", ())
+
+
+def is_traced(value: object) -> bool:
+    return getattr(type(value), "__fdiff_traced__", False) is True

@@ -1,0 +1,358 @@
+"""Private copies of functions: what `f` reads from outside itself, and what stands in for it.
+
+`f` runs as ``types.FunctionType`` of its own code with globals and cells of ours. So does each
+Python function it reaches through a global, a cell, a default, a module or a container. Nothing is
+patched: other threads, and the function itself, see nothing of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+import types
+from collections.abc import Callable, Mapping
+from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from .containers import (
+    Pair,
+    changed,
+    opaque,
+    set_cell,
+    store,
+    wrap_dict,
+    wrap_list,
+    wrap_mapping,
+    wrap_namespace,
+    wrap_record,
+    wrap_sequence,
+    wrap_set,
+    wrap_tuple,
+    write_back,
+)
+from .kinds import (
+    MISSING,
+    SCALARS,
+    is_dispatcher,
+    is_named_tuple,
+    is_record,
+    is_traced,
+    is_transformed,
+    leaf_key,
+    library_namespace,
+    unchanging,
+    unchanging_class,
+)
+from .reads import ABSENT, Array, Leaf, Node, Parts, Reads, Same, Sequence, Table, attribute
+from .standins import Copy, Globals, Library, Module, Where, label
+
+RANDOM = frozenset(("random", "numpy.random", "secrets"))  # never the same answer twice
+
+Answers = Mapping[int, object]
+Function = Callable[..., object]
+_NO_ANSWERS: Answers = {}
+_shared: dict[tuple[int, int], tuple[Answers, dict[int, dict[str, object]]]] = {}
+
+
+class Cell(NamedTuple):
+    """A private cell and the user's; `put` holds what was put into the private one, once it was."""
+
+    name: str
+    private: CellType
+    real: CellType
+    node: Parts
+    put: list[object]
+
+
+class Capture:
+    """What one traced run of `f` reads from outside itself.
+
+    `handle(array)` is called once for each captured array; its result stands in for the array while
+    `f` runs. `answers` maps the `id` of an object, a function of NumPy or Python, to what stands in
+    for it. A Capture belongs to one run in one thread.
+    """
+
+    def __init__(
+        self, handle: Callable[[np.ndarray], object], answers: Answers = _NO_ANSWERS
+    ) -> None:
+        self.traced = False
+        self._handle = handle
+        self._answers = answers
+        self._arrays: list[np.ndarray] = []
+        self._opaque: dict[str, None] = {}
+        self._roots: list[tuple[object, Node]] = []
+        self._tables: dict[int, tuple[object, Table]] = {}  # namespaces, by id
+        self._known: dict[int, tuple[object, Node, object]] = {}  # id -> stand-in, node, value
+        self._originals: dict[int, tuple[object, object]] = {}  # id -> value, stand-in
+        self._globals: dict[int, Globals] = {}
+        self._cells: dict[int, Cell] = {}
+        self._copies: list[tuple[Copy, Copy, Copy, Where]] = []  # copy, as it was, user's
+
+    def private(self, f: Function) -> Function:
+        """What to call in place of `f`."""
+        stand_in, node = self.wrap(f, getattr(f, "__name__", "f"))
+        call = getattr(type(f), "__call__", None)  # noqa: B004
+        if stand_in is f and isinstance(call, FunctionType) and not is_transformed(f):
+            stand_in = MethodType(cast("Function", self.wrap(call, "__call__")[0]), f)
+        self._roots.append((f, node))
+        return cast("Function", stand_in)
+
+    def finish(self) -> Reads:
+        """What was read; to be called when `f` has returned or raised.
+
+        What `f` wrote to globals, cells and containers goes to the user's own.
+        """
+        self._carry_over()
+        fixed = [*self._roots[1:], *self._tables.values()]
+        reads = Reads(
+            tuple(self._arrays),
+            tuple(self._opaque),
+            traced=self.traced,
+            root=self._roots[0] if self._roots else (MISSING, ABSENT),
+            fixed=fixed,
+        )
+        for globals_ in self._globals.values():
+            globals_.forget()
+        for memory in (self._known, self._originals, self._cells):
+            memory.clear()
+        return reads
+
+    # ------------------------------------------------------------------- what the stand-ins ask
+
+    def wrap(self, value: object, where: Where) -> Pair:
+        """What stands in for `value`, called `where` by the user, and what it must be next time."""
+        kind = type(value)
+        if kind in SCALARS:
+            return value, Leaf(value)
+        if (known := self._known.get(id(value))) is not None:
+            return known[:2]
+        if (stand_in := self._answers.get(id(value), MISSING)) is not MISSING:
+            return stand_in, Same(value)
+        stand_in, node = _KINDS.get(kind, Capture._other)(self, value, where)
+        self.keep(value, stand_in, node)
+        return stand_in, node
+
+    def original(self, value: object) -> object:
+        """The user's own object behind a stand-in."""
+        if type(value) is tuple:
+            items = cast("tuple[object, ...]", value)
+            found = tuple(map(self.original, items))
+            return found if any(map(operator.is_not, found, items)) else value
+        return self._originals.get(id(value), (value,))[0]
+
+    def note(self, words: str) -> None:
+        """Put down something that cannot be compared."""
+        self._opaque[words] = None
+
+    def table(self, real: Mapping[str, object]) -> Table:
+        if (known := self._tables.get(id(real))) is None:
+            known = self._tables[id(real)] = real, Table(type(real))
+        return known[1]
+
+    def keep(self, value: object, stand_in: object, node: Node) -> None:
+        self._known[id(value)] = stand_in, node, value
+        if stand_in is not value:
+            self._originals[id(stand_in)] = value, stand_in
+
+    def copied(self, copy: Copy, real: Copy, where: Where) -> None:
+        """Remember a copy of a container of the user, which the run may write to."""
+        self._copies.append((copy, copy.copy(), real, where))
+
+    def answer(self, value: object) -> object:
+        return self._answers.get(id(value), value)
+
+    def import_(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,  # noqa: A002
+        locals: Mapping[str, object] | None = None,  # noqa: A002
+        fromlist: tuple[str, ...] = (),
+        level: int = 0,
+    ) -> object:
+        """Stands for ``__import__``."""
+        real = globals.real if isinstance(globals, Globals) else globals
+        module = __import__(name, real, locals, fromlist, level)
+        stand_in, node = self.wrap(module, module.__name__)
+        if isinstance(stand_in, Module):
+            self.table(cast("dict[str, object]", sys.modules)).reads[module.__name__] = node
+        return stand_in
+
+    # ------------------------------------------------------------------------------ functions
+
+    def _function(self, fn: FunctionType, where: Where) -> Pair:
+        real, code, closure = fn.__globals__, fn.__code__, fn.__closure__ or ()
+        if type(real) is Globals or library_namespace(real) or is_transformed(fn):
+            return fn, Same(fn)  # the first: private already, watched by the run around this one
+        cells = [self._cell(*each) for each in zip(closure, code.co_freevars, strict=True)]
+        private = tuple([cell.private for cell in cells]) or None
+        copy = FunctionType(code, self._namespace(real), fn.__name__, None, private)
+        node = Parts(FunctionType)
+        node.parts += ("__globals__", Same(real)), ("__code__", Leaf(code))
+        self.keep(fn, copy, node)
+        if cells:
+            for cell in cells:
+                self._fill(cell)
+            node.parts.append(("__closure__", Sequence(tuple, [cell.node for cell in cells])))
+        self._dress(fn, copy, node)
+        return copy, node
+
+    def _dress(self, fn: FunctionType, copy: FunctionType, node: Parts) -> None:
+        """Give the copy the defaults and attributes of `fn`."""
+        copy.__qualname__ = fn.__qualname__
+        copy.__annotations__ = fn.__annotations__
+        if fn.__defaults__:
+            copy.__defaults__, part = wrap_sequence(self, fn.__defaults__, fn.__name__)
+            node.parts.append(("__defaults__", part))
+        if fn.__kwdefaults__:
+            copy.__kwdefaults__, part = wrap_mapping(self, fn.__kwdefaults__, fn.__name__)
+            node.parts.append(("__kwdefaults__", part))
+        if fn.__dict__:
+            attributes, part = wrap_mapping(self, fn.__dict__, fn.__name__)
+            copy.__dict__.update(attributes)
+            self.copied(copy.__dict__, fn.__dict__, fn.__name__)
+            node.parts.append(("__dict__", part))
+
+    def _namespace(self, real: dict[str, object]) -> Globals:
+        if (known := self._globals.get(id(real))) is None:
+            known = self._globals[id(real)] = Globals(self, real)
+        return known
+
+    def _cell(self, cell: CellType, name: str) -> Cell:
+        if (known := self._cells.get(id(cell))) is None:
+            known = self._cells[id(cell)] = Cell(name, CellType(), cell, Parts(CellType), [])
+        return known
+
+    def _fill(self, cell: Cell) -> None:
+        if cell.put:
+            return
+        cell.put.append(MISSING)
+        value = attribute(cell.real, "cell_contents")
+        part: Node = ABSENT
+        if value is not MISSING:
+            cell.put[0], part = self.wrap(value, cell.name)
+            cell.private.cell_contents = cell.put[0]
+        cell.node.parts.append(("cell_contents", part))
+
+    def _method(self, method: MethodType, where: Where) -> Pair:
+        function, owner = self.wrap(method.__func__, where), self.wrap(method.__self__, where)
+        node = Parts(MethodType)
+        node.parts += ("__func__", function[1]), ("__self__", owner[1])
+        return MethodType(cast("FunctionType", function[0]), owner[0]), node
+
+    def _builtin(self, method: types.BuiltinMethodType, where: Where) -> Pair:
+        """A function written in C; bound to data, it is looked up on what stands for the data."""
+        owner: object = method.__self__
+        if owner is None or isinstance(owner, ModuleType | type):
+            return method, Same(method)
+        stand_in, part = self.wrap(owner, where)
+        node = Parts(type(method))
+        node.parts += ("__self__", part), ("__name__", Leaf(method.__name__))
+        return (method if stand_in is owner else getattr(stand_in, method.__name__)), node
+
+    def _partial(self, partial: functools.partial[object], where: Where) -> Pair:
+        func, func_node = self.wrap(partial.func, where)
+        args, args_node = wrap_sequence(self, partial.args, where)
+        keywords, table = wrap_mapping(self, partial.keywords, where)
+        node = Parts(functools.partial)
+        node.parts += ("func", func_node), ("args", args_node), ("keywords", table)
+        return functools.partial(cast("Function", func), *args, **keywords), node
+
+    def _attribute(self, value: object, where: Where, name: str) -> Pair:
+        """For an object that stands for one of its attributes."""
+        stand_in, part = self.wrap(getattr(value, name), where)
+        node = Parts(type(value))
+        node.parts.append((name, part))
+        return stand_in, node
+
+    # ---------------------------------------------------------------------------------- modules
+
+    def _module(self, module: ModuleType, where: Where) -> Pair:
+        if isinstance(module, Module | Library):  # of the run around this one, which watches it
+            return module, Same(module)
+        namespace = vars(module)
+        if not library_namespace(namespace):
+            return Module(module, self._namespace(namespace)), Same(module)
+        if module.__name__ in RANDOM:
+            self.note(f"random numbers (`{module.__name__}`)")
+        return Library(module, self, self._answered(module)), Same(module)
+
+    def _answered(self, module: ModuleType) -> dict[str, object]:
+        """Attributes of a library's module, answered; kept as long as the answers are the same."""
+        key = id(self._answers), len(self._answers)
+        if len(_shared) > 8 and key not in _shared:
+            _shared.clear()
+        return _shared.setdefault(key, (self._answers, {}))[1].setdefault(id(module), {})
+
+    # ---------------------------------------------------------------------------------- the rest
+
+    def _array(self, array: np.ndarray, where: Where) -> Pair:
+        if array.dtype.kind not in "biufc":
+            return opaque(self, array, where, f"the array of dtype {array.dtype}")
+        node = Array(len(self._arrays), array)
+        self._arrays.append(array)
+        return self._handle(array), node
+
+    def _class(self, kind: type, where: Where) -> Pair:
+        if unchanging_class(kind):
+            return kind, Same(kind)
+        return opaque(self, kind, where, "attributes of the class")
+
+    def _other(self, value: object, where: Where) -> Pair:
+        if is_traced(value):
+            self.traced = True
+            return value, Same(value)
+        if leaf_key(value) is not None:
+            return value, Leaf(value)
+        if unchanging(value) or is_transformed(value):
+            return value, Same(value)
+        for fits, method in _FAMILIES:
+            if fits(value):
+                return method(self, value, where)
+        return opaque(self, value, where, f"attributes of the {type(value).__name__} object")
+
+    # ----------------------------------------------------------------------------------- writes
+
+    def _carry_over(self) -> None:
+        """What `f` wrote to globals, cells and containers goes to the user's own."""
+        for globals_ in self._globals.values():
+            for name, value in list(globals_.writes()):
+                self.note(f"a write to the global `{name}`")
+                store(globals_.real, name, self.original(value))
+        for cell in self._cells.values():
+            value = attribute(cell.private, "cell_contents")
+            if cell.put and value is not cell.put[0]:
+                self.note(f"a write to `{cell.name}` of an enclosing function")
+                set_cell(cell.real, self.original(value))
+        for copy, put, real, where in self._copies:
+            if changed(copy, put):
+                self.note(f"a write to `{label(where)}`")
+                write_back(copy, real, self.original)
+
+
+_KINDS: dict[type, Callable[..., Pair]] = {
+    FunctionType: Capture._function,
+    MethodType: Capture._method,
+    types.BuiltinFunctionType: Capture._builtin,
+    functools.partial: Capture._partial,
+    ModuleType: Capture._module,
+    np.ndarray: Capture._array,
+    type: Capture._class,
+    staticmethod: lambda self, value, where: self._attribute(value, where, "__func__"),
+    dict: wrap_dict,
+    list: wrap_list,
+    tuple: wrap_tuple,
+    set: wrap_set,
+    frozenset: wrap_set,
+    SimpleNamespace: wrap_namespace,
+}
+
+_FAMILIES: tuple[tuple[Callable[[object], bool], Callable[..., Pair]], ...] = (
+    (lambda value: isinstance(value, ModuleType), Capture._module),
+    (lambda value: isinstance(value, type), Capture._class),
+    (is_named_tuple, wrap_sequence),
+    (is_record, wrap_record),
+    (is_dispatcher, lambda self, value, where: self._attribute(value, where, "py_func")),
+)

@@ -1,0 +1,266 @@
+"""What stands in for the namespaces and dicts a traced function reads: each logs what is read.
+
+CPython reads the globals of a function through ``__getitem__`` where they are no exact dict, so a
+subclass with ``__missing__`` sees the first read of each name and then costs nothing.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from types import ModuleType
+from typing import Protocol, Self
+
+from .kinds import MISSING, item_key
+from .reads import ABSENT, Node, Table
+
+BUDGET = 256  # leaves of a container that are compared at each call; beyond, `f` is traced again
+
+Where = str | tuple["Where", object]  # how the user would name a value: a name, or (where, key)
+Copy = list[object] | dict[str, object] | set[object]
+
+
+class Reader(Protocol):
+    """What the stand-ins ask of the run they belong to."""
+
+    def wrap(self, value: object, where: Where, /) -> tuple[object, Node]: ...
+    def original(self, value: object, /) -> object: ...
+    def note(self, words: str, /) -> None: ...
+    def table(self, real: Mapping[str, object], /) -> Table: ...
+    def answer(self, value: object, /) -> object: ...
+    def keep(self, value: object, stand_in: object, node: Node, /) -> None: ...
+    def copied(self, copy: Copy, real: Copy, where: Where, /) -> None: ...
+    @property
+    def import_(self) -> Callable[..., object]: ...
+
+
+def label(where: Where) -> str:
+    """``cfg['model'][0]``."""
+    return where if isinstance(where, str) else f"{label(where[0])}[{where[1]!r}]"
+
+
+class Globals(dict[str, object]):
+    """The private globals of all functions of one module, filled as names are read.
+
+    `put` holds what was filled in, so that what the run itself stored can be told from it.
+    """
+
+    __slots__ = ("builtin", "put", "reader", "real", "table")
+
+    def __init__(self, reader: Reader, real: dict[str, object]) -> None:
+        super().__init__(__name__=real.get("__name__"), __builtins__=Builtins(reader, self))
+        if (registry := real.get("__warningregistry__")) is not None:  # C code looks for it here
+            self["__warningregistry__"] = registry
+        self.reader = reader
+        self.real = real
+        self.table = reader.table(real)
+        self.put = dict(self)
+        self.builtin: set[str] = set()
+
+    def __missing__(self, name: str) -> object:
+        try:
+            value = self.real[name]
+        except KeyError:
+            self.table.reads[name] = ABSENT
+            return self._builtin(name)
+        stand_in, self.table.reads[name] = self.reader.wrap(value, name)
+        self[name] = self.put[name] = stand_in
+        return stand_in
+
+    def _builtin(self, name: str) -> object:
+        real = self.real.get("__builtins__", builtins)
+        names = vars(real) if isinstance(real, ModuleType) else real
+        reads = self.reader.table(names).reads  # type: ignore[arg-type]
+        reads[name] = ABSENT
+        stand_in, reads[name] = self.reader.wrap(names[name], name)  # type: ignore[index]
+        self[name] = self.put[name] = stand_in
+        self.builtin.add(name)
+        return stand_in
+
+    def holds(self, name: str) -> bool:
+        """Whether the module has this name, or the run has given it one."""
+        return name in self.real or (name in self and name not in self.builtin)
+
+    def writes(self) -> Iterator[tuple[str, object]]:
+        """`(name, value)` of what the run stored, MISSING for what it deleted."""
+        for name, value in self.items():
+            if self.put.get(name, MISSING) is not value and name != "__warningregistry__":
+                yield name, value
+        for name in self.put.keys() - self.keys():
+            yield name, MISSING
+
+    def forget(self) -> None:
+        """Drop all stand-ins, so that no cycle keeps the run's arrays alive."""
+        for name in self.put.keys() - {"__name__", "__builtins__"}:
+            self.pop(name, None)
+        self.put.clear()
+
+
+class Builtins(dict[str, object]):
+    """The builtins of private globals: C code looks here where it cannot see `__missing__`."""
+
+    __slots__ = ("globals",)
+
+    def __init__(self, reader: Reader, globals_: Globals) -> None:
+        super().__init__(__import__=reader.import_)
+        self.globals = globals_
+
+    def __missing__(self, name: str) -> object:
+        return self.globals[name]
+
+
+class Module(ModuleType):
+    """Stands for a module of the user: an attribute read is a read of its global."""
+
+    __slots__ = ("_fdiff_globals", "_fdiff_module")
+
+    def __init__(self, module: ModuleType, globals_: Globals) -> None:
+        super().__init__(module.__name__)
+        object.__setattr__(self, "_fdiff_globals", globals_)
+        object.__setattr__(self, "_fdiff_module", module)
+
+    def __getattribute__(self, name: str) -> object:
+        globals_: Globals = _globals(self)
+        return globals_[name] if globals_.holds(name) else _computed(self, globals_, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        globals_: Globals = _globals(self)
+        globals_.reader.note(f"a write to `{_module(self).__name__}.{name}`")
+        setattr(_module(self), name, globals_.reader.original(value))
+        globals_[name] = globals_.put[name] = value
+        globals_.builtin.discard(name)
+
+    def __delattr__(self, name: str) -> None:
+        globals_: Globals = _globals(self)
+        globals_.reader.note(f"a write to `{_module(self).__name__}.{name}`")
+        delattr(_module(self), name)
+        globals_.pop(name, None)
+        globals_.put.pop(name, None)
+
+
+_globals = vars(Module)["_fdiff_globals"].__get__
+_module = vars(Module)["_fdiff_module"].__get__
+
+
+def _computed(module: Module, globals_: Globals, name: str) -> object:
+    """An attribute that is no global of the module: of its type, or of its ``__getattr__``."""
+    globals_.table.reads[name] = ABSENT
+    value = getattr(_module(module), name)
+    if globals_.holds(name):  # a lazy import has stored it
+        return globals_[name]
+    if name.startswith("__"):
+        return globals_ if name == "__dict__" else value
+    where = f"{_module(module).__name__}.{name}"
+    globals_.reader.note(f"the computed module attribute `{where}`")
+    return globals_.reader.wrap(value, where)[0]
+
+
+class Library(ModuleType):
+    """Stands for a module of NumPy, SciPy or Python, so that ours can answer for its functions.
+
+    `shared` keeps the answers from run to run.
+    """
+
+    __slots__ = ("_fdiff_module", "_fdiff_reader", "_fdiff_shared")
+
+    def __init__(self, module: ModuleType, reader: Reader, shared: dict[str, object]) -> None:
+        super().__init__(module.__name__)
+        namespace = vars(self)
+        namespace.clear()
+        namespace.update(shared)
+        object.__setattr__(self, "_fdiff_module", module)
+        object.__setattr__(self, "_fdiff_reader", reader)
+        object.__setattr__(self, "_fdiff_shared", shared)
+
+    def __getattr__(self, name: str) -> object:
+        value = getattr(self._fdiff_module, name)
+        if isinstance(value, ModuleType):
+            value = self._fdiff_reader.wrap(value, name)[0]
+        else:
+            value = self._fdiff_shared[name] = self._fdiff_reader.answer(value)
+        vars(self)[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self._fdiff_module, name, self._fdiff_reader.original(value))
+        vars(self)[name] = value
+
+    def __dir__(self) -> list[str]:
+        return dir(self._fdiff_module)
+
+
+class Items(MutableMapping[object, object], dict[object, object]):  # type: ignore[misc]
+    """Stands for a dict: only the keys that are looked up count; what the run writes goes through.
+
+    The storage of the base class holds the values that have been read.
+    """
+
+    __slots__ = ("_fdiff_reader", "_fdiff_real", "_fdiff_table", "_fdiff_where")
+
+    def __init__(self, reader: Reader, real: dict[object, object], where: Where) -> None:
+        self._fdiff_reader = reader
+        self._fdiff_real = real
+        self._fdiff_table = Table()
+        self._fdiff_where = where
+
+    __getitem__ = dict.__getitem__
+    __hash__ = None
+
+    def __missing__(self, key: object) -> object:
+        reader, where, reads = self._fdiff_reader, self._fdiff_where, self._fdiff_table.reads
+        name = reader.original(key)
+        if len(reads) >= BUDGET:
+            reader.note(f"more than {BUDGET} items of the dict `{label(where)}`")
+            return self._fdiff_real[name]
+        reads[name] = ABSENT
+        value, reads[name] = reader.wrap(self._fdiff_real[name], (where, name))
+        dict.__setitem__(self, key, value)
+        return value
+
+    def __iter__(self) -> Iterator[object]:
+        keys = tuple(self._fdiff_real)
+        if len(keys) <= BUDGET:
+            self._fdiff_table.keys = tuple(map(item_key, keys))
+        else:
+            where = label(self._fdiff_where)
+            self._fdiff_reader.note(f"the {len(keys)} keys of the dict `{where}`")
+        return iter([self._fdiff_reader.wrap(key, self._fdiff_where)[0] for key in keys])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def _write(self) -> None:
+        self._fdiff_reader.note(f"a write to the dict `{label(self._fdiff_where)}`")
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self._write()
+        original = self._fdiff_reader.original
+        self._fdiff_real[original(key)] = original(value)
+        dict.__setitem__(self, key, value)
+
+    def __delitem__(self, key: object) -> None:
+        self._write()
+        del self._fdiff_real[self._fdiff_reader.original(key)]
+        dict.pop(self, key, None)
+
+    def copy(self) -> dict[object, object]:
+        return dict(self)
+
+    def __reversed__(self) -> Iterator[object]:
+        return reversed(list(self))
+
+    def __or__(self, other: dict[object, object]) -> dict[object, object]:  # type: ignore[override]
+        return dict(self) | other
+
+    def __ror__(self, other: dict[object, object]) -> dict[object, object]:  # type: ignore[override]
+        return other | dict(self)
+
+    def __ior__(self, other: Mapping[object, object]) -> Self:  # type: ignore[override]
+        self.update(other)
+        return self
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __reduce__(self) -> tuple[object, ...]:  # copy.copy and copy.deepcopy
+        return dict, (dict(self),)

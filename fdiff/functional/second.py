@@ -1,0 +1,180 @@
+"""Second derivatives of scalar functions: dense Hessians and their products with vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..program import Function, Variant
+from ..tape import Tape
+from ..transforms.forward import depends
+from ..transforms.forward import jvp as push
+from ..transforms.rearrange import choose, gradient
+from ..transforms.simplify import simplify
+from .blocks import HessianPlan, nested_square
+from .calls import Plan, Run, Step, check_callable, deliver, gradients
+from .contract import check_one_element, check_strict, check_strict_gradient, check_vector
+from .first import dense, check_chunk, check_device, check_mode, product, refuse_position
+
+
+def _slope(variant: Variant) -> Tape:
+    """The gradient alone, as a tape."""
+    full = gradient(variant.tape, variant.wrt)
+    return choose(full, range(len(variant.tape.outputs), len(full.outputs)))
+
+
+def _second_order(plan: Callable[[Variant], Plan], name: str, *, strict: bool) -> Callable[[Variant], Plan]:
+    def derive(variant: Variant) -> Plan:
+        check_one_element(variant, name)
+        if strict:
+            check_strict(variant, name, each_pair=True)
+            check_strict_gradient(depends(_slope(variant), variant.wrt), variant, name)
+        return plan(variant)
+
+    return derive
+
+
+class HvpPlan(Plan):
+    """Value, and the Hessian times a vector: forward mode over the gradient."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        full = gradient(variant.tape, variant.wrt)
+        n = len(full.outputs)
+        pushed = push(full, variant.wrt)
+        self.step = Step(simplify(choose(pushed, [0, *range(n + 1, 2 * n)])))
+
+    def call(self, arrays: list[object], vectors: Sequence[object], run: Run) -> object:
+        variant = self.variant
+        types = [variant.tape.input_types[k] for k in variant.wrt]
+        v = check_vector(vectors[0], types, variant.in_spec.kind is None, variant.call, "has a single input with a single element")
+        outs = run(self.step, [*arrays, *v])
+        return deliver(outs[0], variant.scalars[0]), gradients(variant, outs[1:])
+
+
+def hvp(f: Function, inputs: object = None, v: object = None, *, create_graph: bool = False, strict: bool = False, argnums: int | tuple[int, ...] = 0) -> object:
+    """Product of the Hessian of a scalar function with a vector: ``(output, H v)``.
+
+    Parameters
+    ----------
+    f : callable
+        Function of arrays that returns a single array with one element.
+    inputs : array or tuple of arrays, optional
+        Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned; note
+        that it gives the pair ``(output, product)``.
+    v : array or tuple of arrays, optional
+        Shaped exactly like the inputs.
+    create_graph : bool
+        Accepted for those who come from torch.
+    strict : bool
+        Raise `StrictError` if the gradient does not depend on an input.
+    argnums : int or tuple of int
+        In the prepared form, the arguments that are differentiated.
+
+    Returns
+    -------
+    tuple
+        The output of `f`, and an array for each input. Forward over reverse mode: costs a small
+        multiple of one gradient; no Hessian is formed.
+
+    Raises
+    ------
+    VectorError
+        If `v` or the output has the wrong size.
+
+    References
+    ----------
+    Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 6(1), 1994.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> value, product = fdiff.hvp(lambda x: np.sum(x**3), np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    >>> print(value, product)
+    9.0 [ 6. 12.]
+    """
+    return product(f, "hvp", inputs, v, argnums, (strict,), _second_order(HvpPlan, "hvp", strict=strict))
+
+
+def vhp(f: Function, inputs: object = None, v: object = None, *, create_graph: bool = False, strict: bool = False, argnums: int | tuple[int, ...] = 0) -> object:
+    """Product of a vector with the Hessian of a scalar function: ``(output, v^T H)``.
+
+    The Hessian is symmetric, so that this is `hvp` by another name, with the same parameters,
+    cost and errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> value, product = fdiff.vhp(lambda x: np.sum(x**3), np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    >>> print(value, product)
+    9.0 [ 6. 12.]
+    """
+    return product(f, "vhp", inputs, v, argnums, (strict,), _second_order(HvpPlan, "vhp", strict=strict))
+
+
+def hessian(
+    f: Function,
+    inputs: object = None,
+    *,
+    argnums: int | tuple[int, ...] = 0,
+    strict: bool = False,
+    chunk_size: int | str = "auto",
+    device: str = "cpu",
+    create_graph: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str | None = None,
+) -> object:
+    """Hessian of a scalar function at `inputs`; with `inputs` left out, the function that computes it.
+
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays that returns a single array with one element.
+    inputs : array or tuple of arrays, optional
+        Where to evaluate.
+    argnums : int or tuple of int
+        In the prepared form, the arguments that are differentiated.
+    strict : bool
+        Raise `StrictError` if the gradient does not depend on an input.
+    chunk_size : int or "auto"
+        How many columns are computed at a time; ``"auto"`` keeps intermediate values below 256 MiB.
+    device : {"cpu"}
+        Where to run.
+    create_graph, vectorize : bool
+        Accepted for those who come from torch: results nest and are batched anyway.
+    outer_jacobian_strategy : {"reverse-mode", "forward-mode"}, optional
+        Torch's name of the outer mode; the result is the same, computed forward over reverse.
+
+    Returns
+    -------
+    array or callable
+        An array of shape ``inn + inn``, exactly symmetric; for a tuple of inputs ``H[i][j]`` of
+        shape ``inn_i + inn_j``. Costs about ``size(inn)`` times a small multiple of one gradient.
+
+    Raises
+    ------
+    VectorError
+        If the output does not have exactly one element.
+    InputError
+        If an input is not an array.
+
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> fdiff.hessian(lambda x: np.sum(x**3), np.array([1.0, 2.0]))
+    array([[ 6.,  0.],
+           [ 0., 12.]])
+    """
+    check_callable(f, "hessian")
+    refuse_position(inputs, "hessian")
+    check_device(device, "hessian")
+    check_mode("auto", outer_jacobian_strategy, "hessian")
+    chunk = check_chunk(chunk_size, "hessian")
+    derive = _second_order(lambda v: HessianPlan(v, chunk, nested_square(v)), "hessian", strict=strict)
+    return dense(f, "hessian", inputs, argnums, (chunk, strict), derive)

@@ -1,0 +1,99 @@
+"""From loop nests to the text of a kernel: plain Python that Numba compiles and a person can read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..loops import Call, Nest, Output, Program, Temporary, proper, size
+from ..skeleton import Skeleton
+from .nest import emit_nest
+
+NUMPY = {
+    "b1": "np.bool_", "i1": "np.int8", "i2": "np.int16", "i4": "np.int32", "i8": "np.int64", "u1": "np.uint8",
+    "u2": "np.uint16", "u4": "np.uint32", "u8": "np.uint64", "f4": "np.float32", "f8": "np.float64",
+}  # fmt: skip
+INDENT = "    "
+_NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Text of a kernel, the routines whose addresses end its integer table, and what it costs to compile."""
+
+    text: str
+    routines: tuple[str, ...]
+    statements: int
+    nests: int
+
+
+def emit(program: Program, bones: Skeleton) -> Source:
+    """One function ``kernel(arrays..., constants..., ints, floats, outputs...)`` giving a status."""
+    routines = tuple(dict.fromkeys(item.routine for item in program.items if isinstance(item, Call)))
+    body: list[str] = []
+    for t in program.temporaries:
+        body.append(_allocate(t))
+    for item in program.items:
+        body += _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
+    for out in program.outputs:
+        if out.scalar:
+            body.append(f"{out.name}[0] = {out.scalar}")
+    prologue = _prologue(bones, program.outputs, "\n".join(body))
+    lines = [_signature(bones), f"def kernel({', '.join(_parameters(bones))}):", *(INDENT + line for line in (*prologue, *body, "return 0"))]
+    nests = sum(isinstance(item, Nest) and bool(item.domain) for item in program.items)
+    return Source("\n".join(lines) + "\n", routines, len(lines), nests)
+
+
+def _parameters(bones: Skeleton) -> list[str]:
+    inputs = [f"a{k}" if bones.parts[i].dims else f"x{k}" for k, i in enumerate(bones.inputs)]
+    constants = [f"c{k}" for k in range(bones.arrays)]
+    return [*inputs, *constants, "ints", "floats", *[f"o{k}" for k in range(len(bones.outputs))]]
+
+
+def _signature(bones: Skeleton) -> str:
+    """A comment with the types of the arguments, on which the machine code depends too."""
+    inputs = [f"{p.dtype}{p.data[1]}{len(p.dims)}" for p in (bones.parts[i] for i in bones.inputs)]
+    arrays = [p.dtype for _, p in sorted((p.data[0], p) for p in bones.parts if p.op == "array")]
+    outputs = [f"{bones.parts[o].dtype}{len(bones.parts[o].dims)}" for o in bones.outputs]
+    return f"# {' '.join(inputs)} | {' '.join(arrays)} -> {' '.join(outputs)}"
+
+
+def _prologue(bones: Skeleton, outputs: tuple[Output, ...], body: str) -> list[str]:
+    """Sizes, table entries and flat views of what the body names."""
+    used = set(_NAMES.findall(body))
+    lines: list[str] = []
+    for k, i in enumerate(bones.inputs):
+        part = bones.parts[i]
+        if f"x{k}" in used and part.dims:
+            lines.append(f"x{k} = rt.flat(a{k})")
+        for axis in range(len(part.dims)):
+            if f"x{k}_{axis}" in used:
+                lines.append(f"x{k}_{axis} = a{k}.strides[{axis}] // {int(part.dtype[1:])}")
+    lines += [f"k{k} = rt.flat(c{k})" for k in range(bones.arrays) if f"k{k}" in used]
+    lines += [f"{out.name} = rt.flat(o{out.name[3:]})" for out in outputs]
+    lines += [f"n{k} = ints[{k}]" for k in range(bones.sizes) if f"n{k}" in used]
+    for part in bones.parts:
+        if part.op == "value" and part.text in used:
+            table = "ints" if part.text[0] == "m" else "floats"
+            at = int(part.text[1:]) + (bones.sizes if table == "ints" else 0)
+            plain = part.dtype in ("i8", "f8")
+            lines.append(f"{part.text} = {table}[{at}]" if plain else f"{part.text} = {NUMPY[part.dtype]}({table}[{at}])")
+            used.discard(part.text)
+    lines += [f"m{k} = ints[{bones.sizes + k}]" for k in range(bones.ints) if f"m{k}" in used]
+    return lines
+
+
+def _allocate(t: Temporary) -> str:
+    return f"{t.name} = rt.empty({size(proper(t.dims))}, {NUMPY[t.dtype]})"
+
+
+def _call(item: Call, bones: Skeleton, routines: tuple[str, ...]) -> list[str]:
+    at = bones.sizes + bones.ints + routines.index(item.routine)
+    buffers = (*item.buffers, *[item.buffers[-1]] * (4 - len(item.buffers)))
+    sizes = (*item.sizes, *["1"] * (4 - len(item.sizes)))
+    return [
+        f"# {item.comment}",
+        f"status = rt.call(ints[{at}], {', '.join(buffers)}, {', '.join(sizes)})",
+        "if status != 0:",
+        f"{INDENT}return status",
+    ]

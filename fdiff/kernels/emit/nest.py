@@ -1,0 +1,124 @@
+"""One loop nest as lines of text: every statement in the outermost loop that knows its operands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..loops import Access, Axis, Nest, Statement, plus, strides, times
+from .collapse import collapse
+
+INDENT = "    "
+
+
+class _Lines:
+    """Lines before and after the loop of each depth, and where each local is known."""
+
+    def __init__(self, nest: Nest, prefix: str) -> None:
+        self.rank = len(nest.domain)
+        self.before: list[list[str]] = [[] for _ in range(self.rank + 1)]
+        self.after: list[list[str]] = [[] for _ in range(self.rank + 1)]
+        self.depth: dict[str, int] = {}
+        self.bases: dict[str, str] = {}
+        self.prefix = prefix
+
+    def address(self, access: Access) -> str:
+        """Position in the flat buffer; the part that outer loops fix is computed there, once."""
+        steps = access.buffer.strides or strides(access.dims)
+        outer, inner, deepest, dynamic = "0", "0", 0, False
+        for axis, step in zip(access.index, steps, strict=True):
+            dynamic = dynamic or axis.start in self.depth
+            if axis.var == self.rank - 1 and self.rank:
+                inner = plus(inner, times(times(axis.step, f"i{axis.var}"), step))
+                outer = plus(outer, times(axis.start, step))
+            elif axis.var >= 0:
+                outer = plus(outer, times(plus(axis.start, times(axis.step, f"i{axis.var}")), step))
+                deepest = max(deepest, axis.var + 1)
+            else:
+                outer = plus(outer, times(axis.start, step))
+        if not dynamic and inner != "0" and ("*" in outer or " " in outer):
+            outer = self.base(outer, deepest)
+        return plus(outer, inner)
+
+    def base(self, text: str, depth: int) -> str:
+        if text not in self.bases:
+            self.bases[text] = f"p{self.prefix}{len(self.bases)}"
+            self.before[depth].append(f"{self.bases[text]} = {text}")
+        return self.bases[text]
+
+    def level(self, statement: Statement) -> int:
+        """The depth at which all operands are known."""
+        known = [self.depth.get(name, 0) for name in statement.operands]
+        if statement.access is not None:
+            known += [axis.var + 1 for axis in statement.access.index]
+        return max(known, default=0)
+
+
+def emit_nest(nest: Nest) -> list[str]:
+    """Lines of the nest, flattened where memory is walked through in order."""
+    nest = collapse(nest)
+    lines = _Lines(nest, _number(nest))
+    for accumulator in nest.accumulators:
+        lines.before[accumulator.depth].append(f"{accumulator.name} = {accumulator.identity}")
+    for statement in nest.statements:
+        _emit(lines, statement)
+    for accumulator in nest.accumulators:
+        for statement in accumulator.final:
+            lines.after[accumulator.depth] += _text(lines, statement)
+    out = [f"# {nest.comment}"]
+    for depth in range(lines.rank + 1):
+        out += [INDENT * depth + line for line in lines.before[depth]]
+        if depth < lines.rank:
+            out.append(f"{INDENT * depth}for i{depth} in range({nest.domain[depth]}):")
+    for depth in range(lines.rank - 1, -1, -1):
+        out += [INDENT * depth + line for line in lines.after[depth]]
+    return out
+
+
+def _number(nest: Nest) -> str:
+    """A prefix that makes the nest's own names unique in the kernel: its first local's number."""
+    names = [s.target[1:] for s in nest.statements if s.target[:1] == "v"]
+    return f"{names[0]}_" if names else "_"
+
+
+def _emit(lines: _Lines, statement: Statement) -> None:
+    fixed = statement.kind in ("store", "update", "accumulate", "pick", "carry")
+    level = lines.rank if fixed else lines.level(statement)
+    lines.depth[statement.target] = level
+    lines.before[level] += _text(lines, statement)
+
+
+def _text(lines: _Lines, statement: Statement) -> list[str]:
+    kind, target, text, operands, access = statement
+    if kind == "let":
+        return [f"{target} = {text.format(*operands)}"]
+    if kind == "accumulate":
+        return [f"{target} = {text.format(target, *operands)}"]
+    if kind == "wrap":
+        position = operands[0]
+        return [
+            f"{target} = {position} + {text} if {position} < 0 else {position}",
+            f"if {target} < 0 or {target} >= {text}:",
+            f"{INDENT}return 1",
+        ]
+    assert access is not None
+    name, at = access.buffer.name, lines.address(access)
+    if kind == "position":
+        return [f"{target} = {at}"]
+    if kind == "load":
+        return [f"{target} = {name}[{at}]"]
+    if kind == "store":
+        return [f"{name}[{at}] = {operands[0]}"]
+    if kind == "carry":
+        return [f"{target} = {name}[{at}] if i{operands[0]} > 0 else {text}"]
+    if kind == "pick":
+        value, best = operands
+        return [
+            f"if {value} {text} {best} or ({value} != {value} and {best} == {best}):",
+            f"{INDENT}{best} = {value}",
+            f"{INDENT}{target} = {at}",
+        ]
+    assert kind == "update", kind
+    simple = at.isidentifier() or at.isdigit()
+    entry = f"{name}[{at}]" if simple else f"{name}[{target}]"
+    first = [] if simple else [f"{target} = {at}"]
+    return [*first, f"{entry} = {text.format(entry, operands[0])}"]

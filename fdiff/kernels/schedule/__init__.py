@@ -1,0 +1,120 @@
+"""From the structure of a tape to loop nests: what is kept, what is fused, what shares a loop."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from ..loops import Call, Dims, Nest, Output, Program, Temporary, size
+from ..skeleton import Part, Skeleton
+from .body import Body
+from .effects import enter
+from .group import Group, group
+from .lowering import lower
+from .plan import LEAVES, ROUTINES, SLOW, Plan, flops_of, make_plan
+from .roots import Root, make_roots
+
+_ROUNDS = 4
+
+
+def schedule(bones: Skeleton) -> Program:
+    """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
+    bones = lower(bones)
+    also: set[int] = set()
+    for _ in range(_ROUNDS):
+        plan = make_plan(bones, also)
+        roots = make_roots(plan)
+        items, evaluated = _items(plan, roots, group(plan, roots))
+        again = _computed_again(plan, evaluated)
+        if not again:
+            break
+        also |= again
+    return Program(_temporaries(plan), tuple(items), _outputs(plan))
+
+
+def _items(plan: Plan, roots: list[Root], groups: list[Group]) -> tuple[list[Nest | Call], dict[int, int]]:
+    """The nests in order, and how often each fused node is evaluated."""
+    names = count()
+    items: list[Nest | Call] = []
+    evaluated: dict[int, int] = {}
+    for g in groups:
+        members = [roots[r] for r in g.members]
+        if g.domain is None:
+            items.append(_call(plan, members[0]))
+            continue
+        body = Body(plan, names)
+        for root in members:
+            enter(body, root)
+        for key in body.computed:
+            evaluated[key.node] = evaluated.get(key.node, 0) + 1
+        comment = ", ".join(dict.fromkeys(_describe(plan, root) for root in members))
+        items.append(Nest(g.domain, tuple(body.statements), tuple(body.accumulators), comment))
+    return items, evaluated
+
+
+def _describe(plan: Plan, root: Root) -> str:
+    name = plan.parts[root.node].op
+    return f"{root.buffer.name} = {name}" if root.buffer.name else name
+
+
+def _computed_again(plan: Plan, evaluated: dict[int, int]) -> set[int]:
+    """Dear nodes that several nests compute: the last of each chain, to be kept from now on."""
+    parts = plan.parts
+    cost: list[int] = []
+    users: dict[int, list[int]] = {}
+    for i, part in enumerate(parts):
+        free = i in plan.kept or part.op in LEAVES
+        fused = sum(cost[a] for a in part.args)
+        cost.append(0 if free else fused + (SLOW if part.op == "gather" else flops_of(part.text)))
+        for a in part.args:
+            users.setdefault(a, []).append(i)
+    again = {i for i, n in evaluated.items() if n > 1 and i not in plan.kept and cost[i] >= SLOW}
+    return {i for i in again if not users.get(i) or any(u not in again for u in users[i])}
+
+
+def _call(plan: Plan, root: Root) -> Call:
+    part = plan.parts[root.node]
+    if len(part.shapes) == 1:
+        results = [plan.names[root.node]]
+    else:
+        items = {dict(p.data)["k"]: i for i, p in enumerate(plan.parts) if p.op == "item" and p.args == (root.node,)}  # type: ignore[call-overload]
+        results = [plan.names[items[k]] if k in items else f"u{root.node}_{k}" for k in range(len(part.shapes))]
+    arguments = [plan.names[a] for a in part.args]
+    return Call(_routine(part), (*arguments, *results), _sizes(plan, part), f"{', '.join(results)} = {part.op}")
+
+
+def _routine(part: Part) -> str:
+    flips = dict(part.data)["flips"] if part.op == "matmul" else ""  # type: ignore[call-overload]
+    return f"{part.op}{flips}_{part.dtypes[-1]}"
+
+
+def _sizes(plan: Plan, part: Part) -> tuple[str, ...]:
+    """Batch, then the sizes of one matrix problem."""
+    if part.op == "matmul":
+        return dict(part.data)["sizes"]  # type: ignore[call-overload,return-value]
+    first: Dims = plan.parts[part.args[0]].dims
+    batch, n = size(first[:-2]), first[-1]
+    return (batch, n, part.dims[-1]) if part.op == "solve" else (batch, n)
+
+
+def _temporaries(plan: Plan) -> tuple[Temporary, ...]:
+    out = [
+        Temporary(plan.names[i], plan.parts[i].dtype, plan.parts[i].dims)
+        for i in sorted(plan.kept)
+        if not plan.local(i) and i not in plan.outputs and plan.parts[i].op not in ("input", "array")
+    ]
+    for i, part in enumerate(plan.parts):
+        if part.op in ROUTINES and len(part.shapes) > 1:
+            used = {dict(p.data)["k"] for p in plan.parts if p.op == "item" and p.args == (i,)}  # type: ignore[call-overload]
+            out += [
+                Temporary(f"u{i}_{k}", part.dtypes[k], part.shapes[k]) for k in range(len(part.shapes)) if k not in used
+            ]
+    return tuple(out)
+
+
+def _outputs(plan: Plan) -> tuple[Output, ...]:
+    out: list[Output] = []
+    for k, o in enumerate(plan.bones.outputs):
+        part = plan.parts[o]
+        scalar = plan.names[o] if plan.outputs.get(o) == k and plan.local(o) else ""
+        out.append(Output(f"out{k}", part.dtype, part.dims, scalar))
+    return tuple(out)

@@ -1,0 +1,119 @@
+"""Rewrites of the structure before scheduling: matrix products, and copies that routines need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ..loops import ONE, Dims, proper, same_but_ones, size
+from ..skeleton import Data, Part, Skeleton
+from .plan import ROUTINES
+
+
+@dataclass
+class _Rewrite:
+    parts: list[Part] = field(default_factory=list)
+    place: list[int] = field(default_factory=list)
+    copies: dict[int, int] = field(default_factory=dict)
+
+    def add(self, part: Part) -> int:
+        self.parts.append(part)
+        return len(self.parts) - 1
+
+    def transposed(self, i: int, axes: tuple[int, ...]) -> int:
+        """Part `i` with its axes in another order; itself where they are in order."""
+        part = self.parts[i]
+        if axes == tuple(range(len(axes))):
+            return i
+        dims = tuple(part.dims[a] for a in axes)
+        return self.add(Part("transpose", "", (i,), part.dtypes, (dims,), (("axes", axes),)))
+
+    def contiguous(self, i: int) -> int:
+        """Part `i` where it lies in memory in order: a copy of a strided input or of a number."""
+        part = self.parts[i]
+        strided = part.op == "input" and part.data[1] == "A" and bool(proper(part.dims))
+        if not strided and part.op != "value":
+            return i
+        if i not in self.copies:
+            self.copies[i] = self.add(Part("copy", "{0}", (i,), part.dtypes, part.shapes))
+        return self.copies[i]
+
+    def spread(self, i: int, dims: Dims) -> int:
+        part = self.parts[i]
+        return i if part.dims == dims else self.add(Part("broadcast_to", "", (i,), part.dtypes, (dims,)))
+
+
+def lower(bones: Skeleton) -> Skeleton:
+    """The same structure with `contract` as `matmul` where its labels allow it, and copies made."""
+    new = _Rewrite()
+    for part in bones.parts:
+        args = tuple([new.place[a] for a in part.args])
+        new.place.append(_rewrite(new, part._replace(args=args)))
+    return replace(
+        bones, parts=tuple(new.parts), inputs=tuple(new.place[i] for i in bones.inputs),
+        outputs=tuple(new.place[o] for o in bones.outputs),
+    )  # fmt: skip
+
+
+def _rewrite(new: _Rewrite, part: Part) -> int:
+    if part.op == "contract" and part.dtype[0] == "f":
+        return _contract(new, part)
+    if part.op == "solve":
+        a, b = part.args
+        matrix = (*part.dims[:-2], *new.parts[a].dims[-2:])
+        args = (new.contiguous(new.spread(a, matrix)), new.contiguous(new.spread(b, part.dims)))
+        return new.add(part._replace(args=args))
+    if part.op in ROUTINES or (part.op == "reshape" and not same_but_ones(part.dims, new.parts[part.args[0]].dims)):
+        return new.add(part._replace(args=tuple([new.contiguous(a) for a in part.args])))
+    if part.op == "gather":
+        x, *indices = part.args
+        lead = part.dims[: len(part.dims) - (len(new.parts[x].dims) - len(indices))]
+        source = new.contiguous(x) if new.parts[x].op == "value" else x
+        return new.add(part._replace(args=(source, *[new.spread(i, lead) for i in indices])))
+    if part.op == "scatter_add":
+        bar, *indices = part.args
+        widest = max((new.parts[i].dims for i in indices), key=lambda d: (len(d), len(proper(d))))
+        return new.add(part._replace(args=(bar, *[new.spread(i, widest) for i in indices])))
+    return new.add(part)
+
+
+def _contract(new: _Rewrite, part: Part) -> int:
+    """``[batch] m k, [batch] k n -> [batch] m n``, either operand transposed within its stack.
+
+    Everything else stays a plain loop nest.
+    """
+    subscripts: str = dict(part.data)["subscripts"]  # type: ignore[call-overload,assignment]
+    inputs, out = subscripts.split("->")
+    left, right = inputs.split(",")
+    a, b = part.args
+    sizes = {**dict(zip(left, new.parts[a].dims, strict=True)), **dict(zip(right, new.parts[b].dims, strict=True))}
+    stack, m, n, k = _groups(left, right, out)
+    if out == stack + n + m and n != m:
+        a, b, left, right, m, n = b, a, right, left, n, m
+    if not all(any(sizes[x] != ONE for x in group) for group in (m, n, k)):
+        return new.add(part)
+    a, flip_a = _arranged(new, a, left, stack + m + k, stack + k + m)
+    b, flip_b = _arranged(new, b, right, stack + k + n, stack + n + k)
+    dims = tuple(sizes[x] for x in stack + m + n)
+    counts = tuple(size(tuple(sizes[x] for x in group)) for group in (stack, m, k, n))
+    data: Data = (("flips", f"{flip_a}{flip_b}"), ("sizes", counts))
+    product = new.add(Part("matmul", "", (new.contiguous(a), new.contiguous(b)), part.dtypes, (dims,), data))
+    return new.transposed(product, tuple((stack + m + n).index(x) for x in out))
+
+
+def _groups(left: str, right: str, out: str) -> tuple[str, str, str, str]:
+    """Labels of the stack, of rows, of columns (in the order of the result) and those summed."""
+    return (
+        "".join(x for x in out if x in left and x in right),
+        "".join(x for x in out if x not in right),
+        "".join(x for x in out if x not in left),
+        "".join(x for x in left if x not in out),
+    )
+
+
+def _arranged(new: _Rewrite, i: int, labels: str, straight: str, flipped: str) -> tuple[int, int]:
+    """The operand in one of the two orders a product takes, and whether it is the flipped one."""
+    if labels == straight:
+        return i, 0
+    if labels == flipped:
+        return i, 1
+    return new.transposed(i, tuple(labels.index(x) for x in straight)), 0

@@ -1,0 +1,100 @@
+"""From text to machine code and back from disk. Importing this imports Numba."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import pickle
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+import numpy as np
+from numba import njit
+from numba.core import serialize, types
+from numba.core.compiler import CompileResult
+from numba.core.errors import NumbaError
+from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
+from numba.np.linalg import ensure_blas
+
+from ..errors import TapeError
+from . import runtime
+from .skeleton import Skeleton
+
+Entry = Callable[..., int]
+_loaded: list[CompileResult] = []
+_OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
+_NUMBA = {
+    "b1": types.boolean, "i1": types.int8, "i2": types.int16, "i4": types.int32, "i8": types.int64, "u1": types.uint8,
+    "u2": types.uint16, "u4": types.uint32, "u8": types.uint64, "f4": types.float32, "f8": types.float64,
+}  # fmt: skip
+
+
+def signature_of(bones: Skeleton) -> types.Type:
+    """Types of the arguments of a kernel, in order, and its status."""
+    arguments: list[types.Type] = []
+    for i in bones.inputs:
+        part = bones.parts[i]
+        dtype = _NUMBA[part.dtype]
+        arguments.append(types.Array(dtype, len(part.dims), str(part.data[1])) if part.dims else dtype)
+    arrays = sorted((p.data[0], p.dtype) for p in bones.parts if p.op == "array")
+    arguments += [types.Array(_NUMBA[dtype], 1, "C") for _, dtype in arrays]
+    arguments += [types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C")]
+    arguments += [types.Array(_NUMBA[p.dtype], len(p.dims), "C") for p in (bones.parts[o] for o in bones.outputs)]
+    return types.int64(*arguments)
+
+
+def _module(text: str, name: str) -> ModuleType:
+    """The module of a kernel, known to `sys.modules` and to tracebacks."""
+    module = ModuleType(f"fdiff_kernel_{name}")
+    module.__file__ = f"<fdiff kernel {name[:12]}>"
+    module.__dict__.update(math=math, np=np, rt=runtime)
+    linecache.cache[module.__file__] = (len(text), None, text.splitlines(keepends=True), module.__file__)
+    sys.modules[module.__name__] = module
+    return module
+
+
+def compile_text(text: str, name: str, bones: Skeleton) -> CompileResult:
+    """Compile the function ``kernel`` of `text`; a failure is fdiff's own fault."""
+    module = _module(text, name)
+    exec(compile(text, str(module.__file__), "exec"), module.__dict__)  # noqa: S102 - our own text
+    try:
+        dispatcher = njit(signature_of(bones), **_OPTIONS)(module.__dict__["kernel"])
+    except NumbaError as error:
+        reason = str(error).strip().splitlines()
+        raise TapeError(f"fdiff made a kernel that does not compile ({reason[0] if reason else ''}):\n{text}") from None
+    return next(iter(dispatcher.overloads.values()))
+
+
+def compile_routine(routine: str) -> CompileResult:
+    """A routine such as ``solve_f8``: four pointers and four sizes to a status, callable from C."""
+    name, dtype = routine.rsplit("_", 1)
+    ensure_blas()
+    pointer = types.CPointer(_NUMBA[dtype])
+    signature = types.int64(*[pointer] * 4, *[types.int64] * 4)
+    dispatcher = njit(signature, nogil=True, error_model="numpy")(runtime.ROUTINES[name])
+    return next(iter(dispatcher.overloads.values()))
+
+
+def address_of(result: CompileResult) -> int:
+    """Where C finds the compiled routine, which stays loaded from now on."""
+    ensure_blas()
+    _loaded.append(result)
+    return result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
+
+
+def dump(result: CompileResult) -> bytes:
+    """The compiled kernel as bytes."""
+    return serialize.dumps(result._reduce())
+
+
+def load(payload: bytes, text: str, name: str) -> CompileResult | None:
+    """The kernel of these bytes, without any compiling; None if they cannot be read."""
+    _module(text, name)
+    rtsys.initialize(cpu_target.target_context)  # all a loaded kernel needs; typing is not set up
+    try:
+        parts = pickle.loads(payload)  # noqa: S301 - our own file, owner and checksum verified
+        return CompileResult._rebuild(cpu_target.target_context, *parts)
+    except (pickle.UnpicklingError, AttributeError, ImportError, IndexError, TypeError, ValueError, RuntimeError):
+        return None

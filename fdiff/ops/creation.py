@@ -1,0 +1,49 @@
+"""Functions that NumPy does not hand to its protocols, answered for while `f` is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from ..trace import TracedArray, assemble
+from .shaping import traced
+
+
+def _holds_traced(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_holds_traced(v) for v in value)
+    return isinstance(value, TracedArray) or (isinstance(value, np.ndarray) and value.dtype == object)
+
+
+def _joined(value: object) -> TracedArray:
+    """A traced array from nested sequences of traced arrays and numbers."""
+    if isinstance(value, (list, tuple)):
+        return np.stack([_joined(v) for v in value])  # type: ignore[call-overload,return-value]
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return assemble(value)  # type: ignore[return-value]
+    return traced(value)
+
+
+def array(value: object, dtype: object = None, **keywords: object) -> object:
+    """``np.array`` that takes traced values anywhere in its argument."""
+    if not _holds_traced(value):
+        return np.array(value, dtype, **keywords)  # type: ignore[call-overload]
+    out = _joined(value)
+    ndmin: int = keywords.get("ndmin", 0)  # type: ignore[assignment]
+    if out.ndim < ndmin:
+        out = out.reshape((*(1,) * (ndmin - out.ndim), *out.shape))
+    out = TracedArray(out.home, out.id, out.type)  # never a scalar, never weak
+    return out if dtype is None else out.astype(dtype)
+
+
+def _like_asarray(function: object) -> object:
+    def convert(a: object, dtype: object = None, *args: object, **keywords: object) -> object:
+        return array(a, dtype) if _holds_traced(a) else function(a, dtype, *args, **keywords)  # type: ignore[operator]
+
+    return convert
+
+
+_CONVERTERS = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
+ANSWERS: Final[Mapping[int, object]] = {id(np.array): array, **{id(f): _like_asarray(f) for f in _CONVERTERS}}

@@ -1,0 +1,352 @@
+"""A function made ready: what it read, its variants, and the way from a call to a result.
+
+A variant is one trace of the function for one signature of arguments (types of float arrays,
+values of everything else). It is used again while what the function read from outside compares
+equal; captured arrays are passed along by reference, so that a change of their values is seen.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+
+import numpy as np
+
+from .arraytype import type_of
+from .capture import Capture, Reads
+from .errors import DtypeError, InputError, RetraceWarning, message, show_line, user_line
+from .ops.creation import ANSWERS
+from .tape import Tape
+from .trace import Input, Recording, Trace, TracedArray, record, root_trace
+from .tree import Spec, flatten, unflatten
+
+VARIANTS = 128  # signatures remembered for one function
+ALTERNATIVES = 8  # traces of one signature that differ in what was read
+Argnums = int | tuple[int, ...] | None
+Function = Callable[..., object]
+Body = Callable[[Function, tuple[object, ...], dict[str, object]], object]
+STATIC = (bool, int, str, bytes, type(None))
+
+
+class Watch:
+    """What the functions of one outermost trace read: one `Capture` each, and who met which array."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.parts: list[tuple[Callable[..., object], Capture]] = []
+        self.order: list[tuple[int, int]] = []
+
+    def private(self, f: Callable[..., object]) -> Callable[..., object]:
+        """What to run in place of `f`; its reads are watched from now on."""
+        part, count = len(self.parts), 0
+
+        def handle(array: np.ndarray) -> TracedArray:
+            nonlocal count
+            self.order.append((part, count))
+            count += 1
+            return self.trace.capture(array)
+
+        capture = Capture(handle, ANSWERS)
+        self.parts.append((f, capture))
+        return capture.private(f)
+
+
+@dataclass
+class Variant:
+    """One trace of a function, and what must hold for it to be used again.
+
+    The inputs of `tape` are the traced leaves of the arguments, then the captured arrays; its
+    outputs are the numeric leaves of the result. `wrt` are the positions of the differentiated
+    inputs. `outs` holds, for each leaf of the result, None or the object it is every time.
+    `plan` is what the operator made of it.
+    """
+
+    call: str
+    tape: Tape
+    wrt: tuple[int, ...]
+    in_spec: Spec
+    out_spec: Spec
+    outs: tuple[tuple[object] | None, ...]
+    scalars: tuple[bool, ...]
+    traced: tuple[int, ...]
+    inner: tuple[tuple[Callable[..., object], Reads], ...]
+    order: tuple[tuple[int, int], ...]
+    frozen: tuple[tuple[int, bytes], ...]
+    cacheable: bool
+    input_scalars: tuple[bool, ...]
+    plan: object = None
+
+    def captured(self, f: Callable[..., object]) -> list[np.ndarray] | None:
+        """The captured arrays as they are now; None if something else that was read has changed."""
+        if len(self.inner) == 1:
+            return self.inner[0][1].refresh(f)
+        found = [reads.refresh(f if k == 0 else g) for k, (g, reads) in enumerate(self.inner)]
+        if any(part is None for part in found):
+            return None
+        return [found[p][j] for p, j in self.order]  # type: ignore[index]
+
+    def holds(self, arrays: Sequence[np.ndarray]) -> bool:
+        """Whether the values that Python looked at during the trace are the same now."""
+        return all(np.asarray(arrays[k]).tobytes() == seen for k, seen in self.frozen)
+
+
+def leaf_key(leaf: object) -> object:
+    """What of an argument a variant depends on: the type of arrays and floats, the value of others."""
+    kind = type(leaf)
+    if kind is np.ndarray:
+        return leaf.dtype, leaf.shape  # type: ignore[attr-defined]
+    if kind is float:
+        return float
+    if kind in STATIC:
+        return kind, leaf
+    if isinstance(leaf, np.floating):
+        return "scalar", leaf.dtype
+    if isinstance(leaf, np.generic):
+        return "scalar", leaf.dtype, leaf.tobytes()
+    if isinstance(leaf, np.ndarray):
+        return kind, leaf.dtype, leaf.shape
+    return kind, id(leaf)
+
+
+def is_static(leaf: object) -> bool:
+    """Whether a leaf is handed to the function as it is."""
+    return not isinstance(leaf, (np.ndarray, float, np.floating, TracedArray))
+
+
+class Program:
+    """Every variant of one function under one operator.
+
+    `derive` turns a new variant into the operator's plan; `name` is the public call and `argnums`
+    tells which arguments are differentiated (None: none). `body` is what is run on traced arguments
+    (the function itself where left out).
+    """
+
+    __slots__ = ("argnums", "body", "derive", "name", "variants")
+
+    def __init__(self, name: str, argnums: Argnums, derive: Callable[[Variant], object], body: Body | None = None) -> None:
+        self.name = name
+        self.body = body or call_private
+        self.argnums = argnums
+        self.derive = derive
+        self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
+
+    def find(self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Variant, list[np.ndarray]]:
+        """The variant that holds for these arguments, and the inputs of its tape."""
+        if not kwargs and all([a.__class__ is np.ndarray for a in args]):
+            leaves: Sequence[object] = args
+            key: object = tuple([(a.dtype, a.shape) for a in args])  # type: ignore[attr-defined]
+        else:
+            leaves, spec = flatten((args, kwargs))
+            key = (spec, *[leaf_key(leaf) for leaf in leaves])
+        for variant in self.variants.get(key, ()):
+            captured = variant.captured(f)
+            if captured is None:
+                continue
+            arrays = [_native(leaves[k]) for k in variant.traced]
+            arrays += captured
+            if not variant.frozen or variant.holds(arrays):
+                return variant, arrays
+        variant, inputs = self.trace(f, args, kwargs)
+        if variant.cacheable:
+            known = self.variants.setdefault(key, [])
+            known.insert(0, variant)
+            del known[ALTERNATIVES:]
+            if len(self.variants) > VARIANTS:
+                self.variants.popitem(last=False)
+        return variant, inputs  # type: ignore[return-value]
+
+    def trace(self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Variant, list[object]]:
+        """A new variant with its plan, and the inputs of its tape."""
+        call = f"{self.name}({getattr(f, '__name__', type(f).__name__)})"
+        leaves, spec = flatten((args, kwargs))
+        order, in_spec = differentiated(args, self.argnums, call)
+        variant, extra = trace_variant(lambda *a, **k: self.body(f, a, k), f, call, leaves, spec, order, in_spec)
+        variant.plan = self.derive(variant)
+        inputs = [leaves[k] if isinstance(leaves[k], TracedArray) else _native(leaves[k]) for k in variant.traced]
+        return variant, [*inputs, *extra]
+
+
+def _native(leaf: object) -> np.ndarray:
+    """An argument as the kernels take it: native byte order, aligned."""
+    if leaf.__class__ is np.ndarray:
+        array: np.ndarray = leaf  # type: ignore[assignment]
+        if array.ndim:
+            if array.dtype.isnative and array.flags.aligned:
+                return array
+            return array.astype(array.dtype.newbyteorder("="))
+        return array.astype(array.dtype.newbyteorder("="))[()]  # type: ignore[return-value]
+    return leaf if isinstance(leaf, (float, np.generic)) else np.asarray(leaf)  # type: ignore[return-value]
+
+
+def differentiated(args: tuple[object, ...], argnums: Argnums, call: str) -> tuple[list[int], Spec]:
+    """Which leaves of the arguments are differentiated, in the order of `argnums`; their spec."""
+    if argnums is None:
+        return [], Spec(tuple)
+    counts, specs = [], []
+    for arg in args:
+        leaves, spec = flatten(arg)
+        counts.append(len(leaves))
+        specs.append(spec)
+    places = [position(n, len(args), call) for n in ((argnums,) if isinstance(argnums, int) else argnums)]
+    order = [sum(counts[:p]) + k for p in places for k in range(counts[p])]
+    spec = specs[places[0]] if isinstance(argnums, int) else Spec(tuple, (), tuple(specs[p] for p in places))
+    return order, spec
+
+
+def position(argnum: int, count: int, call: str) -> int:
+    """`argnum` counted from the front, or an error that says how many arguments there are."""
+    if not -count <= argnum < count:
+        needed = argnum + 1 if argnum >= 0 else -argnum
+        raise InputError(
+            message(call, f"argnums={argnum} requires at least {needed} positional arguments, but got {count}.", "", user_line())
+        )
+    return argnum % count
+
+
+def trace_variant(
+    body: Function, f: Function, call: str, leaves: Sequence[object], spec: Spec, order: Sequence[int], in_spec: Spec
+) -> tuple[Variant, tuple[object, ...]]:
+    """Run `body` on traced arguments once; the variant, and what its further inputs stand for."""
+    for k, leaf in enumerate(leaves):
+        _check_leaf(leaf, call, differentiate=k in order)
+    traced = tuple(k for k, leaf in enumerate(leaves) if not is_static(leaf))
+    inputs = [_input(leaves[k], differentiate=k in order) for k in traced]
+    outs: list[object] = []
+    out_spec = [Spec(None)]
+
+    def run(trace: Trace, arguments: list[TracedArray]) -> list[object]:
+        if root_trace() is trace:
+            trace.watch = Watch(trace)
+        given = list(leaves)
+        for k, argument in zip(traced, arguments, strict=True):
+            given[k] = argument
+        args, kwargs = unflatten(spec, given)  # type: ignore[misc]
+        found, out_spec[0] = flatten(body(*args, **kwargs))
+        outs.extend(found)
+        return [out for out in found if traceable(out)]
+
+    recording = record(run, inputs, call)
+    watch = recording.watch
+    inner = tuple((g, capture.finish()) for g, capture in watch.parts) if isinstance(watch, Watch) else ()
+    everything = [*(leaves[k] for k in traced), *recording.extra]
+    variant = Variant(
+        call=call,
+        tape=recording.tape,
+        wrt=tuple(traced.index(k) for k in order),
+        in_spec=in_spec,
+        out_spec=out_spec[0],
+        outs=tuple(None if traceable(out) else (out,) for out in outs),
+        scalars=recording.scalars,
+        traced=traced,
+        inner=inner,
+        order=tuple(watch.order) if isinstance(watch, Watch) else (),
+        frozen=tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
+        cacheable=_cacheable(f, call, leaves, inner),
+        input_scalars=tuple(i.scalar or i.weak for i in inputs),
+    )
+    return variant, recording.extra
+
+
+def call_private(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Run a private copy of `f`."""
+    return private(f)(*args, **kwargs)
+
+
+def private(f: Callable[..., object]) -> Callable[..., object]:
+    """`f` as it is run inside the trace under way: a private copy whose reads are watched."""
+    if isinstance(f, FunctionType) and type(f.__globals__) is not dict:
+        return f  # a private copy already: made by the trace around this one
+    watch = root_trace().watch
+    return watch.private(f) if isinstance(watch, Watch) else f
+
+
+def traceable(out: object) -> bool:
+    return isinstance(out, (TracedArray, np.ndarray, np.generic, int, float, complex))
+
+
+def _input(leaf: object, *, differentiate: bool) -> Input:
+    if isinstance(leaf, TracedArray):
+        return Input(leaf.type, leaf.scalar, leaf.weak)
+    array = np.asarray(leaf)
+    value = None if differentiate else array
+    return Input(type_of(array), isinstance(leaf, (float, np.generic)), type(leaf) is float, value)
+
+
+def _check_leaf(leaf: object, call: str, *, differentiate: bool) -> None:
+    """Refuse what cannot be differentiated, before the function runs."""
+    if isinstance(leaf, TracedArray):
+        return
+    where = user_line()
+    if isinstance(leaf, np.ndarray) and type(leaf) is not np.ndarray and not isinstance(leaf, np.memmap):
+        way = "Pass a plain array: numpy.asarray(x), or x.filled(...)."
+        raise InputError(message(call, f"arrays of type {type(leaf).__name__} are not supported.", way, where))
+    if not differentiate:
+        return
+    if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex)):
+        raise InputError(
+            message(call, f"cannot differentiate with respect to a value of type {type(leaf).__name__}.", "", where)
+        )
+    dtype = np.asarray(leaf).dtype
+    if dtype.kind == "c":
+        raise DtypeError(
+            message(call, f"complex inputs ({dtype}) are not supported yet.", "Pass real and imaginary parts as two real arrays.", where)
+        )
+    if dtype.kind != "f":
+        raise DtypeError(
+            message(call, f"only floating-point inputs can be differentiated, not {dtype}.", "Convert it with x.astype(float), or leave it out of argnums.", where)
+        )
+
+
+def _cacheable(f: Function, call: str, leaves: Sequence[object], inner: Sequence[tuple[object, Reads]]) -> bool:
+    """Whether a later call may use this trace; says so once where it may not."""
+    if any(isinstance(leaf, TracedArray) for leaf in leaves) or any(reads.traced for _, reads in inner):
+        return False
+    odd = [leaf for leaf in leaves if is_static(leaf) and not isinstance(leaf, (*STATIC, np.generic))]
+    reasons = [f"an argument of type {type(leaf).__name__}" for leaf in odd]
+    reasons += [reason for _, reads in inner for reason in reads.opaque]
+    if not reasons:
+        return True
+    code = getattr(f, "__code__", f)
+    if code not in _warned:
+        _warned.add(code)
+        warnings.warn(
+            f"{call}: traced again at each call, because {reasons[0]} cannot be compared."
+            " Results are right; pass the data as an argument to make calls faster."
+            f"{show_line(user_line())}",
+            RetraceWarning,
+            stacklevel=2,
+        )
+    return False
+
+
+_warned: set[object] = set()
+_programs: OrderedDict[object, Program] = OrderedDict()
+
+
+def program_of(
+    f: Function, name: str, argnums: Argnums, options: tuple[object, ...], derive: Callable[[Variant], object],
+    body: Body | None = None,
+) -> Program:
+    """The program of `f` under one operator: shared by all functions of the same code.
+
+    `options` are the operator's settings, which `derive` knows: together with the name and
+    `argnums` they identify the operator.
+    """
+    key = (f.__code__ if type(f) is FunctionType else f, name, argnums, options)
+    try:
+        found = _programs.get(key)
+    except TypeError:  # an unhashable callable has a program of its own
+        return Program(name, argnums, derive, body)
+    if found is None:
+        found = _programs[key] = Program(name, argnums, derive, body)
+        if len(_programs) > 4 * VARIANTS:
+            _programs.popitem(last=False)
+    return found
+
+
+def forget() -> None:
+    """Drop every traced program."""
+    _programs.clear()

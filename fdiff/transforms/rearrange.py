@@ -1,0 +1,124 @@
+"""Small rearrangements of tapes: fix inputs, choose outputs, put batched derivatives together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from ..arraytype import INT, ArrayType, Shape
+from ..ops.indexing import iota
+from ..tape import Tape, prune
+from ..trace import Trace, TracedArray, apply, splice
+from .batch import batch
+from .forward import jvp
+from .reverse import vjp
+from .simplify import simplify
+
+
+def choose(tape: Tape, outputs: Sequence[int]) -> Tape:
+    """The tape with only these of its outputs, in this order."""
+    return prune(Tape(tape.nodes, tape.inputs, tuple(tape.outputs[k] for k in outputs), tape.lines))
+
+
+def bind(tape: Tape, values: Mapping[int, np.ndarray]) -> Tape:
+    """The tape with some inputs (by position) fixed to constants."""
+    with Trace("bind", lines=False) as trace:
+        inputs = [
+            TracedArray(trace, trace.lift(values[k]), t) if k in values else trace.input(t)
+            for k, t in enumerate(tape.input_types)
+        ]
+        return trace.builder.finish([out.id for out in splice(tape, inputs, trace)])
+
+
+def gradient(tape: Tape, wrt: Sequence[int]) -> Tape:
+    """Tape of ``inputs -> (*outputs, *gradients of output 0)``; output 0 has one element."""
+    seed = len(tape.inputs)
+    pulled = vjp(tape, wrt, of=(0,))
+    return simplify(bind(pulled, {seed: np.ones(tape.output_types[0].shape, tape.output_types[0].dtype)}))
+
+
+def unit_seeds(type_: ArrayType, first: TracedArray | int, size: int) -> object:
+    """Rows `first` to ``first + size`` of the identity, each shaped like `type_`.
+
+    Made of counters and comparisons, so that a kernel never stores them.
+    """
+    rows = apply(iota, size=size) + first  # type: ignore[operator]
+    columns = apply(iota, size=prod(type_.shape))
+    hit = np.reshape(rows, (-1, 1)) == columns  # type: ignore[call-overload]
+    return np.where(hit, 1.0, 0.0).astype(type_.dtype).reshape((size, *type_.shape))
+
+
+def _last(x: TracedArray, shape: Shape) -> object:
+    """The leading axis moved behind all others and spread to `shape`."""
+    return np.reshape(np.moveaxis(x, 0, -1), shape)  # type: ignore[call-overload]
+
+
+def forward_blocks(tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:
+    """Columns of the Jacobian with respect to input `k`, one output for each output of the tape.
+
+    A block has the shape of the output, then of the input; chunked, it has `size` columns that
+    begin at a further int64 input.
+    """
+    source = tape.input_types[k]
+    pushed = choose(jvp(tape, (k,)), range(len(tape.outputs), 2 * len(tape.outputs)))
+    mapped = batch(simplify(pushed), [*(False for _ in tape.inputs), True], size)
+    return _with_seeds(tape, source, mapped, size, chunked=chunked, columns=source.shape)
+
+
+def reverse_blocks(tape: Tape, wrt: Sequence[int], o: int, size: int, *, chunked: bool) -> Tape:
+    """Rows of the Jacobian of output `o`, one output for each input in `wrt`; as `forward_blocks`."""
+    source = tape.output_types[o]
+    pulled = choose(vjp(tape, wrt, of=(o,)), range(len(tape.outputs), len(tape.outputs) + len(wrt)))
+    mapped = batch(simplify(pulled), [*(False for _ in tape.inputs), True], size)
+    return _with_seeds(tape, source, mapped, size, chunked=chunked, columns=None)
+
+
+def _with_seeds(
+    tape: Tape, source: ArrayType, mapped: Tape, size: int, *, chunked: bool, columns: Shape | None
+) -> Tape:
+    """The batched tape fed with unit seeds; forward blocks get the seed's axes last."""
+    with Trace("jacobian", lines=False) as trace:
+        inputs = [trace.input(t) for t in tape.input_types]
+        first: TracedArray | int = trace.input(ArrayType((), INT)) if chunked else 0
+        seeds = unit_seeds(source, first, size)
+        outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item]
+        results: list[object] = []
+        for out in outs:
+            shape = out.shape[1:]
+            if columns is not None:
+                results.append(_last(out, (*shape, size) if chunked else (*shape, *columns)))
+            else:
+                results.append(out if chunked else np.reshape(out, (*source.shape, *shape)))  # type: ignore[call-overload]
+        return simplify(trace.builder.finish([trace.lift(x) for x in results]))
+
+
+def merge(tapes: Sequence[Tape]) -> Tape:
+    """One tape of the outputs of several that have the same inputs; what they share is shared."""
+    with Trace("merge", lines=False) as trace:
+        inputs = [trace.input(t) for t in tapes[0].input_types]
+        outs = [out.id for tape in tapes for out in splice(tape, inputs, trace)]
+        return simplify(trace.builder.finish(outs))
+
+
+def symmetric(tape: Tape, types: Sequence[ArrayType]) -> Tape:
+    """Hessian blocks, row by row, made exactly symmetric.
+
+    A block on the diagonal becomes the mean of itself and its transpose; below the diagonal stand
+    the transposes of the blocks above.
+    """
+    n = len(types)
+    with Trace("hessian", lines=False) as trace:
+        inputs = [trace.input(t) for t in tape.input_types]
+        outs = splice(tape, inputs, trace)
+        final = [_symmetric_block(outs, types, i, j) for i in range(n) for j in range(n)]
+        return simplify(trace.builder.finish([trace.lift(x) for x in final]))
+
+
+def _symmetric_block(outs: Sequence[TracedArray], types: Sequence[ArrayType], i: int, j: int) -> object:
+    if i < j:
+        return outs[i * len(types) + j]
+    upper = outs[j * len(types) + i]
+    flipped = np.transpose(upper, (*range(types[j].ndim, upper.ndim), *range(types[j].ndim)))
+    return 0.5 * (upper + flipped) if i == j else flipped  # type: ignore[operator]

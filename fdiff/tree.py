@@ -1,0 +1,76 @@
+"""Nested tuples, lists, dicts, named tuples and dataclasses of leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import NamedTuple
+
+
+class Spec(NamedTuple):
+    """Shape of a tree: what kind of node, its keys, and the specs below; a leaf has no kind."""
+
+    kind: type | None
+    keys: tuple[object, ...] = ()
+    children: tuple[Spec, ...] = ()
+
+    @property
+    def leaves(self) -> int:
+        return 1 if self.kind is None else sum(c.leaves for c in self.children)
+
+
+LEAF = Spec(None)
+
+
+def _parts(tree: object) -> tuple[tuple[object, ...], Sequence[object]] | None:
+    """Keys and children of an inner node; None for a leaf."""
+    kind = type(tree)
+    if kind is tuple or kind is list:
+        return (), tree  # type: ignore[return-value]
+    if kind is dict:
+        return tuple(tree), list(tree.values())  # type: ignore[arg-type,union-attr]
+    if isinstance(tree, tuple) and hasattr(kind, "_fields"):
+        return (), tree
+    if is_dataclass(tree) and not isinstance(tree, type):
+        names = tuple(f.name for f in fields(tree))
+        return names, [getattr(tree, n) for n in names]
+    return None
+
+
+def flatten(tree: object) -> tuple[list[object], Spec]:
+    """Leaves from left to right, and the spec that puts them back."""
+    leaves: list[object] = []
+    return leaves, _flatten(tree, leaves)
+
+
+def _flatten(tree: object, leaves: list[object]) -> Spec:
+    parts = _parts(tree)
+    if parts is None:
+        leaves.append(tree)
+        return LEAF
+    keys, children = parts
+    return Spec(type(tree), keys, tuple(_flatten(c, leaves) for c in children))
+
+
+def unflatten(spec: Spec, leaves: Sequence[object]) -> object:
+    """The tree of that spec with these leaves."""
+    return _build(spec, iter(leaves))
+
+
+def _build(spec: Spec, leaves: Iterator[object]) -> object:
+    if spec.kind is None:
+        return next(leaves)
+    children = [_build(c, leaves) for c in spec.children]
+    if spec.kind is tuple or spec.kind is list:
+        return spec.kind(children)
+    if spec.kind is dict:
+        return dict(zip(spec.keys, children, strict=True))
+    if issubclass(spec.kind, tuple):
+        return spec.kind(*children)
+    return spec.kind(**dict(zip(spec.keys, children, strict=True)))  # type: ignore[arg-type]
+
+
+def map_leaves(function: Callable[[object], object], tree: object) -> object:
+    """The same tree with every leaf replaced."""
+    leaves, spec = flatten(tree)
+    return unflatten(spec, [function(leaf) for leaf in leaves])

@@ -1,0 +1,18 @@
+"""What all tests share: one seed, and hypothesis without a clock or a memory."""
+
+import hypothesis
+import numpy as np
+import pytest
+
+hypothesis.settings.register_profile(
+    "default", derandomize=True, deadline=None, max_examples=40, database=None, print_blob=True
+)
+hypothesis.settings.register_profile(
+    "search", derandomize=False, deadline=None, max_examples=1000, database=None, print_blob=True
+)
+hypothesis.settings.load_profile("default")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20240711)

@@ -1,0 +1,224 @@
+"""The structure of the package: floors, imports, sizes, public names, and what the wheel holds."""
+
+import ast
+import statistics
+import subprocess
+import sys
+import types
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import fdiff
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "fdiff"
+
+LONGEST_FUNCTION, LONG_FUNCTION, MEDIAN_FUNCTION = 50, 20, 6  # lines, docstring apart
+LONGEST_FILE, MEDIAN_FILE = 400, 170
+TABLES = "fdiff.ops"  # files of rows may be as long as the rows are many
+MOST_NAMES = 24
+IMPORT_SECONDS = 0.1
+VAGUE = {"utils", "util", "helpers", "misc", "common", "base", "manager"}
+
+
+def dotted(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+def read_floors(text):
+    """Module prefixes by floor: one floor a line, the lowest first, `#` starts a comment."""
+    rows = [[p.strip() for p in line.split("#")[0].split(",")] for line in text.splitlines()]
+    named = [[p for p in row if p] for row in rows]
+    return {
+        prefix: floor for floor, row in enumerate(row for row in named if row) for prefix in row
+    }
+
+
+FLOORS = read_floors((ROOT / "tests" / "floors.txt").read_text(encoding="utf-8"))
+
+
+def prefix_of(name, floors):
+    """The longest prefix in `floors` that `name` falls under, or None."""
+    hits = [p for p in floors if name == p or name.startswith(p + ".")]
+    return max(hits, key=len, default=None)
+
+
+def imports(tree, module, *, is_package):
+    """Absolute dotted names that `module` imports, at any depth, with their lines."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            stem = ".".join([*start, *([node.module] if node.module else [])])
+            yield from ((f"{stem}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def all_imports():
+    for module, path in MODULES.items():
+        is_package = path.name == "__init__.py"
+        for name, line in imports(TREES[module], module, is_package=is_package):
+            yield module, name, f"{path.relative_to(ROOT)}:{line}"
+
+
+def broken_floor(module, name, floors):
+    """Why `module` may not import `name`; empty if it may."""
+    if name.split(".")[0] != "fdiff":
+        return ""
+    here, there = prefix_of(module, floors), prefix_of(name, floors)
+    if there is None:
+        return f"{module} imports {name}, which has no floor"
+    if here is None or here == there or floors[there] < floors[here]:
+        return ""
+    return f"{module} (floor {floors[here]}) imports {name} (floor {floors[there]})"
+
+
+def functions():
+    """Every function: its lines without the docstring, where it is, its node."""
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                doc = ast.get_docstring(node, clean=False)
+                lines = node.end_lineno - node.lineno + 1 - (len(doc.splitlines()) if doc else 0)
+                yield lines, f"{module}:{node.lineno} {node.name}", node
+
+
+def fresh_process(code):
+    """What `code` prints in a new interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+# -------------------------------------------------------------------------- floors, and imports
+
+
+def test_every_module_has_a_floor():
+    assert [m for m in MODULES if m != "fdiff" and prefix_of(m, FLOORS) is None] == []
+
+
+def test_no_module_imports_from_its_own_floor_or_above():
+    broken = [(where, broken_floor(module, name, FLOORS)) for module, name, where in all_imports()]
+    assert [f"{where}: {why}" for where, why in broken if why] == []
+
+
+def test_the_floors_are_checked_as_they_are_meant():
+    floors = read_floors("fdiff.a  # lowest\n\nfdiff.b, fdiff.c\nfdiff.d.e\nfdiff.d\n")
+    assert floors == {"fdiff.a": 0, "fdiff.b": 1, "fdiff.c": 1, "fdiff.d.e": 2, "fdiff.d": 3}
+    assert not broken_floor("fdiff.b", "fdiff.a.Name", floors)
+    assert not broken_floor("fdiff.d.f", "fdiff.d.g", floors)
+    assert not broken_floor("fdiff.d.f", "fdiff.d.e", floors)
+    assert not broken_floor("fdiff", "fdiff.d", floors)
+    assert not broken_floor("fdiff.a", "numpy", floors)
+    assert broken_floor("fdiff.b", "fdiff.c", floors)
+    assert broken_floor("fdiff.d.e", "fdiff.d.f", floors)
+    assert broken_floor("fdiff.b", "fdiff.grad", floors)
+
+
+def test_imports_are_found_at_any_depth_and_made_absolute():
+    text = "import numpy\nfrom ..tape import Tape\ndef f():\n    from . import emit\n"
+    found = imports(ast.parse(text), "fdiff.kernels.cache", is_package=False)
+    assert list(found) == [("numpy", 1), ("fdiff.tape.Tape", 2), ("fdiff.kernels.emit", 4)]
+
+
+def test_only_kernels_imports_numba():
+    outside = [
+        where
+        for module, name, where in all_imports()
+        if name.split(".")[0] in {"numba", "llvmlite"}
+        and prefix_of(module, ["fdiff.kernels"]) is None
+    ]
+    assert outside == []
+
+
+def test_importing_fdiff_loads_neither_numba_nor_scipy():
+    heavy = ("numba", "llvmlite", "scipy")
+    code = f"import sys, fdiff; print([m for m in {heavy} if m in sys.modules])"
+    assert fresh_process(code) == "[]"
+
+
+def test_importing_fdiff_adds_little_to_importing_numpy():
+    # Processor time, not the clock: other tests run beside this one.
+    code = (
+        "import numpy, time\n"
+        "begin = time.process_time()\n"
+        "import fdiff\n"
+        "print(time.process_time() - begin)\n"
+    )
+    fresh_process(code)  # writes the bytecode
+    assert statistics.median(float(fresh_process(code)) for _ in range(5)) <= IMPORT_SECONDS
+
+
+# ---------------------------------------------------------------------------------- public names
+
+
+def public():
+    """What a user finds on `fdiff`, submodules apart."""
+    found = {n: v for n, v in vars(fdiff).items() if not n.startswith("_") and n != "annotations"}
+    return {name: value for name, value in found.items() if not isinstance(value, types.ModuleType)}
+
+
+def test_few_names_are_public_and_all_of_them_are_listed():
+    assert set(public()) == {name for name in fdiff.__all__ if not name.startswith("_")}
+    assert 0 < len(public()) <= MOST_NAMES
+
+
+def test_public_names_are_documented_and_functions_with_an_example():
+    documents = {name: value.__doc__ or "" for name, value in public().items() if callable(value)}
+    called = {name for name, value in public().items() if isinstance(value, types.FunctionType)}
+    assert [name for name, doc in documents.items() if not doc] == []
+    assert [name for name in called if ">>>" not in documents[name]] == []
+
+
+# ----------------------------------------------------------------------------------------- sizes
+
+
+def test_functions_are_short():
+    lengths = sorted((lines, where) for lines, where, _ in functions())
+    counts = [lines for lines, _ in lengths]
+    assert [where for lines, where in lengths if lines > LONGEST_FUNCTION] == []
+    assert counts[int(0.9 * len(counts))] <= LONG_FUNCTION
+    assert statistics.median(counts) <= MEDIAN_FUNCTION
+
+
+def test_files_are_short():
+    sizes = {
+        name: len(path.read_text(encoding="utf-8").splitlines())
+        for name, path in MODULES.items()
+        if prefix_of(name, [TABLES]) is None
+    }
+    assert {name: lines for name, lines in sizes.items() if lines > LONGEST_FILE} == {}
+    assert statistics.median(sizes.values()) <= MEDIAN_FILE
+
+
+def test_returns_are_annotated():
+    bare = [where for _, where, node in functions() if node.returns is None]
+    assert bare == []
+
+
+def test_no_module_has_a_vague_name():
+    assert [m for m in MODULES if VAGUE & set(m.lower().strip("_").split("."))] == []
+
+
+# ------------------------------------------------------------------------------------- packaging
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_alone(tmp_path):
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, ROOT]
+    subprocess.run(command, check=True)
+    (wheel,) = tmp_path.glob("numba_fdiff-*.whl")
+    files = zipfile.ZipFile(wheel).namelist()
+    tops = {f.split("/")[0] for f in files if ".dist-info/" not in f}
+    assert tops == {"fdiff"}
+    assert "fdiff/py.typed" in files
+    assert any(f.endswith("licenses/LICENSE") for f in files)
