@@ -81,7 +81,7 @@ np.sin(s); np.sin(z); np.sin(f); np.exp(f) * x; np.add(x, y, dtype=float); np.mu
 np.sinc(x); np.sinc(x / 20); np.nan_to_num(g); np.nan_to_num(g, nan=2.0); np.clip(x, -0.5, 0.6); np.clip(x, None, 0.6); np.clip(x, 0.1, None)
 np.clip(x, v, 3); np.clip(x, y, y + 1); x.clip(-1, 1); x.clip(min=0.3); np.clip(x, min=0.1, max=0.9); np.clip(s, 0, 1); np.clip(z, 0, 1)
 np.where(m, x, y); np.where(x > y, x, y); np.where(m, x, 0); np.where(x > 0, 1.0, y); np.where(m, s, 2); np.select([x > 1, x > 0], [x, y], 0.0)
-np.select([m], [x * y]); np.real(x); np.imag(x); x.real; x.imag; x.conj(); x.conjugate(); np.real_if_close(x); np.angle(x)
+np.select([m], [x * y]); np.real(x); np.imag(x); x.real; x.imag; x.conj(); x.conjugate(); np.real_if_close(x)
 """
 LOGICAL = """
 x == y; x != y; x < y; x <= y; x > y; x >= y; x == x; np.equal(x, y); np.not_equal(x, y); np.less(x, y); np.less_equal(x, y); np.greater(x, y)
@@ -90,10 +90,10 @@ np.isfinite(g); np.signbit(x); (x > 0) & (y > 0); (x > 0) | (y > 0); (x > 0) ^ (
 np.allclose(x, x); np.allclose(x, y); np.array_equal(x, x); np.array_equal(x, v); np.array_equiv(x, x); np.isposinf(x); np.isneginf(x)
 np.any(x > 0); np.all(x > 0, axis=0); (x > 0).any(axis=1); (x > 0).all(); np.any(x, axis=(0, 1), keepdims=True); np.all(x, where=m); np.any(x, where=m, axis=1)
 np.argmax(x); np.argmin(x); np.argmax(x, axis=1); np.argmin(x, axis=0, keepdims=True); x.argmax(); x.argmin(axis=-1); np.count_nonzero(x); np.count_nonzero(x, axis=0)
-np.nanargmax(g); np.nanargmin(g, axis=0); np.iscomplexobj(x); np.isrealobj(x); np.shape(x); np.ndim(x); np.size(x); np.size(x, 1); np.result_type(x, 2.0); len(x)
+ np.iscomplexobj(x); np.isrealobj(x); np.shape(x); np.ndim(x); np.size(x); np.size(x, 1); len(x)
 np.invert(x > 0); np.bitwise_and(x > 0, m); np.bitwise_or(x > 0, m); np.bitwise_xor(x > 0, m)
 np.bitwise_and(np.floor(x).astype(int), i); np.left_shift(np.floor(x).astype(int), n); np.right_shift(np.floor(x).astype(int), n)
-np.gcd(np.floor(x).astype(int), i); np.lcm(np.floor(x).astype(int), i); np.iscomplex(x); np.isreal(x); x.shape; x.ndim; x.size; x.dtype; x.nbytes; x.itemsize
+np.gcd(np.floor(x).astype(int), i); np.lcm(np.floor(x).astype(int), i); np.iscomplex(x); np.isreal(x); x.shape; x.ndim; x.size; x.nbytes; x.itemsize
 """
 REDUCTIONS = """
 np.sum(x); np.sum(x, 0); np.sum(x, axis=-1, keepdims=True); np.sum(t, axis=(0, 2)); np.sum(x, axis=()); np.sum(x, where=m); np.sum(x, axis=1, where=m, initial=2)
@@ -111,7 +111,7 @@ np.cumulative_sum(x, axis=1, include_initial=True); np.nancumsum(g, axis=1); np.
 np.nansum(g); np.nansum(g, axis=0); np.nanprod(g, axis=1); np.nanmean(g); np.nanmean(g, axis=1, keepdims=True); np.nanvar(g, axis=0); np.nanvar(g, ddof=1); np.nanstd(g); np.nanstd(g, axis=1)
 np.nanmax(g); np.nanmin(g, axis=0); np.nanmax(g, axis=1, keepdims=True)
 np.add.reduce(x); np.add.reduce(x, axis=1); np.add.reduce(t, axis=(0, 1)); np.multiply.reduce(x); np.maximum.reduce(x, axis=1); np.minimum.reduce(x); np.fmax.reduce(x); np.fmin.reduce(x, axis=1)
-np.logical_and.reduce(x > 0); np.logical_or.reduce(x > 0, axis=1); np.logical_xor.reduce(x > 0); np.logaddexp.reduce(x, axis=1); np.logaddexp.reduce(x); np.logaddexp2.reduce(x); np.hypot.reduce(x, axis=1); np.subtract.reduce(x)
+np.logical_and.reduce(x > 0); np.logical_or.reduce(x > 0, axis=1); np.logical_xor.reduce(x > 0); np.logaddexp.reduce(x, axis=1); np.logaddexp.reduce(x); np.logaddexp2.reduce(x)
 np.add.accumulate(x); np.multiply.accumulate(x, axis=1); np.maximum.accumulate(x, axis=1); np.minimum.accumulate(x)
 np.add.outer(v, w); np.subtract.outer(v, w); np.multiply.outer(v, x); np.divide.outer(v, w); np.power.outer(p, v); np.maximum.outer(v, w); np.minimum.outer(v, w)
 np.hypot.outer(v, w); np.arctan2.outer(v, w); np.equal.outer(v, w); np.less.outer(v, w); np.logaddexp.outer(v, w)
@@ -128,18 +128,18 @@ np.block([[x, y], [y, x]]); np.block([v, w]); np.flip(x); np.flip(x, 0); np.flip
 np.repeat(x, 2); np.repeat(x, [1, 0, 2], axis=0); x.repeat(2, axis=1); np.tile(x, 2); np.tile(v, (2, 3)); np.tile(x, (2, 1, 1)); np.take(x, k); np.take(x, k, axis=1); x.take(k, axis=0); np.take(x, [0, 5], axis=1, mode="wrap")
 np.take(x, [-3, 9], axis=1, mode="clip"); np.take(v, 1); np.take_along_axis(x, np.argsort(n, axis=1), axis=1); np.take_along_axis(x, np.array([[0], [1], [2]]), 1); np.diagonal(x); np.diagonal(t, 1, 0, 2); x.diagonal(-1)
 np.diag(x); np.diag(v); np.diag(v, -1); np.diag(x, 1); np.diagflat(x); np.trace(x); np.trace(t, axis1=1, axis2=2); x.trace(1); np.tril(x); np.triu(x, 1); np.tril(t, -1); np.diff(x); np.diff(x, 2, axis=1); np.diff(x, axis=0)
-np.diff(v, prepend=0.0); np.diff(x, axis=0, append=v[None]); np.ediff1d(x); np.gradient(v); np.gradient(x, axis=1); np.gradient(v, 0.5); np.trapezoid(x); np.trapezoid(x, v); np.trapezoid(x, dx=0.5, axis=0); np.copy(x); x.copy(); s.copy(); np.copy(s)
+np.diff(v, prepend=0.0); np.diff(x, axis=0, append=v[None]); np.ediff1d(x); np.trapezoid(x); np.trapezoid(x, v); np.trapezoid(x, dx=0.5, axis=0); np.copy(x); x.copy(); s.copy(); np.copy(s)
 np.pad(x, 1); np.pad(x, ((1, 0), (2, 1))); np.pad(v, 2, mode="edge"); np.pad(v, (1, 2), mode="reflect"); np.pad(x, 1, mode="wrap"); np.pad(x, 1, mode="symmetric"); np.pad(v, 1, constant_values=3.0); np.delete(v, 1); np.delete(x, [0, 2], axis=1)
-np.insert(v, 1, 2.0); np.resize(x, (2, 5)); np.zeros_like(x) + x; np.ones_like(x) * x; np.full_like(x, 2.0) * x; np.full_like(x, s); np.empty_like(x).shape; x.astype(np.float32); x.astype(float); s.astype(np.float32); x.item(0); z.item(); s.item() * x
-np.extract(m, x); np.compress(m0, x, axis=0); x.compress([True, False, True]); np.vander(v); np.meshgrid(v, w); np.meshgrid(v, w, indexing="ij"); np.trim_zeros(v).shape; np.convolve(v, w); np.convolve(v, w, "same"); np.convolve(v, w, "valid"); np.correlate(v, w); np.interp(u, np.arange(-1, 2.0), w)
-np.apply_along_axis(np.sum, 1, x); np.apply_over_axes(np.sum, x, [0]); np.polyval([s, 2.0, z], x); np.astype(x, np.float32); np.trapezoid(w, axis=0); np.unwrap(v); np.fmax(x, 0.1).sum(); np.choose(n, [x, y, x * y, x + y])
+ np.zeros_like(x) + x; np.ones_like(x) * x; np.full_like(x, 2.0) * x; np.full_like(x, s); np.empty_like(x).shape; x.astype(np.float32); x.astype(float); s.astype(np.float32); x.item(0); z.item(); s.item() * x
+np.extract(m, x); np.compress(m0, x, axis=0); x.compress([True, False, True]); np.meshgrid(v, w); np.meshgrid(v, w, indexing="ij")
+ np.polyval([s, 2.0, z], x); np.astype(x, np.float32); np.trapezoid(w, axis=0); np.fmax(x, 0.1).sum()
 """
 INDEXING = """
 x[0]; x[-1]; x[1, 2]; x[-1, -1]; x[1:]; x[::-1]; x[::-2, 1:3]; x[:, ::-1]; x[5:]; x[2:0:-1]; x[-2:, :-1]; x[None]; x[:, None]; x[..., 0]; x[0, ...]; x[...]; x[1, 2, ...]; x[..., None]; x[None, :, None, 1]; x[()]; z[()]; z[...]; z[None]; s[()]; s[None]
 x[k[:3]]; x[:, k]; x[[0, 2]]; x[[0, 0, 1], [1, 1, 2]]; x[[0, -1], 1]; x[0, [1, 2]]; x[[[0], [2]], [1, 3]]; x[k[:3], None]; x[np.array([0, 0, 0])]; x[np.ix_([0, 2], [1, 3])]; x[(0, 1)]; x[[]]; x[:, []]; x[np.array(1)]; x[np.array(1), 2]; x[np.array(1), ...]; x[1, np.array(2)]
 x[m]; x[m0]; x[:, m[0]]; x[m0, 1]; x[m0, 1:3]; x[1:, m[1]]; x[np.zeros(3, bool)]; x[m0.tolist()]; t[:, m]; t[m0[:2], :, [0, 1]]; x[True]; x[False]; x[None, m]; x[m0, None]; x[np.True_, 0]
 t[0, :, [0, 1]]; t[:, [0, 1], :]; t[[0, 1], :, [1, 2]]; t[[0, 1], 1:, 2]; t[..., [0, 1]]; t[None, [0, 1]]; t[:, None, [0, 2]]; t[[0], None, [1]]; t[:, [0, 1], [1, 2]]; t[1, [0, 2]]; t[[[0, 1], [1, 0]], :, 0]; t[:, :, [[0, 1]]]; t[0, [1, 2], :2]; t[k[:2] * 0, ::2, -1]
-x[np.argmax(x, axis=0)]; v[np.argmax(v)]; x[np.argmax(x[:, 0])]; v[np.argmax(v):][:1]; x[np.int64(1)]; x[np.uint8(2), 1]; x[slice(1, None)]; x[(slice(None), 1)]; x[1][2]; x[::2][:, ::3]; list(v); [r.sum() for r in x]; v[k % 4] * 2
+x[np.argmax(x, axis=0)]; v[np.argmax(v)]; x[np.argmax(x[:, 0])]; x[np.int64(1)]; x[np.uint8(2), 1]; x[slice(1, None)]; x[(slice(None), 1)]; x[1][2]; x[::2][:, ::3]; list(v); [r.sum() for r in x]; v[k % 4] * 2
 """
 PRODUCTS = """
 x @ v; v @ x.T; a @ a; A @ a; a @ A; A @ A; v @ v; np.matmul(x, v); np.matmul(A, a); np.matmul(t, x.T); one @ v; v @ one.T; np.dot(x, v); np.dot(v, v); np.dot(a, a); np.dot(x, 2.0); np.dot(t, x.T); np.dot(s, x); x.dot(v); x.dot(y.T); np.dot(A, A)
@@ -147,7 +147,7 @@ np.vdot(x, y); np.inner(x, y); np.inner(v, v); np.inner(t, x); np.inner(s, x); n
 np.cross(v3, w); np.cross(a, v3); np.cross(a, a.T, axis=0); np.cross(A, v3); np.vecdot(x, y); np.matvec(A, w); np.vecmat(w, A)
 np.einsum("ij,ij", x, y); np.einsum("ij->ji", x); np.einsum("ii", a); np.einsum("ii->i", a); np.einsum("ij,j->i", x, v); np.einsum("ij,kj->ik", x, y); np.einsum("i,j", v, w); np.einsum("ij->", x); np.einsum("...ij,...jk", A, A); np.einsum("...i->...", t); np.einsum("bij,jk,bk->bi", t, y.T, t[:, :, 0])
 np.einsum("ij,ij,ij->j", x, y, p); np.einsum("ijk,jil->kl", t, np.swapaxes(t, 0, 1)); np.einsum("ii,ij->j", a, x); np.einsum("i,i,i", v, v, v); np.einsum("a...,a...->...", x, y); np.einsum("ij, jk", a, a); np.einsum(x, [0, 1], v, [1], [0]); np.einsum(x, [0, 1]); np.einsum("ij,jk,kl->il", a, a, x, optimize=True); np.einsum("i,j->", v, w); np.einsum("ij,j->ij", x, v)
-np.einsum("...j,j->...", x, v); np.einsum("ij,k->ijk", x, v); np.einsum(",ij", s, x); np.einsum("ji,i", x.T, w[:3]); np.einsum("iij->j", np.stack([a, a, a]));
+np.einsum("...j,j->...", x, v); np.einsum("ij,k->ijk", x, v); np.einsum(",ij", s, x); np.einsum("ji,i", x.T, w[:3]); np.einsum("iij->j", np.stack([a, a, a]))
 np.linalg.solve(a, w); np.linalg.solve(a, x); np.linalg.solve(A, x); np.linalg.solve(A, w); np.linalg.solve(a, A); np.linalg.inv(a); np.linalg.inv(A); np.linalg.det(a); np.linalg.det(A); np.linalg.slogdet(a); np.linalg.slogdet(A); np.linalg.slogdet(c)[1]; np.linalg.det(e[:, :0])
 np.linalg.cholesky(c); np.linalg.cholesky(C); np.linalg.cholesky(c, upper=True); np.linalg.norm(x); np.linalg.norm(v); np.linalg.norm(x, axis=1); np.linalg.norm(x, axis=0, keepdims=True); np.linalg.norm(v, 1); np.linalg.norm(v, 3); np.linalg.norm(x, np.inf, axis=1); np.linalg.norm(v, -np.inf); np.linalg.norm(v, 0); np.linalg.norm(x, "fro"); np.linalg.norm(x, 1); np.linalg.norm(x, np.inf); np.linalg.norm(x, -1)
 np.linalg.norm(t); np.linalg.norm(t, axis=(1, 2)); np.linalg.norm(t, 1, axis=(0, 2)); np.linalg.norm(x, axis=1, ord=2.5); np.linalg.norm(v, -1); np.linalg.norm(x, keepdims=True); np.linalg.norm(t, axis=(2, 0), ord=np.inf, keepdims=True); np.linalg.matrix_power(a, 3); np.linalg.matrix_power(a, 0); np.linalg.matrix_power(a, -2); np.linalg.multi_dot([x, y.T, a, w])

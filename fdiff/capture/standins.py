@@ -91,6 +91,8 @@ class Globals(dict[str, object]):
 
     def forget(self) -> None:
         """Drop all stand-ins, so that no cycle keeps the run's arrays alive."""
+        if (registry := self.get("__warningregistry__")) is not None:
+            self.real["__warningregistry__"] = registry
         for name in self.put.keys() - {"__name__", "__builtins__"}:
             self.pop(name, None)
         self.put.clear()

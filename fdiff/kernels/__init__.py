@@ -24,7 +24,7 @@ from .schedule import schedule
 from .skeleton import Skeleton, Values, skeleton
 from .skeleton import supported as supported
 
-_FIRST, _LINE, _NEST = 0.035, 0.0016, 0.012  # seconds: the smallest kernel, a line, a loop nest
+_FIRST, _LINE, _NEST = 0.04, 0.0009, 0.012  # seconds: the smallest kernel, a line, a loop nest
 
 
 class Executable(Protocol):
@@ -180,28 +180,30 @@ def _bind(kernel: Kernel, tape: Tape, values: Values) -> Executable:
     made = [(t.shape, t.dtype) for t in tape.output_types]
     empty = np.empty
 
-    def one(*arrays: object) -> list[np.ndarray]:
-        out = empty(shape, dtype)
-        if status := entry(*arrays, *fixed, out):
-            _fail(status)
-        return [out]
-
-    def two(*arrays: object) -> list[np.ndarray]:
-        out, second = empty(shape, dtype), empty(shape2, dtype2)
-        if status := entry(*arrays, *fixed, out, second):
-            _fail(status)
-        return [out, second]
-
-    def many(*arrays: object) -> list[np.ndarray]:
-        outs = [empty(s, d) for s, d in made]
-        if status := entry(*arrays, *fixed, *outs):
+    def settle(status: int, arrays: tuple[object, ...], outs: list[np.ndarray]) -> list[np.ndarray]:
+        """Call again with copies where the memory of an input is laid out oddly, else raise."""
+        copies = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in arrays]
+        status = entry(*copies, *fixed, *outs) if status < 0 else status
+        if status:
             _fail(status)
         return outs
 
-    if made:
-        shape, dtype = made[0]
-    if len(made) > 1:
-        shape2, dtype2 = made[1]
+    def one(*arrays: object) -> list[np.ndarray]:
+        out = empty(shape, dtype)
+        status = entry(*arrays, *fixed, out)
+        return settle(status, arrays, [out]) if status else [out]
+
+    def two(*arrays: object) -> list[np.ndarray]:
+        out, second = empty(shape, dtype), empty(shape2, dtype2)
+        status = entry(*arrays, *fixed, out, second)
+        return settle(status, arrays, [out, second]) if status else [out, second]
+
+    def many(*arrays: object) -> list[np.ndarray]:
+        outs = [empty(s, d) for s, d in made]
+        status = entry(*arrays, *fixed, *outs)
+        return settle(status, arrays, outs) if status else outs
+
+    (shape, dtype), (shape2, dtype2) = [*made, ((), np.float64), ((), np.float64)][:2]
     run = one if len(made) == 1 else two if len(made) == 2 else many
     run.source = kernel.text  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]

@@ -20,7 +20,7 @@ STRUCTURAL = (0, 1, -1, 2, 3, 0.5)
 _LITERAL_USERS = ("power", "float_power", "multiply", "broadcast_to")
 SPECIAL = frozenset(
     "input constant item reshape transpose broadcast_to slice unslice concatenate sum prod max min any all"
-    " argmax argmin cumsum cumprod recurrence gather scatter_add contract iota solve inv det slogdet cholesky"
+    " argmax argmin cumsum cumprod cummax recurrence gather scatter_add contract iota solve inv det slogdet cholesky"
     " cofactor".split()
 )
 _DTYPES = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split())

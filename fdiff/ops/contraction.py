@@ -9,8 +9,8 @@ import numpy as np
 
 from ..arraytype import ArrayType, promote
 from ..primitive import UFUNCS, ZERO, Lower, Primitive, Sample, register
-from ..trace import TracedArray, apply, implements, unsupported
-from .families import add_up, kind_of
+from ..trace import TracedArray, apply, implements
+from .families import add_up, kind_of, refuse
 from .indexing import diagonal
 from .shaping import normal_axis, traced
 
@@ -143,11 +143,19 @@ def _spelled(subscripts: str, operands: Sequence[TracedArray]) -> tuple[list[str
     return labels, out.replace("...", dots)
 
 
+def _interleaved(given: tuple[object, ...]) -> tuple[str, tuple[object, ...]]:
+    """Subscripts as text, from operands that alternate with lists of axis numbers."""
+    spell = lambda axes: "".join("..." if a is Ellipsis else LETTERS[a] for a in axes)  # noqa: E731 - one line, used twice
+    pairs = len(given) // 2
+    text = ",".join(spell(given[2 * k + 1]) for k in range(pairs))
+    return text if len(given) % 2 == 0 else f"{text}->{spell(given[-1])}", tuple(given[2 * k] for k in range(pairs))
+
+
 @implements(np.einsum)
 def einsum(subscripts: object, *operands: object, optimize: object = False, dtype: object = None, order: str = "K", casting: str = "safe") -> TracedArray:
     """``np.einsum``: canonical two-operand contractions, in the order ``np.einsum_path`` finds."""
     if not isinstance(subscripts, str):
-        raise unsupported("numpy.einsum with operands before subscripts (write the subscripts as a string)")
+        subscripts, operands = _interleaved((subscripts, *operands))
     arrays = [traced(x) for x in operands]
     labels, out = _spelled(subscripts, arrays)
     terms = list(zip(arrays, labels, strict=True))
@@ -187,8 +195,9 @@ def _product(a: TracedArray, b: TracedArray, left: str, right: str, out: str) ->
     return _scalar(_permuted(merged, labels, out))
 
 
-def matmul(x: object, y: object, **_: object) -> TracedArray:
+def matmul(x: object, y: object, **keywords: object) -> TracedArray:
     """``x @ y`` with NumPy's rules for vectors and stacks of matrices."""
+    refuse(np.matmul, keywords)
     a, b = traced(x), traced(y)
     if not a.ndim or not b.ndim:
         raise ValueError("matmul: Input operand does not have enough dimensions")
@@ -202,7 +211,27 @@ def matmul(x: object, y: object, **_: object) -> TracedArray:
 
 
 UFUNCS[np.matmul] = matmul
-UFUNCS[np.vecdot] = lambda x, y, **_: np.sum(np.multiply(x, y), axis=-1)
+
+
+def vecdot(x: object, y: object, **keywords: object) -> TracedArray:
+    """Inner products along the last axis."""
+    refuse(np.vecdot, keywords)
+    return np.sum(np.multiply(x, y), axis=-1)
+
+
+def matvec(x: object, y: object, **keywords: object) -> TracedArray:
+    refuse(np.matmul, keywords)
+    return np.matmul(x, np.expand_dims(traced(y), -1))[..., 0]
+
+
+def vecmat(x: object, y: object, **keywords: object) -> TracedArray:
+    refuse(np.matmul, keywords)
+    return np.matmul(np.expand_dims(traced(x), -2), y)[..., 0, :]
+
+
+UFUNCS[np.vecdot] = vecdot
+if hasattr(np, "matvec"):  # since NumPy 2.2
+    UFUNCS[np.matvec], UFUNCS[np.vecmat] = matvec, vecmat
 
 
 @implements(np.dot, method="dot")
@@ -246,15 +275,19 @@ def kron(x: object, y: object) -> TracedArray:
     return wide.reshape(tuple(n * m for n, m in zip(a.shape, b.shape, strict=True)))
 
 
-@implements(np.tensordot)
+def _both(axes: Sequence[object]) -> tuple[object, object]:
+    first, second = axes
+    return first, second
+
+
+@implements(np.tensordot, np.linalg.tensordot)
 def tensordot(x: object, y: object, axes: object = 2) -> TracedArray:
     """Sum of products over pairs of axes."""
     a, b = traced(x), traced(y)
     if isinstance(axes, (int, np.integer)):
         pairs = (range(a.ndim - int(axes), a.ndim), range(int(axes)))
     else:
-        first, second = axes
-        pairs = tuple([s] if isinstance(s, (int, np.integer)) else list(s) for s in (first, second))
+        pairs = tuple([s] if isinstance(s, (int, np.integer)) else list(s) for s in _both(axes))
     left = list(LETTERS[: a.ndim])
     right = list(LETTERS[a.ndim : a.ndim + b.ndim])
     for i, j in zip(*pairs, strict=True):

@@ -282,6 +282,11 @@ def astype(x: TracedArray, dtype: object, *_: object, **__: object) -> TracedArr
     return _scalar_like(apply(convert, x, dtype=target), x)
 
 
+@implements(np.astype)
+def astype_call(x: TracedArray, dtype: object, /, *, copy: bool = True, device: object = None) -> TracedArray:
+    return astype(x, dtype)
+
+
 def _scalar_like(out: TracedArray, x: TracedArray) -> TracedArray:
     out.scalar = x.scalar
     return out

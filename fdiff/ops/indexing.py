@@ -8,8 +8,9 @@ import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType, Shape, broadcast, shadow
 from ..primitive import ZERO, Lower, Primitive, Sample, register
-from ..trace import TracedArray, apply, current, implements, look
-from .shaping import concatenate_call, normal_axis, slice_, traced, transpose_call
+from ..trace import TracedArray, apply, current, implements, look, unsupported
+from .joining import concatenate_call
+from .shaping import normal_axis, slice_, traced, transpose_call
 
 # --- gather and its transpose -----------------------------------------------------------------
 
@@ -115,10 +116,9 @@ iota = register(
 # --- x[key] -----------------------------------------------------------------------------------
 
 
-def _expanded(key: object, ndim: int) -> list[object]:
+def _expanded(key: tuple[object, ...], ndim: int) -> list[object]:
     """The key as a list with one entry per axis (None for new axes), Ellipsis filled in."""
-    items = list(key) if isinstance(key, tuple) else [key]
-    items = [i if _simple(i) else _array_index(i) for i in items]
+    items: list[object] = [i if _simple(i) else _array_index(i) for i in key]
     used = sum(0 if i is None else i.ndim if _boolean(i) else 1 for i in items if i is not Ellipsis)
     if sum(i is Ellipsis for i in items) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
@@ -131,7 +131,7 @@ def _expanded(key: object, ndim: int) -> list[object]:
 
 
 def _simple(item: object) -> bool:
-    return item is None or item is Ellipsis or isinstance(item, (slice, int, np.integer)) and not isinstance(item, bool)
+    return item is None or item is Ellipsis or (isinstance(item, (slice, int, np.integer)) and not isinstance(item, bool))
 
 
 def _boolean(item: object) -> bool:
@@ -159,14 +159,38 @@ def _mask_indices(mask: object) -> list[np.ndarray]:
 
 def getitem(x: TracedArray, key: object) -> TracedArray:
     """``x[key]`` for any key NumPy takes; scalars and views as NumPy gives them."""
-    items = _expanded(key, x.ndim)
-    flat: list[object] = []
+    given = key if isinstance(key, tuple) else (key,)
+    whole = not any(i is Ellipsis for i in given)  # an Ellipsis gives an array, if only of 0-d
+    items = _expanded(given, x.ndim)
+    if any(_boolean(i) for i in items):
+        x, items = _without_masks(x, items)
+    if all(_simple(i) for i in items):
+        return _basic(x, items, scalar=whole and all(isinstance(i, (int, np.integer)) for i in items))
+    return _advanced(x, items, scalar=whole)
+
+
+def _without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray, list[object]]:
+    """Masks turned into index arrays; a bare True or False indexes a new axis of length one."""
+    out: list[object] = []
+    shape: list[int] = []
+    axes = iter(x.shape)
     for item in items:
-        flat.extend(_mask_indices(item) if _boolean(item) else [item])
-    advanced = [k for k, i in enumerate(flat) if not _simple(i)]
-    if not advanced:
-        return _basic(x, flat, scalar=len(flat) == x.ndim and all(isinstance(i, (int, np.integer)) for i in flat))
-    return _advanced(x, flat)
+        if item is None:
+            out.append(item)
+        elif not _boolean(item):
+            out.append(item)
+            shape.append(next(axes))
+        elif not item.ndim:
+            out.append(np.zeros(int(look(item, "indexed with a traced truth value")) if isinstance(item, TracedArray) else int(item), INT))
+            shape.append(1)
+        else:
+            under = [next(axes) for _ in range(item.ndim)]
+            for k, (n, m) in enumerate(zip(under, item.shape, strict=True)):
+                if n != m:
+                    raise IndexError(f"boolean index did not match indexed array along axis {len(shape) + k}; size of axis is {n} but size of corresponding boolean axis is {m}")
+            out.extend(_mask_indices(item))
+            shape.extend(under)
+    return x.reshape(tuple(shape)), out
 
 
 def _basic(x: TracedArray, items: Sequence[object], *, scalar: bool = False) -> TracedArray:
@@ -202,7 +226,7 @@ def _whole(value: object) -> object:
     return value.__index__() if isinstance(value, TracedArray) else value
 
 
-def _advanced(x: TracedArray, items: Sequence[object]) -> TracedArray:
+def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> TracedArray:
     """Integer arrays among the items: slices first, then one gather over the indexed axes.
 
     The new axes stand where the index arrays stood if those were side by side, else in front.
@@ -220,7 +244,7 @@ def _advanced(x: TracedArray, items: Sequence[object]) -> TracedArray:
     if side_by_side and spots[0] > 0:
         before = sum(k < spots[0] for k in rest)
         out = transpose_call(out, (*range(n, n + before), *range(n), *range(n + before, out.ndim)))
-    return TracedArray(out.home, out.id, out.type, scalar=out.ndim == 0)
+    return TracedArray(out.home, out.id, out.type, scalar=scalar and not out.ndim)
 
 
 def _checked(index: object, size: int, axis: int) -> object:
@@ -313,6 +337,11 @@ def diag(x: object, k: int = 0) -> TracedArray:
     return apply(scatter_add, array, rows, rows + k, shape=(n, n))
 
 
+@implements(np.diagflat)
+def diagflat(v: object, k: int = 0) -> TracedArray:
+    return diag(traced(v).reshape(-1), k)
+
+
 @implements(np.trace, method="trace")
 def trace_call(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: object = None, out: object = None) -> TracedArray:
     return np.sum(diagonal(x, offset, axis1, axis2), axis=-1)
@@ -355,7 +384,85 @@ def diff(a: object, n: int = 1, axis: int = -1, prepend: object = np._NoValue, a
     return array
 
 
-@implements(np.nonzero, np.flatnonzero, np.argwhere, np.unique)
+@implements(np.ediff1d)
+def ediff1d(ary: object, to_end: object = None, to_begin: object = None) -> TracedArray:
+    """Differences of neighbours of the flattened array, between given ends."""
+    ends = [[] if end is None else [traced(end).reshape(-1)] for end in (to_begin, to_end)]
+    return concatenate_call([*ends[0], diff(traced(ary).reshape(-1)), *ends[1]])
+
+
+@implements(np.delete)
+def delete(arr: object, obj: object, axis: int | None = None) -> TracedArray:
+    """The array without the entries (or rows) `obj` names."""
+    array = traced(arr)
+    if axis is None:
+        array, axis = array.reshape(-1), 0
+    return take(array, np.delete(np.arange(array.shape[normal_axis(axis, array.ndim)]), obj), axis)
+
+
+@implements(np.compress)
+def compress(condition: object, a: object, axis: int | None = None, out: object = None) -> TracedArray:
+    """Entries along an axis where a concrete condition holds."""
+    held = look(condition, "picked entries by a traced condition") if isinstance(condition, TracedArray) else np.asarray(condition)
+    return take(a, np.flatnonzero(held), axis)
+
+
+@implements(method="compress")
+def compress_method(x: TracedArray, condition: object, axis: int | None = None, out: object = None) -> TracedArray:
+    return compress(condition, x, axis)
+
+
+@implements(np.extract)
+def extract(condition: object, arr: object) -> TracedArray:
+    return compress(np.ravel(condition), traced(arr).reshape(-1))
+
+
+_MODES = ("edge", "reflect", "symmetric", "wrap")  # each copies entries: one gather an axis
+
+
+@implements(np.pad)
+def pad(array: object, pad_width: object, mode: str = "constant", **keywords: object) -> TracedArray:
+    """The array with a border: of a constant, or of copies of its entries."""
+    x = traced(array)
+    if isinstance(pad_width, dict):
+        pad_width = [pad_width.get(k, pad_width.get(k - x.ndim, (0, 0))) for k in range(x.ndim)]
+    widths = np.broadcast_to(pad_width, (x.ndim, 2)).tolist()
+    if mode in _MODES and keywords.get("reflect_type", "even") == "even":
+        for axis, (n, width) in enumerate(zip(x.shape, widths, strict=True)):
+            x = take(x, np.pad(np.arange(n), width, mode), axis) if any(width) else x
+        return x
+    if mode != "constant":
+        raise unsupported(f"numpy.pad with mode={mode!r} and {keywords}")
+    for axis, (width, fill) in enumerate(zip(widths, _fills(keywords.get("constant_values", 0), x.ndim), strict=True)):
+        edges = [np.broadcast_to(traced(f).astype(x.dtype), (*x.shape[:axis], n, *x.shape[axis + 1 :])) for f, n in zip(fill, width, strict=True)]
+        x = concatenate_call([edges[0], x, edges[1]], axis) if any(width) else x
+    return x
+
+
+def _fills(values: object, ndim: int) -> list[list[object]]:
+    """The two constants of each axis."""
+    if isinstance(values, TracedArray):
+        full = np.broadcast_to(values, (ndim, 2))
+        return [[full[k, 0], full[k, 1]] for k in range(ndim)]
+    return np.broadcast_to(values, (ndim, 2)).tolist()
+
+
+@implements(method="item")
+def item(x: TracedArray, *place: int) -> object:
+    """One entry as a Python number: a float stays traced, an integer is looked at."""
+    if place:
+        key = np.unravel_index(place[0], x.shape) if len(place) == 1 and isinstance(place[0], (int, np.integer)) else place
+        x = x[tuple(key)]
+    elif x.size != 1:
+        raise ValueError("can only convert an array of size 1 to a Python scalar")
+    x = x.reshape(())
+    if not x.type.floating:
+        return look(x, "turned a traced array into a Python number").item()
+    wide = x.astype(np.float64)
+    return TracedArray(wide.home, wide.id, wide.type, scalar=True, weak=True)
+
+
+@implements(np.nonzero, np.flatnonzero, np.argwhere, np.unique, method="nonzero")
 def data_dependent(*_: object, **__: object) -> object:
     """Functions whose result has a shape that depends on values."""
     raise current().fail("a function was called whose result has a shape that depends on traced values.", "Use numpy.where(condition, x, y).")

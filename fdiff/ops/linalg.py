@@ -15,8 +15,8 @@ from ..arraytype import ArrayType, broadcast, promote
 from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, apply_many, implements, unsupported
 from .families import add_up, kind_of, stretch, unbroadcast
-from .reductions import root
 from .shaping import normal_axes, reshape_call, traced
+from .statistics import root
 
 Args = Sequence[TracedArray]
 Bars = Sequence[object]
@@ -291,3 +291,85 @@ def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims
     raise unsupported(f"numpy.linalg.norm with ord={ord!r} of a matrix")
 
 
+
+
+# --- the array API's names, and products ------------------------------------------------------
+
+
+def _same_as(function: Callable[..., object]) -> Callable[..., object]:
+    return lambda *args, **keywords: function(*args, **keywords)
+
+
+for _function, _like in ((np.linalg.matmul, np.matmul), (np.linalg.vecdot, np.vecdot), (np.linalg.matrix_transpose, np.matrix_transpose)):
+    implements(_function)(_same_as(_like))
+
+
+@implements(np.linalg.outer)
+def outer(x1: object, x2: object, /) -> TracedArray:
+    if np.ndim(x1) != 1 or np.ndim(x2) != 1:
+        raise ValueError("Input arrays must be one-dimensional")
+    return np.outer(traced(x1), x2)
+
+
+@implements(np.linalg.cross)
+def cross(x1: object, x2: object, /, *, axis: int = -1) -> TracedArray:
+    return np.cross(traced(x1), x2, axis=axis)
+
+
+@implements(np.linalg.diagonal)
+def diagonal_call(x: object, /, *, offset: int = 0) -> TracedArray:
+    return np.diagonal(traced(x), offset, -2, -1)
+
+
+@implements(np.linalg.trace)
+def trace_call(x: object, /, *, offset: int = 0, dtype: object = None) -> TracedArray:
+    return np.trace(traced(x), offset, -2, -1, dtype)
+
+
+@implements(np.linalg.vector_norm)
+def vector_norm(x: object, /, *, axis: object = None, keepdims: bool = False, ord: object = 2) -> TracedArray:  # noqa: A002
+    """Norm of the array, or along axes, taken as one vector."""
+    a = traced(x)
+    axes = normal_axes(axis, a.ndim)
+    rest = [k for k in range(a.ndim) if k not in axes]
+    flat = reshape_call(np.transpose(a, (*rest, *axes)), (*(a.shape[k] for k in rest), -1))
+    out = norm(flat, ord, axis=-1)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(a.shape))
+    return out.reshape(kept) if keepdims else out
+
+
+@implements(np.linalg.matrix_norm)
+def matrix_norm(x: object, /, *, keepdims: bool = False, ord: object = "fro") -> TracedArray:  # noqa: A002
+    return norm(x, ord, axis=(-2, -1), keepdims=keepdims)
+
+
+@implements(np.linalg.matrix_power)
+def matrix_power(a: object, n: int) -> TracedArray:
+    """Power of a matrix by repeated squaring."""
+    base = _square(a, "matrix_power") if n < 0 else traced(a)
+    if base.ndim < 2 or base.shape[-1] != base.shape[-2]:
+        _square(base, "matrix_power")
+    if n < 0:
+        base, n = apply(inv, base), -n
+    out: object = np.broadcast_to(np.eye(base.shape[-1], dtype=base.dtype), base.shape) if n == 0 else None
+    while n:
+        if n % 2:
+            out = base if out is None else out @ base
+        n //= 2
+        base = base @ base if n else base
+    return traced(out)
+
+
+@implements(np.linalg.multi_dot)
+def multi_dot(arrays: Sequence[object], *, out: object = None) -> TracedArray:
+    """Product of matrices in the order that costs least; the first and last may be vectors."""
+    if len(arrays) < 2:
+        raise ValueError("Expecting at least two arrays.")
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    terms = [letters[k : k + 2] for k in range(len(arrays))]
+    if np.ndim(arrays[0]) == 1:
+        terms[0] = terms[0][1:]
+    if np.ndim(arrays[-1]) == 1:
+        terms[-1] = terms[-1][:1]
+    ends = "".join(t for t in (terms[0][:-1], terms[-1][1:]))
+    return np.einsum(",".join(terms) + "->" + ends, *[traced(a) for a in arrays])

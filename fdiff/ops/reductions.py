@@ -1,4 +1,4 @@
-"""Reductions and scans: what takes entries together along axes."""
+"""Reductions: what takes entries together along axes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..arraytype import BOOL, INT, ArrayType, Shape, shadow
-from ..primitive import UFUNC_METHODS, ZERO, Lower, Primitive, Sample, register
+from ..arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
+from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
-from .elementwise import positive, real, truth, unit
-from .families import linear
+from .elementwise import positive, real, stop, truth
+from .families import kind_of, linear, refuse
+from .scans import cumprod, wide
 from .shaping import broadcast_to, normal_axes, normal_axis, traced
 
 Axes = tuple[int, ...]
@@ -129,107 +130,6 @@ def _arg(name: str, function: Callable[..., object]) -> Primitive:
 
 argmax = _arg("argmax", lambda x, *, axis: np.argmax(x, axis=axis))
 argmin = _arg("argmin", lambda x, *, axis: np.argmin(x, axis=axis))
-
-# --- scans ------------------------------------------------------------------------------------
-
-
-def _same(x: ArrayType, *_: ArrayType, **__: object) -> tuple[ArrayType, ...]:
-    return (x,)
-
-
-def _scan(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """A NumPy scan that can also run from the end."""
-
-    def evaluate(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-        turned = np.flip(x, axis) if reverse else x
-        out = function(turned, axis=axis, dtype=x.dtype)
-        return np.flip(out, axis) if reverse else out
-
-    return evaluate
-
-
-_SCAN_SAMPLES = [{"axis": 1, "reverse": False}, {"axis": 0, "reverse": True}]
-cumsum = linear(
-    "cumsum",
-    _same,
-    lambda bar, src, *, axis, reverse: apply(cumsum, bar, axis=axis, reverse=not reverse),
-    evaluate=_scan(np.cumsum),
-    batch=lambda x, *, axis, reverse: apply(cumsum, x, axis=axis + 1, reverse=reverse),
-    lower=Lower("scan", "+"),
-    samples=tuple(Sample(lambda rng: (real(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
-)
-
-
-def _shift(x: TracedArray, axis: int, *, back: bool, fill: float) -> TracedArray:
-    """Entries moved by one along `axis` (towards the end, or the start if `back`), `fill` moved in."""
-    before = (slice(None),) * axis
-    edge = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), fill, x.dtype)
-    if back:
-        return np.concatenate([x[(*before, slice(1, None))], edge], axis=axis)
-    return np.concatenate([edge, x[(*before, slice(None, -1))]], axis=axis)
-
-
-def _previous(x: TracedArray, axis: int, reverse: bool, fill: float) -> TracedArray:
-    """For each entry the one the scan met just before."""
-    return _shift(x, axis, back=reverse, fill=fill)
-
-
-def _cumprod_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
-    before = _previous(outs[0], axis, reverse, 1.0)
-    return [apply(recurrence, args[0], before * dots[0], axis=axis, reverse=reverse)]
-
-
-def _cumprod_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
-    following = _previous(args[0], axis, not reverse, 0.0)
-    pulled = apply(recurrence, following, bars[0], axis=axis, reverse=not reverse)
-    return [pulled * _previous(outs[0], axis, reverse, 1.0)]
-
-
-def _map_scan(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, axis: int, reverse: bool) -> list[object]:
-    full = [a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
-    return [apply(recurrence if len(args) == 2 else cumprod, *full, axis=axis + 1, reverse=reverse)]
-
-
-cumprod = register(
-    Primitive(
-        "cumprod", _same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, _map_scan, Lower("scan", "*"), "opaque",
-        samples=tuple(Sample(lambda rng: (positive(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
-    )
-)  # fmt: skip
-
-
-def _run_recurrence(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-    out = np.empty(b.shape, b.dtype)
-    s, factor, term = (np.moveaxis(v, axis, 0) for v in (out, a, b))
-    state = np.zeros(s.shape[1:], b.dtype)
-    for i in range(len(s) - 1, -1, -1) if reverse else range(len(s)):
-        state = s[i] = factor[i] * state + term[i]
-    return out
-
-
-def _recurrence_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
-    a_dot, b_dot = dots
-    term = b_dot
-    if a_dot is not ZERO:
-        moved = a_dot * _previous(outs[0], axis, reverse, 0.0)
-        term = moved if b_dot is ZERO else b_dot + moved
-    return [apply(recurrence, args[0], term, axis=axis, reverse=reverse)]
-
-
-def _recurrence_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
-    following = _previous(args[0], axis, not reverse, 0.0)
-    b_bar = apply(recurrence, following, bars[0], axis=axis, reverse=not reverse)
-    return [b_bar * _previous(outs[0], axis, reverse, 0.0), b_bar]
-
-
-# s[i] = a[i] * s[i-1] + b[i]: the derivative of a running product, exact where entries are zero.
-recurrence = register(
-    Primitive(
-        "recurrence", _same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, _map_scan, Lower("special"), "opaque",
-        samples=tuple(Sample(lambda rng: (unit(rng, (3, 4)), real(rng, (3, 4))), p) for p in _SCAN_SAMPLES),
-    )
-)  # fmt: skip
-
 # --- what answers for NumPy -------------------------------------------------------------------
 
 
@@ -245,49 +145,44 @@ def _masked(x: TracedArray, where: object, fill: object) -> TracedArray:
     return x if where is True or where is np._NoValue else np.where(where, x, fill)
 
 
-def _wide(x: TracedArray, dtype: object, ufunc: np.ufunc) -> TracedArray:
-    """`x` in the dtype NumPy accumulates in (small integers and bools become int64)."""
-    target = np.dtype(dtype) if dtype is not None else ufunc.reduce(np.zeros(1, x.dtype)).dtype
-    return x.astype(target)
 
-
-def _given(value: object) -> bool:
+def given(value: object) -> bool:
     return value is not None and value is not np._NoValue
 
 
 @implements(np.sum, method="sum")
 def sum_call(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
     """``np.sum`` with axis tuples, keepdims, initial and where."""
-    array = _wide(traced(x), dtype, np.add)
+    array = wide(traced(x), dtype, np.add)
     axes = normal_axes(axis, array.ndim)
     array = _masked(array, where, 0)
     total = _finish(apply(sum_, array, axes=axes), array.shape, axes, keepdims=keepdims)
-    return total + traced(initial).astype(total.dtype) if _given(initial) else total
+    return total + traced(initial).astype(total.dtype) if given(initial) else total
 
 
 @implements(np.prod, method="prod")
 def prod_call(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
     """``np.prod``; its derivative is exact where entries are zero."""
-    array = _wide(traced(x), dtype, np.multiply)
+    array = wide(traced(x), dtype, np.multiply)
     axes = normal_axes(axis, array.ndim)
     array = _masked(array, where, 1)
     total = _finish(apply(prod, array, axes=axes), array.shape, axes, keepdims=keepdims)
-    return total * traced(initial).astype(total.dtype) if _given(initial) else total
+    return total * traced(initial).astype(total.dtype) if given(initial) else total
 
 
 def _extremum(primitive: Primitive, pick: np.ufunc, x: object, axis: object, keepdims: object, initial: object, where: object) -> TracedArray:
     array = traced(x)
     axes = normal_axes(axis, array.ndim)
-    if where is not True and where is not np._NoValue and not _given(initial):
+    if where is not True and where is not np._NoValue and not given(initial):
         raise ValueError(f"reduction operation '{pick.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'")
-    array = _masked(array, where, traced(initial).astype(array.dtype)) if _given(initial) else array
+    array = _masked(array, where, traced(initial).astype(array.dtype)) if given(initial) else array
     empty = any(array.shape[a] == 0 for a in axes)
-    if empty and not _given(initial):
+    if empty and not given(initial):
         raise ValueError(f"zero-size array to reduction operation {pick.__name__} which has no identity")
     if empty:
         return broadcast_to(traced(initial).astype(array.dtype), np.max(shadow(array.type), axis=axes, keepdims=bool(keepdims is True), initial=0).shape)
     out = _finish(apply(primitive, array, axes=axes), array.shape, axes, keepdims=keepdims)
-    return pick(out, traced(initial).astype(out.dtype)) if _given(initial) else out
+    return pick(out, traced(initial).astype(out.dtype)) if given(initial) else out
 
 
 @implements(np.max, np.amax, method="max")
@@ -339,95 +234,10 @@ def argmax_call(x: object, axis: int | None = None, out: object = None, *, keepd
 def argmin_call(x: object, axis: int | None = None, out: object = None, *, keepdims: object = False) -> TracedArray:
     return _arg_call(argmin, x, axis, keepdims)
 
-
-def _scan_call(primitive: Primitive, ufunc: np.ufunc, x: object, axis: int | None, dtype: object) -> TracedArray:
-    array = _wide(traced(x), dtype, ufunc)
-    if axis is None:
-        array, axis = array.reshape(-1), 0
-    return apply(primitive, array, axis=normal_axis(axis, array.ndim), reverse=False)
-
-
-@implements(np.cumsum, method="cumsum")
-def cumsum_call(x: object, axis: int | None = None, dtype: object = None, out: object = None) -> TracedArray:
-    return _scan_call(cumsum, np.add, x, axis, dtype)
-
-
-@implements(np.cumprod, method="cumprod")
-def cumprod_call(x: object, axis: int | None = None, dtype: object = None, out: object = None) -> TracedArray:
-    return _scan_call(cumprod, np.multiply, x, axis, dtype)
-
-
-def _over(shape: Shape, axes: Axes) -> int:
-    return int(np.prod([shape[a] for a in axes], dtype=np.int64))
-
-
-@implements(np.mean, method="mean")
-def mean(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, *, where: object = True) -> TracedArray:
-    """Sum over count; integers are averaged in float64, as NumPy does."""
-    array = traced(x)
-    array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
-    axes = normal_axes(axis, array.ndim)
-    total = sum_call(array, axes, keepdims=keepdims, where=where)
-    masked = where is not True and where is not np._NoValue
-    number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True).astype(array.dtype) if masked else _over(array.shape, axes)
-    return _as_scalar(total / number)
-
-
-def _as_scalar(x: TracedArray) -> TracedArray:
+def as_scalar(x: TracedArray) -> TracedArray:
+    """The result of a reduction: a scalar where nothing is left, as NumPy has it."""
     x.scalar = not x.shape
     return x
-
-
-@implements(np.var, method="var")
-def var(x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
-    """Mean of squared deviations, with `ddof` (or `correction`) taken off the count."""
-    array = traced(x)
-    array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
-    axes = normal_axes(axis, array.ndim)
-    centre = mean if _given(mean) else array.mean(axes, keepdims=True, where=where)
-    squares = np.square(array - centre)
-    masked = where is not True and where is not np._NoValue
-    number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True) if masked else _over(array.shape, axes)
-    free = np.maximum(number - (correction if _given(correction) else ddof), 0)
-    total = sum_call(squares, axes, keepdims=keepdims, where=where)
-    return _as_scalar(total / (free.astype(array.dtype) if masked else float(free)))
-
-
-@implements(np.std, method="std")
-def std(x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
-    """Square root of the variance; where all entries are equal its slope is 0."""
-    return root(var(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
-
-
-def root(x: TracedArray) -> TracedArray:
-    """Square root whose slope at 0 is 0: of a sum of squares, where 0 is the minimum."""
-    return _as_scalar(np.where(x == 0, 0.0, np.sqrt(np.where(x == 0, 1.0, x))).astype(x.dtype))
-
-
-@implements(np.ptp)
-def ptp(x: object, axis: object = None, out: object = None, keepdims: object = False) -> TracedArray:
-    return max_call(x, axis, keepdims=keepdims) - min_call(x, axis, keepdims=keepdims)
-
-
-@implements(np.average)
-def average(x: object, axis: object = None, weights: object = None, returned: object = False, *, keepdims: object = False) -> object:  # noqa: FBT002
-    """Weighted mean."""
-    array = traced(x)
-    if weights is None:
-        out, total = mean(array, axis, keepdims=keepdims), _over(array.shape, normal_axes(axis, array.ndim))
-    else:
-        w = traced(weights)
-        if w.shape != array.shape:
-            at = normal_axis(axis, array.ndim)
-            w = w.reshape(tuple(n if k == at else 1 for k, n in enumerate(array.shape)))
-        total = np.sum(np.broadcast_to(w, array.shape), axis=axis, keepdims=keepdims is True)
-        out = np.sum(array * w, axis=axis, keepdims=keepdims is True) / total
-    return (out, total) if returned else out
-
-
-@implements(np.count_nonzero)
-def count_nonzero(x: object, axis: object = None, *, keepdims: object = False) -> TracedArray:
-    return sum_call(traced(x) != 0, axis, keepdims=keepdims)
 
 
 def _ufunc_reduce(call: Callable[..., TracedArray]) -> Callable[..., TracedArray]:
@@ -444,9 +254,6 @@ for _ufunc, _call in (
     (np.logical_or, any_call), (np.logical_and, all_call),
 ):  # fmt: skip
     UFUNC_METHODS[_ufunc, "reduce"] = _ufunc_reduce(_call)
-UFUNC_METHODS[np.add, "accumulate"] = lambda x, axis=0, dtype=None: cumsum_call(x, axis, dtype)
-UFUNC_METHODS[np.multiply, "accumulate"] = lambda x, axis=0, dtype=None: cumprod_call(x, axis, dtype)
-
 
 def _outer(ufunc: np.ufunc) -> Callable[..., object]:
     def outer(x: object, y: object, **keywords: object) -> object:
@@ -456,6 +263,34 @@ def _outer(ufunc: np.ufunc) -> Callable[..., object]:
     return outer
 
 
-for _ufunc in (np.add, np.subtract, np.multiply, np.divide, np.power, np.maximum, np.minimum, np.hypot, np.arctan2):
-    UFUNC_METHODS[_ufunc, "outer"] = _outer(_ufunc)
-UFUNC_METHODS[np.equal, "outer"] = _outer(np.equal)
+for _ufunc in list(UFUNCS):
+    if _ufunc.nin == 2 and _ufunc.nout == 1 and _ufunc.signature is None:
+        UFUNC_METHODS[_ufunc, "outer"] = _outer(_ufunc)
+
+
+def _log_sum(ufunc: np.ufunc, exp: np.ufunc, log: np.ufunc) -> Callable[..., TracedArray]:
+    """``logaddexp.reduce``: the largest term is taken out, so that nothing overflows."""
+
+    def reduce(x: object, axis: object = 0, dtype: object = None, keepdims: object = False, **keywords: object) -> TracedArray:
+        refuse(ufunc, keywords)
+        array = traced(x).astype(loop_dtypes(ufunc, (kind_of(x),) * 2)[-1]) if dtype is None else traced(x).astype(dtype)
+        top = apply(stop, max_call(array, axis, keepdims=True, initial=-np.inf))
+        top = np.where(np.isfinite(top), top, 0.0)
+        total = log(np.sum(exp(array - top), axis=axis, keepdims=True)) + top
+        shape = np.sum(shadow(array.type), axis=axis, keepdims=keepdims is True).shape
+        return as_scalar(total.reshape(shape)) if keepdims is not True else total
+
+    return reduce
+
+
+UFUNC_METHODS[np.logaddexp, "reduce"] = _log_sum(np.logaddexp, np.exp, np.log)
+UFUNC_METHODS[np.logaddexp2, "reduce"] = _log_sum(np.logaddexp2, np.exp2, np.log2)
+
+
+def odd(x: object, axis: object = None, keepdims: object = False, **keywords: object) -> TracedArray:
+    """``logical_xor.reduce``: whether an odd number of entries is true."""
+    refuse(np.logical_xor, keywords)
+    return np.not_equal(np.sum(traced(x) != 0, axis=axis, keepdims=keepdims is True) % 2, 0)
+
+
+UFUNC_METHODS[np.logical_xor, "reduce"] = _ufunc_reduce(odd)

@@ -107,6 +107,44 @@ def array_equal(a: object, b: object, equal_nan: bool = False) -> object:  # noq
     return all_call(x == y) if x.shape == y.shape else False
 
 
+@implements(np.array_equiv)
+def array_equiv(a1: object, a2: object) -> object:
+    x, y = traced(a1), traced(a2)
+    try:
+        return all_call(x == y)
+    except ValueError:
+        return False
+
+
+@implements(np.isposinf)
+def isposinf(x: object, out: object = None) -> TracedArray:
+    return traced(x) == np.inf
+
+
+@implements(np.isneginf)
+def isneginf(x: object, out: object = None) -> TracedArray:
+    return traced(x) == -np.inf
+
+
+@implements(np.isreal)
+def isreal(x: object) -> np.ndarray:
+    return np.ones(np.shape(x), bool)
+
+
+@implements(np.iscomplex)
+def iscomplex(x: object) -> np.ndarray:
+    return np.zeros(np.shape(x), bool)
+
+
+@implements(np.polyval)
+def polyval(p: object, x: object) -> object:
+    """A polynomial by Horner's rule, the highest power first."""
+    out: object = np.zeros_like(x)
+    for coefficient in traced(p):
+        out = out * x + coefficient
+    return out
+
+
 @implements(np.select)
 def select(condlist: list[object], choicelist: list[object], default: object = 0) -> TracedArray:
     """The first choice whose condition holds."""

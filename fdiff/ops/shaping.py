@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
-from ..primitive import ZERO, Lower, Primitive, Sample, register
+from ..primitive import Lower, Sample
 from ..trace import TracedArray, apply, current, implements
 from .families import kind_of, linear, unbroadcast
 
@@ -99,42 +99,6 @@ unslice = linear(
     structural=True,
     samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
 )
-
-# --- concatenation ----------------------------------------------------------------------------
-
-
-def _concatenated(*types: ArrayType, axis: int) -> tuple[ArrayType, ...]:
-    first = types[0]
-    shape = (*first.shape[:axis], sum(t.shape[axis] for t in types), *first.shape[axis + 1 :])
-    return (ArrayType(shape, first.dtype),)
-
-
-def _concatenate_jvp(
-    dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int
-) -> list[object]:
-    parts = [np.zeros(a.shape, a.dtype) if d is ZERO else d for d, a in zip(dots, args, strict=True)]
-    return [apply(concatenate, *parts, axis=axis)]
-
-
-def _concatenate_vjp(bars: Sequence[TracedArray], args: Sequence[TracedArray], outs: object, *, axis: int) -> list[object]:
-    starts = np.cumsum([0, *(a.shape[axis] for a in args)]).tolist()
-    before = (slice(None),) * axis
-    return [bars[0][(*before, slice(lo, hi))] for lo, hi in zip(starts, starts[1:], strict=False)]
-
-
-def _concatenate_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, axis: int) -> list[object]:
-    parts = [a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
-    return [apply(concatenate, *parts, axis=axis + 1)]
-
-
-concatenate = register(
-    Primitive(
-        "concatenate", _concatenated, lambda *xs, axis: np.concatenate(xs, axis=axis), _concatenate_jvp, _concatenate_vjp,
-        _concatenate_batch, Lower("special"), "linear", structural=True,
-        samples=(Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),),
-    )
-)  # fmt: skip
-
 # --- what answers for NumPy -------------------------------------------------------------------
 
 
@@ -273,7 +237,7 @@ def broadcast_arrays(*arrays: object, subok: bool = False) -> tuple[TracedArray,
     return tuple(broadcast_to(a, shape) for a in arrays)
 
 
-def _at_least(x: object, ndim: int) -> TracedArray:
+def at_least(x: object, ndim: int) -> TracedArray:
     array = traced(x)
     view = {1: np.atleast_1d, 2: np.atleast_2d, 3: np.atleast_3d}[ndim](shadow(array.type))
     return reshape_call(array, view.shape)
@@ -281,131 +245,28 @@ def _at_least(x: object, ndim: int) -> TracedArray:
 
 @implements(np.atleast_1d)
 def atleast_1d(*arrays: object) -> object:
-    return _at_least(arrays[0], 1) if len(arrays) == 1 else tuple(_at_least(a, 1) for a in arrays)
+    return at_least(arrays[0], 1) if len(arrays) == 1 else tuple(at_least(a, 1) for a in arrays)
 
 
 @implements(np.atleast_2d)
 def atleast_2d(*arrays: object) -> object:
-    return _at_least(arrays[0], 2) if len(arrays) == 1 else tuple(_at_least(a, 2) for a in arrays)
+    return at_least(arrays[0], 2) if len(arrays) == 1 else tuple(at_least(a, 2) for a in arrays)
 
 
 @implements(np.atleast_3d)
 def atleast_3d(*arrays: object) -> object:
-    return _at_least(arrays[0], 3) if len(arrays) == 1 else tuple(_at_least(a, 3) for a in arrays)
+    return at_least(arrays[0], 3) if len(arrays) == 1 else tuple(at_least(a, 3) for a in arrays)
 
-
-@implements(np.concatenate)
-def concatenate_call(arrays: Sequence[object], axis: int | None = 0, *, dtype: object = None, casting: str = "same_kind") -> TracedArray:
-    """Join arrays along an existing axis; flattened first where `axis` is None."""
-    parts = [traced(a) for a in arrays]
-    if axis is None:
-        parts, axis = [p.reshape(-1) for p in parts], 0
-    _same_rank(parts, axis)
-    common = np.dtype(dtype) if dtype is not None else promote(*[p.dtype for p in parts])
-    return apply(concatenate, *(p.astype(common) for p in parts), axis=normal_axis(axis, parts[0].ndim))
-
-
-def _same_rank(parts: Sequence[TracedArray], axis: int) -> None:
-    """Raise NumPy's own ValueError if the parts do not fit together."""
-    small = [np.empty(tuple(0 if k == normal_axis(axis, p.ndim) else n for k, n in enumerate(p.shape))) if p.ndim else np.empty(()) for p in parts]
-    if all(s.nbytes == 0 for s in small):
-        np.concatenate(small, axis=axis)
-    else:
-        raise ValueError("zero-dimensional arrays cannot be concatenated")
-
-
-@implements(np.stack)
-def stack(arrays: Sequence[object], axis: int = 0, *, dtype: object = None, casting: str = "same_kind") -> TracedArray:
-    """Join arrays along a new axis."""
-    parts = [traced(a) for a in arrays]
-    if len({p.shape for p in parts}) > 1:
-        raise ValueError("all input arrays must have the same shape")
-    at = normal_axis(axis, parts[0].ndim + 1)
-    return concatenate_call([p.reshape((*p.shape[:at], 1, *p.shape[at:])) for p in parts], at, dtype=dtype)
-
-
-@implements(np.vstack)
-def vstack(arrays: Sequence[object], *, dtype: object = None, casting: str = "same_kind") -> TracedArray:
-    return concatenate_call([_at_least(a, 2) for a in arrays], 0, dtype=dtype)
-
-
-@implements(np.hstack)
-def hstack(arrays: Sequence[object], *, dtype: object = None, casting: str = "same_kind") -> TracedArray:
-    parts = [_at_least(a, 1) for a in arrays]
-    return concatenate_call(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype)
-
-
-@implements(np.dstack)
-def dstack(arrays: Sequence[object]) -> TracedArray:
-    return concatenate_call([_at_least(a, 3) for a in arrays], 2)
-
-
-@implements(np.column_stack)
-def column_stack(arrays: Sequence[object]) -> TracedArray:
-    parts = [traced(a) for a in arrays]
-    return concatenate_call([p.reshape((-1, 1)) if p.ndim < 2 else p for p in parts], 1)
-
-
-@implements(np.append)
-def append(x: object, values: object, axis: int | None = None) -> TracedArray:
-    return concatenate_call((x, values), axis)
-
-
-@implements(np.split)
-def split(x: object, indices_or_sections: object, axis: int = 0) -> list[TracedArray]:
-    return _split(np.split, x, indices_or_sections, axis)
-
-
-@implements(np.array_split)
-def array_split(x: object, indices_or_sections: object, axis: int = 0) -> list[TracedArray]:
-    return _split(np.array_split, x, indices_or_sections, axis)
-
-
-def _split(function: object, x: object, sections: object, axis: int) -> list[TracedArray]:
-    """Parts along `axis`; NumPy splits an index vector and so tells where each begins."""
+@implements(np.copy)
+def copy(x: object, order: str = "K", subok: bool = False) -> TracedArray:
+    """The same value; a copy of a scalar is a 0-d array."""
     array = traced(x)
-    at = normal_axis(axis, array.ndim)
-    parts = function(np.arange(array.shape[at]), sections)
-    before = (slice(None),) * at
-    return [array[(*before, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0))] for p in parts]
+    return TracedArray(array.home, array.id, array.type)
 
 
-@implements(np.flip)
-def flip(m: object, axis: object = None) -> TracedArray:
-    array = traced(m)
-    axes = normal_axes(axis, array.ndim)
-    return array[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(array.ndim))]
-
-
-@implements(np.fliplr)
-def fliplr(m: object) -> TracedArray:
-    return flip(m, 1)
-
-
-@implements(np.flipud)
-def flipud(m: object) -> TracedArray:
-    return flip(m, 0)
-
-
-@implements(np.roll)
-def roll(x: object, shift: object, axis: object = None) -> TracedArray:
-    """Entries moved cyclically; two slices put side by side for each axis."""
-    array = traced(x)
-    if axis is None:
-        return roll(array.reshape(-1), shift, 0).reshape(array.shape)
-    shifts, axes = np.broadcast_arrays(shift, axis)
-    for s, a in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
-        at = normal_axis(a, array.ndim)
-        cut = -s % array.shape[at] if array.shape[at] else 0
-        before = (slice(None),) * at
-        if cut:
-            array = concatenate_call([array[(*before, slice(cut, None))], array[(*before, slice(None, cut))]], at)
-    return array
-
-
-@implements(np.copy, method="copy")
-def copy(x: object, order: str = "K", subok: bool = False) -> TracedArray:  # noqa: FBT001, FBT002
-    return traced(x)
+@implements(method="copy")
+def copy_method(x: TracedArray, order: str = "C") -> TracedArray:
+    return x
 
 
 @implements(np.shape)
@@ -423,7 +284,7 @@ def size_call(x: TracedArray, axis: int | None = None) -> int:
     return x.size if axis is None else x.shape[axis]
 
 
-@implements(np.zeros_like)
+@implements(np.zeros_like, np.empty_like)
 def zeros_like(x: object, dtype: object = None, **_: object) -> np.ndarray:
     return np.zeros_like(shadow(traced(x).type), dtype=dtype, subok=False)
 
@@ -439,10 +300,28 @@ def full_like(x: object, fill_value: object, dtype: object = None, **_: object) 
     return broadcast_to(traced(fill_value).astype(dtype or array.dtype), array.shape)
 
 
-@implements(np.real, method="conj")
-def real(x: TracedArray) -> TracedArray:
+@implements(np.real, np.real_if_close)
+def real(x: TracedArray, tol: float = 100) -> TracedArray:
     """The real part, which for real arrays is the array."""
     return x
+
+
+@implements(np.imag)
+def imag(x: TracedArray) -> np.ndarray:
+    """The imaginary part, which for real arrays is zero."""
+    return zeros_like(x)
+
+
+for _part, _reader in (("real", real), ("imag", imag)):
+    setattr(TracedArray, _part, property(_reader))
+
+
+@implements(method="conj")
+def conj(x: TracedArray) -> TracedArray:
+    return np.conjugate(x)
+
+
+setattr(TracedArray, "conjugate", conj)  # noqa: B010 - a method of a class made elsewhere
 
 
 @implements(np.result_type)

@@ -66,9 +66,7 @@ def _prologue(bones: Skeleton, outputs: tuple[Output, ...], body: str) -> list[s
         part = bones.parts[i]
         if f"x{k}" in used and part.dims:
             lines.append(f"x{k} = rt.flat(a{k})")
-        for axis in range(len(part.dims)):
-            if f"x{k}_{axis}" in used:
-                lines.append(f"x{k}_{axis} = a{k}.strides[{axis}] // {int(part.dtype[1:])}")
+        lines += _strides(f"x{k}", f"a{k}", [a for a in range(len(part.dims)) if f"x{k}_{a}" in used], int(part.dtype[1:]))
     lines += [f"k{k} = rt.flat(c{k})" for k in range(bones.arrays) if f"k{k}" in used]
     lines += [f"{out.name} = rt.flat(o{out.name[3:]})" for out in outputs]
     lines += [f"n{k} = ints[{k}]" for k in range(bones.sizes) if f"n{k}" in used]
@@ -81,6 +79,15 @@ def _prologue(bones: Skeleton, outputs: tuple[Output, ...], body: str) -> list[s
             used.discard(part.text)
     lines += [f"m{k} = ints[{bones.sizes + k}]" for k in range(bones.ints) if f"m{k}" in used]
     return lines
+
+
+def _strides(name: str, array: str, axes: list[int], width: int) -> list[str]:
+    """Strides in entries; -1 is returned where they are no multiple of an entry (fields of records)."""
+    if not axes:
+        return []
+    lines = [f"{name}_{axis} = {array}.strides[{axis}] // {width}" for axis in axes]
+    odd = " | ".join(f"{array}.strides[{axis}]" for axis in axes)
+    return lines if width == 1 else [*lines, f"if ({odd}) & {width - 1}:", f"{INDENT}return -1"]
 
 
 def _allocate(t: Temporary) -> str:

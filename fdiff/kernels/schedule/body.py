@@ -100,12 +100,13 @@ class Body:
     def _child(self, key: Key, part: Part, arg: int) -> Key:
         source = self.plan.parts[arg].dims
         index = key.index or (FIRST,) * len(part.dims)
+        dims = key.dims if key.index else part.dims
         if not proper(source):
             return self.key(arg, (FIRST,) * len(source))
-        if part.op == "reshape" and same_but_ones(source, key.dims):
-            return self.key(arg, through_ones(index, source, key.dims))
-        if key.dims != part.dims or part.op == "reshape":
-            return self.key(arg, index, key.dims)
+        if part.op == "reshape" and same_but_ones(source, dims):
+            return self.key(arg, through_ones(index, source, dims))
+        if dims != part.dims or part.op == "reshape":
+            return self.key(arg, index, dims)
         if part.op == "slice":
             return self.key(arg, through_slice(index, *_columns(part)))
         if part.op == "transpose":

@@ -10,6 +10,7 @@ from .roots import Root, View, identity_of
 _COMBINE = {
     "prod": "rt.multiply({0}, {1})", "max": "rt.maximum({0}, {1})", "min": "rt.minimum({0}, {1})",
     "any": "{0} | {1}", "all": "{0} & {1}", "cumsum": "{0} + {1}", "cumprod": "{0} * {1}",
+    "cummax": "rt.maximum({0}, {1})",
     "recurrence": "{1} * {0} + {2}",
 }  # fmt: skip
 

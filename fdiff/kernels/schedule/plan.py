@@ -15,7 +15,7 @@ from ..skeleton import Part, Skeleton
 
 REDUCTIONS = frozenset("sum prod max min any all".split())
 ARGUMENTS = frozenset("argmax argmin".split())
-SCANS = frozenset("cumsum cumprod recurrence".split())
+SCANS = frozenset("cumsum cumprod cummax recurrence".split())
 ROUTINES = frozenset("solve inv det slogdet cholesky cofactor matmul".split())
 SCATTERS = frozenset("unslice scatter_add".split())
 VIEWS = frozenset("reshape transpose broadcast_to slice".split())

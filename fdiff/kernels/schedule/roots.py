@@ -185,10 +185,10 @@ def identity_of(op: str, dtype: str) -> str:
     type_ = NUMPY[dtype]
     if op in ("any", "all"):
         return "False" if op == "any" else "True"
-    if op in ("max", "min"):
-        sign = "-" if op == "max" else ""
+    if op in ("max", "min", "cummax"):
+        sign = "" if op == "min" else "-"
         if dtype == "b1":
-            return "False" if op == "max" else "True"
+            return "True" if op == "min" else "False"
         if dtype[0] == "f":
             return f"{type_}({sign}np.inf)"
         bits = 8 * int(dtype[1])

@@ -1,0 +1,158 @@
+"""Means, variances and what else is made of reductions; the versions that pass over NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from ..arraytype import Shape
+from ..primitive import UFUNC_METHODS
+from ..trace import TracedArray, implements
+from .reductions import Axes, as_scalar, given, max_call, min_call, prod_call, sum_call
+from .scans import cumprod_call, cumsum_call
+from .shaping import normal_axes, normal_axis, traced
+
+
+def _over(shape: Shape, axes: Axes) -> int:
+    return prod(shape[a] for a in axes)
+
+
+@implements(np.mean, method="mean")
+def mean(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, *, where: object = True) -> TracedArray:
+    """Sum over count; integers are averaged in float64, as NumPy does."""
+    array = traced(x)
+    array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
+    axes = normal_axes(axis, array.ndim)
+    total = sum_call(array, axes, keepdims=keepdims, where=where)
+    masked = where is not True and where is not np._NoValue
+    number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True).astype(array.dtype) if masked else _over(array.shape, axes)
+    return as_scalar(total / number)
+
+
+@implements(np.var, method="var")
+def var(x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
+    """Mean of squared deviations, with `ddof` (or `correction`) taken off the count."""
+    array = traced(x)
+    array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
+    axes = normal_axes(axis, array.ndim)
+    centre = mean if given(mean) else array.mean(axes, keepdims=True, where=where)
+    squares = np.square(array - centre)
+    masked = where is not True and where is not np._NoValue
+    number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True) if masked else _over(array.shape, axes)
+    free = np.maximum(number - (correction if given(correction) else ddof), 0)
+    total = sum_call(squares, axes, keepdims=keepdims, where=where)
+    return as_scalar(total / (free.astype(array.dtype) if masked else float(free)))
+
+
+@implements(np.std, method="std")
+def std(x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
+    """Square root of the variance; where all entries are equal its slope is 0."""
+    return root(var(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
+
+
+def root(x: TracedArray) -> TracedArray:
+    """Square root whose slope at 0 is 0: of a sum of squares, where 0 is the minimum."""
+    return as_scalar(np.where(x == 0, 0.0, np.sqrt(np.where(x == 0, 1.0, x))).astype(x.dtype))
+
+
+@implements(np.ptp)
+def ptp(x: object, axis: object = None, out: object = None, keepdims: object = False) -> TracedArray:
+    return max_call(x, axis, keepdims=keepdims) - min_call(x, axis, keepdims=keepdims)
+
+
+@implements(np.average)
+def average(x: object, axis: object = None, weights: object = None, returned: object = False, *, keepdims: object = False) -> object:  # noqa: FBT002
+    """Weighted mean."""
+    array = traced(x)
+    if weights is None:
+        out, total = mean(array, axis, keepdims=keepdims), _over(array.shape, normal_axes(axis, array.ndim))
+    else:
+        w = traced(weights)
+        if w.shape != array.shape:
+            at = normal_axis(axis, array.ndim)
+            w = w.reshape(tuple(n if k == at else 1 for k, n in enumerate(array.shape)))
+        total = np.sum(np.broadcast_to(w, array.shape), axis=axis, keepdims=keepdims is True)
+        out = np.sum(array * w, axis=axis, keepdims=keepdims is True) / total
+    return (out, total) if returned else out
+
+
+@implements(np.count_nonzero)
+def count_nonzero(x: object, axis: object = None, *, keepdims: object = False) -> TracedArray:
+    return sum_call(traced(x) != 0, axis, keepdims=keepdims)
+
+# --- passing over NaN -------------------------------------------------------------------------
+
+
+def _filled(x: object, fill: float) -> TracedArray:
+    """`x` with `fill` for NaN."""
+    array = traced(x)
+    return np.where(np.isnan(array), fill, array) if array.type.floating else array
+
+
+def _passing(call: Callable[..., TracedArray], fill: float) -> Callable[..., TracedArray]:
+    """The reduction or scan on an array whose NaN are replaced by its neutral element."""
+    return lambda a, *args, **keywords: call(_filled(a, fill), *args, **keywords)
+
+
+for _function, _call, _fill in (
+    (np.nansum, sum_call, 0.0), (np.nanprod, prod_call, 1.0), (np.nancumsum, cumsum_call, 0.0), (np.nancumprod, cumprod_call, 1.0),
+):  # fmt: skip
+    implements(_function)(_passing(_call, _fill))
+
+
+def _extremum(call: Callable[..., TracedArray], fill: float) -> Callable[..., TracedArray]:
+    """Extremum of what is no NaN; NaN where there is nothing else."""
+
+    def reduce(a: object, axis: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
+        array = traced(a)
+        if not array.type.floating:
+            return call(array, axis, keepdims=keepdims, initial=initial, where=where)
+        best = call(_filled(array, fill), axis, keepdims=keepdims, initial=initial, where=where)
+        if given(initial):
+            return best
+        nothing = np.all(np.isnan(array), axis=axis, keepdims=keepdims is True)
+        return as_scalar(np.where(nothing, np.nan, best))
+
+    return reduce
+
+
+nanmax = implements(np.nanmax)(_extremum(max_call, -np.inf))
+nanmin = implements(np.nanmin)(_extremum(min_call, np.inf))
+
+
+def _reduce(call: Callable[..., TracedArray]) -> Callable[..., TracedArray]:
+    return lambda x, axis=0, dtype=None, **keywords: call(x, axis, **keywords)
+
+
+UFUNC_METHODS[np.fmax, "reduce"] = _reduce(nanmax)
+UFUNC_METHODS[np.fmin, "reduce"] = _reduce(nanmin)
+
+
+def _present(x: TracedArray, where: object) -> object:
+    """The ``where=`` of the entries that count."""
+    return ~np.isnan(x) & (True if where is True or where is np._NoValue else where)
+
+
+@implements(np.nanmean)
+def nanmean(a: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, *, where: object = True) -> TracedArray:
+    x = traced(a)
+    return mean(x, axis, dtype, keepdims=keepdims, where=_present(x, where) if x.type.floating else where)
+
+
+@implements(np.nanvar)
+def nanvar(a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
+    """Variance of what is no NaN; NaN where fewer than ``ddof + 1`` entries are left."""
+    x = traced(a)
+    if not x.type.floating:
+        return var(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    held = _present(x, where)
+    out_ = var(x, axis, dtype, None, ddof, keepdims, where=held, mean=mean, correction=correction)
+    free = np.sum(held, axis=axis, keepdims=keepdims is True) - (correction if given(correction) else ddof)
+    return as_scalar(np.where(free > 0, out_, np.nan))
+
+
+@implements(np.nanstd)
+def nanstd(a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
+    return root(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))

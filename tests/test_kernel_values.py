@@ -1,0 +1,171 @@
+"""Kernels against the interpreter: every op of the registry, its cotangents, and awkward inputs."""
+
+import numpy as np
+import pytest
+from tapes import floating, like, tape_of, tape_of_op, values
+
+from fdiff import kernels
+from fdiff.primitive import PRIMITIVES
+from fdiff.transforms.reverse import vjp
+from fdiff.transforms.simplify import simplify
+
+CASES = [
+    pytest.param(op, sample, id=f"{op.name}-{k}")
+    for op in PRIMITIVES.values()
+    for k, sample in enumerate(op.samples)
+    if op.lower is not None
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache_folder(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FDIFF_CACHE_DIR", str(tmp_path_factory.mktemp("kernels") / "cache"))
+        yield
+
+
+def run(tape, *arrays, layouts=None):
+    """Outputs of the kernel of `tape`."""
+    return kernels.compile(tape, layouts or ("C",) * len(arrays))(*[a if np.ndim(a) else np.asarray(a)[()] for a in arrays])
+
+
+def check(tape, *arrays, layouts=None, rtol=1e-12, atol=1e-13):
+    assert kernels.supported(tape)
+    for got, want in zip(run(tape, *arrays, layouts=layouts), values(tape, *arrays), strict=True):
+        assert (got.shape, got.dtype) == (want.shape, want.dtype)
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
+
+
+def strided(array):
+    """The same values with gaps between the entries."""
+    return np.repeat(array, 2, axis=-1)[..., ::2] if array.ndim else array
+
+
+@pytest.mark.parametrize(("op", "sample"), CASES)
+def test_kernel_is_the_reference(op, sample, rng):
+    arrays = [np.asarray(a) for a in sample.make(rng)]
+    tape = tape_of_op(op, arrays, sample.params)
+    check(tape, *map(strided, arrays), layouts=("A",) * len(arrays))
+
+
+@pytest.mark.parametrize(("op", "sample"), CASES)
+def test_kernel_of_the_cotangents(op, sample, rng):
+    arrays = [np.asarray(a) for a in sample.make(rng)]
+    tape = tape_of_op(op, arrays, sample.params)
+    if not floating(tape) or not any(t.floating for t in tape.output_types):
+        return
+    pulled = simplify(vjp(tape, floating(tape)))
+    check(pulled, *arrays, *like(rng, [t for t in tape.output_types if t.floating]), rtol=1e-11, atol=1e-12)
+
+
+FUNCTIONS = {
+    "softmax": lambda x: np.exp(x - np.max(x, axis=1, keepdims=True)) / np.sum(np.exp(x), axis=1, keepdims=True),
+    "layers": lambda x: np.tanh(x @ x.T + x[:, 0]) @ x,
+    "stencil": lambda x: x[2:, 1:-1] + x[:-2, 1:-1] - 2.0 * x[1:-1, 1:-1] + x[1:-1, ::-1][:, :-2],
+    "reversed": lambda x: x[::-1, ::-2] * 2.0,
+    "reshaped": lambda x: (np.exp(x) * x).reshape(-1)[3:] + x.T.reshape(-1)[3:],
+    "variance": lambda x: np.var(x, axis=0) + np.mean(x * x, axis=0),
+    "scans": lambda x: (np.cumsum(x, axis=0), np.cumprod(x, axis=1), np.cumsum(np.cumsum(x, axis=0), axis=1)),
+    "gathered": lambda x: x[np.array([0, 2, -1]), np.array([1, 1, 0])] * x[np.array([[0, 1], [2, 2]])].sum(),
+    "joined": lambda x: np.concatenate([x, 2.0 * x[:1], np.sin(x)], axis=0),
+    "stacked": lambda x: np.stack([x[0, 0], x[1, 1] * x[0, 1], np.sum(x)]),
+    "same twice": lambda x: (x * 2.0, x * 2.0, x, x.T, x[0]),
+    "largest": lambda x: (np.argmax(x, axis=0), np.argmin(x, axis=1), np.max(x), np.min(x, axis=0)),
+    "single": lambda x: x[0, 0] * np.sin(x[1, 1]) + np.sum(x[:1, :1]),
+    "broadcast": lambda x: np.sum(np.exp(x[0])[:, None] * np.sin(x[1])[None, :], axis=0) + x[:, 0].sum(),
+    "constants": lambda x: x * np.arange(12.0).reshape(3, 4) + np.full((3, 4), 7.0),
+    "tensor": lambda x: np.einsum("ij,kj->ki", x, x) + np.einsum("ij,kl->ik", x, x),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_kernel_of_a_function_and_its_gradient(name, dtype, rng):
+    x = rng.normal(size=(3, 4)).astype(dtype)
+    tape = tape_of(FUNCTIONS[name], x)
+    tight = {"rtol": 1e-12, "atol": 1e-13} if dtype is np.float64 else {"rtol": 2e-5, "atol": 1e-5}
+    check(tape, x, **tight)
+    check(tape, np.asfortranarray(x), layouts=("A",), **tight)
+    pulled = simplify(vjp(tape, [0]))
+    check(pulled, x, *like(rng, [t for t in tape.output_types if t.floating]), **tight)
+
+
+EMPTY = {
+    "sum": lambda x: np.sum(x * 2.0),
+    "columns": lambda x: np.sum(x, axis=0),
+    "rows": lambda x: np.prod(x, axis=1),
+    "product": lambda x: x @ x.T,
+    "scan": lambda x: np.cumsum(x, axis=0),
+    "joined": lambda x: np.concatenate([x, x + 1.0], axis=1),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0)])
+def test_empty_arrays(name, shape):
+    x = np.empty(shape)
+    check(tape_of(EMPTY[name], x), x)
+
+
+def test_nan_and_signed_zero_are_numpys(rng):
+    x = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 1.0, -2.5])
+    y = np.array([1.0, 0.0, np.nan, -np.inf, 2.0, 0.0, -0.7])
+
+    def f(x, y):
+        return (
+            np.maximum(x, y), np.minimum(x, y), np.fmax(x, y), np.sign(x), np.remainder(x, y), np.floor_divide(x, y),
+            np.fmod(x, y), np.max(x[1:]), np.max(x), np.min(y), np.logaddexp(x, y), np.heaviside(x, y), np.isfinite(x),
+            np.signbit(x), np.where(x > 0, x, y), np.argmax(x, axis=0), np.argmin(y, axis=0),
+        )  # fmt: skip
+
+    check(tape_of(f, x, y), x, y)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i4", "i8", "u1", "u8"])
+def test_whole_numbers_wrap_and_divide_as_in_numpy(dtype):
+    x = np.array([7, 100, 0, 120, 3]).astype(dtype)
+    y = np.array([3, 0, 5, 120, 2]).astype(dtype)
+    tape = tape_of(lambda x, y: (x + y, x * y, x - y, x // y, x % y, np.maximum(x, y), x & y, np.gcd(x, y), np.sum(x)), x, y)
+    check(tape, x, y)
+
+
+def test_bools_are_numpys():
+    x, y = np.array([True, False, True]), np.array([True, True, False])
+    check(tape_of(lambda x, y: (x & y, x | y, x ^ y, x + y, x * y, ~x, np.sum(x), np.any(x), np.all(y), x == y), x, y), x, y)
+
+
+def test_fields_of_records_are_copied():
+    table = np.zeros(5, dtype=[("a", "i1"), ("x", "f8")])
+    table["x"] = np.arange(5.0)
+    check(tape_of(lambda x: np.sin(x), table["x"].copy()), table["x"], layouts=("A",))
+
+
+def test_an_index_out_of_range_raises():
+    x, i = np.arange(3.0), np.array([0, 3])
+    tape = tape_of(lambda x, i: x[i], x, i % 3)
+    with pytest.raises(IndexError, match="out of bounds"):
+        run(tape, x, i)
+    np.testing.assert_array_equal(run(tape, x, np.array([-1, 0]))[0], [2.0, 0.0])
+
+
+def test_a_singular_matrix_raises_as_numpy_does():
+    a = np.ones((3, 3))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        run(tape_of(np.linalg.inv, a), a)
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        run(tape_of(np.linalg.cholesky, a), -a)
+
+
+def test_results_are_the_callers_own():
+    x = np.arange(4.0)
+    kernel = kernels.compile(tape_of(lambda x: (x, x * 2.0), x), ("C",))
+    first, second = kernel(x), kernel(x)
+    first[0][:] = first[1][:] = -1.0
+    np.testing.assert_array_equal(second[1], 2.0 * x)
+    np.testing.assert_array_equal(x, np.arange(4.0))
+
+
+def test_large_products_go_through_blas(rng):
+    a, b = rng.normal(size=(2, 40, 30)), rng.normal(size=(2, 50, 30))
+    tape = tape_of(lambda a, b: (np.einsum("bij,bkj->bik", a, b), np.einsum("bji,bjk->bki", a, b[:, :40])), a, b)
+    check(tape, a, b, rtol=1e-11, atol=1e-11)
