@@ -23,6 +23,7 @@ START_SECONDS = 0.3  # Numba's import and the start of its CPU target, where it 
 LOAD_SECONDS = 0.005  # a kernel from the disk cache
 PATIENCE = 0.02  # interpreting less than this in all is not worth asking what a kernel costs
 ASK_FIRST = 2.0  # a kernel predicted to compile longer than this is compiled only when asked for
+COPY_BELOW = 65536  # bytes: a strided input up to here is copied, not worth a kernel of its own
 KEPT = 512  # runners remembered, the least recently used dropped first
 
 Run = Callable[..., Sequence[np.ndarray]]
@@ -56,8 +57,11 @@ class Runner:
         return outs if self._slots is None else self._spread(outs)
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        arrays = [
+            np.ascontiguousarray(a) if isinstance(a, np.ndarray) and a.nbytes <= COPY_BELOW else a for a in arrays
+        ]
         layouts = tuple(["C" if not isinstance(a, np.ndarray) or a.flags.c_contiguous else "A" for a in arrays])
-        run = self._kernels.get(layouts)
+        run = self._fast if "A" not in layouts else self._kernels.get(layouts)
         outs = run(*arrays) if run is not None else self._slow(arrays, layouts)
         return outs if self._slots is None else self._spread(outs)
 

@@ -82,21 +82,21 @@ def wrap_set(reader: Reader, value: set[object] | frozenset[object], where: Wher
 
 
 def wrap_mapping(
-    reader: Reader, value: dict[str, object], where: Where
+    reader: Reader, value: dict[str, object], prefix: str
 ) -> tuple[dict[str, object], Table]:
     """A copy of a small mapping that Python reads behind our back: all of it counts."""
     table = Table()
     table.keys = tuple(map(item_key, value))
     copy: dict[str, object] = {}
     for key, item in value.items():
-        copy[key], table.reads[key] = reader.wrap(item, (where, key))
+        copy[key], table.reads[key] = reader.wrap(item, f"{prefix}{key}")
     return copy, table
 
 
 def wrap_namespace(reader: Reader, value: SimpleNamespace, where: Where) -> Pair:
     copy, node = SimpleNamespace(), Parts(SimpleNamespace)
     reader.keep(value, copy, node)
-    attributes, table = wrap_mapping(reader, vars(value), where)
+    attributes, table = wrap_mapping(reader, vars(value), f"{label(where)}.")
     vars(copy).update(attributes)
     reader.copied(vars(copy), vars(value), where)
     node.parts.append(("__dict__", table))
@@ -106,12 +106,15 @@ def wrap_namespace(reader: Reader, value: SimpleNamespace, where: Where) -> Pair
 def wrap_record(reader: Reader, value: object, where: Where) -> Pair:
     """An instance of a dataclass, field by field."""
     kind = type(value)
-    copy, node = object.__new__(kind), Parts(kind)
+    try:
+        copy, node = object.__new__(kind), Parts(kind)
+    except TypeError:  # a dataclass that is a dict, an array, ... as well
+        return opaque(reader, value, where, f"the {kind.__name__} object")
     reader.keep(value, copy, node)
     for name in field_names(kind):
         found, part = attribute(value, name), Same(MISSING)
         if found is not MISSING:
-            stand_in, part = reader.wrap(found, (where, name))
+            stand_in, part = reader.wrap(found, f"{label(where)}.{name}")
             object.__setattr__(copy, name, stand_in)
         node.parts.append((name, part))
     if hasattr(value, "__dict__"):

@@ -68,9 +68,14 @@ def leaf_key(value: object) -> tuple[Hashable, ...] | None:
         return np.dtype, value
     if isinstance(value, np.generic) and kind not in {np.void, np.object_}:
         return kind, value.dtype, value.tobytes()
-    if kind.__name__ in _BY_REPR.get(kind.__module__.partition(".")[0], ()):
+    if kind.__name__ in _BY_REPR.get(_module_name(kind).partition(".")[0], ()):
         return kind, repr(value)
     return None
+
+
+def _module_name(kind: type) -> str:
+    name = kind.__module__
+    return name if isinstance(name, str) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
 
 
 def item_key(value: object) -> Hashable:
@@ -80,7 +85,8 @@ def item_key(value: object) -> Hashable:
 
 # ---------------------------------------------------------------------------------------- libraries
 
-_LIBRARIES = frozenset(("numpy", "scipy", "numba", "llvmlite", __name__.partition(".")[0]))
+_OURS = __name__.partition(".")[0]
+_LIBRARIES = frozenset(("numpy", "scipy", "numba", "llvmlite", _OURS))
 _STDLIB = (*{sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib")}, "<frozen")
 
 
@@ -102,8 +108,18 @@ def library_namespace(namespace: Mapping[str, object]) -> bool:
 
 
 def library_class(kind: type) -> bool:
-    module = sys.modules.get(kind.__module__)
-    return library_namespace(vars(module)) if module else _is_library(kind.__module__, None)
+    name = _module_name(kind)
+    module = sys.modules.get(name)
+    return library_namespace(vars(module)) if module else _is_library(name, None)
+
+
+def is_user_function(value: object) -> bool:
+    return isinstance(value, FunctionType) and not library_namespace(value.__globals__)
+
+
+def is_ours(namespace: Mapping[str, object]) -> bool:
+    """Whether a namespace is one of fdiff's."""
+    return str(namespace.get("__name__")).partition(".")[0] == _OURS
 
 
 # ----------------------------------------------------------------------------------- other objects
@@ -117,9 +133,6 @@ _IDENTITY = (
     types.GenericAlias,
     types.UnionType,
     re.Pattern,
-    operator.itemgetter,
-    operator.attrgetter,
-    operator.methodcaller,
     *{type(x) for x in (np.sum, np.s_, np.r_, np.c_, np.mgrid, np.ogrid)},
 )
 
@@ -131,6 +144,8 @@ def unchanging(value: object) -> bool:
         return True
     if isinstance(value, Enum):
         return leaf_key(value._value_) is not None and _plain(kind, kind.__members__)  # type: ignore[attr-defined]
+    if isinstance(value, operator.itemgetter | operator.attrgetter):
+        return leaf_key(value.__reduce__()[1]) is not None
     return isinstance(value, np.ufunc) and any("O" not in loop for loop in value.types)
 
 
@@ -140,22 +155,36 @@ def unchanging_class(kind: type) -> bool:
     return library_class(kind) or issubclass(kind, BaseException) or _plain(kind, names)
 
 
+# What `collections`, `abc` and `enum` put into a class; of other names, only dunders are not data.
+_MACHINERY = frozenset(
+    ("_fields", "_field_defaults", "_make", "_replace", "_asdict", "_abc_impl", "_is_protocol")
+)
+
+
 def _plain(kind: type, names: Collection[str]) -> bool:
     """Whether a class has no code and no data of the user, except attributes of these names."""
     return all(
-        name in names or (name.startswith("_") and not _user_code(value))
+        _is_field(value)
+        if name in names
+        else (name in _MACHINERY or name.strip("_") != name.rstrip("_") != name)
+        and not _user_code(value)
         for base in kind.__mro__
         if not library_class(base)
         for name, value in vars(base).items()
     )
 
 
+def _is_field(value: object) -> bool:
+    """Whether an instance's own attribute of that name is what Python finds: no property is."""
+    kind = type(value)
+    return not hasattr(kind, "__set__") or (library_class(kind) and not isinstance(value, property))
+
+
 def _user_code(value: object) -> bool:
     function = getattr(value, "__func__", value)
     return isinstance(function, property) or (
-        isinstance(function, FunctionType)
+        is_user_function(function)
         and not function.__code__.co_filename.startswith("<string>")  # written by dataclasses
-        and not library_namespace(function.__globals__)
     )
 
 
@@ -167,7 +196,9 @@ def field_names(kind: type) -> tuple[str, ...]:
 def is_record(value: object) -> bool:
     """Whether all there is to `value` is the fields of its dataclass."""
     kind = type(value)
-    if not dataclasses.is_dataclass(kind) or not _plain(kind, field_names(kind)):
+    if not dataclasses.is_dataclass(kind):
+        return False
+    if not _plain(kind, (*field_names(kind), "__post_init__")):
         return False
     if hasattr(value, "__dict__"):
         return vars(value).keys() <= set(field_names(kind))
@@ -180,13 +211,15 @@ def is_named_tuple(value: object) -> bool:
 
 
 def is_dispatcher(value: object) -> bool:
-    """Whether `value` is a function compiled by Numba."""
-    return type(value).__module__.partition(".")[0] == "numba" and hasattr(value, "py_func")
+    """Whether `value` is a function compiled by Numba; a ufunc made by Numba is none."""
+    kind = type(value)
+    numba = _module_name(kind).partition(".")[0] == "numba" and kind.__name__.endswith("Dispatcher")
+    return numba and hasattr(value, "py_func")
 
 
 def is_transformed(value: object) -> bool:
-    """Whether `value` is a function made by fdiff, which watches what it reads itself."""
-    return hasattr(type(value), "__fdiff__") or "__fdiff__" in getattr(value, "__dict__", ())
+    """Whether `value` is a callable made by fdiff, which watches what it reads itself."""
+    return hasattr(type(value), "__fdiff__") and _module_name(type(value)).startswith(_OURS + ".")
 
 
 def is_traced(value: object) -> bool:

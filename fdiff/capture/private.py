@@ -8,6 +8,7 @@ patched: other threads, and the function itself, see nothing of it.
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import sys
 import types
@@ -38,9 +39,11 @@ from .kinds import (
     SCALARS,
     is_dispatcher,
     is_named_tuple,
+    is_ours,
     is_record,
     is_traced,
     is_transformed,
+    is_user_function,
     leaf_key,
     library_namespace,
     unchanging,
@@ -53,8 +56,13 @@ RANDOM = frozenset(("random", "numpy.random", "secrets"))  # never the same answ
 
 Answers = Mapping[int, object]
 Function = Callable[..., object]
+_ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
 _NO_ANSWERS: Answers = {}
 _shared: dict[tuple[int, int], tuple[Answers, dict[int, dict[str, object]]]] = {}
+
+
+def _itself(array: np.ndarray) -> object:
+    return array
 
 
 class Cell(NamedTuple):
@@ -63,7 +71,7 @@ class Cell(NamedTuple):
     name: str
     private: CellType
     real: CellType
-    node: Parts
+    node: Parts | Same
     put: list[object]
 
 
@@ -79,6 +87,7 @@ class Capture:
         self, handle: Callable[[np.ndarray], object], answers: Answers = _NO_ANSWERS
     ) -> None:
         self.traced = False
+        self.running = True
         self._handle = handle
         self._answers = answers
         self._arrays: list[np.ndarray] = []
@@ -95,7 +104,7 @@ class Capture:
         """What to call in place of `f`."""
         stand_in, node = self.wrap(f, getattr(f, "__name__", "f"))
         call = getattr(type(f), "__call__", None)  # noqa: B004
-        if stand_in is f and isinstance(call, FunctionType) and not is_transformed(f):
+        if stand_in is f and is_user_function(call):
             stand_in = MethodType(cast("Function", self.wrap(call, "__call__")[0]), f)
         self._roots.append((f, node))
         return cast("Function", stand_in)
@@ -114,6 +123,8 @@ class Capture:
             root=self._roots[0] if self._roots else (MISSING, ABSENT),
             fixed=fixed,
         )
+        self.running = False
+        self._handle = _itself  # for functions that outlive the run
         for globals_ in self._globals.values():
             globals_.forget()
         for memory in (self._known, self._originals, self._cells):
@@ -183,34 +194,71 @@ class Capture:
     # ------------------------------------------------------------------------------ functions
 
     def _function(self, fn: FunctionType, where: Where) -> Pair:
-        real, code, closure = fn.__globals__, fn.__code__, fn.__closure__ or ()
-        if type(real) is Globals or library_namespace(real) or is_transformed(fn):
-            return fn, Same(fn)  # the first: private already, watched by the run around this one
-        cells = [self._cell(*each) for each in zip(closure, code.co_freevars, strict=True)]
+        real = fn.__globals__
+        if isinstance(real, Globals):
+            if real.reader.running:  # private already, watched by the run that made it
+                return fn, Same(fn)
+            real = real.real
+        if library_namespace(real):
+            return self._decorator(fn, where)
+        copy, node = self._copy(fn, self._namespace(real), user_code=True)
+        self._dress(fn, copy, node)
+        return copy, node
+
+    def _decorator(self, fn: FunctionType, where: Where) -> Pair:
+        """A function of a library; one that a decorator made may call the user's.
+
+        For instance of `contextlib`, or of a `numpy.errstate` used as a decorator.
+        """
+        contents = [attribute(cell, "cell_contents") for cell in fn.__closure__ or ()]
+        if is_ours(fn.__globals__):
+            return fn, Same(fn)
+        if any(map(is_user_function, contents)):
+            copy, node = self._copy(fn, fn.__globals__, user_code=False)
+            copy.__defaults__, copy.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
+            return copy, node
+        if is_user_function(inspect.unwrap(fn)):
+            return opaque(self, fn, where, "what is called by the decorated function")
+        return fn, Same(fn)
+
+    def _copy(
+        self, fn: FunctionType, globals_: dict[str, object], *, user_code: bool
+    ) -> tuple[FunctionType, Parts]:
+        """A function of the same code with these globals and private cells.
+
+        Of a library's function only the cells that hold functions of the user are private.
+        """
+        code, closure = fn.__code__, fn.__closure__ or ()
+        cells = [
+            self._cell(cell, name)
+            if user_code or is_user_function(attribute(cell, "cell_contents"))
+            else Cell(name, cell, cell, Same(cell), [cell])
+            for cell, name in zip(closure, code.co_freevars, strict=True)
+        ]
         private = tuple([cell.private for cell in cells]) or None
-        copy = FunctionType(code, self._namespace(real), fn.__name__, None, private)
-        node = Parts(FunctionType)
-        node.parts += ("__globals__", Same(real)), ("__code__", Leaf(code))
+        copy, node = FunctionType(code, globals_, fn.__name__, None, private), Parts(FunctionType)
+        node.parts += ("__globals__", Same(fn.__globals__)), ("__code__", Leaf(code))
         self.keep(fn, copy, node)
         if cells:
             for cell in cells:
                 self._fill(cell)
             node.parts.append(("__closure__", Sequence(tuple, [cell.node for cell in cells])))
-        self._dress(fn, copy, node)
         return copy, node
 
     def _dress(self, fn: FunctionType, copy: FunctionType, node: Parts) -> None:
         """Give the copy the defaults and attributes of `fn`."""
         copy.__qualname__ = fn.__qualname__
-        copy.__annotations__ = fn.__annotations__
+        setattr(copy, _ANNOTATIONS, getattr(fn, _ANNOTATIONS))
         if fn.__defaults__:
-            copy.__defaults__, part = wrap_sequence(self, fn.__defaults__, fn.__name__)
-            node.parts.append(("__defaults__", part))
+            names = fn.__code__.co_varnames[: fn.__code__.co_argcount][-len(fn.__defaults__) :]
+            pairs = [self.wrap(*each) for each in zip(fn.__defaults__, names, strict=True)]
+            copy.__defaults__ = tuple([stand_in for stand_in, _ in pairs])
+            node.parts.append(("__defaults__", Sequence(tuple, [part for _, part in pairs])))
         if fn.__kwdefaults__:
-            copy.__kwdefaults__, part = wrap_mapping(self, fn.__kwdefaults__, fn.__name__)
+            copy.__kwdefaults__, part = wrap_mapping(self, fn.__kwdefaults__, "")
             node.parts.append(("__kwdefaults__", part))
         if fn.__dict__:
-            attributes, part = wrap_mapping(self, fn.__dict__, fn.__name__)
+            attributes, part = wrap_mapping(self, fn.__dict__, f"{fn.__name__}.")
             copy.__dict__.update(attributes)
             self.copied(copy.__dict__, fn.__dict__, fn.__name__)
             node.parts.append(("__dict__", part))
@@ -226,7 +274,7 @@ class Capture:
         return known
 
     def _fill(self, cell: Cell) -> None:
-        if cell.put:
+        if cell.put or isinstance(cell.node, Same):
             return
         cell.put.append(MISSING)
         value = attribute(cell.real, "cell_contents")
@@ -255,7 +303,7 @@ class Capture:
     def _partial(self, partial: functools.partial[object], where: Where) -> Pair:
         func, func_node = self.wrap(partial.func, where)
         args, args_node = wrap_sequence(self, partial.args, where)
-        keywords, table = wrap_mapping(self, partial.keywords, where)
+        keywords, table = wrap_mapping(self, partial.keywords, f"{label(where)}: ")
         node = Parts(functools.partial)
         node.parts += ("func", func_node), ("args", args_node), ("keywords", table)
         return functools.partial(cast("Function", func), *args, **keywords), node

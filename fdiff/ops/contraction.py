@@ -294,7 +294,8 @@ def tensordot(x: object, y: object, axes: object = 2) -> TracedArray:
         right[normal_axis(j, b.ndim)] = left[normal_axis(i, a.ndim)]
     shared = set(left) & set(right)
     out = "".join(s for s in (*left, *right) if s not in shared)
-    return _product(a, b, "".join(left), "".join(right), out)
+    product = _product(a, b, "".join(left), "".join(right), out)
+    return TracedArray(product.home, product.id, product.type)  # an array, even of 0-d
 
 
 @implements(np.cross)

@@ -16,6 +16,7 @@ from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, apply_many, implements, unsupported
 from .families import add_up, kind_of, stretch, unbroadcast
 from .shaping import normal_axes, reshape_call, traced
+from .reductions import as_scalar
 from .statistics import root
 
 Args = Sequence[TracedArray]
@@ -255,7 +256,7 @@ def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = Fa
         return _vector_norm(a, ord, axes[0], keepdims=keepdims)
     if len(axes) != 2:
         raise ValueError("Improper number of dimensions to norm.")
-    return _matrix_norm(a, ord, axes if axis is None else tuple(int(k) % a.ndim for k in axis), keepdims=keepdims)
+    return _matrix_norm(a, ord, axes if axis is None else tuple(int(k) % a.ndim for k in np.atleast_1d(axis)), keepdims=keepdims)
 
 
 def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> TracedArray:  # noqa: A002 - NumPy's word
@@ -275,7 +276,7 @@ def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> T
         raise ValueError(f"Invalid norm order '{ord}' for vectors")
     total = np.sum(size**ord, **keep)
     safe = np.where(total == 0, 1.0, total)
-    return np.where(total == 0, 0.0, safe ** (1.0 / ord)).astype(a.dtype)
+    return as_scalar(np.where(total == 0, 0.0, safe ** (1.0 / ord)).astype(a.dtype))
 
 
 def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:  # noqa: A002

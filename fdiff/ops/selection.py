@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arraytype import loop_dtypes
 from ..primitive import UFUNCS
 from ..trace import TracedArray, apply, constant_value, implements
 from .elementwise import stop
-from .families import kind_of
+from .families import kind_of, refuse
 from .reductions import all_call
 from .shaping import traced
 
 
 @implements(np.clip, method="clip")
-def clip(a: object, a_min: object = None, a_max: object = None, out: object = None, *, min: object = None, max: object = None, **_: object) -> TracedArray:  # noqa: A002 - NumPy's names
+def clip(a: object, a_min: object = None, a_max: object = None, out: object = None, *, min: object = None, max: object = None, **keywords: object) -> TracedArray:  # noqa: A002 - NumPy's names
     """Values kept between bounds; at a bound the slope of the value is 1, as in torch."""
+    refuse(np.clip, keywords)
     low = min if a_min is None else a_min
     high = max if a_max is None else a_max
     x = traced(a)
@@ -44,12 +46,12 @@ def _scalar(x: TracedArray) -> TracedArray:
 def round_call(a: object, decimals: int = 0, out: object = None) -> TracedArray:
     """To the nearest even at `decimals`; the slope is 0."""
     x = traced(a)
-    if not x.type.floating:
+    if not x.type.floating and decimals >= 0:
         return x
     if decimals == 0:
         return np.rint(x)
     scale = 10.0 ** abs(decimals)
-    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
+    return np.rint(x * scale) / scale if decimals > 0 else (np.rint(x / scale) * scale).astype(x.dtype)
 
 
 @implements(np.fix)
@@ -164,12 +166,15 @@ def trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1) -> 
     return np.sum(dx * (a[..., 1:] + a[..., :-1]) / 2.0, axis=-1)
 
 
-def divmod_call(x: object, y: object, **_: object) -> tuple[object, object]:
+def divmod_call(x: object, y: object, **keywords: object) -> tuple[object, object]:
+    refuse(np.divmod, keywords)
     return np.floor_divide(x, y), np.remainder(x, y)
 
 
-def modf_call(x: object, **_: object) -> tuple[object, object]:
+def modf_call(x: object, **keywords: object) -> tuple[object, object]:
     """Fraction and whole part; the slope belongs to the fraction."""
+    refuse(np.modf, keywords)
+    x = traced(x).astype(loop_dtypes(np.modf, (kind_of(x),))[0])
     whole = np.trunc(x)
     return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
 
@@ -179,8 +184,9 @@ UFUNCS[np.modf] = modf_call
 TracedArray.__divmod__ = divmod_call
 
 
-def frexp_call(x: object, **_: object) -> tuple[object, object]:
+def frexp_call(x: object, **keywords: object) -> tuple[object, object]:
     """Mantissa and exponent; the exponent is a step function."""
+    refuse(np.frexp, keywords)
     a = traced(x)
     zero = (a == 0) | ~np.isfinite(a)
     exponent = np.floor(np.log2(np.abs(np.where(zero, 1.0, a)))) + 1.0

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ..arraytype import Shape
+from ..arraytype import Shape, promote
 from ..primitive import UFUNC_METHODS
 from ..trace import TracedArray, implements
 from .reductions import Axes, as_scalar, given, max_call, min_call, prod_call, sum_call
@@ -63,19 +63,32 @@ def ptp(x: object, axis: object = None, out: object = None, keepdims: object = F
 
 
 @implements(np.average)
-def average(x: object, axis: object = None, weights: object = None, returned: object = False, *, keepdims: object = False) -> object:  # noqa: FBT002
-    """Weighted mean."""
+def average(x: object, axis: object = None, weights: object = None, returned: object = False, *, keepdims: object = False) -> object:
+    """Weighted mean; where the weights sum to zero it is NaN or infinite, not a ZeroDivisionError."""
     array = traced(x)
+    keep = keepdims is True
     if weights is None:
-        out, total = mean(array, axis, keepdims=keepdims), _over(array.shape, normal_axes(axis, array.ndim))
+        out = mean(array, axis, keepdims=keepdims)
+        total: object = np.float64(_over(array.shape, normal_axes(axis, array.ndim)))
     else:
         w = traced(weights)
+        dtype = promote(array.dtype, w.dtype, *([] if array.type.floating else [np.dtype(float)]))
         if w.shape != array.shape:
-            at = normal_axis(axis, array.ndim)
-            w = w.reshape(tuple(n if k == at else 1 for k, n in enumerate(array.shape)))
-        total = np.sum(np.broadcast_to(w, array.shape), axis=axis, keepdims=keepdims is True)
-        out = np.sum(array * w, axis=axis, keepdims=keepdims is True) / total
-    return (out, total) if returned else out
+            w = _along(w, array.shape, axis)
+        total = np.sum(np.broadcast_to(w.astype(dtype), array.shape), axis=axis, keepdims=keep)
+        out = np.sum(array * w, axis=axis, keepdims=keep, dtype=dtype) / total
+    return (out, np.broadcast_to(traced(total).astype(out.dtype), out.shape) if out.ndim else total) if returned else out
+
+
+def _along(w: TracedArray, shape: Shape, axis: object) -> TracedArray:
+    """Weights of one axis, ready to broadcast."""
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = tuple(normal_axis(a, len(shape)) for a in np.atleast_1d(axis))
+    if w.shape != tuple(shape[a] for a in axes):
+        raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    return np.transpose(w, order).reshape(tuple(n if k in axes else 1 for k, n in enumerate(shape)))
 
 
 @implements(np.count_nonzero)

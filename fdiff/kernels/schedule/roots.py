@@ -14,6 +14,7 @@ from ..loops import (
     plus,
     proper,
     same_but_ones,
+    through_broadcast,
     through_ones,
     through_slice,
 )
@@ -22,6 +23,7 @@ from .body import NUMPY
 from .plan import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, Plan
 
 View = tuple[int, Index]  # a node, and where it is read
+Term = tuple[int, tuple[int, ...], Dims]
 
 
 @dataclass(frozen=True)
@@ -102,17 +104,17 @@ def _scattered(plan: Plan, i: int) -> list[Root]:
     dims = plan.parts[i].dims
     dense: list[View] = []
     updates: list[Root] = []
-    for leaf, chain in _terms(plan, i):
+    for leaf, chain, shape in _terms(plan, i):
         part = plan.parts[leaf]
         if part.op == "scatter_add" and (not chain or chain[-1] != leaf):
             updates.append(_scatter(plan, i, part, leaf, chain))
             continue
-        index = identity(part.dims)
-        place = _push(plan, index, part.dims, chain)
+        place = _push(plan, identity(shape), shape, chain)
+        term = (leaf, through_broadcast(identity(shape), part.dims, shape))
         if not any(plan.parts[c].op == "unslice" for c in chain) and place == identity(dims):
-            dense.append((leaf, index))
+            dense.append(term)
         else:
-            updates.append(Root("update", i, proper(part.dims), ((leaf, index),), dims, place, plan.buffer(i), after=(i,)))
+            updates.append(Root("update", i, proper(shape), (term,), dims, place, plan.buffer(i), after=(i,)))
     if not dense:
         return [_fill(plan, i, "0"), *updates]
     first = Root("store", i, proper(dims), tuple(dense), dims, identity(dims), plan.buffer(i))
@@ -130,20 +132,20 @@ def _scatter(plan: Plan, i: int, part: Part, leaf: int, chain: tuple[int, ...]) 
     return Root("update", i, proper(dims), ((bar, index),), part.dims, place, plan.buffer(i), positions=views, after=(i,))
 
 
-def _terms(plan: Plan, i: int) -> list[tuple[int, tuple[int, ...]]]:
-    """Leaves of the sum, each with the nodes it is pushed through (innermost first)."""
-    out: list[tuple[int, tuple[int, ...]]] = []
-    stack: list[tuple[int, tuple[int, ...]]] = [(i, ())]
+def _terms(plan: Plan, i: int) -> list[Term]:
+    """Leaves of the sum, each with the nodes it is pushed through (innermost first) and its shape there."""
+    out: list[Term] = []
+    stack: list[Term] = [(i, (), plan.parts[i].dims)]
     while stack:
-        node, chain = stack.pop()
+        node, chain, shape = stack.pop()
         part = plan.parts[node]
         inside = node == i or node in plan.absorbed
         if inside and part.op == "add":
-            stack.extend((a, chain) for a in reversed(part.args))
+            stack.extend((a, chain, shape) for a in reversed(part.args))
         elif inside and part.op in ("unslice", "reshape", "transpose"):
-            stack.append((part.args[0], (node, *chain)))
+            stack.append((part.args[0], (node, *chain), plan.parts[part.args[0]].dims))
         else:
-            out.append((node, chain))
+            out.append((node, chain, shape))
     return out
 
 
