@@ -62,7 +62,8 @@ class Variant:
 
     The inputs of `tape` are the traced leaves of the arguments, then the captured arrays; its
     outputs are the numeric leaves of the result. `wrt` are the positions of the differentiated
-    inputs. `outs` holds, for each leaf of the result, None or the object it is every time.
+    inputs. `outs` holds, for each leaf of the result, None or the object it is every time; `direct`
+    tells that the arguments are the inputs as they stand (native arrays of at least one axis).
     `plan` is what the operator made of it.
     """
 
@@ -79,12 +80,14 @@ class Variant:
     frozen: tuple[tuple[int, bytes], ...]
     cacheable: bool
     input_scalars: tuple[bool, ...]
+    direct: bool
     plan: object = None
 
-    def captured(self, f: Callable[..., object]) -> list[np.ndarray] | None:
-        """The captured arrays as they are now; None if something else that was read has changed."""
-        if len(self.inner) == 1:
-            return self.inner[0][1].refresh(f)
+    def __post_init__(self) -> None:
+        # The captured arrays as they are now; None if something else that was read has changed.
+        self.refresh = self.inner[0][1].refresh if len(self.inner) == 1 else self._refresh_all
+
+    def _refresh_all(self, f: Callable[..., object]) -> list[np.ndarray] | None:
         found = [reads.refresh(f if k == 0 else g) for k, (g, reads) in enumerate(self.inner)]
         if any(part is None for part in found):
             return None
@@ -113,6 +116,22 @@ def leaf_key(leaf: object) -> object:
     return kind, id(leaf)
 
 
+def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
+    """The key of arguments that are leaves themselves, or None: what most calls need."""
+    key: list[object] = []
+    for arg in args:
+        kind = arg.__class__
+        if kind is np.ndarray:
+            key.append((arg.dtype, arg.shape))  # type: ignore[attr-defined]
+        elif kind is float:
+            key.append(float)
+        elif kind in STATIC:
+            key.append((kind, arg))
+        else:
+            return None
+    return tuple(key)
+
+
 def is_static(leaf: object) -> bool:
     """Whether a leaf is handed to the function as it is."""
     return not isinstance(leaf, (np.ndarray, float, np.floating, TracedArray))
@@ -126,7 +145,7 @@ class Program:
     (the function itself where left out).
     """
 
-    __slots__ = ("argnums", "body", "derive", "name", "variants")
+    __slots__ = ("argnums", "body", "derive", "name", "plans", "variants")
 
     def __init__(self, name: str, argnums: Argnums, derive: Callable[[Variant], object], body: Body | None = None) -> None:
         self.name = name
@@ -134,23 +153,23 @@ class Program:
         self.argnums = argnums
         self.derive = derive
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
+        self.plans: OrderedDict[object, object] = OrderedDict()
 
     def find(self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Variant, list[np.ndarray]]:
         """The variant that holds for these arguments, and the inputs of its tape."""
-        if not kwargs and all([a.__class__ is np.ndarray for a in args]):
-            leaves: Sequence[object] = args
-            key: object = tuple([(a.dtype, a.shape) for a in args])  # type: ignore[attr-defined]
-        else:
+        leaves: Sequence[object] = args
+        key: object = None if kwargs else flat_key(args)
+        if key is None:
             leaves, spec = flatten((args, kwargs))
             key = (spec, *[leaf_key(leaf) for leaf in leaves])
         for variant in self.variants.get(key, ()):
-            captured = variant.captured(f)
+            captured = variant.refresh(f)
             if captured is None:
                 continue
-            arrays = [_native(leaves[k]) for k in variant.traced]
+            arrays = list(args) if variant.direct else [_native(leaves[k]) for k in variant.traced]
             arrays += captured
-            if not variant.frozen or variant.holds(arrays):
-                return variant, arrays
+            if not variant.frozen or variant.holds(arrays):  # type: ignore[arg-type]
+                return variant, arrays  # type: ignore[return-value]
         variant, inputs = self.trace(f, args, kwargs)
         if variant.cacheable:
             known = self.variants.setdefault(key, [])
@@ -170,9 +189,24 @@ class Program:
         leaves, spec = flatten((args, kwargs))
         order, in_spec = differentiated(args, self.argnums, call)
         variant, extra = trace_variant(lambda *a, **k: self.body(f, a, k), f, call, leaves, spec, order, in_spec)
-        variant.plan = self.derive(variant)
+        variant.plan = self._plan(variant)
         inputs = [leaves[k] if isinstance(leaves[k], TracedArray) else _native(leaves[k]) for k in variant.traced]
         return variant, [*inputs, *extra]
+
+
+    def _plan(self, variant: Variant) -> object:
+        """The plan of an equal trace made before, or a new one: deriving costs more than tracing."""
+        if any(variant.outs):
+            return self.derive(variant)
+        key = (
+            variant.tape, variant.wrt, variant.in_spec, variant.out_spec, variant.scalars, variant.input_scalars,
+        )  # fmt: skip
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self.plans[key] = self.derive(variant)
+            if len(self.plans) > VARIANTS:
+                self.plans.popitem(last=False)
+        return plan
 
 
 @contextmanager
@@ -191,14 +225,12 @@ def collector_paused() -> Iterator[None]:
 
 
 def _native(leaf: object) -> np.ndarray:
-    """An argument as the kernels take it: native byte order, aligned."""
+    """An argument as the tiers take it: native byte order; without axes, a scalar."""
     if leaf.__class__ is np.ndarray:
         array: np.ndarray = leaf  # type: ignore[assignment]
-        if array.ndim:
-            if array.dtype.isnative and array.flags.aligned:
-                return array
-            return array.astype(array.dtype.newbyteorder("="))
-        return array.astype(array.dtype.newbyteorder("="))[()]  # type: ignore[return-value]
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        return array if array.ndim else array[()]
     return leaf if isinstance(leaf, (float, np.generic)) else np.asarray(leaf)  # type: ignore[return-value]
 
 
@@ -267,6 +299,7 @@ def trace_variant(
         frozen=tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
         cacheable=_cacheable(f, call, leaves, inner),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
+        direct=all(type(x) is np.ndarray and x.ndim and x.dtype.isnative for x in leaves),
     )
     return variant, recording.extra
 

@@ -16,6 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from . import kernels
+from .errors import InputError, message
 from .interpret import Plan
 from .tape import CONSTANT, Tape
 
@@ -24,6 +25,7 @@ LOAD_SECONDS = 0.005  # a kernel from the disk cache
 PATIENCE = 0.02  # interpreting less than this in all is not worth asking what a kernel costs
 ASK_FIRST = 2.0  # a kernel predicted to compile longer than this is compiled only when asked for
 COPY_BELOW = 65536  # bytes: a strided input up to here is copied, not worth a kernel of its own
+PLAIN = 0x101  # ndarray.flags: C-contiguous and aligned
 KEPT = 512  # runners remembered, the least recently used dropped first
 
 Run = Callable[..., Sequence[np.ndarray]]
@@ -48,7 +50,7 @@ class Runner:
     def __call__(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """Outputs at `arrays`: fresh, writable, the caller's own."""
         for array in arrays:
-            if array.__class__ is np.ndarray and not array.flags.c_contiguous:  # type: ignore[comparison-overlap]
+            if array.__class__ is np.ndarray and array.flags.num & PLAIN != PLAIN:  # type: ignore[comparison-overlap]
                 return self._strided(arrays)
         if self._fast is not None:
             outs = self._fast(*arrays)
@@ -57,9 +59,7 @@ class Runner:
         return outs if self._slots is None else self._spread(outs)
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        arrays = [
-            np.ascontiguousarray(a) if isinstance(a, np.ndarray) and a.nbytes <= COPY_BELOW else a for a in arrays
-        ]
+        arrays = [_plain(a) for a in arrays]
         layouts = tuple(["C" if not isinstance(a, np.ndarray) or a.flags.c_contiguous else "A" for a in arrays])
         run = self._fast if "A" not in layouts else self._kernels.get(layouts)
         outs = run(*arrays) if run is not None else self._slow(arrays, layouts)
@@ -86,7 +86,7 @@ class Runner:
         return outs
 
     def _worth(self, layouts: tuple[str, ...]) -> bool:
-        tier = os.environ.get("FDIFF_TIER", "")
+        tier = fixed_tier()
         if tier == "interpret" or not kernels.supported(self.tape):
             return False
         if tier == "compile" or self.asked:
@@ -113,6 +113,21 @@ class Runner:
             shared = shared or tape.nodes[node].primitive is CONSTANT
             owned.append(np.array(array) if shared or any(array is a for a in arrays) else array)
         return owned
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """`array`, copied where it is small or unaligned."""
+    if not isinstance(array, np.ndarray) or (array.nbytes > COPY_BELOW and array.flags.aligned):
+        return array
+    return np.array(array, order="C") if not array.flags.aligned else np.ascontiguousarray(array)
+
+
+def fixed_tier() -> str:
+    """The tier that the environment fixes, or an empty string."""
+    tier = os.environ.get("FDIFF_TIER", "")
+    if tier not in ("", "interpret", "compile"):
+        raise InputError(message("FDIFF_TIER", f"{tier!r} is no tier.", "Set it to interpret or compile, or leave it unset."))
+    return tier
 
 
 _runners: OrderedDict[Tape, Runner] = OrderedDict()

@@ -474,6 +474,75 @@ def cached_function():
     return (lambda: g()), change
 
 
+def decorated_by_errstate():
+    d = {"data": A}
+
+    @np.errstate(all="ignore")
+    def g():
+        return d["data"]
+
+    return (lambda: g()), lambda value: d.update(data=value)
+
+
+def decorated_by_contextmanager():
+    import contextlib
+
+    d = {"data": A}
+
+    @contextlib.contextmanager
+    def manager():
+        yield d["data"]
+
+    def f():
+        with manager() as value:
+            return value
+
+    return f, lambda value: d.update(data=value)
+
+
+def single_dispatch():
+    d = {"data": A}
+
+    @functools.singledispatch
+    def g(x):
+        return d["data"]
+
+    return (lambda: g(1)), lambda value: d.update(data=value)
+
+
+def private_class_attribute():
+    m = module("from typing import NamedTuple\nclass P(NamedTuple):\n    n: int")
+    m.P._data = A
+    p = m.P(1)
+    return (lambda: p._data), lambda value: setattr(m.P, "_data", value)
+
+
+def class_attribute_of_dataclass():
+    m = module(
+        "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass P:\n    n: object = 1.0"
+    )
+    return (lambda: m.P.n and None), lambda value: setattr(m.P, "n", value)
+
+
+def vectorized():
+    box = [A]
+    v = np.vectorize(lambda x: box[0][0])
+    return (lambda: v), lambda value: operator.setitem(box, 0, value)
+
+
+def dataclass_that_is_a_dict():
+    m = module("from dataclasses import dataclass\n@dataclass\nclass P(dict):\n    n: int = 1")
+    p = m.P()
+    p["data"] = A
+    return (lambda: p["data"]), lambda value: p.update(data=value)
+
+
+def bound_to_object():
+    import random
+
+    return (lambda gauss=random.gauss: gauss and None), lambda value: None
+
+
 def masked_array():
     d = {"data": np.ma.masked_array(A)}
     return (lambda: d["data"]), lambda value: d.update(data=np.ma.masked_array(value))
@@ -542,12 +611,15 @@ TRACKED = [
     named_tuple, helper_global, helper_through_module, module_attribute, global_from_import,
     import_inside, from_import_inside, submodule, partial_argument, partial_keyword, function_in_dict,
     closure_of_closure, wrapped, static_method, nested_def_reads_global, class_body_reads_global,
-    generator_reads_global, numba_function, bound_to_dict,
+    generator_reads_global, numba_function, bound_to_dict, cached_function, decorated_by_errstate,
+    decorated_by_contextmanager,
 ]  # fmt: skip
 COMPARED = [rebound_function, new_code, shadowed_builtin, reassigned_module]  # any change: again
 OPAQUE = [
     object_attribute, class_attribute, instance_class_attribute, bound_method, callable_object,
-    method_reads_global, large_list, large_dict_iterated, dict_subclass, cached_function, masked_array,
+    method_reads_global, large_list, large_dict_iterated, dict_subclass, masked_array,
+    single_dispatch, private_class_attribute, class_attribute_of_dataclass, vectorized, bound_to_object,
+    dataclass_that_is_a_dict,
     object_array, computed_module_attribute, through_descriptor, attribute_of_frozen_with_method,
     python_ufunc, iterator,
 ]  # fmt: skip
@@ -1023,6 +1095,46 @@ def test_library_functions_run_as_they_are():
     assert not reads.opaque
 
 
+def test_a_cached_function_is_called_with_traced_values_past_its_cache():
+    d = {"data": A}
+
+    @functools.lru_cache
+    def g(x, y=1):
+        return (x, d["data"], y)
+
+    h = Handle(B)
+    result, reads = run(lambda: g(h, 2))
+    assert result[0] is h
+    assert isinstance(result[1], Handle)
+    assert g.cache_info().currsize == 0
+    f = lambda: (g("a"), g("a", 3), g.cache_info().hits)  # noqa: E731
+    result, reads = run(f)
+    assert isinstance(result[0][1], Handle)
+    assert len(arrays(reads, f)) == 1
+    d["data"] = B
+    assert arrays(reads, f)[0] is A  # so does Python
+    assert f()[0][1] is A
+    g.cache_clear()
+    assert arrays(reads, f)[0] is B
+
+
+def test_a_function_made_by_a_run_works_after_it():
+    cache = {}
+    m = module(
+        "def f():\n    if 'g' not in cache: cache['g'] = lambda: data\n    return cache['g']()",
+        data=A, cache=cache,
+    )  # fmt: skip
+    result, reads = run(m.f)
+    assert isinstance(result, Handle)
+    assert reads.opaque
+    assert cache["g"]() is A
+    result, reads = run(m.f)
+    assert isinstance(result, Handle)
+    assert not reads.opaque
+    m.data = B
+    assert arrays(reads, m.f)[0] is B
+
+
 def test_random_numbers_are_opaque():
     f = lambda: np.random.rand()  # noqa: E731, NPY002
     _, reads = run(f)
@@ -1125,13 +1237,21 @@ def test_functions_of_an_enclosing_run_pass_as_they_are():
     assert reads.arrays == (A,)
 
 
-def test_transformed_functions_pass_as_they_are():
-    def g(x):
-        return x
+def test_functions_of_fdiff_pass_as_they_are():
+    call = types.FunctionType((lambda: 1).__code__, {"__name__": "fdiff.functional.first"})
+    f = lambda: call  # noqa: E731
+    result, reads = run(f)
+    assert result is call
+    assert not reads.opaque
 
-    g.__fdiff__ = True
-    f = lambda: g  # noqa: E731
-    assert run(f)[0] is g
+    @functools.wraps(call)
+    def mine():
+        return data
+
+    mine.__fdiff__ = "grad"  # what wraps() copies does not make it one of ours
+    data = A
+    result, reads = run(lambda: mine())
+    assert isinstance(result, Handle)
 
 
 # ------------------------------------------------------------------------------------------ writes

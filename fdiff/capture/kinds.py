@@ -183,7 +183,8 @@ def _is_field(value: object) -> bool:
 def _user_code(value: object) -> bool:
     function = getattr(value, "__func__", value)
     return isinstance(function, property) or (
-        is_user_function(function)
+        isinstance(function, FunctionType)
+        and is_user_function(function)
         and not function.__code__.co_filename.startswith("<string>")  # written by dataclasses
     )
 

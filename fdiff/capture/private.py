@@ -18,6 +18,14 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from .callables import (
+    Function,
+    wrap_attribute,
+    wrap_builtin,
+    wrap_cached,
+    wrap_method,
+    wrap_partial,
+)
 from .containers import (
     Pair,
     changed,
@@ -55,7 +63,6 @@ from .standins import Copy, Globals, Library, Module, Where, label
 RANDOM = frozenset(("random", "numpy.random", "secrets"))  # never the same answer twice
 
 Answers = Mapping[int, object]
-Function = Callable[..., object]
 _ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
 _NO_ANSWERS: Answers = {}
 _shared: dict[tuple[int, int], tuple[Answers, dict[int, dict[str, object]]]] = {}
@@ -284,37 +291,6 @@ class Capture:
             cell.private.cell_contents = cell.put[0]
         cell.node.parts.append(("cell_contents", part))
 
-    def _method(self, method: MethodType, where: Where) -> Pair:
-        function, owner = self.wrap(method.__func__, where), self.wrap(method.__self__, where)
-        node = Parts(MethodType)
-        node.parts += ("__func__", function[1]), ("__self__", owner[1])
-        return MethodType(cast("FunctionType", function[0]), owner[0]), node
-
-    def _builtin(self, method: types.BuiltinMethodType, where: Where) -> Pair:
-        """A function written in C; bound to data, it is looked up on what stands for the data."""
-        owner: object = method.__self__
-        if owner is None or isinstance(owner, ModuleType | type):
-            return method, Same(method)
-        stand_in, part = self.wrap(owner, where)
-        node = Parts(type(method))
-        node.parts += ("__self__", part), ("__name__", Leaf(method.__name__))
-        return (method if stand_in is owner else getattr(stand_in, method.__name__)), node
-
-    def _partial(self, partial: functools.partial[object], where: Where) -> Pair:
-        func, func_node = self.wrap(partial.func, where)
-        args, args_node = wrap_sequence(self, partial.args, where)
-        keywords, table = wrap_mapping(self, partial.keywords, f"{label(where)}: ")
-        node = Parts(functools.partial)
-        node.parts += ("func", func_node), ("args", args_node), ("keywords", table)
-        return functools.partial(cast("Function", func), *args, **keywords), node
-
-    def _attribute(self, value: object, where: Where, name: str) -> Pair:
-        """For an object that stands for one of its attributes."""
-        stand_in, part = self.wrap(getattr(value, name), where)
-        node = Parts(type(value))
-        node.parts.append((name, part))
-        return stand_in, node
-
     # ---------------------------------------------------------------------------------- modules
 
     def _module(self, module: ModuleType, where: Where) -> Pair:
@@ -382,13 +358,14 @@ class Capture:
 
 _KINDS: dict[type, Callable[..., Pair]] = {
     FunctionType: Capture._function,
-    MethodType: Capture._method,
-    types.BuiltinFunctionType: Capture._builtin,
-    functools.partial: Capture._partial,
+    MethodType: wrap_method,
+    types.BuiltinFunctionType: wrap_builtin,
+    functools.partial: wrap_partial,
+    functools._lru_cache_wrapper: wrap_cached,
     ModuleType: Capture._module,
     np.ndarray: Capture._array,
     type: Capture._class,
-    staticmethod: lambda self, value, where: self._attribute(value, where, "__func__"),
+    staticmethod: lambda run, value, where: wrap_attribute(run, value, where, "__func__"),
     dict: wrap_dict,
     list: wrap_list,
     tuple: wrap_tuple,
@@ -402,5 +379,5 @@ _FAMILIES: tuple[tuple[Callable[[object], bool], Callable[..., Pair]], ...] = (
     (lambda value: isinstance(value, type), Capture._class),
     (is_named_tuple, wrap_sequence),
     (is_record, wrap_record),
-    (is_dispatcher, lambda self, value, where: self._attribute(value, where, "py_func")),
+    (is_dispatcher, lambda run, value, where: wrap_attribute(run, value, where, "py_func")),
 )

@@ -9,7 +9,7 @@ in those places nothing has changed, and that is all the next call looks at.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from operator import is_
 from types import CodeType, FunctionType
 from typing import NamedTuple, Protocol, cast
@@ -22,6 +22,7 @@ from .kinds import MISSING, item_key, leaf_key
 
 
 Items = tuple[tuple[Mapping[object, object], object, object], ...]  # mapping, key, value
+Call = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
 Codes = tuple[tuple[FunctionType, CodeType], ...]
 
 
@@ -31,6 +32,7 @@ class Places(NamedTuple):
     attributes: tuple[tuple[object, str, object], ...]  # object, name, value
     contents: tuple[tuple[Collection[object], tuple[object, ...]], ...]  # container, its items
     known: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]
+    calls: tuple[tuple[Call, object], ...]  # a call, its result
 
     def unchanged(self) -> bool:
         """Whether the same objects are there."""
@@ -43,13 +45,16 @@ class Places(NamedTuple):
         for array, shape, dtype in self.known:
             if array.dtype is not dtype or array.shape != shape:
                 return False
+        for (function, args, keywords), result in self.calls:
+            if function(*args, **keywords) is not result:
+                return False
         return True
 
 
 class Walk:
     """One pass over everything that was read: the arrays it met, by slot, and where it looked."""
 
-    __slots__ = ("arrays", "attributes", "codes", "contents", "items", "known", "seen")
+    __slots__ = ("arrays", "attributes", "calls", "codes", "contents", "items", "known", "seen")
 
     def __init__(self, slots: int) -> None:
         self.arrays: list[np.ndarray | None] = [None] * slots
@@ -58,6 +63,7 @@ class Walk:
         self.attributes: list[tuple[object, str, object]] = []
         self.contents: list[tuple[Collection[object], tuple[object, ...]]] = []
         self.known: list[tuple[np.ndarray, tuple[int, ...], np.dtype]] = []
+        self.calls: list[tuple[Call, object]] = []
         self.seen: set[tuple[int, int]] = set()
 
     def met(self, node: Node, value: object) -> bool:
@@ -70,9 +76,8 @@ class Walk:
 
     def places(self) -> Places | None:
         """Where it looked other than in mappings and at code; None if nowhere."""
-        if not (self.attributes or self.contents or self.known):
-            return None
-        return Places(tuple(self.attributes), tuple(self.contents), tuple(self.known))
+        found = (self.attributes, self.contents, self.known, self.calls)
+        return Places(*map(tuple, found)) if any(found) else None  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------- nodes
@@ -236,6 +241,32 @@ class Parts:
                 walk.codes.append((cast("FunctionType", value), cast("CodeType", part)))
             elif name not in READ_ONLY:
                 walk.attributes.append((value, name, part))
+        return True
+
+
+class Calls:
+    """A cached function whose results, for the arguments it was called with, are these."""
+
+    __slots__ = ("calls", "function", "wrapped")
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+        self.calls: list[tuple[tuple[object, ...], dict[str, object], Node]] = []
+        self.wrapped: Node | None = None
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        if value is not self.function:
+            return False
+        if self.wrapped is not None:
+            wrapped = attribute(value, "__wrapped__")
+            walk.attributes.append((value, "__wrapped__", wrapped))
+            if not self.wrapped.holds(wrapped, walk):
+                return False
+        for args, keywords, node in self.calls:
+            result = self.function(*args, **keywords)
+            walk.calls.append(((self.function, args, keywords), result))
+            if not node.holds(result, walk):
+                return False
         return True
 
 

@@ -207,6 +207,8 @@ class Items(MutableMapping[object, object], dict[object, object]):  # type: igno
         self._fdiff_table = Table()
         self._fdiff_where = where
 
+    _fdiff_kind = dict  # what a tree of arguments takes it for
+
     __getitem__ = dict.__getitem__
     __hash__ = None
 

@@ -40,12 +40,6 @@ class Plan:
     def call(self, arrays: list[object], vectors: Sequence[object], run: Run) -> object:
         raise NotImplementedError
 
-    def ask(self) -> None:
-        """Have every step compiled at its next call, whatever that costs."""
-        for value in vars(self).values():
-            if isinstance(value, Step):
-                value.runner.asked = True
-
 
 def execute(step: Step, arrays: Arrays) -> Sequence[object]:
     """Run a step on concrete arrays."""

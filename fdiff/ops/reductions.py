@@ -96,6 +96,8 @@ def _even_share(x: TracedArray, out: TracedArray, kept: TracedArray, axes: Axes)
 
 def _others(x: TracedArray, out: TracedArray, kept: TracedArray, axes: Axes) -> object:
     """Product of all other entries: exclusive products from both sides, exact with zeros."""
+    if not x.size:
+        return np.ones(x.shape, x.dtype)
     rest = [k for k in range(x.ndim) if k not in axes]
     order = (*rest, *axes)
     flat = np.transpose(x, order).reshape((*(x.shape[k] for k in rest), -1))

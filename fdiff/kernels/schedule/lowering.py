@@ -84,13 +84,14 @@ def _contract(new: _Rewrite, part: Part) -> int:
     subscripts: str = dict(part.data)["subscripts"]  # type: ignore[call-overload,assignment]
     inputs, out = subscripts.split("->")
     left, right = inputs.split(",")
-    a, b = part.args
+    (a, left), (b, right) = _untransposed(new, part.args[0], left), _untransposed(new, part.args[1], right)
     sizes = {**dict(zip(left, new.parts[a].dims, strict=True)), **dict(zip(right, new.parts[b].dims, strict=True))}
     stack, m, n, k = _groups(left, right, out)
-    if out == stack + n + m and n != m:
+    if out == stack + n + m:
         a, b, left, right, m, n = b, a, right, left, n, m
     if not all(any(sizes[x] != ONE for x in group) for group in (m, n, k)):
-        return new.add(part)
+        data = (("subscripts", f"{left},{right}->{out}"),)
+        return new.add(part._replace(args=(a, b), data=data))
     a, flip_a = _arranged(new, a, left, stack + m + k, stack + k + m)
     b, flip_b = _arranged(new, b, right, stack + k + n, stack + n + k)
     dims = tuple(sizes[x] for x in stack + m + n)
@@ -98,6 +99,15 @@ def _contract(new: _Rewrite, part: Part) -> int:
     data: Data = (("flips", f"{flip_a}{flip_b}"), ("sizes", counts))
     product = new.add(Part("matmul", "", (new.contiguous(a), new.contiguous(b)), part.dtypes, (dims,), data))
     return new.transposed(product, tuple((stack + m + n).index(x) for x in out))
+
+
+def _untransposed(new: _Rewrite, i: int, labels: str) -> tuple[int, str]:
+    """What a transposed operand is a view of, with its labels in that order."""
+    while new.parts[i].op == "transpose":
+        axes: tuple[int, ...] = dict(new.parts[i].data)["axes"]  # type: ignore[call-overload,assignment]
+        labels = "".join(labels[axes.index(a)] for a in range(len(axes)))
+        i = new.parts[i].args[0]
+    return i, labels
 
 
 def _groups(left: str, right: str, out: str) -> tuple[str, str, str, str]:

@@ -1,0 +1,72 @@
+"""Stand-ins for callables that are no plain functions: methods, partials, cached functions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import BuiltinMethodType, MethodType, ModuleType
+from typing import cast
+
+from .containers import Pair, Tuple, wrap_mapping, wrap_sequence
+from .kinds import is_traced
+from .reads import Calls, Leaf, Parts, Same
+from .standins import Reader, Where, label
+
+Function = Callable[..., object]
+
+
+def wrap_method(reader: Reader, method: MethodType, where: Where) -> Pair:
+    function, function_node = reader.wrap(method.__func__, where)
+    owner, owner_node = reader.wrap(method.__self__, where)
+    node = Parts(MethodType)
+    node.parts += ("__func__", function_node), ("__self__", owner_node)
+    return MethodType(cast("Function", function), owner), node
+
+
+def wrap_builtin(reader: Reader, method: BuiltinMethodType, where: Where) -> Pair:
+    """A function written in C; bound to data, it is looked up on what stands for the data."""
+    owner: object = method.__self__
+    if owner is None or isinstance(owner, ModuleType | type):
+        return method, Same(method)
+    stand_in, part = reader.wrap(owner, where)
+    node = Parts(type(method))
+    node.parts += ("__self__", part), ("__name__", Leaf(method.__name__))
+    return (method if stand_in is owner else getattr(stand_in, method.__name__)), node
+
+
+def wrap_partial(reader: Reader, partial: functools.partial[object], where: Where) -> Pair:
+    function, function_node = reader.wrap(partial.func, where)
+    args, args_node = wrap_sequence(reader, partial.args, where)
+    keywords, table = wrap_mapping(reader, partial.keywords, f"{label(where)}: ")
+    node = Parts(functools.partial)
+    node.parts += ("func", function_node), ("args", args_node), ("keywords", table)
+    return functools.partial(cast("Function", function), *args, **keywords), node
+
+
+def wrap_attribute(reader: Reader, value: object, where: Where, name: str) -> Pair:
+    """An object that stands for one of its attributes: a dispatcher of Numba, a static method."""
+    stand_in, part = reader.wrap(getattr(value, name), where)
+    node = Parts(type(value))
+    node.parts.append((name, part))
+    return stand_in, node
+
+
+def wrap_cached(reader: Reader, cached: functools._lru_cache_wrapper[object], where: Where) -> Pair:
+    """A function under ``functools.lru_cache`` is called as it is, and again at each refresh.
+
+    That is what `f` itself would do; as a rule its cache answers. Traced arguments go past it.
+    """
+    node = Calls(cached)
+
+    def call(*args: object, **kwargs: object) -> object:
+        if any(map(is_traced, (*args, *kwargs.values()))):
+            function, node.wrapped = reader.wrap(cached.__wrapped__, where)
+            return cast("Function", function)(*args, **kwargs)
+        given = cast("Tuple", reader.original(args))
+        keywords = {name: reader.original(value) for name, value in kwargs.items()}
+        result, part = reader.wrap(cached(*given, **keywords), f"{label(where)}(...)")
+        node.calls.append((given, keywords, part))
+        return result
+
+    call.cache_info, call.cache_clear = cached.cache_info, cached.cache_clear  # type: ignore[attr-defined]
+    return functools.update_wrapper(call, cached.__wrapped__, updated=()), node
