@@ -9,6 +9,7 @@ import linecache
 import sys
 import sysconfig
 from pathlib import Path
+from types import TracebackType
 
 Line = tuple[str, int]
 
@@ -70,6 +71,17 @@ def user_line() -> Line | None:
             return name, frame.f_lineno
         frame = frame.f_back
     return None
+
+
+def line_in(traceback: TracebackType | None) -> Line | None:
+    """As `user_line`, of an exception that has been raised."""
+    found = None
+    while traceback is not None:
+        name = traceback.tb_frame.f_code.co_filename
+        if not name.startswith(_INTERNAL):
+            found = name, traceback.tb_lineno
+        traceback = traceback.tb_next
+    return found
 
 
 def show_line(line: Line | None) -> str:

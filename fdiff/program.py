@@ -19,11 +19,13 @@ import numpy as np
 
 from .arraytype import type_of
 from .capture import Capture, Reads
-from .errors import DtypeError, InputError, RetraceWarning, message, show_line, user_line
+from .capture.kinds import leaf_key as value_key
+from .capture.standins import Items
+from .errors import DtypeError, InputError, RetraceWarning, TraceError, line_in, message, show_line, user_line
 from .ops.creation import ANSWERS
 from .tape import Tape
 from .trace import Input, Recording, Trace, TracedArray, record, root_trace
-from .tree import Spec, flatten, unflatten
+from .tree import Spec, flatten, map_leaves, paths, unflatten
 
 VARIANTS = 128  # signatures remembered for one function
 ALTERNATIVES = 8  # traces of one signature that differ in what was read
@@ -31,6 +33,9 @@ Argnums = int | tuple[int, ...] | None
 Function = Callable[..., object]
 Body = Callable[[Function, tuple[object, ...], dict[str, object]], object]
 STATIC = (bool, int, str, bytes, type(None))
+NUMBERS = (bool, int, float, complex)
+LEAVE_OUT = "Leave it out of argnums, or pass it as an argument of its own."
+NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records and objects are not
 
 
 class Watch:
@@ -55,6 +60,17 @@ class Watch:
         self.parts.append((f, capture))
         return capture.private(f)
 
+    def original(self, value: object) -> object:
+        """The user's own object, where `value` stands in for one."""
+        for _, capture in self.parts:
+            if (found := capture.original(value)) is not value:
+                return found
+        return value
+
+    def finish(self) -> tuple[tuple[Callable[..., object], Reads], ...]:
+        """What was read; what was written goes to the user's own variables."""
+        return tuple((f, capture.finish()) for f, capture in self.parts)
+
 
 @dataclass
 class Variant:
@@ -62,8 +78,9 @@ class Variant:
 
     The inputs of `tape` are the traced leaves of the arguments, then the captured arrays; its
     outputs are the numeric leaves of the result. `wrt` are the positions of the differentiated
-    inputs. `outs` holds, for each leaf of the result, None or the object it is every time; `direct`
-    tells that the arguments are the inputs as they stand (native arrays of at least one axis).
+    inputs. `outs` holds, for each leaf of the result, None or the object it is every time; `numbers`
+    the Python numbers among the numeric leaves, None for the others; `direct` tells that the
+    arguments are the inputs as they stand (native arrays of at least one axis).
     `plan` is what the operator made of it.
     """
 
@@ -73,6 +90,7 @@ class Variant:
     in_spec: Spec
     out_spec: Spec
     outs: tuple[tuple[object] | None, ...]
+    numbers: tuple[object, ...]
     scalars: tuple[bool, ...]
     traced: tuple[int, ...]
     inner: tuple[tuple[Callable[..., object], Reads], ...]
@@ -102,7 +120,9 @@ def leaf_key(leaf: object) -> object:
     """What of an argument a variant depends on: the type of arrays and floats, the value of others."""
     kind = type(leaf)
     if kind is np.ndarray:
-        return leaf.dtype, leaf.shape  # type: ignore[attr-defined]
+        if leaf.dtype.kind in NUMERIC:  # type: ignore[attr-defined]
+            return leaf.dtype, leaf.shape  # type: ignore[attr-defined]
+        return id(leaf) if leaf.dtype.hasobject else (leaf.dtype, leaf.shape, leaf.tobytes())  # type: ignore[attr-defined]
     if kind is float:
         return float
     if kind in STATIC:
@@ -121,7 +141,7 @@ def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
     key: list[object] = []
     for arg in args:
         kind = arg.__class__
-        if kind is np.ndarray:
+        if kind is np.ndarray and arg.dtype.kind in NUMERIC:  # type: ignore[attr-defined]
             key.append((arg.dtype, arg.shape))  # type: ignore[attr-defined]
         elif kind is float:
             key.append(float)
@@ -134,7 +154,9 @@ def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
 
 def is_static(leaf: object) -> bool:
     """Whether a leaf is handed to the function as it is."""
-    return not isinstance(leaf, (np.ndarray, float, np.floating, TracedArray))
+    if isinstance(leaf, np.ndarray):
+        return leaf.dtype.kind not in NUMERIC
+    return not isinstance(leaf, (float, np.floating, TracedArray))
 
 
 class Program:
@@ -185,7 +207,7 @@ class Program:
             return self._trace(f, args, kwargs)
 
     def _trace(self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Variant, list[object]]:
-        call = f"{self.name}({getattr(f, '__name__', type(f).__name__)})"
+        call = called(self.name, f)
         leaves, spec = flatten((args, kwargs))
         order, in_spec = differentiated(args, self.argnums, call)
         variant, extra = trace_variant(lambda *a, **k: self.body(f, a, k), f, call, leaves, spec, order, in_spec)
@@ -193,13 +215,13 @@ class Program:
         inputs = [leaves[k] if isinstance(leaves[k], TracedArray) else _native(leaves[k]) for k in variant.traced]
         return variant, [*inputs, *extra]
 
-
     def _plan(self, variant: Variant) -> object:
         """The plan of an equal trace made before, or a new one: deriving costs more than tracing."""
         if any(variant.outs):
             return self.derive(variant)
         key = (
             variant.tape, variant.wrt, variant.in_spec, variant.out_spec, variant.scalars, variant.input_scalars,
+            *((type(n), repr(n)) for n in variant.numbers),
         )  # fmt: skip
         plan = self.plans.get(key)
         if plan is None:
@@ -207,6 +229,11 @@ class Program:
             if len(self.plans) > VARIANTS:
                 self.plans.popitem(last=False)
         return plan
+
+
+def called(name: str, f: object) -> str:
+    """The public call as the user typed it, for messages: ``jacobian(model)``."""
+    return f"{name}({getattr(f, '__name__', type(f).__name__)})"
 
 
 @contextmanager
@@ -226,8 +253,8 @@ def collector_paused() -> Iterator[None]:
 
 def _native(leaf: object) -> np.ndarray:
     """An argument as the tiers take it: native byte order; without axes, a scalar."""
-    if leaf.__class__ is np.ndarray:
-        array: np.ndarray = leaf  # type: ignore[assignment]
+    if isinstance(leaf, np.ndarray):
+        array = np.asarray(leaf)  # a plain array of a memmap
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         return array if array.ndim else array[()]
@@ -264,26 +291,25 @@ def trace_variant(
 ) -> tuple[Variant, tuple[object, ...]]:
     """Run `body` on traced arguments once; the variant, and what its further inputs stand for."""
     for k, leaf in enumerate(leaves):
-        _check_leaf(leaf, call, differentiate=k in order)
+        _check_leaf(leaf, call, spec, k, differentiate=k in order)
     traced = tuple(k for k, leaf in enumerate(leaves) if not is_static(leaf))
     inputs = [_input(leaves[k], differentiate=k in order) for k in traced]
     outs: list[object] = []
     out_spec = [Spec(None)]
+    inner: list[tuple[Function, Reads]] = []
 
     def run(trace: Trace, arguments: list[TracedArray]) -> list[object]:
-        if root_trace() is trace:
-            trace.watch = Watch(trace)
         given = list(leaves)
         for k, argument in zip(traced, arguments, strict=True):
             given[k] = argument
         args, kwargs = unflatten(spec, given)  # type: ignore[misc]
-        found, out_spec[0] = flatten(body(*args, **kwargs))
+        with watched(trace, inner) as watch:
+            found, out_spec[0] = flatten(_result(body(*args, **kwargs), watch))
         outs.extend(found)
         return [out for out in found if traceable(out)]
 
     recording = record(run, inputs, call)
     watch = recording.watch
-    inner = tuple((g, capture.finish()) for g, capture in watch.parts) if isinstance(watch, Watch) else ()
     everything = [*(leaves[k] for k in traced), *recording.extra]
     variant = Variant(
         call=call,
@@ -292,16 +318,49 @@ def trace_variant(
         in_spec=in_spec,
         out_spec=out_spec[0],
         outs=tuple(None if traceable(out) else (out,) for out in outs),
+        numbers=tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),
         scalars=recording.scalars,
         traced=traced,
-        inner=inner,
+        inner=tuple(inner),
         order=tuple(watch.order) if isinstance(watch, Watch) else (),
         frozen=tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
-        cacheable=_cacheable(f, call, leaves, inner),
+        cacheable=_cacheable(f, call, leaves, outs, inner),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=all(type(x) is np.ndarray and x.ndim and x.dtype.isnative for x in leaves),
     )
     return variant, recording.extra
+
+
+@contextmanager
+def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Iterator[Watch]:
+    """What the function reads is watched by the outermost trace, and put into its `inner`."""
+    root = root_trace()
+    if root is trace:
+        root.watch = Watch(trace)
+    watch: Watch = root.watch  # type: ignore[assignment]
+    try:
+        yield watch
+    except ValueError as error:
+        if isinstance(error.__cause__, TraceError):  # NumPy's words for a refused __float__
+            fact = "a traced value was stored into an array of numbers, which would drop its derivative."
+            way = "Build the array from its entries: numpy.array([...]), numpy.stack or numpy.where."
+            where = line_in(error.__traceback__)
+            raise TraceError(message(trace.call, fact, way, where)).with_traceback(error.__traceback__) from None
+        raise
+    finally:
+        if root is trace:
+            inner.extend(watch.finish())
+
+
+def _result(tree: object, watch: Watch) -> object:
+    """What the function returned, with the user's own objects in place of stand-ins."""
+
+    def own(leaf: object) -> object:
+        if isinstance(leaf, Items):
+            return map_leaves(own, leaf.copy())
+        return leaf if traceable(leaf) else watch.original(leaf)
+
+    return map_leaves(own, tree)
 
 
 def call_private(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -318,7 +377,14 @@ def private(f: Callable[..., object]) -> Callable[..., object]:
 
 
 def traceable(out: object) -> bool:
-    return isinstance(out, (TracedArray, np.ndarray, np.generic, int, float, complex))
+    """Whether `out` is a number or an array of numbers."""
+    if isinstance(out, (np.ndarray, np.generic)):
+        return out.dtype.kind in NUMERIC or _holds_traced(out)
+    return isinstance(out, (TracedArray, *NUMBERS))
+
+
+def _holds_traced(out: np.ndarray | np.generic) -> bool:
+    return isinstance(out, np.ndarray) and any(isinstance(e, TracedArray) for e in out.flat)
 
 
 def _input(leaf: object, *, differentiate: bool) -> Input:
@@ -329,7 +395,7 @@ def _input(leaf: object, *, differentiate: bool) -> Input:
     return Input(type_of(array), isinstance(leaf, (float, np.generic)), type(leaf) is float, value)
 
 
-def _check_leaf(leaf: object, call: str, *, differentiate: bool) -> None:
+def _check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bool) -> None:
     """Refuse what cannot be differentiated, before the function runs."""
     if isinstance(leaf, TracedArray):
         return
@@ -340,26 +406,34 @@ def _check_leaf(leaf: object, call: str, *, differentiate: bool) -> None:
     if not differentiate:
         return
     if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex)):
-        raise InputError(
-            message(call, f"cannot differentiate with respect to a value of type {type(leaf).__name__}.", "", where)
-        )
+        fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
+        raise InputError(message(call, f"{fact}{_place(spec, k)}.", LEAVE_OUT, where))
     dtype = np.asarray(leaf).dtype
     if dtype.kind == "c":
         raise DtypeError(
-            message(call, f"complex inputs ({dtype}) are not supported yet.", "Pass real and imaginary parts as two real arrays.", where)
+            message(call, f"complex inputs ({dtype}{_place(spec, k)}) are not supported yet.", "Pass real and imaginary parts as two real arrays.", where)
         )
     if dtype.kind != "f":
-        raise DtypeError(
-            message(call, f"only floating-point inputs can be differentiated, not {dtype}.", "Convert it with x.astype(float), or leave it out of argnums.", where)
-        )
+        fact = f"only floating-point inputs can be differentiated, not {dtype}{_place(spec, k)}."
+        way = "Convert it with x.astype(float), or leave it out of argnums."
+        raise DtypeError(message(call, fact, LEAVE_OUT if dtype.kind not in NUMERIC else way, where))
 
 
-def _cacheable(f: Function, call: str, leaves: Sequence[object], inner: Sequence[tuple[object, Reads]]) -> bool:
+def _place(spec: Spec, k: int) -> str:
+    """Where leaf `k` stands, if it is not an argument itself."""
+    path = paths(spec)[k].removeprefix("[0]")  # spec is that of (args, kwargs)
+    position, bracket, rest = path.partition("]")
+    return f" (in argument {position[1:]}: {rest})" if bracket and rest else ""
+
+
+def _cacheable(
+    f: Function, call: str, leaves: Sequence[object], outs: Sequence[object], inner: Sequence[tuple[object, Reads]]
+) -> bool:
     """Whether a later call may use this trace; says so once where it may not."""
     if any(isinstance(leaf, TracedArray) for leaf in leaves) or any(reads.traced for _, reads in inner):
         return False
-    odd = [leaf for leaf in leaves if is_static(leaf) and not isinstance(leaf, (*STATIC, np.generic))]
-    reasons = [f"an argument of type {type(leaf).__name__}" for leaf in odd]
+    reasons = [f"an argument of type {type(leaf).__name__}" for leaf in leaves if is_static(leaf) and not _fixed(leaf)]
+    reasons += [f"a result of type {type(out).__name__}" for out in outs if not traceable(out) and not _fixed(out)]
     reasons += [reason for _, reads in inner for reason in reads.opaque]
     if not reasons:
         return True
@@ -374,6 +448,13 @@ def _cacheable(f: Function, call: str, leaves: Sequence[object], inner: Sequence
             stacklevel=2,
         )
     return False
+
+
+def _fixed(leaf: object) -> bool:
+    """Whether an object that is no array of numbers is compared by value, or cannot change."""
+    if isinstance(leaf, np.ndarray):
+        return not leaf.dtype.hasobject
+    return isinstance(leaf, (*STATIC, np.generic)) or value_key(leaf) is not None
 
 
 _warned: set[object] = set()

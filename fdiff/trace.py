@@ -9,17 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from .arraytype import ArrayType, Shape
-from .errors import InputError, LeakError, Line, TraceError, UnsupportedError, message, user_line
+from .arraytype import ArrayType, Shape, shadow
+from .errors import InputError, LeakError, Line, TraceError, UnsupportedError, message, show_line, user_line
 from .interpret import evaluate
 from .primitive import FUNCTIONS, PRIMITIVES, UFUNC_METHODS, UFUNCS, Primitive
 from .tape import CONSTANT, INPUT, ITEM, Builder, Tape, prune
 
+KEEP_NO_TRACED = "Return it from the function instead of storing it."
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
+
+
+Number = TypeVar("Number", bool, int, float, complex)
 
 
 class Stack(threading.local):
@@ -32,18 +36,23 @@ class Stack(threading.local):
 _stack = Stack()
 
 
-def current() -> Trace:
-    """The innermost trace of this thread."""
+def current(*values: object) -> Trace:
+    """The innermost trace of this thread, where `values` are used."""
     if not _stack.traces:
-        raise LeakError(
-            message(
-                "fdiff",
-                "a traced array was used after its trace had ended.",
-                "Return it from the function instead of storing it.",
-                user_line(),
-            )
-        )
+        for value in values:
+            if isinstance(value, TracedArray):
+                raise leaked(value)
+        fact = "a traced array was used after its trace had ended."
+        raise LeakError(message("fdiff", fact, KEEP_NO_TRACED, user_line()))
     return _stack.traces[-1]
+
+
+def leaked(traced: TracedArray) -> LeakError:
+    """The error for a traced array that outlived its trace; says where it was made."""
+    made = traced.home.builder.lines.get(traced.id, (None,))[0]
+    where = f"It was made here:{show_line(made)}" if made else "It is an argument of the function."
+    fact = f"a traced array was used after its trace had ended. {where}\nIt was used here:"
+    return LeakError(message(traced.home.call, fact, KEEP_NO_TRACED, user_line()))
 
 
 def tracing() -> bool:
@@ -62,7 +71,8 @@ class Trace:
 
     `call` is the public call, for messages. `extra` holds, for every input beyond the arguments,
     the captured array or the traced array of an enclosing trace that it stands for. `values` are
-    the inputs Python may look at; `frozen` are those it has looked at.
+    the inputs Python may look at; `frozen` are those it has looked at. `refused` is the first value
+    that was asked for and not given: plain code would have got it, so the trace is void.
     """
 
     def __init__(self, call: str, *, lines: bool = True) -> None:
@@ -74,6 +84,7 @@ class Trace:
         self.extra: list[np.ndarray | TracedArray] = []
         self.values: dict[int, np.ndarray] = {}
         self.frozen: set[int] = set()
+        self.refused: TraceError | None = None
         self.watch: object = None  # of the outermost trace: what watches the functions it runs
         self._known: dict[tuple[int, int], int] = {}
 
@@ -105,15 +116,7 @@ class Trace:
         if traced.home is self:
             return traced.id
         if not traced.home.alive:
-            made = traced.home.builder.lines.get(traced.id, (None,))[0]
-            raise LeakError(
-                message(
-                    traced.home.call,
-                    "a traced array was used after its trace had ended. It was made here:",
-                    "Return it from the function instead of storing it.",
-                    made,
-                )
-            )
+            raise leaked(traced)
         key = (id(traced.home), traced.id)
         if key not in self._known:
             self.extra.append(traced)
@@ -246,7 +249,7 @@ class TracedArray:
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         """Object array of traced scalars: what ``np.array([x[0], x[1]])`` is made of."""
         if dtype is not None and np.dtype(dtype) != object:
-            raise current().fail(
+            raise current(self).fail(
                 f"a traced array was turned into a concrete {np.dtype(dtype)} array, which would drop its derivative.",
                 "Leave the dtype out, or use `.astype`.",
             )
@@ -267,16 +270,31 @@ class TracedArray:
         )
 
     def __bool__(self) -> bool:
-        return bool(look(self, "decided a Python branch on a traced value"))
+        return self._as(bool, "decided a Python branch on a traced value")
 
     def __float__(self) -> float:
-        return float(look(self, "turned a traced array into a Python float, which would drop its derivative"))
+        return self._as(float, "turned a traced array into a Python float, which would drop its derivative")
 
     def __int__(self) -> int:
-        return int(look(self, "turned a traced array into a Python int, which would drop its derivative"))
+        return self._as(int, "turned a traced array into a Python int, which would drop its derivative")
 
     def __complex__(self) -> complex:
-        return complex(look(self, "turned a traced array into a Python complex"))
+        return self._as(complex, "turned a traced array into a Python complex")
+
+    def __round__(self, ndigits: int | None = None) -> object:
+        return FUNCTIONS[np.round](self, ndigits) if ndigits is not None else round(float(self))
+
+    def _as(self, kind: Callable[[object], Number], deed: str) -> Number:
+        if self.type.size != 1:
+            kind(shadow(self.type))  # raises what NumPy raises
+        try:
+            return kind(look(self, deed))
+        except LeakError:
+            raise
+        except TraceError as error:
+            trace = current()
+            trace.refused = trace.refused or error  # whoever catches it, plain code went another way
+            raise
 
     def __index__(self) -> int:
         return look(self, "used a traced value as a Python index").__index__()
@@ -300,7 +318,7 @@ def look(traced: TracedArray, deed: str) -> np.ndarray:
 
     The inputs it depends on are frozen: the tape holds only while they keep their values.
     """
-    return _look(current(), traced, deed)
+    return _look(current(traced), traced, deed)
 
 
 def _look(trace: Trace, traced: TracedArray, deed: str) -> np.ndarray:
@@ -348,7 +366,7 @@ def apply(
     primitive: Primitive, *args: object, scalar: bool = False, weak: bool = False, **params: object
 ) -> TracedArray:
     """Record a single-output primitive on lifted arguments."""
-    trace = current()
+    trace = current(*args)
     ids = tuple([trace.lift(a) for a in args])
     node = trace.add(primitive, ids, tuple(sorted(params.items())))
     return TracedArray(trace, node, trace.builder.type(node), scalar=scalar, weak=weak)
@@ -356,7 +374,7 @@ def apply(
 
 def apply_many(primitive: Primitive, *args: object, **params: object) -> tuple[TracedArray, ...]:
     """Record a primitive with several outputs; one traced array for each."""
-    trace = current()
+    trace = current(*args)
     ids = tuple([trace.lift(a) for a in args])
     node = trace.builder.add(primitive, ids, tuple(sorted(params.items())), trace.where())
     items = [trace.builder.add(ITEM, (node,), (("k", k),)) for k in range(len(trace.builder.nodes[node].types))]
@@ -407,6 +425,8 @@ def record(
             if given.value is not None:
                 trace.values[traced.id] = given.value
         outputs = run(trace, arguments)
+        if trace.refused is not None:
+            raise trace.refused
         ids = [trace.lift(out) for out in outputs]
     scalars = tuple(out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray) for out in outputs)
     frozen = tuple(k for k, i in enumerate(trace.builder.inputs) if i in trace.frozen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import NamedTuple
@@ -22,12 +23,18 @@ class Spec(NamedTuple):
 LEAF = Spec(None)
 
 
+def _kind(tree: object) -> type:
+    """Type of a node; a captured dict, which stands in for one, counts as the dict it is."""
+    kind = type(tree)
+    return getattr(kind, "_fdiff_kind", kind)
+
+
 def _parts(tree: object) -> tuple[tuple[object, ...], Sequence[object]] | None:
     """Keys and children of an inner node; None for a leaf."""
-    kind = type(tree)
+    kind = _kind(tree)
     if kind is tuple or kind is list:
         return (), tree  # type: ignore[return-value]
-    if kind is dict:
+    if kind is dict or kind is OrderedDict:
         return tuple(tree), list(tree.values())  # type: ignore[arg-type,union-attr]
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):
         return (), tree
@@ -49,7 +56,7 @@ def _flatten(tree: object, leaves: list[object]) -> Spec:
         leaves.append(tree)
         return LEAF
     keys, children = parts
-    return Spec(type(tree), keys, tuple(_flatten(c, leaves) for c in children))
+    return Spec(_kind(tree), keys, tuple(_flatten(c, leaves) for c in children))
 
 
 def unflatten(spec: Spec, leaves: Sequence[object]) -> object:
@@ -63,11 +70,21 @@ def _build(spec: Spec, leaves: Iterator[object]) -> object:
     children = [_build(c, leaves) for c in spec.children]
     if spec.kind is tuple or spec.kind is list:
         return spec.kind(children)
-    if spec.kind is dict:
-        return dict(zip(spec.keys, children, strict=True))
+    if spec.kind is dict or spec.kind is OrderedDict:
+        return spec.kind(zip(spec.keys, children, strict=True))
     if issubclass(spec.kind, tuple):
         return spec.kind(*children)
     return spec.kind(**dict(zip(spec.keys, children, strict=True)))  # type: ignore[arg-type]
+
+
+def paths(spec: Spec, stem: str = "") -> list[str]:
+    """How each leaf is reached from the root, as one would write it: ``['a'][0].b``."""
+    if spec.kind is None:
+        return [stem]
+    names = getattr(spec.kind, "_fields", spec.keys or range(len(spec.children)))
+    written = ".{}" if is_dataclass(spec.kind) or hasattr(spec.kind, "_fields") else "[{!r}]"
+    pairs = zip(names, spec.children, strict=True)
+    return [path for name, child in pairs for path in paths(child, stem + written.format(name))]
 
 
 def map_leaves(function: Callable[[object], object], tree: object) -> object:

@@ -1,3 +1,4 @@
+# ruff: noqa: PLW0108, PLC3002, ICN001 -- the odd ways of users are what is tested
 """Private copies of functions: what `f` reads, and that a change of it is never missed."""
 
 import dataclasses
@@ -555,7 +556,9 @@ def object_array():
 
 def computed_module_attribute():
     m = module(
-        "def __getattr__(name):\n    if name == 'data': return box[0]\n    raise AttributeError(name)",
+        "def __getattr__(name):\n"
+        "    if name == 'data': return box[0]\n"
+        "    raise AttributeError(name)",
         box=[A],
     )
     n = module("import userland\ndef f(): return userland.data", "userland2")
@@ -596,7 +599,6 @@ def python_ufunc():
 
 def iterator():
     values = iter([A] * 10)
-    box = [A]
 
     def change(value):
         nonlocal values
@@ -606,21 +608,22 @@ def iterator():
 
 
 TRACKED = [
-    rebound_global, cell, cell_contents, default, keyword_default, function_attribute, dict_item, dict_get,
-    dict_values, dict_unpacked, list_item, nested_item, namespace, frozen_dataclass, mutable_dataclass,
-    named_tuple, helper_global, helper_through_module, module_attribute, global_from_import,
-    import_inside, from_import_inside, submodule, partial_argument, partial_keyword, function_in_dict,
-    closure_of_closure, wrapped, static_method, nested_def_reads_global, class_body_reads_global,
-    generator_reads_global, numba_function, bound_to_dict, cached_function, decorated_by_errstate,
+    rebound_global, cell, cell_contents, default, keyword_default, function_attribute,
+    dict_item, dict_get, dict_values, dict_unpacked, list_item, nested_item, namespace,
+    frozen_dataclass, mutable_dataclass, named_tuple, helper_global, helper_through_module,
+    module_attribute, global_from_import, import_inside, from_import_inside, submodule,
+    partial_argument, partial_keyword, function_in_dict, closure_of_closure, wrapped,
+    static_method, nested_def_reads_global, class_body_reads_global, generator_reads_global,
+    numba_function, bound_to_dict, cached_function, decorated_by_errstate,
     decorated_by_contextmanager,
 ]  # fmt: skip
 COMPARED = [rebound_function, new_code, shadowed_builtin, reassigned_module]  # any change: again
 OPAQUE = [
-    object_attribute, class_attribute, instance_class_attribute, bound_method, callable_object,
-    method_reads_global, large_list, large_dict_iterated, dict_subclass, masked_array,
-    single_dispatch, private_class_attribute, class_attribute_of_dataclass, vectorized, bound_to_object,
-    dataclass_that_is_a_dict,
-    object_array, computed_module_attribute, through_descriptor, attribute_of_frozen_with_method,
+    object_attribute, class_attribute, instance_class_attribute, bound_method,
+    callable_object, method_reads_global, large_list, large_dict_iterated, dict_subclass,
+    masked_array, single_dispatch, private_class_attribute, class_attribute_of_dataclass,
+    vectorized, bound_to_object, dataclass_that_is_a_dict, object_array,
+    computed_module_attribute, through_descriptor, attribute_of_frozen_with_method,
     python_ufunc, iterator,
 ]  # fmt: skip
 
@@ -696,7 +699,7 @@ def test_writing_into_a_captured_array_keeps_the_program():
     result, reads = run(f)
     data[:] = 5
     assert arrays(reads, f)[0] is data is result.array
-    data.dtype = np.int64
+    data.resize(2, refcheck=False)
     assert arrays(reads, f) is None
 
 
@@ -708,7 +711,7 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("old", "equal", "other"),
     [
-        (NAN, -(-float("nan")), 1.0),
+        (NAN, float("nan"), 1.0),
         (0.0, 0.0, -0.0),
         (1.0, 1.0, 1),
         (1, 1, True),
@@ -998,9 +1001,7 @@ def test_an_empty_cell():
 
 
 def test_names_that_do_not_exist_and_then_do():
-    m = module(
-        "def f():\n    try:\n        return missing\n    except NameError as e:\n        return str(e)"
-    )
+    m = module("def f():\n    try: return missing\n    except NameError as e: return str(e)")
     result, reads = run(m.f)
     assert result == m.f() == "name 'missing' is not defined"
     assert arrays(reads, m.f) == []

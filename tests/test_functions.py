@@ -369,7 +369,7 @@ x[3]; x[-4]; x[0, 4]; x[0, 0, 0]; z[0]; s[0]; x[1.0]; x["a"]; x[[0, 3]]; x[:, [4
 np.take(x, 12); np.take(x, 3, axis=0); np.take(x, 0, axis=2); np.take_along_axis(x, k, axis=0); np.repeat(x, [1, 2], axis=0); np.diag(t); np.diagonal(v); np.trace(v); np.tril(z); np.diff(z); np.diff(x, n=-1); np.rot90(x, axes=(0, 0)); np.rot90(v); np.delete(x, 5, axis=1)
 np.cross(x, x); np.einsum("ij,jk", x, x); np.einsum("ij", v); np.einsum("ij->k", x); np.einsum("ij,jk", x); np.einsum("ij->ii", x); np.kron(x); np.unstack(z); np.block([[x], y]); np.block([[x, v], [y]]); np.meshgrid(v, w, indexing="yx"); np.pad(x, ((1, 2), (3, 4), (5, 6)))
 np.linalg.solve(x, v); np.linalg.solve(a, v); np.linalg.solve(v, v); np.linalg.inv(x); np.linalg.inv(v); np.linalg.det(x); np.linalg.det(v); np.linalg.slogdet(x); np.linalg.cholesky(x); np.linalg.norm(t, 2); np.linalg.norm(x, "abc"); np.linalg.norm(v, "fro"); np.linalg.norm(x, axis=2); np.linalg.norm(t, "fro"); np.linalg.norm(x, 0); np.linalg.norm(x, 3)
-np.linalg.matrix_power(x, 2); np.linalg.matrix_power(a, 1.5); np.linalg.multi_dot([x]); np.linalg.outer(x, v); np.average(x, weights=v); np.average(x, axis=0, weights=v); np.cumulative_sum(x); np.sin(); np.sin(x, y); np.clip(x, 0, 1, min=2); np.clip(x, w, 1); np.select([m], [x, y]); np.trapezoid(x, w)
+np.linalg.matrix_power(x, 2); np.linalg.matrix_power(a, 1.5); np.linalg.multi_dot([x]); np.linalg.outer(x, v); np.average(x, weights=v); np.average(x, axis=0, weights=v); np.cumulative_sum(x); np.sin(); np.clip(x, 0, 1, min=2); np.clip(x, w, 1); np.select([m], [x, y]); np.trapezoid(x, w)
 x.item(); x.item(12); x.item(3, 0); x.reshape(); ~x; x & y; x << 1; np.bitwise_and(x, y); np.left_shift(x, 1); np.gcd(x, y); np.ldexp(x, y); x.nosuch; np.add(x, y, dtype=int); x ^ 1; np.sum(x, axis=1.5); x.transpose(0); np.round(x, "a"); x.swapaxes(0); np.ravel(x, "X"); x + "a"; x + None; x < "a"
 """
 NUMPY_ERRORS = (TypeError, ValueError, IndexError, AttributeError, np.linalg.LinAlgError)
@@ -380,12 +380,9 @@ def test_errors_are_those_of_numpy(case):
     moving, fixed = given(case, "f8")
     with pytest.raises(NUMPY_ERRORS) as theirs:
         run(case, {**moving, **fixed})
-    # NumPy's own name for a wrong axis is a class of its own
-    expected = IndexError if theirs.type is np.exceptions.AxisError else theirs.type
-    with pytest.raises(expected) as ours:
+    public = (np.exceptions.AxisError, np.linalg.LinAlgError, *NUMPY_ERRORS)  # the nearest class one can catch
+    with pytest.raises(next(kind for kind in public if issubclass(theirs.type, kind))) as ours:
         trace_case(case, moving, fixed)
-    if theirs.type is np.exceptions.AxisError:
-        assert ours.type is np.exceptions.AxisError
     assert not issubclass(ours.type, UnsupportedError)
 
 
@@ -396,7 +393,7 @@ np.convolve(v, w); np.interp(u, v, w); np.quantile(x, 0.5); np.histogram(x); np.
 np.subtract.reduce(x); np.hypot.reduce(x); np.add.reduceat(x, [0, 1]); np.divide.accumulate(x); np.sin(x, where=m); np.add(x, y, where=m); np.matmul(a, a, axes=[(0, 1), (0, 1), (0, 1)]); x.sort(); x.argsort(); x.fill(0); x.tobytes(); x.strides; x.flags; x.view(int)
 """
 CONCRETE = """
-np.nonzero(x); np.flatnonzero(x); np.argwhere(x); np.unique(x); x.nonzero(); np.where(x > 0); x[x > 0]; np.repeat(v, np.argmax(v)); x.astype(complex); x.astype(str); np.sin(x, out=np.empty((3, 4))); np.sum(x, axis=0, out=np.empty(4)); bool(x[0, 0] > 0); float(s); int(s)
+np.nonzero(x); np.flatnonzero(x); np.argwhere(x); np.unique(x); x.nonzero(); np.where(x > 0); x[x > 0]; np.repeat(v, np.argmax(v)); x.astype(complex); x.astype(str); np.sin(x, out=np.empty((3, 4))); np.sin(x, np.empty((3, 4))); np.sin(x, y); np.sum(x, axis=0, out=np.empty(4)); bool(x[0, 0] > 0); float(s); int(s)
 complex(s); np.asarray(x, dtype=float); range(3)[np.argmax(v)]; operator.setitem(x, 0, 1.0); operator.iadd(v, 1.0); operator.iadd(np.ones(4), v); np.compress(v > 0, x, axis=1); np.extract(x > 0, x)
 """
 

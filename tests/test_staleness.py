@@ -2,14 +2,13 @@
 
 import dataclasses
 import functools
-import operator
 import threading
 import types
 import warnings
 
 import numpy as np
 import pytest
-from test_capture import OPAQUE, TRACKED, B, by_name, module
+from test_capture import OPAQUE, TRACKED, A, B, by_name, module
 
 import fdiff
 from fdiff.errors import RetraceWarning
@@ -30,18 +29,14 @@ def _quiet():
 def test_a_new_array_is_seen(case):
     read, change = case()
     g = fdiff.grad(lambda x: np.sum(x * x * read()))
+    np.testing.assert_allclose(g(X), 2 * X * A)
     for value in (B, B + 1, np.array([7.0]), np.array(3.0), B, B.astype(np.float32)):
-        np.testing.assert_allclose(g(X), 2 * X * np.asarray(read()))
         change(value)
-        if case.__name__ in {"masked_array"}:
-            value = np.ma.masked_array(value)  # noqa: PLW2901
-        np.testing.assert_allclose(g(X), 2 * X * np.asarray(value))
+        np.testing.assert_allclose(g(X), 2 * X * value)
 
 
-@by_name(TRACKED + READABLE)
+@by_name([c for c in TRACKED + READABLE if c.__name__ not in {"masked_array", "object_array"}])
 def test_a_new_number_is_seen(case):
-    if case.__name__ in {"masked_array", "object_array"}:
-        return
     read, change = case()
     g = fdiff.grad(lambda x: np.sum(x * x * read()))
     for value in (2.0, 3.0, 3, np.float64(2.0), -0.0, B, 5.0):
@@ -54,13 +49,7 @@ def test_writing_into_the_array_is_seen_without_a_new_trace(case):
     read, change = case()
     data = B.copy()
     change(data)
-    runs = []
-
-    def f(x):
-        runs.append(1) if False else None
-        return np.sum(x * x * read())
-
-    g = fdiff.jit(fdiff.grad(f))
+    g = fdiff.grad(lambda x: np.sum(x * x * read()))
     for k in range(3):
         data[:] = k
         np.testing.assert_allclose(g(X), 2 * X * k)
@@ -96,7 +85,8 @@ def test_every_operator_sees_it(operator_):
 def test_fresh_lambdas_over_changing_data():
     for k in range(5):
         data, c = B * k, float(k)
-        np.testing.assert_allclose(fdiff.grad(lambda x: np.sum(x * data) * c)(X), data * c)
+        f = lambda x: np.sum(x * data) * c  # noqa: B023, E731
+        np.testing.assert_allclose(fdiff.grad(f)(X), data * c)
         np.testing.assert_allclose(
             fdiff.jacobian(functools.partial(lambda d, x: x * d, data), X), np.diag(data)
         )
@@ -203,6 +193,5 @@ def test_a_dataclass_of_settings():
     np.testing.assert_allclose(g(X), B * 2 * X)
     s.power = 3
     np.testing.assert_allclose(g(X), B * 3 * X**2)
-    operator.setitem(s.w.__array__(), slice(None), s.w + 0)
     s.w = B * 2
     np.testing.assert_allclose(g(X), B * 6 * X**2)

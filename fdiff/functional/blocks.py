@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -166,7 +167,7 @@ class HessianPlan(JacobianPlan):
     def __init__(self, variant: Variant, chunk_size: int | str, finish: Callable[[Sequence[object]], object]) -> None:
         full = gradient(variant.tape, variant.wrt)
         slope = choose(full, range(len(variant.tape.outputs), len(full.outputs)))
-        inner = Variant(**{**vars(variant), "tape": slope})
+        inner = replace(variant, tape=slope)
         super().__init__(inner, "forward", chunk_size, finish)
 
     def _merged(self) -> Tape:

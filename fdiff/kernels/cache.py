@@ -18,7 +18,13 @@ from pathlib import Path
 _MAGIC = b"fdiff kernel 1\n"
 _DIGEST = hashlib.sha256().digest_size
 _HERE = Path(__file__).parent
-_SETTINGS = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE")
+_SETTINGS = (
+    "NUMBA_CPU_NAME",
+    "NUMBA_CPU_FEATURES",
+    "NUMBA_OPT",
+    "NUMBA_LOOP_VECTORIZE",
+    "NUMBA_SLP_VECTORIZE",
+)
 
 
 def name_of(text: str) -> str:
@@ -33,7 +39,7 @@ def environment() -> str:
 
 @lru_cache(maxsize=1)
 def _installed() -> str:
-    helpers = sorted((_HERE / "runtime").glob("*.py")) + [_HERE / "targets.py"]
+    helpers = [*sorted((_HERE / "runtime").glob("*.py")), _HERE / "targets.py"]
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in helpers)).hexdigest()
     versions = [metadata.version(package) for package in ("numba", "llvmlite", "numpy")]
     return "\n".join([sources, *versions, sys.version, platform.platform(), _processor()])
@@ -58,7 +64,11 @@ def directory() -> Path | None:
 
 
 def _default() -> Path:
-    for variable, below in (("XDG_CACHE_HOME", "fdiff"), ("LOCALAPPDATA", "fdiff/cache"), ("HOME", ".cache/fdiff")):
+    for variable, below in (
+        ("XDG_CACHE_HOME", "fdiff"),
+        ("LOCALAPPDATA", "fdiff/cache"),
+        ("HOME", ".cache/fdiff"),
+    ):
         if os.environ.get(variable):
             return Path(os.environ[variable]) / below
     return Path(tempfile.gettempdir()) / f"fdiff-{_user()}"
@@ -75,8 +85,14 @@ def _usable(path: Path) -> Path | None:
         status = path.lstat()
     except OSError:
         return None
-    ours = not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o022)
-    return path if ours and path.is_dir() and not path.is_symlink() and os.access(path, os.W_OK) else None
+    ours = not hasattr(os, "getuid") or (
+        status.st_uid == os.getuid() and not status.st_mode & 0o022
+    )
+    return (
+        path
+        if ours and path.is_dir() and not path.is_symlink() and os.access(path, os.W_OK)
+        else None
+    )
 
 
 def path_of(name: str) -> Path | None:
@@ -117,7 +133,7 @@ def write(name: str, payload: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
-        os.replace(draft, path)
+        Path(draft).replace(path)
     except OSError:
         Path(draft).unlink(missing_ok=True)
 

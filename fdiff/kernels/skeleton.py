@@ -19,11 +19,9 @@ from ..tape import CONSTANT, INPUT, Constant, Node, Tape
 STRUCTURAL = (0, 1, -1, 2, 3, 0.5)
 _LITERAL_USERS = ("power", "float_power", "multiply", "broadcast_to")
 SPECIAL = frozenset(
-    "input constant item reshape transpose broadcast_to slice unslice concatenate sum prod max min any all"
-    " argmax argmin cumsum cumprod cummax recurrence gather scatter_add contract iota solve inv det slogdet cholesky"
-    " cofactor".split()
+    ["input", "constant", "item", "reshape", "transpose", "broadcast_to", "slice", "unslice", "concatenate", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "cumprod", "cummax", "recurrence", "gather", "scatter_add", "contract", "iota", "solve", "inv", "det", "slogdet", "cholesky", "cofactor"]
 )
-_DTYPES = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split())
+_DTYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
 Data = tuple[object, ...]
 
 
@@ -155,7 +153,9 @@ def _part(draft: _Draft, i: int, node: Node) -> Part:
         return _constant(draft, i, node, dtypes, shapes)
     if node.primitive is INPUT:
         k = draft.tape.inputs.index(i)
-        return Part("input", "", (), dtypes, shapes, (k, draft.layouts[k] if len(shapes[0]) else "C"))
+        return Part(
+            "input", "", (), dtypes, shapes, (k, draft.layouts[k] if len(shapes[0]) else "C")
+        )
     if _is_scalar(node.primitive.lower) and name not in SPECIAL:
         text, used = _expression(draft, node)
         return Part(name, text, args[:used], dtypes, shapes)
@@ -188,7 +188,11 @@ def _is_structural(draft: _Draft, i: int, item: np.generic) -> bool:
         primitive = nodes[user].primitive
         if item in STRUCTURAL and primitive.name in _LITERAL_USERS:
             return True
-        if slot == 1 and primitive.lower is not None and float(item) in _alternatives(primitive.lower.fast):
+        if (
+            slot == 1
+            and primitive.lower is not None
+            and float(item) in _alternatives(primitive.lower.fast)
+        ):
             return True
     return False
 
@@ -222,10 +226,16 @@ def _data(draft: _Draft, node: Node, params: dict[str, object]) -> Data:
         return _slices(draft, node, params["starts"], params["steps"], inner, 1)  # type: ignore[arg-type]
     if name in ("reshape", "broadcast_to", "iota", "scatter_add"):
         return ()
-    return tuple(sorted((k, repr(v) if not isinstance(v, (int, tuple, str)) else v) for k, v in params.items()))
+    return tuple(
+        sorted(
+            (k, repr(v) if not isinstance(v, (int, tuple, str)) else v) for k, v in params.items()
+        )
+    )
 
 
-def _slices(draft: _Draft, node: Node, starts: Shape, steps: Shape, inner: Shape, which: int) -> Data:
+def _slices(
+    draft: _Draft, node: Node, starts: Shape, steps: Shape, inner: Shape, which: int
+) -> Data:
     """Per axis ``(start, step)`` as text; ``("0", "1")`` for an axis that is taken whole."""
     outer = node.type.shape if which else draft.tape.nodes[node.args[0]].type.shape
     out: list[tuple[str, str]] = []

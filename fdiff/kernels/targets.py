@@ -37,11 +37,16 @@ def signature_of(bones: Skeleton) -> types.Type:
     for i in bones.inputs:
         part = bones.parts[i]
         dtype = _NUMBA[part.dtype]
-        arguments.append(types.Array(dtype, len(part.dims), str(part.data[1])) if part.dims else dtype)
+        arguments.append(
+            types.Array(dtype, len(part.dims), str(part.data[1])) if part.dims else dtype
+        )
     arrays = sorted((p.data[0], p.dtype) for p in bones.parts if p.op == "array")
     arguments += [types.Array(_NUMBA[dtype], 1, "C") for _, dtype in arrays]
     arguments += [types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C")]
-    arguments += [types.Array(_NUMBA[p.dtype], len(p.dims), "C") for p in (bones.parts[o] for o in bones.outputs)]
+    arguments += [
+        types.Array(_NUMBA[p.dtype], len(p.dims), "C")
+        for p in (bones.parts[o] for o in bones.outputs)
+    ]
     return types.int64(*arguments)
 
 
@@ -50,7 +55,12 @@ def _module(text: str, name: str) -> ModuleType:
     module = ModuleType(f"fdiff_kernel_{name}")
     module.__file__ = f"<fdiff kernel {name[:12]}>"
     module.__dict__.update(math=math, np=np, rt=runtime)
-    linecache.cache[module.__file__] = (len(text), None, text.splitlines(keepends=True), module.__file__)
+    linecache.cache[module.__file__] = (
+        len(text),
+        None,
+        text.splitlines(keepends=True),
+        module.__file__,
+    )
     sys.modules[module.__name__] = module
     return module
 
@@ -58,12 +68,14 @@ def _module(text: str, name: str) -> ModuleType:
 def compile_text(text: str, name: str, bones: Skeleton) -> CompileResult:
     """Compile the function ``kernel`` of `text`; a failure is fdiff's own fault."""
     module = _module(text, name)
-    exec(compile(text, str(module.__file__), "exec"), module.__dict__)  # noqa: S102 - our own text
+    exec(compile(text, str(module.__file__), "exec"), module.__dict__)
     try:
         dispatcher = njit(signature_of(bones), **_OPTIONS)(module.__dict__["kernel"])
     except NumbaError as error:
         reason = str(error).strip().splitlines()
-        raise TapeError(f"fdiff made a kernel that does not compile ({reason[0] if reason else ''}):\n{text}") from None
+        raise TapeError(
+            f"fdiff made a kernel that does not compile ({reason[0] if reason else ''}):\n{text}"
+        ) from None
     return next(iter(dispatcher.overloads.values()))
 
 
@@ -96,5 +108,13 @@ def load(payload: bytes, text: str, name: str) -> CompileResult | None:
     try:
         parts = pickle.loads(payload)  # noqa: S301 - our own file, owner and checksum verified
         return CompileResult._rebuild(cpu_target.target_context, *parts)
-    except (pickle.UnpicklingError, AttributeError, ImportError, IndexError, TypeError, ValueError, RuntimeError):
+    except (
+        pickle.UnpicklingError,
+        AttributeError,
+        ImportError,
+        IndexError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):
         return None

@@ -236,7 +236,11 @@ def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> Trace
     side_by_side = spots[-1] - spots[0] + 1 == len(spots)
     sliced = _basic(x, [slice(None) if k in spots else i for k, i in enumerate(items)])
     arrays = [_checked(items[k], sliced.shape[k], k) for k in spots]
-    common = broadcast(*(np.shape(a) for a in arrays))
+    try:
+        common = broadcast(*(np.shape(a) for a in arrays))
+    except ValueError:
+        shapes = " ".join(str(np.shape(a)) for a in arrays)
+        raise IndexError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}") from None
     indices = [np.broadcast_to(a.astype(INT), common) for a in arrays]
     rest = [k for k in range(sliced.ndim) if k not in spots]
     out = apply(gather, transpose_call(sliced, (*spots, *rest)), *indices)
@@ -282,8 +286,12 @@ def take(x: object, indices: object, axis: int | None = None, out: object = None
 def take_along_axis(x: object, indices: object, axis: int | None = -1) -> TracedArray:
     """Entries matched along one axis."""
     array, index = traced(x), indices if isinstance(indices, TracedArray) else np.asarray(indices)
+    if index.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
     if axis is None:
         return array.reshape(-1)[index.reshape(-1)]
+    if index.ndim != array.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
     at = normal_axis(axis, array.ndim)
     grid = [np.arange(n).reshape([-1 if k == j else 1 for j in range(array.ndim)]) for k, n in enumerate(index.shape)]
     return array[tuple(index if k == at else g for k, g in enumerate(grid))]
@@ -367,6 +375,8 @@ def triu(m: object, k: int = 0) -> TracedArray:
 def diff(a: object, n: int = 1, axis: int = -1, prepend: object = np._NoValue, append: object = np._NoValue) -> TracedArray:
     """Differences of neighbours, `n` times."""
     array = traced(a)
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
     at = normal_axis(axis, array.ndim)
     ends = []
     for end in (prepend, append):
@@ -451,8 +461,7 @@ def _fills(values: object, ndim: int) -> list[list[object]]:
 def item(x: TracedArray, *place: int) -> object:
     """One entry as a Python number: a float stays traced, an integer is looked at."""
     if place:
-        key = np.unravel_index(place[0], x.shape) if len(place) == 1 and isinstance(place[0], (int, np.integer)) else place
-        x = x[tuple(key)]
+        x = x.reshape(-1)[place[0]] if len(place) == 1 else x[place]
     elif x.size != 1:
         raise ValueError("can only convert an array of size 1 to a Python scalar")
     x = x.reshape(())

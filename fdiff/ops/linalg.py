@@ -8,6 +8,7 @@ I. Murray, "Differentiation of the Cholesky decomposition", arXiv:1602.07527 (20
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 
 import numpy as np
 
@@ -206,6 +207,8 @@ def _scalar(x: TracedArray) -> TracedArray:
 def solve_call(a: object, b: object) -> TracedArray:
     """Solution of ``a x = b`` for a vector or a matrix `b`."""
     left, right = _square(a, "solve"), traced(b)
+    if left.shape[-1] != right.shape[0 if right.ndim == 1 else -2]:
+        raise ValueError(f"solve: Input operand 1 has a mismatch in its core dimension 0 (size {right.shape[0 if right.ndim == 1 else -2]} is different from {left.shape[-1]})")
     dtype = promote(kind_of(left), kind_of(right))
     left, right = left.astype(dtype), right.astype(dtype)
     if right.ndim == 1:
@@ -289,7 +292,9 @@ def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims
         pick = np.max if ord in (1, np.inf) else np.min
         best = pick(sums, axis=outer, keepdims=True)
         return best if keepdims else _scalar(np.squeeze(best, axis=tuple(axes)))
-    raise unsupported(f"numpy.linalg.norm with ord={ord!r} of a matrix")
+    if ord in (2, -2, "nuc"):
+        raise unsupported(f"numpy.linalg.norm with ord={ord!r} of a matrix")
+    raise ValueError("Invalid norm order for matrices.")
 
 
 
@@ -347,6 +352,7 @@ def matrix_norm(x: object, /, *, keepdims: bool = False, ord: object = "fro") ->
 @implements(np.linalg.matrix_power)
 def matrix_power(a: object, n: int) -> TracedArray:
     """Power of a matrix by repeated squaring."""
+    n = index(n)
     base = _square(a, "matrix_power") if n < 0 else traced(a)
     if base.ndim < 2 or base.shape[-1] != base.shape[-2]:
         _square(base, "matrix_power")

@@ -17,6 +17,8 @@ from .shaping import traced
 def clip(a: object, a_min: object = None, a_max: object = None, out: object = None, *, min: object = None, max: object = None, **keywords: object) -> TracedArray:  # noqa: A002 - NumPy's names
     """Values kept between bounds; at a bound the slope of the value is 1, as in torch."""
     refuse(np.clip, keywords)
+    if (min is not None or max is not None) and (a_min is not None or a_max is not None):
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     low = min if a_min is None else a_min
     high = max if a_max is None else a_max
     x = traced(a)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 
 import numpy as np
 
@@ -113,7 +114,7 @@ def traced(x: object) -> TracedArray:
 
 def normal_axis(axis: int, ndim: int) -> int:
     """`axis` counted from the front; AxisError as NumPy words it."""
-    return int(np.lib.array_utils.normalize_axis_index(axis, ndim))
+    return int(np.lib.array_utils.normalize_axis_index(index(axis), ndim))
 
 
 def normal_axes(axis: int | Sequence[int] | None, ndim: int) -> Ints:
@@ -121,7 +122,7 @@ def normal_axes(axis: int | Sequence[int] | None, ndim: int) -> Ints:
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = tuple(sorted(normal_axis(int(a), ndim) for a in given))
+    axes = tuple(sorted(normal_axis(a, ndim) for a in given))
     if len(set(axes)) != len(axes):
         raise ValueError("duplicate value in 'axis'")
     return axes
@@ -135,8 +136,8 @@ def reshape_call(x: object, shape: object = None, order: str = "C", *, copy: obj
     if order == "F":
         flipped = tuple(target)[::-1] if isinstance(target, (tuple, list)) else (target,)
         return transpose_call(reshape_call(transpose_call(array), flipped))
-    if order not in "CA":
-        raise current().fail(f"reshape with order={order!r} is not supported.")
+    if order not in ("C", "A"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     new = np.reshape(shadow(array.type), target).shape
     return array if new == array.shape else apply(reshape, array, shape=new)
 
@@ -144,6 +145,8 @@ def reshape_call(x: object, shape: object = None, order: str = "C", *, copy: obj
 @implements(method="reshape")
 def reshape_method(x: TracedArray, *shape: object, order: str = "C", copy: object = None) -> TracedArray:
     """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
+    if not shape:
+        raise TypeError("reshape() takes exactly 1 argument (0 given)")
     return reshape_call(x, shape[0] if len(shape) == 1 else shape, order)
 
 

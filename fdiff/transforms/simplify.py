@@ -161,7 +161,14 @@ def _reshape(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
     inner = _of(b, args[0], "reshape")
-    return _new(b, "reshape", inner.args, **params) if inner else None
+    return _reshape_of(b, inner.args[0], params["shape"]) if inner else None
+
+
+def _reshape_of(b: Builder, x: int, shape: object) -> int:
+    """Node `x` in another shape: no node where it has that shape, one reshape in any case else."""
+    inner = _of(b, x, "reshape")
+    source = inner.args[0] if inner else x
+    return source if b.type(source).shape == shape else _new(b, "reshape", (source,), shape=shape)
 
 
 def _transpose(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
@@ -203,7 +210,7 @@ def _sum_nothing(b: Builder, args: Ids, params: dict[str, object]) -> int | None
     axes: Ids = params["axes"]  # type: ignore[assignment]
     if all(source.shape[a] == 1 for a in axes):
         shape = tuple(n for k, n in enumerate(source.shape) if k not in axes)
-        return args[0] if not axes else _new(b, "reshape", args, shape=shape)
+        return _reshape_of(b, args[0], shape)
     return None
 
 

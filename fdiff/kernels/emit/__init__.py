@@ -29,17 +29,21 @@ class Source:
 
 def emit(program: Program, bones: Skeleton) -> Source:
     """One function ``kernel(arrays..., constants..., ints, floats, outputs...)`` giving a status."""
-    routines = tuple(dict.fromkeys(item.routine for item in program.items if isinstance(item, Call)))
-    body: list[str] = []
-    for t in program.temporaries:
-        body.append(_allocate(t))
+    routines = tuple(
+        dict.fromkeys(item.routine for item in program.items if isinstance(item, Call))
+    )
+    body = [_allocate(t) for t in program.temporaries]
     for item in program.items:
         body += _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
     for out in program.outputs:
         if out.scalar:
             body.append(f"{out.name}[0] = {out.scalar}")
     prologue = _prologue(bones, program.outputs, "\n".join(body))
-    lines = [_signature(bones), f"def kernel({', '.join(_parameters(bones))}):", *(INDENT + line for line in (*prologue, *body, "return 0"))]
+    lines = [
+        _signature(bones),
+        f"def kernel({', '.join(_parameters(bones))}):",
+        *(INDENT + line for line in (*prologue, *body, "return 0")),
+    ]
     nests = sum(isinstance(item, Nest) and bool(item.domain) for item in program.items)
     return Source("\n".join(lines) + "\n", routines, len(lines), nests)
 
@@ -66,7 +70,12 @@ def _prologue(bones: Skeleton, outputs: tuple[Output, ...], body: str) -> list[s
         part = bones.parts[i]
         if f"x{k}" in used and part.dims:
             lines.append(f"x{k} = rt.flat(a{k})")
-        lines += _strides(f"x{k}", f"a{k}", [a for a in range(len(part.dims)) if f"x{k}_{a}" in used], int(part.dtype[1:]))
+        lines += _strides(
+            f"x{k}",
+            f"a{k}",
+            [a for a in range(len(part.dims)) if f"x{k}_{a}" in used],
+            int(part.dtype[1:]),
+        )
     lines += [f"k{k} = rt.flat(c{k})" for k in range(bones.arrays) if f"k{k}" in used]
     lines += [f"{out.name} = rt.flat(o{out.name[3:]})" for out in outputs]
     lines += [f"n{k} = ints[{k}]" for k in range(bones.sizes) if f"n{k}" in used]
@@ -75,7 +84,11 @@ def _prologue(bones: Skeleton, outputs: tuple[Output, ...], body: str) -> list[s
             table = "ints" if part.text[0] == "m" else "floats"
             at = int(part.text[1:]) + (bones.sizes if table == "ints" else 0)
             plain = part.dtype in ("i8", "f8")
-            lines.append(f"{part.text} = {table}[{at}]" if plain else f"{part.text} = {NUMPY[part.dtype]}({table}[{at}])")
+            lines.append(
+                f"{part.text} = {table}[{at}]"
+                if plain
+                else f"{part.text} = {NUMPY[part.dtype]}({table}[{at}])"
+            )
             used.discard(part.text)
     lines += [f"m{k} = ints[{bones.sizes + k}]" for k in range(bones.ints) if f"m{k}" in used]
     return lines

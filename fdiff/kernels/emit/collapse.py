@@ -59,7 +59,9 @@ def _merge(nest: Nest, k: int) -> Nest:
     domain = (*nest.domain[:k], times(nest.domain[k], nest.domain[k + 1]), *nest.domain[k + 2 :])
     merged = _map(replace(nest, domain=domain), lambda access: _merged(access, k))
     down = tuple(replace(a, depth=a.depth - (a.depth > k)) for a in merged.accumulators)
-    return replace(merged, accumulators=down, statements=tuple(_renumber(s, k) for s in merged.statements))
+    return replace(
+        merged, accumulators=down, statements=tuple(_renumber(s, k) for s in merged.statements)
+    )
 
 
 def _merged(access: Access, k: int) -> Access:
@@ -83,9 +85,16 @@ def _renumber(statement: Statement, k: int) -> Statement:
 
 def _map(nest: Nest, change: object) -> Nest:
     def of(statement: Statement) -> Statement:
-        return statement if statement.access is None else statement._replace(access=change(statement.access))  # type: ignore[operator]
+        return (
+            statement
+            if statement.access is None
+            else statement._replace(access=change(statement.access))
+        )  # type: ignore[operator]
 
     accumulators = tuple(
-        Accumulator(a.name, a.identity, a.depth, tuple(of(s) for s in a.final)) for a in nest.accumulators
+        Accumulator(a.name, a.identity, a.depth, tuple(of(s) for s in a.final))
+        for a in nest.accumulators
     )
-    return replace(nest, statements=tuple(of(s) for s in nest.statements), accumulators=accumulators)
+    return replace(
+        nest, statements=tuple(of(s) for s in nest.statements), accumulators=accumulators
+    )

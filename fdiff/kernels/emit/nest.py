@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ..loops import Access, Axis, Nest, Statement, plus, strides, times
+from ..loops import Access, Nest, Statement, plus, strides, times
 from .collapse import collapse
 
 INDENT = "    "

@@ -57,8 +57,10 @@ def _factor(lu: np.ndarray, rows: np.ndarray) -> int:
     return sign if regular else 0
 
 
-def solve(pa: FlatType, pb: FlatType, px: FlatType, _: FlatType, stack: int, n: int, columns: int, _n: int) -> int:
-    """``x = a \\ b`` with `columns` right-hand sides."""
+def solve(
+    pa: FlatType, pb: FlatType, px: FlatType, _: FlatType, stack: int, n: int, columns: int, _n: int
+) -> int:
+    """``a x = b`` with `columns` right-hand sides."""
     a, b, x = entries(pa), entries(pb), entries(px)
     lu, rows = np.empty((n, n)), np.empty(n, np.int64)
     for s in range(stack):
@@ -70,7 +72,9 @@ def solve(pa: FlatType, pb: FlatType, px: FlatType, _: FlatType, stack: int, n: 
 
 
 @_inner
-def _substitute(lu: np.ndarray, rows: np.ndarray, b: FlatType, x: FlatType, at: int, n: int, columns: int) -> None:
+def _substitute(
+    lu: np.ndarray, rows: np.ndarray, b: FlatType, x: FlatType, at: int, n: int, columns: int
+) -> None:
     for i in range(n):
         for j in range(columns):
             x[at + i * columns + j] = b[at + rows[i] * columns + j]
@@ -85,7 +89,9 @@ def _substitute(lu: np.ndarray, rows: np.ndarray, b: FlatType, x: FlatType, at: 
             x[at + i * columns + j] /= lu[i, i]
 
 
-def inv(pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int) -> int:
+def inv(
+    pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int
+) -> int:
     """The inverse of each matrix."""
     a, x = entries(pa), entries(px)
     lu, rows = np.empty((n, n)), np.empty(n, np.int64)
@@ -102,7 +108,9 @@ def inv(pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: in
     return 0
 
 
-def det(pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int) -> int:
+def det(
+    pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int
+) -> int:
     """The determinant of each matrix."""
     a, x = entries(pa), entries(px)
     lu, rows = np.empty((n, n)), np.empty(n, np.int64)
@@ -115,7 +123,9 @@ def det(pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: in
     return 0
 
 
-def slogdet(pa: FlatType, psign: FlatType, plog: FlatType, _: FlatType, stack: int, n: int, _m: int, _n: int) -> int:
+def slogdet(
+    pa: FlatType, psign: FlatType, plog: FlatType, _: FlatType, stack: int, n: int, _m: int, _n: int
+) -> int:
     """Sign and logarithm of the absolute value of the determinant of each matrix."""
     a, signs, logs = entries(pa), entries(psign), entries(plog)
     lu, rows = np.empty((n, n)), np.empty(n, np.int64)
@@ -131,7 +141,9 @@ def slogdet(pa: FlatType, psign: FlatType, plog: FlatType, _: FlatType, stack: i
     return 0
 
 
-def cholesky(pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int) -> int:
+def cholesky(
+    pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int
+) -> int:
     """The lower factor of each matrix; its upper triangle is not read."""
     a, x = entries(pa), entries(px)
     for s in range(stack):
@@ -188,7 +200,9 @@ def _factor_fully(lu: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> int:
     return sign
 
 
-def cofactor(pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int) -> int:
+def cofactor(
+    pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int
+) -> int:
     """The cofactor matrix of each matrix, also of singular ones.
 
     With P A Q = L U, adj(A) = det(P) det(Q) Q adj(U) inv(L) P, and adj of a triangular matrix
@@ -236,7 +250,10 @@ def _adjugate_column(lu: np.ndarray, y: np.ndarray, j: int, scale: float) -> Non
 
 def _product(flip_a: int, flip_b: int) -> Callable[..., int]:
     """``c = a @ b`` for stacks of matrices, either operand stored transposed."""
-    def matmul(pa: FlatType, pb: FlatType, pc: FlatType, _: FlatType, stack: int, m: int, k: int, n: int) -> int:
+
+    def matmul(
+        pa: FlatType, pb: FlatType, pc: FlatType, _: FlatType, stack: int, m: int, k: int, n: int
+    ) -> int:
         a, b, c = entries(pa), entries(pb), entries(pc)
         for s in range(stack):
             if m * n * k >= _BLAS_FROM:

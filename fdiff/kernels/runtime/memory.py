@@ -9,14 +9,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-import llvmlite.ir as ir
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.base import BaseContext
 from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 Generated = tuple[Signature, Callable[..., ir.Value]]
-_SUM_FLAGS = ("reassoc", "nsz", "contract")  # lets a sum be vectorised; NaN and inf keep their meaning
+_SUM_FLAGS = (
+    "reassoc",
+    "nsz",
+    "contract",
+)  # lets a sum be vectorised; NaN and inf keep their meaning
 
 
 class FlatType(types.Type):
@@ -44,7 +48,9 @@ def flat(typing_context: object, array: types.Type) -> Generated:
     """The memory of `array`; the caller keeps it alive."""
     result = FlatType(array.dtype, owned=False)
 
-    def generate(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         source = context.make_array(sig.args[0])(context, builder, args[0])
         out = cgutils.create_struct_proxy(result)(context, builder)
         out.data = source.data
@@ -58,12 +64,16 @@ def empty(typing_context: object, size: types.Type, dtype: types.Type) -> Genera
     """New memory for `size` entries, aligned for vectors."""
     result = FlatType(dtype.dtype, owned=True)
 
-    def generate(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         word = context.get_value_type(types.intp)
         width = context.get_abi_sizeof(context.get_data_type(result.dtype))
         wanted = builder.mul(args[0], ir.Constant(word, width))
         out = cgutils.create_struct_proxy(result)(context, builder)
-        out.meminfo = context.nrt.meminfo_alloc_aligned(builder, wanted, ir.Constant(ir.IntType(32), 64))
+        out.meminfo = context.nrt.meminfo_alloc_aligned(
+            builder, wanted, ir.Constant(ir.IntType(32), 64)
+        )
         raw = context.nrt.meminfo_data(builder, out.meminfo)
         out.data = builder.bitcast(raw, context.get_data_type(types.CPointer(result.dtype)))
         return out._getvalue()
@@ -76,7 +86,9 @@ def entries(typing_context: object, pointer: types.Type) -> Generated:
     """Memory at a C pointer."""
     result = FlatType(pointer.dtype, owned=False)
 
-    def generate(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         out = cgutils.create_struct_proxy(result)(context, builder)
         out.data = args[0]
         return out._getvalue()
@@ -100,19 +112,25 @@ class _WriteFlat(AbstractTemplate):
         return None
 
 
-def _entry(context: BaseContext, builder: ir.IRBuilder, type_: FlatType, value: ir.Value, at: ir.Value) -> ir.Value:
+def _entry(
+    context: BaseContext, builder: ir.IRBuilder, type_: FlatType, value: ir.Value, at: ir.Value
+) -> ir.Value:
     proxy = cgutils.create_struct_proxy(type_)(context, builder, value)
     return builder.gep(proxy.data, [at], inbounds=True)
 
 
 @lower_builtin(operator.getitem, FlatType, types.Integer)
-def _read(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+def _read(
+    context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+) -> ir.Value:
     pointer = _entry(context, builder, sig.args[0], args[0], args[1])
     return context.unpack_value(builder, sig.args[0].dtype, pointer)
 
 
 @lower_builtin(operator.setitem, FlatType, types.Integer, types.Any)
-def _write(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+def _write(
+    context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+) -> ir.Value:
     pointer = _entry(context, builder, sig.args[0], args[0], args[1])
     context.pack_value(builder, sig.args[0].dtype, args[2], pointer)
     return context.get_dummy_value()
@@ -134,7 +152,9 @@ def multiply(typing_context: object, x: types.Type, y: types.Type) -> Generated:
 
 
 def _reorderable(x: types.Type, real: str, whole: str) -> Generated:
-    def generate(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         if isinstance(x, types.Float):
             return getattr(builder, real)(*args, flags=_SUM_FLAGS)
         return getattr(builder, whole)(*args)
@@ -152,7 +172,9 @@ def call(
 ) -> Generated:  # fmt: skip
     """Status of the routine at `address`, which takes four buffers and four sizes."""
 
-    def generate(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
         function = ir.FunctionType(word, [pointer] * 4 + [word] * 4)
         target = builder.inttoptr(args[0], function.as_pointer())
@@ -172,9 +194,13 @@ def gemm(
 ) -> Generated:  # fmt: skip
     """``c = a @ b`` by BLAS on row-major memory from the given entries on: it computes c' = b' a'."""
 
-    def generate(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         char, word, pointer = ir.IntType(8), ir.IntType(64), ir.IntType(8).as_pointer()
-        arguments = [char] * 3 + [word] * 3 + [pointer] * 2 + [word, pointer, word] + [pointer] * 2 + [word]
+        arguments = (
+            [char] * 3 + [word] * 3 + [pointer] * 2 + [word, pointer, word] + [pointer] * 2 + [word]
+        )
         kind = ir.FunctionType(ir.IntType(32), arguments)
         function = cgutils.get_or_insert_function(builder.module, kind, "numba_xxgemm")
         rows, inner, columns = args[8:]
@@ -183,10 +209,16 @@ def gemm(
             slot = cgutils.alloca_once_value(builder, context.get_constant(a.dtype, value))
             return builder.bitcast(slot, pointer)
 
-        def operand(flip: ir.Value, base: ir.Value, at: ir.Value, plain: ir.Value, flipped: ir.Value) -> tuple[ir.Value, ...]:
+        def operand(
+            flip: ir.Value, base: ir.Value, at: ir.Value, plain: ir.Value, flipped: ir.Value
+        ) -> tuple[ir.Value, ...]:
             flag = builder.trunc(flip, ir.IntType(1))
             how = builder.select(flag, ir.Constant(char, ord("t")), ir.Constant(char, ord("n")))
-            return how, builder.bitcast(builder.gep(base, [at]), pointer), builder.select(flag, flipped, plain)
+            return (
+                how,
+                builder.bitcast(builder.gep(base, [at]), pointer),
+                builder.select(flag, flipped, plain),
+            )
 
         left, memory_a, lead_a = operand(args[0], args[2], args[3], inner, rows)
         right, memory_b, lead_b = operand(args[1], args[4], args[5], columns, inner)
@@ -194,7 +226,22 @@ def gemm(
         result = builder.bitcast(builder.gep(args[6], [args[7]]), pointer)
         builder.call(
             function,
-            [letter, right, left, columns, rows, inner, constant(1.0), memory_b, lead_b, memory_a, lead_a, constant(0.0), result, columns],
+            [
+                letter,
+                right,
+                left,
+                columns,
+                rows,
+                inner,
+                constant(1.0),
+                memory_b,
+                lead_b,
+                memory_a,
+                lead_a,
+                constant(0.0),
+                result,
+                columns,
+            ],
         )
         return context.get_dummy_value()
 

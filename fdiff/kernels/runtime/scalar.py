@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import llvmlite.ir as ir
 import numpy as np
+from llvmlite import ir
 from numba.core import types
 from numba.core.base import BaseContext
 from numba.core.typing.templates import Signature
@@ -45,7 +45,9 @@ def _provide(name: str, choose: Callable[..., Function | None]) -> Function:
 def _instruction(name: str) -> Function:
     """An LLVM intrinsic of floating-point numbers, of one or two arguments."""
 
-    def generate(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         kind = ir.FunctionType(args[0].type, [a.type for a in args])
         return builder.call(builder.module.declare_intrinsic(name, [args[0].type], kind), args)
 
@@ -66,7 +68,9 @@ rint = _unary("llvm.rint")
 def _libm(name: str) -> Function:
     """A function of libm, with an ``f`` at its end for single precision."""
 
-    def generate(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         suffix = "f" if sig.return_type == types.float32 else ""
         kind = ir.FunctionType(args[0].type, [a.type for a in args])
         module = builder.module
@@ -99,7 +103,9 @@ def exp2(typing_context: object, x: types.Type) -> Generated:
 def _select(real: str, whole: str) -> Function:
     @intrinsic
     def function(typing_context: object, x: types.Type, y: types.Type) -> Generated:
-        def generate(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]) -> ir.Value:
+        def generate(
+            context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+        ) -> ir.Value:
             if isinstance(x, types.Float):
                 return _instruction(real)(context, builder, sig, args)
             signed = isinstance(x, types.Integer) and x.signed
@@ -147,7 +153,9 @@ def _isfinite(x: types.Type) -> Function:
 isnan = _provide("isnan", lambda x: lambda x: x != x)  # noqa: PLR0124 - NaN alone differs from itself
 isinf = _provide("isinf", _isinf)
 isfinite = _provide("isfinite", _isfinite)
-signbit = _provide("signbit", lambda x: (lambda x: math.copysign(1.0, x) < 0.0) if _real(x) else (lambda x: x < 0))
+signbit = _provide(
+    "signbit", lambda x: (lambda x: math.copysign(1.0, x) < 0.0) if _real(x) else (lambda x: x < 0)
+)
 
 # --- division ---------------------------------------------------------------------------------
 
@@ -192,7 +200,7 @@ def _floor_divide(x: types.Type, y: types.Type) -> Function:
 def _remainder_c(x: types.Type, y: types.Type) -> Function:
     zero = _dtype(x)(0)
     if _real(x):
-        return lambda x, y: _fmod(x, y)
+        return lambda x, y: _fmod(x, y)  # noqa: PLW0108 - Numba compiles a function of its own
 
     def whole(x: int, y: int) -> int:
         if y == zero:
@@ -233,7 +241,11 @@ def _log_add(base: float) -> Callable[..., Function]:
 
     def choose(x: types.Type, y: types.Type) -> Function:
         dtype = _dtype(x)
-        scale, log_two, zero = dtype(math.log(base)), dtype(math.log(2.0) / math.log(base)), dtype(0)
+        scale, log_two, zero = (
+            dtype(math.log(base)),
+            dtype(math.log(2.0) / math.log(base)),
+            dtype(0),
+        )
 
         def function(x: float, y: float) -> float:
             if x == y:
@@ -300,7 +312,9 @@ def _least(x: types.Type, y: types.Type) -> Function:
     return function
 
 
-invert = _provide("invert", lambda x: (lambda x: not x) if isinstance(x, types.Boolean) else (lambda x: ~x))
+invert = _provide(
+    "invert", lambda x: (lambda x: not x) if isinstance(x, types.Boolean) else (lambda x: ~x)
+)
 left_shift = _provide("left_shift", _shift_left)
 right_shift = _provide("right_shift", _shift_right)
 gcd = _provide("gcd", _greatest)

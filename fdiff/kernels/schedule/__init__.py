@@ -31,7 +31,9 @@ def schedule(bones: Skeleton) -> Program:
     return Program(_temporaries(plan), tuple(items), _outputs(plan))
 
 
-def _items(plan: Plan, roots: list[Root], groups: list[Group]) -> tuple[list[Nest | Call], dict[int, int]]:
+def _items(
+    plan: Plan, roots: list[Root], groups: list[Group]
+) -> tuple[list[Nest | Call], dict[int, int]]:
     """The nests in order, and how often each fused node is evaluated."""
     names = count()
     items: list[Nest | Call] = []
@@ -76,10 +78,22 @@ def _call(plan: Plan, root: Root) -> Call:
     if len(part.shapes) == 1:
         results = [plan.names[root.node]]
     else:
-        items = {dict(p.data)["k"]: i for i, p in enumerate(plan.parts) if p.op == "item" and p.args == (root.node,)}  # type: ignore[call-overload]
-        results = [plan.names[items[k]] if k in items else f"u{root.node}_{k}" for k in range(len(part.shapes))]
+        items = {
+            dict(p.data)["k"]: i
+            for i, p in enumerate(plan.parts)
+            if p.op == "item" and p.args == (root.node,)
+        }  # type: ignore[call-overload]
+        results = [
+            plan.names[items[k]] if k in items else f"u{root.node}_{k}"
+            for k in range(len(part.shapes))
+        ]
     arguments = [plan.names[a] for a in part.args]
-    return Call(_routine(part), (*arguments, *results), _sizes(plan, part), f"{', '.join(results)} = {part.op}")
+    return Call(
+        _routine(part),
+        (*arguments, *results),
+        _sizes(plan, part),
+        f"{', '.join(results)} = {part.op}",
+    )
 
 
 def _routine(part: Part) -> str:
@@ -100,13 +114,17 @@ def _temporaries(plan: Plan) -> tuple[Temporary, ...]:
     out = [
         Temporary(plan.names[i], plan.parts[i].dtype, plan.parts[i].dims)
         for i in sorted(plan.kept)
-        if not plan.local(i) and i not in plan.outputs and plan.parts[i].op not in ("input", "array")
+        if not plan.local(i)
+        and i not in plan.outputs
+        and plan.parts[i].op not in ("input", "array")
     ]
     for i, part in enumerate(plan.parts):
         if part.op in ROUTINES and len(part.shapes) > 1:
             used = {dict(p.data)["k"] for p in plan.parts if p.op == "item" and p.args == (i,)}  # type: ignore[call-overload]
             out += [
-                Temporary(f"u{i}_{k}", part.dtypes[k], part.shapes[k]) for k in range(len(part.shapes)) if k not in used
+                Temporary(f"u{i}_{k}", part.dtypes[k], part.shapes[k])
+                for k in range(len(part.shapes))
+                if k not in used
             ]
     return tuple(out)
 

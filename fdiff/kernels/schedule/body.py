@@ -149,7 +149,9 @@ class Body:
     def _position(self, key: Key) -> str:
         """The row-major number of the entry itself."""
         name = self.fresh()
-        self.statements.append(Statement("position", name, "", (), Access(_NOWHERE, key.dims, key.index)))
+        self.statements.append(
+            Statement("position", name, "", (), Access(_NOWHERE, key.dims, key.index))
+        )
         return name
 
     def _gather(self, key: Key, part: Part, operands: list[str]) -> str:
@@ -190,5 +192,11 @@ def literal(part: Part) -> str:
 def expression(part: Part, dtypes: list[str]) -> str:
     """Text of an elementwise op in ``{0}``, ``{1}``, ...; kept within the output's dtype."""
     text = part.text.replace("{T}", NUMPY[part.dtype])
-    narrow = part.dtype not in (*_EXACT, "b1") or (part.dtype == "b1" and "b1" in dtypes and part.op != "where")
-    return f"{NUMPY[part.dtype]}({text})" if narrow and not text.startswith(NUMPY[part.dtype]) else text
+    narrow = part.dtype not in (*_EXACT, "b1") or (
+        part.dtype == "b1" and "b1" in dtypes and part.op != "where"
+    )
+    return (
+        f"{NUMPY[part.dtype]}({text})"
+        if narrow and not text.startswith(NUMPY[part.dtype])
+        else text
+    )

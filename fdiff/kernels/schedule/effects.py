@@ -74,7 +74,9 @@ def _update(body: Body, root: Root) -> None:
         picked = body.wrap([_value(body, p) for p in root.positions], root.dims)
     index = (*[Axis(-1, "1", name) for name in picked], *root.index[len(picked) :])
     text = _plus(body.plan.parts[root.node].dtype)
-    body.statements.append(Statement("update", body.fresh(), text, (value, *picked), _access(root, index)))
+    body.statements.append(
+        Statement("update", body.fresh(), text, (value, *picked), _access(root, index))
+    )
 
 
 # --- reductions -------------------------------------------------------------------------------
@@ -95,7 +97,9 @@ def _reduce(body: Body, root: Root) -> None:
     combine = _plus(part.dtype) if op == "sum" else _COMBINE[op]
     if not root.reduced:
         body.statements.append(
-            Statement("let", root.buffer.name, "{0}", (value,)) if local else Statement("store", "", "", (value,), _access(root))
+            Statement("let", root.buffer.name, "{0}", (value,))
+            if local
+            else Statement("store", "", "", (value,), _access(root))
         )
     elif not inner:
         body.statements.append(Statement("update", body.fresh(), combine, (value,), _access(root)))
@@ -103,7 +107,9 @@ def _reduce(body: Body, root: Root) -> None:
         _accumulate(body, root, part, op, combine, value, inner)
 
 
-def _accumulate(body: Body, root: Root, part: Part, op: str, combine: str, value: str, inner: int) -> None:
+def _accumulate(
+    body: Body, root: Root, part: Part, op: str, combine: str, value: str, inner: int
+) -> None:
     """A local accumulator around the `inner` innermost loops; single precision adds in double."""
     wide = part.dtype == "f4" and op == "sum"
     dtype = "f8" if wide else part.dtype
@@ -112,12 +118,14 @@ def _accumulate(body: Body, root: Root, part: Part, op: str, combine: str, value
     if wide:
         value = body.let("np.float64({0})", value)
     body.statements.append(Statement("accumulate", name, combine, (value,)))
-    final = _final(body, root, name, wide, combine, whole=inner == len(root.reduced))
+    final = _final(body, root, name, combine, wide=wide, whole=inner == len(root.reduced))
     depth = len(root.domain) - inner
     body.accumulators.append(Accumulator(name, identity_of(op, dtype), depth, final))
 
 
-def _final(body: Body, root: Root, name: str, wide: bool, combine: str, *, whole: bool) -> tuple[Statement, ...]:
+def _final(
+    body: Body, root: Root, name: str, combine: str, *, wide: bool, whole: bool
+) -> tuple[Statement, ...]:
     if body.plan.local(root.node):
         return (Statement("let", root.buffer.name, "np.float32({0})", (name,)),) if wide else ()
     lines: list[Statement] = []
@@ -140,7 +148,9 @@ def _argument(body: Body, root: Root) -> None:
     where, best = root.buffer.name if local else body.fresh(), body.fresh()
     var = root.reduced[0]
     place = Access(Buffer(""), ("1",) if var < 0 else (root.domain[var],), (Axis(var),))
-    body.statements.append(Statement("pick", where, ">" if op == "max" else "<", (value, best), place))
+    body.statements.append(
+        Statement("pick", where, ">" if op == "max" else "<", (value, best), place)
+    )
     depth = len(root.domain) - (var >= 0)
     final = () if local else (Statement("store", "", "", (where,), _access(root)),)
     body.accumulators.append(Accumulator(best, identity_of(op, source.dtype), depth, ()))

@@ -39,9 +39,18 @@ def group(plan: Plan, roots: list[Root]) -> list[Group]:
     for r, root in enumerate(roots):
         low = max((place[n.root] + (not n.close) for n in needs[r]), default=0)
         domain = None if root.kind == "call" else root.domain
-        at = next((g for g in range(low, len(groups)) if domain is not None and groups[g].domain == domain), -1)
+        at = next(
+            (
+                g
+                for g in range(low, len(groups))
+                if domain is not None and groups[g].domain == domain
+            ),
+            -1,
+        )
         if at < 0 and not root.values and root.kind == "store" and low < len(groups):
-            groups.insert(low, Group(domain, []))  # zeros first, so that what adds to them can join others
+            groups.insert(
+                low, Group(domain, [])
+            )  # zeros first, so that what adds to them can join others
             place = [p + (p >= low) for p in place]
             at = low
         elif at < 0:
@@ -59,8 +68,7 @@ def _needs(plan: Plan, roots: list[Root]) -> list[list[Need]]:
     for r, root in enumerate(roots):
         mine: list[Need] = [Need(p, close=False) for node in root.after for p in made.get(node, ())]
         for key, node in _reads(plan, root):
-            for p in made.get(node, ()):
-                mine.append(Need(p, close=_close(plan, roots[p], key)))
+            mine.extend(Need(p, close=_close(plan, roots[p], key)) for p in made.get(node, ()))
         needs.append(mine)
         made.setdefault(root.node, []).append(r)
     return needs

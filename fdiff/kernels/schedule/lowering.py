@@ -39,7 +39,11 @@ class _Rewrite:
 
     def spread(self, i: int, dims: Dims) -> int:
         part = self.parts[i]
-        return i if part.dims == dims else self.add(Part("broadcast_to", "", (i,), part.dtypes, (dims,)))
+        return (
+            i
+            if part.dims == dims
+            else self.add(Part("broadcast_to", "", (i,), part.dtypes, (dims,)))
+        )
 
 
 def lower(bones: Skeleton) -> Skeleton:
@@ -62,7 +66,9 @@ def _rewrite(new: _Rewrite, part: Part) -> int:
         matrix = (*part.dims[:-2], *new.parts[a].dims[-2:])
         args = (new.contiguous(new.spread(a, matrix)), new.contiguous(new.spread(b, part.dims)))
         return new.add(part._replace(args=args))
-    if part.op in ROUTINES or (part.op == "reshape" and not same_but_ones(part.dims, new.parts[part.args[0]].dims)):
+    if part.op in ROUTINES or (
+        part.op == "reshape" and not same_but_ones(part.dims, new.parts[part.args[0]].dims)
+    ):
         return new.add(part._replace(args=tuple([new.contiguous(a) for a in part.args])))
     if part.op == "gather":
         x, *indices = part.args
@@ -84,8 +90,14 @@ def _contract(new: _Rewrite, part: Part) -> int:
     subscripts: str = dict(part.data)["subscripts"]  # type: ignore[call-overload,assignment]
     inputs, out = subscripts.split("->")
     left, right = inputs.split(",")
-    (a, left), (b, right) = _untransposed(new, part.args[0], left), _untransposed(new, part.args[1], right)
-    sizes = {**dict(zip(left, new.parts[a].dims, strict=True)), **dict(zip(right, new.parts[b].dims, strict=True))}
+    (a, left), (b, right) = (
+        _untransposed(new, part.args[0], left),
+        _untransposed(new, part.args[1], right),
+    )
+    sizes = {
+        **dict(zip(left, new.parts[a].dims, strict=True)),
+        **dict(zip(right, new.parts[b].dims, strict=True)),
+    }
     stack, m, n, k = _groups(left, right, out)
     if out == stack + n + m:
         a, b, left, right, m, n = b, a, right, left, n, m
@@ -97,7 +109,9 @@ def _contract(new: _Rewrite, part: Part) -> int:
     dims = tuple(sizes[x] for x in stack + m + n)
     counts = tuple(size(tuple(sizes[x] for x in group)) for group in (stack, m, k, n))
     data: Data = (("flips", f"{flip_a}{flip_b}"), ("sizes", counts))
-    product = new.add(Part("matmul", "", (new.contiguous(a), new.contiguous(b)), part.dtypes, (dims,), data))
+    product = new.add(
+        Part("matmul", "", (new.contiguous(a), new.contiguous(b)), part.dtypes, (dims,), data)
+    )
     return new.transposed(product, tuple((stack + m + n).index(x) for x in out))
 
 

@@ -13,16 +13,25 @@ from functools import cached_property
 from ..loops import ONE, Buffer, Dims, proper, same_but_ones
 from ..skeleton import Part, Skeleton
 
-REDUCTIONS = frozenset("sum prod max min any all".split())
-ARGUMENTS = frozenset("argmax argmin".split())
-SCANS = frozenset("cumsum cumprod cummax recurrence".split())
-ROUTINES = frozenset("solve inv det slogdet cholesky cofactor matmul".split())
-SCATTERS = frozenset("unslice scatter_add".split())
-VIEWS = frozenset("reshape transpose broadcast_to slice".split())
-LEAVES = frozenset("input array value".split())
+REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
+ARGUMENTS = frozenset(["argmax", "argmin"])
+SCANS = frozenset(["cumsum", "cumprod", "cummax", "recurrence"])
+ROUTINES = frozenset(["solve", "inv", "det", "slogdet", "cholesky", "cofactor", "matmul"])
+SCATTERS = frozenset(["unslice", "scatter_add"])
+VIEWS = frozenset(["reshape", "transpose", "broadcast_to", "slice"])
+LEAVES = frozenset(["input", "array", "value"])
 _MEMORY = REDUCTIONS | ARGUMENTS | SCANS | SCATTERS | {"contract", "concatenate", "item"}
 _PIECEWISE = SCATTERS | SCANS | ROUTINES | {"concatenate", "item", "array"}
-_CHEAP = ("math.sqrt", "math.copysign", "rt.maximum", "rt.minimum", "rt.sign", "rt.isnan", "rt.isfinite", "rt.isinf")
+_CHEAP = (
+    "math.sqrt",
+    "math.copysign",
+    "rt.maximum",
+    "rt.minimum",
+    "rt.sign",
+    "rt.isnan",
+    "rt.isfinite",
+    "rt.isinf",
+)
 SLOW = 20  # cost of a transcendental function, in additions
 
 
@@ -109,11 +118,16 @@ def make_plan(bones: Skeleton, also: Iterable[int] = ()) -> Plan:
         cost = flops_of(part.text) + sum(flops[a] for a in part.args)
         if i in absorbed:
             pass
-        elif part.op in _MEMORY or (part.op in ROUTINES and len(part.shapes) == 1):
+        elif part.op in _MEMORY or (part.op in ROUTINES and len(part.shapes) == 1) or (part.op == "add" and any(a in absorbed for a in part.args)):
             kept.add(i)
         elif part.op not in LEAVES | ROUTINES | VIEWS:
             moved = len(users[i]) > 1 and any(parts[u].op in VIEWS for u in users[i])
-            if i in outputs or not proper(part.dims) or (stretched[i] and cost > 2) or (moved and cost > 4):
+            if (
+                i in outputs
+                or not proper(part.dims)
+                or (stretched[i] and cost > 2)
+                or (moved and cost > 4)
+            ):
                 kept.add(i)
         if i in wanted and part.op not in LEAVES:
             kept.add(i)
@@ -194,7 +208,9 @@ def _flattenable(bones: Skeleton, part: Part, flat: list[bool]) -> bool:
         return not proper(parts[part.args[0]].dims)
     if not part.text:
         return False
-    return all(not proper(parts[a].dims) or (parts[a].dims == part.dims and flat[a]) for a in part.args)
+    return all(
+        not proper(parts[a].dims) or (parts[a].dims == part.dims and flat[a]) for a in part.args
+    )
 
 
 def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:
@@ -215,11 +231,14 @@ def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:
         part = parts[i]
         if part.op == "reshape":
             return same_but_ones(part.dims, parts[a].dims)
-        return part.op in ("transpose", "unslice") or (part.op == "add" and parts[a].dims == part.dims)
+        return part.op in ("transpose", "unslice") or (
+            part.op == "add" and parts[a].dims == part.dims
+        )
 
     for i, part in enumerate(parts):
         holds[i] = part.op in SCATTERS or (
-            part.op in ("add", "reshape", "transpose") and any(single(a) and passes(i, a) for a in part.args)
+            part.op in ("add", "reshape", "transpose")
+            and any(single(a) and passes(i, a) for a in part.args)
         )
     absorbed: set[int] = set()
     for i in range(len(parts) - 1, -1, -1):

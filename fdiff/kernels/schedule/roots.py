@@ -52,7 +52,11 @@ class Root:
     @property
     def result(self) -> View | None:
         """What later effects of the same nest can use without reading memory."""
-        return (self.node, self.index) if self.kind in ("local", "store", "scan") and self.compute else None
+        return (
+            (self.node, self.index)
+            if self.kind in ("local", "store", "scan") and self.compute
+            else None
+        )
 
 
 def make_roots(plan: Plan) -> list[Root]:
@@ -67,7 +71,9 @@ def make_roots(plan: Plan) -> list[Root]:
         if plan.outputs.get(o) != k:
             dims = plan.parts[o].dims
             index = identity(dims)
-            roots.append(Root("store", o, proper(dims), ((o, index),), dims, index, Buffer(f"out{k}")))
+            roots.append(
+                Root("store", o, proper(dims), ((o, index),), dims, index, Buffer(f"out{k}"))
+            )
     return roots
 
 
@@ -88,7 +94,18 @@ def _roots_of(plan: Plan, i: int, part: Part) -> list[Root]:
     index = identity(part.dims)
     if plan.local(i):
         return [Root("local", i, (), ((i, ()),), compute=True)]
-    return [Root("store", i, proper(part.dims), ((i, index),), part.dims, index, plan.buffer(i), compute=True)]
+    return [
+        Root(
+            "store",
+            i,
+            proper(part.dims),
+            ((i, index),),
+            part.dims,
+            index,
+            plan.buffer(i),
+            compute=True,
+        )
+    ]
 
 
 def _fill(plan: Plan, i: int, literal: str) -> Root:
@@ -114,7 +131,9 @@ def _scattered(plan: Plan, i: int) -> list[Root]:
         if not any(plan.parts[c].op == "unslice" for c in chain) and place == identity(dims):
             dense.append(term)
         else:
-            updates.append(Root("update", i, proper(shape), (term,), dims, place, plan.buffer(i), after=(i,)))
+            updates.append(
+                Root("update", i, proper(shape), (term,), dims, place, plan.buffer(i), after=(i,))
+            )
     if not dense:
         return [_fill(plan, i, "0"), *updates]
     first = Root("store", i, proper(dims), tuple(dense), dims, identity(dims), plan.buffer(i))
@@ -129,7 +148,17 @@ def _scatter(plan: Plan, i: int, part: Part, leaf: int, chain: tuple[int, ...]) 
     index = identity(dims)
     place = (*(FIRST for _ in positions), *index[lead:])
     views = tuple((p, index[:lead]) for p in positions)
-    return Root("update", i, proper(dims), ((bar, index),), part.dims, place, plan.buffer(i), positions=views, after=(i,))
+    return Root(
+        "update",
+        i,
+        proper(dims),
+        ((bar, index),),
+        part.dims,
+        place,
+        plan.buffer(i),
+        positions=views,
+        after=(i,),
+    )
 
 
 def _terms(plan: Plan, i: int) -> list[Term]:
@@ -174,7 +203,9 @@ def _concatenated(plan: Plan, i: int, part: Part) -> list[Root]:
         index = identity(dims)
         moved = index[axis]._replace(start=start)
         place = (*index[:axis], moved, *index[axis + 1 :])
-        roots.append(Root("store", i, proper(dims), ((a, index),), part.dims, place, plan.buffer(i)))
+        roots.append(
+            Root("store", i, proper(dims), ((a, index),), part.dims, place, plan.buffer(i))
+        )
         start = plus(start, dims[axis])
     return roots
 
@@ -207,11 +238,18 @@ def _loops_over(index: Index, axes: tuple[int, ...]) -> tuple[int, ...]:
 def _reduced(plan: Plan, i: int, dims: Dims, axes: tuple[int, ...]) -> list[Root]:
     index = identity(dims)
     kept = tuple(p for a, p in enumerate(index) if a not in axes)
-    return _reduction(plan, i, proper(dims), ((plan.parts[i].args[0], index),), kept, _loops_over(index, axes))
+    return _reduction(
+        plan, i, proper(dims), ((plan.parts[i].args[0], index),), kept, _loops_over(index, axes)
+    )
 
 
 def _reduction(
-    plan: Plan, i: int, domain: Dims, values: tuple[View, ...], place: Index, reduced: tuple[int, ...]
+    plan: Plan,
+    i: int,
+    domain: Dims,
+    values: tuple[View, ...],
+    place: Index,
+    reduced: tuple[int, ...],
 ) -> list[Root]:
     """One loop with a local accumulator; memory is filled first if a kept loop lies inside."""
     part = plan.parts[i]
@@ -221,7 +259,16 @@ def _reduction(
     if inner == len(reduced):
         return [root]
     op = "sum" if part.op == "contract" else part.op
-    fill = Root("store", i, proper(part.dims), (), part.dims, identity(part.dims), buffer, identity_of(op, part.dtype))
+    fill = Root(
+        "store",
+        i,
+        proper(part.dims),
+        (),
+        part.dims,
+        identity(part.dims),
+        buffer,
+        identity_of(op, part.dtype),
+    )
     return [fill, Root(**{**root.__dict__, "after": (i,)})]
 
 
@@ -242,7 +289,16 @@ def _argument(plan: Plan, i: int, part: Part) -> Root:
     inner = Axis(len(domain) - 1) if source[axis] != "1" else FIRST
     index = (*place[:axis], inner, *place[axis:])
     buffer = Buffer(f"s{i}") if plan.local(i) else plan.buffer(i)
-    return Root("argument", i, domain, ((part.args[0], index),), part.dims, place, buffer, reduced=(inner.var,))
+    return Root(
+        "argument",
+        i,
+        domain,
+        ((part.args[0], index),),
+        part.dims,
+        place,
+        buffer,
+        reduced=(inner.var,),
+    )
 
 
 def _scan(plan: Plan, i: int, part: Part) -> Root:
@@ -254,7 +310,17 @@ def _scan(plan: Plan, i: int, part: Part) -> Root:
         last = plus(part.dims[axis], "-1")
         place = (*place[:axis], Axis(var, "-1", last), *place[axis + 1 :])
     values = tuple((a, _aligned(plan, a, place, part.dims)) for a in part.args)
-    return Root("scan", i, proper(part.dims), values, part.dims, place, plan.buffer(i), reduced=(var,), compute=True)
+    return Root(
+        "scan",
+        i,
+        proper(part.dims),
+        values,
+        part.dims,
+        place,
+        plan.buffer(i),
+        reduced=(var,),
+        compute=True,
+    )
 
 
 def _aligned(plan: Plan, a: int, place: Index, dims: Dims) -> Index:
@@ -281,7 +347,9 @@ def _contraction(plan: Plan, i: int, part: Part) -> list[Root]:
         order = list(dict.fromkeys(sides[0] + sides[1]))
     loops = [label for label in order if sizes[label] != "1"]
     var = {label: Axis(loops.index(label)) if label in loops else FIRST for label in sizes}
-    values = tuple((a, tuple(var[x] for x in labels)) for labels, a in zip(sides, part.args, strict=True))
+    values = tuple(
+        (a, tuple(var[x] for x in labels)) for labels, a in zip(sides, part.args, strict=True)
+    )
     reduced = tuple(k for k, label in enumerate(loops) if label not in result)
     domain = tuple(sizes[label] for label in loops)
     return _reduction(plan, i, domain, values, tuple(var[x] for x in result), reduced)
