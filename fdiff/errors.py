@@ -8,6 +8,7 @@ from __future__ import annotations
 import linecache
 import sys
 import sysconfig
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
@@ -67,10 +68,16 @@ def user_line() -> Line | None:
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_INTERNAL):
+        if not _internal(name):
             return name, frame.f_lineno
         frame = frame.f_back
     return None
+
+
+@lru_cache(maxsize=4096)
+def _internal(name: str) -> bool:
+    """Whether a file belongs to fdiff or to a library."""
+    return name.startswith(_INTERNAL)
 
 
 def line_in(traceback: TracebackType | None) -> Line | None:

@@ -21,10 +21,19 @@ from .arraytype import type_of
 from .capture import Capture, Reads
 from .capture.kinds import leaf_key as value_key
 from .capture.standins import Items
-from .errors import DtypeError, InputError, RetraceWarning, TraceError, line_in, message, show_line, user_line
+from .errors import (
+    DtypeError,
+    InputError,
+    RetraceWarning,
+    TraceError,
+    line_in,
+    message,
+    show_line,
+    user_line,
+)
 from .ops.creation import ANSWERS
 from .tape import Tape
-from .trace import Input, Recording, Trace, TracedArray, record, root_trace
+from .trace import Input, Trace, TracedArray, record, root_trace
 from .tree import Spec, flatten, map_leaves, paths, unflatten
 
 VARIANTS = 128  # signatures remembered for one function
@@ -271,6 +280,9 @@ def differentiated(args: tuple[object, ...], argnums: Argnums, call: str) -> tup
         counts.append(len(leaves))
         specs.append(spec)
     places = [position(n, len(args), call) for n in ((argnums,) if isinstance(argnums, int) else argnums)]
+    if len(set(places)) < len(places):
+        fact = f"argnums={argnums} names one of {len(args)} arguments twice."
+        raise InputError(message(call, fact, "", user_line()))
     order = [sum(counts[:p]) + k for p in places for k in range(counts[p])]
     spec = specs[places[0]] if isinstance(argnums, int) else Spec(tuple, (), tuple(specs[p] for p in places))
     return order, spec
@@ -419,11 +431,16 @@ def _check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: b
         raise DtypeError(message(call, fact, LEAVE_OUT if dtype.kind not in NUMERIC else way, where))
 
 
+def argument(spec: Spec, k: int) -> str:
+    """What leaf `k` of ``(args, kwargs)`` is called: ``argument 0['rate']``, ``argument 'scale'``."""
+    head, _, rest = paths(spec)[k].removeprefix("[0]").removeprefix("[1]")[1:].partition("]")
+    return f"argument {head}{rest}"
+
+
 def _place(spec: Spec, k: int) -> str:
     """Where leaf `k` stands, if it is not an argument itself."""
-    path = paths(spec)[k].removeprefix("[0]")  # spec is that of (args, kwargs)
-    position, bracket, rest = path.partition("]")
-    return f" (in argument {position[1:]}: {rest})" if bracket and rest else ""
+    name = argument(spec, k)
+    return f" ({name})" if name.endswith("]") or "." in name else ""
 
 
 def _cacheable(
@@ -433,7 +450,7 @@ def _cacheable(
     if any(isinstance(leaf, TracedArray) for leaf in leaves) or any(reads.traced for _, reads in inner):
         return False
     reasons = [f"an argument of type {type(leaf).__name__}" for leaf in leaves if is_static(leaf) and not _fixed(leaf)]
-    reasons += [f"a result of type {type(out).__name__}" for out in outs if not traceable(out) and not _fixed(out)]
+    reasons += [f"a result of type {type(out).__name__}" for out in outs if not (traceable(out) or _fixed(out) or isinstance(out, type))]
     reasons += [reason for _, reads in inner for reason in reads.opaque]
     if not reasons:
         return True

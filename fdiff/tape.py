@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -74,6 +74,17 @@ class Node(NamedTuple):
     def type(self) -> ArrayType:
         return self.types[0]
 
+    @property
+    def value(self) -> np.ndarray | None:
+        """The array of a constant; None for any other node."""
+        held = self.params[0][1] if self.primitive is CONSTANT else None
+        return held.array if isinstance(held, Constant) else None
+
+    @property
+    def k(self) -> int:
+        """Which output an `item` node projects."""
+        return cast("int", self.params[0][1])
+
 
 def _infer_item(source: tuple[ArrayType, ...], *, k: int) -> tuple[ArrayType, ...]:
     return (source[k],)
@@ -134,7 +145,7 @@ class Tape:
         left = max((len(a) + len(b) for a, b, _, _ in rows), default=0)
         width = min(max((len(c) for _, _, c, _ in rows), default=0), 60)
         body = [
-            f"  {a}: {b}{'':{left - len(a) - len(b)}} = {c:{width}}  {'# ' + d if d else ''}".rstrip()
+            f"  {a}: {b:{left - len(a)}} = {c:{width}}  {'# ' + d if d else ''}".rstrip()
             for a, b, c, d in rows
         ]
         outs = ", ".join(f"%{i}" for i in self.outputs)
@@ -142,7 +153,8 @@ class Tape:
 
     def _repr_html_(self) -> str:
         cells = "".join(
-            "<tr>" + "".join(f"<td style='text-align:left'><code>{escape(c)}</code></td>" for c in row)
+            "<tr>"
+            + "".join(f"<td style='text-align:left'><code>{escape(c)}</code></td>" for c in row)
             + "</tr>"
             for row in self.rows()
         )
@@ -180,17 +192,26 @@ class Builder:
         return self.add(CONSTANT, (), (("value", Constant(array)),))
 
     def add(
-        self, primitive: Primitive, args: tuple[int, ...], params: Params = (), line: Line | None = None
+        self,
+        primitive: Primitive,
+        args: tuple[int, ...],
+        params: Params = (),
+        line: Line | None = None,
+        types: tuple[ArrayType, ...] | None = None,
     ) -> int:
-        """Id of the node, entered now unless an equal one exists."""
+        """Id of the node, entered now unless an equal one exists; `types` spares the inference."""
         key = (primitive, args, params)
         node_id = self._ids.get(key)
         if node_id is None:
             nodes = self.nodes
-            if primitive is ITEM:
-                types = _infer_item(nodes[args[0]].types, **dict(params))  # type: ignore[arg-type]
-            else:
+            if types is not None:
+                pass
+            elif primitive is ITEM:
+                types = ITEM.infer(nodes[args[0]].types, **dict(params))
+            elif params:
                 types = primitive.infer(*[nodes[a].types[0] for a in args], **dict(params))
+            else:
+                types = primitive.infer(*[nodes[a].types[0] for a in args])
             node_id = self._ids[key] = len(nodes)
             nodes.append(Node(primitive, args, params, types))
         if line is not None:
@@ -226,7 +247,10 @@ def prune(tape: Tape) -> Tape:
             nodes.append(node._replace(args=tuple(new_id[a] for a in node.args)))
     lines = {new_id[i]: where for i, where in tape.lines.items() if i in new_id}
     return Tape(
-        tuple(nodes), tuple(new_id[i] for i in tape.inputs), tuple(new_id[i] for i in tape.outputs), lines
+        tuple(nodes),
+        tuple(new_id[i] for i in tape.inputs),
+        tuple(new_id[i] for i in tape.outputs),
+        lines,
     )
 
 
@@ -239,11 +263,13 @@ def verify(tape: Tape) -> Tape:
         seen.add(node[:3])
         if node.primitive is ITEM:
             _check(len(tape.nodes[node.args[0]].types) > 1, i, node, "projects a single output")
-            types = _infer_item(tape.nodes[node.args[0]].types, **dict(node.params))  # type: ignore[arg-type]
+            types = ITEM.infer(tape.nodes[node.args[0]].types, **dict(node.params))
         else:
             single = all(len(tape.nodes[a].types) == 1 for a in node.args)
             _check(single, i, node, "reads several outputs without `item`")
-            types = node.primitive.infer(*(tape.nodes[a].type for a in node.args), **dict(node.params))
+            types = node.primitive.infer(
+                *(tape.nodes[a].type for a in node.args), **dict(node.params)
+            )
         _check(types == node.types, i, node, f"has types {node.types}, inferred {types}")
     inputs = [i for i, node in enumerate(tape.nodes) if node.primitive is INPUT]
     if sorted(tape.inputs) != inputs or len(set(tape.inputs)) != len(inputs):
@@ -253,7 +279,7 @@ def verify(tape: Tape) -> Tape:
     return tape
 
 
-def _check(holds: bool, i: int, node: Node, fault: str) -> None:
+def _check(holds: bool, i: int, node: Node, fault: str) -> None:  # noqa: FBT001 - private
     if not holds:
         raise TapeError(f"node %{i} = {_operation(node)} {fault}")
 

@@ -14,7 +14,16 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from .arraytype import ArrayType, Shape, shadow
-from .errors import InputError, LeakError, Line, TraceError, UnsupportedError, message, show_line, user_line
+from .errors import (
+    InputError,
+    LeakError,
+    Line,
+    TraceError,
+    UnsupportedError,
+    message,
+    show_line,
+    user_line,
+)
 from .interpret import evaluate
 from .primitive import FUNCTIONS, PRIMITIVES, UFUNC_METHODS, UFUNCS, Primitive
 from .tape import CONSTANT, INPUT, ITEM, Builder, Tape, prune
@@ -87,6 +96,7 @@ class Trace:
         self.refused: TraceError | None = None
         self.watch: object = None  # of the outermost trace: what watches the functions it runs
         self._known: dict[tuple[int, int], int] = {}
+        self._numbers: dict[tuple[object, np.dtype], int] = {}
 
     def __enter__(self) -> Trace:
         self.alive = True
@@ -126,6 +136,10 @@ class Trace:
     def lift(self, value: object, dtype: np.dtype | None = None) -> int:
         """Id of `value` as a node of dtype `dtype` (its own where left out)."""
         if not isinstance(value, TracedArray):
+            if dtype is not None and type(value) in (int, float) and value:  # not -0.0, which equals 0.0
+                if (known := self._numbers.get((value, dtype))) is None:
+                    known = self._numbers[value, dtype] = self.builder.constant(np.array(value, dtype))
+                return known
             array = np.asarray(value)
             if array.dtype == object:
                 return self.lift(assemble(array), dtype)
@@ -154,7 +168,7 @@ class Trace:
         builder = self.builder
         node_id = builder.add(primitive, args, params, self.where())
         nodes = builder.nodes
-        if args and all(nodes[a].primitive is CONSTANT for a in args):
+        if args and nodes[args[0]].primitive is CONSTANT and all(nodes[a].primitive is CONSTANT for a in args):
             types = nodes[node_id].types
             if len(types) == 1 and types[0].size <= FOLD_LIMIT and primitive.name != "broadcast_to":
                 with np.errstate(all="ignore"):

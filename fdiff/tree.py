@@ -1,10 +1,11 @@
-"""Nested tuples, lists, dicts, named tuples and dataclasses of leaves."""
+"""Nested tuples, lists, dicts, named tuples and dataclasses of leaves; None has no leaves."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from types import NoneType
 from typing import NamedTuple
 
 
@@ -38,6 +39,8 @@ def _parts(tree: object) -> tuple[tuple[object, ...], Sequence[object]] | None:
         return tuple(tree), list(tree.values())  # type: ignore[arg-type,union-attr]
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):
         return (), tree
+    if tree is None:
+        return (), ()
     if is_dataclass(tree) and not isinstance(tree, type):
         names = tuple(f.name for f in fields(tree))
         return names, [getattr(tree, n) for n in names]
@@ -70,6 +73,8 @@ def _build(spec: Spec, leaves: Iterator[object]) -> object:
     children = [_build(c, leaves) for c in spec.children]
     if spec.kind is tuple or spec.kind is list:
         return spec.kind(children)
+    if spec.kind is NoneType:
+        return None
     if spec.kind is dict or spec.kind is OrderedDict:
         return spec.kind(zip(spec.keys, children, strict=True))
     if issubclass(spec.kind, tuple):

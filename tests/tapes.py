@@ -32,7 +32,11 @@ def recording_of(f, *arrays, scalar=False):
         out = f(*arguments)
         return list(out) if isinstance(out, (tuple, list)) else [out]
 
-    return record(run, [Input(type_of(x), scalar=scalar and not x.shape) for x in map(np.asarray, arrays)], "test")
+    return record(
+        run,
+        [Input(type_of(x), scalar=scalar and not x.shape) for x in map(np.asarray, arrays)],
+        "test",
+    )
 
 
 def tape_of_op(op: Primitive, arrays, params) -> Tape:
@@ -60,12 +64,21 @@ def like(rng, types) -> list[np.ndarray]:
 
 
 def dot(xs, ys) -> float:
-    return float(sum(np.sum(np.asarray(x, float) * np.asarray(y, float)) for x, y in zip(xs, ys, strict=True)))
+    return float(
+        sum(
+            np.sum(np.asarray(x, float) * np.asarray(y, float)) for x, y in zip(xs, ys, strict=True)
+        )
+    )
 
 
 def size(xs, ys) -> float:
     """The scale of ``dot(xs, ys)``: what its rounding errors are relative to."""
-    return float(sum(np.sum(np.abs(np.asarray(x, float) * np.asarray(y, float))) for x, y in zip(xs, ys, strict=True)))
+    return float(
+        sum(
+            np.sum(np.abs(np.asarray(x, float) * np.asarray(y, float)))
+            for x, y in zip(xs, ys, strict=True)
+        )
+    )
 
 
 def push(tape: Tape, arrays, dots):
@@ -86,7 +99,11 @@ def moved(tape: Tape, arrays, dots, t):
     """Floating outputs at ``x + t * dots``."""
     new = list(arrays)
     for k, v in zip(floating(tape), dots, strict=True):
-        new[k] = (arrays[k] + t * v).astype(np.asarray(arrays[k]).dtype) if np.isrealobj(t) else arrays[k] + t * v
+        new[k] = (
+            (arrays[k] + t * v).astype(np.asarray(arrays[k]).dtype)
+            if np.isrealobj(t)
+            else arrays[k] + t * v
+        )
     out = values(tape, *new)
     return [out[k] for k in smooth_outputs(tape)]
 
@@ -96,19 +113,29 @@ def differences(tape: Tape, arrays, dots):
 
     With steps h, h/2, h/4 the error is of order h**6 in truncation and eps / h in rounding.
     """
-    narrow = any(t.dtype.itemsize < 8 for t in (*tape.input_types, *tape.output_types) if t.floating)
+    narrow = any(
+        t.dtype.itemsize < 8 for t in (*tape.input_types, *tape.output_types) if t.floating
+    )
     h, accuracy = (2.0**-4, 2e-4) if narrow else (2.0**-9, 2e-9)
     rows = []
     for step in (h, h / 2, h / 4):
         up, down = moved(tape, arrays, dots, step), moved(tape, arrays, dots, -step)
-        rows.append([(np.asarray(u, float) - np.asarray(d, float)) / (2 * step) for u, d in zip(up, down, strict=True)])
+        rows.append(
+            [
+                (np.asarray(u, float) - np.asarray(d, float)) / (2 * step)
+                for u, d in zip(up, down, strict=True)
+            ]
+        )
     for factor in (4.0, 16.0):
-        rows = [[(factor * f - c) / (factor - 1) for c, f in zip(*pair, strict=True)] for pair in pairwise(rows)]
+        rows = [
+            [(factor * f - c) / (factor - 1) for c, f in zip(*pair, strict=True)]
+            for pair in pairwise(rows)
+        ]
     return rows[0], accuracy
 
 
 def complex_step(tape: Tape, arrays, dots):
-    """Directional derivative by the complex step; None where an op does not take complex numbers."""
+    """Directional derivative by the complex step; None where an op takes no complex numbers."""
     try:
         out = moved(tape, arrays, dots, 1e-30j)
     except TypeError:
@@ -130,11 +157,14 @@ def check_derivatives(tape: Tape, arrays, rng, *, adjoint=1e-12, accuracy=None) 
     scale = max([1.0, *(float(np.max(np.abs(m))) for m in measured if m.size)])
     for tangent, m in zip(tangents, measured, strict=True):
         assert tangent.shape == m.shape
-        np.testing.assert_allclose(tangent, m, rtol=accuracy or known, atol=(accuracy or known) * scale)
+        np.testing.assert_allclose(
+            tangent, m, rtol=accuracy or known, atol=(accuracy or known) * scale
+        )
     narrow = known > 1e-6
     exact = None if narrow else complex_step(tape, arrays, dots)
     analytic = exact is not None and all(
-        np.allclose(e, m, rtol=1e-6, atol=1e-6 * scale) for e, m in zip(exact, measured, strict=True)
+        np.allclose(e, m, rtol=1e-6, atol=1e-6 * scale)
+        for e, m in zip(exact, measured, strict=True)
     )
     if analytic:
         for tangent, e in zip(tangents, exact, strict=True):

@@ -17,7 +17,11 @@ from fdiff.transforms.simplify import simplify
 
 OPS = {name: op for name, op in PRIMITIVES.items() if op.samples}
 LEAVES = [op for op in PRIMITIVES.values() if op.family == "leaf"]
-CASES = [pytest.param(op, sample, id=f"{op.name}-{k}") for op in OPS.values() for k, sample in enumerate(op.samples)]
+CASES = [
+    pytest.param(op, sample, id=f"{op.name}-{k}")
+    for op in OPS.values()
+    for k, sample in enumerate(op.samples)
+]
 each_case = pytest.mark.parametrize(("op", "sample"), CASES)
 each_elementwise = pytest.mark.parametrize(
     "op", [op for op in OPS.values() if op.family == "elementwise"], ids=lambda op: op.name
@@ -53,13 +57,18 @@ def derived(tape):
     """The tape itself and both its derivatives, by name: their derivatives are second order."""
     tapes = {"value": tape}
     if floating(tape):
-        tapes |= {"jvp": verify(jvp(tape, floating(tape))), "vjp": verify(vjp(tape, floating(tape)))}
+        tapes |= {
+            "jvp": verify(jvp(tape, floating(tape))),
+            "vjp": verify(vjp(tape, floating(tape))),
+        }
     return tapes
 
 
 def check_dtypes(tapes, direct):
     """Outputs as NumPy gives them, tangents like their outputs, cotangents like their inputs."""
-    outs = tuple(type_of(np.asarray(d)) for d in (direct if isinstance(direct, tuple) else (direct,)))
+    outs = tuple(
+        type_of(np.asarray(d)) for d in (direct if isinstance(direct, tuple) else (direct,))
+    )
     assert tapes["value"].output_types == outs
     if len(tapes) > 1:
         count = len(outs)
@@ -86,7 +95,9 @@ def test_types_are_those_of_the_values(op, sample, rng):
     tape = tape_of_op(op, arrays, sample.params)
     direct = op.evaluate(*arrays, **sample.params)
     direct = direct if isinstance(direct, tuple) else (direct,)
-    for type_, value, expected in zip(tape.output_types, values(tape, *arrays), direct, strict=True):
+    for type_, value, expected in zip(
+        tape.output_types, values(tape, *arrays), direct, strict=True
+    ):
         assert type_of(value) == type_
         np.testing.assert_array_equal(value, expected)
 
@@ -115,7 +126,9 @@ def test_single_precision_stays_single(op, sample, rng):
     for one, reference in zip(tapes.values(), references.values(), strict=True):
         given = seeds(rng, one, narrow)
         widened = [g.astype(t.dtype) for g, t in zip(given, reference.input_types, strict=True)]
-        for type_, value, expected in zip(one.output_types, values(one, *given), values(reference, *widened), strict=True):
+        for type_, value, expected in zip(
+            one.output_types, values(one, *given), values(reference, *widened), strict=True
+        ):
             assert value.dtype == type_.dtype
             scale = np.max(np.abs(expected), initial=1.0) if type_.floating else 0.0
             np.testing.assert_allclose(value, expected, rtol=2e-5, atol=2e-5 * scale)
@@ -143,11 +156,21 @@ def test_batching_is_a_loop(op, sample, rng):
         subsets = [m for m in product([False, True], repeat=len(rows[0])) if any(m)]
         for mapped in subsets if name == "value" else subsets[-1:]:
             wide = verify(batch(one, mapped, len(rows)))
-            given = [np.stack(column) if on else column[0] for on, column in zip(mapped, zip(*rows, strict=True), strict=True)]
-            loop = [values(one, *(r if on else f for on, r, f in zip(mapped, row, rows[0], strict=True))) for row in rows]
+            given = [
+                np.stack(column) if on else column[0]
+                for on, column in zip(mapped, zip(*rows, strict=True), strict=True)
+            ]
+            loop = [
+                values(
+                    one, *(r if on else f for on, r, f in zip(mapped, row, rows[0], strict=True))
+                )
+                for row in rows
+            ]
             for k, out in enumerate(values(wide, *given)):
                 assert type_of(out) == wide.output_types[k]
-                np.testing.assert_allclose(out, np.stack([row[k] for row in loop]), rtol=1e-13, atol=1e-13)
+                np.testing.assert_allclose(
+                    out, np.stack([row[k] for row in loop]), rtol=1e-13, atol=1e-13
+                )
 
 
 @each_case

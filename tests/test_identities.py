@@ -12,27 +12,72 @@ from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-# fmt: off
 UNARY = {  # of any array to one like it, bounded slopes
-    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "arctan": np.arctan, "expit": lambda z: 1 / (1 + np.exp(-z)), "negative": np.negative,
-    "square": lambda z: np.square(np.tanh(z)), "root": lambda z: np.sqrt(1 + z * z), "log": lambda z: np.log(1.5 + np.sin(z)), "log1p": lambda z: np.log1p(z * z),
-    "power": lambda z: (1 + z * z) ** -1.5, "cube": lambda z: np.sin(z) ** 3, "absolute": np.abs, "clip": lambda z: np.clip(z, -0.7, 0.9), "guarded": lambda z: np.where(z > 0, np.sqrt(z), z),
-    "safe log": lambda z: np.where(z > 0.1, np.log(z), 1.0), "scaled": lambda z: 0.3 * z + 0.1, "sign": lambda z: z * np.sign(z), "sinc": lambda z: np.sinc(z), "ones": lambda z: z * np.ones(z.shape),
-    "cumsum": lambda z: np.cumsum(z, axis=-1) / 3 if z.ndim else z, "cumprod": lambda z: np.cumprod(np.cos(z), axis=0) if z.ndim else z,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+    "arctan": np.arctan,
+    "expit": lambda z: 1 / (1 + np.exp(-z)),
+    "negative": np.negative,
+    "square": lambda z: np.square(np.tanh(z)),
+    "root": lambda z: np.sqrt(1 + z * z),
+    "log": lambda z: np.log(1.5 + np.sin(z)),
+    "log1p": lambda z: np.log1p(z * z),
+    "power": lambda z: (1 + z * z) ** -1.5,
+    "cube": lambda z: np.sin(z) ** 3,
+    "absolute": np.abs,
+    "clip": lambda z: np.clip(z, -0.7, 0.9),
+    "guarded": lambda z: np.where(z > 0, np.sqrt(z), z),
+    "safe log": lambda z: np.where(z > 0.1, np.log(z), 1.0),
+    "scaled": lambda z: 0.3 * z + 0.1,
+    "sign": lambda z: z * np.sign(z),
+    "sinc": np.sinc,
+    "ones": lambda z: z * np.ones(z.shape),
+    "cumsum": lambda z: np.cumsum(z, axis=-1) / 3 if z.ndim else z,
+    "cumprod": lambda z: np.cumprod(np.cos(z), axis=0) if z.ndim else z,
 }
 BINARY = {
-    "add": np.add, "subtract": np.subtract, "multiply": lambda a, b: np.tanh(a) * b, "divide": lambda a, b: a / (1 + b * b), "maximum": np.maximum, "minimum": np.minimum,
-    "hypot": lambda a, b: np.hypot(a, b + 2), "arctan2": lambda a, b: np.arctan2(a, 2 + np.cos(b)), "logaddexp": np.logaddexp, "where": lambda a, b: np.where(a > b, a, np.sin(b)), "power": lambda a, b: (1 + a * a) ** np.sin(b),
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": lambda a, b: np.tanh(a) * b,
+    "divide": lambda a, b: a / (1 + b * b),
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "hypot": lambda a, b: np.hypot(a, b + 2),
+    "arctan2": lambda a, b: np.arctan2(a, 2 + np.cos(b)),
+    "logaddexp": np.logaddexp,
+    "where": lambda a, b: np.where(a > b, a, np.sin(b)),
+    "power": lambda a, b: (1 + a * a) ** np.sin(b),
 }
 SHAPE = {
-    "sum": np.sum, "sum 0": lambda z: np.sum(z, axis=0) if z.ndim else z, "mean -1": lambda z: np.mean(z, axis=-1, keepdims=True) if z.ndim else z, "max": np.max, "min 0": lambda z: np.min(z, axis=0) if z.ndim else z,
-    "std": lambda z: np.std(z) if z.size > 2 else z, "prod": lambda z: np.prod(np.cos(z), axis=0) if z.ndim else z, "norm": lambda z: np.linalg.norm(z.ravel()) if z.ndim else z,
-    "T": lambda z: z.T, "ravel": np.ravel, "new axis": lambda z: z[..., None] if z.ndim < 3 else z, "flip": lambda z: z[::-1] if z.ndim else z, "tail": lambda z: z[1:] if z.ndim and len(z) > 1 else z,
-    "every other": lambda z: z[..., ::2] if z.ndim else z, "head": lambda z: z[0] if z.ndim else z, "gather": lambda z: z[np.array([0, -1, 0])] if z.ndim else z, "pair": lambda z: np.stack([z, z * 2]) if z.ndim < 2 else z,
-    "join": lambda z: np.concatenate([z, np.sin(z)]) if z.ndim and z.size < 40 else z, "roll": lambda z: np.roll(z, 1), "diff": lambda z: np.diff(z, axis=0) if z.ndim and len(z) > 1 else z,
-    "outer": lambda z: np.multiply.outer(z, z) if z.ndim == 1 and z.size < 7 else z, "product": lambda z: z @ z.T if z.ndim == 2 and z.size < 40 else z, "solve": lambda z: np.linalg.solve(np.eye(len(z)) * 3 + np.outer(np.sin(z), np.cos(z)), z) if z.ndim == 1 else z,
+    "sum": np.sum,
+    "sum 0": lambda z: np.sum(z, axis=0) if z.ndim else z,
+    "mean -1": lambda z: np.mean(z, axis=-1, keepdims=True) if z.ndim else z,
+    "max": np.max,
+    "min 0": lambda z: np.min(z, axis=0) if z.ndim else z,
+    "std": lambda z: np.std(z) if z.size > 2 else z,
+    "prod": lambda z: np.prod(np.cos(z), axis=0) if z.ndim else z,
+    "norm": lambda z: np.linalg.norm(z.ravel()) if z.ndim else z,
+    "T": lambda z: z.T,
+    "ravel": np.ravel,
+    "new axis": lambda z: z[..., None] if z.ndim < 3 else z,
+    "flip": lambda z: z[::-1] if z.ndim else z,
+    "tail": lambda z: z[1:] if z.ndim and len(z) > 1 else z,
+    "every other": lambda z: z[..., ::2] if z.ndim else z,
+    "head": lambda z: z[0] if z.ndim else z,
+    "gather": lambda z: z[np.array([0, -1, 0])] if z.ndim else z,
+    "pair": lambda z: np.stack([z, z * 2]) if z.ndim < 2 else z,
+    "join": lambda z: np.concatenate([z, np.sin(z)]) if z.ndim and z.size < 40 else z,
+    "roll": lambda z: np.roll(z, 1),
+    "diff": lambda z: np.diff(z, axis=0) if z.ndim and len(z) > 1 else z,
+    "outer": lambda z: np.multiply.outer(z, z) if z.ndim == 1 and z.size < 7 else z,
+    "product": lambda z: z @ z.T if z.ndim == 2 and z.size < 40 else z,
+    "solve": lambda z: (
+        np.linalg.solve(np.eye(len(z)) * 3 + np.outer(np.sin(z), np.cos(z)), z)
+        if z.ndim == 1
+        else z
+    ),
 }
-# fmt: on
 steps = st.one_of(
     st.tuples(st.sampled_from(sorted(UNARY)), st.integers(0, 5)),
     st.tuples(st.sampled_from(sorted(BINARY)), st.integers(0, 5), st.integers(0, 5)),
@@ -52,7 +97,7 @@ def fits(a, b):
 
 
 def function(program, scale=1.0):
-    """The program as a NumPy function of a scalar, a vector and a matrix; it gives its last value."""
+    """The program as a NumPy function of a scalar, a vector and a matrix."""
 
     def f(s, v, m):
         pool = [s, v * scale, m]
@@ -94,7 +139,9 @@ def test_vjp_is_the_adjoint_of_jvp(program, seed, shape):
     tape = traced(program, xs)
     dots, bars = like(rng, tape.input_types), like(rng, tape.output_types)
     tangents, pulled = push(tape, xs, dots), pull(tape, xs, bars)
-    assert abs(dot(bars, tangents) - dot(dots, pulled)) <= 1e-12 * max(size(bars, tangents), size(dots, pulled), 1.0)
+    assert abs(dot(bars, tangents) - dot(dots, pulled)) <= 1e-12 * max(
+        size(bars, tangents), size(dots, pulled), 1.0
+    )
 
 
 @given(programs, seeds, sizes)
@@ -105,7 +152,9 @@ def test_derivatives_of_derivatives_are_adjoint(program, seed, shape):
         given_ = [*xs, *like(rng, one.input_types[len(xs) :])]
         dots, bars = like(rng, one.input_types), like(rng, one.output_types)
         tangents, pulled = push(one, given_, dots), pull(one, given_, bars)
-        assert abs(dot(bars, tangents) - dot(dots, pulled)) <= 1e-11 * max(size(bars, tangents), size(dots, pulled), 1.0)
+        assert abs(dot(bars, tangents) - dot(dots, pulled)) <= 1e-11 * max(
+            size(bars, tangents), size(dots, pulled), 1.0
+        )
 
 
 def hessian(program, xs):
@@ -146,12 +195,23 @@ def test_batch_is_a_loop(program, seed, shape, mapped):
     rng, xs = point(seed, shape)
     tape = simplify(vjp(traced(program, xs), [0, 1, 2]))
     on = [*mapped, True]
-    rows = [[*(rng.normal(size=x.shape) if m else x for m, x in zip(mapped, xs, strict=True)), *like(rng, tape.input_types[3:])] for _ in range(3)]
+    rows = [
+        [
+            *(rng.normal(size=x.shape) if m else x for m, x in zip(mapped, xs, strict=True)),
+            *like(rng, tape.input_types[3:]),
+        ]
+        for _ in range(3)
+    ]
     loop = [values(tape, *row) for row in rows]
     wide = verify(batch(tape, on, 3))
-    columns = [np.stack(column) if m else column[0] for m, column in zip(on, zip(*rows, strict=True), strict=True)]
+    columns = [
+        np.stack(column) if m else column[0]
+        for m, column in zip(on, zip(*rows, strict=True), strict=True)
+    ]
     for k, out in enumerate(values(wide, *columns)):
-        np.testing.assert_allclose(out, np.stack([row[k] for row in loop]), rtol=1e-11, atol=1e-11)  # BLAS sums otherwise
+        np.testing.assert_allclose(
+            out, np.stack([row[k] for row in loop]), rtol=1e-11, atol=1e-11
+        )  # BLAS sums otherwise
 
 
 @settings(max_examples=6)  # a kernel of this size costs a quarter of a second to compile
@@ -164,5 +224,5 @@ def test_kernels_give_what_the_interpreter_gives(program, seed):
         arrays = [*xs, *like(rng, tape.input_types[3:])]
         kernel = kernels.compile(tape, ("C",) * len(arrays))
         for a, b in zip(kernel(*arrays), values(tape, *arrays), strict=True):
-            # sums are taken in another order, and exp, log are polynomials of our own: a few ulp each
+            # sums are taken in another order; exp, log are polynomials of our own: a few ulp
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)

@@ -14,7 +14,6 @@ from fdiff.transforms.reverse import vjp
 
 NAN, INF = np.nan, np.inf
 
-# fmt: off
 ROWS = [
     # name, function, point, gradient
     ("abs(0)", np.abs, 0.0, 0),
@@ -48,11 +47,21 @@ ROWS = [
     ("clip, traced bound, tie", lambda x: np.clip(x[0], x[1], None), [1.0, 1.0], [1, 0]),
     ("max of equal entries", np.max, [3.0, 3.0, 1.0, 3.0], [1 / 3, 1 / 3, 0, 1 / 3]),
     ("min of equal entries", np.min, [1.0, 3.0, 1.0, 3.0], [0.5, 0, 0.5, 0]),
-    ("max along an axis", lambda x: np.max(x, axis=1), [[1.0, 1.0], [2.0, 0.0]], [[0.5, 0.5], [1, 0]]),
+    (
+        "max along an axis",
+        lambda x: np.max(x, axis=1),
+        [[1.0, 1.0], [2.0, 0.0]],
+        [[0.5, 0.5], [1, 0]],
+    ),
     ("fmax.reduce of equal entries", np.fmax.reduce, [3.0, NAN, 3.0], [0.5, 0, 0.5]),
     ("norm at 0", np.linalg.norm, [0.0, 0.0], [0, 0]),
     ("Frobenius norm at 0", np.linalg.norm, [[0.0, 0.0]], [[0, 0]]),
-    ("norms of rows, one of them 0", lambda x: np.linalg.norm(x, axis=1), [[0.0, 0.0], [3.0, 4.0]], [[0, 0], [0.6, 0.8]]),
+    (
+        "norms of rows, one of them 0",
+        lambda x: np.linalg.norm(x, axis=1),
+        [[0.0, 0.0], [3.0, 4.0]],
+        [[0, 0], [0.6, 0.8]],
+    ),
     ("norm of order 3 at 0", lambda x: np.linalg.norm(x, 3), [0.0, 0.0], [0, 0]),
     ("norm of order 1 at a zero entry", lambda x: np.linalg.norm(x, 1), [0.0, -2.0], [0, -1]),
     ("norm of order inf, tie", lambda x: np.linalg.norm(x, INF), [2.0, -2.0], [0.5, -0.5]),
@@ -62,24 +71,74 @@ ROWS = [
     ("nanstd of equal values", np.nanstd, [2.0, NAN, 2.0], [0, 0, 0]),
     ("hypot at the origin", lambda x: np.hypot(x[0], x[1]), [0.0, 0.0], [0, 0]),
     ("arctan2 at the origin", lambda x: np.arctan2(x[0], x[1]), [0.0, 0.0], [0, 0]),
-    ("arctan2 of tiny numbers", lambda x: np.arctan2(x[0], x[1]), [1e-200, 1e-200], [5e199, -5e199]),
-    ("arctan2 of huge numbers", lambda x: np.arctan2(x[0], x[1]), [1e200, 1e200], [5e-201, -5e-201]),
+    (
+        "arctan2 of tiny numbers",
+        lambda x: np.arctan2(x[0], x[1]),
+        [1e-200, 1e-200],
+        [5e199, -5e199],
+    ),
+    (
+        "arctan2 of huge numbers",
+        lambda x: np.arctan2(x[0], x[1]),
+        [1e200, 1e200],
+        [5e-201, -5e-201],
+    ),
     ("prod with one zero", np.prod, [2.0, 0.0, 3.0], [0, 6, 0]),
     ("prod with two zeros", np.prod, [0.0, 2.0, 0.0], [0, 0, 0]),
     ("prod of two axes with a zero", np.prod, [[2.0, 0.0], [3.0, 5.0]], [[0, 30], [0, 0]]),
     ("cumprod with a zero", np.cumprod, [2.0, 0.0, 3.0], [1, 2 + 6, 0]),
     ("cumprod with two zeros", np.cumprod, [0.0, 0.0, 3.0], [1, 0, 0]),
     ("sinc(0)", np.sinc, 0.0, 0),
-    ("sinc near 0", np.sinc, 1e-9, -np.pi**2 / 3 * 1e-9),
+    ("sinc near 0", np.sinc, 1e-9, -(np.pi**2) / 3 * 1e-9),
     ("det of diag(0, 2)", np.linalg.det, [[0.0, 0.0], [0.0, 2.0]], [[2, 0], [0, 0]]),
-    ("det of rank n - 2", np.linalg.det, [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], np.zeros((3, 3))),
-    ("where(x > 0, sqrt(x), 0) at 0", lambda x: np.where(x > 0, np.sqrt(x), 0), [0.0, 4.0], [0, 0.25]),
-    ("where(x > 0, log(x), 0) at -1", lambda x: np.where(x > 0, np.log(x), 0), [-1.0, 2.0], [0, 0.5]),
-    ("where(x > 0, x log(x), 0) at 0", lambda x: np.where(x > 0, x * np.log(x), 0.0), [0.0, 1.0], [0, 1]),
-    ("where(x != 0, sin(x) / x, 1) at 0", lambda x: np.where(x != 0, np.sin(x) / x, 1.0), [0.0], [0]),
-    ("where through slices and sums", lambda x: np.where(x[1:] > 0, np.sqrt(x)[1:] + np.log(x[1:]), 1.0), [5.0, 0.0, 1.0], [0, 0, 1.5]),
-    ("where of a broadcast scalar", lambda x: np.where(np.array([True, False]), 1.0, np.sqrt(x)), 4.0, 0.25),
-    ("where in where", lambda x: np.where(x > 0, np.where(x > 1, np.sqrt(x - 1), 1 / x), 0.0), [0.0, 1.0, 2.0], [0, -1, 0.5]),
+    (
+        "det of rank n - 2",
+        np.linalg.det,
+        [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+        np.zeros((3, 3)),
+    ),
+    (
+        "where(x > 0, sqrt(x), 0) at 0",
+        lambda x: np.where(x > 0, np.sqrt(x), 0),
+        [0.0, 4.0],
+        [0, 0.25],
+    ),
+    (
+        "where(x > 0, log(x), 0) at -1",
+        lambda x: np.where(x > 0, np.log(x), 0),
+        [-1.0, 2.0],
+        [0, 0.5],
+    ),
+    (
+        "where(x > 0, x log(x), 0) at 0",
+        lambda x: np.where(x > 0, x * np.log(x), 0.0),
+        [0.0, 1.0],
+        [0, 1],
+    ),
+    (
+        "where(x != 0, sin(x) / x, 1) at 0",
+        lambda x: np.where(x != 0, np.sin(x) / x, 1.0),
+        [0.0],
+        [0],
+    ),
+    (
+        "where through slices and sums",
+        lambda x: np.where(x[1:] > 0, np.sqrt(x)[1:] + np.log(x[1:]), 1.0),
+        [5.0, 0.0, 1.0],
+        [0, 0, 1.5],
+    ),
+    (
+        "where of a broadcast scalar",
+        lambda x: np.where(np.array([True, False]), 1.0, np.sqrt(x)),
+        4.0,
+        0.25,
+    ),
+    (
+        "where in where",
+        lambda x: np.where(x > 0, np.where(x > 1, np.sqrt(x - 1), 1 / x), 0.0),
+        [0.0, 1.0, 2.0],
+        [0, -1, 0.5],
+    ),
     ("copysign(x, -1) at 0", lambda x: np.copysign(x, -1.0), 0.0, 0),
     ("sign", np.sign, [0.0, 2.0], [0, 0]),
     ("floor", np.floor, [1.0, 1.5], [0, 0]),
@@ -107,11 +166,31 @@ SECOND = [
     ("abs(0)", np.abs, [0.0], [0]),
     ("x**2.0 at 0", lambda x: x**2.0, [0.0], [2]),
     ("x**[2., 3.] at 0", lambda x: x ** np.array([2.0, 3.0]), [0.0, 0.0], [2, 0]),
-    ("where(x > 0, sqrt(x), 0) at 0", lambda x: np.where(x > 0, np.sqrt(x), 0), [0.0, 4.0], [0, -1 / 32]),
-    ("where(x > 0, log(x), 0) at -1", lambda x: np.where(x > 0, np.log(x), 0), [-1.0, 2.0], [0, -0.25]),
-    ("where(x > 0, x log(x), 0) at 0", lambda x: np.where(x > 0, x * np.log(x), 0.0), [0.0, 2.0], [0, 0.5]),
-    ("where through a slice", lambda x: np.where(x[1:] > 0, np.sqrt(x)[1:], 1.0), [5.0, 0.0, 1.0], [0, 0, -0.25]),
-    ("sinc at 0 and near", np.sinc, [0.0, 1e-6], [-np.pi**2 / 3, -np.pi**2 / 3]),
+    (
+        "where(x > 0, sqrt(x), 0) at 0",
+        lambda x: np.where(x > 0, np.sqrt(x), 0),
+        [0.0, 4.0],
+        [0, -1 / 32],
+    ),
+    (
+        "where(x > 0, log(x), 0) at -1",
+        lambda x: np.where(x > 0, np.log(x), 0),
+        [-1.0, 2.0],
+        [0, -0.25],
+    ),
+    (
+        "where(x > 0, x log(x), 0) at 0",
+        lambda x: np.where(x > 0, x * np.log(x), 0.0),
+        [0.0, 2.0],
+        [0, 0.5],
+    ),
+    (
+        "where through a slice",
+        lambda x: np.where(x[1:] > 0, np.sqrt(x)[1:], 1.0),
+        [5.0, 0.0, 1.0],
+        [0, 0, -0.25],
+    ),
+    ("sinc at 0 and near", np.sinc, [0.0, 1e-6], [-(np.pi**2) / 3, -(np.pi**2) / 3]),
     ("prod with two zeros", np.prod, [0.0, 2.0, 0.0], [0, 0, 0]),
     ("logaddexp of equals", lambda x: np.logaddexp(x, 0.0), [0.0], [0.25]),
     ("logaddexp2 of equals", lambda x: np.logaddexp2(x, 0.0), [0.0], [np.log(2) / 4]),
@@ -121,11 +200,12 @@ SECOND = [
     ("clip at a bound", lambda x: np.clip(x * x, 0, 4), [2.0, 3.0], [2, 0]),
     ("maximum tie", lambda x: np.maximum(x * x, 4.0), [2.0, 3.0, 1.0], [1, 2, 0]),
 ]
-# fmt: on
 
 
 def ids(rows):
-    return pytest.mark.parametrize(("f", "x", "expected"), [pytest.param(*row[1:], id=row[0]) for row in rows])
+    return pytest.mark.parametrize(
+        ("f", "x", "expected"), [pytest.param(*row[1:], id=row[0]) for row in rows]
+    )
 
 
 def reverse(tape):
@@ -148,7 +228,9 @@ def test_gradient_forwards(f, x, expected):
     tape = tape_of(f, x)
     pushed = verify(jvp(tape, [0]))
     columns = [np.sum(values(pushed, x, e.reshape(x.shape))[1]) for e in np.eye(x.size)]
-    np.testing.assert_allclose(np.reshape(columns, x.shape), np.broadcast_to(expected, x.shape), rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(
+        np.reshape(columns, x.shape), np.broadcast_to(expected, x.shape), rtol=1e-14, atol=1e-300
+    )
 
 
 def second_order(f, x):
@@ -190,5 +272,7 @@ def test_nan_of_the_branch_not_taken_stays_out_of_a_batch():
     from fdiff.transforms.batch import batch
 
     tape = reverse(tape_of(lambda x: np.where(x > 0, np.sqrt(x), 0.0), np.float64(1.0)))
-    got = values(verify(batch(tape, [True, False], 3)), np.array([0.0, 4.0, -1.0]), np.float64(1.0))[1]
+    got = values(
+        verify(batch(tape, [True, False], 3)), np.array([0.0, 4.0, -1.0]), np.float64(1.0)
+    )[1]
     np.testing.assert_array_equal(got, [0, 0.25, 0])

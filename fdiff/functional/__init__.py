@@ -1,8 +1,10 @@
 """What users call: derivatives of functions, and transforms of functions."""
 
 from .checking import gradcheck, gradgradcheck
-from .first import grad, jacfwd, jacobian, jacrev, jvp, value_and_grad, vjp
-from .mapping import cache_clear, cache_info, jit, make_tape, source, stop_gradient, vmap
+from .first import jacfwd, jacobian, jacrev, jvp, vjp
+from .gradients import grad, value_and_grad
+from .mapping import vmap
+from .programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
 from .second import hessian, hvp, vhp
 
 __all__ = [

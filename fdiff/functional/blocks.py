@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import cast
 
 import numpy as np
 
 from ..arraytype import ArrayType
 from ..program import Variant
 from ..tape import Tape
-from ..trace import Trace
 from ..transforms.forward import jvp
-from ..transforms.rearrange import choose, forward_blocks, gradient, merge, reverse_blocks, symmetric
+from ..transforms.rearrange import (
+    choose,
+    converted,
+    forward_blocks,
+    gradient,
+    merge,
+    reverse_blocks,
+    symmetric,
+    zeros_like_blocks,
+)
 from ..transforms.reverse import vjp
 from ..tree import unflatten
-from .calls import Plan, Run, Step, deliver, execute
+from .calls import Arrays, Plan, Run, Step, deliver, execute
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
+Finish = Callable[[Sequence[object]], object]
 
 
 def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
@@ -29,9 +40,9 @@ def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
     return "forward" if columns <= rows else "reverse"
 
 
-def seed_bytes(derived: Tape, seeds: int) -> int:
-    """Bytes of all values that depend on the last `seeds` inputs: what one more seed costs."""
-    marked = set(derived.inputs[len(derived.inputs) - seeds :])
+def seed_bytes(derived: Tape) -> int:
+    """Bytes of all values that depend on the last input: what one more seed costs."""
+    marked = {derived.inputs[-1]}
     total = 0
     for i, node in enumerate(derived.nodes):
         if i in marked or any(a in marked for a in node.args):
@@ -47,17 +58,23 @@ class Block:
     at the same position, a block ``(rows, columns)`` of the Jacobian.
     """
 
-    def __init__(self, build: Callable[[int, bool], Tape], count: int, per_seed: int, targets: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        build: Callable[[int, bool], Tape],
+        count: int,
+        per_seed: int,
+        targets: Sequence[tuple[int, int]],
+    ) -> None:
         self.build = build
         self.count = count
         self.per_seed = per_seed
         self.targets = targets
         self.steps: dict[int, Step] = {}
 
-    def chunk(self, chunk_size: int | str) -> int:
-        if chunk_size == "auto":
-            return max(1, min(self.count, BUDGET // self.per_seed))
-        return max(1, min(self.count, int(chunk_size)))
+    def chunk(self, chunk_size: int | None) -> int:
+        """How many seeds are run at a time; as many as the budget allows where not told."""
+        wanted = BUDGET // self.per_seed if chunk_size is None else chunk_size
+        return max(1, min(self.count, wanted))
 
     def step(self, size: int) -> Step:
         if size not in self.steps:
@@ -66,15 +83,20 @@ class Block:
 
 
 class JacobianPlan(Plan):
-    """All blocks of a Jacobian in one step, or block by block in chunks where memory asks for it."""
+    """All blocks of a Jacobian in one step, or block by block in chunks where memory asks for it.
 
-    def __init__(self, variant: Variant, mode: str, chunk_size: int | str, finish: Callable[[Sequence[object]], object]) -> None:
+    Blocks have the dtype of the input, as in torch; of the output where `mode` is "forward". The
+    mode that "auto" picks changes nothing of that: a dtype does not depend on sizes.
+    """
+
+    def __init__(self, variant: Variant, mode: str, chunk_size: int | None, finish: Finish) -> None:
         tape, wrt = variant.tape, variant.wrt
         self.variant = variant
         self.finish = finish
         self.mode = pick_mode(mode, tape, wrt)
         self.outs = tape.output_types
         self.ins = tuple(tape.input_types[k] for k in wrt)
+        self.types = [block_type(o, i, mode) for o in self.outs for i in self.ins]
         self.blocks = _forward(tape, wrt) if self.mode == "forward" else _reverse(tape, wrt)
         self.chunks = [b.chunk(chunk_size) for b in self.blocks]
         self.whole: Step | None = None
@@ -83,108 +105,123 @@ class JacobianPlan(Plan):
     def chunked(self) -> bool:
         return any(c < b.count for c, b in zip(self.chunks, self.blocks, strict=True))
 
-    def call(self, arrays: list[object], vectors: Sequence[object], run: Run) -> object:
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         if self.chunked and run is execute:
-            return self.finish(self._in_chunks(arrays))
+            return self.finish(self.in_chunks(arrays))
         if self.whole is None:
-            self.whole = Step(self._merged())
+            self.whole = Step(converted(self.merged(), self.types))
         return self.finish(run(self.whole, arrays))
 
-    def _merged(self) -> Tape:
+    def merged(self) -> Tape:
         """Every block in one tape, in the order (output, input); zeros where there is none."""
         tapes = [b.build(b.count, False) for b in self.blocks]
         place = {t: k for k, t in enumerate(t for b in self.blocks for t in b.targets)}
-        zeros = [(o, i) for o in range(len(self.outs)) for i in range(len(self.ins)) if (o, i) not in place]
-        if zeros:
-            tapes.append(zero_tape(self.variant.tape, [block_type(self.outs[o], self.ins[i]) for o, i in zeros]))
-            place |= {t: len(place) + k for k, t in enumerate(zeros)}
+        everywhere = [(o, i) for o in range(len(self.outs)) for i in range(len(self.ins))]
+        absent = [k for k, spot in enumerate(everywhere) if spot not in place]
+        if absent:
+            tapes.append(zeros_like_blocks(self.variant.tape, [self.types[k] for k in absent]))
+            place |= {everywhere[k]: len(place) + n for n, k in enumerate(absent)}
         merged = merge(tapes) if tapes else choose(self.variant.tape, ())
-        return choose(merged, [place[o, i] for o in range(len(self.outs)) for i in range(len(self.ins))])
+        return choose(merged, [place[spot] for spot in everywhere])
 
-    def _in_chunks(self, arrays: list[object]) -> list[object]:
-        types = [block_type(o, i) for o in self.outs for i in self.ins]
-        results = [np.zeros(t.shape, t.dtype) for t in types]
+    def in_chunks(self, arrays: Arrays) -> list[np.ndarray]:
+        """Every block, `chunk` rows or columns at a time."""
+        found = [np.zeros(t.shape, t.dtype) for t in self.types]
         for block, chunk in zip(self.blocks, self.chunks, strict=True):
             for lo in range(0, block.count, chunk):
                 size = min(chunk, block.count - lo)
-                parts = block.step(size)([*arrays, np.int64(lo)])
+                parts = execute(block.step(size), [*arrays, np.int64(lo)])
                 for (o, i), part in zip(block.targets, parts, strict=True):
-                    whole = results[o * len(self.ins) + i]
-                    if self.mode == "forward":
-                        whole.reshape((-1, block.count))[:, lo : lo + size] = np.reshape(part, (-1, size))  # type: ignore[call-overload]
-                    else:
-                        whole.reshape((block.count, -1))[lo : lo + size] = np.reshape(part, (size, -1))  # type: ignore[call-overload]
-        return results  # type: ignore[return-value]
+                    self._put(
+                        found[o * len(self.ins) + i], cast("np.ndarray", part), lo, size, block
+                    )
+        return found
+
+    def _put(self, whole: np.ndarray, part: np.ndarray, lo: int, size: int, block: Block) -> None:
+        if not whole.size:
+            return
+        if self.mode == "forward":
+            whole.reshape((-1, block.count))[:, lo : lo + size] = np.reshape(part, (-1, size))
+        else:
+            whole.reshape((block.count, -1))[lo : lo + size] = np.reshape(part, (size, -1))
 
 
-def block_type(out: ArrayType, inn: ArrayType) -> ArrayType:
-    """Type of a Jacobian block; the dtype of the output, or of the input where that is not floating."""
-    return ArrayType((*out.shape, *inn.shape), out.dtype if out.floating else inn.dtype)
-
-
-def zero_tape(tape: Tape, types: Sequence[ArrayType]) -> Tape:
-    """Tape with the inputs of `tape` and outputs that are zero."""
-    with Trace("zeros", lines=False) as trace:
-        for t in tape.input_types:
-            trace.input(t)
-        return trace.builder.finish([trace.lift(np.zeros(t.shape, t.dtype)) for t in types])
+def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
+    """Type of a Jacobian block."""
+    dtype = out.dtype if mode == "forward" and out.floating else inn.dtype
+    return ArrayType((*out.shape, *inn.shape), dtype)
 
 
 def _forward(tape: Tape, wrt: Sequence[int]) -> list[Block]:
-    outs = range(len(tape.outputs))
-    blocks = []
-    for i, k in enumerate(wrt):
-        pushed = jvp(tape, (k,))
-        build = lambda size, chunked, k=k: forward_blocks(tape, k, size, chunked=chunked)  # noqa: E731
-        count = tape.input_types[k].size
-        blocks.append(Block(build, count, seed_bytes(pushed, 1), [(o, i) for o in outs]))
-    return [_only_floating(b, tape) for b in blocks]
+    """Columns, one block for each input; outputs that are integers are left out: they are zero."""
+    keep = [o for o, t in enumerate(tape.output_types) if t.floating]
+    return [
+        Block(
+            partial(_columns, tape, k, keep),
+            tape.input_types[k].size,
+            seed_bytes(jvp(tape, (k,))),
+            [(o, i) for o in keep],
+        )
+        for i, k in enumerate(wrt)
+        if keep
+    ]
 
 
-def _only_floating(block: Block, tape: Tape) -> Block:
-    """Leave out outputs that are integers: their block is zero."""
-    keep = [n for n, (o, _) in enumerate(block.targets) if tape.output_types[o].floating]
-    if len(keep) == len(block.targets):
-        return block
-    build = block.build
-    targets = [block.targets[n] for n in keep]
-    return Block(lambda size, chunked: choose(build(size, chunked), keep), block.count, block.per_seed, targets)
+def _columns(tape: Tape, k: int, keep: Sequence[int], size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
+    return choose(forward_blocks(tape, k, size, chunked=chunked), keep)
 
 
 def _reverse(tape: Tape, wrt: Sequence[int]) -> list[Block]:
-    blocks = []
-    for o, type_ in enumerate(tape.output_types):
-        if type_.floating:
-            pulled = vjp(tape, wrt, of=(o,))
-            build = lambda size, chunked, o=o: reverse_blocks(tape, wrt, o, size, chunked=chunked)  # noqa: E731
-            blocks.append(Block(build, type_.size, seed_bytes(pulled, 1), [(o, i) for i in range(len(wrt))]))
-    return blocks
+    """Rows, one block for each output that is floating."""
+    return [
+        Block(
+            partial(_rows, tape, wrt, o),
+            type_.size,
+            seed_bytes(vjp(tape, wrt, of=(o,))),
+            [(o, i) for i in range(len(wrt))],
+        )
+        for o, type_ in enumerate(tape.output_types)
+        if type_.floating
+    ]
+
+
+def _rows(tape: Tape, wrt: Sequence[int], o: int, size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
+    return reverse_blocks(tape, wrt, o, size, chunked=chunked)
 
 
 class HessianPlan(JacobianPlan):
     """The Jacobian of the gradient, forward over reverse, made exactly symmetric."""
 
-    def __init__(self, variant: Variant, chunk_size: int | str, finish: Callable[[Sequence[object]], object]) -> None:
+    def __init__(self, variant: Variant, mode: str, chunk_size: int | None, finish: Finish) -> None:
         full = gradient(variant.tape, variant.wrt)
         slope = choose(full, range(len(variant.tape.outputs), len(full.outputs)))
-        inner = replace(variant, tape=slope)
-        super().__init__(inner, "forward", chunk_size, finish)
+        super().__init__(replace(variant, tape=slope), "forward", chunk_size, finish)
+        self.types = [block_type(a, b, mode) for a in self.ins for b in self.ins]
 
-    def _merged(self) -> Tape:
-        return symmetric(super()._merged(), self.ins)
+    def merged(self) -> Tape:
+        return symmetric(super().merged(), self.ins)
 
-    def _in_chunks(self, arrays: list[object]) -> list[object]:
-        rows = super()._in_chunks(arrays)
-        n = len(self.ins)
+    def in_chunks(self, arrays: Arrays) -> list[np.ndarray]:
+        rows = super().in_chunks(arrays)
+        sizes = [t.size for t in self.ins]
+        n = len(sizes)
         for i in range(n):
             for j in range(i, n):
-                upper = rows[i * n + j].reshape((self.ins[i].size, self.ins[j].size))  # type: ignore[attr-defined]
+                upper = rows[i * n + j].reshape((sizes[i], sizes[j]))
                 if i == j:
-                    upper[...] = 0.5 * (upper + upper.T)
+                    _make_symmetric(upper)
                 else:
-                    lower = rows[j * n + i]
-                    lower.reshape((self.ins[j].size, self.ins[i].size))[...] = upper.T  # type: ignore[attr-defined]
+                    rows[j * n + i].reshape((sizes[j], sizes[i]))[...] = upper.T
         return rows
+
+
+def _make_symmetric(square: np.ndarray, stripe: int = 256) -> None:
+    """Replace a matrix by the mean of itself and its transpose, in place, stripe by stripe."""
+    for lo in range(0, len(square), stripe):
+        part = slice(lo, lo + stripe)
+        mean = 0.5 * (square[part, lo:] + square[lo:, part].T)
+        square[part, lo:] = mean
+        square[lo:, part] = mean.T
 
 
 def nested(variant: Variant) -> Callable[[Sequence[object]], object]:
@@ -224,5 +261,3 @@ def nested_square(variant: Variant) -> Callable[[Sequence[object]], object]:
         return unflatten(variant.in_spec, rows)
 
     return finish
-
-

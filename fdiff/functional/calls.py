@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from typing import TypeVar
 
-import numpy as np
-
-from ..errors import InputError, message, user_line
+from ..errors import FdiffError, message, user_line
 from ..program import Argnums, Function, Program, Variant, program_of
 from ..tape import Tape
 from ..tiers import Runner, runner
 from ..trace import TracedArray, current, splice, tracing
-from ..tree import Spec, unflatten
+from ..transforms.simplify import simplify
+from ..tree import unflatten
 
 Arrays = Sequence[object]
 Run = Callable[["Step", Arrays], Sequence[object]]
+Result = TypeVar("Result", bound=Callable[..., object])
 
 
 class Step:
@@ -27,9 +28,6 @@ class Step:
         self.tape = tape
         self.runner: Runner = runner(tape)
 
-    def __call__(self, arrays: Arrays) -> Sequence[object]:
-        return self.runner(arrays)  # type: ignore[arg-type]
-
 
 class Plan:
     """What an operator made of a variant: `call` takes the inputs of the tape and further vectors.
@@ -37,26 +35,32 @@ class Plan:
     `run` executes a step; inside another trace it replays the step's tape there.
     """
 
-    def call(self, arrays: list[object], vectors: Sequence[object], run: Run) -> object:
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         raise NotImplementedError
 
 
 def execute(step: Step, arrays: Arrays) -> Sequence[object]:
     """Run a step on concrete arrays."""
-    return step.runner(arrays)  # type: ignore[arg-type]
+    return step.runner(arrays)  # type: ignore[arg-type]  # the types of the variant are checked
 
 
 def replay(step: Step, arrays: Arrays) -> Sequence[object]:
     """Record a step's tape in the trace under way."""
     trace = current()
-    inputs = []
+    inputs: list[TracedArray] = []
     for value, type_ in zip(arrays, step.tape.input_types, strict=True):
         node = trace.lift(value, type_.dtype)
         inputs.append(TracedArray(trace, node, type_))
     return splice(step.tape, inputs, trace)
 
 
-def invoke(program: Program, f: Function, args: tuple[object, ...], kwargs: dict[str, object], vectors: Sequence[object] = ()) -> object:
+def invoke(
+    program: Program,
+    f: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    vectors: Sequence[object] = (),
+) -> object:
     """One call of an operator: on the program's kernels, or recorded in the trace under way."""
     if tracing():
         variant, inputs = program.trace(f, args, kwargs)
@@ -73,56 +77,73 @@ def deliver(out: object, scalar: bool) -> object:  # noqa: FBT001 - called for e
 
 
 def results(variant: Variant, outs: Sequence[object]) -> object:
-    """The function's result: numeric leaves from `outs`, the others as they were."""
-    numeric = iter(zip(outs, variant.scalars, strict=True))
-    leaves = [fixed[0] if fixed else deliver(*next(numeric)) for fixed in variant.outs]
+    """The function's result: numeric leaves from `outs`, Python numbers and others as they were."""
+    numeric = iter(zip(outs, variant.scalars, variant.numbers, strict=True))
+    leaves: list[object] = []
+    for fixed in variant.outs:
+        if fixed:
+            leaves.append(fixed[0])
+            continue
+        out, scalar, number = next(numeric)
+        leaves.append(deliver(out, scalar) if number is None else number)
+    return unflatten(variant.out_spec, leaves)
+
+
+def tangents(variant: Variant, outs: Sequence[object]) -> object:
+    """One array for each output, in the structure of the outputs."""
+    leaves = [deliver(out, scalar) for out, scalar in zip(outs, variant.scalars, strict=True)]
     return unflatten(variant.out_spec, leaves)
 
 
 def gradients(variant: Variant, outs: Sequence[object]) -> object:
     """One array for each differentiated leaf, in the structure of the arguments."""
-    leaves = [deliver(out, variant.input_scalars[k]) for out, k in zip(outs, variant.wrt, strict=True)]
+    scalars = variant.input_scalars
+    leaves = [deliver(out, scalars[k]) for out, k in zip(outs, variant.wrt, strict=True)]
     return leaves[0] if variant.in_spec.kind is None else unflatten(variant.in_spec, leaves)
 
 
-def transformed(f: Function, name: str) -> Callable[[Function], Function]:
+class ValuePlan(Plan):
+    """The function itself, interpreted until a kernel pays."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.step = Step(simplify(variant.tape))
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        return results(self.variant, run(self.step, arrays))
+
+
+def transformed(f: Function, name: str) -> Callable[[Result], Result]:
     """Decorator of the function an operator returns: named after `f`, known to be fdiff's."""
 
-    def decorate(call: Function) -> Function:
+    def decorate(call: Result) -> Result:
         try:
-            call = wraps(f, updated=())(call)
+            call = wraps(f, updated=())(call)  # type: ignore[assignment]
         except (AttributeError, TypeError):
-            call.__name__ = name
+            call.__name__ = name  # type: ignore[attr-defined]
         call.__fdiff__ = name  # type: ignore[attr-defined]
         return call
 
     return decorate
 
 
-def check_callable(f: object, name: str) -> None:
-    """Refuse anything that cannot be called."""
-    if not callable(f):
-        raise InputError(message(name, f"expects a function first, not {type(f).__name__}.", "", user_line()))
+def prepared(
+    f: Function,
+    name: str,
+    argnums: Argnums,
+    options: tuple[object, ...],
+    derive: Callable[[Variant], Plan],
+) -> Function:
+    """The function of the arguments of `f` that an operator returns."""
+    program = program_of(f, name, argnums, options, derive)
+
+    @transformed(f, name)
+    def call(*args: object, **kwargs: object) -> object:
+        return invoke(program, f, args, kwargs)
+
+    return call
 
 
-def check_argnums(argnums: object, name: str) -> Argnums:
-    """An int or a tuple of ints."""
-    if isinstance(argnums, (int, np.integer)) and not isinstance(argnums, bool):
-        return int(argnums)
-    if isinstance(argnums, (tuple, list)) and argnums and all(isinstance(n, (int, np.integer)) for n in argnums):
-        return tuple(int(n) for n in argnums)
-    raise InputError(message(name, f"argnums must be an int or a tuple of ints, not {argnums!r}.", "", user_line()))
-
-
-def prepared(f: Function, name: str, argnums: Argnums, options: tuple[object, ...], derive: Callable[[Variant], object]) -> Program:
-    """The program behind a prepared function."""
-    check_callable(f, name)
-    return program_of(f, name, argnums, options, derive)
-
-
-def leaf_shape_text(variant: Variant) -> str:
-    return str(variant.tape.output_types[0].shape) if variant.tape.outputs else "nothing"
-
-
-def is_leaf(spec: Spec) -> bool:
-    return spec.kind is None
+def failure(kind: type[FdiffError], call: str, fact: str, way_out: str = "") -> FdiffError:
+    """The error for `fact`, with the user's line that called fdiff."""
+    return kind(message(call, fact, way_out, user_line()))

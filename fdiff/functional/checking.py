@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from ..errors import GradcheckError, InputError, message, user_line
-from ..program import Function
-from .calls import check_callable
+from ..errors import DtypeError, GradcheckError
+from ..program import Function, called
+from .calls import failure
 from .contract import check_inputs
 from .first import jacobian, vjp
+from .settings import check_callable
 
 Arrays = tuple[np.ndarray, ...]
+Rows = tuple[Arrays, ...] | Arrays
 
 
 def _flat_outputs(f: Function, inputs: Arrays) -> list[np.ndarray]:
-    out = f(*inputs)
+    out = f(*[x[()] for x in inputs])  # a scalar for an array without axes
     return [np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))]
 
 
@@ -80,7 +83,13 @@ def measured(f: Function, inputs: Arrays, i: int, eps: float) -> list[np.ndarray
 
 
 def gradcheck(
-    f: Function, inputs: object, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    f: Function,
+    inputs: object,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
 ) -> bool:
     """Compare the Jacobians of `f`, in both modes, with measured ones.
 
@@ -120,32 +129,61 @@ def gradcheck(
     True
     """
     check_callable(f, "gradcheck")
-    args, _ = check_inputs(inputs, "gradcheck")
+    call = called("gradcheck", f)
+    points = _points(inputs, f, "gradcheck")
+    return _compare(f, points, Tolerance(eps, atol, rtol), call, raise_exception=raise_exception)
+
+
+class Tolerance(NamedTuple):
+    """The step of the differences, and how far derivatives may be apart."""
+
+    eps: float
+    atol: float
+    rtol: float
+
+
+def _points(inputs: object, f: Function, name: str) -> Arrays:
+    """Copies of the inputs; float64, or differences measure nothing."""
+    args, _ = check_inputs(inputs, f, name)
     points = tuple(np.array(a, copy=True) for a in args)
     for point in points:
         if point.dtype != np.float64:
-            raise InputError(message("gradcheck", f"inputs must be float64 to measure with, not {point.dtype}.", "", user_line()))
+            fact = f"inputs must be float64 to measure with, not {point.dtype}."
+            raise failure(DtypeError, called(name, f), fact, "Convert them with x.astype(float).")
+    return points
+
+
+def _compare(
+    f: Function, points: Arrays, tolerance: Tolerance, call: str, *, raise_exception: bool
+) -> bool:
+    numeric = [measured(f, points, i, tolerance.eps) for i in range(len(points))]
     for mode in ("reverse", "forward"):
-        found = jacobian(f, points, mode=mode)
-        rows = found if isinstance(found[0], tuple) else (found,)  # type: ignore[index]
-        for i in range(len(points)):
-            for o, numeric in enumerate(measured(f, points, i, eps)):
-                analytic = np.reshape(rows[o][i], numeric.shape)  # type: ignore[index]
-                if not np.allclose(analytic, numeric, rtol=rtol, atol=atol, equal_nan=True):
-                    if not raise_exception:
-                        return False
-                    raise GradcheckError(
-                        message(
-                            "gradcheck",
-                            f"Jacobian mismatch for output {o} with respect to input {i} in {mode} mode,\n"
-                            f"numerical: {numeric}\nanalytical: {analytic}", "", user_line(),
-                        )
-                    )  # fmt: skip
+        found = cast("Rows", jacobian(f, points, mode=mode))
+        rows = found if isinstance(found[0], tuple) else (cast("Arrays", found),)
+        for i, blocks in enumerate(numeric):
+            for o, block in enumerate(blocks):
+                analytic = np.reshape(rows[o][i], block.shape)
+                close = np.allclose(
+                    analytic, block, rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True
+                )
+                if close:
+                    continue
+                if not raise_exception:
+                    return False
+                fact = f"Jacobian mismatch for output {o} with respect to input {i} in {mode} mode,"
+                shown = f"{fact}\nnumerical: {block}\nanalytical: {analytic}"
+                raise failure(GradcheckError, call, shown)
     return True
 
 
 def gradgradcheck(
-    f: Function, inputs: object, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    f: Function,
+    inputs: object,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
 ) -> bool:
     """Compare second derivatives of `f` with measured ones: `gradcheck` of its vector products.
 
@@ -160,23 +198,25 @@ def gradgradcheck(
     True
     """
     check_callable(f, "gradgradcheck")
-    args, _ = check_inputs(inputs, "gradgradcheck")
-    points = tuple(np.asarray(a) for a in args)
+    call = called("gradgradcheck", f)
+    points = _points(inputs, f, "gradgradcheck")
     rng = np.random.default_rng(0)
-    out = f(*points)
-    v = tuple(rng.normal(size=np.shape(o)) for o in out) if isinstance(out, tuple) else rng.normal(size=np.shape(out))
+    shapes = [out.shape for out in _flat_outputs(f, points)]
+    v = tuple(rng.normal(size=shape) for shape in shapes)
     pulled = _pull_back(f, v)
-    return gradcheck(pulled, points, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
+    return _compare(
+        pulled, points, Tolerance(eps, atol, rtol), call, raise_exception=raise_exception
+    )
 
 
-def _pull_back(f: Function, v: object) -> Callable[..., tuple[object, ...]]:
+def _pull_back(f: Function, v: Arrays) -> Callable[..., object]:
     """The vector product as a function of the inputs alone."""
 
-    def product(*inputs: object) -> tuple[object, ...]:
+    def product(*inputs: object) -> object:
         if any(np.iscomplexobj(x) for x in inputs):
-            raise TypeError("fdiff differentiates real arrays; the complex step is for plain functions")
-        return vjp(f, inputs, v)[1]  # type: ignore[index]
+            raise TypeError(
+                "fdiff differentiates real arrays; the complex step is for plain functions"
+            )
+        return cast("tuple[object, object]", vjp(f, inputs, v))[1]
 
     return product
-
-

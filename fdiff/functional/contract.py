@@ -1,128 +1,182 @@
-"""What the torch-style calls accept, and the words they refuse the rest with."""
+"""What the torch-style calls accept, and the words they refuse the rest with.
+
+The rules are those of ``torch.autograd.functional``, word for word where torch has words.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..errors import InputError, StrictError, VectorError, message, user_line
-from ..program import Variant
+from ..errors import DtypeError, InputError, StrictError, VectorError
+from ..program import Variant, called
 from ..trace import TracedArray
 from ..transforms.forward import depends
+from .calls import failure
 
-ARRAYS = (np.ndarray, np.floating, float, TracedArray)
+ARRAYS = (np.ndarray, np.generic, float, int, TracedArray)
+ARRAY_OR_TUPLE = "must be either an array or a tuple of arrays but the"
+ONE_OUTPUT = "returns a single array with a single element"
+ONE_INPUT = "has a single input with a single element"
+NOT_STRICT = "This is not allowed in strict mode."
 
 
-def check_inputs(inputs: object, name: str) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
+def check_inputs(
+    inputs: object, f: object, name: str
+) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
     """Arguments of the function, and the argnums that say how results are nested."""
-    if isinstance(inputs, tuple):
-        if not inputs:
-            raise InputError(message(name, "the tuple of inputs is empty.", "Pass at least one array.", user_line()))
-        for k, value in enumerate(inputs):
-            if not isinstance(value, (*ARRAYS, np.generic, int)):
-                raise InputError(
-                    message(
-                        name,
-                        f"The inputs given to {name} must be either an array or a tuple of arrays but the"
-                        f" value at index {k} has type {type(value).__name__}.", "", user_line(),
-                    )
-                )  # fmt: skip
-        return inputs, tuple(range(len(inputs)))
-    if not isinstance(inputs, (*ARRAYS, np.generic, int)):
-        way = "Write tuple(inputs) to pass several arrays." if isinstance(inputs, list) else ""
-        raise InputError(
-            message(
-                name,
-                f"The inputs given to {name} must be either an array or a tuple of arrays but the given"
-                f" inputs have type {type(inputs).__name__}.", way, user_line(),
-            )
-        )  # fmt: skip
-    return (inputs,), 0
+    entries = _entries(inputs, "inputs", name, called(name, f))
+    if not entries:
+        fact = "the tuple of inputs is empty."
+        raise failure(InputError, called(name, f), fact, "Pass at least one array.")
+    return entries, tuple(range(len(entries))) if isinstance(inputs, tuple) else 0
+
+
+def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ...]:
+    """The arrays of an array or a tuple of arrays."""
+    stem = f"The {what} given to {name} {ARRAY_OR_TUPLE}"
+    if isinstance(value, tuple):
+        entries = cast("tuple[object, ...]", value)
+        for k, entry in enumerate(entries):
+            if not isinstance(entry, ARRAYS):
+                fact = f"{stem} value at index {k} has type {type(entry).__name__}."
+                raise failure(InputError, call, fact)
+        return entries
+    if not isinstance(value, ARRAYS):
+        way = f"Write numpy.array({what}) for one array, tuple({what}) for several."
+        fact = f"{stem} given {what} has type {type(value).__name__}."
+        raise failure(InputError, call, fact, way if isinstance(value, list) else "")
+    return (value,)
 
 
 def check_outputs(variant: Variant, name: str) -> None:
-    """An array, or a tuple of arrays that is not empty."""
+    """An array, or a tuple of arrays that is not empty; nothing complex."""
+    stem = f"The outputs of the user-provided function given to {name} {ARRAY_OR_TUPLE}"
     spec = variant.out_spec
-    if spec.kind is None:
-        if variant.outs[0] is None:
-            return
-        kind = type(variant.outs[0][0]).__name__
-    elif spec.kind is tuple:
-        bad = [k for k, (c, out) in enumerate(zip(spec.children, variant.outs, strict=False)) if c.kind is not None or out]
-        if spec.children and not bad:
-            return
-        kind = f"tuple with an entry that is no array (at index {bad[0]})" if bad else "empty tuple"
-    else:
-        kind = spec.kind.__name__
-    raise InputError(
-        message(
-            variant.call,
-            f"The outputs of the user-provided function given to {name} must be either an array or a tuple"
-            f" of arrays but the given outputs have type {kind}.", "", user_line(),
+    if spec.kind is tuple and not spec.children:
+        raise failure(InputError, variant.call, f"{stem} given outputs is an empty tuple.")
+    if spec.kind is not None and spec.kind is not tuple:
+        raise failure(
+            InputError, variant.call, f"{stem} given outputs has type {_kind(spec.kind)}."
         )
-    )  # fmt: skip
+    for k, child in enumerate(spec.children if spec.kind is tuple else (spec,)):
+        fixed = variant.outs[k] if child.kind is None else None
+        if child.kind is not None or fixed:
+            kind = _kind(child.kind or type(cast("tuple[object]", fixed)[0]))
+            which = f"value at index {k}" if spec.kind is tuple else "given outputs"
+            raise failure(InputError, variant.call, f"{stem} {which} has type {kind}.")
+    refuse_complex(variant)
+
+
+def _kind(kind: type) -> str:
+    return kind.__name__
+
+
+def refuse_complex(variant: Variant) -> None:
+    """Complex outputs have no derivative yet."""
+    for type_ in variant.tape.output_types:
+        if type_.dtype.kind == "c":
+            fact = f"complex outputs ({type_.dtype}) are not supported yet."
+            way = "Return real and imaginary parts as two real arrays."
+            raise failure(DtypeError, variant.call, fact, way)
 
 
 def check_one_element(variant: Variant, name: str) -> None:
     """A single array with a single element, whatever its shape."""
     check_outputs(variant, name)
     if variant.out_spec.kind is not None:
-        raise VectorError(message(variant.call, f"The function given to {name} should return a single array.", "", user_line()))
+        fact = f"The function given to {name} should return a single array."
+        raise failure(VectorError, variant.call, fact)
     type_ = variant.tape.output_types[0]
     if type_.size != 1:
-        raise VectorError(
-            message(variant.call, f"The array returned by the function given to {name} should contain a single element, not shape {type_.shape}.", "", user_line())
+        fact = (
+            f"The array returned by the function given to {name} should contain a single element,"
+            f" but it has shape {type_.shape}."
         )
+        raise failure(VectorError, variant.call, fact)
 
 
-def check_vector(v: object, types: Sequence[ArrayType], single: bool, call: str, what: str) -> list[object]:  # noqa: FBT001 - private
-    """The entries of `v` as arrays of exactly these types; ones where `v` may be left out."""
+# --- the vector v ---------------------------------------------------------------------------------
+
+
+def check_vector(
+    v: object, types: Sequence[ArrayType], variant: Variant, name: str, *, like: str
+) -> list[object]:
+    """The entries of `v` as arrays of exactly these types; ones where `v` may be left out.
+
+    `like` tells what `v` is shaped like: "inputs" or "outputs".
+    """
     if v is None:
         if len(types) == 1 and types[0].size == 1:
             return [np.ones(types[0].shape, types[0].dtype)[()]]
-        raise VectorError(
-            message(call, f"The vector v can only be None if the user-provided function {what}.", "Pass v, shaped like what it multiplies.", user_line())
-        )
-    entries = list(v) if isinstance(v, (tuple, list)) else [v]
+        what = ONE_INPUT if like == "inputs" else ONE_OUTPUT
+        fact = f"The vector v can only be None if the user-provided function {what}."
+        raise failure(VectorError, variant.call, fact, f"Pass v, shaped like the {like}.")
+    entries = _entries(v, "v", name, variant.call)
+    spec = variant.in_spec if like == "inputs" else variant.out_spec
     if len(entries) != len(types):
-        fact = "The given v should contain a single array." if single else f"v is a tuple of invalid length: should be {len(types)} but got {len(entries)}."
-        raise VectorError(message(call, fact, "", user_line()))
-    return [_entry(e, t, k, call, isinstance(v, (tuple, list))) for k, (e, t) in enumerate(zip(entries, types, strict=True))]
+        fact = f"v is a tuple of invalid length: should be {len(types)} but got {len(entries)}."
+        if spec.kind is None:
+            fact = "The given v should contain a single array."
+        raise failure(VectorError, variant.call, fact)
+    places = [f"Entry {k} in v" for k in range(len(types))] if spec.kind is not None else ["v"]
+    return [_entry(*each, variant.call) for each in zip(entries, types, places, strict=True)]
 
 
-def _entry(entry: object, type_: ArrayType, k: int, call: str, in_tuple: bool) -> object:  # noqa: FBT001 - private
-    if not isinstance(entry, (*ARRAYS, np.generic, int)):
-        raise InputError(message(call, f"v must hold arrays, not {type(entry).__name__}.", "", user_line()))
-    shape = np.shape(entry)  # type: ignore[arg-type]
+def _entry(entry: object, type_: ArrayType, place: str, call: str) -> object:
+    if entry.__class__ is np.ndarray:  # the common case, first
+        array = cast("np.ndarray", entry)
+        if array.dtype == type_.dtype and array.shape == type_.shape and type_.shape:
+            return array
+    dtype = entry.dtype if isinstance(entry, TracedArray) else np.asarray(entry).dtype
+    if dtype.kind not in "biuf":
+        fact = f"{place} must hold real numbers, not {dtype}."
+        raise failure(DtypeError, call, fact)
+    shape = np.shape(entry)  # type: ignore[arg-type]  # a traced array has one
     if shape != type_.shape:
-        who = f"Entry {k} in v" if in_tuple else "v"
-        raise VectorError(message(call, f"{who} has invalid size: should be {type_.shape} but got {shape}.", "", user_line()))
+        fact = f"{place} has invalid size: should be {type_.shape} but got {shape}."
+        raise failure(VectorError, call, fact)
     if isinstance(entry, TracedArray):
-        return entry.astype(type_.dtype)
-    return np.asarray(entry, type_.dtype)[()] if not shape else np.asarray(entry, type_.dtype)
+        return entry.astype(type_.dtype)  # type: ignore[attr-defined]  # entered by fdiff.ops
+    array = np.asarray(entry, type_.dtype)
+    return array if shape else array[()]
 
 
-def check_strict(variant: Variant, name: str, *, each_pair: bool) -> None:
+# --- strict=True ----------------------------------------------------------------------------------
+
+
+def check_strict(variant: Variant, *, each_pair: bool) -> None:
     """Refuse outputs that do not depend on the inputs, as torch does with ``strict=True``."""
     matrix = depends(variant.tape, variant.wrt)
     for o, row in enumerate(matrix):
         if not any(row):
-            raise StrictError(
-                message(variant.call, f"Output {o} of the user-provided function does not require gradients: it depends on no input. {name} must be given a differentiable function in strict mode.", "", user_line())
+            fact = (
+                f"Output {o} of the user-provided function does not require gradients. The outputs"
+                " must be computed in a differentiable manner from the input when running in"
+                " strict mode."
             )
-        for i, linked in enumerate(row):
-            if not linked and (each_pair or not any(r[i] for r in matrix)):
-                raise StrictError(
-                    message(variant.call, f"Output {o} of the user-provided function is independent of input {i}. This is not allowed in strict mode.", "", user_line())
-                )
+            raise failure(StrictError, variant.call, fact)
+    for i in range(len(variant.wrt)):
+        if not any(row[i] for row in matrix):
+            fact = f"The output of the user-provided function is independent of input {i}."
+            raise failure(StrictError, variant.call, f"{fact} {NOT_STRICT}")
+        for o, row in enumerate(matrix):
+            if each_pair and not row[i]:
+                fact = f"Output {o} of the user-provided function is independent of input {i}."
+                raise failure(StrictError, variant.call, f"{fact} {NOT_STRICT}")
 
 
-def check_strict_gradient(slope_depends: Sequence[Sequence[bool]], variant: Variant, name: str) -> None:
+def check_strict_gradient(
+    slope_depends: Sequence[Sequence[bool]], variant: Variant, name: str
+) -> None:
     """Refuse functions whose gradient with respect to some input is constant."""
     for i, row in enumerate(slope_depends):
         if not any(row):
-            raise StrictError(
-                message(variant.call, f"While computing the {name}, found that the jacobian of the user-provided function with respect to input {i} is independent of the input. This is not allowed in strict mode.", "", user_line())
+            fact = (
+                f"While computing the {name}, found that the jacobian of the user-provided function"
+                f" with respect to input {i} is independent of the input. {NOT_STRICT}"
             )
+            raise failure(StrictError, variant.call, fact)

@@ -1,144 +1,43 @@
-"""First derivatives: gradients, products with vectors, dense Jacobians."""
+"""First derivatives: products of Jacobians with vectors, and dense Jacobians."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
-import numpy as np
-
-from ..errors import InputError, message, user_line
-from ..program import Argnums, Function, Variant
+from ..errors import InputError
+from ..program import Argnums, Function, Variant, called, program_of
 from ..transforms.forward import jvp as push
-from ..transforms.rearrange import choose, gradient
 from ..transforms.reverse import vjp as pull
 from ..transforms.simplify import simplify
 from .blocks import JacobianPlan, nested
-from .calls import Plan, Run, Step, check_argnums, check_callable, deliver, gradients, invoke, prepared, results, transformed
-from .contract import check_inputs, check_outputs, check_strict, check_vector
+from .calls import (
+    Arrays,
+    Plan,
+    Run,
+    Step,
+    failure,
+    gradients,
+    invoke,
+    prepared,
+    results,
+    tangents,
+    transformed,
+)
+from .contract import check_inputs, check_outputs, check_strict, check_vector, refuse_complex
+from .settings import (
+    check_argnums,
+    check_callable,
+    check_chunk,
+    check_device,
+    check_mode,
+    refuse_argnums,
+    refuse_position,
+)
 
-# --- grad -------------------------------------------------------------------------------------
+Derive = Callable[[Variant], Plan]
 
-
-class GradPlan(Plan):
-    """Value, gradient and whatever else the function returns, from one evaluation."""
-
-    def __init__(self, variant: Variant, *, value: bool, has_aux: bool) -> None:
-        self.variant = variant
-        self.value = value
-        self.has_aux = has_aux
-        self.count = len(variant.tape.outputs)
-        full = gradient(variant.tape, variant.wrt)
-        self.first = 0 if value or has_aux else self.count
-        self.step = Step(full if self.first == 0 else simplify(choose(full, range(self.count, len(full.outputs)))))
-        self.plain = value and not has_aux and variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
-
-    def call(self, arrays: list[object], vectors: Sequence[object], run: Run) -> object:
-        outs = run(self.step, arrays)
-        if self.plain:
-            return deliver(outs[0], self.variant.scalars[0]), outs[1]
-        slope = gradients(self.variant, outs[self.count - self.first :])
-        if not self.has_aux:
-            return (deliver(outs[0], self.variant.scalars[0]), slope) if self.value else slope
-        out, aux = results(self.variant, outs[: self.count])  # type: ignore[misc]
-        return ((out, aux), slope) if self.value else (slope, aux)
-
-
-def _grad_plan(variant: Variant, name: str, *, value: bool, has_aux: bool) -> GradPlan:
-    spec, outs = variant.out_spec, variant.outs
-    if has_aux:
-        if spec.kind is not tuple or len(spec.children) != 2:
-            raise InputError(message(variant.call, "with has_aux=True the function must return a pair (output, aux).", "", user_line()))
-        spec = spec.children[0]
-    if spec.kind is not None or outs[0] is not None:
-        kind = spec.kind.__name__ if spec.kind else type(outs[0][0]).__name__  # type: ignore[index]
-        raise InputError(message(variant.call, f"the function must return a scalar, not {kind}.", "Use fdiff.jacobian for several outputs.", user_line()))
-    type_ = variant.tape.output_types[0]
-    if type_.shape != ():
-        raise InputError(
-            message(variant.call, f"Gradient only defined for scalar-output functions. Output had shape: {type_.shape}.", "Sum it, or use fdiff.jacobian.", user_line())
-        )
-    if not type_.floating:
-        raise InputError(message(variant.call, f"the output must be floating point, not {type_.dtype}.", "", user_line()))
-    return GradPlan(variant, value=value, has_aux=has_aux)
-
-
-def _grad_like(f: Function, name: str, argnums: object, *, value: bool, has_aux: bool) -> Function:
-    nums = check_argnums(argnums, name)
-    program = prepared(f, name, nums, (has_aux,), lambda v: _grad_plan(v, name, value=value, has_aux=has_aux))
-
-    @transformed(f, name)
-    def call(*args: object, **kwargs: object) -> object:
-        return invoke(program, f, args, kwargs)
-
-    return call
-
-
-def grad(f: Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False) -> Function:
-    """Gradient of a scalar function.
-
-    Parameters
-    ----------
-    f : callable
-        Pure function of arrays whose output has shape ``()``.
-    argnums : int or tuple of int
-        Which positional arguments are differentiated; negative numbers count from the end.
-    has_aux : bool
-        `f` returns ``(output, aux)``; `aux` is passed through.
-
-    Returns
-    -------
-    callable
-        Takes the arguments of `f`; gives the gradient in their structure (arrays, nested tuples,
-        lists, dicts, dataclasses), in their dtype; a tuple of gradients for a tuple of `argnums`;
-        ``(gradient, aux)`` with `has_aux`. Entry ``i`` is in units of the output per unit of ``x[i]``.
-        Costs at most a small multiple of one evaluation, whatever the number of inputs.
-
-    Raises
-    ------
-    InputError
-        If the output is not a scalar, or an argument is of a type that has no derivative.
-    DtypeError
-        If a differentiated argument is not floating point.
-    TraceError
-        If `f` takes a traced value out of NumPy.
-
-    References
-    ----------
-    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fdiff
-    >>> fdiff.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0, 3.0]))
-    array([2., 4., 6.])
-    """
-    return _grad_like(f, "grad", argnums, value=False, has_aux=has_aux)
-
-
-def value_and_grad(f: Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False) -> Function:
-    """Value and gradient of a scalar function, from one evaluation.
-
-    Parameters and errors are those of `grad`.
-
-    Returns
-    -------
-    callable
-        Takes the arguments of `f`; gives ``(value, gradient)``, or ``((value, aux), gradient)``
-        with `has_aux`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fdiff
-    >>> value, slope = fdiff.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0, 3.0]))
-    >>> print(value, slope)
-    14.0 [2. 4. 6.]
-    """
-    return _grad_like(f, "value_and_grad", argnums, value=True, has_aux=has_aux)
-
-
-# --- products with vectors ----------------------------------------------------------------------
+# --- products with vectors ------------------------------------------------------------------------
 
 
 class VjpPlan(Plan):
@@ -147,15 +46,16 @@ class VjpPlan(Plan):
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
         self.count = len(variant.tape.outputs)
+        self.types = variant.tape.output_types
         self.step = Step(simplify(pull(variant.tape, variant.wrt)))
 
-    def call(self, arrays: list[object], vectors: Sequence[object], run: Run) -> object:
-        types = self.variant.tape.output_types
-        single = self.variant.out_spec.kind is None
-        v = check_vector(vectors[0], types, single, self.variant.call, "returns a single array with a single element")
-        floating = [x for x, t in zip(v, types, strict=True) if t.floating]
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        v = check_vector(vectors[0], self.types, self.variant, "vjp", like="outputs")
+        floating = [x for x, t in zip(v, self.types, strict=True) if t.floating]
         outs = run(self.step, [*arrays, *floating])
-        return results(self.variant, outs[: self.count]), gradients(self.variant, outs[self.count :])
+        return results(self.variant, outs[: self.count]), gradients(
+            self.variant, outs[self.count :]
+        )
 
 
 class JvpPlan(Plan):
@@ -164,57 +64,85 @@ class JvpPlan(Plan):
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
         self.count = len(variant.tape.outputs)
+        self.types = [variant.tape.input_types[k] for k in variant.wrt]
         self.step = Step(simplify(push(variant.tape, variant.wrt)))
 
-    def call(self, arrays: list[object], vectors: Sequence[object], run: Run) -> object:
-        types = [self.variant.tape.input_types[k] for k in self.variant.wrt]
-        single = self.variant.in_spec.kind is None
-        v = check_vector(vectors[0], types, single, self.variant.call, "has a single input with a single element")
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        v = check_vector(vectors[0], self.types, self.variant, "jvp", like="inputs")
         outs = run(self.step, [*arrays, *v])
-        return results(self.variant, outs[: self.count]), results(self.variant, outs[self.count :])
+        return results(self.variant, outs[: self.count]), tangents(self.variant, outs[self.count :])
 
 
-def _checked(plan: Callable[[Variant], Plan], name: str, *, strict: bool) -> Callable[[Variant], Plan]:
+def _checked(plan: Derive, name: str, *, strict: bool) -> Derive:
     def derive(variant: Variant) -> Plan:
         check_outputs(variant, name)
         if strict:
-            check_strict(variant, name, each_pair=name == "jacobian")
+            check_strict(variant, each_pair=name == "jacobian")
         return plan(variant)
 
     return derive
 
 
-def product(f: Function, name: str, inputs: object, v: object, argnums: object, options: tuple[object, ...], derive: Callable[[Variant], Plan]) -> object:
+def product(
+    f: Function,
+    name: str,
+    inputs: object,
+    v: object,
+    argnums: object,
+    options: tuple[object, ...],
+    derive: Derive,
+) -> object:
     """The result of a product at `inputs`; with `inputs` left out, the prepared function."""
     check_callable(f, name)
     if inputs is not None:
-        args, nums = check_inputs(inputs, name)
-        return invoke(prepared(f, name, nums, options, derive), f, args, {}, (v,))
-    nums = check_argnums(argnums, name)
-    program = prepared(f, name, nums, options, derive)
+        refuse_position(inputs, f, name)
+        refuse_argnums(argnums, f, name)
+        args, nums = check_inputs(inputs, f, name)
+        return invoke(program_of(f, name, nums, options, derive), f, args, {}, (v,))
+    if v is not None:
+        fact = "v is given without inputs."
+        raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
+    nums = check_argnums(argnums, f, name)
+    program = program_of(f, name, nums, options, derive)
 
     @transformed(f, name)
-    def call(x: object, v: object = None, *args: object) -> object:
-        return invoke(program, f, place(x, args, nums, program.name), {}, (v,))
+    def call(x: object, /, v: object = None, *args: object, **kwargs: object) -> object:
+        return invoke(program, f, place(x, args, nums, f, name), kwargs, (v,))
 
     return call
 
 
-def place(x: object, args: tuple[object, ...], argnums: Argnums, name: str) -> tuple[object, ...]:
+def place(
+    x: object, args: tuple[object, ...], argnums: Argnums, f: object, name: str
+) -> tuple[object, ...]:
     """The arguments of `f`: `x` where `argnums` says, the others in their order."""
     if argnums == 0:
         return (x, *args)
     chosen = (argnums,) if isinstance(argnums, int) else argnums or ()
     parts = (x,) if isinstance(argnums, int) else x
-    if not isinstance(parts, (tuple, list)) or len(parts) != len(chosen):
-        raise InputError(message(name, f"x must be a tuple of {len(chosen)} arguments, as argnums={argnums} says.", "", user_line()))
+    if not isinstance(parts, (tuple, list)) or len(cast("Sequence[object]", parts)) != len(chosen):
+        fact = f"x must be a tuple of {len(chosen)} arguments, as argnums={argnums} says."
+        raise failure(InputError, called(name, f), fact)
     total = len(args) + len(chosen)
-    spots = {n % total: part for n, part in zip(chosen, parts, strict=True)}
+    spots = {
+        n % total: part for n, part in zip(chosen, cast("Sequence[object]", parts), strict=True)
+    }
+    if len(spots) < len(chosen) or not all(-total <= n < total for n in chosen):
+        fact = f"argnums={argnums} does not fit {total} arguments: x and {len(args)} after v."
+        raise failure(InputError, called(name, f), fact)
     rest = iter(args)
     return tuple(spots[k] if k in spots else next(rest) for k in range(total))
 
 
-def vjp(f: Function, inputs: object = None, v: object = None, *, create_graph: bool = False, strict: bool = False, argnums: int | tuple[int, ...] = 0) -> object:
+def vjp(
+    f: Function,
+    inputs: object = None,
+    v: object = None,
+    *,
+    create_graph: bool = False,
+    strict: bool = False,
+    argnums: int | tuple[int, ...] = 0,
+) -> object:
     """Product of a vector with the Jacobian of `f`: ``(outputs, v^T J)``.
 
     Parameters
@@ -262,7 +190,15 @@ def vjp(f: Function, inputs: object = None, v: object = None, *, create_graph: b
     return product(f, "vjp", inputs, v, argnums, (strict,), _checked(VjpPlan, "vjp", strict=strict))
 
 
-def jvp(f: Function, inputs: object = None, v: object = None, *, create_graph: bool = False, strict: bool = False, argnums: int | tuple[int, ...] = 0) -> object:
+def jvp(
+    f: Function,
+    inputs: object = None,
+    v: object = None,
+    *,
+    create_graph: bool = False,
+    strict: bool = False,
+    argnums: int | tuple[int, ...] = 0,
+) -> object:
     """Product of the Jacobian of `f` with a vector: ``(outputs, J v)``, in forward mode.
 
     Parameters are those of `vjp`, but `v` is shaped like the inputs, and may be left out for a
@@ -290,43 +226,6 @@ def jvp(f: Function, inputs: object = None, v: object = None, *, create_graph: b
 
 
 # --- Jacobians ----------------------------------------------------------------------------------
-
-MODES = ("auto", "forward", "reverse")
-STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
-
-
-def check_mode(mode: str, strategy: str | None, name: str) -> str:
-    """The mode asked for, in our words or in torch's."""
-    if strategy is not None:
-        if strategy not in STRATEGIES:
-            raise InputError(message(name, f"strategy must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}.", "", user_line()))
-        return STRATEGIES[strategy]
-    if mode not in MODES:
-        raise InputError(message(name, f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}.", "", user_line()))
-    return mode
-
-
-def check_chunk(chunk_size: object, name: str) -> int | str:
-    """A positive int, or "auto"."""
-    if chunk_size == "auto" or chunk_size is None:
-        return "auto"
-    if isinstance(chunk_size, (int, np.integer)) and not isinstance(chunk_size, bool) and chunk_size > 0:
-        return int(chunk_size)
-    raise InputError(message(name, f"chunk_size must be a positive int or 'auto', not {chunk_size!r}.", "", user_line()))
-
-
-def check_device(device: str, name: str) -> None:
-    """Only the CPU so far; never a silent fallback."""
-    if device != "cpu":
-        raise InputError(message(name, f"device={device!r} is not available in this version.", "Leave device out, or write device='cpu'.", user_line()))
-
-
-def refuse_position(inputs: object, name: str) -> None:
-    """``jacobian(f, 0)`` is JAX's habit; here the second argument is the point."""
-    if isinstance(inputs, (int, np.integer)) and not isinstance(inputs, bool):
-        raise InputError(
-            message(name, f"the second argument is the point to differentiate at, and {inputs!r} is an int: did you mean argnums={inputs!r}?", f"Write {name}(f, argnums={inputs!r}).", user_line())
-        )
 
 
 def jacobian(
@@ -373,8 +272,8 @@ def jacobian(
     array or callable
         An array of shape ``out + inn`` (nested in tuples: outputs first, then inputs, where either
         is a tuple), or a function of the arguments of `f` that gives it. Entry ``[i, j]`` is in
-        units of ``f[i]`` per unit of ``x[j]``. The dtype is that of the output in forward mode,
-        of the input in reverse mode.
+        units of ``f[i]`` per unit of ``x[j]``. The dtype is that of the input; that of the output
+        where `mode` (or `strategy`) asks for forward mode.
 
     Raises
     ------
@@ -398,45 +297,54 @@ def jacobian(
            [0., 4.]])
     """
     check_callable(f, "jacobian")
-    refuse_position(inputs, "jacobian")
-    check_device(device, "jacobian")
-    way, chunk = check_mode(mode, strategy, "jacobian"), check_chunk(chunk_size, "jacobian")
-    derive = _checked(lambda v: JacobianPlan(v, way, chunk, nested(v)), "jacobian", strict=strict)
+    call = called("jacobian", f)
+    check_device(device, call)
+    way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
+    plan = lambda variant: JacobianPlan(variant, way, chunk, nested(variant))  # noqa: E731
+    derive = _checked(plan, "jacobian", strict=strict)
     return dense(f, "jacobian", inputs, argnums, (way, chunk, strict), derive)
 
 
-def dense(f: Function, name: str, inputs: object, argnums: object, options: tuple[object, ...], derive: Callable[[Variant], Plan]) -> object:
-    if inputs is not None:
-        args, nums = check_inputs(inputs, name)
-        return invoke(prepared(f, name, nums, options, derive), f, args, {})
-    program = prepared(f, name, check_argnums(argnums, name), options, derive)
-
-    @transformed(f, name)
-    def call(*args: object, **kwargs: object) -> object:
-        return invoke(program, f, args, kwargs)
-
-    return call
+def dense(
+    f: Function,
+    name: str,
+    inputs: object,
+    argnums: object,
+    options: tuple[object, ...],
+    derive: Derive,
+) -> object:
+    """The dense derivative at `inputs`; with `inputs` left out, the prepared function."""
+    if inputs is None:
+        return prepared(f, name, check_argnums(argnums, f, name), options, derive)
+    refuse_position(inputs, f, name)
+    refuse_argnums(argnums, f, name)
+    args, nums = check_inputs(inputs, f, name)
+    return invoke(program_of(f, name, nums, options, derive), f, args, {})
 
 
 def _numeric(variant: Variant) -> None:
     """Every leaf of the result must be a number or an array."""
-    bad = [out[0] for out in variant.outs if out is not None]
+    bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
     if bad or not variant.outs:
-        kind = type(bad[0]).__name__ if bad else "nothing"
-        raise InputError(message(variant.call, f"the function must return arrays, not {kind}.", "", user_line()))
+        fact = f"the function must return arrays, not {bad[0] if bad else 'nothing'}."
+        raise failure(InputError, variant.call, fact)
+    refuse_complex(variant)
 
 
-def _jac(f: Function, name: str, mode: str, argnums: object, chunk_size: int | str) -> Function:
-    chunk = check_chunk(chunk_size, name)
+def _jac(f: Function, name: str, mode: str, argnums: object, chunk_size: object) -> Function:
+    check_callable(f, name)
+    chunk = check_chunk(chunk_size, called(name, f))
 
     def derive(variant: Variant) -> Plan:
         _numeric(variant)
         return JacobianPlan(variant, mode, chunk, nested(variant))
 
-    return dense(f, name, None, argnums, (chunk,), derive)  # type: ignore[return-value]
+    return prepared(f, name, check_argnums(argnums, f, name), (chunk,), derive)
 
 
-def jacrev(f: Function, argnums: int | tuple[int, ...] = 0, *, chunk_size: int | str = "auto") -> Function:
+def jacrev(
+    f: Function, argnums: int | tuple[int, ...] = 0, *, chunk_size: int | str = "auto"
+) -> Function:
     """Function that computes the Jacobian of `f` row by row, in reverse mode.
 
     Parameters are those of `jacobian`; arguments and results may be nested tuples, lists, dicts
@@ -447,13 +355,16 @@ def jacrev(f: Function, argnums: int | tuple[int, ...] = 0, *, chunk_size: int |
     --------
     >>> import numpy as np
     >>> import fdiff
-    >>> fdiff.jacrev(lambda p: {"y": p["a"] * p["b"]})({"a": np.array([1.0, 2.0]), "b": 3.0})["y"]["b"]
+    >>> slopes = fdiff.jacrev(lambda p: {"y": p["a"] * p["b"]})({"a": np.array([1.0, 2.0]), "b": 3.0})
+    >>> slopes["y"]["b"]
     array([1., 2.])
     """
     return _jac(f, "jacrev", "reverse", argnums, chunk_size)
 
 
-def jacfwd(f: Function, argnums: int | tuple[int, ...] = 0, *, chunk_size: int | str = "auto") -> Function:
+def jacfwd(
+    f: Function, argnums: int | tuple[int, ...] = 0, *, chunk_size: int | str = "auto"
+) -> Function:
     """Function that computes the Jacobian of `f` column by column, in forward mode.
 
     Parameters and structure of results are those of `jacrev`.
@@ -467,5 +378,3 @@ def jacfwd(f: Function, argnums: int | tuple[int, ...] = 0, *, chunk_size: int |
            [0., 4.]])
     """
     return _jac(f, "jacfwd", "forward", argnums, chunk_size)
-
-

@@ -1,103 +1,38 @@
-"""Transforms of functions that are no derivatives: `vmap`, `jit`, and what shows a program."""
+"""Map a function over an axis of its arguments, without a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 
-from .. import kernels
 from ..arraytype import ArrayType
-from ..errors import InputError, UnsupportedError, message, user_line
-from ..ops.selection import stop_gradient as stop_leaf
+from ..errors import InputError
 from ..ops.shaping import traced as traced_of
-from ..program import Function, Program, Variant, private, program_of, traceable
-from ..program import forget as forget_programs
-from ..tape import Tape
-from ..tiers import forget as forget_runners
-from ..trace import Input, Trace, TracedArray, current, record, splice
+from ..program import Function, argument, private, program_of, traceable
+from ..trace import Input, Recording, Trace, TracedArray, current, record, splice
 from ..transforms.batch import batch
-from ..transforms.simplify import simplify
-from ..tree import Spec, flatten, map_leaves, unflatten
-from .calls import Plan, Run, Step, check_callable, invoke, results, transformed
+from ..tree import Spec, flatten, unflatten
+from .calls import ValuePlan, failure, invoke, transformed
+from .settings import check_callable, is_int
 
-# --- jit ----------------------------------------------------------------------------------------
-
-
-class JitPlan(Plan):
-    """The function itself, compiled."""
-
-    def __init__(self, variant: Variant) -> None:
-        self.variant = variant
-        self.step = Step(simplify(variant.tape))
-        self.step.runner.asked = True
-
-    def call(self, arrays: list[object], vectors: Sequence[object], run: Run) -> object:
-        return results(self.variant, run(self.step, arrays))
+Axis = int | None
 
 
-def jit(f: Function) -> Function:
-    """`f` compiled: the same results, without Python between the operations.
-
-    Parameters
-    ----------
-    f : callable
-        Pure function of arrays. Another transform of fdiff may be given: ``jit(grad(f))``
-        compiles the gradient at its first call instead of when it has proved worth it.
-
-    Returns
-    -------
-    callable
-        Takes the arguments of `f`. Compiled at the first call of each structure of the program,
-        however long that takes; a new shape, constant or process compiles nothing again.
-
-    Raises
-    ------
-    TraceError
-        If `f` takes a traced value out of NumPy.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fdiff
-    >>> fdiff.jit(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
-    np.float64(5.0)
-    """
-    check_callable(f, "jit")
-    program = program_of(f, "jit", None, (), JitPlan)
-
-    @transformed(f, "jit")
-    def call(*args: object, **kwargs: object) -> object:
-        return invoke(program, f, args, kwargs)
-
-    return call
-
-
-# --- vmap ---------------------------------------------------------------------------------------
-
-
-class MapPlan(Plan):
-    """A mapped function: the tape is batched already, and interpreted until a kernel pays."""
-
-    def __init__(self, variant: Variant) -> None:
-        self.variant = variant
-        self.step = Step(simplify(variant.tape))
-
-    def call(self, arrays: list[object], vectors: Sequence[object], run: Run) -> object:
-        return results(self.variant, run(self.step, arrays))
-
-
-def vmap(f: Function, in_axes: int | tuple[int | None, ...] = 0, out_axes: int | tuple[int, ...] = 0) -> Function:
+def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
     """`f` mapped over an axis of its arguments, without a loop in Python.
 
     Parameters
     ----------
     f : callable
         Function of arrays, or of nested tuples, lists, dicts and dataclasses of them.
-    in_axes : int, None, or tuple of these
-        Which axis of each argument is mapped (in all its arrays alike); None passes it whole.
-    out_axes : int or tuple of int
-        Where the mapped axis stands in the result, or in each entry of a tuple of results.
+    in_axes : int, None, or tuple with one entry for each argument
+        Which axis is mapped; None passes an argument whole. An entry may be a structure like the
+        argument's, or the beginning of one: ``{"a": 0, "b": None}``. Arrays in keyword arguments
+        are mapped over axis 0.
+    out_axes : int, None, or structure of these
+        Where the mapped axis stands in the results; None for what is the same for all.
 
     Returns
     -------
@@ -108,22 +43,28 @@ def vmap(f: Function, in_axes: int | tuple[int | None, ...] = 0, out_axes: int |
     Raises
     ------
     InputError
-        If the lengths of the mapped axes differ, or nothing is mapped.
+        If the lengths of the mapped axes differ, nothing is mapped, or an axis does not exist.
 
     Examples
     --------
     >>> import numpy as np
     >>> import fdiff
-    >>> fdiff.vmap(np.dot, in_axes=(0, None))(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
+    >>> rows, weights = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0])
+    >>> fdiff.vmap(np.dot, in_axes=(0, None))(rows, weights)
     array([3., 7.])
     """
     check_callable(f, "vmap")
-    axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    ins = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    for given, name in ((ins, "in_axes"), (out_axes, "out_axes")):
+        bad = [leaf for leaf in flatten(given)[0] if not is_int(leaf)]
+        if bad:
+            fact = f"{name} must hold ints and None, not {bad[0]!r}."
+            raise failure(InputError, "vmap", fact)
 
     def body(g: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        return _mapped(g, args, axes, out_axes, kwargs)
+        return _mapped(g, args, kwargs, ins, out_axes)
 
-    program = program_of(f, "vmap", None, (axes, out_axes), MapPlan, body)
+    program = program_of(f, "vmap", None, (repr(ins), repr(out_axes)), ValuePlan, body)
 
     @transformed(f, "vmap")
     def call(*args: object, **kwargs: object) -> object:
@@ -132,187 +73,150 @@ def vmap(f: Function, in_axes: int | tuple[int | None, ...] = 0, out_axes: int |
     return call
 
 
-def _mapped(f: Function, args: tuple[object, ...], in_axes: object, out_axes: object, kwargs: dict[str, object]) -> object:
+def _mapped(
+    f: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    in_axes: object,
+    out_axes: object,
+) -> object:
     """Trace `f` for one element, batch the tape, and replay it in the trace under way."""
     trace = current()
-    axes = _axes(in_axes, args, trace.call)
-    leaves, spec = flatten(args)
-    wide = [axis for arg, axis in zip(args, axes, strict=True) for _ in flatten(arg)[0]]
-    traced = [k for k, leaf in enumerate(leaves) if isinstance(leaf, TracedArray)]
-    fronts = [_front(leaves[k], wide[k], trace.call) for k in traced]
-    sizes = sorted({x.shape[0] for x, k in zip(fronts, traced, strict=True) if wide[k] is not None})
-    if len(sizes) != 1:
-        found = f"inconsistent sizes for the mapped axes: {', '.join(map(str, sizes))}" if sizes else "no array to map over"
-        raise InputError(message(trace.call, f"vmap got {found}.", "", user_line()))
+    leaves, spec = flatten((args, kwargs))
+    axes = _axes_of_arguments(in_axes, args, kwargs, trace.call)
+    mapped = [k for k, axis in enumerate(axes) if axis is not None]
+    arrays = [
+        _front(leaves[k], cast("int", axes[k]), argument(spec, k), trace.call) for k in mapped
+    ]
+    size = _size(arrays, trace.call)
+    one, outs, out_spec = _record_one(f, leaves, spec, mapped, arrays, trace.call)
+    carries = [*(True for _ in arrays), *(False for _ in one.extra)]
+    extra = [traced_of(x) for x in one.extra]
+    batched = batch(one.tape, carries, size, spread=[False] * len(one.tape.outputs))
+    numeric = iter(splice(batched, [*arrays, *extra], trace))
+    places = _prefix(out_axes, out_spec, "out_axes", trace.call)
+    types = iter(one.tape.output_types)
+    placed = [
+        _place(next(numeric), next(types), axis, size, trace.call) if traceable(out) else out
+        for out, axis in zip(outs, places, strict=True)
+    ]
+    return unflatten(out_spec, placed)
+
+
+def _record_one(
+    f: Function,
+    leaves: Sequence[object],
+    spec: Spec,
+    mapped: Sequence[int],
+    arrays: Sequence[TracedArray],
+    call: str,
+) -> tuple[Recording, list[object], Spec]:
+    """The tape of `f` for one element, the leaves it returned and their spec.
+
+    Arguments that are not mapped are values of the trace around it, so that Python may look at
+    what it may look at there.
+    """
     outs: list[object] = []
     out_spec: list[Spec] = []
 
     def run(_: Trace, arguments: list[TracedArray]) -> list[object]:
         given = list(leaves)
-        for k, argument in zip(traced, arguments, strict=True):
+        for k, argument in zip(mapped, arguments, strict=True):
             given[k] = argument
-        found, result_spec = flatten(private(f)(*unflatten(spec, given), **kwargs))  # type: ignore[misc]
+        args, kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, given))
+        found, result_spec = flatten(private(f)(*args, **kwargs))
         outs.extend(found)
         out_spec.append(result_spec)
         return [out for out in found if traceable(out)]
 
-    inputs = [Input(_element(x.type) if wide[k] is not None else x.type) for x, k in zip(fronts, traced, strict=True)]
-    recording = record(run, inputs, trace.call)
-    carries = [*(wide[k] is not None for k in traced), *(False for _ in recording.extra)]
-    extra = [traced_of(x) for x in recording.extra]
-    numeric = iter(splice(batch(recording.tape, carries, sizes[0]), [*fronts, *extra], trace))
-    moved = [next(numeric) if traceable(out) else out for out in outs]
-    return _placed(unflatten(out_spec[0], moved), out_axes)
+    inputs = [Input(ArrayType(x.shape[1:], x.dtype), scalar=x.ndim == 1) for x in arrays]
+    return record(run, inputs, call), outs, out_spec[0]
 
 
-def _element(type_: ArrayType) -> ArrayType:
-    return ArrayType(type_.shape[1:], type_.dtype)
+# --- axes -----------------------------------------------------------------------------------------
 
 
-def _front(leaf: object, axis: int | None, call: str) -> TracedArray:
-    """The mapped axis moved to the front."""
-    x: TracedArray = leaf  # type: ignore[assignment]
-    if axis is None:
-        return x
-    if not -x.ndim <= axis < x.ndim:
-        raise InputError(message(call, f"vmap was asked to map axis {axis} of an array of shape {x.shape}.", "", user_line()))
-    return np.moveaxis(x, axis, 0)  # type: ignore[call-overload,return-value]
-
-
-def _axes(in_axes: object, args: tuple[object, ...], call: str) -> tuple[int | None, ...]:
-    """One axis (or None) for each argument."""
-    axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+def _axes_of_arguments(
+    in_axes: object, args: tuple[object, ...], kwargs: dict[str, object], call: str
+) -> list[Axis]:
+    """One axis (or None) for each leaf of the arguments; 0 for those of keyword arguments."""
+    axes = (
+        cast("tuple[object, ...]", in_axes)
+        if isinstance(in_axes, tuple)
+        else (in_axes,) * len(args)
+    )
     if len(axes) != len(args):
-        raise InputError(message(call, f"in_axes has {len(axes)} entries for {len(args)} arguments.", "", user_line()))
-    if all(a is None for a in axes):
-        raise InputError(message(call, "vmap must have at least one mapped argument: in_axes is None for all.", "", user_line()))
-    return axes
+        fact = f"in_axes has {len(axes)} entries for {len(args)} arguments."
+        raise failure(InputError, call, fact)
+    pairs = [(axis, flatten(arg)[1]) for axis, arg in zip(axes, args, strict=True)]
+    found = [axis for prefix, spec in pairs for axis in _prefix(prefix, spec, "in_axes", call)]
+    found += [0] * len(flatten(kwargs)[0])
+    if all(axis is None for axis in found):
+        fact = "vmap must have at least one mapped argument: in_axes is None for all."
+        raise failure(InputError, call, fact)
+    return found
 
 
-def _placed(result: object, out_axes: object) -> object:
-    """The mapped axis, which is in front, moved to where `out_axes` says."""
-    if isinstance(out_axes, tuple) and isinstance(result, tuple):
-        return tuple(_placed(r, a) for r, a in zip(result, out_axes, strict=True))
-    return map_leaves(lambda x: np.moveaxis(x, 0, out_axes) if isinstance(x, TracedArray) else x, result)  # type: ignore[call-overload,arg-type]
+def _prefix(axes: object, spec: Spec, name: str, call: str) -> list[Axis]:
+    """The axis of each leaf below `spec`; a single axis stands for all of them."""
+    if axes is None or is_int(axes):
+        return [cast("Axis", axes)] * spec.leaves
+    leaves, own = flatten(axes)
+    if (
+        own.kind is not spec.kind
+        or own.keys != spec.keys
+        or len(own.children) != len(spec.children)
+    ):
+        fact = f"{name}={axes!r} does not fit the structure it describes."
+        raise failure(
+            InputError, call, fact, "Give one axis, or the structure with an axis for each array."
+        )
+    children = _children(axes, own, leaves)
+    pairs = zip(children, spec.children, strict=True)
+    return [axis for child, below in pairs for axis in _prefix(child, below, name, call)]
 
 
-# --- a look inside --------------------------------------------------------------------------------
+def _children(tree: object, spec: Spec, leaves: list[object]) -> list[object]:
+    """The trees right below the root."""
+    taken = iter(leaves)
+    return [unflatten(child, [next(taken) for _ in range(child.leaves)]) for child in spec.children]
 
 
-def stop_gradient(x: object) -> object:
-    """`x` itself, whose derivative is taken to be zero at every order.
-
-    Parameters
-    ----------
-    x : array or nested structure of arrays
-
-    Returns
-    -------
-    array or nested structure of arrays
-        The same values.
-
-    Examples
-    --------
-    >>> import fdiff
-    >>> fdiff.grad(lambda x: x * fdiff.stop_gradient(x))(3.0)
-    np.float64(3.0)
-    """
-    return map_leaves(stop_leaf, x)
+def _front(leaf: object, axis: int, name: str, call: str) -> TracedArray:
+    """The mapped axis moved to the front."""
+    if not isinstance(leaf, TracedArray):
+        fact = f"vmap was asked to map axis {axis} of a value of type {type(leaf).__name__}"
+        way = "Pass it whole: in_axes=(0, None), for instance."
+        raise failure(InputError, call, f"{fact} ({name}).", way)
+    if not -leaf.ndim <= axis < leaf.ndim:
+        fact = f"vmap was asked to map axis {axis} of an array of shape {leaf.shape} ({name})."
+        raise failure(InputError, call, fact)
+    return _moveaxis(leaf, axis, 0)
 
 
-def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
-    """The tape of `f` at these arguments.
-
-    Parameters
-    ----------
-    f : callable
-        Pure function of arrays, or a transform of one: ``make_tape(grad(f), x)``.
-    *args, **kwargs
-        Its arguments; only types matter for arrays and floats.
-
-    Returns
-    -------
-    Tape
-        Prints as a listing, shows as a table in Jupyter. Its inputs are the array arguments,
-        then the arrays that `f` reads from outside.
-
-    Raises
-    ------
-    TraceError
-        If `f` takes a traced value out of NumPy.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fdiff
-    >>> tape = fdiff.make_tape(lambda x: np.sin(x) + 1.0, np.zeros(3))
-    >>> [node.primitive.name for node in tape.nodes]
-    ['input', 'sin', 'constant', 'add']
-    """
-    check_callable(f, "make_tape")
-    return Program("make_tape", None, MapPlan).trace(f, args, kwargs)[0].tape
+_moveaxis = cast("Callable[[TracedArray, int, int], TracedArray]", np.moveaxis)
 
 
-def source(f: Function, *args: object, **kwargs: object) -> str:
-    """The kernel generated for `f` at these arguments, as readable Python source.
-
-    Parameters are those of `make_tape`.
-
-    Returns
-    -------
-    str
-        The text Numba compiles.
-
-    Raises
-    ------
-    UnsupportedError
-        If `f` has no kernel, because of an operation or a dtype that is only interpreted.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fdiff
-    >>> "math.sin" in fdiff.source(np.sin, np.zeros(3))
-    True
-    """
-    check_callable(f, "source")
-    tape = simplify(make_tape(f, *args, **kwargs))
-    if not kernels.supported(tape):
-        names = sorted({node.primitive.name for node in tape.nodes if not kernels.supported(tape)})
-        raise UnsupportedError(message("source", "the function has no kernel; it is interpreted.", f"It uses: {', '.join(names)}.", user_line()))
-    return kernels.source(tape, ("C",) * len(tape.inputs))
+def _size(mapped: Sequence[TracedArray], call: str) -> int:
+    """The length all mapped axes have."""
+    sizes = sorted({x.shape[0] for x in mapped})
+    if len(sizes) == 1:
+        return sizes[0]
+    found = f"inconsistent sizes for the mapped axes: {', '.join(map(str, sizes))}"
+    raise failure(InputError, call, f"vmap got {found if sizes else 'no array to map over'}.")
 
 
-def cache_info() -> object:
-    """Counters of the kernel cache in this process.
-
-    Returns
-    -------
-    CacheInfo
-        Kernels compiled, loaded from disk and found in memory, and the seconds spent compiling.
-
-    Examples
-    --------
-    >>> import fdiff
-    >>> fdiff.cache_info().compiled >= 0
-    True
-    """
-    return kernels.cache_info()
-
-
-def cache_clear(*, disk: bool = False) -> None:
-    """Forget every traced program and compiled kernel of this process.
-
-    Parameters
-    ----------
-    disk : bool
-        Delete the kernels kept on disk too.
-
-    Examples
-    --------
-    >>> import fdiff
-    >>> fdiff.cache_clear()
-    """
-    kernels.cache_clear(disk=disk)
-    forget_runners()
-    forget_programs()
+def _place(out: TracedArray, one: ArrayType, axis: Axis, size: int, call: str) -> TracedArray:
+    """The mapped axis, in front if `out` has one, moved to where it is wanted."""
+    mapped = out.ndim > len(one.shape)
+    if axis is None:
+        if mapped:
+            fact = "out_axes is None for a result that differs from element to element."
+            raise failure(InputError, call, fact, "Give the axis it shall have.")
+        return out
+    if not -one.ndim - 1 <= axis <= one.ndim:
+        fact = f"out_axes={axis} does not fit a result of shape {one.shape} for each element."
+        raise failure(InputError, call, fact)
+    if not mapped:
+        out = cast("TracedArray", np.broadcast_to(cast("np.ndarray", out), (size, *one.shape)))
+    return _moveaxis(out, 0, axis)

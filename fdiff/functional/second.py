@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ..program import Function, Variant
+from ..program import Function, Variant, called
 from ..tape import Tape
 from ..transforms.forward import depends
 from ..transforms.forward import jvp as push
 from ..transforms.rearrange import choose, gradient
 from ..transforms.simplify import simplify
 from .blocks import HessianPlan, nested_square
-from .calls import Plan, Run, Step, check_callable, deliver, gradients
+from .calls import Arrays, Plan, Run, Step, deliver, gradients
 from .contract import check_one_element, check_strict, check_strict_gradient, check_vector
-from .first import dense, check_chunk, check_device, check_mode, product, refuse_position
+from .first import Derive, dense, product
+from .settings import check_callable, check_chunk, check_device, check_mode
 
 
 def _slope(variant: Variant) -> Tape:
@@ -22,11 +23,11 @@ def _slope(variant: Variant) -> Tape:
     return choose(full, range(len(variant.tape.outputs), len(full.outputs)))
 
 
-def _second_order(plan: Callable[[Variant], Plan], name: str, *, strict: bool) -> Callable[[Variant], Plan]:
+def _second_order(plan: Derive, name: str, *, strict: bool) -> Derive:
     def derive(variant: Variant) -> Plan:
         check_one_element(variant, name)
         if strict:
-            check_strict(variant, name, each_pair=True)
+            check_strict(variant, each_pair=True)
             check_strict_gradient(depends(_slope(variant), variant.wrt), variant, name)
         return plan(variant)
 
@@ -36,22 +37,30 @@ def _second_order(plan: Callable[[Variant], Plan], name: str, *, strict: bool) -
 class HvpPlan(Plan):
     """Value, and the Hessian times a vector: forward mode over the gradient."""
 
-    def __init__(self, variant: Variant) -> None:
+    def __init__(self, variant: Variant, name: str) -> None:
         self.variant = variant
+        self.name = name
+        self.types = [variant.tape.input_types[k] for k in variant.wrt]
         full = gradient(variant.tape, variant.wrt)
         n = len(full.outputs)
         pushed = push(full, variant.wrt)
         self.step = Step(simplify(choose(pushed, [0, *range(n + 1, 2 * n)])))
 
-    def call(self, arrays: list[object], vectors: Sequence[object], run: Run) -> object:
-        variant = self.variant
-        types = [variant.tape.input_types[k] for k in variant.wrt]
-        v = check_vector(vectors[0], types, variant.in_spec.kind is None, variant.call, "has a single input with a single element")
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")
         outs = run(self.step, [*arrays, *v])
-        return deliver(outs[0], variant.scalars[0]), gradients(variant, outs[1:])
+        return deliver(outs[0], self.variant.scalars[0]), gradients(self.variant, outs[1:])
 
 
-def hvp(f: Function, inputs: object = None, v: object = None, *, create_graph: bool = False, strict: bool = False, argnums: int | tuple[int, ...] = 0) -> object:
+def hvp(
+    f: Function,
+    inputs: object = None,
+    v: object = None,
+    *,
+    create_graph: bool = False,
+    strict: bool = False,
+    argnums: int | tuple[int, ...] = 0,
+) -> object:
     """Product of the Hessian of a scalar function with a vector: ``(output, H v)``.
 
     Parameters
@@ -89,14 +98,24 @@ def hvp(f: Function, inputs: object = None, v: object = None, *, create_graph: b
     --------
     >>> import numpy as np
     >>> import fdiff
-    >>> value, product = fdiff.hvp(lambda x: np.sum(x**3), np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    >>> x, v = np.array([1.0, 2.0]), np.array([1.0, 1.0])
+    >>> value, product = fdiff.hvp(lambda x: np.sum(x**3), x, v)
     >>> print(value, product)
     9.0 [ 6. 12.]
     """
-    return product(f, "hvp", inputs, v, argnums, (strict,), _second_order(HvpPlan, "hvp", strict=strict))
+    derive = _second_order(lambda variant: HvpPlan(variant, "hvp"), "hvp", strict=strict)
+    return product(f, "hvp", inputs, v, argnums, (strict,), derive)
 
 
-def vhp(f: Function, inputs: object = None, v: object = None, *, create_graph: bool = False, strict: bool = False, argnums: int | tuple[int, ...] = 0) -> object:
+def vhp(
+    f: Function,
+    inputs: object = None,
+    v: object = None,
+    *,
+    create_graph: bool = False,
+    strict: bool = False,
+    argnums: int | tuple[int, ...] = 0,
+) -> object:
     """Product of a vector with the Hessian of a scalar function: ``(output, v^T H)``.
 
     The Hessian is symmetric, so that this is `hvp` by another name, with the same parameters,
@@ -106,11 +125,13 @@ def vhp(f: Function, inputs: object = None, v: object = None, *, create_graph: b
     --------
     >>> import numpy as np
     >>> import fdiff
-    >>> value, product = fdiff.vhp(lambda x: np.sum(x**3), np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    >>> x, v = np.array([1.0, 2.0]), np.array([1.0, 1.0])
+    >>> value, product = fdiff.vhp(lambda x: np.sum(x**3), x, v)
     >>> print(value, product)
     9.0 [ 6. 12.]
     """
-    return product(f, "vhp", inputs, v, argnums, (strict,), _second_order(HvpPlan, "vhp", strict=strict))
+    derive = _second_order(lambda variant: HvpPlan(variant, "vhp"), "vhp", strict=strict)
+    return product(f, "vhp", inputs, v, argnums, (strict,), derive)
 
 
 def hessian(
@@ -125,7 +146,7 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str | None = None,
 ) -> object:
-    """Hessian of a scalar function at `inputs`; with `inputs` left out, the function that computes it.
+    """Hessian of a scalar function at `inputs`; with `inputs` left out, the function that gives it.
 
     Parameters
     ----------
@@ -144,7 +165,9 @@ def hessian(
     create_graph, vectorize : bool
         Accepted for those who come from torch: results nest and are batched anyway.
     outer_jacobian_strategy : {"reverse-mode", "forward-mode"}, optional
-        Torch's name of the outer mode; the result is the same, computed forward over reverse.
+        Torch's name of the outer mode. Values are the same, computed forward over reverse; inputs
+        of mixed dtypes give a block ``H[i][j]`` the dtype of input `j`, or of input `i` with
+        "forward-mode".
 
     Returns
     -------
@@ -172,9 +195,10 @@ def hessian(
            [ 0., 12.]])
     """
     check_callable(f, "hessian")
-    refuse_position(inputs, "hessian")
-    check_device(device, "hessian")
-    check_mode("auto", outer_jacobian_strategy, "hessian")
-    chunk = check_chunk(chunk_size, "hessian")
-    derive = _second_order(lambda v: HessianPlan(v, chunk, nested_square(v)), "hessian", strict=strict)
-    return dense(f, "hessian", inputs, argnums, (chunk, strict), derive)
+    call = called("hessian", f)
+    check_device(device, call)
+    way = check_mode("auto", outer_jacobian_strategy, call, "outer_jacobian_strategy")
+    chunk = check_chunk(chunk_size, call)
+    plan = lambda variant: HessianPlan(variant, way, chunk, nested_square(variant))  # noqa: E731
+    derive = _second_order(plan, "hessian", strict=strict)
+    return dense(f, "hessian", inputs, argnums, (way, chunk, strict), derive)

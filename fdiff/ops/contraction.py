@@ -270,7 +270,7 @@ def kron(x: object, y: object) -> TracedArray:
     """Kronecker product of arrays, the shorter shape filled with ones in front."""
     a, b = traced(x), traced(y)
     ndim = max(a.ndim, b.ndim)
-    a, b = (v.reshape((*(1,) * (ndim - v.ndim), *v.shape)) for v in (a, b))
+    a, b = [v.reshape((*(1,) * (ndim - v.ndim), *v.shape)) for v in (a, b)]
     wide = a.reshape(tuple(n for m in a.shape for n in (m, 1))) * b.reshape(tuple(n for m in b.shape for n in (1, m)))
     return wide.reshape(tuple(n * m for n, m in zip(a.shape, b.shape, strict=True)))
 

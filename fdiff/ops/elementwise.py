@@ -323,7 +323,7 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
             return NotImplemented
         operands = (*others, self) if swap else (self, *others)
         out = UFUNCS[ufunc](*operands)
-        if out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
+        if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
             out.weak = True  # arithmetic of Python floats gives a Python float
         return out
 

@@ -8,6 +8,7 @@ ops state everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -63,18 +64,18 @@ def refuse(ufunc: np.ufunc, keywords: dict[str, object]) -> None:
             raise unsupported(f"numpy.{ufunc.__name__} with {name}=")
 
 
-def elementwise_type(name: str, loop: Callable[..., np.dtype]) -> Callable[..., tuple[ArrayType, ...]]:
+def elementwise_type(loop: Callable[..., np.dtype]) -> Callable[..., tuple[ArrayType, ...]]:
     """Type rule of an elementwise op: shapes broadcast, dtypes by `loop`."""
 
+    @lru_cache(maxsize=1024)
     def infer(*types: ArrayType, **params: object) -> tuple[ArrayType, ...]:
         try:
-            shape = broadcast(*(t.shape for t in types))
+            shape = broadcast(*[t.shape for t in types])
         except ValueError:
             shapes = " ".join(str(t.shape) for t in types)
             raise ValueError(f"operands could not be broadcast together with shapes {shapes}") from None
-        return (ArrayType(shape, loop(*(t.dtype for t in types), **params)),)
+        return (ArrayType(shape, loop(*[t.dtype for t in types], **params)),)
 
-    infer.__name__ = f"infer_{name}"
     return infer
 
 
@@ -105,7 +106,7 @@ def elementwise(
     samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in sample), params or {}),) if sample else ()
     primitive = register(
         Primitive(
-            name, elementwise_type(name, loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
+            name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
             Lower("scalar", text, fast), "elementwise", flat=partials is None and rules is None, samples=samples,
         )
     )  # fmt: skip
@@ -114,8 +115,7 @@ def elementwise(
     return primitive
 
 
-def _ufunc_loop(ufunc: np.ufunc | None) -> Callable[..., np.dtype]:
-    assert ufunc is not None
+def _ufunc_loop(ufunc: np.ufunc) -> Callable[..., np.dtype]:
     return lambda *dtypes: loop_dtypes(ufunc, dtypes)[-1]
 
 

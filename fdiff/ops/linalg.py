@@ -16,8 +16,8 @@ from ..arraytype import ArrayType, broadcast, promote
 from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, apply_many, implements, unsupported
 from .families import add_up, kind_of, stretch, unbroadcast
-from .shaping import normal_axes, reshape_call, traced
 from .reductions import as_scalar
+from .shaping import normal_axes, reshape_call, traced
 from .statistics import root
 
 Args = Sequence[TracedArray]
@@ -132,7 +132,7 @@ def cofactors(a: np.ndarray) -> np.ndarray:
 
 
 def _cofactor_push(dot: object, a: TracedArray, c: TracedArray) -> TracedArray:
-    """d cof(A) = tr(inv(A) dA) cof(A) - cof(A) dA' inv(A)', for a regular matrix."""
+    """With C = cof(A): dC = tr(inv(A) dA) cof(A) - cof(A) dA' inv(A)', for a regular matrix."""
     inverse = apply(inv, a)
     return _weighted(_paired(_t(inverse), dot), c) - c @ _t(dot) @ _t(inverse)
 
@@ -244,7 +244,7 @@ def cholesky(a: object, /, *, upper: bool = False) -> TracedArray:
 
 
 @implements(np.linalg.norm)
-def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = False) -> TracedArray:  # noqa: A002, FBT001, FBT002
+def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = False) -> TracedArray:  # noqa: A002 - NumPy's word
     """Vector norms of every order and the matrix norms that are sums and maxima.
 
     The 2-norm at 0 has slope 0. Spectral and nuclear norms need singular values.
@@ -276,13 +276,13 @@ def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> T
     if ord == 1:
         return np.sum(size, **keep)
     if isinstance(ord, str):
-        raise ValueError(f"Invalid norm order '{ord}' for vectors")
+        raise ValueError(f"Invalid norm order '{ord}' for vectors")  # noqa: TRY004 - NumPy's error
     total = np.sum(size**ord, **keep)
     safe = np.where(total == 0, 1.0, total)
     return as_scalar(np.where(total == 0, 0.0, safe ** (1.0 / ord)).astype(a.dtype))
 
 
-def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:  # noqa: A002
+def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:  # noqa: A002 - as above
     rows, cols = axes
     if ord in (None, "f", "fro"):
         return root(np.sum(np.square(a), axis=axes, keepdims=keepdims))
@@ -302,12 +302,8 @@ def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims
 # --- the array API's names, and products ------------------------------------------------------
 
 
-def _same_as(function: Callable[..., object]) -> Callable[..., object]:
-    return lambda *args, **keywords: function(*args, **keywords)
-
-
 for _function, _like in ((np.linalg.matmul, np.matmul), (np.linalg.vecdot, np.vecdot), (np.linalg.matrix_transpose, np.matrix_transpose)):
-    implements(_function)(_same_as(_like))
+    implements(_function)(_like)
 
 
 @implements(np.linalg.outer)
@@ -333,7 +329,7 @@ def trace_call(x: object, /, *, offset: int = 0, dtype: object = None) -> Traced
 
 
 @implements(np.linalg.vector_norm)
-def vector_norm(x: object, /, *, axis: object = None, keepdims: bool = False, ord: object = 2) -> TracedArray:  # noqa: A002
+def vector_norm(x: object, /, *, axis: object = None, keepdims: bool = False, ord: object = 2) -> TracedArray:  # noqa: A002 - as above
     """Norm of the array, or along axes, taken as one vector."""
     a = traced(x)
     axes = normal_axes(axis, a.ndim)
@@ -345,7 +341,7 @@ def vector_norm(x: object, /, *, axis: object = None, keepdims: bool = False, or
 
 
 @implements(np.linalg.matrix_norm)
-def matrix_norm(x: object, /, *, keepdims: bool = False, ord: object = "fro") -> TracedArray:  # noqa: A002
+def matrix_norm(x: object, /, *, keepdims: bool = False, ord: object = "fro") -> TracedArray:  # noqa: A002 - as above
     return norm(x, ord, axis=(-2, -1), keepdims=keepdims)
 
 

@@ -199,7 +199,7 @@ def min_call(x: object, axis: object = None, out: object = None, keepdims: objec
     return _extremum(amin, np.minimum, x, axis, keepdims, initial, where)
 
 
-def _logical(primitive: Primitive, fill: bool, x: object, axis: object, keepdims: object, where: object) -> TracedArray:  # noqa: FBT001 - private
+def _logical(primitive: Primitive, fill: bool, x: object, axis: object, keepdims: object, where: object) -> TracedArray:
     array = traced(x)
     array = _masked(array if array.dtype == BOOL else array != 0, where, fill)
     axes = normal_axes(axis, array.ndim)

@@ -79,7 +79,7 @@ def sinc(x: object) -> TracedArray:
 
 
 @implements(np.nan_to_num)
-def nan_to_num(x: object, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> TracedArray:  # noqa: FBT001, FBT002
+def nan_to_num(x: object, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> TracedArray:
     """NaN and infinities replaced by numbers, whose slope is 0."""
     a = traced(x)
     if not a.type.floating:
@@ -92,7 +92,7 @@ def nan_to_num(x: object, copy: bool = True, nan: float = 0.0, posinf: float | N
 
 
 @implements(np.isclose)
-def isclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> TracedArray:  # noqa: FBT001, FBT002
+def isclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> TracedArray:
     """``|a - b| <= atol + rtol |b|``, equal where both are the same infinity."""
     x, y = traced(a), traced(b)
     near = (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y) | (x == y)
@@ -101,12 +101,12 @@ def isclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_
 
 
 @implements(np.allclose)
-def allclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> TracedArray:  # noqa: FBT001, FBT002
+def allclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> TracedArray:
     return all_call(isclose(a, b, rtol, atol, equal_nan))
 
 
 @implements(np.array_equal)
-def array_equal(a: object, b: object, equal_nan: bool = False) -> object:  # noqa: FBT001, FBT002
+def array_equal(a: object, b: object, equal_nan: bool = False) -> object:
     x, y = traced(a), traced(b)
     return all_call(x == y) if x.shape == y.shape else False
 

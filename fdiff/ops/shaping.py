@@ -193,7 +193,7 @@ def matrix_transpose(x: object) -> TracedArray:
     return swapaxes(x, -1, -2)
 
 
-setattr(TracedArray, "mT", property(matrix_transpose))  # noqa: B010
+setattr(TracedArray, "mT", property(matrix_transpose))  # noqa: B010 - as above
 
 
 def _counted(ndim: int) -> np.ndarray:
@@ -228,7 +228,7 @@ def expand_dims(x: object, axis: object) -> TracedArray:
 
 
 @implements(np.broadcast_to)
-def broadcast_to(x: object, shape: object, subok: bool = False) -> TracedArray:  # noqa: FBT001, FBT002 - NumPy's signature
+def broadcast_to(x: object, shape: object, subok: bool = False) -> TracedArray:
     array = traced(x)
     target = np.broadcast_to(shadow(array.type), shape).shape
     return array if target == array.shape else apply(spread, array, shape=target)

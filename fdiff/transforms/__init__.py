@@ -1,0 +1,1 @@
+"""Transforms of programs, tape to tape: derivatives, batching, simplification."""

@@ -13,7 +13,9 @@ from ..trace import Trace, TracedArray
 from .forward import replay
 
 
-def batch(tape: Tape, mapped: Sequence[bool], size: int, *, spread: Sequence[bool] | None = None) -> Tape:
+def batch(
+    tape: Tape, mapped: Sequence[bool], size: int, *, spread: Sequence[bool] | None = None
+) -> Tape:
     """Tape of the same program, where input `k` carries a leading axis of `size` if ``mapped[k]``.
 
     Nodes that depend on no mapped input are computed once. Each output carries the leading axis,
@@ -32,7 +34,7 @@ def batch(tape: Tape, mapped: Sequence[bool], size: int, *, spread: Sequence[boo
                 continue
             trace.line = tape.lines.get(i, (None,))[0]
             if node.primitive is ITEM:
-                values[i] = outputs[node.args[0]][dict(node.params)["k"]]  # type: ignore[index]
+                values[i] = outputs[node.args[0]][node.k]
                 carries[i] = carries[node.args[0]]
                 continue
             on = [carries[a] for a in node.args]
@@ -40,13 +42,18 @@ def batch(tape: Tape, mapped: Sequence[bool], size: int, *, spread: Sequence[boo
             if not carries[i]:
                 outputs[i] = replay(trace, node, values)
             elif node.primitive.batch is None:
-                raise NotImplementedError(message("vmap", f"{node.primitive.name} has no batching rule."))
+                raise NotImplementedError(
+                    message("vmap", f"{node.primitive.name} has no batching rule.")
+                )
             else:
                 args = [values[a] for a in node.args]
                 outputs[i] = node.primitive.batch(args, on, size, **dict(node.params))  # type: ignore[assignment]
             values[i] = outputs[i][0]
         wide = spread or [True] * len(tape.outputs)
-        results = [_full(values[o], size, carries[o] or not w) for o, w in zip(tape.outputs, wide, strict=True)]
+        results = [
+            _full(values[o], size, carries[o] or not w)
+            for o, w in zip(tape.outputs, wide, strict=True)
+        ]
         return trace.builder.finish([trace.lift(x) for x in results])
 
 

@@ -30,9 +30,8 @@ def jvp(tape: Tape, wrt: Sequence[int]) -> Tape:
                 continue
             trace.line = tape.lines.get(i, (None,))[0]
             if node.primitive is ITEM:
-                k = dict(node.params)["k"]
-                values[i] = outputs[node.args[0]][k]
-                dots[i] = multi_dots[node.args[0]][k] if node.args[0] in multi_dots else ZERO
+                values[i] = outputs[node.args[0]][node.k]
+                dots[i] = multi_dots[node.args[0]][node.k] if node.args[0] in multi_dots else ZERO
                 continue
             outs = outputs[i] = replay(trace, node, values)
             values[i] = outs[0]
@@ -48,14 +47,20 @@ def jvp(tape: Tape, wrt: Sequence[int]) -> Tape:
 
 def replay(trace: Trace, node: Node, values: dict[int, TracedArray]) -> tuple[TracedArray, ...]:
     """Enter `node` in `trace` once more; its outputs there."""
-    node_id = trace.builder.add(node.primitive, tuple(values[a].id for a in node.args), node.params, trace.line)
+    node_id = trace.builder.add(
+        node.primitive, tuple(values[a].id for a in node.args), node.params, trace.line, node.types
+    )
     if len(node.types) == 1:
         return (TracedArray(trace, node_id, node.types[0]),)
-    items = (trace.builder.add(ITEM, (node_id,), (("k", k),), trace.line) for k in range(len(node.types)))
+    items = (
+        trace.builder.add(ITEM, (node_id,), (("k", k),), trace.line) for k in range(len(node.types))
+    )
     return tuple(TracedArray(trace, i, t) for i, t in zip(items, node.types, strict=True))
 
 
-def _push(node: Node, dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> Sequence[object]:
+def _push(
+    node: Node, dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]
+) -> Sequence[object]:
     if not any(t.floating for t in node.types):
         return [ZERO] * len(outs)
     if node.primitive.jvp is None:
@@ -85,4 +90,3 @@ def depends(tape: Tape, wrt: Sequence[int]) -> list[list[bool]]:
                 mask |= sets[a]
         sets.append(mask)
     return [[bool(sets[o] >> n & 1) for n in range(len(wrt))] for o in tape.outputs]
-

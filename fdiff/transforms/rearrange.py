@@ -36,7 +36,9 @@ def gradient(tape: Tape, wrt: Sequence[int]) -> Tape:
     """Tape of ``inputs -> (*outputs, *gradients of output 0)``; output 0 has one element."""
     seed = len(tape.inputs)
     pulled = vjp(tape, wrt, of=(0,))
-    return simplify(bind(pulled, {seed: np.ones(tape.output_types[0].shape, tape.output_types[0].dtype)}))
+    return simplify(
+        bind(pulled, {seed: np.ones(tape.output_types[0].shape, tape.output_types[0].dtype)})
+    )
 
 
 def unit_seeds(type_: ArrayType, first: TracedArray | int, size: int) -> object:
@@ -68,7 +70,7 @@ def forward_blocks(tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:
 
 
 def reverse_blocks(tape: Tape, wrt: Sequence[int], o: int, size: int, *, chunked: bool) -> Tape:
-    """Rows of the Jacobian of output `o`, one output for each input in `wrt`; as `forward_blocks`."""
+    """Rows of the Jacobian of output `o`, one output for each input in `wrt`: `forward_blocks`."""
     source = tape.output_types[o]
     pulled = choose(vjp(tape, wrt, of=(o,)), range(len(tape.outputs), len(tape.outputs) + len(wrt)))
     mapped = batch(simplify(pulled), [*(False for _ in tape.inputs), True], size)
@@ -102,6 +104,25 @@ def merge(tapes: Sequence[Tape]) -> Tape:
         return simplify(trace.builder.finish(outs))
 
 
+def zeros_like_blocks(tape: Tape, types: Sequence[ArrayType]) -> Tape:
+    """Tape with the inputs of `tape` and outputs of these types that are zero."""
+    with Trace("zeros", lines=False) as trace:
+        for t in tape.input_types:
+            trace.input(t)
+        return trace.builder.finish([trace.lift(np.zeros(t.shape, t.dtype)) for t in types])
+
+
+def converted(tape: Tape, types: Sequence[ArrayType]) -> Tape:
+    """The tape with its outputs converted to the dtypes of `types`."""
+    if all(a.dtype == b.dtype for a, b in zip(tape.output_types, types, strict=True)):
+        return tape
+    with Trace("convert", lines=False) as trace:
+        outs = splice(tape, [trace.input(t) for t in tape.input_types], trace)
+        return trace.builder.finish(
+            [trace.lift(out, t.dtype) for out, t in zip(outs, types, strict=True)]
+        )
+
+
 def symmetric(tape: Tape, types: Sequence[ArrayType]) -> Tape:
     """Hessian blocks, row by row, made exactly symmetric.
 
@@ -116,7 +137,9 @@ def symmetric(tape: Tape, types: Sequence[ArrayType]) -> Tape:
         return simplify(trace.builder.finish([trace.lift(x) for x in final]))
 
 
-def _symmetric_block(outs: Sequence[TracedArray], types: Sequence[ArrayType], i: int, j: int) -> object:
+def _symmetric_block(
+    outs: Sequence[TracedArray], types: Sequence[ArrayType], i: int, j: int
+) -> object:
     if i < j:
         return outs[i * len(types) + j]
     upper = outs[j * len(types) + i]

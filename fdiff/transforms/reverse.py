@@ -46,11 +46,18 @@ def vjp(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) -> Tape
                 if o in wanted:
                     _accumulate(bars, o, seed)
         _pull_all(tape, trace, values, outputs, wanted, bars)
-        grads = [bars[i].value if i in bars else materialise(ZERO, values[i]) for i in (tape.inputs[k] for k in wrt)]
-        return trace.builder.finish([trace.lift(x) for x in (*(values[o] for o in tape.outputs), *grads)])
+        grads = [
+            bars[i].value if i in bars else materialise(ZERO, values[i])
+            for i in (tape.inputs[k] for k in wrt)
+        ]
+        return trace.builder.finish(
+            [trace.lift(x) for x in (*(values[o] for o in tape.outputs), *grads)]
+        )
 
 
-def _values(tape: Tape, trace: Trace, values: dict[int, TracedArray]) -> dict[int, tuple[TracedArray, ...]]:
+def _values(
+    tape: Tape, trace: Trace, values: dict[int, TracedArray]
+) -> dict[int, tuple[TracedArray, ...]]:
     """Replay the tape; fills `values` and gives every node's outputs."""
     outputs: dict[int, tuple[TracedArray, ...]] = {}
     for i, node in enumerate(tape.nodes):
@@ -58,7 +65,7 @@ def _values(tape: Tape, trace: Trace, values: dict[int, TracedArray]) -> dict[in
             continue
         trace.line = tape.lines.get(i, (None,))[0]
         if node.primitive is ITEM:
-            values[i] = outputs[node.args[0]][dict(node.params)["k"]]
+            values[i] = outputs[node.args[0]][node.k]
         else:
             outputs[i] = replay(trace, node, values)
             values[i] = outputs[i][0]
@@ -90,9 +97,13 @@ def _pull_all(
             continue
         if node.primitive is ITEM:
             if i in bars:
-                parts.setdefault(node.args[0], {})[dict(node.params)["k"]] = bars.pop(i)
+                parts.setdefault(node.args[0], {})[node.k] = bars.pop(i)
             continue
-        seeds: list[Bar | object] = [bars.pop(i, ZERO)] if len(node.types) == 1 else [parts.get(i, {}).get(k, ZERO) for k in range(len(node.types))]
+        seeds: list[Bar | object] = (
+            [bars.pop(i, ZERO)]
+            if len(node.types) == 1
+            else [parts.get(i, {}).get(k, ZERO) for k in range(len(node.types))]
+        )
         if all(s is ZERO for s in seeds):
             continue
         trace.line = tape.lines.get(i, (None,))[0]
@@ -123,7 +134,7 @@ def _pull(
 def _elementwise_bar(
     k: int, name: str, result: object, mask: TracedArray | None, args: Sequence[TracedArray]
 ) -> Bar | None:
-    """Cotangent of argument `k` of an elementwise op, with the mask kept and broadcasting undone."""
+    """Cotangent of argument `k` of an elementwise op: the mask kept, broadcasting undone."""
     if result is ZERO:
         return None
     bar: TracedArray = result  # type: ignore[assignment]
@@ -137,14 +148,19 @@ def _elementwise_bar(
     return Bar(unbroadcast(bar, shape), None if mask is None else _unbroadcast_mask(mask, shape))
 
 
-_SAFE = frozenset({"add", "subtract", "negative", "where", "convert"})  # slopes are 1, -1 or a selection
+_SAFE = frozenset(
+    {"add", "subtract", "negative", "where", "convert"}
+)  # slopes are 1, -1 or a selection
 
 
 def _unbroadcast_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
     if mask.shape == shape:
         return mask
     lead = mask.ndim - len(shape)
-    axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and mask.shape[lead + i] != 1))
+    axes = (
+        *range(lead),
+        *(lead + i for i, n in enumerate(shape) if n == 1 and mask.shape[lead + i] != 1),
+    )
     return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value,arg-type]
 
 
@@ -155,7 +171,9 @@ def _masks(
     if mask is None or not node.primitive.structural:
         return [None] * len(args)
     weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
-    pulled = node.primitive.vjp([np.broadcast_to(weight, outs[0].shape)], args, outs, **dict(node.params))  # type: ignore[misc,arg-type]
+    pulled = node.primitive.vjp(
+        [np.broadcast_to(weight, outs[0].shape)], args, outs, **dict(node.params)
+    )  # type: ignore[misc,arg-type]
     return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc]
 
 

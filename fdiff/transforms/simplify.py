@@ -57,8 +57,7 @@ def _fold(builder: Builder, node: Node, args: Ids) -> int | None:
 
 
 def _value(builder: Builder, i: int) -> np.ndarray | None:
-    node = builder.nodes[i]
-    return dict(node.params)["value"].array if node.primitive is CONSTANT else None  # type: ignore[union-attr]
+    return builder.nodes[i].value
 
 
 def _number(builder: Builder, i: int) -> object:
@@ -66,8 +65,7 @@ def _number(builder: Builder, i: int) -> object:
     node = builder.nodes[i]
     while node.primitive.name in ("broadcast_to", "reshape"):
         node = builder.nodes[node.args[0]]
-    value = dict(node.params)["value"].array if node.primitive is CONSTANT else None  # type: ignore[union-attr]
-    return value.item() if value is not None and value.size == 1 else None
+    return node.value.item() if node.value is not None and node.value.size == 1 else None
 
 
 def _of(builder: Builder, i: int, name: str) -> Node | None:
@@ -85,7 +83,7 @@ def _new(builder: Builder, name: str, args: Ids, **params: object) -> int:
 
 
 def _times_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """x * 1 -> x and x * -1 -> -x; also through a broadcast one."""
+    """``x * 1 -> x`` and ``x * -1 -> -x``; also through a broadcast one."""
     for here, other in ((0, 1), (1, 0)):
         number = _number(b, args[here])
         if number == 1 and not isinstance(number, bool):
@@ -105,7 +103,7 @@ def _double_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | 
 
 
 def _minus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """x + (-y) -> x - y, (-x) + y -> y - x."""
+    """``x + (-y) -> x - y``, ``(-x) + y -> y - x``."""
     if right := _of(b, args[1], "negative"):
         return _new(b, "subtract", (args[0], right.args[0]))
     if left := _of(b, args[0], "negative"):
@@ -114,7 +112,7 @@ def _minus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | N
 
 
 def _plus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """x - (-y) -> x + y."""
+    """``x - (-y) -> x + y``."""
     right = _of(b, args[1], "negative")
     return _new(b, "add", (args[0], right.args[0])) if right else None
 
@@ -152,7 +150,9 @@ def _broadcast(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     if inner:
         source = b.type(inner.args[0]).shape
         target = b.type(args[0]).shape
-        if target[len(target) - len(source) :] == source and all(n == 1 for n in target[: len(target) - len(source)]):
+        if target[len(target) - len(source) :] == source and all(
+            n == 1 for n in target[: len(target) - len(source)]
+        ):
             return _new(b, "broadcast_to", inner.args, **params)
     return None
 

@@ -1,0 +1,176 @@
+"""Programs as such: compile one, look at it, forget them all."""
+
+from __future__ import annotations
+
+from .. import kernels
+from ..errors import UnsupportedError
+from ..ops.selection import stop_gradient as stop_leaf
+from ..program import Function, Program, Variant, called
+from ..program import forget as forget_programs
+from ..tape import Tape
+from ..tiers import forget as forget_runners
+from ..transforms.simplify import simplify
+from ..tree import map_leaves
+from .calls import ValuePlan, failure, prepared
+from .settings import check_callable
+
+
+class JitPlan(ValuePlan):
+    """The function itself, compiled."""
+
+    def __init__(self, variant: Variant) -> None:
+        super().__init__(variant)
+        self.step.runner.asked = True
+
+
+def jit(f: Function) -> Function:
+    """`f` compiled: the same results, without Python between the operations.
+
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays. Another transform of fdiff may be given: ``jit(grad(f))``
+        compiles the gradient at its first call instead of when it has proved worth it.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `f`. Compiled at the first call of each structure of the program,
+        however long that takes; a new shape, constant or process compiles nothing again.
+
+    Raises
+    ------
+    TraceError
+        If `f` takes a traced value out of NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> fdiff.jit(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
+    np.float64(5.0)
+    """
+    check_callable(f, "jit")
+    return prepared(f, "jit", None, (), JitPlan)
+
+
+def stop_gradient(x: object) -> object:
+    """`x` itself, whose derivative is taken to be zero at every order.
+
+    Parameters
+    ----------
+    x : array or nested structure of arrays
+
+    Returns
+    -------
+    array or nested structure of arrays
+        The same values.
+
+    Examples
+    --------
+    >>> import fdiff
+    >>> fdiff.grad(lambda x: x * fdiff.stop_gradient(x))(3.0)
+    np.float64(3.0)
+    """
+    return map_leaves(stop_leaf, x)
+
+
+def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
+    """The tape of `f` at these arguments.
+
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays, or a transform of one: ``make_tape(grad(f), x)``.
+    *args, **kwargs
+        Its arguments; only types matter for arrays and floats.
+
+    Returns
+    -------
+    Tape
+        Prints as a listing, shows as a table in Jupyter. Its inputs are the array arguments,
+        then the arrays that `f` reads from outside.
+
+    Raises
+    ------
+    TraceError
+        If `f` takes a traced value out of NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> tape = fdiff.make_tape(lambda x: np.sin(x) + 1.0, np.zeros(3))
+    >>> [node.primitive.name for node in tape.nodes]
+    ['input', 'sin', 'constant', 'add']
+    """
+    check_callable(f, "make_tape")
+    return Program("make_tape", None, ValuePlan).trace(f, args, kwargs)[0].tape
+
+
+def source(f: Function, *args: object, **kwargs: object) -> str:
+    """The kernel generated for `f` at these arguments, as readable Python source.
+
+    Parameters are those of `make_tape`.
+
+    Returns
+    -------
+    str
+        The text Numba compiles.
+
+    Raises
+    ------
+    UnsupportedError
+        If `f` has no kernel, because of an operation or a dtype that is only interpreted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> "math.sin" in fdiff.source(np.sin, np.zeros(3))
+    True
+    """
+    check_callable(f, "source")
+    tape = simplify(make_tape(f, *args, **kwargs))
+    if not kernels.supported(tape):
+        names = sorted({node.primitive.name for node in tape.nodes})
+        types = sorted({str(type_) for node in tape.nodes for type_ in node.types})
+        fact = "the function has no kernel, because of an operation or a dtype; it is interpreted."
+        way = f"Its operations: {', '.join(names)}. Its types: {', '.join(types)}."
+        raise failure(UnsupportedError, called("source", f), fact, way)
+    return kernels.source(tape, ("C",) * len(tape.inputs))
+
+
+def cache_info() -> object:
+    """Counters of the kernel cache in this process.
+
+    Returns
+    -------
+    CacheInfo
+        Kernels compiled, loaded from disk and found in memory, and the seconds spent compiling.
+
+    Examples
+    --------
+    >>> import fdiff
+    >>> fdiff.cache_info().compiled >= 0
+    True
+    """
+    return kernels.cache_info()
+
+
+def cache_clear(*, disk: bool = False) -> None:
+    """Forget every traced program and compiled kernel of this process.
+
+    Parameters
+    ----------
+    disk : bool
+        Delete the kernels kept on disk too.
+
+    Examples
+    --------
+    >>> import fdiff
+    >>> fdiff.cache_clear()
+    """
+    kernels.cache_clear(disk=disk)
+    forget_runners()
+    forget_programs()
