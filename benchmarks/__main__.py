@@ -7,7 +7,7 @@ nothing: it puts the tables of the raw figures at hand into the README.
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import sys
 from pathlib import Path
@@ -29,7 +29,7 @@ def write_readme() -> None:
 
 def run(only: list[str], peers: list[str], budget: float) -> dict[str, object]:
     """All figures asked for."""
-    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     raw: dict[str, object] = {"machine": {"date": today, **machine()}, "cases": {}}
     for case in chosen(only, CASES):
         found = all_peers(case, chosen(peers, PEERS), budget)

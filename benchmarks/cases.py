@@ -21,17 +21,18 @@ Pick = Callable[[ModuleType], Callable[..., object]]
 Arguments = tuple[tuple[np.ndarray, ...], tuple[object, ...]]
 
 NO_ARRAYS = "CasADi has matrices, but no arrays of more dimensions and no fancy indexing"
-NOT_WRITTEN = "nobody has written this derivative by hand"
+NOT_BY_HAND = "nobody has written this derivative by hand"
 
 
 @dataclass(frozen=True)
 class Case:
     """One function, one derivative of it, one set of arguments.
 
-    `call` names the derivative (a function that every peer has), `kernel` the one in `limit`. `pick` takes the function from the
-    module `file`. `arguments` gives the differentiated arguments (for products with a vector, the
-    point and the vector) and the constant ones. `variants` replaces `pick` for a peer whose syntax
-    forces it; `skip` says why a peer has no part in the case.
+    `call` names the derivative (a function that every peer has), `kernel` the function in
+    `limit.KERNELS`. `pick` takes the function from the module `file`. `arguments` gives the
+    differentiated arguments (for products with a vector, the point and the vector) and the constant
+    ones. `variants` replaces `pick` for a peer whose syntax forces it; `skip` says why a peer has
+    no part in the case.
     """
 
     name: str
@@ -70,7 +71,9 @@ def with_vector(n: int) -> Callable[[], Arguments]:
 
 
 def _problem(name: str, call: str, function: str, arguments: Callable[[], Arguments]) -> Case:
-    return Case(name, call, function, HERE / "problems.py", lambda m: getattr(m, function), arguments)
+    return Case(
+        name, call, function, HERE / "problems.py", lambda m: getattr(m, function), arguments
+    )
 
 
 def _nist(name: str, call: str) -> Case:
@@ -81,7 +84,9 @@ def _nist(name: str, call: str) -> Case:
         return (data["b"],), (data["x"],)
 
     file, fresh = USER_CODE / "nist.py", " fresh lambda" if call == "fresh_jacobian" else ""
-    return Case(f"Jacobian NIST {name}{fresh}", call, name, file, lambda m: m.MODELS[name], arguments)
+    return Case(
+        f"Jacobian NIST {name}{fresh}", call, name, file, lambda m: m.MODELS[name], arguments
+    )
 
 
 def _loaders() -> ModuleType:
@@ -140,7 +145,7 @@ CASES = {
             USER_CODE / "ba.py",
             lambda m: m.residual_flat,
             _bundle,
-            skip={"casadi": NO_ARRAYS, "limit": NOT_WRITTEN},
+            skip={"casadi": NO_ARRAYS},
         ),
         Case(
             "value+grad LSTM l=2 c=1024",
@@ -152,7 +157,7 @@ CASES = {
             variants={"jax": jax_lstm},
             skip={
                 "casadi": NO_ARRAYS,
-                "limit": NOT_WRITTEN,
+                "limit": NOT_BY_HAND,
                 "fdiff": INTERPRETED,
                 "disk": INTERPRETED,
             },

@@ -15,9 +15,8 @@ WARM_ORDER = ("limit", "fdiff", "interpreted", "jax", "torch", "autograd", "casa
 
 def duration(seconds: float) -> str:
     """Three digits and a unit."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= 0.9995 * scale:
-            break
+    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+    unit, scale = next((u for u in units if seconds >= 0.9995 * u[1]), units[-1])
     value = seconds / scale
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:.{digits}f} {unit}"

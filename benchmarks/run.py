@@ -55,9 +55,7 @@ def child(module: str, *arguments: str, environment: Mapping[str, str]) -> Figur
 
 def one(case: str, peer: str, budget: float, reference: Path, cache: Path) -> Figures:
     """The figures of one case by one peer; fdiff keeps its kernels in `cache`."""
-    asked = json.dumps(
-        {"case": case, "peer": peer, "budget": budget, "reference": str(reference)}
-    )
+    asked = json.dumps({"case": case, "peer": peer, "budget": budget, "reference": str(reference)})
     environment = {**PEERS[peer].environment, "FDIFF_CACHE_DIR": str(cache)}
     return child("worker", asked, environment=environment)
 

@@ -1,4 +1,4 @@
-"""What a peer's syntax forces one to write otherwise: the same mathematics, in that peer's words."""
+"""What a peer's syntax forces one to write otherwise: the same mathematics in its words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 def jax_lstm(_: ModuleType) -> Callable[..., object]:
-    """ADBench's LSTM with its loop over time as `lax.scan`: unrolled, XLA compiles it for minutes."""
+    """ADBench's LSTM with its loop over time as `lax.scan`: unrolled, XLA takes minutes."""
     import jax.numpy as jnp
     from jax import lax
     from jax.nn import sigmoid

@@ -197,7 +197,7 @@ class Program:
             captured = variant.refresh(f)
             if captured is None:
                 continue
-            arrays = list(args) if variant.direct else [_native(leaves[k]) for k in variant.traced]
+            arrays = list(leaves) if variant.direct else [_native(leaves[k]) for k in variant.traced]
             arrays += captured
             if not variant.frozen or variant.holds(arrays):  # type: ignore[arg-type]
                 return variant, arrays  # type: ignore[return-value]
@@ -312,8 +312,8 @@ def trace_variant(
 
     def run(trace: Trace, arguments: list[TracedArray]) -> list[object]:
         given = list(leaves)
-        for k, argument in zip(traced, arguments, strict=True):
-            given[k] = argument
+        for k, stand_in in zip(traced, arguments, strict=True):
+            given[k] = stand_in
         args, kwargs = unflatten(spec, given)  # type: ignore[misc]
         with watched(trace, inner) as watch:
             found, out_spec[0] = flatten(_result(body(*args, **kwargs), watch))

@@ -14,6 +14,12 @@ from fdiff.transforms.reverse import vjp
 
 NAN, INF = np.nan, np.inf
 
+
+def two_branches(x):
+    root = np.sqrt(x)
+    return np.where(x > 0, root, 0.0) + np.where(x > 4, root, 0.0)
+
+
 ROWS = [
     # name, function, point, gradient
     ("abs(0)", np.abs, 0.0, 0),
@@ -132,6 +138,12 @@ ROWS = [
         lambda x: np.where(np.array([True, False]), 1.0, np.sqrt(x)),
         4.0,
         0.25,
+    ),
+    (
+        "one value in two branches",
+        two_branches,
+        [0.0, 1.0, 9.0],
+        [0, 0.5, 1 / 3],
     ),
     (
         "where in where",

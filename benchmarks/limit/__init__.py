@@ -1,10 +1,11 @@
 """The limit: each derivative of the cases written by hand in Numba, as an expert would.
 
-One loop nest where one will do, no temporaries, outputs allocated in Python (the cheapest dispatch),
-reductions free to be reordered, the gradient of overlapping slices gathered. Mathematical functions
-are `math`'s: an expert who writes vectorised polynomials of his own would do better still.
+One loop nest where one will do, no temporaries, outputs allocated in Python (the cheapest way to
+call), reductions free to be reordered, the gradient of overlapping slices gathered. Mathematical
+functions are `math`'s: an expert who writes vectorised polynomials would do better still.
 """
 
+from .bundle import bundle_vjp
 from .mixture import gmm_value_and_grad
 from .nist import gauss_jacobian, hahn_jacobian, mgh10_jacobian
 from .rosenbrock import rosenbrock_hessian, rosenbrock_hvp, rosenbrock_value_and_grad
@@ -16,6 +17,7 @@ KERNELS = {
     ("value_and_grad", "chain"): chain_value_and_grad,
     ("value_and_grad", "rosenbrock"): rosenbrock_value_and_grad,
     ("value_and_grad", "gmm"): gmm_value_and_grad,
+    ("vjp", "bundle"): bundle_vjp,
     ("hessian", "rosenbrock"): rosenbrock_hessian,
     ("hvp", "rosenbrock"): rosenbrock_hvp,
     ("jacobian", "MGH10"): mgh10_jacobian,

@@ -1,4 +1,4 @@
-"""ADBench's Gaussian mixture: value and gradient in one pass over the points."""
+"""ADBench's Gaussian mixture: value and gradient, blocks of points in the innermost loops."""
 
 from __future__ import annotations
 
@@ -11,65 +11,104 @@ from .settings import kernel
 Array = np.ndarray
 
 
+BLOCK = 128  # points at a time: what is computed about them stays in the second-level cache
+
+
 @kernel
-def _softmax(row: Array) -> float:
-    """log(sum(exp(row))); `row` becomes its softmax."""
-    top = row[0]
-    for k in range(row.size):
-        top = max(top, row[k])
+def _softmax(rows: Array) -> float:
+    """The sum over the columns of log(sum(exp(column))); each column becomes its softmax."""
+    terms, width = rows.shape
+    top, norm = rows[0].copy(), np.zeros(width)
+    for k in range(1, terms):
+        for p in range(width):
+            top[p] = max(top[p], rows[k, p])
+    for k in range(terms):
+        for p in range(width):
+            rows[k, p] = math.exp(rows[k, p] - top[p])
+            norm[p] += rows[k, p]
     total = 0.0
-    for k in range(row.size):
-        row[k] = math.exp(row[k] - top)
-        total += row[k]
-    for k in range(row.size):
-        row[k] /= total
-    return top + math.log(total)
+    for p in range(width):
+        total += top[p] + math.log(norm[p])
+        norm[p] = 1.0 / norm[p]
+    for k in range(terms):
+        for p in range(width):
+            rows[k, p] *= norm[p]
+    return total
+
+
+@kernel
+def _forward(xc: Array, scale: Array, icf: Array, y: Array) -> None:
+    """`y` = M @ `xc`, M with diagonal `scale` and strict lower triangle `icf[d:]` by columns."""
+    d, width = xc.shape
+    for i in range(d):
+        for p in range(width):
+            y[i, p] = scale[i] * xc[i, p]
+    c = d
+    for j in range(d):
+        for i in range(j + 1, d):
+            for p in range(width):
+                y[i, p] += icf[c] * xc[j, p]
+            c += 1
+
+
+@kernel
+def _backward(
+    weight: Array, xc: Array, scale: Array, icf: Array, y: Array, mean_bar: Array, icf_bar: Array
+) -> float:
+    """Adds what these points contribute to the gradient of one term; the sum of the weights."""
+    (d, width), share = xc.shape, 0.0
+    for p in range(width):
+        share += weight[p]
+    for i in range(d):
+        pushed, slope = 0.0, 0.0
+        for p in range(width):
+            y[i, p] *= weight[p]
+            pushed += y[i, p]
+            slope += y[i, p] * xc[i, p]
+        icf_bar[i] += share - scale[i] * slope
+        mean_bar[i] += scale[i] * pushed
+        c = d + i - 1
+        for j in range(i):  # row i of the triangle
+            slope = 0.0
+            for p in range(width):
+                slope += y[i, p] * xc[j, p]
+            icf_bar[c] -= slope
+            mean_bar[j] += icf[c] * pushed
+            c += d - 2 - j
+    return share
 
 
 @kernel
 def _points(
     alphas: Array, means: Array, icf: Array, scales: Array, x: Array, slopes: tuple[Array, ...]
 ) -> float:
-    """The sum over the points of their log-likelihoods, and its gradient.
-
-    The strict lower triangle of each matrix lies in `icf[k, d:]`, column after column.
-    """
-    (n, d), terms = x.shape, alphas.size
+    """The sum over the points (columns of `x`) of their log-likelihoods; adds its gradient."""
+    (d, n), terms = x.shape, alphas.size
     alphas_bar, means_bar, icf_bar = slopes
-    y, inner, bias = np.empty((terms, d)), np.empty(terms), np.empty(terms)
-    for k in range(terms):
-        bias[k] = alphas[k]
-        for i in range(d):
-            bias[k] += icf[k, i]
     total = 0.0
-    for p in range(n):
+    for start in range(0, n, BLOCK):
+        width = min(BLOCK, n - start)
+        y, xc = np.empty((terms, d, width)), np.empty((terms, d, width))
+        inner = np.empty((terms, width))
         for k in range(terms):
+            bias = alphas[k]
             for i in range(d):
-                y[k, i] = scales[k, i] * (x[p, i] - means[k, i])
-            c = d
-            for j in range(d - 1):
-                centred = x[p, j] - means[k, j]
-                for i in range(j + 1, d):
-                    y[k, i] += icf[k, c + i - j - 1] * centred
-                c += d - 1 - j
-            square = 0.0
+                bias += icf[k, i]
+                for p in range(width):
+                    xc[k, i, p] = x[i, start + p] - means[k, i]
+            _forward(xc[k], scales[k], icf[k], y[k])
+            for p in range(width):
+                inner[k, p] = 0.0
             for i in range(d):
-                square += y[k, i] * y[k, i]
-            inner[k] = bias[k] - 0.5 * square
+                for p in range(width):
+                    inner[k, p] += y[k, i, p] * y[k, i, p]
+            for p in range(width):
+                inner[k, p] = bias - 0.5 * inner[k, p]
         total += _softmax(inner)
         for k in range(terms):
-            weight = inner[k]
-            alphas_bar[k] += weight
-            c = d
-            for j in range(d):
-                centred = x[p, j] - means[k, j]
-                push = y[k, j] * scales[k, j]
-                icf_bar[k, j] += weight * (1.0 - push * centred)
-                for i in range(j + 1, d):
-                    push += icf[k, c + i - j - 1] * y[k, i]
-                    icf_bar[k, c + i - j - 1] -= weight * y[k, i] * centred
-                c += d - 1 - j
-                means_bar[k, j] += weight * push
+            alphas_bar[k] += _backward(
+                inner[k], xc[k], scales[k], icf[k], y[k], means_bar[k], icf_bar[k]
+            )
     return total
 
 
@@ -99,10 +138,10 @@ def _constant(n: int, d: int, terms: int, gamma: float, m: int) -> float:
 def gmm_value_and_grad(
     alphas: Array, means: Array, icf: Array, x: Array, gamma: float, m: int
 ) -> tuple[float, tuple[Array, ...]]:
-    (n, d), shares = x.shape, alphas.copy()
+    (n, d), shares = x.shape, alphas.reshape(-1, 1).copy()
     slopes = np.zeros_like(alphas), np.zeros_like(means), np.zeros_like(icf)
     scales = np.exp(icf[:, :d])
-    total = _points(alphas, means, icf, scales, x, slopes)
+    total = _points(alphas, means, icf, scales, np.ascontiguousarray(x.T), slopes)
     total += _prior(icf, scales, d, gamma, m, slopes[2]) - n * _softmax(shares)
-    slopes[0][:] -= n * shares
+    slopes[0][:] -= n * shares[:, 0]
     return total + _constant(n, d, alphas.size, gamma, m), slopes

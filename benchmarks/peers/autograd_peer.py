@@ -24,7 +24,7 @@ def jacobian(f: Function) -> Function:
 
 
 def fresh_jacobian(f: Function, data: Sequence[object]) -> Function:
-    return lambda b: autograd.jacobian(lambda b: f(b, *data))(b)
+    return lambda b: autograd.jacobian(lambda b: f(b, *data))(b)  # noqa: PLW0108 - a fresh one a call
 
 
 def hessian(f: Function) -> Function:

@@ -1,4 +1,4 @@
-"""CasADi: the graph is built once for a shape; SX (scalars) where it is small, else MX (matrices)."""
+"""CasADi: the graph is built once for a shape, of scalars (SX) where it is small, else MX."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def jacobian(f: Function) -> Function:
 
 
 def fresh_jacobian(f: Function, data: Sequence[object]) -> Function:
-    return lambda b: jacobian(lambda b: f(b, *data))(b)
+    return lambda b: jacobian(lambda b: f(b, *data))(b)  # noqa: PLW0108 - a fresh one a call
 
 
 def hessian(f: Function) -> Function:

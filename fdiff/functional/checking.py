@@ -42,7 +42,7 @@ def _complex_step(f: Function, inputs: Arrays, i: int) -> list[np.ndarray] | Non
             return None
         if not all(np.iscomplexobj(o) for o in outs):
             return None
-        columns.append([o.imag / 1e-100 for o in outs])
+        columns.append([np.imag(o) / 1e-100 for o in outs])
     return _stack(columns, inputs[i])
 
 
@@ -213,7 +213,7 @@ def _pull_back(f: Function, v: Arrays) -> Callable[..., object]:
     """The vector product as a function of the inputs alone."""
 
     def product(*inputs: object) -> object:
-        if any(np.iscomplexobj(x) for x in inputs):
+        if any(isinstance(x, np.ndarray) and x.dtype.kind == "c" for x in inputs):
             raise TypeError(
                 "fdiff differentiates real arrays; the complex step is for plain functions"
             )

@@ -19,8 +19,9 @@ from .calls import failure
 
 ARRAYS = (np.ndarray, np.generic, float, int, TracedArray)
 ARRAY_OR_TUPLE = "must be either an array or a tuple of arrays but the"
-ONE_OUTPUT = "returns a single array with a single element"
-ONE_INPUT = "has a single input with a single element"
+ONE_OUTPUT = "the user-provided function returns a single array with a single element"
+ONE_INPUT = "the input to the user-provided function is a single array with a single element"
+OUTPUTS = "outputs of the user-provided function"
 NOT_STRICT = "This is not allowed in strict mode."
 
 
@@ -54,19 +55,19 @@ def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ..
 
 def check_outputs(variant: Variant, name: str) -> None:
     """An array, or a tuple of arrays that is not empty; nothing complex."""
-    stem = f"The outputs of the user-provided function given to {name} {ARRAY_OR_TUPLE}"
+    stem = f"The {OUTPUTS} given to {name} {ARRAY_OR_TUPLE}"
     spec = variant.out_spec
     if spec.kind is tuple and not spec.children:
-        raise failure(InputError, variant.call, f"{stem} given outputs is an empty tuple.")
+        raise failure(InputError, variant.call, f"{stem} given {OUTPUTS} is an empty tuple.")
     if spec.kind is not None and spec.kind is not tuple:
         raise failure(
-            InputError, variant.call, f"{stem} given outputs has type {_kind(spec.kind)}."
+            InputError, variant.call, f"{stem} given {OUTPUTS} has type {_kind(spec.kind)}."
         )
     for k, child in enumerate(spec.children if spec.kind is tuple else (spec,)):
         fixed = variant.outs[k] if child.kind is None else None
         if child.kind is not None or fixed:
             kind = _kind(child.kind or type(cast("tuple[object]", fixed)[0]))
-            which = f"value at index {k}" if spec.kind is tuple else "given outputs"
+            which = f"value at index {k}" if spec.kind is tuple else f"given {OUTPUTS}"
             raise failure(InputError, variant.call, f"{stem} {which} has type {kind}.")
     refuse_complex(variant)
 
@@ -113,7 +114,7 @@ def check_vector(
         if len(types) == 1 and types[0].size == 1:
             return [np.ones(types[0].shape, types[0].dtype)[()]]
         what = ONE_INPUT if like == "inputs" else ONE_OUTPUT
-        fact = f"The vector v can only be None if the user-provided function {what}."
+        fact = f"The vector v can only be None if {what}."
         raise failure(VectorError, variant.call, fact, f"Pass v, shaped like the {like}.")
     entries = _entries(v, "v", name, variant.call)
     spec = variant.in_spec if like == "inputs" else variant.out_spec
@@ -177,6 +178,8 @@ def check_strict_gradient(
         if not any(row):
             fact = (
                 f"While computing the {name}, found that the jacobian of the user-provided function"
-                f" with respect to input {i} is independent of the input. {NOT_STRICT}"
+                f" with respect to input {i} is independent of the input. {NOT_STRICT} You should"
+                " ensure that your function is twice differentiable and that the jacobian depends"
+                " on the inputs (this would be violated by a linear function for example)."
             )
             raise failure(StrictError, variant.call, fact)

@@ -355,8 +355,8 @@ def jacrev(
     --------
     >>> import numpy as np
     >>> import fdiff
-    >>> slopes = fdiff.jacrev(lambda p: {"y": p["a"] * p["b"]})({"a": np.array([1.0, 2.0]), "b": 3.0})
-    >>> slopes["y"]["b"]
+    >>> slopes = fdiff.jacrev(lambda p: {"y": p["a"] * p["b"]})
+    >>> slopes({"a": np.array([1.0, 2.0]), "b": 3.0})["y"]["b"]
     array([1., 2.])
     """
     return _jac(f, "jacrev", "reverse", argnums, chunk_size)

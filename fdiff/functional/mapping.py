@@ -121,8 +121,8 @@ def _record_one(
 
     def run(_: Trace, arguments: list[TracedArray]) -> list[object]:
         given = list(leaves)
-        for k, argument in zip(mapped, arguments, strict=True):
-            given[k] = argument
+        for k, traced in zip(mapped, arguments, strict=True):
+            given[k] = traced
         args, kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, given))
         found, result_spec = flatten(private(f)(*args, **kwargs))
         outs.extend(found)

@@ -12,7 +12,7 @@ from ..primitive import UFUNCS, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
 from .families import add_up, kind_of, refuse
 from .indexing import diagonal
-from .shaping import normal_axis, traced
+from .shaping import deepened, normal_axis, traced
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -269,8 +269,7 @@ def outer(x: object, y: object, out: object = None) -> TracedArray:
 def kron(x: object, y: object) -> TracedArray:
     """Kronecker product of arrays, the shorter shape filled with ones in front."""
     a, b = traced(x), traced(y)
-    ndim = max(a.ndim, b.ndim)
-    a, b = [v.reshape((*(1,) * (ndim - v.ndim), *v.shape)) for v in (a, b)]
+    a, b = deepened(a, b.ndim), deepened(b, a.ndim)
     wide = a.reshape(tuple(n for m in a.shape for n in (m, 1))) * b.reshape(tuple(n for m in b.shape for n in (1, m)))
     return wide.reshape(tuple(n * m for n, m in zip(a.shape, b.shape, strict=True)))
 

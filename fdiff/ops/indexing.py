@@ -10,7 +10,7 @@ from ..arraytype import BOOL, INT, ArrayType, Shape, broadcast, shadow
 from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, implements, look, unsupported
 from .joining import concatenate_call
-from .shaping import normal_axis, slice_, traced, transpose_call
+from .shaping import deepened, normal_axis, slice_, traced, transpose_call
 
 # --- gather and its transpose -----------------------------------------------------------------
 
@@ -313,7 +313,7 @@ def tile(x: object, reps: object) -> TracedArray:
     """The array laid side by side with itself."""
     array = traced(x)
     times = (reps,) if isinstance(reps, (int, np.integer)) else tuple(reps)
-    array = array.reshape((*(1,) * (len(times) - array.ndim), *array.shape))
+    array = deepened(array, len(times))
     times = (*(1,) * (array.ndim - len(times)), *times)
     paired = array.reshape(tuple(n for m in array.shape for n in (1, m)))
     full = np.broadcast_to(paired, tuple(n for r, m in zip(times, array.shape, strict=True) for n in (r, m)))

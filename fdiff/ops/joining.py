@@ -10,7 +10,7 @@ import numpy as np
 from ..arraytype import ArrayType, promote
 from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
-from .shaping import at_least, broadcast_arrays, normal_axes, normal_axis, swapaxes, traced
+from .shaping import at_least, broadcast_arrays, deepened, normal_axes, normal_axis, swapaxes, traced
 
 
 def _concatenated(*types: ArrayType, axis: int) -> tuple[ArrayType, ...]:
@@ -212,8 +212,7 @@ def _leaves(arrays: object) -> list[object]:
 def _block(arrays: object, depth: int, ndim: int) -> TracedArray:
     if isinstance(arrays, list):
         return concatenate_call([_block(a, depth - 1, ndim) for a in arrays], -depth)
-    array = traced(arrays)
-    return array.reshape((*(1,) * (ndim - array.ndim), *array.shape))
+    return deepened(traced(arrays), ndim)
 
 
 @implements(np.rot90)

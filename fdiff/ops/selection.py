@@ -184,6 +184,7 @@ def modf_call(x: object, **keywords: object) -> tuple[object, object]:
 UFUNCS[np.divmod] = divmod_call
 UFUNCS[np.modf] = modf_call
 TracedArray.__divmod__ = divmod_call
+TracedArray.__rdivmod__ = lambda self, other: divmod_call(other, self)
 
 
 def frexp_call(x: object, **keywords: object) -> tuple[object, object]:

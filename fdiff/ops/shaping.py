@@ -246,6 +246,11 @@ def at_least(x: object, ndim: int) -> TracedArray:
     return reshape_call(array, view.shape)
 
 
+def deepened(x: TracedArray, ndim: int) -> TracedArray:
+    """`x` with axes of length one in front, `ndim` axes at least."""
+    return x.reshape((*(1,) * (ndim - x.ndim), *x.shape)) if x.ndim < ndim else x
+
+
 @implements(np.atleast_1d)
 def atleast_1d(*arrays: object) -> object:
     return at_least(arrays[0], 1) if len(arrays) == 1 else tuple(at_least(a, 1) for a in arrays)
