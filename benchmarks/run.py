@@ -53,11 +53,18 @@ def child(module: str, *arguments: str, environment: Mapping[str, str]) -> Figur
     return json.loads(done.stdout)
 
 
-def one(case: str, peer: str, budget: float, reference: Path, cache: Path) -> Figures:
+def one(
+    case: str,
+    peer: str,
+    budget: float,
+    reference: Path,
+    cache: Path,
+    environment: Mapping[str, str] | None = None,
+) -> Figures:
     """The figures of one case by one peer; fdiff keeps its kernels in `cache`."""
     asked = json.dumps({"case": case, "peer": peer, "budget": budget, "reference": str(reference)})
-    environment = {**PEERS[peer].environment, "FDIFF_CACHE_DIR": str(cache)}
-    return child("worker", asked, environment=environment)
+    variables = PEERS[peer].environment if environment is None else environment
+    return child("worker", asked, environment={**variables, "FDIFF_CACHE_DIR": str(cache)})
 
 
 def all_peers(case: str, peers: Iterable[str], budget: float) -> dict[str, Figures]:

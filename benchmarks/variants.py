@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 def jax_lstm(_: ModuleType) -> Callable[..., object]:
-    """ADBench's LSTM with its loop over time as `lax.scan`: unrolled, XLA takes minutes."""
+    """ADBench's LSTM by `lax.scan`: 33 steps of its 1,023, unrolled, take XLA a minute."""
     import jax.numpy as jnp
     from jax import lax
     from jax.nn import sigmoid

@@ -1,6 +1,7 @@
 """The structure of the package: floors, imports, sizes, public names, and what the wheel holds."""
 
 import ast
+import os
 import statistics
 import subprocess
 import sys
@@ -91,10 +92,11 @@ def functions():
                 yield lines, f"{module}:{node.lineno} {node.name}", node
 
 
-def fresh_process(code):
+def fresh_process(code, environment=None):
     """What `code` prints in a new interpreter."""
+    command = [sys.executable, "-c", code]
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
 
@@ -146,7 +148,7 @@ def test_importing_fdiff_loads_neither_numba_nor_scipy():
     assert fresh_process(code) == "[]"
 
 
-def test_importing_fdiff_adds_little_to_importing_numpy():
+def test_importing_fdiff_adds_little_to_importing_numpy(tmp_path):
     # Processor time, not the clock: other tests run beside this one.
     code = (
         "import numpy, time\n"
@@ -154,8 +156,11 @@ def test_importing_fdiff_adds_little_to_importing_numpy():
         "import fdiff\n"
         "print(time.process_time() - begin)\n"
     )
-    fresh_process(code)  # writes the bytecode
-    assert statistics.median(float(fresh_process(code)) for _ in range(5)) <= IMPORT_SECONDS
+    # With bytecode, as an installed package has it, wherever this process may write some.
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    kept["PYTHONPYCACHEPREFIX"] = str(tmp_path)
+    fresh_process(code, kept)
+    assert statistics.median(float(fresh_process(code, kept)) for _ in range(5)) <= IMPORT_SECONDS
 
 
 # ---------------------------------------------------------------------------------- public names
@@ -168,7 +173,8 @@ def public():
 
 
 def test_few_names_are_public_and_all_of_them_are_listed():
-    assert set(public()) == {name for name in fdiff.__all__ if not name.startswith("_")}
+    listed = {name for name in fdiff.__all__ if name not in {"errors", "functional"}}  # submodules
+    assert set(public()) == listed
     assert 0 < len(public()) <= MOST_NAMES
 
 

@@ -22,7 +22,7 @@ def _observation(
     cam_bar: Array,
     x_bar: Array,
 ) -> float:
-    """One observation, forward and back; adds to `cam_bar` and `x_bar`, gives the weight's share."""
+    """One observation, forward and back; the weight's share is returned, the others are added."""
     a0, a1, a2 = cam[0], cam[1], cam[2]
     theta = math.sqrt(a0 * a0 + a1 * a1 + a2 * a2)
     inverse = 1.0 / theta

@@ -10,7 +10,15 @@ import numpy as np
 from ..arraytype import ArrayType, promote
 from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
-from .shaping import at_least, broadcast_arrays, deepened, normal_axes, normal_axis, swapaxes, traced
+from .shaping import (
+    at_least,
+    broadcast_arrays,
+    deepened,
+    normal_axes,
+    normal_axis,
+    swapaxes,
+    traced,
+)
 
 
 def _concatenated(*types: ArrayType, axis: int) -> tuple[ArrayType, ...]:
