@@ -154,7 +154,7 @@ def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
             key.append((arg.dtype, arg.shape))  # type: ignore[attr-defined]
         elif kind is float:
             key.append(float)
-        elif kind in STATIC:
+        elif kind in STATIC and arg is not None:  # None is no leaf
             key.append((kind, arg))
         else:
             return None
@@ -433,7 +433,7 @@ def _check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: b
 
 def argument(spec: Spec, k: int) -> str:
     """What leaf `k` of ``(args, kwargs)`` is called: ``argument 0['rate']``, ``argument 'scale'``."""
-    head, _, rest = paths(spec)[k].removeprefix("[0]").removeprefix("[1]")[1:].partition("]")
+    head, _, rest = paths(spec)[k][len("[0][") :].partition("]")
     return f"argument {head}{rest}"
 
 

@@ -5,6 +5,7 @@ with torch and writes what it gave to `tests/golden/torch_functional.json` (made
 Cases are text, so that both libraries run the same code.
 """
 
+# ruff: noqa: PLW0108 - a lambda is what users write: it is the code under test
 import json
 import re
 from pathlib import Path
@@ -167,7 +168,9 @@ def cases(table):
 
 def scope(array, module, calls):
     """The names a case may use; `array` makes an array of a list and a dtype."""
-    points = {k: array(v, {"h": "float32", "n": "int64"}.get(k, "float64")) for k, v in POINTS.items()}
+    points = {
+        k: array(v, {"h": "float32", "n": "int64"}.get(k, "float64")) for k, v in POINTS.items()
+    }
     return {**points, **{name: getattr(calls, name) for name in CALLS}, "np": module}
 
 
@@ -185,7 +188,9 @@ def encode(result):
 
 def in_our_words(text):
     """A message of torch, with its types called by their NumPy names."""
-    text = re.sub(r"torch\.Size\(\[([^\]]*)\]\)", lambda m: f"({m[1]}{',' * (m[1].isdigit())})", text)
+    text = re.sub(
+        r"torch\.Size\(\[([^\]]*)\]\)", lambda m: f"({m[1]}{',' * (m[1].isdigit())})", text
+    )
     text = re.sub(r"<class '(\w+)'>", r"\1", text)
     return text.replace("a Tensor", "an array").replace("Tensor", "array")
 
@@ -255,7 +260,9 @@ def test_empty_arrays_have_the_shapes_of_jax():
 def test_empty_tuples_are_refused():
     with pytest.raises(InputError, match="the tuple of inputs is empty"):
         fdiff.jacobian(lambda: 1.0, ())
-    with pytest.raises(InputError, match="given outputs of the user-provided function is an empty tuple"):
+    with pytest.raises(
+        InputError, match="given outputs of the user-provided function is an empty tuple"
+    ):
         fdiff.jacobian(lambda x: (), X)
 
 
@@ -303,9 +310,13 @@ def test_object_arrays_and_lists_of_traced_scalars_are_arrays():
 
 
 def test_strict_looks_at_the_graph_and_not_at_values():
-    with pytest.raises(StrictError, match="Output 0 of the user-provided function does not require"):
+    with pytest.raises(
+        StrictError, match="Output 0 of the user-provided function does not require"
+    ):
         fdiff.jacobian(np.floor, X, strict=True)
-    with pytest.raises(StrictError, match="Output 0 of the user-provided function does not require"):
+    with pytest.raises(
+        StrictError, match="Output 0 of the user-provided function does not require"
+    ):
         fdiff.jacobian(fdiff.stop_gradient, X, strict=True)
     with pytest.raises(StrictError, match="does not require gradients"):
         fdiff.hvp(lambda x: np.float64(3.0), X, X, strict=True)
@@ -317,7 +328,9 @@ def test_strict_looks_at_the_graph_and_not_at_values():
 
 @pytest.mark.parametrize("bad", [X * 1j, X.astype(str), np.array([1.0, None], object)])
 def test_v_holds_real_numbers(bad):
-    with pytest.raises(DtypeError, match=rf"vjp\(square\): v must hold real numbers, not {bad.dtype}"):
+    with pytest.raises(
+        DtypeError, match=rf"vjp\(square\): v must hold real numbers, not {bad.dtype}"
+    ):
         fdiff.vjp(np.square, X, bad)
 
 
@@ -408,9 +421,15 @@ def test_prepared_products_place_x_and_v_first(name):
     def fixed(g, x):
         return call(g, x, v)
 
-    for argnums, mine in [(0, lambda a: f(a, X, B)), (1, lambda b: f(X, b, B)), (-2, lambda b: f(X, b, B))]:
+    for argnums, mine in [
+        (0, lambda a: f(a, X, B)),
+        (1, lambda b: f(X, b, B)),
+        (-2, lambda b: f(X, b, B)),
+    ]:
         rest = (X, B)
-        for found, wanted in zip(call(f, argnums=argnums)(X, v, *rest), fixed(mine, X), strict=True):
+        for found, wanted in zip(
+            call(f, argnums=argnums)(X, v, *rest), fixed(mine, X), strict=True
+        ):
             np.testing.assert_allclose(found, wanted, rtol=1e-15)
     np.testing.assert_allclose(call(f)(X, v, b=X, c=B)[1], call(f)(X, v, X, B)[1])
     np.testing.assert_allclose(call(f)(X, v=v, b=X, c=B)[1], call(f)(X, v, X, B)[1])
@@ -425,11 +444,15 @@ def test_prepared_products_with_several_argnums_take_tuples_in_their_order():
     assert value == f(a, 3.0, b)
     np.testing.assert_allclose(by_b, 6 * a * va)
     np.testing.assert_allclose(by_a, 6 * b * va + 6 * a * vb)
-    with pytest.raises(InputError, match=r"hvp\(f\): x must be a tuple of 2 arguments, as argnums=\(2, 0\)"):
+    with pytest.raises(
+        InputError, match=r"hvp\(f\): x must be a tuple of 2 arguments, as argnums=\(2, 0\)"
+    ):
         fdiff.hvp(f, argnums=(2, 0))(a, (vb, va), 3.0)
     with pytest.raises(InputError, match=r"hvp\(f\): argnums=5 does not fit 2 arguments"):
         fdiff.hvp(f, argnums=5)(a, va, 3.0)
-    with pytest.raises(InputError, match=r"jacobian\(f\): argnums=5 requires at least 6 positional arguments"):
+    with pytest.raises(
+        InputError, match=r"jacobian\(f\): argnums=5 requires at least 6 positional arguments"
+    ):
         fdiff.jacobian(f, argnums=5)(a, 3.0, b)
     with pytest.raises(InputError, match=r"argnums=\(0, -3\) names one of 3 arguments twice"):
         fdiff.jacobian(f, argnums=(0, -3))(a, 3.0, b)
