@@ -1,0 +1,68 @@
+"""From a run of plain Python to a finished tape, and a tape replayed in a trace under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .arraytype import ArrayType
+from .tape import INPUT, Tape
+from .trace import Trace, TracedArray
+
+
+class Input(NamedTuple):
+    """How an argument is traced; `value` is set where Python may look at it."""
+
+    type: ArrayType
+    scalar: bool = False
+    weak: bool = False
+    value: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A finished trace: the tape, what its extra inputs stand for, and what was looked at.
+
+    The first inputs of the tape are the arguments, the others stand for `extra`, in order.
+    `frozen` are positions among the inputs whose values the tape relies on. `scalars` tells which
+    outputs NumPy would give as scalars.
+    """
+
+    tape: Tape
+    extra: tuple[np.ndarray | TracedArray, ...]
+    frozen: tuple[int, ...]
+    scalars: tuple[bool, ...]
+    watch: object = None
+
+
+def record(
+    run: Callable[[Trace, list[TracedArray]], Sequence[object]], inputs: Sequence[Input], call: str
+) -> Recording:
+    """Run `run` on traced arguments; its results are the outputs of the tape."""
+    trace = Trace(call)
+    with trace:
+        arguments = [trace.input(i.type, scalar=i.scalar, weak=i.weak) for i in inputs]
+        for traced, given in zip(arguments, inputs, strict=True):
+            if given.value is not None:
+                trace.values[traced.id] = given.value
+        outputs = run(trace, arguments)
+        if trace.refused is not None:
+            raise trace.refused
+        ids = [trace.lift(out) for out in outputs]
+    scalars = tuple(out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray) for out in outputs)
+    frozen = tuple(k for k, i in enumerate(trace.builder.inputs) if i in trace.frozen)
+    return Recording(trace.builder.finish(ids), tuple(trace.extra), frozen, scalars, trace.watch)
+
+
+def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Trace) -> list[TracedArray]:
+    """Replay `tape` in `trace` with `inputs` in place of its own; its outputs there."""
+    ids: dict[int, int] = {i: trace.own(x) for i, x in zip(tape.inputs, inputs, strict=True)}
+    for i, node in enumerate(tape.nodes):
+        if node.primitive is INPUT:
+            continue
+        line = tape.lines.get(i, (None,))[0] or trace.where()
+        ids[i] = trace.builder.add(node.primitive, tuple(ids[a] for a in node.args), node.params, line)
+    return [TracedArray(trace, ids[o], trace.builder.type(ids[o])) for o in tape.outputs]
