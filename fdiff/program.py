@@ -32,9 +32,8 @@ from .errors import (
     user_line,
 )
 from .ops.creation import ANSWERS
-from .record import Input, record
 from .tape import Tape
-from .trace import Trace, TracedArray, root_trace
+from .trace import Input, Trace, TracedArray, record, root_trace
 from .tree import Spec, flatten, map_leaves, paths, unflatten
 
 VARIANTS = 128  # signatures remembered for one function

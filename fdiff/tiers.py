@@ -60,7 +60,9 @@ class Runner:
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         arrays = [_plain(a) for a in arrays]
-        layouts = tuple(["C" if not isinstance(a, np.ndarray) or a.flags.c_contiguous else "A" for a in arrays])
+        layouts = tuple(
+            ["C" if not isinstance(a, np.ndarray) or a.flags.c_contiguous else "A" for a in arrays]
+        )
         run = self._fast if "A" not in layouts else self._kernels.get(layouts)
         outs = run(*arrays) if run is not None else self._slow(arrays, layouts)
         return outs if self._slots is None else self._spread(outs)
@@ -101,7 +103,11 @@ class Runner:
 
     def _cost(self, layouts: tuple[str, ...]) -> float:
         seconds = kernels.predict_seconds(self.tape, layouts)
-        return LOAD_SECONDS if seconds <= ASK_FIRST and kernels.on_disk(self.tape, layouts) else seconds
+        return (
+            LOAD_SECONDS
+            if seconds <= ASK_FIRST and kernels.on_disk(self.tape, layouts)
+            else seconds
+        )
 
     def _own(self, outs: Sequence[object], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Interpreted results as arrays that alias neither an input, a constant nor each other."""
@@ -126,7 +132,13 @@ def fixed_tier() -> str:
     """The tier that the environment fixes, or an empty string."""
     tier = os.environ.get("FDIFF_TIER", "")
     if tier not in ("", "interpret", "compile"):
-        raise InputError(message("FDIFF_TIER", f"{tier!r} is no tier.", "Set it to interpret or compile, or leave it unset."))
+        raise InputError(
+            message(
+                "FDIFF_TIER",
+                f"{tier!r} is no tier.",
+                "Set it to interpret or compile, or leave it unset.",
+            )
+        )
     return tier
 
 

@@ -16,8 +16,8 @@ import fdiff.ops  # noqa: F401 - fills the registry
 from fdiff.arraytype import type_of
 from fdiff.interpret import evaluate
 from fdiff.primitive import Primitive
-from fdiff.record import Input, record
 from fdiff.tape import ITEM, Builder, Tape, verify
+from fdiff.trace import Input, record
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 

@@ -321,7 +321,7 @@ def test_strict_looks_at_the_graph_and_not_at_values():
     with pytest.raises(StrictError, match="does not require gradients"):
         fdiff.hvp(lambda x: np.float64(3.0), X, X, strict=True)
     for call in (fdiff.hvp, fdiff.vhp):
-        words = f"While computing the {call.__name__}, found .* with respect to input 0 is independent"
+        words = f"While computing the {call.__name__}, found .* to input 0 is independent"
         with pytest.raises(StrictError, match=words):
             call(lambda x: np.sum(2 * x), X, X, strict=True)
 

@@ -21,8 +21,7 @@ from fdiff.errors import LeakError, TraceError, UnsupportedError
 from fdiff.ops.indexing import data_dependent
 from fdiff.primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS
 from fdiff.tape import verify
-from fdiff.record import Input, record
-from fdiff.trace import TracedArray
+from fdiff.trace import Input, TracedArray, record
 from fdiff.transforms.reverse import vjp
 
 jax.config.update("jax_enable_x64", True)

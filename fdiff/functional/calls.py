@@ -8,10 +8,9 @@ from typing import TypeVar
 
 from ..errors import FdiffError, message, user_line
 from ..program import Argnums, Function, Program, Variant, program_of
-from ..record import splice
 from ..tape import Tape
 from ..tiers import Runner, runner
-from ..trace import TracedArray, current, tracing
+from ..trace import TracedArray, current, splice, tracing
 from ..transforms.simplify import simplify
 from ..tree import unflatten
 

@@ -11,8 +11,7 @@ from ..arraytype import ArrayType
 from ..errors import InputError
 from ..ops.shaping import traced as traced_of
 from ..program import Function, argument, private, program_of, traceable
-from ..record import Input, Recording, record, splice
-from ..trace import Trace, TracedArray, current
+from ..trace import Input, Recording, Trace, TracedArray, current, record, splice
 from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
 from .calls import ValuePlan, failure, invoke, transformed

@@ -2,7 +2,8 @@
 
 Each distinct size other than 1 becomes a symbol ``n0, n1, ...`` in order of first appearance;
 slice starts and constants become entries ``m0, m1, ...`` of an integer table and ``f0, f1, ...`` of
-a float table. Only a few factors and exponents (`STRUCTURAL`) stay, for the code they allow.
+a float table, one for each use, so that no coincidence of values makes another kernel. Only what
+changes the code stays: the exponents an op has a shorter text for, and zeros that fill an array.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from ..arraytype import Shape
 from ..primitive import Lower
 from ..tape import CONSTANT, INPUT, Constant, Node, Tape
 
-STRUCTURAL = (0, 1, -1, 2, 3, 0.5)
-_LITERAL_USERS = ("power", "float_power", "multiply", "broadcast_to")
+_EXPONENTS = (0.5,)  # LLVM makes square roots of them
 SPECIAL = frozenset(
     ["input", "constant", "item", "reshape", "transpose", "broadcast_to", "slice", "unslice", "concatenate", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "cumprod", "cummax", "recurrence", "gather", "scatter_add", "contract", "iota", "solve", "inv", "det", "slogdet", "cholesky", "cofactor"]
 )
@@ -73,13 +73,17 @@ class Values(NamedTuple):
 class _Draft:
     tape: Tape
     layouts: tuple[str, ...]
-    users: dict[int, list[tuple[int, int]]]
     symbols: dict[int, str] = field(default_factory=dict)
     ints: list[int] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     arrays: list[np.ndarray] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     place: dict[int, int] = field(default_factory=dict)
+    literals: dict[Part, int] = field(default_factory=dict)
+
+    def add(self, part: Part) -> int:
+        self.parts.append(part)
+        return len(self.parts) - 1
 
     def dim(self, n: int) -> str:
         return "1" if n == 1 else self.symbols.setdefault(n, f"n{len(self.symbols)}")
@@ -107,15 +111,13 @@ def supported(tape: Tape) -> bool:
 
 def skeleton(tape: Tape, layouts: tuple[str, ...]) -> tuple[Skeleton, Values]:
     """Split `tape` into its structure and its values; layouts are ``"C"`` or ``"A"`` an input."""
-    users: dict[int, list[tuple[int, int]]] = {}
-    for i, node in enumerate(tape.nodes):
-        for slot, a in enumerate(node.args):
-            users.setdefault(a, []).append((i, slot))
-    draft = _Draft(tape, layouts, users)
+    draft = _Draft(tape, layouts)
+    outputs = set(tape.outputs)
     for i in _canonical_order(tape):
-        part = _part(draft, i, tape.nodes[i])
-        draft.place[i] = len(draft.parts)
-        draft.parts.append(part)
+        node = tape.nodes[i]
+        if i in outputs or not _is_number(node):
+            part = _part(draft, i, node)
+            draft.place[i] = draft.add(part)
     place = draft.place
     bones = Skeleton(
         tuple(draft.parts), tuple(place[i] for i in tape.inputs), tuple(place[o] for o in tape.outputs),
@@ -144,57 +146,81 @@ def _is_scalar(lower: Lower | None) -> bool:
     return lower is not None and lower.kind == "scalar"
 
 
+def _is_number(node: Node) -> bool:
+    """Whether the node is a constant of one entry: each use of it has a part of its own."""
+    return node.primitive is CONSTANT and node.type.size == 1
+
+
 def _part(draft: _Draft, i: int, node: Node) -> Part:
     name = node.primitive.name
-    shapes = tuple([draft.dims(t.shape) for t in node.types])
-    dtypes = tuple([t.dtype.str[1:] for t in node.types])
-    args = tuple([draft.place[a] for a in node.args])
+    dtypes, shapes = _dtypes_of(node), tuple([draft.dims(t.shape) for t in node.types])
     if node.primitive is CONSTANT:
-        return _constant(draft, i, node, dtypes, shapes)
+        return _number(draft, node) if _is_number(node) else _array(draft, node)
     if node.primitive is INPUT:
         k = draft.tape.inputs.index(i)
-        return Part(
-            "input", "", (), dtypes, shapes, (k, draft.layouts[k] if len(shapes[0]) else "C")
-        )
+        layout = draft.layouts[k] if shapes[0] else "C"
+        return Part("input", "", (), dtypes, shapes, (k, layout))
     if _is_scalar(node.primitive.lower) and name not in SPECIAL:
         text, used = _expression(draft, node)
-        return Part(name, text, args[:used], dtypes, shapes)
+        args = tuple([_argument(draft, node, slot) for slot in range(used)])
+        return Part(name, text, args, dtypes, shapes)
+    args = tuple([_argument(draft, node, slot) for slot in range(len(node.args))])
     return Part(name, "", args, dtypes, shapes, _data(draft, node, dict(node.params)))
 
 
-def _constant(
-    draft: _Draft, i: int, node: Node, dtypes: tuple[str, ...], shapes: tuple[tuple[str, ...], ...]
-) -> Part:
-    """A scalar is structural text or the name of a table entry; an array is one more argument."""
-    value: Constant = dict(node.params)["value"]  # type: ignore[assignment]
-    array = value.array
-    if array.size != 1:
-        draft.arrays.append(np.ascontiguousarray(array).reshape(-1))
-        return Part("array", "", (), dtypes, shapes, (len(draft.arrays) - 1,))
-    item = array.reshape(-1)[0]
-    if array.dtype.kind == "b" or _is_structural(draft, i, item):
+def _dtypes_of(node: Node) -> tuple[str, ...]:
+    return tuple([t.dtype.str[1:] for t in node.types])
+
+
+def _argument(draft: _Draft, node: Node, slot: int) -> int:
+    """The part an op reads; a number becomes a table entry, or text where that changes the code."""
+    a = node.args[slot]
+    source = draft.tape.nodes[a]
+    if not _is_number(source):
+        return draft.place[a]
+    if not _is_literal(node, slot, _item(source)):
+        return draft.add(_number(draft, source))
+    shape = draft.dims(source.type.shape)
+    part = Part("value", repr(_item(source).item()), (), _dtypes_of(source), (shape,))
+    if part not in draft.literals:
+        draft.literals[part] = draft.add(part)
+    return draft.literals[part]
+
+
+def _item(node: Node) -> np.generic:
+    value = dict(node.params)["value"]
+    assert isinstance(value, Constant)
+    return value.array.reshape(-1)[0]
+
+
+def _is_literal(user: Node, slot: int, item: np.generic) -> bool:
+    if item.dtype.kind == "b":
+        return True
+    name = user.primitive.name
+    if name == "broadcast_to":
+        return bool(item == 0) and not np.signbit(item)
+    return name in ("power", "float_power") and slot == 1 and float(item) in _EXPONENTS
+
+
+def _number(draft: _Draft, node: Node) -> Part:
+    """A number as the name of a new table entry; a bool as text."""
+    item = _item(node)
+    dtypes, shapes = _dtypes_of(node), (draft.dims(node.type.shape),)
+    if item.dtype.kind == "b":
         return Part("value", repr(item.item()), (), dtypes, shapes)
-    if array.dtype.kind == "f":
+    if item.dtype.kind == "f":
         return Part("value", draft.real(float(item)), (), dtypes, shapes)
     wrapped = int(item) - (1 << 64) if int(item) >= 1 << 63 else int(item)
     return Part("value", draft.integer(wrapped), (), dtypes, shapes)
 
 
-def _is_structural(draft: _Draft, i: int, item: np.generic) -> bool:
-    nodes = draft.tape.nodes
-    if np.signbit(item) and item == 0:
-        return False
-    for user, slot in draft.users.get(i, ()):
-        primitive = nodes[user].primitive
-        if item in STRUCTURAL and primitive.name in _LITERAL_USERS:
-            return True
-        if (
-            slot == 1
-            and primitive.lower is not None
-            and float(item) in _alternatives(primitive.lower.fast)
-        ):
-            return True
-    return False
+def _array(draft: _Draft, node: Node) -> Part:
+    """A constant array: one more argument of the kernel."""
+    value = dict(node.params)["value"]
+    assert isinstance(value, Constant)
+    draft.arrays.append(np.ascontiguousarray(value.array).reshape(-1))
+    shape = draft.dims(node.type.shape)
+    return Part("array", "", (), _dtypes_of(node), (shape,), (len(draft.arrays) - 1,))
 
 
 def _alternatives(fast: str) -> dict[float, str]:
@@ -206,13 +232,10 @@ def _expression(draft: _Draft, node: Node) -> tuple[str, int]:
     """Text of an elementwise op and how many of its operands it reads."""
     lower = node.primitive.lower
     assert lower is not None
-    if lower.fast and len(node.args) == 2:
-        exponent = draft.parts[draft.place[node.args[1]]]
-        alternatives = _alternatives(lower.fast)
-        if exponent.op == "value" and exponent.text[:1] not in "mf":
-            text = alternatives.get(float(exponent.text))
-            if text is not None:
-                return text, 1
+    if lower.fast and len(node.args) == 2 and _is_number(draft.tape.nodes[node.args[1]]):
+        text = _alternatives(lower.fast).get(float(_item(draft.tape.nodes[node.args[1]])))
+        if text is not None:
+            return text, 1
     return lower.text, len(node.args)
 
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..arraytype import INT, ArrayType, Shape
 from ..ops.indexing import iota
-from ..record import splice
 from ..tape import Tape, prune
-from ..trace import Trace, TracedArray, apply
+from ..trace import Trace, TracedArray, apply, splice
 from .batch import batch
 from .forward import jvp
 from .reverse import vjp

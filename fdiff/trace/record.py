@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arraytype import ArrayType
-from .tape import INPUT, Tape
-from .trace import Trace, TracedArray
+from ..arraytype import ArrayType
+from ..tape import INPUT, Tape
+from .recording import Trace
+from .traced import TracedArray
 
 
 class Input(NamedTuple):
@@ -52,7 +53,10 @@ def record(
         if trace.refused is not None:
             raise trace.refused
         ids = [trace.lift(out) for out in outputs]
-    scalars = tuple(out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray) for out in outputs)
+    scalars = tuple(
+        out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray)
+        for out in outputs
+    )
     frozen = tuple(k for k, i in enumerate(trace.builder.inputs) if i in trace.frozen)
     return Recording(trace.builder.finish(ids), tuple(trace.extra), frozen, scalars, trace.watch)
 
@@ -64,5 +68,7 @@ def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Trace) -> list[Trac
         if node.primitive is INPUT:
             continue
         line = tape.lines.get(i, (None,))[0] or trace.where()
-        ids[i] = trace.builder.add(node.primitive, tuple(ids[a] for a in node.args), node.params, line)
+        ids[i] = trace.builder.add(
+            node.primitive, tuple(ids[a] for a in node.args), node.params, line
+        )
     return [TracedArray(trace, ids[o], trace.builder.type(ids[o])) for o in tape.outputs]

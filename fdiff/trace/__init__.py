@@ -1,0 +1,37 @@
+"""Record a tape by running plain NumPy code on traced arrays.
+
+`traced` holds what stands for an array meanwhile, `recording` the trace it belongs to and how ops
+enter their nodes, `record` the way from a run to a finished tape.
+"""
+
+from .record import Input, Recording, record, splice
+from .recording import (
+    FOLD_LIMIT,
+    Trace,
+    apply,
+    apply_many,
+    assemble,
+    constant_value,
+    implements,
+)
+from .traced import TracedArray, current, look, root_trace, tracing, unsupported
+
+__all__ = [
+    "FOLD_LIMIT",
+    "Input",
+    "Recording",
+    "Trace",
+    "TracedArray",
+    "apply",
+    "apply_many",
+    "assemble",
+    "constant_value",
+    "current",
+    "implements",
+    "look",
+    "record",
+    "root_trace",
+    "splice",
+    "tracing",
+    "unsupported",
+]

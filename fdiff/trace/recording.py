@@ -1,0 +1,199 @@
+"""A recording under way, and how ops enter their nodes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..errors import InputError, Line, TraceError, message, user_line
+from ..primitive import FUNCTIONS, PRIMITIVES, Primitive
+from ..tape import CONSTANT, ITEM, Builder
+from .traced import TracedArray, current, leaked, stack
+
+FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
+
+
+class Trace:
+    """One recording under way: its builder, and what it met from outside.
+
+    `call` is the public call, for messages. `extra` holds, for every input beyond the arguments,
+    the captured array or the traced array of an enclosing trace that it stands for. `values` are
+    the inputs Python may look at; `frozen` are those it has looked at. `refused` is the first value
+    that was asked for and not given: plain code would have got it, so the trace is void.
+    """
+
+    def __init__(self, call: str, *, lines: bool = True) -> None:
+        self.builder = Builder()
+        self.call = call
+        self.lines = lines
+        self.line: Line | None = None  # of the node being differentiated
+        self.alive = False
+        self.extra: list[np.ndarray | TracedArray] = []
+        self.values: dict[int, np.ndarray] = {}
+        self.frozen: set[int] = set()
+        self.refused: TraceError | None = None
+        self.watch: object = None  # of the outermost trace: what watches the functions it runs
+        self._known: dict[tuple[int, int], int] = {}
+        self._numbers: dict[tuple[object, np.dtype], int] = {}
+
+    def __enter__(self) -> Trace:
+        self.alive = True
+        stack.traces.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.alive = False
+        stack.traces.pop()
+
+    def where(self) -> Line | None:
+        return user_line() if self.lines else self.line
+
+    def input(self, type_: ArrayType, *, scalar: bool = False, weak: bool = False) -> TracedArray:
+        return TracedArray(self, self.builder.input(type_), type_, scalar=scalar, weak=weak)
+
+    def capture(self, array: np.ndarray) -> TracedArray:
+        """The input that stands for a captured array."""
+        self.extra.append(array)
+        type_ = ArrayType(array.shape, array.dtype.newbyteorder("="))
+        traced = self.input(type_)
+        self.values[traced.id] = array
+        return traced
+
+    def own(self, traced: TracedArray) -> int:
+        """Id of `traced` in this trace; a value of an enclosing trace becomes an input."""
+        if traced.home is self:
+            return traced.id
+        if not traced.home.alive:
+            raise leaked(traced)
+        key = (id(traced.home), traced.id)
+        if key not in self._known:
+            self.extra.append(traced)
+            self._known[key] = self.builder.input(traced.type)
+        return self._known[key]
+
+    def lift(self, value: object, dtype: np.dtype | None = None) -> int:
+        """Id of `value` as a node of dtype `dtype` (its own where left out)."""
+        if not isinstance(value, TracedArray):
+            if (
+                dtype is not None and type(value) in (int, float) and value
+            ):  # not -0.0, which equals 0.0
+                if (known := self._numbers.get((value, dtype))) is None:
+                    known = self._numbers[value, dtype] = self.builder.constant(
+                        np.array(value, dtype)
+                    )
+                return known
+            array = np.asarray(value)
+            if array.dtype == object:
+                return self.lift(assemble(array), dtype)
+            if array.dtype.kind not in "biufc":
+                raise InputError(
+                    message(
+                        self.call,
+                        f"NumPy arrays of dtype {array.dtype} cannot be traced.",
+                        "",
+                        self.where(),
+                    )
+                )
+            return self._lift_array(
+                array, array.dtype.newbyteorder("=") if dtype is None else dtype
+            )
+        node = self.own(value)
+        if dtype is not None and value.type.dtype != dtype:
+            return self.add(PRIMITIVES["convert"], (node,), (("dtype", dtype),))
+        return node
+
+    def _lift_array(self, array: np.ndarray, dtype: np.dtype) -> int:
+        """A constant of the tape; an array of one repeated value is a scalar, broadcast."""
+        copied = np.array(array, dtype=dtype, order="C")
+        if copied.size > 1 and copied.dtype.kind == "f":
+            first = copied.ravel()[:1]
+            if copied.tobytes() == first.tobytes() * copied.size:
+                scalar = self.builder.constant(first.reshape(()))
+                return self.add(PRIMITIVES["broadcast_to"], (scalar,), (("shape", copied.shape),))
+        return self.builder.constant(copied)
+
+    def add(
+        self,
+        primitive: Primitive,
+        args: tuple[int, ...],
+        params: tuple[tuple[str, object], ...] = (),
+    ) -> int:
+        """Enter a node; one whose arguments are all small constants is computed at once."""
+        builder = self.builder
+        node_id = builder.add(primitive, args, params, self.where())
+        nodes = builder.nodes
+        if (
+            args
+            and nodes[args[0]].primitive is CONSTANT
+            and all(nodes[a].primitive is CONSTANT for a in args)
+        ):
+            types = nodes[node_id].types
+            if len(types) == 1 and types[0].size <= FOLD_LIMIT and primitive.name != "broadcast_to":
+                with np.errstate(all="ignore"):
+                    value = primitive.evaluate(
+                        *[dict(nodes[a].params)["value"].array for a in args], **dict(params)
+                    )
+                return builder.constant(np.array(value, dtype=types[0].dtype, order="C"))
+        return node_id
+
+    def fail(self, fact: str, way_out: str = "") -> TraceError:
+        """The error for something `f` did that cannot go on the tape."""
+        return TraceError(message(self.call, fact, way_out, self.where()))
+
+
+def assemble(array: np.ndarray) -> object:
+    """A traced array out of an object array of traced scalars and numbers."""
+    entries = list(array.ravel())
+    if not any(isinstance(e, TracedArray) for e in entries):
+        raise current().fail("an object array met a traced array.", "Use arrays of numbers.")
+    stacked = FUNCTIONS[np.stack](
+        [np.asarray(e) if not isinstance(e, TracedArray) else e for e in entries]
+    )
+    return stacked.reshape(array.shape)  # type: ignore[attr-defined]
+
+
+def apply(
+    primitive: Primitive, *args: object, scalar: bool = False, weak: bool = False, **params: object
+) -> TracedArray:
+    """Record a single-output primitive on lifted arguments."""
+    trace = current(*args)
+    ids = tuple([trace.lift(a) for a in args])
+    node = trace.add(primitive, ids, tuple(sorted(params.items())))
+    return TracedArray(trace, node, trace.builder.type(node), scalar=scalar, weak=weak)
+
+
+def apply_many(primitive: Primitive, *args: object, **params: object) -> tuple[TracedArray, ...]:
+    """Record a primitive with several outputs; one traced array for each."""
+    trace = current(*args)
+    ids = tuple([trace.lift(a) for a in args])
+    node = trace.builder.add(primitive, ids, tuple(sorted(params.items())), trace.where())
+    items = [
+        trace.builder.add(ITEM, (node,), (("k", k),))
+        for k in range(len(trace.builder.nodes[node].types))
+    ]
+    return tuple(TracedArray(trace, i, trace.builder.type(i)) for i in items)
+
+
+def constant_value(value: object) -> np.ndarray | None:
+    """The value of a constant node of the current trace, or None for anything else."""
+    if not isinstance(value, TracedArray):
+        return np.asarray(value)
+    node = value.home.builder.nodes[value.id]
+    return dict(node.params)["value"].array if node.primitive is CONSTANT else None  # type: ignore[union-attr]
+
+
+def implements(
+    *functions: Callable[..., object], method: str = ""
+) -> Callable[..., Callable[..., object]]:
+    """Decorator: this handler answers for NumPy `functions` and for the ndarray method named."""
+
+    def enter(handler: Callable[..., object]) -> Callable[..., object]:
+        for function in functions:
+            FUNCTIONS[function] = handler
+        if method:
+            setattr(TracedArray, method, handler)
+        return handler
+
+    return enter
