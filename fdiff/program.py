@@ -260,6 +260,11 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def _is_direct(leaf: object) -> bool:
+    """Whether `leaf` goes to the tiers as it stands."""
+    return isinstance(leaf, np.ndarray) and type(leaf) is np.ndarray and leaf.ndim > 0 and leaf.dtype.isnative
+
+
 def _native(leaf: object) -> np.ndarray:
     """An argument as the tiers take it: native byte order; without axes, a scalar."""
     if isinstance(leaf, np.ndarray):
@@ -338,7 +343,7 @@ def trace_variant(
         frozen=tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
         cacheable=_cacheable(f, call, leaves, outs, inner),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
-        direct=all(type(x) is np.ndarray and x.ndim and x.dtype.isnative for x in leaves),
+        direct=len(traced) == len(leaves) and all(map(_is_direct, leaves)),
     )
     return variant, recording.extra
 

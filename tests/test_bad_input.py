@@ -8,6 +8,7 @@ offers the way out. Nothing is refused in the words of the machinery, and no der
 
 import copy
 import itertools
+import linecache
 import math
 import re
 
@@ -29,7 +30,6 @@ from fdiff.errors import (
 
 X = np.array([4.0, 5.0])
 Y = np.zeros(3)
-SMALL = np.array([0.1, 0.2])
 
 # --- what f may not do with a traced value --------------------------------------------------------
 # One row a mistake: the function, and the fact and the way out its message must hold.
@@ -142,7 +142,7 @@ def adds_to(x):
 
 
 def adds_traced(x):
-    y = SMALL.copy()
+    y = np.ones(2)
     y += x  # here
     return np.sum(y)
 
@@ -251,9 +251,9 @@ CALLS = {
 def here(f):
     """`file:line:  text` of the line of `f` that is marked."""
     code = f.__code__
-    lines = open(code.co_filename, encoding="utf-8").read().splitlines()  # noqa: SIM115, PTH123
+    lines = linecache.getlines(code.co_filename)
     for number, line in enumerate(lines[code.co_firstlineno - 1 :], code.co_firstlineno):
-        if line.endswith("# here"):
+        if line.endswith("# here\n"):
             return f"test_bad_input.py:{number}:  {line.strip()}"
     raise AssertionError(f"no marked line in {f.__name__}")
 
@@ -394,6 +394,26 @@ def test_printing_always_works(capsys):
 
     np.testing.assert_array_equal(fdiff.grad(f)(X), [1.0, 1.0])
     assert capsys.readouterr().out.startswith("x is Traced<f8[2]> Traced<f8[]> ")
+
+
+def rate(x):
+    if isinstance(x, np.ndarray):
+        return 1.0 if x.ndim else 2.0
+    if isinstance(x, float) or np.isscalar(x):
+        return 3.0 if type(x) is not int else 4.0
+    return 5.0
+
+
+@pytest.mark.parametrize("x", [X, np.array(2.0), 2.0, np.float64(2.0), np.float32(2.0)], ids=repr)
+def test_code_that_asks_for_the_class_of_a_traced_value_hears_that_of_its_value(x):
+    wanted = rate(x)
+    np.testing.assert_array_equal(
+        fdiff.grad(lambda x: np.sum(x) * rate(x))(x), np.full_like(x, wanted)
+    )
+    slope = fdiff.grad(lambda x: np.sum(x) * rate(np.sum(x)))(x)
+    np.testing.assert_array_equal(slope, np.full_like(x, 3.0))
+    slope = fdiff.grad(lambda x, y: np.sum(x) * rate(y))(x, x)
+    np.testing.assert_array_equal(slope, np.full_like(x, wanted))
 
 
 # --- leaks ----------------------------------------------------------------------------------------

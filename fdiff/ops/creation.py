@@ -45,5 +45,27 @@ def _like_asarray(function: object) -> object:
     return convert
 
 
+def _class_of(x: TracedArray) -> type:
+    """The class of what `x` stands for."""
+    if x.scalar or x.weak:
+        return float if x.weak and x.dtype == np.float64 else x.dtype.type
+    return np.ndarray
+
+
+def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """``isinstance`` that answers for the array a traced array stands for."""
+    return issubclass(_class_of(value), kinds) if isinstance(value, TracedArray) else isinstance(value, kinds)
+
+
+def is_scalar(value: object) -> bool:
+    """``np.isscalar`` of the same kind."""
+    return value.scalar or value.weak if isinstance(value, TracedArray) else np.isscalar(value)
+
+
 _CONVERTERS = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
-ANSWERS: Final[Mapping[int, object]] = {id(np.array): array, **{id(f): _like_asarray(f) for f in _CONVERTERS}}
+ANSWERS: Final[Mapping[int, object]] = {
+    id(np.array): array,
+    id(np.isscalar): is_scalar,
+    id(isinstance): is_instance,
+    **{id(f): _like_asarray(f) for f in _CONVERTERS},
+}

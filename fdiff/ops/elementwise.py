@@ -264,7 +264,7 @@ def where_call(condition: object, *branches: object) -> object:
             "numpy.where(condition) gives arrays whose shape depends on traced values.", "Use numpy.where(condition, x, y)."
         )
     x, y = branches
-    trace = current()
+    trace = current(condition, x, y)
     kinds = [kind_of(x), kind_of(y)]
     dtype = np.result_type(*[k(0) if isinstance(k, type) else k for k in kinds])
     node = trace.add(where, (trace.lift(condition, BOOL), trace.lift(x, dtype), trace.lift(y, dtype)))
@@ -295,7 +295,7 @@ def _scalar_like(out: TracedArray, x: TracedArray) -> TracedArray:
 def positive_call(x: object, **keywords: object) -> object:
     """``+x``: the value itself."""
     refuse(np.positive, keywords)
-    trace = current()
+    trace = current(x)
     loop_dtypes(np.positive, (kind_of(x),))
     node = trace.lift(x)
     type_ = trace.builder.type(node)

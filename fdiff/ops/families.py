@@ -39,7 +39,7 @@ def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
     def call(*operands: object, dtype: object = None, **keywords: object) -> TracedArray:
         if keywords:
             refuse(ufunc, keywords)
-        trace = current()
+        trace = current(*operands)
         kinds = tuple([kind_of(x) for x in operands])
         if dtype is None:
             loop = loop_dtypes(ufunc, kinds)

@@ -1,0 +1,64 @@
+"""The README says what is so: its examples, its links, its figures."""
+
+import contextlib
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import fdiff
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_examples_print_what_is_shown():
+    """Each python block, in order and in one namespace, prints the text block after it."""
+    blocks = BLOCK.findall(TEXT)
+    names = {}
+    for (kind, code), (next_kind, shown) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
+        if kind != "python":
+            continue
+        assert next_kind == "text", f"no output is shown for:\n{code}"
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - that is the test
+        assert printed.getvalue() == shown, code
+
+
+def test_the_first_example_has_ten_lines():
+    kind, code = BLOCK.findall(TEXT)[0]
+    assert kind == "python"
+    assert len(code.splitlines()) <= 10
+
+
+def test_links_lead_somewhere():
+    targets = re.findall(r"\]\(([^)#]+)\)", re.sub(r"`[^`\n]*`", "", TEXT))
+    missing = [t for t in targets if not t.startswith("https://") and not (ROOT / t).exists()]
+    assert not missing
+
+
+def test_every_public_call_is_named():
+    unnamed = [name for name in fdiff.__all__ if not re.search(rf"\b{name}\b", TEXT)]
+    assert not unnamed
+
+
+@pytest.fixture
+def report(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import report
+
+    yield report
+    for name in [name for name in sys.modules if name.startswith("benchmarks")]:
+        del sys.modules[name]
+
+
+def test_the_table_is_that_of_the_raw_figures(report):
+    raw = json.loads((ROOT / "benchmarks" / "results.json").read_text(encoding="utf-8"))
+    assert report.placed(TEXT, raw) == TEXT
+    tables = (ROOT / "benchmarks" / "results.md").read_text(encoding="utf-8")
+    assert tables == f"# Benchmarks\n\n{report.markdown(raw)}"
