@@ -59,6 +59,20 @@ def test_one_kernel_for_all_sizes_and_constants(n, m, start, step, a, b):
         np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
+def test_no_factor_has_a_kernel_of_its_own():
+    """Not even one that also stands elsewhere in the program, as 2 does in this derivative."""
+    x = np.linspace(0.1, 1.0, 7)
+    for a in (4.25, 0.0, -0.0, 1.0, -1.0, 2.0, 3.0, 0.5, np.inf):
+
+        def f(x, a=a):
+            return np.sum(a * x * x * x + (x - a) ** 2)
+
+        tape = vjp(tape_of(f, x), [0])
+        for got, want in zip(run(tape, x, 1.0), values(tape, x, 1.0), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+        assert kernels.cache_info().entries == 1
+
+
 def test_equal_structures_share_a_kernel_and_different_ones_do_not():
     x = np.arange(1.0, 6.0)
     run(tape_of(lambda x: np.sin(x) * 4.5, x), x)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TypeVar
 
+from ..arguments import Argnums, Function
 from ..errors import FdiffError, message, user_line
-from ..program import Argnums, Function, Program, Variant, program_of
+from ..program import Program, Variant, program_of
 from ..tape import Tape
 from ..tiers import Runner, runner
 from ..trace import TracedArray, current, splice, tracing

@@ -7,8 +7,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from ..arguments import Function, called
 from ..errors import DtypeError, GradcheckError
-from ..program import Function, called
 from .calls import failure
 from .contract import check_inputs
 from .first import jacobian, vjp

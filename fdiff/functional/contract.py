@@ -10,9 +10,10 @@ from typing import cast
 
 import numpy as np
 
+from ..arguments import called
 from ..arraytype import ArrayType
 from ..errors import DtypeError, InputError, StrictError, VectorError
-from ..program import Variant, called
+from ..program import Variant
 from ..trace import TracedArray
 from ..transforms.forward import depends
 from .calls import failure

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from ..arguments import Argnums, Function, called
 from ..errors import InputError
-from ..program import Argnums, Function, Variant, called, program_of
+from ..program import Variant, program_of
 from ..transforms.forward import jvp as push
 from ..transforms.reverse import vjp as pull
 from ..transforms.simplify import simplify

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from ..arguments import Function
 from ..errors import DtypeError, InputError
-from ..program import Function, Variant
+from ..program import Variant
 from ..transforms.rearrange import choose, gradient
 from .calls import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results
 from .settings import check_argnums, check_callable

@@ -7,13 +7,15 @@ from typing import cast
 
 import numpy as np
 
+from ..arguments import Function, argument, traceable
 from ..arraytype import ArrayType
 from ..errors import InputError
 from ..ops.shaping import traced as traced_of
-from ..program import Function, argument, private, program_of, traceable
+from ..program import program_of
 from ..trace import Input, Recording, Trace, TracedArray, current, record, splice
 from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
+from ..watch import private
 from .calls import ValuePlan, failure, invoke, transformed
 from .settings import check_callable, is_int
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .. import kernels
+from ..arguments import Function, called
 from ..errors import UnsupportedError
 from ..ops.selection import stop_gradient as stop_leaf
-from ..program import Function, Program, Variant, called
+from ..program import Program, Variant
 from ..program import forget as forget_programs
 from ..tape import Tape
 from ..tiers import forget as forget_runners

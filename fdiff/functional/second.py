@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..program import Function, Variant, called
+from ..arguments import Function, called
+from ..program import Variant
 from ..tape import Tape
 from ..transforms.forward import depends
 from ..transforms.forward import jvp as push

@@ -7,8 +7,8 @@ from typing import cast
 
 import numpy as np
 
+from ..arguments import called
 from ..errors import InputError
-from ..program import called
 from .calls import failure
 
 MODES = ("auto", "forward", "reverse")

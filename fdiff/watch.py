@@ -1,0 +1,104 @@
+"""What the functions run by a trace read from outside, and who watches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
+
+import numpy as np
+
+from .arguments import Function, traceable
+from .capture import Capture, Reads
+from .capture.standins import Items
+from .errors import (
+    TraceError,
+    line_in,
+    message,
+)
+from .ops.creation import ANSWERS
+from .trace import Trace, TracedArray, root_trace
+from .tree import map_leaves
+
+
+class Watch:
+    """What the functions of one outermost trace read: one `Capture` each, and who met which array."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.parts: list[tuple[Callable[..., object], Capture]] = []
+        self.order: list[tuple[int, int]] = []
+
+    def private(self, f: Callable[..., object]) -> Callable[..., object]:
+        """What to run in place of `f`; its reads are watched from now on."""
+        part, count = len(self.parts), 0
+
+        def handle(array: np.ndarray) -> TracedArray:
+            nonlocal count
+            self.order.append((part, count))
+            count += 1
+            return self.trace.capture(array)
+
+        capture = Capture(handle, ANSWERS)
+        self.parts.append((f, capture))
+        return capture.private(f)
+
+    def original(self, value: object) -> object:
+        """The user's own object, where `value` stands in for one."""
+        for _, capture in self.parts:
+            if (found := capture.original(value)) is not value:
+                return found
+        return value
+
+    def finish(self) -> tuple[tuple[Callable[..., object], Reads], ...]:
+        """What was read; what was written goes to the user's own variables."""
+        return tuple((f, capture.finish()) for f, capture in self.parts)
+
+
+@contextmanager
+def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Iterator[Watch]:
+    """What the function reads is watched by the outermost trace, and put into its `inner`."""
+    root = root_trace()
+    if root is trace:
+        root.watch = Watch(trace)
+    watch: Watch = root.watch  # type: ignore[assignment]
+    try:
+        yield watch
+    except ValueError as error:
+        if isinstance(error.__cause__, TraceError):  # NumPy's words for a refused __float__
+            fact = "a traced value was stored into an array of numbers, which would drop its derivative."
+            way = (
+                "Build the array from its entries: numpy.array([...]), numpy.stack or numpy.where."
+            )
+            where = line_in(error.__traceback__)
+            raise TraceError(message(trace.call, fact, way, where)).with_traceback(
+                error.__traceback__
+            ) from None
+        raise
+    finally:
+        if root is trace:
+            inner.extend(watch.finish())
+
+
+def own_result(tree: object, watch: Watch) -> object:
+    """What the function returned, with the user's own objects in place of stand-ins."""
+
+    def own(leaf: object) -> object:
+        if isinstance(leaf, Items):
+            return map_leaves(own, leaf.copy())
+        return leaf if traceable(leaf) else watch.original(leaf)
+
+    return map_leaves(own, tree)
+
+
+def call_private(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Run a private copy of `f`."""
+    return private(f)(*args, **kwargs)
+
+
+def private(f: Callable[..., object]) -> Callable[..., object]:
+    """`f` as it is run inside the trace under way: a private copy whose reads are watched."""
+    if isinstance(f, FunctionType) and type(f.__globals__) is not dict:
+        return f  # a private copy already: made by the trace around this one
+    watch = root_trace().watch
+    return watch.private(f) if isinstance(watch, Watch) else f
