@@ -27,7 +27,7 @@ NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records an
 
 
 def leaf_key(leaf: object) -> object:
-    """What of an argument a variant depends on: the type of arrays and floats, the value of others."""
+    """What a variant depends on: the type of arrays and floats, the value of all else."""
     kind = type(leaf)
     if kind is np.ndarray:
         if leaf.dtype.kind in NUMERIC:  # type: ignore[attr-defined]
@@ -125,7 +125,8 @@ def position(argnum: int, count: int, call: str) -> int:
         raise InputError(
             message(
                 call,
-                f"argnums={argnum} requires at least {needed} positional arguments, but got {count}.",
+                f"argnums={argnum} requires at least {needed} positional arguments,"
+                f" but got {count}.",
                 "",
                 user_line(),
             )
@@ -190,7 +191,7 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
 
 
 def argument(spec: Spec, k: int) -> str:
-    """What leaf `k` of ``(args, kwargs)`` is called: ``argument 0['rate']``, ``argument 'scale'``."""
+    """Name of leaf `k` of ``(args, kwargs)``: ``argument 0['rate']``, ``argument 'scale'``."""
     head, _, rest = paths(spec)[k][len("[0][") :].partition("]")
     return f"argument {head}{rest}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Zero:
     """The structural zero: a tangent or cotangent known to vanish whatever the values are."""
 
-    _only: Zero | None = None
+    _only: Self | None = None
 
-    def __new__(cls) -> Zero:
+    def __new__(cls) -> Self:
         cls._only = cls._only or super().__new__(cls)
         return cls._only
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
@@ -55,9 +55,9 @@ class Variant:
 
     The inputs of `tape` are the traced leaves of the arguments, then the captured arrays; its
     outputs are the numeric leaves of the result. `wrt` are the positions of the differentiated
-    inputs. `outs` holds, for each leaf of the result, None or the object it is every time; `numbers`
-    the Python numbers among the numeric leaves, None for the others; `direct` tells that the
-    arguments are the inputs as they stand (native arrays of at least one axis).
+    inputs. `outs` holds, for each leaf of the result, None or the object it is every time;
+    `numbers` the Python numbers among the numeric leaves, None for the others; `direct` tells
+    that the arguments are the inputs as they stand (native arrays of at least one axis).
     `plan` is what the operator made of it.
     """
 
@@ -167,13 +167,18 @@ class Program:
         return variant, [*inputs, *extra]
 
     def _plan(self, variant: Variant) -> object:
-        """The plan of an equal trace made before, or a new one: deriving costs more than tracing."""
+        """The plan of an equal trace, or a new one: deriving costs more than tracing."""
         if any(variant.outs):
             return self.derive(variant)
         key = (
-            variant.tape, variant.wrt, variant.in_spec, variant.out_spec, variant.scalars, variant.input_scalars,
+            variant.tape,
+            variant.wrt,
+            variant.in_spec,
+            variant.out_spec,
+            variant.scalars,
+            variant.input_scalars,
             *((type(n), repr(n)) for n in variant.numbers),
-        )  # fmt: skip
+        )
         plan = self.plans.get(key)
         if plan is None:
             plan = self.plans[key] = self.derive(variant)
@@ -183,7 +188,7 @@ class Program:
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def collector_paused() -> Generator[None]:
     """No cyclic garbage collection meanwhile: a long trace makes millions of objects that live.
 
     Measured on a tape of 172,000 nodes: 5.8 s instead of 11.9.

@@ -61,7 +61,7 @@ class Runner:
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         arrays = [_plain(a) for a in arrays]
         layouts = tuple(
-            ["C" if not isinstance(a, np.ndarray) or a.flags.c_contiguous else "A" for a in arrays]
+            ["A" if a.__class__ is np.ndarray and not a.flags.c_contiguous else "C" for a in arrays]
         )
         run = self._fast if "A" not in layouts else self._kernels.get(layouts)
         outs = run(*arrays) if run is not None else self._slow(arrays, layouts)
@@ -69,8 +69,7 @@ class Runner:
 
     def _spread(self, outs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Outputs that are one node of the tape, as arrays of their own."""
-        assert self._slots is not None
-        return [np.array(outs[k]) for k in self._slots]
+        return [np.array(outs[k]) for k in self._slots or ()]
 
     def _slow(self, arrays: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Sequence[np.ndarray]:
         """One call by the tier that is right now; the kernel is kept for the next ones."""
@@ -123,7 +122,7 @@ class Runner:
 
 def _plain(array: np.ndarray) -> np.ndarray:
     """`array`, copied where it is small or unaligned."""
-    if not isinstance(array, np.ndarray) or (array.nbytes > COPY_BELOW and array.flags.aligned):
+    if array.__class__ is not np.ndarray or (array.nbytes > COPY_BELOW and array.flags.aligned):  # type: ignore[comparison-overlap]
         return array
     return np.array(array, order="C") if not array.flags.aligned else np.ascontiguousarray(array)
 

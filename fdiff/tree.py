@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from types import NoneType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 
 class Spec(NamedTuple):
@@ -75,11 +75,15 @@ def _build(spec: Spec, leaves: Iterator[object]) -> object:
         return spec.kind(children)
     if spec.kind is NoneType:
         return None
-    if spec.kind is dict or spec.kind is OrderedDict:
-        return spec.kind(zip(spec.keys, children, strict=True))
+    make = cast("Callable[..., object]", spec.kind)
     if issubclass(spec.kind, tuple):
-        return spec.kind(*children)
-    return spec.kind(**dict(zip(spec.keys, children, strict=True)))  # type: ignore[arg-type]
+        return make(*children)
+    named = dict(zip(spec.keys, children, strict=True))
+    if spec.kind is dict:
+        return named
+    if spec.kind is OrderedDict:
+        return OrderedDict(named)
+    return make(**named)
 
 
 def paths(spec: Spec, stem: str = "") -> list[str]:

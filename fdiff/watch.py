@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FunctionType
 
@@ -22,7 +22,7 @@ from .tree import map_leaves
 
 
 class Watch:
-    """What the functions of one outermost trace read: one `Capture` each, and who met which array."""
+    """What the functions of one outermost trace read: a `Capture` each; who met which array."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -56,7 +56,7 @@ class Watch:
 
 
 @contextmanager
-def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Iterator[Watch]:
+def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[Watch]:
     """What the function reads is watched by the outermost trace, and put into its `inner`."""
     root = root_trace()
     if root is trace:
@@ -66,7 +66,10 @@ def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Iterator[Watch
         yield watch
     except ValueError as error:
         if isinstance(error.__cause__, TraceError):  # NumPy's words for a refused __float__
-            fact = "a traced value was stored into an array of numbers, which would drop its derivative."
+            fact = (
+                "a traced value was stored into an array of numbers,"
+                " which would drop its derivative."
+            )
             way = (
                 "Build the array from its entries: numpy.array([...]), numpy.stack or numpy.where."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class Trace:
         self._known: dict[tuple[int, int], int] = {}
         self._numbers: dict[tuple[object, np.dtype], int] = {}
 
-    def __enter__(self) -> Trace:
+    def __enter__(self) -> Self:
         self.alive = True
         stack.traces.append(self)
         return self
@@ -132,9 +133,7 @@ class Trace:
             types = nodes[node_id].types
             if len(types) == 1 and types[0].size <= FOLD_LIMIT and primitive.name != "broadcast_to":
                 with np.errstate(all="ignore"):
-                    value = primitive.evaluate(
-                        *[dict(nodes[a].params)["value"].array for a in args], **dict(params)
-                    )
+                    value = primitive.evaluate(*[nodes[a].value for a in args], **dict(params))
                 return builder.constant(np.array(value, dtype=types[0].dtype, order="C"))
         return node_id
 

@@ -7,8 +7,8 @@ and function called on one to the handlers that `fdiff.ops` registers.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
@@ -121,7 +121,8 @@ class TracedArray:
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.type.shape:
             raise TypeError("iteration over a 0-d array")
-        return (self[i] for i in range(self.type.shape[0]))
+        getitem: Callable[[TracedArray, int], TracedArray] = getattr(type(self), "__getitem__")  # noqa: B009 - `ops/indexing.py` sets it
+        return (getitem(self, i) for i in range(self.type.shape[0]))
 
     def __repr__(self) -> str:
         return f"Traced<{self.type}>"
@@ -134,7 +135,8 @@ class TracedArray:
     ) -> object:
         if any(out is not None for out in kwargs.pop("out", ())):  # type: ignore[union-attr]
             raise current().fail(
-                f"numpy.{ufunc.__name__} was asked to write a traced value into an existing array (`out=`, `+=`).",
+                f"numpy.{ufunc.__name__} was asked to write a traced value into an existing array"
+                " (`out=`, `+=`).",
                 "Write `a = a + b` instead of `a += b`.",
             )
         handler = UFUNCS.get(ufunc) if method == "__call__" else UFUNC_METHODS.get((ufunc, method))
@@ -159,17 +161,22 @@ class TracedArray:
             )
         return handler(*args, **kwargs)
 
-    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(
+        self,
+        dtype: np.dtype | None = None,
+        copy: bool | None = None,  # noqa: FBT001 - NumPy calls it by position
+    ) -> np.ndarray:
         """Object array of traced scalars: what ``np.array([x[0], x[1]])`` is made of."""
         if dtype is not None and np.dtype(dtype) != object:
             raise current(self).fail(
-                f"a traced array was turned into a concrete {np.dtype(dtype)} array, which would drop its derivative.",
+                f"a traced array was turned into a concrete {np.dtype(dtype)} array,"
+                " which would drop its derivative.",
                 "Leave the dtype out, or use `.astype`.",
             )
         entries = np.empty(self.type.size, object)
-        flat = self.reshape(-1) if self.type.shape else [self]
-        for i in range(self.type.size):
-            entries[i] = flat[i]
+        flat = FUNCTIONS[np.ravel](self) if self.type.shape else [self]
+        for i, entry in enumerate(cast("Iterable[TracedArray]", flat)):
+            entries[i] = entry
         return entries.reshape(self.type.shape)
 
     def __getattr__(self, name: str) -> object:
@@ -202,7 +209,7 @@ class TracedArray:
     def __round__(self, ndigits: int | None = None) -> object:
         return FUNCTIONS[np.round](self, ndigits) if ndigits is not None else round(float(self))
 
-    def _as(self, kind: Callable[[object], Number], deed: str) -> Number:
+    def _as(self, kind: Callable[[np.ndarray], Number], deed: str) -> Number:
         if self.type.size != 1:
             kind(shadow(self.type))  # raises what NumPy raises
         try:
@@ -211,9 +218,8 @@ class TracedArray:
             raise
         except TraceError as error:
             trace = current()
-            trace.refused = (
-                trace.refused or error
-            )  # whoever catches it, plain code went another way
+            # Whoever catches the error: plain code would have gone another way.
+            trace.refused = trace.refused or error
             raise
 
     def __index__(self) -> int:
@@ -227,7 +233,8 @@ def unsupported(name: str) -> UnsupportedError:
         message(
             trace.call,
             f"{name} has no derivative rule in fdiff yet.",
-            "Write it with supported NumPy functions, or compute it outside the differentiated function.",
+            "Write it with supported NumPy functions,"
+            " or compute it outside the differentiated function.",
             trace.where(),
         )
     )
@@ -257,7 +264,7 @@ def _look(trace: Trace, traced: TracedArray, deed: str) -> np.ndarray:
 
 
 def _seen(trace: Trace, k: int, deed: str) -> np.ndarray:
-    """Value of input `k`, frozen from now on; an input of an inner trace is asked of the outer one."""
+    """Value of input `k`, frozen from now on; what came from an outer trace is asked of that."""
     node_id = trace.builder.inputs[k]
     given = len(trace.builder.inputs) - len(trace.extra)
     outer = trace.extra[k - given] if k >= given else None
@@ -265,9 +272,10 @@ def _seen(trace: Trace, k: int, deed: str) -> np.ndarray:
         return _look(outer.home, outer, deed)
     if node_id not in trace.values:
         raise trace.fail(
-            f"`f` {deed}; it depends on an argument of type {trace.builder.type(node_id)} that is traced.",
-            "Use numpy functions (numpy.where for a branch, numpy.sin for math.sin), or pass the value as a"
-            " Python int or as an argument that is not differentiated.",
+            f"`f` {deed}; it depends on an argument of type {trace.builder.type(node_id)}"
+            " that is traced.",
+            "Use numpy functions (numpy.where for a branch, numpy.sin for math.sin), or pass the"
+            " value as a Python int or as an argument that is not differentiated.",
         )
     trace.frozen.add(node_id)
     return trace.values[node_id]
