@@ -83,7 +83,7 @@ def _build(spec: Spec, leaves: Iterator[object]) -> object:
         return named
     if spec.kind is OrderedDict:
         return OrderedDict(named)
-    return make(**named)
+    return make(**cast("dict[str, object]", named))
 
 
 def paths(spec: Spec, stem: str = "") -> list[str]:

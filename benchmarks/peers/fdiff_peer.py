@@ -33,8 +33,7 @@ def hessian(f: Function) -> Function:
 
 
 def hvp(f: Function) -> Function:
-    product = fdiff.hvp(f)
-    return lambda x, v: product(x, v)[1]
+    return fdiff.hvp(f)
 
 
 def vjp(f: Function) -> Function:

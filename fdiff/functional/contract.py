@@ -111,6 +111,8 @@ def check_vector(
 
     `like` tells what `v` is shaped like: "inputs" or "outputs".
     """
+    if len(types) == 1 and _fits(v, types[0]):
+        return [v]
     if v is None:
         if len(types) == 1 and types[0].size == 1:
             return [np.ones(types[0].shape, types[0].dtype)[()]]
@@ -128,11 +130,14 @@ def check_vector(
     return [_entry(*each, variant.call) for each in zip(entries, types, places, strict=True)]
 
 
+def _fits(entry: object, type_: ArrayType) -> bool:
+    """Whether nothing need be checked or converted: what most calls pass."""
+    if not isinstance(entry, np.ndarray) or not type_.shape:
+        return False
+    return entry.shape == type_.shape and entry.dtype == type_.dtype and type(entry) is np.ndarray
+
+
 def _entry(entry: object, type_: ArrayType, place: str, call: str) -> object:
-    if entry.__class__ is np.ndarray:  # the common case, first
-        array = cast("np.ndarray", entry)
-        if array.dtype == type_.dtype and array.shape == type_.shape and type_.shape:
-            return array
     dtype = entry.dtype if isinstance(entry, TracedArray) else np.asarray(entry).dtype
     if dtype.kind not in "biuf":
         fact = f"{place} must hold real numbers, not {dtype}."

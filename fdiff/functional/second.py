@@ -36,21 +36,29 @@ def _second_order(plan: Derive, name: str, *, strict: bool) -> Derive:
 
 
 class HvpPlan(Plan):
-    """Value, and the Hessian times a vector: forward mode over the gradient."""
+    """Value if asked for, and the Hessian times a vector: forward mode over the gradient."""
 
-    def __init__(self, variant: Variant, name: str) -> None:
+    def __init__(self, variant: Variant, name: str, *, value: bool) -> None:
         self.variant = variant
         self.name = name
+        self.value = value
         self.types = [variant.tape.input_types[k] for k in variant.wrt]
         full = gradient(variant.tape, variant.wrt)
         n = len(full.outputs)
         pushed = push(full, variant.wrt)
-        self.step = Step(simplify(choose(pushed, [0, *range(n + 1, 2 * n)])))
+        self.step = Step(simplify(choose(pushed, [*[0] * value, *range(n + 1, 2 * n)])))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")
         outs = run(self.step, [*arrays, *v])
+        if not self.value:
+            return gradients(self.variant, outs)
         return deliver(outs[0], self.variant.scalars[0]), gradients(self.variant, outs[1:])
+
+
+def _hvp_plan(name: str, *, strict: bool, value: bool) -> Derive:
+    plan: Derive = lambda variant: HvpPlan(variant, name, value=value)  # noqa: E731 - it is typed
+    return _second_order(plan, name, strict=strict)
 
 
 def hvp(
@@ -69,8 +77,8 @@ def hvp(
     f : callable
         Function of arrays that returns a single array with one element.
     inputs : array or tuple of arrays, optional
-        Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned; note
-        that it gives the pair ``(output, product)``.
+        Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned, which
+        gives the product alone: what SciPy takes as ``hessp``.
     v : array or tuple of arrays, optional
         Shaped exactly like the inputs.
     create_graph : bool
@@ -83,8 +91,8 @@ def hvp(
     Returns
     -------
     tuple
-        The output of `f`, and an array for each input. Forward over reverse mode: costs a small
-        multiple of one gradient; no Hessian is formed.
+        The output of `f`, and an array for each input (the prepared function gives the latter).
+        Forward over reverse mode: costs a small multiple of one gradient; no Hessian is formed.
 
     Raises
     ------
@@ -104,8 +112,9 @@ def hvp(
     >>> print(value, product)
     9.0 [ 6. 12.]
     """
-    derive = _second_order(lambda variant: HvpPlan(variant, "hvp"), "hvp", strict=strict)
-    return product(f, "hvp", inputs, v, argnums, (strict,), derive)
+    value = inputs is not None
+    derive = _hvp_plan("hvp", strict=strict, value=value)
+    return product(f, "hvp", inputs, v, argnums, (strict, value), derive)
 
 
 def vhp(
@@ -131,8 +140,9 @@ def vhp(
     >>> print(value, product)
     9.0 [ 6. 12.]
     """
-    derive = _second_order(lambda variant: HvpPlan(variant, "vhp"), "vhp", strict=strict)
-    return product(f, "vhp", inputs, v, argnums, (strict,), derive)
+    value = inputs is not None
+    derive = _hvp_plan("vhp", strict=strict, value=value)
+    return product(f, "vhp", inputs, v, argnums, (strict, value), derive)
 
 
 def hessian(
