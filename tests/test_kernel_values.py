@@ -134,10 +134,24 @@ def test_nan_and_signed_zero_are_numpys(rng):
 
     def f(x, y):
         return (
-            np.maximum(x, y), np.minimum(x, y), np.fmax(x, y), np.sign(x), np.remainder(x, y), np.floor_divide(x, y),
-            np.fmod(x, y), np.max(x[1:]), np.max(x), np.min(y), np.logaddexp(x, y), np.heaviside(x, y), np.isfinite(x),
-            np.signbit(x), np.where(x > 0, x, y), np.argmax(x, axis=0), np.argmin(y, axis=0),
-        )  # fmt: skip
+            np.maximum(x, y),
+            np.minimum(x, y),
+            np.fmax(x, y),
+            np.sign(x),
+            np.remainder(x, y),
+            np.floor_divide(x, y),
+            np.fmod(x, y),
+            np.max(x[1:]),
+            np.max(x),
+            np.min(y),
+            np.logaddexp(x, y),
+            np.heaviside(x, y),
+            np.isfinite(x),
+            np.signbit(x),
+            np.where(x > 0, x, y),
+            np.argmax(x, axis=0),
+            np.argmin(y, axis=0),
+        )
 
     check(tape_of(f, x, y), x, y)
 

@@ -1,4 +1,4 @@
-"""The disk cache: one file a kernel, written whole or not at all, trusted only if it is ours and intact.
+"""The disk cache: one file a kernel, written whole or not at all, trusted if ours and intact.
 
 It lies in ``$FDIFF_CACHE_DIR``, else in the user's cache directory; ``FDIFF_CACHE_DIR=off`` (or
 empty) switches it off. Nothing here imports Numba.

@@ -1,4 +1,4 @@
-"""What the scheduler hands to the emitter: loop nests over symbolic sizes, and how they address memory.
+"""What the scheduler hands to the emitter: loop nests over symbolic sizes, and their addresses.
 
 Everything is text or position; no size and no value of a program can be seen from here.
 """
@@ -10,6 +10,23 @@ from typing import NamedTuple
 
 Dims = tuple[str, ...]
 ONE = "1"
+BUFFERS, SIZES = 3, 10  # what every routine takes
+
+
+# dtypes as the text of a kernel spells them
+NUMPY = {
+    "b1": "np.bool_",
+    "i1": "np.int8",
+    "i2": "np.int16",
+    "i4": "np.int32",
+    "i8": "np.int64",
+    "u1": "np.uint8",
+    "u2": "np.uint16",
+    "u4": "np.uint32",
+    "u8": "np.uint64",
+    "f4": "np.float32",
+    "f8": "np.float64",
+}
 
 
 class Axis(NamedTuple):
@@ -172,11 +189,16 @@ def identity(dims: Dims) -> Index:
 # --- how a view reads its source --------------------------------------------------------------
 
 
+def _moved(axis: Axis, start: str, step: str) -> Axis:
+    """An axis of the slice as one of its source."""
+    stride = times(step, axis.step) if axis.var >= 0 else "1"
+    return Axis(axis.var, stride, plus(start, times(step, axis.start)))
+
+
 def through_slice(index: Index, starts: tuple[str, ...], steps: tuple[str, ...]) -> Index:
     """Entry `index` of a slice, as an entry of its source."""
     return tuple(
-        a if (start, step) == ("0", "1")
-        else Axis(a.var, times(step, a.step) if a.var >= 0 else "1", plus(start, times(step, a.start)))
+        a if (start, step) == ("0", "1") else _moved(a, start, step)
         for a, start, step in zip(index, starts, steps, strict=True)
     )  # fmt: skip
 

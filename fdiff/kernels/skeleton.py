@@ -19,14 +19,46 @@ from ..tape import CONSTANT, INPUT, Constant, Node, Tape
 
 _EXPONENTS = (0.5,)  # LLVM makes square roots of them
 SPECIAL = frozenset(
-    ["input", "constant", "item", "reshape", "transpose", "broadcast_to", "slice", "unslice", "concatenate", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "cumprod", "cummax", "recurrence", "gather", "scatter_add", "contract", "iota", "solve", "inv", "det", "slogdet", "cholesky", "cofactor"]
+    [
+        "input",
+        "constant",
+        "item",
+        "reshape",
+        "transpose",
+        "broadcast_to",
+        "slice",
+        "unslice",
+        "concatenate",
+        "sum",
+        "prod",
+        "max",
+        "min",
+        "any",
+        "all",
+        "argmax",
+        "argmin",
+        "cumsum",
+        "cumprod",
+        "cummax",
+        "recurrence",
+        "gather",
+        "scatter_add",
+        "contract",
+        "iota",
+        "solve",
+        "inv",
+        "det",
+        "slogdet",
+        "cholesky",
+        "cofactor",
+    ]
 )
 _DTYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
 Data = tuple[object, ...]
 
 
 class Part(NamedTuple):
-    """A node without sizes and values; `data` holds structural parameters and names of run-time ones."""
+    """A node without sizes and values; `data`: structural parameters, names of run-time ones."""
 
     op: str
     text: str
@@ -46,7 +78,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Skeleton:
-    """Parts in canonical order, inputs first; how many sizes, integers, floats and constant arrays."""
+    """Parts in canonical order, inputs first; counts of sizes, integers, floats, arrays."""
 
     parts: tuple[Part, ...]
     inputs: tuple[int, ...]
@@ -120,14 +152,19 @@ def skeleton(tape: Tape, layouts: tuple[str, ...]) -> tuple[Skeleton, Values]:
             draft.place[i] = draft.add(part)
     place = draft.place
     bones = Skeleton(
-        tuple(draft.parts), tuple(place[i] for i in tape.inputs), tuple(place[o] for o in tape.outputs),
-        len(draft.symbols), len(draft.ints), len(draft.floats), len(draft.arrays),
-    )  # fmt: skip
+        tuple(draft.parts),
+        tuple(place[i] for i in tape.inputs),
+        tuple(place[o] for o in tape.outputs),
+        len(draft.symbols),
+        len(draft.ints),
+        len(draft.floats),
+        len(draft.arrays),
+    )
     return bones, Values((*draft.symbols, *draft.ints), tuple(draft.floats), tuple(draft.arrays))
 
 
 def _canonical_order(tape: Tape) -> list[int]:
-    """Inputs, then nodes as the outputs call for them: the same for tapes built in another order."""
+    """Inputs, then nodes as the outputs call for them: the same however a tape was built."""
     order = list(tape.inputs)
     seen = set(order)
     stack = [(o, False) for o in reversed(tape.outputs)]

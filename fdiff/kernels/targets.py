@@ -26,9 +26,18 @@ Entry = Callable[..., int]
 _loaded: list[CompileResult] = []
 _OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
 _NUMBA = {
-    "b1": types.boolean, "i1": types.int8, "i2": types.int16, "i4": types.int32, "i8": types.int64, "u1": types.uint8,
-    "u2": types.uint16, "u4": types.uint32, "u8": types.uint64, "f4": types.float32, "f8": types.float64,
-}  # fmt: skip
+    "b1": types.boolean,
+    "i1": types.int8,
+    "i2": types.int16,
+    "i4": types.int32,
+    "i8": types.int64,
+    "u1": types.uint8,
+    "u2": types.uint16,
+    "u4": types.uint32,
+    "u8": types.uint64,
+    "f4": types.float32,
+    "f8": types.float64,
+}
 
 
 def signature_of(bones: Skeleton) -> types.Type:

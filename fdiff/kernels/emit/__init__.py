@@ -1,25 +1,21 @@
-"""From loop nests to the text of a kernel: plain Python that Numba compiles and a person can read."""
+"""From loop nests to the text of a kernel: Python that Numba compiles and a person can read."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from ..loops import Call, Nest, Output, Program, Temporary, proper, size
+from ..loops import BUFFERS, NUMPY, SIZES, Call, Nest, Output, Program, Temporary, proper, size
 from ..skeleton import Skeleton
 from .nest import emit_nest
 
-NUMPY = {
-    "b1": "np.bool_", "i1": "np.int8", "i2": "np.int16", "i4": "np.int32", "i8": "np.int64", "u1": "np.uint8",
-    "u2": "np.uint16", "u4": "np.uint32", "u8": "np.uint64", "f4": "np.float32", "f8": "np.float64",
-}  # fmt: skip
 INDENT = "    "
 _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Text of a kernel, the routines whose addresses end its integer table, and what it costs to compile."""
+    """Text of a kernel, the routines whose addresses end its integer table, what it costs."""
 
     text: str
     routines: tuple[str, ...]
@@ -28,7 +24,7 @@ class Source:
 
 
 def emit(program: Program, bones: Skeleton) -> Source:
-    """One function ``kernel(arrays..., constants..., ints, floats, outputs...)`` giving a status."""
+    """One function ``kernel(arrays..., constants..., ints, floats, outs...)`` giving a status."""
     routines = tuple(
         dict.fromkeys(item.routine for item in program.items if isinstance(item, Call))
     )
@@ -95,7 +91,7 @@ def _prologue(bones: Skeleton, outputs: tuple[Output, ...], body: str) -> list[s
 
 
 def _strides(name: str, array: str, axes: list[int], width: int) -> list[str]:
-    """Strides in entries; -1 is returned where they are no multiple of an entry (fields of records)."""
+    """Strides in entries; -1 is returned where they are no multiple of one (fields of records)."""
     if not axes:
         return []
     lines = [f"{name}_{axis} = {array}.strides[{axis}] // {width}" for axis in axes]
@@ -109,11 +105,12 @@ def _allocate(t: Temporary) -> str:
 
 def _call(item: Call, bones: Skeleton, routines: tuple[str, ...]) -> list[str]:
     at = bones.sizes + bones.ints + routines.index(item.routine)
-    buffers = (*item.buffers, *[item.buffers[-1]] * (4 - len(item.buffers)))
-    sizes = (*item.sizes, *["1"] * (4 - len(item.sizes)))
+    buffers = (*item.buffers, *[item.buffers[-1]] * (BUFFERS - len(item.buffers)))
+    sizes = (*item.sizes, *["1"] * (SIZES - len(item.sizes)))
     return [
         f"# {item.comment}",
-        f"status = rt.call(ints[{at}], {', '.join(buffers)}, {', '.join(sizes)})",
+        f"sizes = ({', '.join(sizes)})",
+        f"status = rt.call(ints[{at}], {', '.join(buffers)}, sizes)",
         "if status != 0:",
         f"{INDENT}return status",
     ]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..loops import (
     FIRST,
+    NUMPY,
     Access,
     Accumulator,
     Axis,
@@ -24,10 +25,6 @@ from ..loops import (
 from ..skeleton import Part
 from .plan import Plan
 
-NUMPY = {
-    "b1": "np.bool_", "i1": "np.int8", "i2": "np.int16", "i4": "np.int32", "i8": "np.int64", "u1": "np.uint8",
-    "u2": "np.uint16", "u4": "np.uint32", "u8": "np.uint64", "f4": "np.float32", "f8": "np.float64",
-}  # fmt: skip
 _NOWHERE = Buffer("")
 _EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic Numba does in the dtype itself
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..loops import Access, Accumulator, Axis, Buffer, Index, Statement, plus
+from ..loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
 from ..skeleton import Part
-from .body import NUMPY, Body, Key
+from .body import Body, Key
 from .roots import Root, View, identity_of
 
 _COMBINE = {
@@ -18,8 +18,13 @@ _COMBINE = {
 def enter(body: Body, root: Root) -> None:
     """Put `root` into the nest that `body` grows."""
     {
-        "local": _local, "store": _store, "update": _update, "reduce": _reduce, "argument": _argument, "scan": _scan,
-    }[root.kind](body, root)  # fmt: skip
+        "local": _local,
+        "store": _store,
+        "update": _update,
+        "reduce": _reduce,
+        "argument": _argument,
+        "scan": _scan,
+    }[root.kind](body, root)
 
 
 def key_of(body: Body, view: View) -> Key:

@@ -90,9 +90,11 @@ class Plan:
     def adds(self) -> frozenset[int]:
         """Sums that are carried out by adding to memory, term by term."""
         return frozenset(
-            i for i in self.kept
-            if self.parts[i].op in SCATTERS or (self.parts[i].op == "add" and any(a in self.absorbed for a in self.parts[i].args))
-        )  # fmt: skip
+            i
+            for i in self.kept
+            if self.parts[i].op in SCATTERS
+            or (self.parts[i].op == "add" and any(a in self.absorbed for a in self.parts[i].args))
+        )
 
     def buffer(self, i: int) -> Buffer:
         """Memory of node `i`; an input of any layout has run-time strides."""
@@ -118,7 +120,11 @@ def make_plan(bones: Skeleton, also: Iterable[int] = ()) -> Plan:
         cost = flops_of(part.text) + sum(flops[a] for a in part.args)
         if i in absorbed:
             pass
-        elif part.op in _MEMORY or (part.op in ROUTINES and len(part.shapes) == 1) or (part.op == "add" and any(a in absorbed for a in part.args)):
+        elif (
+            part.op in _MEMORY
+            or (part.op in ROUTINES and len(part.shapes) == 1)
+            or (part.op == "add" and any(a in absorbed for a in part.args))
+        ):
             kept.add(i)
         elif part.op not in LEAVES | ROUTINES | VIEWS:
             moved = len(users[i]) > 1 and any(parts[u].op in VIEWS for u in users[i])
@@ -171,7 +177,7 @@ def _wanted(bones: Skeleton) -> set[int]:
 
 
 def _stretched(bones: Skeleton, users: list[list[int]]) -> list[bool]:
-    """Whether some user repeats the node along an axis outside its own: then fusing recomputes it."""
+    """Whether a user repeats the node along an axis outside its own: fusing recomputes it."""
     parts = bones.parts
     out = [False] * len(parts)
     for i in range(len(parts) - 1, -1, -1):

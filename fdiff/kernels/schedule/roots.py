@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ..loops import (
     FIRST,
+    NUMPY,
     Axis,
     Buffer,
     Dims,
@@ -19,7 +20,6 @@ from ..loops import (
     through_slice,
 )
 from ..skeleton import Part
-from .body import NUMPY
 from .plan import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, Plan
 
 View = tuple[int, Index]  # a node, and where it is read
@@ -42,7 +42,7 @@ class Root:
     values: tuple[View, ...]
     dims: Dims = ()
     index: Index = ()
-    buffer: Buffer = Buffer("")
+    buffer: Buffer = field(default_factory=lambda: Buffer(""))
     literal: str = ""
     reduced: tuple[int, ...] = ()
     positions: tuple[View, ...] = ()
@@ -162,7 +162,7 @@ def _scatter(plan: Plan, i: int, part: Part, leaf: int, chain: tuple[int, ...]) 
 
 
 def _terms(plan: Plan, i: int) -> list[Term]:
-    """Leaves of the sum, each with the nodes it is pushed through (innermost first) and its shape there."""
+    """Leaves of the sum, each with the nodes it is pushed through (innermost first), its shape."""
     out: list[Term] = []
     stack: list[Term] = [(i, (), plan.parts[i].dims)]
     while stack:
