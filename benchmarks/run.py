@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
+
 from .cases import CASES
 from .peers import ONE_THREAD, PEERS
 
@@ -80,6 +82,17 @@ def all_peers(case: str, peers: Iterable[str], budget: float) -> dict[str, Figur
             found[name] = one(case, name, seconds, reference, cache)
             if "error" in found[name] and name == "interpreted":
                 break
+    return found
+
+
+def middle(rounds: Sequence[Figures]) -> Figures:
+    """One peer's figures over several rounds: the median of each number."""
+    if len(rounds) == 1 or any("first" not in figures for figures in rounds):
+        return next((f for f in rounds if "error" in f), rounds[0])
+    found = dict(rounds[0])
+    for key in ("import", "first", "quartiles"):
+        if key in found:
+            found[key] = np.median([figures[key] for figures in rounds], axis=0).tolist()
     return found
 
 

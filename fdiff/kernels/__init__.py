@@ -152,7 +152,7 @@ def _routine(routine: str) -> int:
         targets = load()
         name = cache.name_of(f"routine {routine}")
         payload = cache.read(name)
-        result = None if payload is None else targets.load(payload, "", name)
+        result = None if payload is None else targets.load_routine(payload, name)
         if result is None:
             result = targets.compile_routine(routine)
             cache.write(name, targets.dump(result))

@@ -16,10 +16,10 @@ from numba.core.compiler import CompileResult
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
-from numba.np.linalg import ensure_blas
 
 from ..errors import TapeError
 from . import runtime
+from .loops import BUFFERS, SIZES
 from .skeleton import Skeleton
 
 Entry = Callable[..., int]
@@ -89,18 +89,29 @@ def compile_text(text: str, name: str, bones: Skeleton) -> CompileResult:
 
 
 def compile_routine(routine: str) -> CompileResult:
-    """A routine such as ``solve_f8``: four pointers and four sizes to a status, callable from C."""
+    """A routine such as ``solve_f8``: pointers and sizes to a status, callable from C."""
     name, dtype = routine.rsplit("_", 1)
-    ensure_blas()
-    pointer = types.CPointer(_NUMBA[dtype])
-    signature = types.int64(*[pointer] * 4, *[types.int64] * 4)
-    dispatcher = njit(signature, nogil=True, error_model="numpy")(runtime.ROUTINES[name])
+    runtime.provide()
+    signature = types.int64(
+        *[types.CPointer(_NUMBA[dtype])] * BUFFERS, *[types.int64] * SIZES
+    )
+    return _compiled(runtime.ROUTINES[name], signature)
+
+
+def _compiled(function: Callable[..., int], signature: Signature) -> CompileResult:
+    """The machine code of a function that needs no C wrapper of the plain kind."""
+    dispatcher = njit(signature, nogil=True, error_model="numpy", boundscheck=False)(function)
     return next(iter(dispatcher.overloads.values()))
+
+
+def load_routine(payload: bytes, name: str) -> CompileResult | None:
+    """A routine of these bytes; None if they cannot be read."""
+    runtime.provide()
+    return load(payload, "", name)
 
 
 def address_of(result: CompileResult) -> int:
     """Where C finds the compiled routine, which stays loaded from now on."""
-    ensure_blas()
     _loaded.append(result)
     return result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
 

@@ -1,11 +1,13 @@
 """What the text of a kernel may call: ``rt.name``. Compiled parts only; importing this imports Numba."""
 
-from .linalg import ROUTINES as ROUTINES
+from .foreign import provide as provide
+from .linalg import DECOMPOSITIONS
 from .memory import add as add
 from .memory import call as call
 from .memory import empty as empty
 from .memory import flat as flat
 from .memory import multiply as multiply
+from .products import PRODUCTS
 from .scalar import exp2 as exp2
 from .scalar import floor_divide as floor_divide
 from .scalar import fmax as fmax
@@ -32,3 +34,5 @@ from .scalar import rint as rint
 from .scalar import sign as sign
 from .scalar import signbit as signbit
 from .scalar import spacing as spacing
+
+ROUTINES = {**DECOMPOSITIONS, **PRODUCTS}

@@ -1,9 +1,9 @@
 """Matrix routines, compiled once a machine and called by address.
 
-Each takes four pointers and four sizes and gives a status: 0, 2 for a singular matrix, 3 for one
-that is not positive definite. Matrices are stacked, square and in row-major order. Algorithms:
-Golub and Van Loan, Matrix Computations, 4th ed., 3.4.1 (LU, partial pivoting), 3.4.8 (complete
-pivoting), 4.2.5 (Cholesky).
+Each takes three pointers, then how many matrices are stacked and their size, and gives a status: 0,
+2 for a singular matrix, 3 for one that is not positive definite. Matrices are square and in
+row-major order. Small ones are done here (Golub and Van Loan, Matrix Computations, 4th ed., 3.4.1
+LU with partial pivoting, 3.4.8 complete pivoting, 4.2.5 Cholesky), the others by LAPACK.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from .memory import FlatType, entries, gemm
+from . import lapack
+from .memory import FlatType, at, entries
 
 SINGULAR, INDEFINITE = 2, 3
 _inner = njit(nogil=True, error_model="numpy")
-_BLAS_FROM = 20_000  # products from which BLAS is faster than a plain loop
+_LAPACK_FROM = 20  # rows from which LAPACK is faster: det 28, inv 24, solve 16, cholesky 14
+_SAFE = 1e6  # condition number up to which cofactors come from the inverse
 
 
 @_inner
@@ -58,16 +60,22 @@ def _factor(lu: np.ndarray, rows: np.ndarray) -> int:
 
 
 def solve(
-    pa: FlatType, pb: FlatType, px: FlatType, _: FlatType, stack: int, n: int, columns: int, _n: int
-) -> int:
+    pa: FlatType, pb: FlatType, px: FlatType, stack: int, n: int, columns: int,
+    _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int,
+) -> int:  # fmt: skip
     """``a x = b`` with `columns` right-hand sides."""
     a, b, x = entries(pa), entries(pb), entries(px)
     lu, rows = np.empty((n, n)), np.empty(n, np.int64)
     for s in range(stack):
+        k = s * n * columns
+        if n >= _LAPACK_FROM:
+            if lapack.solve(at(a, s * n * n), at(b, k), at(x, k), n, columns) != 0:
+                return SINGULAR
+            continue
         _copy(a, s * n * n, lu, n)
         if _factor(lu, rows) == 0:
             return SINGULAR
-        _substitute(lu, rows, b, x, s * n * columns, n, columns)
+        _substitute(lu, rows, b, x, k, n, columns)
     return 0
 
 
@@ -90,31 +98,57 @@ def _substitute(
 
 
 def inv(
-    pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int
-) -> int:
+    pa: FlatType, px: FlatType, _: FlatType, stack: int, n: int,
+    _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int, _7: int,
+) -> int:  # fmt: skip
     """The inverse of each matrix."""
     a, x = entries(pa), entries(px)
-    lu, rows = np.empty((n, n)), np.empty(n, np.int64)
-    place = np.empty(n, np.int64)
+    lu, rows, place = np.empty((n, n)), np.empty(n, np.int64), np.empty(n, np.int64)
     for s in range(stack):
-        _copy(a, s * n * n, lu, n)
+        k = s * n * n
+        if n >= _LAPACK_FROM:
+            if lapack.inv(at(a, k), at(x, k), n) != 0:
+                return SINGULAR
+            continue
+        _copy(a, k, lu, n)
         if _factor(lu, rows) == 0:
             return SINGULAR
         for i in range(n):
             place[i] = i
             for j in range(n):
-                x[s * n * n + i * n + j] = 1.0 if rows[i] == j else 0.0
-        _substitute(lu, place, x, x, s * n * n, n, n)
+                x[k + i * n + j] = 1.0 if rows[i] == j else 0.0
+        _substitute(lu, place, x, x, k, n, n)
     return 0
 
 
+@_inner
+def _slogdet(a: FlatType, lu: np.ndarray, rows: np.ndarray) -> tuple[float, float]:
+    n = lu.shape[0]
+    if n >= _LAPACK_FROM:
+        return lapack.slogdet(a, n)
+    _copy(a, 0, lu, n)
+    sign = float(_factor(lu, rows))
+    if sign == 0:
+        return sign, -np.inf
+    log = 0.0
+    for i in range(n):
+        sign *= 1.0 if lu[i, i] > 0 else -1.0 if lu[i, i] < 0 else np.nan
+        log += math.log(abs(lu[i, i]))
+    return sign, log
+
+
 def det(
-    pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int
-) -> int:
+    pa: FlatType, px: FlatType, _: FlatType, stack: int, n: int,
+    _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int, _7: int,
+) -> int:  # fmt: skip
     """The determinant of each matrix."""
     a, x = entries(pa), entries(px)
     lu, rows = np.empty((n, n)), np.empty(n, np.int64)
     for s in range(stack):
+        if n >= _LAPACK_FROM:
+            sign, log = lapack.slogdet(at(a, s * n * n), n)
+            x[s] = sign * math.exp(log)
+            continue
         _copy(a, s * n * n, lu, n)
         value = float(_factor(lu, rows))
         for i in range(n):
@@ -124,44 +158,47 @@ def det(
 
 
 def slogdet(
-    pa: FlatType, psign: FlatType, plog: FlatType, _: FlatType, stack: int, n: int, _m: int, _n: int
-) -> int:
+    pa: FlatType, psign: FlatType, plog: FlatType, stack: int, n: int,
+    _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int, _7: int,
+) -> int:  # fmt: skip
     """Sign and logarithm of the absolute value of the determinant of each matrix."""
     a, signs, logs = entries(pa), entries(psign), entries(plog)
     lu, rows = np.empty((n, n)), np.empty(n, np.int64)
     for s in range(stack):
-        _copy(a, s * n * n, lu, n)
-        sign = float(_factor(lu, rows))
-        log = 0.0 if sign != 0 else -np.inf
-        if sign != 0:
-            for i in range(n):
-                sign *= 1.0 if lu[i, i] > 0 else -1.0 if lu[i, i] < 0 else np.nan
-                log += math.log(abs(lu[i, i]))
-        signs[s], logs[s] = sign, log
+        signs[s], logs[s] = _slogdet(at(a, s * n * n), lu, rows)
     return 0
 
 
 def cholesky(
-    pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int
-) -> int:
+    pa: FlatType, px: FlatType, _: FlatType, stack: int, n: int,
+    _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int, _7: int,
+) -> int:  # fmt: skip
     """The lower factor of each matrix; its upper triangle is not read."""
     a, x = entries(pa), entries(px)
     for s in range(stack):
-        at = s * n * n
-        for i in range(n):
-            for j in range(n):
-                x[at + i * n + j] = a[at + i * n + j] if j <= i else 0.0
-        for i in range(n):
-            for j in range(i + 1):
-                value = x[at + i * n + j]
-                for k in range(j):
-                    value -= x[at + i * n + k] * x[at + j * n + k]
-                if i != j:
-                    x[at + i * n + j] = value / x[at + j * n + j]
-                elif value > 0:
-                    x[at + i * n + j] = math.sqrt(value)
-                else:
-                    return INDEFINITE
+        source, target = at(a, s * n * n), at(x, s * n * n)
+        large = n >= _LAPACK_FROM
+        if (lapack.cholesky(source, target, n) if large else _cholesky(source, target, n)) != 0:
+            return INDEFINITE
+    return 0
+
+
+@_inner
+def _cholesky(a: FlatType, x: FlatType, n: int) -> int:
+    for i in range(n):
+        for j in range(n):
+            x[i * n + j] = a[i * n + j] if j <= i else 0.0
+    for i in range(n):
+        for j in range(i + 1):
+            value = x[i * n + j]
+            for k in range(j):
+                value -= x[i * n + k] * x[j * n + k]
+            if i != j:
+                x[i * n + j] = value / x[j * n + j]
+            elif value > 0:
+                x[i * n + j] = math.sqrt(value)
+            else:
+                return 1
     return 0
 
 
@@ -201,25 +238,29 @@ def _factor_fully(lu: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> int:
 
 
 def cofactor(
-    pa: FlatType, px: FlatType, _: FlatType, _d: FlatType, stack: int, n: int, _m: int, _n: int
-) -> int:
+    pa: FlatType, px: FlatType, _: FlatType, stack: int, n: int,
+    _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int, _7: int,
+) -> int:  # fmt: skip
     """The cofactor matrix of each matrix, also of singular ones.
 
     With P A Q = L U, adj(A) = det(P) det(Q) Q adj(U) inv(L) P, and adj of a triangular matrix
-    needs no division by its last pivot.
+    needs no division by its last pivot. Large matrices that are well conditioned are inverted.
     """
     a, x = entries(pa), entries(px)
     lu, y = np.empty((n, n)), np.empty(n)
     rows, columns = np.empty(n, np.int64), np.empty(n, np.int64)
     for s in range(stack):
-        _copy(a, s * n * n, lu, n)
+        k = s * n * n
+        if n >= _LAPACK_FROM and lapack.cofactor(at(a, k), at(x, k), n, _SAFE) == 0:
+            continue
+        _copy(a, k, lu, n)
         scale = float(_factor_fully(lu, rows, columns))
         for i in range(n - 1):
             scale *= lu[i, i]
         for j in range(n):
             _adjugate_column(lu, y, j, scale)
             for i in range(n):
-                x[s * n * n + rows[j] * n + columns[i]] = y[i]
+                x[k + rows[j] * n + columns[i]] = y[i]
     return 0
 
 
@@ -245,34 +286,6 @@ def _adjugate_column(lu: np.ndarray, y: np.ndarray, j: int, scale: float) -> Non
         y[i] *= scale
 
 
-# --- products ---------------------------------------------------------------------------------
-
-
-def _product(flip_a: int, flip_b: int) -> Callable[..., int]:
-    """``c = a @ b`` for stacks of matrices, either operand stored transposed."""
-
-    def matmul(
-        pa: FlatType, pb: FlatType, pc: FlatType, _: FlatType, stack: int, m: int, k: int, n: int
-    ) -> int:
-        a, b, c = entries(pa), entries(pb), entries(pc)
-        for s in range(stack):
-            if m * n * k >= _BLAS_FROM:
-                gemm(flip_a, flip_b, pa, s * m * k, pb, s * k * n, pc, s * m * n, m, k, n)
-                continue
-            for i in range(m):
-                at = (s * m + i) * n
-                for j in range(n):
-                    c[at + j] = 0
-                for p in range(k):
-                    factor = a[s * m * k + (p * m + i if flip_a else i * k + p)]
-                    for j in range(n):
-                        c[at + j] += factor * b[s * k * n + (j * k + p if flip_b else p * n + j)]
-        return 0
-
-    return matmul
-
-
-ROUTINES: dict[str, Callable[..., int]] = {
+DECOMPOSITIONS: dict[str, Callable[..., int]] = {
     "solve": solve, "inv": inv, "det": det, "slogdet": slogdet, "cholesky": cholesky, "cofactor": cofactor,
-    **{f"matmul{i}{j}": _product(i, j) for i in (0, 1) for j in (0, 1)},
 }  # fmt: skip

@@ -67,18 +67,35 @@ def empty(typing_context: object, size: types.Type, dtype: types.Type) -> Genera
     def generate(
         context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
     ) -> ir.Value:
-        word = context.get_value_type(types.intp)
-        width = context.get_abi_sizeof(context.get_data_type(result.dtype))
-        wanted = builder.mul(args[0], ir.Constant(word, width))
-        out = cgutils.create_struct_proxy(result)(context, builder)
-        out.meminfo = context.nrt.meminfo_alloc_aligned(
-            builder, wanted, ir.Constant(ir.IntType(32), 64)
-        )
-        raw = context.nrt.meminfo_data(builder, out.meminfo)
-        out.data = builder.bitcast(raw, context.get_data_type(types.CPointer(result.dtype)))
-        return out._getvalue()
+        return _allocated(context, builder, result, args[0])
 
     return result(types.intp, dtype), generate
+
+
+@intrinsic
+def empty_like(typing_context: object, memory: types.Type, size: types.Type) -> Generated:
+    """New memory of the same dtype."""
+    result = FlatType(memory.dtype, owned=True)
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
+        return _allocated(context, builder, result, args[1])
+
+    return result(memory, types.intp), generate
+
+
+def _allocated(
+    context: BaseContext, builder: ir.IRBuilder, result: FlatType, size: ir.Value
+) -> ir.Value:
+    width = context.get_abi_sizeof(context.get_data_type(result.dtype))
+    wanted = builder.mul(size, ir.Constant(context.get_value_type(types.intp), width))
+    out = cgutils.create_struct_proxy(result)(context, builder)
+    align = ir.Constant(ir.IntType(32), 64)
+    out.meminfo = context.nrt.meminfo_alloc_aligned(builder, wanted, align)
+    raw = context.nrt.meminfo_data(builder, out.meminfo)
+    out.data = builder.bitcast(raw, context.get_data_type(types.CPointer(result.dtype)))
+    return out._getvalue()
 
 
 @intrinsic
@@ -94,6 +111,21 @@ def entries(typing_context: object, pointer: types.Type) -> Generated:
         return out._getvalue()
 
     return result(pointer), generate
+
+
+@intrinsic
+def at(typing_context: object, memory: types.Type, start: types.Type) -> Generated:
+    """The same memory from entry `start` on; the caller keeps it alive."""
+    result = FlatType(memory.dtype, owned=False)
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
+        out = cgutils.create_struct_proxy(result)(context, builder)
+        out.data = _entry(context, builder, memory, args[0], args[1])
+        return out._getvalue()
+
+    return result(memory, types.intp), generate
 
 
 @infer_global(operator.getitem)
@@ -167,83 +199,25 @@ def _reorderable(x: types.Type, real: str, whole: str) -> Generated:
 
 @intrinsic
 def call(
-    typing_context: object, address: types.Type, a: types.Type, b: types.Type, c: types.Type, d: types.Type,
-    n0: types.Type, n1: types.Type, n2: types.Type, n3: types.Type,
-) -> Generated:  # fmt: skip
-    """Status of the routine at `address`, which takes four buffers and four sizes."""
+    typing_context: object,
+    address: types.Type,
+    a: types.Type,
+    b: types.Type,
+    c: types.Type,
+    sizes: types.Type,
+) -> Generated:
+    """Status of the routine at `address`, which takes three buffers and these sizes."""
 
     def generate(
         context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
     ) -> ir.Value:
         word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-        function = ir.FunctionType(word, [pointer] * 4 + [word] * 4)
+        function = ir.FunctionType(word, [pointer] * 3 + [word] * len(sizes))
         target = builder.inttoptr(args[0], function.as_pointer())
         buffers = [
             builder.bitcast(cgutils.create_struct_proxy(t)(context, builder, v).data, pointer)
-            for t, v in zip(sig.args[1:5], args[1:5], strict=True)
+            for t, v in zip((a, b, c), args[1:4], strict=True)
         ]
-        return builder.call(target, [*buffers, *args[5:]])
+        return builder.call(target, [*buffers, *cgutils.unpack_tuple(builder, args[4])])
 
-    return types.int64(types.int64, a, b, c, d, *[types.int64] * 4), generate
-
-
-@intrinsic
-def gemm(
-    typing_context: object, flip_a: types.Type, flip_b: types.Type, a: types.Type, at_a: types.Type, b: types.Type,
-    at_b: types.Type, c: types.Type, at_c: types.Type, m: types.Type, k: types.Type, n: types.Type,
-) -> Generated:  # fmt: skip
-    """``c = a @ b`` by BLAS on row-major memory from the given entries on: it computes c' = b' a'."""
-
-    def generate(
-        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
-    ) -> ir.Value:
-        char, word, pointer = ir.IntType(8), ir.IntType(64), ir.IntType(8).as_pointer()
-        arguments = (
-            [char] * 3 + [word] * 3 + [pointer] * 2 + [word, pointer, word] + [pointer] * 2 + [word]
-        )
-        kind = ir.FunctionType(ir.IntType(32), arguments)
-        function = cgutils.get_or_insert_function(builder.module, kind, "numba_xxgemm")
-        rows, inner, columns = args[8:]
-
-        def constant(value: float) -> ir.Value:
-            slot = cgutils.alloca_once_value(builder, context.get_constant(a.dtype, value))
-            return builder.bitcast(slot, pointer)
-
-        def operand(
-            flip: ir.Value, base: ir.Value, at: ir.Value, plain: ir.Value, flipped: ir.Value
-        ) -> tuple[ir.Value, ...]:
-            flag = builder.trunc(flip, ir.IntType(1))
-            how = builder.select(flag, ir.Constant(char, ord("t")), ir.Constant(char, ord("n")))
-            return (
-                how,
-                builder.bitcast(builder.gep(base, [at]), pointer),
-                builder.select(flag, flipped, plain),
-            )
-
-        left, memory_a, lead_a = operand(args[0], args[2], args[3], inner, rows)
-        right, memory_b, lead_b = operand(args[1], args[4], args[5], columns, inner)
-        letter = ir.Constant(char, ord("d" if a.dtype == types.float64 else "s"))
-        result = builder.bitcast(builder.gep(args[6], [args[7]]), pointer)
-        builder.call(
-            function,
-            [
-                letter,
-                right,
-                left,
-                columns,
-                rows,
-                inner,
-                constant(1.0),
-                memory_b,
-                lead_b,
-                memory_a,
-                lead_a,
-                constant(0.0),
-                result,
-                columns,
-            ],
-        )
-        return context.get_dummy_value()
-
-    word = types.int64
-    return types.none(word, word, a, word, b, word, c, word, word, word, word), generate
+    return types.int64(types.int64, a, b, c, types.UniTuple(types.int64, len(sizes))), generate

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from ..loops import ONE, Dims, proper, same_but_ones, size
+from ..loops import ONE, Dims, proper, same_but_ones, size, strides
 from ..skeleton import Data, Part, Skeleton
-from .plan import ROUTINES
+from .plan import ROUTINES, users_of
 
 
 @dataclass
@@ -49,7 +50,7 @@ class _Rewrite:
 def lower(bones: Skeleton) -> Skeleton:
     """The same structure with `contract` as `matmul` where its labels allow it, and copies made."""
     new = _Rewrite()
-    for part in bones.parts:
+    for part in _turned(bones):
         args = tuple([new.place[a] for a in part.args])
         new.place.append(_rewrite(new, part._replace(args=args)))
     return replace(
@@ -58,9 +59,30 @@ def lower(bones: Skeleton) -> Skeleton:
     )  # fmt: skip
 
 
+def _turned(bones: Skeleton) -> tuple[Part, ...]:
+    """Parts where a product read only through one transpose is made in that order at once."""
+    users = users_of(bones)
+    parts = list(bones.parts)
+    for i, part in enumerate(parts):
+        if part.op != "transpose":
+            continue
+        (a,) = part.args
+        if parts[a].op != "contract" or len(users[a]) > 1 or a in bones.outputs:
+            continue
+        axes: tuple[int, ...] = dict(part.data)["axes"]  # type: ignore[call-overload]
+        subscripts: str = dict(parts[a].data)["subscripts"]  # type: ignore[call-overload]
+        inputs, out = subscripts.split("->")
+        turned = f"{inputs}->{''.join(out[k] for k in axes)}"
+        parts[a] = parts[a]._replace(shapes=part.shapes, data=(("subscripts", turned),))
+        parts[i] = part._replace(data=(("axes", tuple(range(len(axes)))),))
+    return tuple(parts)
+
+
 def _rewrite(new: _Rewrite, part: Part) -> int:
     if part.op == "contract" and part.dtype[0] == "f":
         return _contract(new, part)
+    if part.op == "transpose":
+        return new.transposed(part.args[0], dict(part.data)["axes"])  # type: ignore[call-overload]
     if part.op == "solve":
         a, b = part.args
         matrix = (*part.dims[:-2], *new.parts[a].dims[-2:])
@@ -83,36 +105,36 @@ def _rewrite(new: _Rewrite, part: Part) -> int:
 
 
 def _contract(new: _Rewrite, part: Part) -> int:
-    """``[batch] m k, [batch] k n -> [batch] m n``, either operand transposed within its stack.
+    """``[batch] m k, [batch] k n -> [batch] m n``: each a group of axes, in several orders.
 
-    Everything else stays a plain loop nest.
+    Rows may lie apart in memory, so ``kij, nkj -> nki`` needs no copy. What a product of matrices
+    cannot take is transposed; what has no columns, rows or sum stays a plain loop nest.
     """
-    subscripts: str = dict(part.data)["subscripts"]  # type: ignore[call-overload,assignment]
+    subscripts: str = dict(part.data)["subscripts"]  # type: ignore[call-overload]
     inputs, out = subscripts.split("->")
     left, right = inputs.split(",")
-    (a, left), (b, right) = (
-        _untransposed(new, part.args[0], left),
-        _untransposed(new, part.args[1], right),
-    )
+    a, left = _untransposed(new, part.args[0], left)
+    b, right = _untransposed(new, part.args[1], right)
     sizes = {
         **dict(zip(left, new.parts[a].dims, strict=True)),
         **dict(zip(right, new.parts[b].dims, strict=True)),
     }
     stack, m, n, k = _groups(left, right, out)
-    if out == stack + n + m:
+    if out in (stack + n + m, n + stack + m):
         a, b, left, right, m, n = b, a, right, left, n, m
     if not all(any(sizes[x] != ONE for x in group) for group in (m, n, k)):
         data = (("subscripts", f"{left},{right}->{out}"),)
         return new.add(part._replace(args=(a, b), data=data))
-    a, flip_a = _arranged(new, a, left, stack + m + k, stack + k + m)
-    b, flip_b = _arranged(new, b, right, stack + k + n, stack + n + k)
-    dims = tuple(sizes[x] for x in stack + m + n)
+    first = _arranged(new, a, left, stack, m, k)
+    second = _arranged(new, b, right, stack, k, n)
+    labels = out if out == m + stack + n else stack + m + n
+    dims = tuple(sizes[x] for x in labels)
+    places = (*first.steps, *second.steps, *_steps(labels, dims, stack, m))
     counts = tuple(size(tuple(sizes[x] for x in group)) for group in (stack, m, k, n))
-    data: Data = (("flips", f"{flip_a}{flip_b}"), ("sizes", counts))
-    product = new.add(
-        Part("matmul", "", (new.contiguous(a), new.contiguous(b)), part.dtypes, (dims,), data)
-    )
-    return new.transposed(product, tuple((stack + m + n).index(x) for x in out))
+    data: Data = (("flips", f"{first.flip}{second.flip}"), ("sizes", (*counts, *places)))
+    args = (new.contiguous(first.part), new.contiguous(second.part))
+    product = new.add(Part("matmul", "", args, part.dtypes, (dims,), data))
+    return new.transposed(product, tuple(labels.index(x) for x in out))
 
 
 def _untransposed(new: _Rewrite, i: int, labels: str) -> tuple[int, str]:
@@ -134,10 +156,29 @@ def _groups(left: str, right: str, out: str) -> tuple[str, str, str, str]:
     )
 
 
-def _arranged(new: _Rewrite, i: int, labels: str, straight: str, flipped: str) -> tuple[int, int]:
-    """The operand in one of the two orders a product takes, and whether it is the flipped one."""
-    if labels == straight:
-        return i, 0
-    if labels == flipped:
-        return i, 1
-    return new.transposed(i, tuple(labels.index(x) for x in straight)), 0
+class _Operand(NamedTuple):
+    """A part as a stack of matrices: whether it is flipped, and how far matrices and rows lie apart."""
+
+    part: int
+    flip: int
+    steps: tuple[str, str]
+
+
+def _arranged(
+    new: _Rewrite, i: int, labels: str, stack: str, rows: str, columns: str
+) -> _Operand:
+    """The operand as it lies, if its axes are in an order that a product takes; else transposed."""
+    dims = new.parts[i].dims
+    if labels in (stack + rows + columns, rows + stack + columns):
+        return _Operand(i, 0, _steps(labels, dims, stack, rows))
+    if labels in (stack + columns + rows, columns + stack + rows):
+        return _Operand(i, 1, _steps(labels, dims, stack, columns))
+    wanted = stack + rows + columns
+    i = new.transposed(i, tuple(labels.index(x) for x in wanted))
+    return _Operand(i, 0, _steps(wanted, new.parts[i].dims, stack, rows))
+
+
+def _steps(labels: str, dims: Dims, stack: str, outer: str) -> tuple[str, str]:
+    """How far one matrix lies from the next, and one of its rows from the next."""
+    step = dict(zip(labels, strides(dims), strict=True))
+    return step[stack[-1]] if stack else "0", step[outer[-1]]
