@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import accumulate
 from types import ModuleType
 from typing import NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ import numpy as np
 from ..tape import Tape
 from . import cache
 from .emit import Source, emit
+from .emit.workspace import Room
 from .schedule import schedule
 from .skeleton import Skeleton, Values, skeleton
 from .skeleton import supported as supported
@@ -50,6 +52,7 @@ class Kernel(NamedTuple):
 
     entry: Callable[..., int]
     addresses: tuple[int, ...]
+    rooms: tuple[Room, ...]
     text: str
 
 
@@ -58,6 +61,8 @@ _routines: dict[str, int] = {}
 _lock = threading.Lock()
 _count = {"compiled": 0, "loaded": 0, "hits": 0}
 _spent = [0.0]
+_KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
+_spare: dict[int, list[np.ndarray]] = {}
 
 
 def load() -> ModuleType:
@@ -105,6 +110,7 @@ def cache_info() -> CacheInfo:
 def cache_clear(*, disk: bool = False) -> None:
     """Forget the kernels in memory, and on request those on disk."""
     _kernels.clear()
+    _spare.clear()
     _source.cache_clear()
     if disk:
         cache.clear()
@@ -125,12 +131,12 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
 def _make(bones: Skeleton) -> Kernel:
     made = _source(bones)
     addresses = tuple(_routine(name) for name in made.routines)
-    return Kernel(_obtain(made.text, bones), addresses, made.text)
+    return Kernel(_obtain(made, bones), addresses, made.rooms, made.text)
 
 
-def _obtain(text: str, bones: Skeleton) -> Callable[..., int]:
+def _obtain(made: Source, bones: Skeleton) -> Callable[..., int]:
     """The compiled text, from disk if it is there."""
-    targets = load()
+    targets, text = load(), made.text
     name = cache.name_of(text)
     payload = cache.read(name)
     result = None if payload is None else targets.load(payload, text, name)
@@ -138,7 +144,8 @@ def _obtain(text: str, bones: Skeleton) -> Callable[..., int]:
         _count["loaded"] += 1
         return result.entry_point
     begin = time.perf_counter()
-    result = targets.compile_text(text, name, bones)
+    signature = targets.signature_of(bones, workspace=bool(made.rooms))
+    result = targets.compile_text(text, name, signature)
     _spent[0] += time.perf_counter() - begin
     _count["compiled"] += 1
     cache.write(name, targets.dump(result))
@@ -175,8 +182,12 @@ def _fail(status: int) -> None:
 def _bind(kernel: Kernel, tape: Tape, values: Values) -> Executable:
     """A function of the inputs alone; the common numbers of outputs have their own, for speed."""
     entry = kernel.entry
-    ints = np.array([*values.ints, *kernel.addresses], np.int64)
+    begins = list(accumulate((room.bytes(values.ints) for room in kernel.rooms), initial=0))
+    ints = np.array([*values.ints, *kernel.addresses, *begins], np.int64)
     fixed = (*values.arrays, ints, np.array(values.floats, np.float64))
+    if kernel.rooms:
+        entry = _furnished(entry, fixed, begins[-1], len(tape.inputs))
+        fixed = ()
     made = [(t.shape, t.dtype) for t in tape.output_types]
     empty = np.empty
 
@@ -207,3 +218,30 @@ def _bind(kernel: Kernel, tape: Tape, values: Values) -> Executable:
     run = one if len(made) == 1 else two if len(made) == 2 else many
     run.source = kernel.text  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]
+
+
+def _furnished(
+    entry: Callable[..., int], fixed: tuple[np.ndarray, ...], size: int, inputs: int
+) -> Callable[..., int]:
+    """`entry` with `fixed` arguments and a workspace after those that are inputs."""
+    keep = size <= _KEEP
+    spare = _spare.setdefault(max(size, 4096).bit_length(), []) if keep else []
+
+    def run(*arguments: object) -> int:
+        try:
+            work = spare.pop()
+        except IndexError:
+            work = _workspace(1 << max(size, 4096).bit_length() if keep else size)
+        status = entry(*arguments[:inputs], *fixed, work, *arguments[inputs:])
+        if keep:
+            spare.append(work)
+        return status
+
+    return run
+
+
+def _workspace(size: int) -> np.ndarray:
+    """Memory that begins with a cache line; what is never touched costs nothing."""
+    raw = np.empty(size + 64, np.uint8)
+    begin = -raw.ctypes.data % 64
+    return raw[begin : begin + size]

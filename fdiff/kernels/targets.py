@@ -16,6 +16,7 @@ from numba.core.compiler import CompileResult
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
+from numba.core.typing.templates import Signature
 
 from ..errors import TapeError
 from . import runtime
@@ -24,7 +25,6 @@ from .skeleton import Skeleton
 
 Entry = Callable[..., int]
 _loaded: list[CompileResult] = []
-_OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
 _NUMBA = {
     "b1": types.boolean,
     "i1": types.int8,
@@ -40,7 +40,7 @@ _NUMBA = {
 }
 
 
-def signature_of(bones: Skeleton) -> types.Type:
+def signature_of(bones: Skeleton, *, workspace: bool) -> Signature:
     """Types of the arguments of a kernel, in order, and its status."""
     arguments: list[types.Type] = []
     for i in bones.inputs:
@@ -52,6 +52,7 @@ def signature_of(bones: Skeleton) -> types.Type:
     arrays = sorted((p.data[0], p.dtype) for p in bones.parts if p.op == "array")
     arguments += [types.Array(_NUMBA[dtype], 1, "C") for _, dtype in arrays]
     arguments += [types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C")]
+    arguments += [types.Array(types.uint8, 1, "C")] * workspace
     arguments += [
         types.Array(_NUMBA[p.dtype], len(p.dims), "C")
         for p in (bones.parts[o] for o in bones.outputs)
@@ -74,33 +75,35 @@ def _module(text: str, name: str) -> ModuleType:
     return module
 
 
-def compile_text(text: str, name: str, bones: Skeleton) -> CompileResult:
+def compile_text(text: str, name: str, signature: types.Type) -> CompileResult:
     """Compile the function ``kernel`` of `text`; a failure is fdiff's own fault."""
     module = _module(text, name)
     exec(compile(text, str(module.__file__), "exec"), module.__dict__)
     try:
-        dispatcher = njit(signature_of(bones), **_OPTIONS)(module.__dict__["kernel"])
+        return _compiled(module.__dict__["kernel"], signature, wrapper=False)
     except NumbaError as error:
         reason = str(error).strip().splitlines()
         raise TapeError(
             f"fdiff made a kernel that does not compile ({reason[0] if reason else ''}):\n{text}"
         ) from None
-    return next(iter(dispatcher.overloads.values()))
 
 
 def compile_routine(routine: str) -> CompileResult:
     """A routine such as ``solve_f8``: pointers and sizes to a status, callable from C."""
     name, dtype = routine.rsplit("_", 1)
     runtime.provide()
-    signature = types.int64(
-        *[types.CPointer(_NUMBA[dtype])] * BUFFERS, *[types.int64] * SIZES
-    )
-    return _compiled(runtime.ROUTINES[name], signature)
+    pointer = types.CPointer(_NUMBA[dtype])
+    signature = types.int64(*[pointer] * BUFFERS, *[types.int64] * SIZES)
+    return _compiled(runtime.ROUTINES[name], signature, wrapper=True)
 
 
-def _compiled(function: Callable[..., int], signature: Signature) -> CompileResult:
-    """The machine code of a function that needs no C wrapper of the plain kind."""
-    dispatcher = njit(signature, nogil=True, error_model="numpy", boundscheck=False)(function)
+def _compiled(
+    function: Callable[..., int], signature: Signature, *, wrapper: bool
+) -> CompileResult:
+    """The machine code of a function, on request with a `wrapper` that C can call."""
+    dispatcher = njit(
+        signature, nogil=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=not wrapper
+    )(function)
     return next(iter(dispatcher.overloads.values()))
 
 

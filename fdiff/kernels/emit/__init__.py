@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..loops import BUFFERS, NUMPY, SIZES, Call, Nest, Output, Program, Temporary, proper, size
+from ..loops import BUFFERS, NUMPY, SIZES, Call, Nest, Output, Program
 from ..skeleton import Skeleton
 from .nest import emit_nest
+from .workspace import Room, furnish
 
 INDENT = "    "
 _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
@@ -15,10 +16,14 @@ _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 
 @dataclass(frozen=True)
 class Source:
-    """Text of a kernel, the routines whose addresses end its integer table, what it costs."""
+    """Text of a kernel, what its integer table ends with, and what it costs.
+
+    That is the addresses of the routines, then where each of the rooms begins in the workspace.
+    """
 
     text: str
     routines: tuple[str, ...]
+    rooms: tuple[Room, ...]
     statements: int
     nests: int
 
@@ -28,7 +33,12 @@ def emit(program: Program, bones: Skeleton) -> Source:
     routines = tuple(
         dict.fromkeys(item.routine for item in program.items if isinstance(item, Call))
     )
-    body = [_allocate(t) for t in program.temporaries]
+    where, rooms = furnish(program)
+    begin = bones.sizes + bones.ints + len(routines)
+    body = [
+        f"{t.name} = rt.part(work, ints[{begin + where[t.name]}], {NUMPY[t.dtype]})"
+        for t in program.temporaries
+    ]
     for item in program.items:
         body += _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
     for out in program.outputs:
@@ -37,17 +47,18 @@ def emit(program: Program, bones: Skeleton) -> Source:
     prologue = _prologue(bones, program.outputs, "\n".join(body))
     lines = [
         _signature(bones),
-        f"def kernel({', '.join(_parameters(bones))}):",
+        f"def kernel({', '.join(_parameters(bones, rooms))}):",
         *(INDENT + line for line in (*prologue, *body, "return 0")),
     ]
     nests = sum(isinstance(item, Nest) and bool(item.domain) for item in program.items)
-    return Source("\n".join(lines) + "\n", routines, len(lines), nests)
+    return Source("\n".join(lines) + "\n", routines, rooms, len(lines), nests)
 
 
-def _parameters(bones: Skeleton) -> list[str]:
+def _parameters(bones: Skeleton, rooms: tuple[Room, ...]) -> list[str]:
     inputs = [f"a{k}" if bones.parts[i].dims else f"x{k}" for k, i in enumerate(bones.inputs)]
     constants = [f"c{k}" for k in range(bones.arrays)]
-    return [*inputs, *constants, "ints", "floats", *[f"o{k}" for k in range(len(bones.outputs))]]
+    outputs = [f"o{k}" for k in range(len(bones.outputs))]
+    return [*inputs, *constants, "ints", "floats", *(["work"] if rooms else []), *outputs]
 
 
 def _signature(bones: Skeleton) -> str:
@@ -97,10 +108,6 @@ def _strides(name: str, array: str, axes: list[int], width: int) -> list[str]:
     lines = [f"{name}_{axis} = {array}.strides[{axis}] // {width}" for axis in axes]
     odd = " | ".join(f"{array}.strides[{axis}]" for axis in axes)
     return lines if width == 1 else [*lines, f"if ({odd}) & {width - 1}:", f"{INDENT}return -1"]
-
-
-def _allocate(t: Temporary) -> str:
-    return f"{t.name} = rt.empty({size(proper(t.dims))}, {NUMPY[t.dtype]})"
 
 
 def _call(item: Call, bones: Skeleton, routines: tuple[str, ...]) -> list[str]:

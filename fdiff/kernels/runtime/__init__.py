@@ -1,12 +1,12 @@
-"""What the text of a kernel may call: ``rt.name``. Compiled parts only; importing this imports Numba."""
+"""What the text of a kernel may call: ``rt.name``. Compiled parts; importing this imports Numba."""
 
 from .foreign import provide as provide
 from .linalg import DECOMPOSITIONS
 from .memory import add as add
 from .memory import call as call
-from .memory import empty as empty
 from .memory import flat as flat
 from .memory import multiply as multiply
+from .memory import part as part
 from .products import PRODUCTS
 from .scalar import exp2 as exp2
 from .scalar import floor_divide as floor_divide

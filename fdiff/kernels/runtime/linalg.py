@@ -32,7 +32,7 @@ def _copy(source: FlatType, start: int, target: np.ndarray, n: int) -> None:
 
 @_inner
 def _factor(lu: np.ndarray, rows: np.ndarray) -> int:
-    """LU factors in place of `lu`, its rows exchanged as `rows` tells; sign of the exchange, 0 if singular."""
+    """LU factors in place of `lu`, rows exchanged as `rows` tells; sign of that, 0 if singular."""
     n = lu.shape[0]
     sign = 1
     regular = True
@@ -287,5 +287,6 @@ def _adjugate_column(lu: np.ndarray, y: np.ndarray, j: int, scale: float) -> Non
 
 
 DECOMPOSITIONS: dict[str, Callable[..., int]] = {
-    "solve": solve, "inv": inv, "det": det, "slogdet": slogdet, "cholesky": cholesky, "cofactor": cofactor,
+    "solve": solve, "inv": inv, "det": det, "slogdet": slogdet,
+    "cholesky": cholesky, "cofactor": cofactor,
 }  # fmt: skip

@@ -60,6 +60,26 @@ def flat(typing_context: object, array: types.Type) -> Generated:
 
 
 @intrinsic
+def part(
+    typing_context: object, array: types.Type, start: types.Type, dtype: types.Type
+) -> Generated:
+    """The memory of `array`, whatever its dtype, from byte `start` on, as entries of `dtype`."""
+    result = FlatType(dtype.dtype, owned=False)
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
+        source = context.make_array(sig.args[0])(context, builder, args[0])
+        raw = builder.bitcast(source.data, ir.IntType(8).as_pointer())
+        out = cgutils.create_struct_proxy(result)(context, builder)
+        wanted = context.get_data_type(types.CPointer(result.dtype))
+        out.data = builder.bitcast(builder.gep(raw, [args[1]]), wanted)
+        return out._getvalue()
+
+    return result(array, types.intp, dtype), generate
+
+
+@intrinsic
 def empty(typing_context: object, size: types.Type, dtype: types.Type) -> Generated:
     """New memory for `size` entries, aligned for vectors."""
     result = FlatType(dtype.dtype, owned=True)

@@ -17,9 +17,10 @@ _inner = njit(nogil=True, error_model="numpy")
 
 @_inner
 def _row(
-    c: FlatType, to: int, a: FlatType, start: int, step: int, b: FlatType, below: int, lead: int, k: int, n: int
+    c: FlatType, to: int, a: FlatType, start: int, step: int,
+    b: FlatType, below: int, lead: int, k: int, n: int,
 ) -> None:  # fmt: skip
-    """``c[to:to + n] = row @ b``: four rows of `b` at once, so that `c` is read a quarter as often."""
+    """``c[to:to + n] = row @ b``: four rows of `b` at once, so that `c` is read less often."""
     for j in range(n):
         c[to + j] = 0
     last = k - k % 4
@@ -39,7 +40,8 @@ def _row(
 
 @_inner
 def _large(
-    flip_a: int, flip_b: int, a: FlatType, lead_a: int, b: FlatType, lead_b: int, c: FlatType, lead_c: int,
+    flip_a: int, flip_b: int, a: FlatType, lead_a: int,
+    b: FlatType, lead_b: int, c: FlatType, lead_c: int,
     m: int, k: int, n: int,
 ) -> None:  # fmt: skip
     """By BLAS, which sees transposes: c' = b' a'."""

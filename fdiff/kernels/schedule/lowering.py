@@ -157,7 +157,7 @@ def _groups(left: str, right: str, out: str) -> tuple[str, str, str, str]:
 
 
 class _Operand(NamedTuple):
-    """A part as a stack of matrices: whether it is flipped, and how far matrices and rows lie apart."""
+    """A part as a stack of matrices: whether it is flipped, how far matrices and rows lie apart."""
 
     part: int
     flip: int

@@ -1,0 +1,59 @@
+"""Where the temporaries of a kernel lie: in one piece of memory, those of other times in one place.
+
+A kernel is handed its workspace, which `fdiff.kernels` keeps between calls: fresh pages cost more
+than most kernels (0.8 ms for 2 MB).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..loops import Call, Dims, Nest, Program, proper
+
+
+class Room(NamedTuple):
+    """Memory for entries of one dtype, `dims` of them."""
+
+    dims: Dims
+    dtype: str
+
+    def bytes(self, sizes: tuple[int, ...]) -> int:
+        """How many bytes these are with these values of ``n0, n1, ...``, in whole cache lines."""
+        total = int(self.dtype[1])
+        for dim in self.dims:
+            total *= sizes[int(dim[1:])]
+        return -(-total // 64) * 64
+
+
+def furnish(program: Program) -> tuple[dict[str, int], tuple[Room, ...]]:
+    """The room of each temporary; one that is used no more leaves its own to others."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for k, item in enumerate(program.items):
+        for name in _buffers(item):
+            first.setdefault(name, k)
+            last[name] = k
+    rooms: list[Room] = []
+    free: list[int] = []  # the item with which each room was last used
+    where: dict[str, int] = {}
+    for t in sorted(program.temporaries, key=lambda t: first.get(t.name, 0)):
+        room, begin = Room(proper(t.dims), t.dtype), first.get(t.name, 0)
+        same = (r for r, end in enumerate(free) if rooms[r] == room and end < begin)
+        r = next(same, len(rooms))
+        if r == len(rooms):
+            rooms.append(room)
+            free.append(-1)
+        where[t.name] = r
+        free[r] = last.get(t.name, begin)
+    return where, tuple(rooms)
+
+
+def _buffers(item: Nest | Call) -> Iterator[str]:
+    if isinstance(item, Call):
+        yield from item.buffers
+        return
+    finals = (s for a in item.accumulators for s in a.final)
+    for statement in (*item.statements, *finals):
+        if statement.access is not None:
+            yield statement.access.buffer.name
