@@ -1,8 +1,8 @@
 """BLAS and LAPACK as SciPy carries them, called as Fortran is: every argument by its address.
 
 Numba's own bindings lack the solve with many right-hand sides (``trsm``), and its ``np.linalg``
-takes a second or more to compile for each function. Matrices here are in row-major order, so Fortran sees each as its
-transpose.
+takes a second or more to compile for each function. Matrices here are in row-major order, so
+Fortran sees each as its transpose.
 """
 
 from __future__ import annotations
