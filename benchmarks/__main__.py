@@ -30,7 +30,10 @@ def write_readme() -> None:
 def run(only: list[str], peers: list[str], budget: float, rounds: int) -> dict[str, object]:
     """All figures asked for."""
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
-    raw: dict[str, object] = {"machine": {"date": today, **machine()}, "cases": {}}
+    raw: dict[str, object] = {
+        "machine": {"date": today, "rounds": rounds, **machine()},
+        "cases": {},
+    }
     for case in chosen(only, CASES):
         each = [all_peers(case, chosen(peers, PEERS), budget) for _ in range(rounds)]
         found = {name: middle([f[name] for f in each if name in f]) for name in each[0]}
