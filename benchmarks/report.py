@@ -84,8 +84,8 @@ def origin(machine: Mapping[str, object]) -> str:
         f"Measured by `python -m benchmarks` on {machine['date']}: {machine['processor']},"
         f" {machine['cores']} cores (one thread each), {machine['system']},"
         f" Python {machine['python']}, {versions}. float64 NumPy in and out; medians of"
-        f" {machine['rounds']} fresh processes, and ratios to the hand-written kernel. Every result was compared with the interpreter's"
-        " before it was timed."
+        f" {machine['rounds']} fresh processes, and ratios to the hand-written kernel."
+        " Every result was compared with the interpreter's before it was timed."
     )
 
 
