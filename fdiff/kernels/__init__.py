@@ -2,15 +2,19 @@
 
 `compile` gives an `Executable`. Importing this package does not import Numba; `load` does, when
 the first kernel is compiled or read from disk. ``FDIFF_CACHE_DIR`` moves the disk cache, and
-``FDIFF_CACHE_DIR=off`` switches it off.
+``FDIFF_CACHE_DIR=off`` switches it off. The 1,024 kernels used last stay in memory; one that is
+dropped lives on as long as something holds its `Executable`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate
 from types import ModuleType
@@ -25,8 +29,6 @@ from .emit.workspace import Room
 from .schedule import schedule
 from .skeleton import Skeleton, Values, skeleton
 from .skeleton import supported as supported
-
-_FIRST, _LINE, _NEST = 0.04, 0.0009, 0.012  # seconds: the smallest kernel, a line, a loop nest
 
 
 class Executable(Protocol):
@@ -54,15 +56,31 @@ class Kernel(NamedTuple):
     addresses: tuple[int, ...]
     rooms: tuple[Room, ...]
     text: str
+    name: str
 
 
-_kernels: dict[Skeleton, Kernel] = {}
+_MOST = 1024  # kernels in memory
+_kernels: OrderedDict[Skeleton, Kernel] = OrderedDict()
 _routines: dict[str, int] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
 _count = {"compiled": 0, "loaded": 0, "hits": 0}
 _spent = [0.0]
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
 _spare: dict[int, list[np.ndarray]] = {}
+
+
+def _renew_lock() -> None:
+    global _lock  # noqa: PLW0603 - one lock for the module, another one for a child
+    _lock = threading.RLock()
+
+
+# A fork waits until no thread compiles: a child would inherit Numba's and LLVM's locks as they are.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: _lock.acquire(),  # noqa: PLW0108 - the lock there is then
+        after_in_parent=lambda: _lock.release(),  # noqa: PLW0108
+        after_in_child=_renew_lock,
+    )
 
 
 def load() -> ModuleType:
@@ -90,10 +108,7 @@ def source(tape: Tape, layouts: tuple[str, ...]) -> str:
 def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
     """What compiling would take, Numba's own start apart; 0 if the kernel is at hand."""
     bones = skeleton(tape, layouts)[0]
-    if bones in _kernels:
-        return 0.0
-    made = _source(bones)
-    return _FIRST + _LINE * made.statements + _NEST * made.nests
+    return 0.0 if bones in _kernels else _source(bones).seconds()
 
 
 def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
@@ -109,6 +124,8 @@ def cache_info() -> CacheInfo:
 
 def cache_clear(*, disk: bool = False) -> None:
     """Forget the kernels in memory, and on request those on disk."""
+    for kernel in _kernels.values():
+        load().forget(kernel.name)
     _kernels.clear()
     _spare.clear()
     _source.cache_clear()
@@ -123,21 +140,25 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
     if kernel is None:
         with _lock:
             kernel = _kernels.get(bones) or _kernels.setdefault(bones, _make(bones))
+            while len(_kernels) > _MOST:
+                load().forget(_kernels.popitem(last=False)[1].name)
     else:
         _count["hits"] += 1
+        with suppress(KeyError):  # another thread may just have dropped it
+            _kernels.move_to_end(bones)
     return _bind(kernel, tape, values)
 
 
 def _make(bones: Skeleton) -> Kernel:
     made = _source(bones)
     addresses = tuple(_routine(name) for name in made.routines)
-    return Kernel(_obtain(made, bones), addresses, made.rooms, made.text)
+    name = cache.name_of(made.text)
+    return Kernel(_obtain(made, bones, name), addresses, made.rooms, made.text, name)
 
 
-def _obtain(made: Source, bones: Skeleton) -> Callable[..., int]:
+def _obtain(made: Source, bones: Skeleton, name: str) -> Callable[..., int]:
     """The compiled text, from disk if it is there."""
     targets, text = load(), made.text
-    name = cache.name_of(text)
     payload = cache.read(name)
     result = None if payload is None else targets.load(payload, text, name)
     if result is not None:
@@ -224,16 +245,13 @@ def _furnished(
     entry: Callable[..., int], fixed: tuple[np.ndarray, ...], size: int, inputs: int
 ) -> Callable[..., int]:
     """`entry` with `fixed` arguments and a workspace after those that are inputs."""
-    keep = size <= _KEEP
-    spare = _spare.setdefault(max(size, 4096).bit_length(), []) if keep else []
+    room = 1 << max(size, 4096).bit_length() if size <= _KEEP else size
+    spare = _spare.setdefault(room, []) if size <= _KEEP else None
 
     def run(*arguments: object) -> int:
-        try:
-            work = spare.pop()
-        except IndexError:
-            work = _workspace(1 << max(size, 4096).bit_length() if keep else size)
+        work = spare.pop() if spare else _workspace(room)
         status = entry(*arguments[:inputs], *fixed, work, *arguments[inputs:])
-        if keep:
+        if spare is not None:
             spare.append(work)
         return status
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..loops import BUFFERS, NUMPY, SIZES, Call, Nest, Output, Program
+from ..loops import BUFFERS, NUMPY, SIZES, Call, Output, Program
 from ..skeleton import Skeleton
 from .nest import emit_nest
 from .workspace import Room, furnish
@@ -16,7 +16,7 @@ _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 
 @dataclass(frozen=True)
 class Source:
-    """Text of a kernel, what its integer table ends with, and what it costs.
+    """Text of a kernel, and what its integer table ends with.
 
     That is the addresses of the routines, then where each of the rooms begins in the workspace.
     """
@@ -24,8 +24,17 @@ class Source:
     text: str
     routines: tuple[str, ...]
     rooms: tuple[Room, ...]
-    statements: int
-    nests: int
+
+    def seconds(self) -> float:
+        """What compiling takes: so much for any kernel, a line, a loop and a use of the runtime.
+
+        Fitted to the processor time of twelve programs (numba 0.68, EPYC; seconds measured,
+        predicted / measured): a chain 0.06 0.9, Rosenbrock's gradient 0.14 1.1, softmax's 0.29 1.1,
+        forty sines 0.39 1.0, Jacobians of MGH10 0.15 1.1, Hahn1 0.19 1.1, ENSO 0.25 1.1 and Gauss1
+        0.32 0.9, GMM 1.5 1.0, bundle adjustment 2.0 0.8, LSTM of 2 and 5 steps 2.1 1.0 and 5.4 0.9.
+        """
+        lines, loops, uses = (self.text.count(part) for part in ("\n", "for i", "rt."))
+        return 0.011 + 0.0011 * lines + 0.0115 * loops + 0.0083 * uses
 
 
 def emit(program: Program, bones: Skeleton) -> Source:
@@ -50,8 +59,7 @@ def emit(program: Program, bones: Skeleton) -> Source:
         f"def kernel({', '.join(_parameters(bones, rooms))}):",
         *(INDENT + line for line in (*prologue, *body, "return 0")),
     ]
-    nests = sum(isinstance(item, Nest) and bool(item.domain) for item in program.items)
-    return Source("\n".join(lines) + "\n", routines, rooms, len(lines), nests)
+    return Source("\n".join(lines) + "\n", routines, rooms)
 
 
 def _parameters(bones: Skeleton, rooms: tuple[Room, ...]) -> list[str]:
