@@ -123,12 +123,23 @@ print(here, float(value), info.compiled, info.loaded)
 """
 
 
-def process():
+def start():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", "."])}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, text=True
     )
-    return done.stdout.split()
+
+
+def process():
+    return start().communicate()[0].split()
+
+
+def test_two_processes_that_write_one_kernel_at_once(folder):
+    first, second = start(), start()
+    values = {first.communicate()[0].split()[1], second.communicate()[0].split()[1]}
+    assert len(values) == 1
+    assert len(list(folder.iterdir())) == 2  # the kernel and its routine, and no drafts
+    assert process()[2:] == ["0", "1"]
 
 
 def test_a_second_process_compiles_nothing():
@@ -194,6 +205,61 @@ def test_a_directory_that_cannot_be_made_costs_nothing_but_the_cache(monkeypatch
     np.testing.assert_array_equal(run(tape_of(lambda x: x - 9.5, x), x)[0], x - 9.5)
 
 
+def test_a_disk_that_is_full_costs_nothing_but_the_cache(monkeypatch, folder):
+    def full(*args, **keywords):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.tempfile, "mkstemp", full)
+    x = np.arange(3.0)
+    np.testing.assert_array_equal(run(tape_of(lambda x: x - 8.5, x), x)[0], x - 8.5)
+    assert not list(folder.iterdir())
+
+
+def test_a_directory_that_cannot_be_written_is_not_used(monkeypatch, folder):
+    cache.directory()
+    monkeypatch.setattr(cache.os, "access", lambda path, mode: mode != os.W_OK)
+    assert cache.directory() is None
+
+
+def test_a_relative_directory_stays_where_it_was_first_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("FDIFF_CACHE_DIR", "some kernels")
+    monkeypatch.chdir(tmp_path)
+    cache._absolute.cache_clear()
+    assert cache.directory() == tmp_path / "some kernels"
+    monkeypatch.chdir("/")
+    assert cache.directory() == tmp_path / "some kernels"
+    cache._absolute.cache_clear()
+
+
+def test_the_oldest_files_are_removed_beyond_the_limit(monkeypatch, folder):
+    for k in range(12):
+        cache.write(f"{k:02d}", b"machine code")
+        os.utime(cache.path_of(f"{k:02d}"), (k, k))
+    assert cache.read("00") is not None  # used now: the last to go
+    monkeypatch.setattr(cache, "_MOST_FILES", 8)
+    cache.write("0f", b"machine code")
+    left = {path.stem for path in folder.iterdir()}
+    assert left == {"00", "0f", "08", "09", "10", "11"}
+    monkeypatch.setattr(cache, "_MOST_BYTES", 1)
+    cache.trim(folder)
+    assert not list(folder.iterdir())
+
+
+def test_the_kernels_used_last_stay_in_memory(monkeypatch):
+    monkeypatch.setattr(kernels, "_MOST", 2)
+    x = np.arange(3.0)
+    functions = [np.sin, np.cos, np.tanh]
+    made = [kernels.compile(tape_of(f, x), ("C",)) for f in functions[:2]]
+    run(tape_of(np.sin, x), x)
+    made.append(kernels.compile(tape_of(np.tanh, x), ("C",)))
+    assert kernels.cache_info().entries == 2
+    hits = kernels.cache_info().hits
+    run(tape_of(np.sin, x), x)
+    assert kernels.cache_info().hits == hits + 1
+    for kernel, f in zip(made, functions, strict=True):
+        np.testing.assert_allclose(kernel(x)[0], f(x), rtol=1e-15)
+
+
 def test_the_default_directory_follows_the_users_settings(monkeypatch, tmp_path):
     monkeypatch.delenv("FDIFF_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -244,6 +310,58 @@ if child == 0:
     os._exit(0 if good and np.allclose(fdiff.jit(np.tanh)(x), np.tanh(x)) else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), fdiff.cache_info().compiled)
 """
+
+
+def softmax_gradient(x):
+    tape = tape_of(lambda x: np.exp(x - np.max(x)) / np.sum(np.exp(x - np.max(x))), x)
+    return simplify(vjp(tape, [0]))
+
+
+def test_eight_threads_share_a_kernel_with_temporaries():
+    """Each call has a workspace of its own while it runs; no more are made than run at once."""
+    x = np.linspace(0.0, 1.0, 20_000)
+    tape = softmax_gradient(x)
+    kernel = kernels.compile(tape, ("C", "C"))
+    assert "work" in kernel.source
+    rows = [x * k for k in range(8)]
+    want = [values(tape, row, x) for row in rows]
+    with ThreadPoolExecutor(8) as pool:
+        for got, w in zip(pool.map(lambda row: kernel(row, x), rows * 20), want * 20, strict=True):
+            np.testing.assert_allclose(got[1], w[1], rtol=1e-9, atol=1e-12)
+    assert 1 <= sum(map(len, kernels._spare.values())) <= 8
+
+
+def test_eight_threads_compile_different_kernels():
+    x = np.linspace(0.1, 0.9, 5)
+    functions = [np.sin, np.cos, np.tan, np.exp, np.log, np.sqrt, np.tanh, np.arctan]
+    start = threading.Barrier(8)
+
+    def work(f):
+        start.wait()
+        return run(tape_of(lambda x: f(x) * x, x), x)[0]
+
+    before = compiled()
+    with ThreadPoolExecutor(8) as pool:
+        for f, got in zip(functions, pool.map(work, functions), strict=True):
+            np.testing.assert_allclose(got, f(x) * x, rtol=1e-15)
+    assert compiled() == before + 8
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_forked_while_another_thread_compiles():
+    x = np.arange(4.0)
+    long = tape_of(lambda x: [x := np.sin(x) * x for _ in range(40)][-1], x)
+    kernels.load()
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(kernels.compile, long, ("C",))
+        while kernels._lock.acquire(blocking=False):  # until the other thread has it
+            kernels._lock.release()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if np.allclose(run(tape_of(np.cosh, x), x)[0], np.cosh(x)) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        task.result()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")

@@ -1,21 +1,26 @@
 """The disk cache: one file a kernel, written whole or not at all, trusted if ours and intact.
 
 It lies in ``$FDIFF_CACHE_DIR``, else in the user's cache directory; ``FDIFF_CACHE_DIR=off`` (or
-empty) switches it off. Nothing here imports Numba.
+empty) switches it off. Beyond 4,096 kernels or 512 MB those that were not used for longest are
+removed. Nothing here imports Numba.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
 import sys
 import tempfile
+import time
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
 _MAGIC = b"fdiff kernel 1\n"
+_MOST_FILES, _MOST_BYTES = 4096, 512 << 20
+_STALE = 3600.0  # seconds after which a draft was left by a process that died
 _DIGEST = hashlib.sha256().digest_size
 _HERE = Path(__file__).parent
 _SETTINGS = (
@@ -59,8 +64,14 @@ def directory() -> Path | None:
     """Where kernels are kept, made if need be; None where there is no place for them."""
     chosen = os.environ.get("FDIFF_CACHE_DIR")
     if chosen is not None:
-        return None if chosen in ("", "off") else _usable(Path(chosen))
+        return None if chosen in ("", "off") else _usable(_absolute(chosen))
     return _usable(_default()) or _usable(Path(tempfile.gettempdir()) / f"fdiff-{_user()}")
+
+
+@lru_cache(maxsize=16)
+def _absolute(chosen: str) -> Path:
+    """A relative path starts where the program was when it was first used, wherever it goes."""
+    return Path(chosen).expanduser().absolute()
 
 
 def _default() -> Path:
@@ -118,7 +129,11 @@ def read(name: str) -> bytes | None:
         return None
     digest, payload = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
     intact = data.startswith(_MAGIC) and hashlib.sha256(payload).digest() == digest
-    return payload if intact else None
+    if not intact:
+        return None
+    with contextlib.suppress(OSError):  # another process may have removed it
+        os.utime(path)  # it was used: the last to be removed
+    return payload
 
 
 def write(name: str, payload: bytes) -> None:
@@ -136,6 +151,33 @@ def write(name: str, payload: bytes) -> None:
         Path(draft).replace(path)
     except OSError:
         Path(draft).unlink(missing_ok=True)
+    if name.startswith("0"):  # one write in sixteen looks after the whole directory
+        with contextlib.suppress(OSError):  # the directory went away
+            trim(path.parent)
+
+
+def trim(folder: Path) -> None:
+    """Remove the kernels that were not used for longest, down to three quarters of the limits."""
+    with os.scandir(folder) as found:
+        entries = [e for e in found if e.name.endswith((".kernel", ".tmp"))]
+    status: list[tuple[os.stat_result, str]] = []
+    for entry in entries:
+        with contextlib.suppress(OSError):  # gone meanwhile
+            status.append((entry.stat(), entry.path))
+    old = time.time() - _STALE
+    drafts = [path for s, path in status if path.endswith(".tmp") and s.st_mtime < old]
+    whole = [(s, path) for s, path in status if path.endswith(".kernel")]
+    kernels = sorted((s.st_mtime, s.st_size, path) for s, path in whole)
+    files, total = len(kernels), sum(size for _, size, _ in kernels)
+    if files > _MOST_FILES or total > _MOST_BYTES:
+        for _, size, path in kernels:
+            if files <= _MOST_FILES * 3 // 4 and total <= _MOST_BYTES * 3 // 4:
+                break
+            drafts.append(path)
+            files, total = files - 1, total - size
+    for path in drafts:
+        with contextlib.suppress(OSError):
+            Path(path).unlink()
 
 
 def clear() -> None:

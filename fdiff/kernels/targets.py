@@ -75,6 +75,13 @@ def _module(text: str, name: str) -> ModuleType:
     return module
 
 
+def forget(name: str) -> None:
+    """Drop what `sys.modules` and tracebacks know of a kernel."""
+    module = sys.modules.pop(f"fdiff_kernel_{name}", None)
+    if module is not None:
+        linecache.cache.pop(str(module.__file__), None)
+
+
 def compile_text(text: str, name: str, signature: types.Type) -> CompileResult:
     """Compile the function ``kernel`` of `text`; a failure is fdiff's own fault."""
     module = _module(text, name)
