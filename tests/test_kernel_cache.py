@@ -311,6 +311,28 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), fdiff.cache_info().compiled)
 """
 
+FORK_WHILE_COMPILING = """
+import os
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+import fdiff
+from fdiff import kernels
+
+x = np.arange(4.0)
+long = fdiff.make_tape(lambda x: [x := np.sin(x) * x for _ in range(40)][-1], x)
+short = fdiff.make_tape(np.cosh, x)
+kernels.load()
+with ThreadPoolExecutor(1) as pool:
+    task = pool.submit(kernels.compile, long, ("C",))
+    while kernels._lock.acquire(blocking=False):  # until the other thread has it
+        kernels._lock.release()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.allclose(kernels.compile(short, ("C",))(x)[0], np.cosh(x)) else 1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    task.result()
+"""
+
 
 def softmax_gradient(x):
     tape = tape_of(lambda x: np.exp(x - np.max(x)) / np.sum(np.exp(x - np.max(x))), x)
@@ -348,30 +370,14 @@ def test_eight_threads_compile_different_kernels():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_forked_while_another_thread_compiles():
-    x = np.arange(4.0)
-    long = tape_of(lambda x: [x := np.sin(x) * x for _ in range(40)][-1], x)
-    kernels.load()
-    with ThreadPoolExecutor(1) as pool:
-        task = pool.submit(kernels.compile, long, ("C",))
-        while kernels._lock.acquire(blocking=False):  # until the other thread has it
-            kernels._lock.release()
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if np.allclose(run(tape_of(np.cosh, x), x)[0], np.cosh(x)) else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        task.result()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
-def test_a_forked_child_calls_and_compiles(tmp_path):
-    # In a process of its own: libraries that other tests load (JAX) refuse to be forked.
+@pytest.mark.parametrize(("script", "words"), [(FORK, ["0", "1"]), (FORK_WHILE_COMPILING, ["0"])])
+def test_a_forked_child_calls_and_compiles(script, words, tmp_path):
+    # In a process of its own: libraries that other tests load (JAX) warn when they are forked.
     kept = {k: v for k, v in os.environ.items() if k != "FDIFF_TIER"}
     kept["FDIFF_CACHE_DIR"] = str(tmp_path)
-    command = [sys.executable, "-c", FORK]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script]
     done = subprocess.run(command, env=kept, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["0", "1"]
+    assert done.stdout.split() == words
 
 
 def test_predictions_grow_with_the_program_and_vanish_once_compiled():
