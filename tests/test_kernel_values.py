@@ -241,3 +241,63 @@ def test_large_products_go_through_blas(rng):
         b,
     )
     check(tape, a, b, rtol=1e-11, atol=1e-11)
+
+
+ORDERS = [
+    "kij,nkj->nki", "kij,nki->nkj", "nki,nkj->kij", "bij,bjk->bik", "ibj,bjk->kbi",
+    "ijb,jkb->ikb", "abij,jk->abik", "ijk,kjl->li", "ij,ij->j", "ij,j->i", "ij,i->j",
+    "bij,bj->bi", "ij,kj->ki", "ji,jk->ki",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sizes", [(2, 3, 4, 3, 2, 2), (7, 9, 8, 11, 6, 5)], ids=["loops", "blas"])
+@pytest.mark.parametrize("subscripts", ORDERS)
+def test_products_take_their_operands_in_any_order(subscripts, sizes, dtype, rng):
+    length = dict(zip("abijkln", (*sizes, 3), strict=True))
+    left, right = (
+        rng.normal(size=[length[x] for x in labels]).astype(dtype)
+        for labels in subscripts.split("->")[0].split(",")
+    )
+    tape = tape_of(lambda a, b: np.einsum(subscripts, a, b), left, right)
+    tight = 1e-12 if dtype is np.float64 else 1e-4
+    check(tape, left, right, rtol=tight, atol=tight)
+
+
+LARGE = {
+    "solve one": lambda a, s: np.linalg.solve(a, a[..., 0]),
+    "solve many": lambda a, s: np.linalg.solve(a, s[..., :5]),
+    "inv": lambda a, s: np.linalg.inv(a),
+    "det": lambda a, s: np.linalg.det(a),
+    "slogdet": lambda a, s: tuple(np.linalg.slogdet(a)),
+    "cholesky": lambda a, s: np.linalg.cholesky(s),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", LARGE)
+def test_large_matrices_go_through_lapack(name, dtype, rng):
+    a = (rng.normal(size=(31, 31)) / 6.0 + np.eye(31)).astype(dtype)
+    spd = (a @ a.T + np.eye(31, dtype=dtype)).astype(dtype)
+    tight = 1e-10 if dtype is np.float64 else 2e-3
+    check(tape_of(LARGE[name], a, spd), a, spd, rtol=tight, atol=tight)
+
+
+def test_large_matrices_may_be_stacked_strided_and_singular(rng):
+    a = rng.normal(size=(3, 24, 24)) + 5.0 * np.eye(24)
+    tape = tape_of(lambda a: (np.linalg.inv(a), np.linalg.det(a / 5.0)), a)
+    check(tape, np.asfortranarray(a), layouts=("A",), rtol=1e-11)
+    a[1, 3] = a[1, 4] = 0.0
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        run(tape, a)
+    assert run(tape_of(np.linalg.det, a), a)[0][1] == 0.0
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        run(tape_of(np.linalg.cholesky, a), -a)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_cofactors_of_large_matrices_whatever_their_rank(lost, rng):
+    u, s, vt = np.linalg.svd(rng.normal(size=(24, 24)))
+    s[24 - lost :] = 0.0
+    a = (u * s) @ vt / 2.0
+    check(simplify(vjp(tape_of(np.linalg.det, a), [0])), a, 1.0, rtol=1e-7, atol=1e-7)

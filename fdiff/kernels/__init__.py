@@ -24,10 +24,12 @@ import numpy as np
 
 from ..tape import Tape
 from . import cache
-from .emit import Source, emit
+from .emit import Source
+from .emit import emit as text_of
 from .emit.workspace import Room
-from .schedule import schedule
-from .skeleton import Skeleton, Values, skeleton
+from .schedule import schedule as loops_of
+from .skeleton import Skeleton, Values
+from .skeleton import skeleton as skeleton_of
 from .skeleton import supported as supported
 
 
@@ -97,23 +99,23 @@ def started() -> bool:
 
 @lru_cache(maxsize=2048)
 def _source(bones: Skeleton) -> Source:
-    return emit(schedule(bones), bones)
+    return text_of(loops_of(bones), bones)
 
 
 def source(tape: Tape, layouts: tuple[str, ...]) -> str:
     """Text of the kernel of `tape`."""
-    return _source(skeleton(tape, layouts)[0]).text
+    return _source(skeleton_of(tape, layouts)[0]).text
 
 
 def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
     """What compiling would take, Numba's own start apart; 0 if the kernel is at hand."""
-    bones = skeleton(tape, layouts)[0]
+    bones = skeleton_of(tape, layouts)[0]
     return 0.0 if bones in _kernels else _source(bones).seconds()
 
 
 def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
     """Whether the kernel can be read from disk (or is loaded already)."""
-    bones = skeleton(tape, layouts)[0]
+    bones = skeleton_of(tape, layouts)[0]
     return bones in _kernels or cache.has(cache.name_of(_source(bones).text))
 
 
@@ -135,7 +137,7 @@ def cache_clear(*, disk: bool = False) -> None:
 
 def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 - the module is the namespace
     """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides)."""
-    bones, values = skeleton(tape, layouts)
+    bones, values = skeleton_of(tape, layouts)
     kernel = _kernels.get(bones)
     if kernel is None:
         with _lock:
@@ -207,8 +209,7 @@ def _bind(kernel: Kernel, tape: Tape, values: Values) -> Executable:
     ints = np.array([*values.ints, *kernel.addresses, *begins], np.int64)
     fixed = (*values.arrays, ints, np.array(values.floats, np.float64))
     if kernel.rooms:
-        entry = _furnished(entry, fixed, begins[-1], len(tape.inputs))
-        fixed = ()
+        entry = _furnished(entry, begins[-1])
     made = [(t.shape, t.dtype) for t in tape.output_types]
     empty = np.empty
 
@@ -241,16 +242,14 @@ def _bind(kernel: Kernel, tape: Tape, values: Values) -> Executable:
     return run  # type: ignore[return-value]
 
 
-def _furnished(
-    entry: Callable[..., int], fixed: tuple[np.ndarray, ...], size: int, inputs: int
-) -> Callable[..., int]:
-    """`entry` with `fixed` arguments and a workspace after those that are inputs."""
+def _furnished(entry: Callable[..., int], size: int) -> Callable[..., int]:
+    """`entry` with a workspace as its last argument."""
     room = 1 << max(size, 4096).bit_length() if size <= _KEEP else size
     spare = _spare.setdefault(room, []) if size <= _KEEP else None
 
     def run(*arguments: object) -> int:
         work = spare.pop() if spare else _workspace(room)
-        status = entry(*arguments[:inputs], *fixed, work, *arguments[inputs:])
+        status = entry(*arguments, work)
         if spare is not None:
             spare.append(work)
         return status

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 Dims = tuple[str, ...]
 ONE = "1"
-BUFFERS, SIZES = 3, 10  # what every routine takes
+BUFFERS, SIZES = 4, 10  # what every routine takes
 
 
 # dtypes as the text of a kernel spells them
@@ -53,7 +53,7 @@ class Access(NamedTuple):
 
     buffer: Buffer
     dims: Dims
-    index: Index
+    index: Index  # pyright: ignore[reportIncompatibleMethodOverride] - tuple.index is never used
 
 
 class Statement(NamedTuple):

@@ -9,7 +9,7 @@ changes the code stays: the exponents an op has a shorter text for, and zeros th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -55,6 +55,7 @@ SPECIAL = frozenset(
 )
 _DTYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
 Data = tuple[object, ...]
+T = TypeVar("T")
 
 
 class Part(NamedTuple):
@@ -66,6 +67,22 @@ class Part(NamedTuple):
     dtypes: tuple[str, ...]
     shapes: tuple[tuple[str, ...], ...]
     data: Data = ()
+
+    def parameter(self, name: str, kind: type[T]) -> T:
+        """The structural parameter called `name`."""
+        pairs = cast("tuple[tuple[str, object], ...]", self.data)
+        value = dict(pairs)[name]
+        assert isinstance(value, kind)
+        return value
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return self.parameter("axes", tuple)
+
+    @property
+    def slices(self) -> tuple[tuple[str, str], ...]:
+        """Start and step along each axis of a slice, or of one put back."""
+        return cast("tuple[tuple[str, str], ...]", self.data)
 
     @property
     def dtype(self) -> str:
@@ -279,11 +296,11 @@ def _expression(draft: _Draft, node: Node) -> tuple[str, int]:
 def _data(draft: _Draft, node: Node, params: dict[str, object]) -> Data:
     """Structural parameters; slice starts and odd steps by the name of their table entry."""
     name = node.primitive.name
-    if name == "slice":
-        return _slices(draft, node, params["starts"], params["steps"], node.type.shape, 0)  # type: ignore[arg-type]
-    if name == "unslice":
-        inner = draft.tape.nodes[node.args[0]].type.shape
-        return _slices(draft, node, params["starts"], params["steps"], inner, 1)  # type: ignore[arg-type]
+    if name in ("slice", "unslice"):
+        source, result = draft.tape.nodes[node.args[0]].type.shape, node.type.shape
+        outer, inner = (source, result) if name == "slice" else (result, source)
+        starts, steps = cast("Shape", params["starts"]), cast("Shape", params["steps"])
+        return _slices(draft, starts, steps, outer, inner)
     if name in ("reshape", "broadcast_to", "iota", "scatter_add"):
         return ()
     return tuple(
@@ -293,11 +310,8 @@ def _data(draft: _Draft, node: Node, params: dict[str, object]) -> Data:
     )
 
 
-def _slices(
-    draft: _Draft, node: Node, starts: Shape, steps: Shape, inner: Shape, which: int
-) -> Data:
+def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape) -> Data:
     """Per axis ``(start, step)`` as text; ``("0", "1")`` for an axis that is taken whole."""
-    outer = node.type.shape if which else draft.tape.nodes[node.args[0]].type.shape
     out: list[tuple[str, str]] = []
     for start, step, n, full in zip(starts, steps, inner, outer, strict=True):
         if n == full and (n <= 1 or (start == 0 and step == 1)):

@@ -8,15 +8,17 @@ import pickle
 import sys
 from collections.abc import Callable
 from types import ModuleType
+from typing import cast
 
 import numpy as np
 from numba import njit
 from numba.core import serialize, types
 from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
-from numba.core.runtime import rtsys
-from numba.core.typing.templates import Signature
+from numba.core.runtime.nrt import rtsys
+from numba.core.typing.templates import Signature, signature
 
 from ..errors import TapeError
 from . import runtime
@@ -24,6 +26,7 @@ from .loops import BUFFERS, SIZES
 from .skeleton import Skeleton
 
 Entry = Callable[..., int]
+_njit = cast("Callable[..., Callable[[Entry], Dispatcher]]", njit)  # Numba types a few options only
 _loaded: list[CompileResult] = []
 _NUMBA = {
     "b1": types.boolean,
@@ -52,12 +55,12 @@ def signature_of(bones: Skeleton, *, workspace: bool) -> Signature:
     arrays = sorted((p.data[0], p.dtype) for p in bones.parts if p.op == "array")
     arguments += [types.Array(_NUMBA[dtype], 1, "C") for _, dtype in arrays]
     arguments += [types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C")]
-    arguments += [types.Array(types.uint8, 1, "C")] * workspace
     arguments += [
         types.Array(_NUMBA[p.dtype], len(p.dims), "C")
         for p in (bones.parts[o] for o in bones.outputs)
     ]
-    return types.int64(*arguments)
+    arguments += [types.Array(types.uint8, 1, "C")] * workspace
+    return signature(types.int64, *arguments)
 
 
 def _module(text: str, name: str) -> ModuleType:
@@ -82,12 +85,12 @@ def forget(name: str) -> None:
         linecache.cache.pop(str(module.__file__), None)
 
 
-def compile_text(text: str, name: str, signature: types.Type) -> CompileResult:
+def compile_text(text: str, name: str, kind: Signature) -> CompileResult:
     """Compile the function ``kernel`` of `text`; a failure is fdiff's own fault."""
     module = _module(text, name)
     exec(compile(text, str(module.__file__), "exec"), module.__dict__)
     try:
-        return _compiled(module.__dict__["kernel"], signature, wrapper=False)
+        return _compiled(module.__dict__["kernel"], kind, wrapper=False)
     except NumbaError as error:
         reason = str(error).strip().splitlines()
         raise TapeError(
@@ -100,16 +103,14 @@ def compile_routine(routine: str) -> CompileResult:
     name, dtype = routine.rsplit("_", 1)
     runtime.provide()
     pointer = types.CPointer(_NUMBA[dtype])
-    signature = types.int64(*[pointer] * BUFFERS, *[types.int64] * SIZES)
-    return _compiled(runtime.ROUTINES[name], signature, wrapper=True)
+    kind = signature(types.int64, *[pointer] * BUFFERS, *[types.int64] * SIZES)
+    return _compiled(runtime.ROUTINES[name], kind, wrapper=True)
 
 
-def _compiled(
-    function: Callable[..., int], signature: Signature, *, wrapper: bool
-) -> CompileResult:
+def _compiled(function: Callable[..., int], kind: Signature, *, wrapper: bool) -> CompileResult:
     """The machine code of a function, on request with a `wrapper` that C can call."""
-    dispatcher = njit(
-        signature, nogil=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=not wrapper
+    dispatcher = _njit(
+        kind, nogil=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=not wrapper
     )(function)
     return next(iter(dispatcher.overloads.values()))
 

@@ -38,7 +38,7 @@ class Source:
 
 
 def emit(program: Program, bones: Skeleton) -> Source:
-    """One function ``kernel(arrays..., constants..., ints, floats, outs...)`` giving a status."""
+    """One function ``kernel(arrays..., constants..., ints, floats, outs..., work)`` giving a status."""
     routines = tuple(
         dict.fromkeys(item.routine for item in program.items if isinstance(item, Call))
     )
@@ -66,7 +66,7 @@ def _parameters(bones: Skeleton, rooms: tuple[Room, ...]) -> list[str]:
     inputs = [f"a{k}" if bones.parts[i].dims else f"x{k}" for k, i in enumerate(bones.inputs)]
     constants = [f"c{k}" for k in range(bones.arrays)]
     outputs = [f"o{k}" for k in range(len(bones.outputs))]
-    return [*inputs, *constants, "ints", "floats", *(["work"] if rooms else []), *outputs]
+    return [*inputs, *constants, "ints", "floats", *outputs, *(["work"] if rooms else [])]
 
 
 def _signature(bones: Skeleton) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..loops import ONE, Access, Accumulator, Axis, Nest, Statement, times
@@ -83,13 +84,11 @@ def _renumber(statement: Statement, k: int) -> Statement:
     return statement._replace(operands=(str(var - (var > k)),))
 
 
-def _map(nest: Nest, change: object) -> Nest:
+def _map(nest: Nest, change: Callable[[Access], Access]) -> Nest:
     def of(statement: Statement) -> Statement:
-        return (
-            statement
-            if statement.access is None
-            else statement._replace(access=change(statement.access))
-        )  # type: ignore[operator]
+        if statement.access is None:
+            return statement
+        return statement._replace(access=change(statement.access))
 
     accumulators = tuple(
         Accumulator(a.name, a.identity, a.depth, tuple(of(s) for s in a.final))

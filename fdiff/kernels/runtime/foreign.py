@@ -18,7 +18,7 @@ from numba.extending import get_cython_function_address, intrinsic
 from .memory import FlatType
 
 _BLAS = ("gemm", "gemv", "trsm")
-_LAPACK = ("getrf", "getri", "potrf")
+_LAPACK = ("getrf", "potrf")
 _PREFIX = {types.float32: "s", types.float64: "d"}
 
 

@@ -1,9 +1,10 @@
 """Matrix routines, compiled once a machine and called by address.
 
-Each takes three pointers, then how many matrices are stacked and their size, and gives a status: 0,
-2 for a singular matrix, 3 for one that is not positive definite. Matrices are square and in
-row-major order. Small ones are done here (Golub and Van Loan, Matrix Computations, 4th ed., 3.4.1
-LU with partial pivoting, 3.4.8 complete pivoting, 4.2.5 Cholesky), the others by LAPACK.
+Each takes four pointers (`pw` is room for one matrix), then how many matrices are stacked and their
+size. It gives a status: 0, 2 for a singular matrix, 3 for one that is not positive definite.
+Matrices are square and in row-major order. Small ones are done here (Golub and Van Loan, Matrix
+Computations, 4th ed., 3.4.1 LU with partial pivoting, 3.4.8 complete pivoting, 4.2.5 Cholesky), the
+others by LAPACK.
 """
 
 from __future__ import annotations
@@ -60,16 +61,16 @@ def _factor(lu: np.ndarray, rows: np.ndarray) -> int:
 
 
 def solve(
-    pa: FlatType, pb: FlatType, px: FlatType, stack: int, n: int, columns: int,
+    pa: FlatType, pb: FlatType, px: FlatType, pw: FlatType, stack: int, n: int, columns: int,
     _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int,
 ) -> int:  # fmt: skip
     """``a x = b`` with `columns` right-hand sides."""
-    a, b, x = entries(pa), entries(pb), entries(px)
+    a, b, x, work = entries(pa), entries(pb), entries(px), entries(pw)
     lu, rows = np.empty((n, n)), np.empty(n, np.int64)
     for s in range(stack):
         k = s * n * columns
         if n >= _LAPACK_FROM:
-            if lapack.solve(at(a, s * n * n), at(b, k), at(x, k), n, columns) != 0:
+            if lapack.solve(at(a, s * n * n), at(b, k), at(x, k), work, n, columns) != 0:
                 return SINGULAR
             continue
         _copy(a, s * n * n, lu, n)
@@ -98,16 +99,16 @@ def _substitute(
 
 
 def inv(
-    pa: FlatType, px: FlatType, _: FlatType, stack: int, n: int,
+    pa: FlatType, px: FlatType, pw: FlatType, _w: FlatType, stack: int, n: int,
     _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int, _7: int,
 ) -> int:  # fmt: skip
     """The inverse of each matrix."""
-    a, x = entries(pa), entries(px)
+    a, x, work = entries(pa), entries(px), entries(pw)
     lu, rows, place = np.empty((n, n)), np.empty(n, np.int64), np.empty(n, np.int64)
     for s in range(stack):
         k = s * n * n
         if n >= _LAPACK_FROM:
-            if lapack.inv(at(a, k), at(x, k), n) != 0:
+            if lapack.inv(at(a, k), at(x, k), work, n) != 0:
                 return SINGULAR
             continue
         _copy(a, k, lu, n)
@@ -122,10 +123,10 @@ def inv(
 
 
 @_inner
-def _slogdet(a: FlatType, lu: np.ndarray, rows: np.ndarray) -> tuple[float, float]:
+def _slogdet(a: FlatType, work: FlatType, lu: np.ndarray, rows: np.ndarray) -> tuple[float, float]:
     n = lu.shape[0]
     if n >= _LAPACK_FROM:
-        return lapack.slogdet(a, n)
+        return lapack.slogdet(a, work, n)
     _copy(a, 0, lu, n)
     sign = float(_factor(lu, rows))
     if sign == 0:
@@ -138,15 +139,15 @@ def _slogdet(a: FlatType, lu: np.ndarray, rows: np.ndarray) -> tuple[float, floa
 
 
 def det(
-    pa: FlatType, px: FlatType, _: FlatType, stack: int, n: int,
+    pa: FlatType, px: FlatType, pw: FlatType, _w: FlatType, stack: int, n: int,
     _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int, _7: int,
 ) -> int:  # fmt: skip
     """The determinant of each matrix."""
-    a, x = entries(pa), entries(px)
+    a, x, work = entries(pa), entries(px), entries(pw)
     lu, rows = np.empty((n, n)), np.empty(n, np.int64)
     for s in range(stack):
         if n >= _LAPACK_FROM:
-            sign, log = lapack.slogdet(at(a, s * n * n), n)
+            sign, log = lapack.slogdet(at(a, s * n * n), work, n)
             x[s] = sign * math.exp(log)
             continue
         _copy(a, s * n * n, lu, n)
@@ -158,19 +159,19 @@ def det(
 
 
 def slogdet(
-    pa: FlatType, psign: FlatType, plog: FlatType, stack: int, n: int,
+    pa: FlatType, psign: FlatType, plog: FlatType, pw: FlatType, stack: int, n: int,
     _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int, _7: int,
 ) -> int:  # fmt: skip
     """Sign and logarithm of the absolute value of the determinant of each matrix."""
-    a, signs, logs = entries(pa), entries(psign), entries(plog)
+    a, signs, logs, work = entries(pa), entries(psign), entries(plog), entries(pw)
     lu, rows = np.empty((n, n)), np.empty(n, np.int64)
     for s in range(stack):
-        signs[s], logs[s] = _slogdet(at(a, s * n * n), lu, rows)
+        signs[s], logs[s] = _slogdet(at(a, s * n * n), work, lu, rows)
     return 0
 
 
 def cholesky(
-    pa: FlatType, px: FlatType, _: FlatType, stack: int, n: int,
+    pa: FlatType, px: FlatType, _: FlatType, _w: FlatType, stack: int, n: int,
     _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int, _7: int,
 ) -> int:  # fmt: skip
     """The lower factor of each matrix; its upper triangle is not read."""
@@ -238,7 +239,7 @@ def _factor_fully(lu: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> int:
 
 
 def cofactor(
-    pa: FlatType, px: FlatType, _: FlatType, stack: int, n: int,
+    pa: FlatType, px: FlatType, _: FlatType, _w: FlatType, stack: int, n: int,
     _0: int, _1: int, _2: int, _3: int, _4: int, _5: int, _6: int, _7: int,
 ) -> int:  # fmt: skip
     """The cofactor matrix of each matrix, also of singular ones.

@@ -224,20 +224,21 @@ def call(
     a: types.Type,
     b: types.Type,
     c: types.Type,
+    d: types.Type,
     sizes: types.Type,
 ) -> Generated:
-    """Status of the routine at `address`, which takes three buffers and these sizes."""
+    """Status of the routine at `address`, which takes four buffers and these sizes."""
 
     def generate(
         context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
     ) -> ir.Value:
         word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-        function = ir.FunctionType(word, [pointer] * 3 + [word] * len(sizes))
+        function = ir.FunctionType(word, [pointer] * 4 + [word] * len(sizes))
         target = builder.inttoptr(args[0], function.as_pointer())
         buffers = [
             builder.bitcast(cgutils.create_struct_proxy(t)(context, builder, v).data, pointer)
-            for t, v in zip((a, b, c), args[1:4], strict=True)
+            for t, v in zip((a, b, c, d), args[1:5], strict=True)
         ]
-        return builder.call(target, [*buffers, *cgutils.unpack_tuple(builder, args[4])])
+        return builder.call(target, [*buffers, *cgutils.unpack_tuple(builder, args[5])])
 
-    return types.int64(types.int64, a, b, c, types.UniTuple(types.int64, len(sizes))), generate
+    return types.int64(types.int64, a, b, c, d, types.UniTuple(types.int64, len(sizes))), generate

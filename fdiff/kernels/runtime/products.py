@@ -63,7 +63,7 @@ def product(flip_a: int, flip_b: int) -> Callable[..., int]:
     """
 
     def matmul(
-        pa: FlatType, pb: FlatType, pc: FlatType, stack: int, m: int, k: int, n: int,
+        pa: FlatType, pb: FlatType, pc: FlatType, _w: FlatType, stack: int, m: int, k: int, n: int,
         step_a: int, lead_a: int, step_b: int, lead_b: int, step_c: int, lead_c: int,
     ) -> int:  # fmt: skip
         a, b, c = entries(pa), entries(pb), entries(pc)

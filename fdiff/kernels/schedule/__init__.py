@@ -10,7 +10,7 @@ from .body import Body
 from .effects import enter
 from .group import Group, group
 from .lowering import lower
-from .plan import LEAVES, ROUTINES, SLOW, Plan, flops_of, make_plan
+from .plan import LEAVES, ROUTINES, SCRATCH, SLOW, Plan, flops_of, make_plan
 from .roots import Root, make_roots
 
 _ROUNDS = 4
@@ -20,15 +20,21 @@ def schedule(bones: Skeleton) -> Program:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
     bones = lower(bones)
     also: set[int] = set()
-    for _ in range(_ROUNDS):
-        plan = make_plan(bones, also)
-        roots = make_roots(plan)
-        items, evaluated = _items(plan, roots, group(plan, roots))
-        again = _computed_again(plan, evaluated)
+    plan, items, again = _attempt(bones, also)
+    for _ in range(_ROUNDS - 1):
         if not again:
             break
         also |= again
+        plan, items, again = _attempt(bones, also)
     return Program(_temporaries(plan), tuple(items), _outputs(plan))
+
+
+def _attempt(bones: Skeleton, also: set[int]) -> tuple[Plan, list[Nest | Call], set[int]]:
+    """The loops if `also` is kept, and what had better be kept as well."""
+    plan = make_plan(bones, also)
+    roots = make_roots(plan)
+    items, evaluated = _items(plan, roots, group(plan, roots))
+    return plan, items, _computed_again(plan, evaluated)
 
 
 def _items(
@@ -78,11 +84,7 @@ def _call(plan: Plan, root: Root) -> Call:
     if len(part.shapes) == 1:
         results = [plan.names[root.node]]
     else:
-        items = {
-            dict(p.data)["k"]: i
-            for i, p in enumerate(plan.parts)
-            if p.op == "item" and p.args == (root.node,)
-        }  # type: ignore[call-overload]
+        items = _projections(plan, root.node)
         results = [
             plan.names[items[k]] if k in items else f"u{root.node}_{k}"
             for k in range(len(part.shapes))
@@ -90,21 +92,34 @@ def _call(plan: Plan, root: Root) -> Call:
     arguments = [plan.names[a] for a in part.args]
     return Call(
         _routine(part),
-        (*arguments, *results),
+        (*arguments, *results, *_scratch(part, root.node)),
         _sizes(plan, part),
         f"{', '.join(results)} = {part.op}",
     )
 
 
+def _scratch(part: Part, node: int) -> tuple[str, ...]:
+    return (f"w{node}",) if part.op in SCRATCH else ()
+
+
+def _projections(plan: Plan, node: int) -> dict[int, int]:
+    """Which of the outputs of `node` are used, and by which parts."""
+    return {
+        part.parameter("k", int): i
+        for i, part in enumerate(plan.parts)
+        if part.op == "item" and part.args == (node,)
+    }
+
+
 def _routine(part: Part) -> str:
-    flips = dict(part.data)["flips"] if part.op == "matmul" else ""  # type: ignore[call-overload]
+    flips = part.parameter("flips", str) if part.op == "matmul" else ""
     return f"{part.op}{flips}_{part.dtypes[-1]}"
 
 
 def _sizes(plan: Plan, part: Part) -> tuple[str, ...]:
     """Batch, then the sizes of one matrix problem."""
     if part.op == "matmul":
-        return dict(part.data)["sizes"]  # type: ignore[call-overload,return-value]
+        return part.parameter("sizes", tuple)
     first: Dims = plan.parts[part.args[0]].dims
     batch, n = size(first[:-2]), first[-1]
     return (batch, n, part.dims[-1]) if part.op == "solve" else (batch, n)
@@ -119,8 +134,11 @@ def _temporaries(plan: Plan) -> tuple[Temporary, ...]:
         and plan.parts[i].op not in ("input", "array")
     ]
     for i, part in enumerate(plan.parts):
+        for name in _scratch(part, i):
+            matrix = plan.parts[part.args[0]]
+            out.append(Temporary(name, matrix.dtype, matrix.dims[-2:]))
         if part.op in ROUTINES and len(part.shapes) > 1:
-            used = {dict(p.data)["k"] for p in plan.parts if p.op == "item" and p.args == (i,)}  # type: ignore[call-overload]
+            used = _projections(plan, i)
             out += [
                 Temporary(f"u{i}_{k}", part.dtypes[k], part.shapes[k])
                 for k in range(len(part.shapes))

@@ -34,7 +34,7 @@ class Key(NamedTuple):
 
     node: int
     dims: Dims
-    index: Index
+    index: Index  # pyright: ignore[reportIncompatibleMethodOverride] - tuple.index is never used
 
 
 class Body:
@@ -107,7 +107,7 @@ class Body:
         if part.op == "slice":
             return self.key(arg, through_slice(index, *_columns(part)))
         if part.op == "transpose":
-            return self.key(arg, through_transpose(index, dict(part.data)["axes"]))  # type: ignore[arg-type,call-overload]
+            return self.key(arg, through_transpose(index, part.axes))
         return self.key(arg, through_broadcast(index, source, part.dims))
 
     def _emit(self, key: Key, operands: list[str], compute: int) -> str:
@@ -172,8 +172,7 @@ class Body:
 
 
 def _columns(part: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    pairs: tuple[tuple[str, str], ...] = part.data  # type: ignore[assignment]
-    return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+    return tuple(p[0] for p in part.slices), tuple(p[1] for p in part.slices)
 
 
 def literal(part: Part) -> str:

@@ -69,8 +69,8 @@ def _turned(bones: Skeleton) -> tuple[Part, ...]:
         (a,) = part.args
         if parts[a].op != "contract" or len(users[a]) > 1 or a in bones.outputs:
             continue
-        axes: tuple[int, ...] = dict(part.data)["axes"]  # type: ignore[call-overload]
-        subscripts: str = dict(parts[a].data)["subscripts"]  # type: ignore[call-overload]
+        axes = part.axes
+        subscripts = parts[a].parameter("subscripts", str)
         inputs, out = subscripts.split("->")
         turned = f"{inputs}->{''.join(out[k] for k in axes)}"
         parts[a] = parts[a]._replace(shapes=part.shapes, data=(("subscripts", turned),))
@@ -82,7 +82,7 @@ def _rewrite(new: _Rewrite, part: Part) -> int:
     if part.op == "contract" and part.dtype[0] == "f":
         return _contract(new, part)
     if part.op == "transpose":
-        return new.transposed(part.args[0], dict(part.data)["axes"])  # type: ignore[call-overload]
+        return new.transposed(part.args[0], part.axes)
     if part.op == "solve":
         a, b = part.args
         matrix = (*part.dims[:-2], *new.parts[a].dims[-2:])
@@ -110,7 +110,7 @@ def _contract(new: _Rewrite, part: Part) -> int:
     Rows may lie apart in memory, so ``kij, nkj -> nki`` needs no copy. What a product of matrices
     cannot take is transposed; what has no columns, rows or sum stays a plain loop nest.
     """
-    subscripts: str = dict(part.data)["subscripts"]  # type: ignore[call-overload]
+    subscripts = part.parameter("subscripts", str)
     inputs, out = subscripts.split("->")
     left, right = inputs.split(",")
     a, left = _untransposed(new, part.args[0], left)
@@ -140,7 +140,7 @@ def _contract(new: _Rewrite, part: Part) -> int:
 def _untransposed(new: _Rewrite, i: int, labels: str) -> tuple[int, str]:
     """What a transposed operand is a view of, with its labels in that order."""
     while new.parts[i].op == "transpose":
-        axes: tuple[int, ...] = dict(new.parts[i].data)["axes"]  # type: ignore[call-overload,assignment]
+        axes = new.parts[i].axes
         labels = "".join(labels[axes.index(a)] for a in range(len(axes)))
         i = new.parts[i].args[0]
     return i, labels
@@ -164,9 +164,7 @@ class _Operand(NamedTuple):
     steps: tuple[str, str]
 
 
-def _arranged(
-    new: _Rewrite, i: int, labels: str, stack: str, rows: str, columns: str
-) -> _Operand:
+def _arranged(new: _Rewrite, i: int, labels: str, stack: str, rows: str, columns: str) -> _Operand:
     """The operand as it lies, if its axes are in an order that a product takes; else transposed."""
     dims = new.parts[i].dims
     if labels in (stack + rows + columns, rows + stack + columns):

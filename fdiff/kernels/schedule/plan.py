@@ -17,6 +17,7 @@ REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
 ARGUMENTS = frozenset(["argmax", "argmin"])
 SCANS = frozenset(["cumsum", "cumprod", "cummax", "recurrence"])
 ROUTINES = frozenset(["solve", "inv", "det", "slogdet", "cholesky", "cofactor", "matmul"])
+SCRATCH = frozenset(["solve", "inv", "det", "slogdet"])  # routines that need room for a matrix
 SCATTERS = frozenset(["unslice", "scatter_add"])
 VIEWS = frozenset(["reshape", "transpose", "broadcast_to", "slice"])
 LEAVES = frozenset(["input", "array", "value"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..loops import (
     FIRST,
@@ -83,8 +83,7 @@ def _roots_of(plan: Plan, i: int, part: Part) -> list[Root]:
     if part.op == "concatenate":
         return _concatenated(plan, i, part)
     if part.op in REDUCTIONS:
-        axes: tuple[int, ...] = dict(part.data)["axes"]  # type: ignore[call-overload,assignment]
-        return _reduced(plan, i, plan.parts[part.args[0]].dims, axes)
+        return _reduced(plan, i, plan.parts[part.args[0]].dims, part.axes)
     if part.op in ARGUMENTS:
         return [_argument(plan, i, part)]
     if part.op in SCANS:
@@ -183,11 +182,10 @@ def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index
     for c in chain:
         part = plan.parts[c]
         if part.op == "unslice":
-            pairs: tuple[tuple[str, str], ...] = part.data  # type: ignore[assignment]
+            pairs = part.slices
             index = through_slice(index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
         elif part.op == "transpose":
-            axes: tuple[int, ...] = dict(part.data)["axes"]  # type: ignore[call-overload,assignment]
-            index = tuple(index[a] for a in axes)
+            index = tuple(index[a] for a in part.axes)
         else:
             index = through_ones(index, part.dims, dims)
         dims = part.dims
@@ -195,7 +193,7 @@ def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index
 
 
 def _concatenated(plan: Plan, i: int, part: Part) -> list[Root]:
-    axis: int = dict(part.data)["axis"]  # type: ignore[call-overload,assignment]
+    axis = part.parameter("axis", int)
     roots: list[Root] = []
     start = "0"
     for a in part.args:
@@ -269,7 +267,7 @@ def _reduction(
         buffer,
         identity_of(op, part.dtype),
     )
-    return [fill, Root(**{**root.__dict__, "after": (i,)})]
+    return [fill, replace(root, after=(i,))]
 
 
 def _trailing(domain: Dims, reduced: tuple[int, ...]) -> int:
@@ -283,7 +281,7 @@ def _trailing(domain: Dims, reduced: tuple[int, ...]) -> int:
 def _argument(plan: Plan, i: int, part: Part) -> Root:
     """The position of the largest or smallest entry: its axis is the innermost loop."""
     source = plan.parts[part.args[0]].dims
-    axis: int = dict(part.data)["axis"]  # type: ignore[call-overload,assignment]
+    axis = part.parameter("axis", int)
     place = identity(part.dims)
     domain = (*proper(part.dims), *proper((source[axis],)))
     inner = Axis(len(domain) - 1) if source[axis] != "1" else FIRST
@@ -302,11 +300,10 @@ def _argument(plan: Plan, i: int, part: Part) -> Root:
 
 
 def _scan(plan: Plan, i: int, part: Part) -> Root:
-    data = dict(part.data)  # type: ignore[call-overload,var-annotated]
-    axis = data["axis"]
+    axis = part.parameter("axis", int)
     place = identity(part.dims)
     var = place[axis].var
-    if data.get("reverse") and var >= 0:
+    if part.parameter("reverse", int) and var >= 0:
         last = plus(part.dims[axis], "-1")
         place = (*place[:axis], Axis(var, "-1", last), *place[axis + 1 :])
     values = tuple((a, _aligned(plan, a, place, part.dims)) for a in part.args)
@@ -335,7 +332,7 @@ def _aligned(plan: Plan, a: int, place: Index, dims: Dims) -> Index:
 
 def _contraction(plan: Plan, i: int, part: Part) -> list[Root]:
     """A plain loop nest in the order of the first operand's labels, then the second's."""
-    subscripts: str = dict(part.data)["subscripts"]  # type: ignore[call-overload,assignment]
+    subscripts = part.parameter("subscripts", str)
     inputs, result = subscripts.split("->")
     sides = inputs.split(",")
     sizes: dict[str, str] = {}
