@@ -89,6 +89,8 @@ PRIMITIVES: Final[dict[str, Primitive]] = {}
 UFUNCS: Final[dict[np.ufunc, Callable[..., object]]] = {}
 UFUNC_METHODS: Final[dict[tuple[np.ufunc, str], Callable[..., object]]] = {}
 FUNCTIONS: Final[dict[Callable[..., object], Callable[..., object]]] = {}
+# What private copies of functions find in place of objects that NumPy hands to no protocol, by id.
+ANSWERS: Final[dict[int, tuple[object, object]]] = {}
 
 
 def register(primitive: Primitive) -> Primitive:

@@ -16,7 +16,7 @@ from .errors import (
     line_in,
     message,
 )
-from .ops.creation import ANSWERS
+from .ops.creation import answer
 from .trace import Trace, TracedArray, root_trace
 from .tree import map_leaves
 
@@ -39,7 +39,7 @@ class Watch:
             count += 1
             return self.trace.capture(array)
 
-        capture = Capture(handle, ANSWERS)
+        capture = Capture(handle, answer)
         self.parts.append((f, capture))
         return capture.private(f)
 

@@ -8,6 +8,7 @@ what comes out as a scalar.
 import operator
 import re
 import warnings
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -244,11 +245,25 @@ def split(table):
     return [case.strip() for line in table.splitlines() for case in line.split(";") if case.strip()]
 
 
+def tables(section):
+    """The expressions under ``[section]`` in the files of `cases`."""
+    found = []
+    for path in sorted((Path(__file__).parent / "cases").glob("*.txt")):
+        parts = re.split(r"^\[(\w+)\]$", path.read_text(), flags=re.MULTILINE)
+        found += [
+            c
+            for k, t in zip(parts[1::2], parts[2::2], strict=True)
+            if k == section
+            for c in split(t)
+        ]
+    return found
+
+
 CASES = [
     case
     for table in (ELEMENTWISE, LOGICAL, REDUCTIONS, SHAPES, INDEXING, PRODUCTS)
     for case in split(table)
-]
+] + tables("cases")
 
 
 def names_in(case):
@@ -395,7 +410,10 @@ np.linalg.cholesky(c); np.linalg.cholesky(C); np.linalg.cholesky(c, upper=True)
 """
 
 
-@pytest.mark.parametrize("case", [c for c in DIFFERENTIABLE if c not in split(LACKING + OTHERWISE)])
+NOT_OF_JAX = {*split(LACKING + OTHERWISE), *tables("lacking")}
+
+
+@pytest.mark.parametrize("case", [c for c in DIFFERENTIABLE if c not in NOT_OF_JAX])
 def test_gradient_is_that_of_jax(case, rng):
     tape, xs, names, fixed, chosen = smooth(case)
 
@@ -549,7 +567,7 @@ x + None; x < "a"
 NUMPY_ERRORS = (TypeError, ValueError, IndexError, AttributeError, np.linalg.LinAlgError)
 
 
-@pytest.mark.parametrize("case", split(ERRORS))
+@pytest.mark.parametrize("case", split(ERRORS) + tables("errors"))
 def test_errors_are_those_of_numpy(case):
     moving, fixed = given(case, "f8")
     with pytest.raises(NUMPY_ERRORS) as theirs:

@@ -62,14 +62,13 @@ from .standins import Copy, Globals, Library, Module, Where, label
 
 RANDOM = frozenset(("random", "numpy.random", "secrets"))  # never the same answer twice
 
-Answers = Mapping[int, object]
+Answers = Callable[[object], object]
 _ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
-_NO_ANSWERS: Answers = {}
-_shared: dict[tuple[int, int], tuple[Answers, dict[int, dict[str, object]]]] = {}
+_shared: dict[int, tuple[Answers, dict[int, dict[str, object]]]] = {}
 
 
-def _itself(array: np.ndarray) -> object:
-    return array
+def _itself(value: object) -> object:
+    return value
 
 
 class Cell(NamedTuple):
@@ -86,12 +85,12 @@ class Capture:
     """What one traced run of `f` reads from outside itself.
 
     `handle(array)` is called once for each captured array; its result stands in for the array while
-    `f` runs. `answers` maps the `id` of an object, a function of NumPy or Python, to what stands in
-    for it. A Capture belongs to one run in one thread.
+    `f` runs. `answers(value)` is what stands in for an object, a function of NumPy or Python: as a
+    rule the object itself. A Capture belongs to one run in one thread.
     """
 
     def __init__(
-        self, handle: Callable[[np.ndarray], object], answers: Answers = _NO_ANSWERS
+        self, handle: Callable[[np.ndarray], object], answers: Answers = _itself
     ) -> None:
         self.traced = False
         self.running = True
@@ -147,7 +146,7 @@ class Capture:
             return value, Leaf(value)
         if (known := self._known.get(id(value))) is not None:
             return known[:2]
-        if (stand_in := self._answers.get(id(value), MISSING)) is not MISSING:
+        if (stand_in := self._answers(value)) is not value:
             return stand_in, Same(value)
         stand_in, node = _KINDS.get(kind, Capture._other)(self, value, where)
         self.keep(value, stand_in, node)
@@ -180,7 +179,7 @@ class Capture:
         self._copies.append((copy, copy.copy(), real, where))
 
     def answer(self, value: object) -> object:
-        return self._answers.get(id(value), value)
+        return self._answers(value)
 
     def import_(
         self,
@@ -305,7 +304,7 @@ class Capture:
 
     def _answered(self, module: ModuleType) -> dict[str, object]:
         """Attributes of a library's module, answered; kept as long as the answers are the same."""
-        key = id(self._answers), len(self._answers)
+        key = id(self._answers)
         if len(_shared) > 8 and key not in _shared:
             _shared.clear()
         return _shared.setdefault(key, (self._answers, {}))[1].setdefault(id(module), {})

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
 import numpy as np
 
-from ..trace import TracedArray, assemble
+from ..primitive import ANSWERS
+from ..trace import TracedArray, answers, assemble
 from .shaping import traced
 
 
@@ -26,6 +24,7 @@ def _joined(value: object) -> TracedArray:
     return traced(value)
 
 
+@answers(np.array)
 def array(value: object, dtype: object = None, **keywords: object) -> object:
     """``np.array`` that takes traced values anywhere in its argument."""
     if not _holds_traced(value):
@@ -52,20 +51,23 @@ def _class_of(x: TracedArray) -> type:
     return np.ndarray
 
 
+@answers(isinstance)
 def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
     """``isinstance`` that answers for the array a traced array stands for."""
     return issubclass(_class_of(value), kinds) if isinstance(value, TracedArray) else isinstance(value, kinds)
 
 
+@answers(np.isscalar)
 def is_scalar(value: object) -> bool:
     """``np.isscalar`` of the same kind."""
     return value.scalar or value.weak if isinstance(value, TracedArray) else np.isscalar(value)
 
 
-_CONVERTERS = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
-ANSWERS: Final[Mapping[int, object]] = {
-    id(np.array): array,
-    id(np.isscalar): is_scalar,
-    id(isinstance): is_instance,
-    **{id(f): _like_asarray(f) for f in _CONVERTERS},
-}
+for _function in (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray):
+    answers(_function)(_like_asarray(_function))
+
+
+def answer(value: object) -> object:
+    """What a private copy of a function finds in place of `value`."""
+    found = ANSWERS.get(id(value))
+    return value if found is None else found[1]

@@ -8,6 +8,7 @@ from .record import Input, Recording, record, splice
 from .recording import (
     FOLD_LIMIT,
     Trace,
+    answers,
     apply,
     apply_many,
     assemble,
@@ -22,6 +23,7 @@ __all__ = [
     "Recording",
     "Trace",
     "TracedArray",
+    "answers",
     "apply",
     "apply_many",
     "assemble",

@@ -38,7 +38,7 @@ class Source:
 
 
 def emit(program: Program, bones: Skeleton) -> Source:
-    """One function ``kernel(arrays..., constants..., ints, floats, outs..., work)`` giving a status."""
+    """``kernel(arrays..., constants..., ints, floats, outs..., work)``, which gives a status."""
     routines = tuple(
         dict.fromkeys(item.routine for item in program.items if isinstance(item, Call))
     )

@@ -1,0 +1,1 @@
+"""Counting and searching: integers out, no derivative."""

@@ -1,0 +1,1 @@
+"""Discrete Fourier transforms, linear ops of complex numbers."""

@@ -1,0 +1,1 @@
+"""Functions of NumPy that call a function of the user."""

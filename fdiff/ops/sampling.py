@@ -1,0 +1,1 @@
+"""Interpolation, differences, convolution: functions of sampled data."""

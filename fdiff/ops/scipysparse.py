@@ -1,0 +1,1 @@
+"""Sparse constants of SciPy and sparse solves."""

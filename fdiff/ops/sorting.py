@@ -1,0 +1,1 @@
+"""Sorting, order statistics and what is made of them."""

@@ -1,0 +1,1 @@
+"""Special functions of SciPy: rules by the name of the ufunc."""
