@@ -33,11 +33,11 @@ def leaf_key(leaf: object) -> object:
         if leaf.dtype.kind in NUMERIC:  # type: ignore[attr-defined]
             return leaf.dtype, leaf.shape  # type: ignore[attr-defined]
         return id(leaf) if leaf.dtype.hasobject else (leaf.dtype, leaf.shape, leaf.tobytes())  # type: ignore[attr-defined]
-    if kind is float:
-        return float
+    if kind is float or kind is complex:
+        return kind
     if kind in STATIC:
         return kind, leaf
-    if isinstance(leaf, np.floating):
+    if isinstance(leaf, np.inexact):
         return "scalar", leaf.dtype
     if isinstance(leaf, np.generic):
         return "scalar", leaf.dtype, leaf.tobytes()
@@ -53,8 +53,8 @@ def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
         kind = arg.__class__
         if kind is np.ndarray and arg.dtype.kind in NUMERIC:  # type: ignore[attr-defined]
             key.append((arg.dtype, arg.shape))  # type: ignore[attr-defined]
-        elif kind is float:
-            key.append(float)
+        elif kind is float or kind is complex:
+            key.append(kind)
         elif kind in STATIC and arg is not None:  # None is no leaf
             key.append((kind, arg))
         else:
@@ -66,7 +66,7 @@ def is_static(leaf: object) -> bool:
     """Whether a leaf is handed to the function as it is."""
     if isinstance(leaf, np.ndarray):
         return leaf.dtype.kind not in NUMERIC
-    return not isinstance(leaf, (float, np.floating, TracedArray))
+    return not isinstance(leaf, (float, complex, np.inexact, TracedArray))
 
 
 def called(name: str, f: object) -> str:
@@ -91,7 +91,7 @@ def native(leaf: object) -> np.ndarray:
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         return array if array.ndim else array[()]
-    return leaf if isinstance(leaf, (float, np.generic)) else np.asarray(leaf)  # type: ignore[return-value]
+    return leaf if isinstance(leaf, (float, complex, np.generic)) else np.asarray(leaf)  # type: ignore[return-value]
 
 
 def differentiated(args: tuple[object, ...], argnums: Argnums, call: str) -> tuple[list[int], Spec]:
@@ -147,10 +147,11 @@ def _holds_traced(out: np.ndarray | np.generic) -> bool:
 
 def as_input(leaf: object, *, differentiate: bool) -> Input:
     if isinstance(leaf, TracedArray):
-        return Input(leaf.type, leaf.scalar, leaf.weak)
+        return Input(leaf.type, leaf.scalar, leaf.weak, leaf, differentiate)
     array = np.asarray(leaf)
-    value = None if differentiate else array
-    return Input(type_of(array), isinstance(leaf, (float, np.generic)), type(leaf) is float, value)
+    value = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    scalar = isinstance(leaf, (float, complex, np.generic))
+    return Input(type_of(array), scalar, type(leaf) in (float, complex), value, differentiate)
 
 
 def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bool) -> None:
@@ -173,16 +174,7 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
         raise InputError(message(call, f"{fact}{_place(spec, k)}.", LEAVE_OUT, where))
     dtype = np.asarray(leaf).dtype
-    if dtype.kind == "c":
-        raise DtypeError(
-            message(
-                call,
-                f"complex inputs ({dtype}{_place(spec, k)}) are not supported yet.",
-                "Pass real and imaginary parts as two real arrays.",
-                where,
-            )
-        )
-    if dtype.kind != "f":
+    if dtype.kind not in "fc":  # whether complex inputs have a derivative, the operator knows
         fact = f"only floating-point inputs can be differentiated, not {dtype}{_place(spec, k)}."
         way = "Convert it with x.astype(float), or leave it out of argnums."
         raise DtypeError(

@@ -71,6 +71,12 @@ def promote(*operands: np.dtype | type) -> np.dtype:
     return np.result_type(*samples)
 
 
+@lru_cache(maxsize=64)
+def real_dtype(dtype: np.dtype) -> np.dtype:
+    """Dtype of the parts of complex numbers of `dtype`; of real numbers their own."""
+    return np.zeros((), dtype).real.dtype
+
+
 def shadow(type_: ArrayType) -> np.ndarray:
     """A read-only array of that shape and dtype over one element, to ask NumPy about shapes."""
     return np.broadcast_to(np.zeros((), type_.dtype), type_.shape)

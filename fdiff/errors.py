@@ -55,6 +55,10 @@ class GradcheckError(FdiffError, RuntimeError):
     """A derivative differs from the one measured by `gradcheck`."""
 
 
+class KinkError(FdiffError, ArithmeticError):
+    """Under ``kinks("raise")``: a derivative was taken at a point that has none."""
+
+
 class TapeError(FdiffError, AssertionError):
     """A tape breaks one of its own laws: a fault of fdiff, never of the user."""
 

@@ -6,6 +6,7 @@ rules, batching, lowering and the samples it is tested with. `fdiff.ops` fills t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
@@ -53,6 +54,17 @@ class Sample(NamedTuple):
     params: dict[str, object] = {}  # noqa: RUF012 - never mutated
 
 
+class Kink(NamedTuple):
+    """Where an op has no derivative: `point` in words, and ``mask(*args, **params)``.
+
+    The mask is shaped like the output (or broadcasts to it) and is true where the derivative does
+    not exist; a tuple of masks has one for each argument, None for one the op is smooth in.
+    """
+
+    point: str
+    mask: Callable[..., object]
+
+
 @dataclass(frozen=True, eq=False)
 class Primitive:
     """One operation of the tape.
@@ -65,8 +77,11 @@ class Primitive:
     - ``jvp(dots, args, outs, **params)`` gives one tangent per output, `dots` holding `ZERO`
       where an argument does not move;
     - ``vjp(bars, args, outs, **params)`` gives one cotangent per argument;
+    - ``put(parent, view, **params)``, of an op that gives a view, is the parent once the view holds
+      other entries; a view without it cannot be written to;
     - ``batch(args, mapped, size, **params)`` gives outputs with a new leading axis, where
-      ``mapped[i]`` tells whether argument `i` carries one.
+      ``mapped[i]`` tells whether argument `i` carries one;
+    - ``kink`` tells where there is no derivative, None where the op is smooth on its domain.
     """
 
     name: str
@@ -78,7 +93,10 @@ class Primitive:
     lower: Lower | None = None
     family: str = ""
     structural: bool = False  # moves or adds entries only: a mask passes through its transpose
+    view: bool = False  # NumPy gives a view of the first argument
+    put: Callable[..., object] | None = None
     flat: bool = False  # carries no derivative, whatever its argument
+    kink: Kink | None = None
     samples: tuple[Sample, ...] = field(default=())
 
     def __repr__(self) -> str:
@@ -91,6 +109,21 @@ UFUNC_METHODS: Final[dict[tuple[np.ufunc, str], Callable[..., object]]] = {}
 FUNCTIONS: Final[dict[Callable[..., object], Callable[..., object]]] = {}
 # What private copies of functions find in place of objects that NumPy hands to no protocol, by id.
 ANSWERS: Final[dict[int, tuple[object, object]]] = {}
+# Tables that are imported when the module they answer for is first met, by that module's name.
+LATE: Final[dict[str, Callable[[], object]]] = {}
+
+
+def met(*names: str) -> bool:
+    """Import the tables for modules (all, or those named) that have been imported meanwhile.
+
+    Whether there were any.
+    """
+    found = [name for name in names or tuple(LATE) if name in LATE and name in sys.modules]
+    for name in found:
+        if (load := LATE.get(name)) is not None:
+            load()
+            LATE.pop(name, None)
+    return bool(found)
 
 
 def register(primitive: Primitive) -> Primitive:

@@ -41,7 +41,9 @@ from .errors import (
     user_line,
 )
 from .tape import Tape
-from .trace import Trace, TracedArray, record
+from .tiers import runner
+from .trace import Trace, TracedArray, memory_order, record
+from .transforms.simplify import simplify
 from .tree import Spec, flatten, unflatten
 from .watch import Watch, call_private, own_result, watched
 
@@ -58,7 +60,8 @@ class Variant:
     inputs. `outs` holds, for each leaf of the result, None or the object it is every time;
     `numbers` the Python numbers among the numeric leaves, None for the others; `direct` tells
     that the arguments are the inputs as they stand (native arrays of at least one axis).
-    `plan` is what the operator made of it.
+    `frozen`, `layouts` and `check` are those of the recording. `plan` is what the operator made of
+    it.
     """
 
     call: str
@@ -76,11 +79,15 @@ class Variant:
     cacheable: bool
     input_scalars: tuple[bool, ...]
     direct: bool
+    check: Tape | None = None
+    layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     plan: object = None
 
     def __post_init__(self) -> None:
         # The captured arrays as they are now; None if something else that was read has changed.
         self.refresh = self.inner[0][1].refresh if len(self.inner) == 1 else self._refresh_all
+        self.conditional = bool(self.frozen or self.layouts or self.check)
+        self._checks = None if self.check is None else runner(self.check)
 
     def _refresh_all(self, f: Callable[..., object]) -> list[np.ndarray] | None:
         found = [reads.refresh(f if k == 0 else g) for k, (g, reads) in enumerate(self.inner)]
@@ -89,8 +96,19 @@ class Variant:
         return [found[p][j] for p, j in self.order]  # type: ignore[index]
 
     def holds(self, arrays: Sequence[np.ndarray]) -> bool:
-        """Whether the values that Python looked at during the trace are the same now."""
-        return all(np.asarray(arrays[k]).tobytes() == seen for k, seen in self.frozen)
+        """Whether what Python saw and decided during the trace would be the same now."""
+        for k, seen in self.frozen:
+            if np.asarray(arrays[k]).tobytes() != seen:
+                return False
+        for k, order in self.layouts:
+            if memory_order(arrays[k]) != order:
+                return False
+        if self._checks is None:
+            return True
+        try:
+            return bool(self._checks(arrays)[0])
+        except (ArithmeticError, IndexError, ValueError):  # what is valid only if guards hold
+            return False
 
 
 class Program:
@@ -132,7 +150,7 @@ class Program:
                 continue
             arrays = list(leaves) if variant.direct else [native(leaves[k]) for k in variant.traced]
             arrays += captured
-            if not variant.frozen or variant.holds(arrays):  # type: ignore[arg-type]
+            if not variant.conditional or variant.holds(arrays):  # type: ignore[arg-type]
                 return variant, arrays  # type: ignore[return-value]
         variant, inputs = self.trace(f, args, kwargs)
         if variant.cacheable:
@@ -249,6 +267,8 @@ def trace_variant(
         cacheable=_cacheable(f, call, leaves, outs, inner),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
+        check=None if recording.check is None else simplify(recording.check),
+        layouts=recording.layouts,
     )
     return variant, recording.extra
 

@@ -18,6 +18,7 @@ from .errors import (
 )
 from .ops.creation import answer
 from .trace import Trace, TracedArray, root_trace
+from .trace.local import plain
 from .tree import map_leaves
 
 
@@ -89,6 +90,7 @@ def own_result(tree: object, watch: Watch) -> object:
     def own(leaf: object) -> object:
         if isinstance(leaf, Items):
             return map_leaves(own, leaf.copy())
+        leaf = plain(leaf)
         return leaf if traceable(leaf) else watch.original(leaf)
 
     return map_leaves(own, tree)

@@ -60,25 +60,30 @@ def values(tape: Tape, *arrays) -> list[np.ndarray]:
 
 def like(rng, types) -> list[np.ndarray]:
     """A random direction for each type."""
-    return [np.asarray(rng.normal(size=t.shape)).astype(t.dtype) for t in types]
+    return [direction(rng, t) for t in types]
+
+
+def direction(rng, type_) -> np.ndarray:
+    """Random entries of both parts, where there are two."""
+    entries = np.asarray(rng.normal(size=type_.shape))
+    if type_.dtype.kind == "c":
+        entries = entries + 1j * rng.normal(size=type_.shape)
+    return np.asarray(entries).astype(type_.dtype)
+
+
+def wide(x) -> np.ndarray:
+    """In double precision, real or complex."""
+    return np.asarray(x, complex if np.iscomplexobj(x) else float)
 
 
 def dot(xs, ys) -> float:
-    return float(
-        sum(
-            np.sum(np.asarray(x, float) * np.asarray(y, float)) for x, y in zip(xs, ys, strict=True)
-        )
-    )
+    """The pairing of cotangents with tangents: of complex ones the real part, no conjugate."""
+    return float(sum(np.sum(wide(x) * wide(y)).real for x, y in zip(xs, ys, strict=True)))
 
 
 def size(xs, ys) -> float:
     """The scale of ``dot(xs, ys)``: what its rounding errors are relative to."""
-    return float(
-        sum(
-            np.sum(np.abs(np.asarray(x, float) * np.asarray(y, float)))
-            for x, y in zip(xs, ys, strict=True)
-        )
-    )
+    return float(sum(np.sum(np.abs(wide(x) * wide(y))) for x, y in zip(xs, ys, strict=True)))
 
 
 def push(tape: Tape, arrays, dots):
@@ -114,18 +119,13 @@ def differences(tape: Tape, arrays, dots):
     With steps h, h/2, h/4 the error is of order h**6 in truncation and eps / h in rounding.
     """
     narrow = any(
-        t.dtype.itemsize < 8 for t in (*tape.input_types, *tape.output_types) if t.floating
+        np.finfo(t.dtype).bits < 64 for t in (*tape.input_types, *tape.output_types) if t.floating
     )
     h, accuracy = (2.0**-4, 2e-4) if narrow else (2.0**-9, 2e-9)
     rows = []
     for step in (h, h / 2, h / 4):
         up, down = moved(tape, arrays, dots, step), moved(tape, arrays, dots, -step)
-        rows.append(
-            [
-                (np.asarray(u, float) - np.asarray(d, float)) / (2 * step)
-                for u, d in zip(up, down, strict=True)
-            ]
-        )
+        rows.append([(wide(u) - wide(d)) / (2 * step) for u, d in zip(up, down, strict=True)])
     for factor in (4.0, 16.0):
         rows = [
             [(factor * f - c) / (factor - 1) for c, f in zip(*pair, strict=True)]
@@ -136,6 +136,8 @@ def differences(tape: Tape, arrays, dots):
 
 def complex_step(tape: Tape, arrays, dots):
     """Directional derivative by the complex step; None where an op takes no complex numbers."""
+    if any(t.dtype.kind == "c" for node in tape.nodes for t in node.types):
+        return None
     try:
         out = moved(tape, arrays, dots, 1e-30j)
     except TypeError:

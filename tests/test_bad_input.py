@@ -182,16 +182,12 @@ STORES = {
 }
 
 
-def calls_svd(x):
-    return np.sum(np.linalg.svd(np.outer(x, x))[1])  # here
+def calls_raw_qr(x):
+    return np.sum(np.linalg.qr(np.outer(x, x), mode="raw")[1])  # here
 
 
 def calls_gamma(x):
     return np.sum(scipy.special.gamma(x))  # here
-
-
-def calls_fft(x):
-    return np.sum(np.fft.fft(x).real)  # here
 
 
 def calls_tolist(x):
@@ -207,9 +203,8 @@ def calls_frompyfunc(x):
 
 
 UNSUPPORTED = {
-    calls_svd: "numpy.linalg.svd has no derivative rule in fdiff yet",
+    calls_raw_qr: "numpy.linalg.qr with mode='raw' has no derivative rule in fdiff yet",
     calls_gamma: "gamma has no derivative rule in fdiff yet",
-    calls_fft: "numpy.fft.fft has no derivative rule in fdiff yet",
     calls_tolist: "ndarray.tolist has no derivative rule in fdiff yet",
     calls_data: "ndarray.data has no derivative rule in fdiff yet",
     calls_frompyfunc: "(vectorized) has no derivative rule in fdiff yet",
@@ -281,7 +276,7 @@ def test_the_public_call_is_named_as_it_was_typed(name):
     assert "turned a traced array into a Python float" in text
     assert "numpy.sin for math.sin" in text
     refused(name, stores)
-    refused(name, calls_svd, UnsupportedError)
+    refused(name, calls_raw_qr, UnsupportedError)
     refused(name, masks)
 
 
@@ -491,8 +486,8 @@ class Subclass(np.ndarray):
             DtypeError,
             "only floating-point inputs can be differentiated",
         ),
-        (X * 1j, DtypeError, "complex inputs (complex128) are not supported yet"),
-        (1j, DtypeError, "complex inputs (complex128) are not supported yet"),
+        (X * 1j, DtypeError, "complex inputs (complex128) are not supported"),
+        (1j, DtypeError, "complex inputs (complex128) are not supported"),
         (np.ma.array(X), InputError, "arrays of type MaskedArray are not supported"),
         (X.view(Subclass), InputError, "arrays of type Subclass are not supported"),
         (memoryview(X), InputError, "value of type memoryview"),
@@ -574,11 +569,11 @@ def test_mixing_with_what_is_no_number():
     with pytest.raises(AttributeError, match=r"'numpy\.ndarray' object has no attribute 'foo'"):
         fdiff.grad(lambda x: x.foo)(X)
     with pytest.raises(DtypeError, match="complex outputs"):
-        fdiff.jacobian(lambda x: x * 1j, X)
+        fdiff.hessian(lambda x: np.sum(x * 1j), X)
 
 
 def test_an_error_leaves_nothing_behind():
-    wrong = [takes_float, stores, calls_svd, masks]
+    wrong = [takes_float, stores, calls_raw_qr, masks]
     for f in wrong:
         with pytest.raises(TraceError):
             fdiff.grad(f)(X)

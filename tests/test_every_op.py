@@ -4,8 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tapes import check_derivatives, floating, tape_of_op, values
+from tapes import check_derivatives, floating, like, tape_of_op, values
 
+import fdiff.ops.scipylinalg
+import fdiff.ops.scipysparse
+import fdiff.ops.special  # noqa: F401 - tables that are imported when SciPy is met
 from fdiff.arraytype import type_of
 from fdiff.ops.elementwise import stop
 from fdiff.primitive import PRIMITIVES
@@ -80,8 +83,7 @@ def check_dtypes(tapes, direct):
 
 def seeds(rng, tape, arrays):
     """Arguments for a derived tape: those of the op, then random directions."""
-    extra = tape.input_types[len(arrays) :]
-    return [*arrays, *(np.asarray(rng.normal(size=t.shape)).astype(t.dtype) for t in extra)]
+    return [*arrays, *like(rng, tape.input_types[len(arrays) :])]
 
 
 def test_every_op_has_samples():
@@ -120,8 +122,9 @@ def test_derivatives_to_second_order(op, sample, rng):
 def test_single_precision_stays_single(op, sample, rng):
     """float32 in, float32 out, in every derivative; values as in float64, to float32 accuracy."""
     arrays = sample.make(rng)
-    narrow = [a.astype(np.float32) if a.dtype.kind == "f" else a for a in arrays]
-    wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in narrow]
+    single, double = {"f": np.float32, "c": np.complex64}, {"f": np.float64, "c": np.complex128}
+    narrow = [a.astype(single.get(a.dtype.kind, a.dtype)) for a in arrays]
+    wide = [a.astype(double.get(a.dtype.kind, a.dtype)) for a in narrow]
     tapes, references = (derived(tape_of_op(op, xs, sample.params)) for xs in (narrow, wide))
     for one, reference in zip(tapes.values(), references.values(), strict=True):
         given = seeds(rng, one, narrow)

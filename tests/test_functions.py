@@ -6,6 +6,7 @@ what comes out as a scalar.
 """
 
 import operator
+import os
 import re
 import warnings
 from pathlib import Path
@@ -14,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tapes import check_derivatives, floating, values
+from tapes import check_derivatives, floating, like, values
 
 import fdiff.ops  # noqa: F401 - fills the registry
 from fdiff.arraytype import type_of
@@ -62,6 +63,10 @@ def arrays():
         "n": rng.integers(0, 4, (3, 4)),
         "k": np.array([0, -1, 2, 2, 0]),
         "one": np.ones((3, 4)),
+        "cx": real + 1j * np.roll(real, 5, axis=1)[::-1],  # off the axes, and complex from here on
+        "cv": real[0] + 0.31 - 1j * real[2],
+        "ca": a[0] + 1j * a[1].T,
+        "cs": np.complex128(0.6 - 0.7j),
     }
 
 
@@ -248,7 +253,8 @@ def split(table):
 def tables(section):
     """The expressions under ``[section]`` in the files of `cases`."""
     found = []
-    for path in sorted((Path(__file__).parent / "cases").glob("*.txt")):
+    chosen = os.environ.get("CASES", "*") + ".txt"
+    for path in sorted((Path(__file__).parent / "cases").glob(chosen)):
         parts = re.split(r"^\[(\w+)\]$", path.read_text(), flags=re.MULTILINE)
         found += [
             c
@@ -264,6 +270,9 @@ CASES = [
     for table in (ELEMENTWISE, LOGICAL, REDUCTIONS, SHAPES, INDEXING, PRODUCTS)
     for case in split(table)
 ] + tables("cases")
+# Cases where a shape depends on values: these are given to the trace, as a caller gives them.
+LOOKING = {*tables("looking")}
+CASES += sorted(LOOKING)
 
 
 def names_in(case):
@@ -283,6 +292,8 @@ def given(case, kind):
             fixed[name] = array
         elif name == "f":
             moving[name] = array
+        elif np.iscomplexobj(array):
+            moving[name] = array.astype(np.complex64) if kind == "f4" else array
         else:
             cast = (
                 array
@@ -310,7 +321,9 @@ def trace_case(case, moving, fixed):
             type_of(np.asarray(a)),
             scalar=np.ndim(a) == 0 and not isinstance(a, np.ndarray),
             weak=isinstance(a, float) and not isinstance(a, np.generic),
-            value=None if np.asarray(a).dtype.kind == "f" else np.asarray(a),
+            value=np.asarray(a)
+            if case in LOOKING or np.asarray(a).dtype.kind not in "fc"
+            else None,
         )
         for a in moving.values()
     ]
@@ -362,12 +375,16 @@ def smooth(case):
     chosen = [
         k
         for k, e in enumerate(expected)
-        if isinstance(e, (np.ndarray, np.floating, float)) and np.asarray(e).dtype.kind == "f"
+        if isinstance(e, (np.ndarray, np.inexact, float)) and np.asarray(e).dtype.kind in "fc"
     ]
-    if not chosen or not any(np.asarray(a).dtype.kind == "f" for a in moving.values()):
+    if not chosen or not any(np.asarray(a).dtype.kind in "fc" for a in moving.values()):
         return None
     inputs = [
-        Input(type_of(np.asarray(a)), weak=isinstance(a, float) and not isinstance(a, np.generic))
+        Input(
+            type_of(np.asarray(a)),
+            weak=isinstance(a, float) and not isinstance(a, np.generic),
+            value=np.asarray(a) if case in LOOKING else None,
+        )
         for a in moving.values()
     ]
     tape = record(
@@ -389,7 +406,7 @@ def test_derivatives_to_second_order(case, rng):
     tape, xs, *_ = smooth(case)
     check_derivatives(tape, xs, rng)
     pulled = verify(vjp(tape, floating(tape)))
-    seeds = [np.asarray(rng.normal(size=t.shape)) for t in pulled.input_types[len(xs) :]]
+    seeds = like(rng, pulled.input_types[len(xs) :])
     check_derivatives(pulled, [*xs, *seeds], rng)
 
 
@@ -422,8 +439,7 @@ def test_gradient_is_that_of_jax(case, rng):
         return [jnp.asarray(out[k]) for k in chosen]
 
     outs, pull = jax.vjp(f, *map(jnp.asarray, xs))
-    bars = [np.asarray(rng.normal(size=o.shape)) for o in outs]
-    bars = [b.astype(o.dtype) for b, o in zip(bars, outs, strict=True)]
+    bars = like(rng, outs)  # both pair cotangents of complex values plainly
     ours = values(verify(vjp(tape, floating(tape))), *xs, *bars)[len(outs) :]
     for g, h in zip(ours, pull([jnp.asarray(b) for b in bars]), strict=True):
         np.testing.assert_allclose(g, h, rtol=1e-11, atol=1e-11 * np.max(np.abs(h), initial=1.0))
@@ -523,7 +539,9 @@ def test_every_handler_has_a_case(monkeypatch):
         moving, fixed = given(case, "f8")
         with np.errstate(all="ignore"):
             trace_case(case, moving, fixed)
-    expected = {*FUNCTIONS, *UFUNCS, *UFUNC_METHODS, *members} - set(OUTER) - refused
+    # Those of SciPy have tests of their own.
+    ufuncs = {ufunc for ufunc in UFUNCS if getattr(np, ufunc.__name__, None) is ufunc}
+    expected = {*FUNCTIONS, *ufuncs, *UFUNC_METHODS, *members} - set(OUTER) - refused
     missing = expected - calls.seen
     assert "; ".join(sorted(str(m) for m in missing)) == ""
 
@@ -584,24 +602,17 @@ def test_errors_are_those_of_numpy(case):
 
 # fdiff raises, and says which function it was.
 UNSUPPORTED = """
-np.sort(x); np.argsort(x); np.median(x); np.fft.fft(v); np.linalg.svd(x); np.linalg.eigh(c)
-np.linalg.qr(x); np.linalg.lstsq(x, w); np.linalg.pinv(x); np.linalg.norm(x, 2)
-np.linalg.norm(x, "nuc"); np.gradient(v); np.convolve(v, w); np.interp(u, v, w)
-np.quantile(x, 0.5); np.histogram(x); np.unwrap(v); np.insert(v, 1, 2.0); np.choose(n, [x] * 4)
-np.resize(x, (2, 2)); np.apply_along_axis(np.sum, 1, x); np.vander(v); np.cov(x)
-np.searchsorted(v, w); np.pad(x, 1, mode="mean"); np.subtract.reduce(x); np.hypot.reduce(x)
-np.add.reduceat(x, [0, 1]); np.divide.accumulate(x); np.sin(x, where=m); np.add(x, y, where=m)
-np.matmul(a, a, axes=[(0, 1), (0, 1), (0, 1)]); x.sort(); x.argsort(); x.fill(0); x.tobytes()
-x.strides; x.flags; x.view(int)
+np.sin(x, where=m); np.add(x, y, where=m); np.matmul(a, a, axes=[(0, 1), (0, 1), (0, 1)])
+x.sort(); x.fill(0); x.tobytes(); x.strides; x.flags; x.view(int); np.histogram(x, bins="stone")
 """
 CONCRETE = """
-np.nonzero(x); np.flatnonzero(x); np.argwhere(x); np.unique(x); x.nonzero(); np.where(x > 0)
-x[x > 0]; np.repeat(v, np.argmax(v)); x.astype(complex); x.astype(str)
+np.nonzero(x); np.flatnonzero(x); np.argwhere(x); np.unique(y); x.nonzero(); np.where(x > 0)
+y[y > 0]; np.repeat(w, np.argmax(w)); x.astype(str)
 np.sin(x, out=np.empty((3, 4))); np.sin(x, np.empty((3, 4))); np.sin(x, y)
 np.sum(x, axis=0, out=np.empty(4)); bool(x[0, 0] > 0); float(s); int(s); complex(s)
 np.asarray(x, dtype=float); range(3)[np.argmax(v)]; operator.setitem(x, 0, 1.0)
-operator.iadd(v, 1.0); operator.iadd(np.ones(4), v); np.compress(v > 0, x, axis=1)
-np.extract(x > 0, x)
+operator.iadd(v, 1.0); operator.iadd(np.ones(4), v); np.compress(v > 0, y, axis=1)
+np.extract(y > 0, y)
 """
 
 
@@ -623,14 +634,14 @@ def test_values_never_leave_the_trace(case):
 def test_errors_show_the_line_of_the_user():
     def model(x):
         y = np.sin(x)
-        return np.sort(y)  # the line at fault
+        return np.packbits(y)  # the line at fault
 
     with pytest.raises(UnsupportedError) as error:
         record(lambda trace, xs: [model(*xs)], [Input(type_of(np.ones(3)))], "grad(model)")
     text = str(error.value)
-    assert "grad(model): numpy.sort has no derivative rule" in text
+    assert "grad(model): numpy.packbits has no derivative rule" in text
     assert "test_functions.py:" in text
-    assert "return np.sort(y)  # the line at fault" in text
+    assert "return np.packbits(y)  # the line at fault" in text
 
 
 def test_a_leaked_array_says_where_it_was_made():

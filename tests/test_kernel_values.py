@@ -5,6 +5,7 @@ import pytest
 from tapes import floating, like, tape_of, tape_of_op, values
 
 from fdiff import kernels
+from fdiff.ops.linalg import cofactor
 from fdiff.primitive import PRIMITIVES
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
@@ -57,6 +58,9 @@ def test_kernel_of_the_cotangents(op, sample, rng):
     if not floating(tape) or not any(t.floating for t in tape.output_types):
         return
     pulled = simplify(vjp(tape, floating(tape)))
+    if op is cofactor:  # exact at any rank through singular values, of which there is no kernel yet
+        assert not kernels.supported(pulled)
+        return
     check(
         pulled,
         *arrays,
@@ -301,3 +305,18 @@ def test_cofactors_of_large_matrices_whatever_their_rank(lost, rng):
     s[24 - lost :] = 0.0
     a = (u * s) @ vt / 2.0
     check(simplify(vjp(tape_of(np.linalg.det, a), [0])), a, 1.0, rtol=1e-7, atol=1e-7)
+
+
+def test_entries_put_back_by_number_are_moved_before_they_are_added(rng):
+    """One array for a sum of slices put back: entries placed by number may not skip a transpose."""
+    at, w = np.array([2, 0, 0, 3, 1]), rng.normal(size=(5, 4))
+
+    def several(x):
+        turned = np.sin(x.T)[at] * w[:, :3] + x.T[at] ** 2
+        inner = x[1:, :].T[at] * w[:, :2] + np.cos(x)[:2].reshape(1, 2, 4)[0].T[at]
+        return np.sum(turned) + np.sum(inner * x[:, 1:3][1:].reshape(-1)[:2]) + np.sum(x * x)
+
+    x = rng.normal(size=(3, 4))
+    pulled = vjp(tape_of(several, x), [0])
+    check(simplify(pulled), x, 1.0)
+    check(simplify(vjp(pulled, [0])), x, 1.0, 0.5, rng.normal(size=(3, 4)))

@@ -147,8 +147,10 @@ class JacobianPlan(Plan):
 
 
 def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
-    """Type of a Jacobian block."""
+    """Type of a Jacobian block; complex where the output or the input is."""
     dtype = out.dtype if mode == "forward" and out.floating else inn.dtype
+    if "c" in (out.dtype.kind, inn.dtype.kind):
+        dtype = np.result_type(dtype, np.complex64)
     return ArrayType((*out.shape, *inn.shape), dtype)
 
 
@@ -191,6 +193,8 @@ def _rows(tape: Tape, wrt: Sequence[int], o: int, size: int, chunked: bool) -> T
 
 class HessianPlan(JacobianPlan):
     """The Jacobian of the gradient, forward over reverse, made exactly symmetric."""
+
+    order = 2
 
     def __init__(self, variant: Variant, mode: str, chunk_size: int | None, finish: Finish) -> None:
         full = gradient(variant.tape, variant.wrt)

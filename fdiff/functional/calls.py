@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TypeVar
 
-from ..arguments import Argnums, Function
+from ..arguments import Argnums, Function, native
 from ..errors import FdiffError, message, user_line
+from ..ops.kinks import looking
 from ..program import Program, Variant, program_of
 from ..tape import Tape
 from ..tiers import Runner, runner
 from ..trace import TracedArray, current, splice, tracing
 from ..transforms.simplify import simplify
 from ..tree import unflatten
+from .kinking import policy, refuse_kinks, warn_outside
 
 Arrays = Sequence[object]
 Run = Callable[["Step", Arrays], Sequence[object]]
@@ -33,8 +35,12 @@ class Step:
 class Plan:
     """What an operator made of a variant: `call` takes the inputs of the tape and further vectors.
 
-    `run` executes a step; inside another trace it replays the step's tape there.
+    `run` executes a step; inside another trace it replays the step's tape there. `order` says how
+    often the function is differentiated, `of` which of its outputs (None: all).
     """
+
+    order = 1
+    of: tuple[int, ...] | None = None
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         raise NotImplementedError
@@ -65,8 +71,17 @@ def invoke(
     """One call of an operator: on the program's kernels, or recorded in the trace under way."""
     if tracing():
         variant, inputs = program.trace(f, args, kwargs)
-        return variant.plan.call(inputs, vectors, replay)  # type: ignore[attr-defined]
+        if variant.check is not None:  # what was decided inside holds for the trace around it
+            (holds,) = replay(Step(variant.check), inputs)
+            current().looks.expect(holds.id, True)  # type: ignore[attr-defined]  # noqa: FBT003
+        result = variant.plan.call(inputs, vectors, replay)  # type: ignore[attr-defined]
+        return warn_outside(result, variant, inputs) if looking.on else result
+    if policy.get() == "raise":
+        refuse_kinks(program, f, args, kwargs)
     variant, arrays = program.find(f, args, kwargs)
+    for k in range(len(variant.traced), len(arrays)):  # captured arrays, as they are
+        if not arrays[k].dtype.isnative:
+            arrays[k] = native(arrays[k])
     return variant.plan.call(arrays, vectors, execute)  # type: ignore[attr-defined]
 
 
@@ -105,6 +120,8 @@ def gradients(variant: Variant, outs: Sequence[object]) -> object:
 
 class ValuePlan(Plan):
     """The function itself, interpreted until a kernel pays."""
+
+    order = 0
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant

@@ -11,7 +11,8 @@ from ..arguments import Function, called
 from ..errors import DtypeError, GradcheckError
 from .calls import failure
 from .contract import check_inputs
-from .first import jacobian, vjp
+from .first import vjp
+from .jacobians import jacobian
 from .settings import check_callable
 
 Arrays = tuple[np.ndarray, ...]

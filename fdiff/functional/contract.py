@@ -17,8 +17,9 @@ from ..program import Variant
 from ..trace import TracedArray
 from ..transforms.forward import depends
 from .calls import failure
+from .complexes import refuse_complex
 
-ARRAYS = (np.ndarray, np.generic, float, int, TracedArray)
+ARRAYS = (np.ndarray, np.generic, float, int, complex, TracedArray)
 ARRAY_OR_TUPLE = "must be either an array or a tuple of arrays but the"
 ONE_OUTPUT = "the user-provided function returns a single array with a single element"
 ONE_INPUT = "the input to the user-provided function is a single array with a single element"
@@ -55,7 +56,7 @@ def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ..
 
 
 def check_outputs(variant: Variant, name: str) -> None:
-    """An array, or a tuple of arrays that is not empty; nothing complex."""
+    """An array, or a tuple of arrays that is not empty."""
     stem = f"The {OUTPUTS} given to {name} {ARRAY_OR_TUPLE}"
     spec = variant.out_spec
     if spec.kind is tuple and not spec.children:
@@ -70,25 +71,16 @@ def check_outputs(variant: Variant, name: str) -> None:
             kind = _kind(child.kind or type(cast("tuple[object]", fixed)[0]))
             which = f"value at index {k}" if spec.kind is tuple else f"given {OUTPUTS}"
             raise failure(InputError, variant.call, f"{stem} {which} has type {kind}.")
-    refuse_complex(variant)
 
 
 def _kind(kind: type) -> str:
     return kind.__name__
 
 
-def refuse_complex(variant: Variant) -> None:
-    """Complex outputs have no derivative yet."""
-    for type_ in variant.tape.output_types:
-        if type_.dtype.kind == "c":
-            fact = f"complex outputs ({type_.dtype}) are not supported yet."
-            way = "Return real and imaginary parts as two real arrays."
-            raise failure(DtypeError, variant.call, fact, way)
-
-
 def check_one_element(variant: Variant, name: str) -> None:
     """A single array with a single element, whatever its shape."""
     check_outputs(variant, name)
+    refuse_complex(variant)
     if variant.out_spec.kind is not None:
         fact = f"The function given to {name} should return a single array."
         raise failure(VectorError, variant.call, fact)
@@ -138,8 +130,11 @@ def _fits(entry: object, type_: ArrayType) -> bool:
 
 
 def _entry(entry: object, type_: ArrayType, place: str, call: str) -> object:
+    if isinstance(entry, np.ndarray) and type(entry) not in (np.ndarray, np.memmap):
+        fact = f"{place} is an array of type {type(entry).__name__}, which is not supported."
+        raise failure(InputError, call, fact, "Pass a plain array: numpy.asarray(v).")
     dtype = entry.dtype if isinstance(entry, TracedArray) else np.asarray(entry).dtype
-    if dtype.kind not in "biuf":
+    if dtype.kind not in ("biufc" if type_.dtype.kind == "c" else "biuf"):
         fact = f"{place} must hold real numbers, not {dtype}."
         raise failure(DtypeError, call, fact)
     shape = np.shape(entry)  # type: ignore[arg-type]  # a traced array has one

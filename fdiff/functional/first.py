@@ -1,4 +1,4 @@
-"""First derivatives: products of Jacobians with vectors, and dense Jacobians."""
+"""Products of Jacobians with vectors, in both modes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from ..arguments import Argnums, Function, called
 from ..errors import InputError
 from ..program import Variant, program_of
 from ..transforms.forward import jvp as push
-from ..transforms.reverse import vjp as pull
+from ..transforms.rearrange import pullback
 from ..transforms.simplify import simplify
-from .blocks import JacobianPlan, nested
 from .calls import (
     Arrays,
     Plan,
@@ -20,25 +19,15 @@ from .calls import (
     failure,
     gradients,
     invoke,
-    prepared,
     results,
     tangents,
     transformed,
 )
-from .contract import check_inputs, check_outputs, check_strict, check_vector, refuse_complex
-from .settings import (
-    check_argnums,
-    check_callable,
-    check_chunk,
-    check_device,
-    check_mode,
-    refuse_argnums,
-    refuse_position,
-)
+from .complexes import check_complex
+from .contract import check_inputs, check_outputs, check_strict, check_vector
+from .settings import check_argnums, check_callable, refuse_argnums, refuse_position
 
 Derive = Callable[[Variant], Plan]
-
-# --- products with vectors ------------------------------------------------------------------------
 
 
 class VjpPlan(Plan):
@@ -48,7 +37,7 @@ class VjpPlan(Plan):
         self.variant = variant
         self.count = len(variant.tape.outputs)
         self.types = variant.tape.output_types
-        self.step = Step(simplify(pull(variant.tape, variant.wrt)))
+        self.step = Step(simplify(pullback(variant.tape, variant.wrt)))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "vjp", like="outputs")
@@ -74,9 +63,13 @@ class JvpPlan(Plan):
         return results(self.variant, outs[: self.count]), tangents(self.variant, outs[self.count :])
 
 
-def _checked(plan: Derive, name: str, *, strict: bool) -> Derive:
+def checked(plan: Derive, name: str, *, strict: bool, choice: str | None = None) -> Derive:
+    """The plan of a variant that was checked; `choice` of a convention where there is one."""
+
     def derive(variant: Variant) -> Plan:
         check_outputs(variant, name)
+        if choice is not None:
+            check_complex(variant, choice)
         if strict:
             check_strict(variant, each_pair=name == "jacobian")
         return plan(variant)
@@ -167,6 +160,10 @@ def vjp(
         The outputs of `f`, and an array for each input in the structure and dtype of `inputs`.
         Costs a small multiple of one evaluation.
 
+        Complex outputs and inputs follow torch: the result is the gradient
+        ``dL/dRe(x) + i dL/dIm(x)`` of ``L = Re(sum(conj(v) * f(x)))``, so that for a holomorphic
+        `f` it is ``conj(f'(x)) * v`` (JAX gives the conjugate of it, for the conjugate of `v`).
+
     Raises
     ------
     VectorError
@@ -188,7 +185,7 @@ def vjp(
     >>> print(out, slope)
     [1. 4.] [ 2. 40.]
     """
-    return product(f, "vjp", inputs, v, argnums, (strict,), _checked(VjpPlan, "vjp", strict=strict))
+    return product(f, "vjp", inputs, v, argnums, (strict,), checked(VjpPlan, "vjp", strict=strict))
 
 
 def jvp(
@@ -209,7 +206,8 @@ def jvp(
     -------
     tuple
         The outputs of `f`, and the tangents in the same structure. Costs a small multiple of one
-        evaluation.
+        evaluation. Complex inputs move along a complex `v`: the tangent is the derivative of
+        ``f(x + t * v)`` at ``t = 0``.
 
     References
     ----------
@@ -223,159 +221,4 @@ def jvp(
     >>> print(out, tangent)
     [1. 4.] [ 2. 40.]
     """
-    return product(f, "jvp", inputs, v, argnums, (strict,), _checked(JvpPlan, "jvp", strict=strict))
-
-
-# --- Jacobians ----------------------------------------------------------------------------------
-
-
-def jacobian(
-    f: Function,
-    inputs: object = None,
-    *,
-    argnums: int | tuple[int, ...] = 0,
-    strict: bool = False,
-    mode: str = "auto",
-    chunk_size: int | str = "auto",
-    device: str = "cpu",
-    create_graph: bool = False,
-    vectorize: bool = False,
-    strategy: str | None = None,
-) -> object:
-    """Jacobian of `f` at `inputs`; with `inputs` left out, the function that computes it.
-
-    Parameters
-    ----------
-    f : callable
-        Pure function of arrays, which returns an array or a tuple of arrays. Its output has shape
-        ``out``, the differentiated argument shape ``inn``.
-    inputs : array or tuple of arrays, optional
-        Where to evaluate.
-    argnums : int or tuple of int
-        In the prepared form, the arguments that are differentiated.
-    strict : bool
-        Raise `StrictError` if any output does not depend on any input.
-    mode : {"auto", "forward", "reverse"}
-        Forward costs about ``size(inn)`` tangent passes, reverse ``size(out)`` cotangent passes,
-        ``"auto"`` the fewer; both run batched in one kernel.
-    chunk_size : int or "auto"
-        How many columns or rows are computed at a time; ``"auto"`` keeps intermediate values
-        below 256 MiB.
-    device : {"cpu"}
-        Where to run.
-    create_graph, vectorize : bool
-        Accepted for those who come from torch: results nest and are batched anyway.
-    strategy : {"reverse-mode", "forward-mode"}, optional
-        Torch's name of the mode.
-
-    Returns
-    -------
-    array or callable
-        An array of shape ``out + inn`` (nested in tuples: outputs first, then inputs, where either
-        is a tuple), or a function of the arguments of `f` that gives it. Entry ``[i, j]`` is in
-        units of ``f[i]`` per unit of ``x[j]``. The dtype is that of the input; that of the output
-        where `mode` (or `strategy`) asks for forward mode.
-
-    Raises
-    ------
-    InputError
-        If inputs or outputs are not arrays, or a setting is unknown.
-    DtypeError
-        If a differentiated argument is not floating point.
-    TraceError
-        If `f` takes a traced array out of NumPy, for instance ``float(x[0])``.
-
-    References
-    ----------
-    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, chapter 3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fdiff
-    >>> fdiff.jacobian(np.square)(np.array([1.0, 2.0]))
-    array([[2., 0.],
-           [0., 4.]])
-    """
-    check_callable(f, "jacobian")
-    call = called("jacobian", f)
-    check_device(device, call)
-    way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
-    plan = lambda variant: JacobianPlan(variant, way, chunk, nested(variant))  # noqa: E731
-    derive = _checked(plan, "jacobian", strict=strict)
-    return dense(f, "jacobian", inputs, argnums, (way, chunk, strict), derive)
-
-
-def dense(
-    f: Function,
-    name: str,
-    inputs: object,
-    argnums: object,
-    options: tuple[object, ...],
-    derive: Derive,
-) -> object:
-    """The dense derivative at `inputs`; with `inputs` left out, the prepared function."""
-    if inputs is None:
-        return prepared(f, name, check_argnums(argnums, f, name), options, derive)
-    refuse_position(inputs, f, name)
-    refuse_argnums(argnums, f, name)
-    args, nums = check_inputs(inputs, f, name)
-    return invoke(program_of(f, name, nums, options, derive), f, args, {})
-
-
-def _numeric(variant: Variant) -> None:
-    """Every leaf of the result must be a number or an array."""
-    bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
-    if bad or not variant.outs:
-        fact = f"the function must return arrays, not {bad[0] if bad else 'nothing'}."
-        raise failure(InputError, variant.call, fact)
-    refuse_complex(variant)
-
-
-def _jac(f: Function, name: str, mode: str, argnums: object, chunk_size: object) -> Function:
-    check_callable(f, name)
-    chunk = check_chunk(chunk_size, called(name, f))
-
-    def derive(variant: Variant) -> Plan:
-        _numeric(variant)
-        return JacobianPlan(variant, mode, chunk, nested(variant))
-
-    return prepared(f, name, check_argnums(argnums, f, name), (chunk,), derive)
-
-
-def jacrev(
-    f: Function, argnums: int | tuple[int, ...] = 0, *, chunk_size: int | str = "auto"
-) -> Function:
-    """Function that computes the Jacobian of `f` row by row, in reverse mode.
-
-    Parameters are those of `jacobian`; arguments and results may be nested tuples, lists, dicts
-    and dataclasses: the result has the structure of the outputs, and each entry that of the
-    inputs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fdiff
-    >>> slopes = fdiff.jacrev(lambda p: {"y": p["a"] * p["b"]})
-    >>> slopes({"a": np.array([1.0, 2.0]), "b": 3.0})["y"]["b"]
-    array([1., 2.])
-    """
-    return _jac(f, "jacrev", "reverse", argnums, chunk_size)
-
-
-def jacfwd(
-    f: Function, argnums: int | tuple[int, ...] = 0, *, chunk_size: int | str = "auto"
-) -> Function:
-    """Function that computes the Jacobian of `f` column by column, in forward mode.
-
-    Parameters and structure of results are those of `jacrev`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fdiff
-    >>> fdiff.jacfwd(np.square)(np.array([1.0, 2.0]))
-    array([[2., 0.],
-           [0., 4.]])
-    """
-    return _jac(f, "jacfwd", "forward", argnums, chunk_size)
+    return product(f, "jvp", inputs, v, argnums, (strict,), checked(JvpPlan, "jvp", strict=strict))

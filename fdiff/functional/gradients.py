@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
-from ..arguments import Function
+from ..arguments import Function, called
 from ..errors import DtypeError, InputError
 from ..program import Variant
 from ..transforms.rearrange import choose, gradient
 from .calls import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results
+from .complexes import check_choice, check_complex
 from .settings import check_argnums, check_callable
 
 SEVERAL = "Use fdiff.jacobian for several outputs."
@@ -17,6 +19,8 @@ SEVERAL = "Use fdiff.jacobian for several outputs."
 
 class GradPlan(Plan):
     """Value, gradient and whatever else the function returns, from one evaluation."""
+
+    of = (0,)
 
     def __init__(self, variant: Variant, *, value: bool, has_aux: bool) -> None:
         self.variant = variant
@@ -43,7 +47,7 @@ class GradPlan(Plan):
         return ((out, aux), slope) if self.value else (slope, aux)
 
 
-def _grad_plan(variant: Variant, *, value: bool, has_aux: bool) -> GradPlan:
+def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> GradPlan:
     spec, outs, call = variant.out_spec, variant.outs, variant.call
     if has_aux:
         if spec.kind is not tuple or len(spec.children) != 2:
@@ -61,23 +65,35 @@ def _grad_plan(variant: Variant, *, value: bool, has_aux: bool) -> GradPlan:
             f"Gradient only defined for scalar-output functions. Output had shape: {type_.shape}."
         )
         raise failure(InputError, call, fact, "Sum it, or use fdiff.jacobian.")
-    if type_.dtype.kind == "c":
-        fact = f"complex outputs ({type_.dtype}) are not supported yet."
-        raise failure(DtypeError, call, fact, "Return the real part, or the absolute value.")
+    real = [t for k in variant.wrt if (t := variant.tape.input_types[k]).dtype.kind != "c"]
+    check_complex(replace(variant, tape=choose(variant.tape, (0,))), choice)
+    if type_.dtype.kind == "c" and real:
+        fact = f"complex outputs ({type_.dtype}) are not supported with real inputs."
+        way = "Return the real part, or the absolute value, or use fdiff.jacobian."
+        raise failure(DtypeError, call, fact, way)
     if not type_.floating:
         fact = f"the output must be floating point, not {type_.dtype}."
         raise failure(DtypeError, call, fact, "Return a float: 0.0 in place of 0, for instance.")
     return GradPlan(variant, value=value, has_aux=has_aux)
 
 
-def _grad_like(f: Function, name: str, argnums: object, *, value: bool, has_aux: bool) -> Function:
+def _grad_like(
+    f: Function, name: str, argnums: object, complex_inputs: object, *, value: bool, has_aux: bool
+) -> Function:
     check_callable(f, name)
     nums = check_argnums(argnums, f, name)
-    derive = lambda variant: _grad_plan(variant, value=value, has_aux=has_aux)  # noqa: E731
-    return prepared(f, name, nums, (has_aux,), derive)
+    choice = check_choice(complex_inputs, called(name, f))
+    derive = lambda variant: _grad_plan(variant, choice, value=value, has_aux=has_aux)  # noqa: E731
+    return prepared(f, name, nums, (has_aux, choice), derive)
 
 
-def grad(f: Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False) -> Function:
+def grad(
+    f: Function,
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    complex_inputs: str = "error",
+) -> Function:
     """Gradient of a scalar function.
 
     Parameters
@@ -88,6 +104,11 @@ def grad(f: Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = Fal
         Which positional arguments are differentiated; negative numbers count from the end.
     has_aux : bool
         `f` returns ``(output, aux)``; `aux` is passed through.
+    complex_inputs : {"error", "conjugate", "holomorphic"}
+        What the gradient with respect to a complex argument is. "conjugate": of a real output,
+        ``df/dRe + i df/dIm``, the direction of steepest ascent, as in torch (JAX gives its
+        conjugate). "holomorphic": of a complex output, the complex derivative; a function that
+        takes conjugates, parts or absolute values is refused. "error": complex arguments are.
 
     Returns
     -------
@@ -102,7 +123,8 @@ def grad(f: Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = Fal
     InputError
         If the output is not a scalar, or an argument is of a type that has no derivative.
     DtypeError
-        If a differentiated argument is not floating point.
+        If a differentiated argument is not floating point, or is complex and has no gradient of
+        the kind that `complex_inputs` asks for.
     TraceError
         If `f` takes a traced value out of NumPy.
 
@@ -117,11 +139,15 @@ def grad(f: Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = Fal
     >>> fdiff.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0, 3.0]))
     array([2., 4., 6.])
     """
-    return _grad_like(f, "grad", argnums, value=False, has_aux=has_aux)
+    return _grad_like(f, "grad", argnums, complex_inputs, value=False, has_aux=has_aux)
 
 
 def value_and_grad(
-    f: Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False
+    f: Function,
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    complex_inputs: str = "error",
 ) -> Function:
     """Value and gradient of a scalar function, from one evaluation.
 
@@ -141,4 +167,4 @@ def value_and_grad(
     >>> print(value, slope)
     14.0 [2. 4. 6.]
     """
-    return _grad_like(f, "value_and_grad", argnums, value=True, has_aux=has_aux)
+    return _grad_like(f, "value_and_grad", argnums, complex_inputs, value=True, has_aux=has_aux)

@@ -12,7 +12,7 @@ from ..arraytype import ArrayType
 from ..errors import InputError
 from ..ops.shaping import traced as traced_of
 from ..program import program_of
-from ..trace import Input, Recording, Trace, TracedArray, current, record, splice
+from ..trace import Input, Recording, Trace, TracedArray, current, look, record, splice
 from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
 from ..watch import private
@@ -91,18 +91,87 @@ def _mapped(
         _front(leaves[k], cast("int", axes[k]), argument(spec, k), trace.call) for k in mapped
     ]
     size = _size(arrays, trace.call)
-    one, outs, out_spec = _record_one(f, leaves, spec, mapped, arrays, trace.call)
+    parts: list[tuple[np.ndarray, list[object]]] = []
+    rest = np.arange(size)
+    while True:  # where elements decide branches differently, each part has a tape of its own
+        some = arrays if len(rest) == size else [x[rest] for x in arrays]
+        one, outs, out_spec = _record_one(f, leaves, spec, mapped, some, trace.call)
+        holds = _held(one, some, trace)
+        mine = [x[holds] for x in some] if holds is not None else some
+        count = len(rest) if holds is None else int(np.sum(holds))
+        placed = _placed(one, outs, mine, (out_axes, out_spec), (count, size), trace)
+        if count == size:
+            return unflatten(out_spec, placed)
+        parts.append((rest if holds is None else rest[holds], placed))
+        if holds is None:
+            return unflatten(out_spec, _joined(parts, out_axes, out_spec, trace.call))
+        rest = rest[~holds]
+        if not rest.size:
+            return unflatten(out_spec, _joined(parts, out_axes, out_spec, trace.call))
+
+
+def _held(one: Recording, arrays: Sequence[TracedArray], trace: Trace) -> np.ndarray | None:
+    """For which elements Python would decide as for the first; None if for all."""
+    if one.check is None or not len(arrays[0].shape) or not arrays[0].shape[0]:
+        return None
+    size = arrays[0].shape[0]
+    carries = [*(True for _ in arrays), *(False for _ in one.extra)]
+    tape = batch(one.check, carries, size)
+    holds = splice(tape, [*arrays, *(traced_of(x) for x in one.extra)], trace)[0]
+    seen = look(holds, "decided branches element by element")
+    return None if seen.all() else seen
+
+
+def _placed(
+    one: Recording,
+    outs: Sequence[object],
+    arrays: Sequence[TracedArray],
+    placing: tuple[object, Spec],
+    sizes: tuple[int, int],
+    trace: Trace,
+) -> list[object]:
+    """Leaves of the result for some elements, with the mapped axis where it shall stand.
+
+    Of several parts the axis stands in front, to be joined.
+    """
+    size, total = sizes
     carries = [*(True for _ in arrays), *(False for _ in one.extra)]
     extra = [traced_of(x) for x in one.extra]
-    batched = batch(one.tape, carries, size, spread=[False] * len(one.tape.outputs))
+    batched = batch(one.tape, carries, size, spread=[size != total] * len(one.tape.outputs))
     numeric = iter(splice(batched, [*arrays, *extra], trace))
-    places = _prefix(out_axes, out_spec, "out_axes", trace.call)
+    if size != total:
+        return [next(numeric) if traceable(out) else out for out in outs]
+    places = _prefix(placing[0], placing[1], "out_axes", trace.call)
     types = iter(one.tape.output_types)
-    placed = [
+    return [
         _place(next(numeric), next(types), axis, size, trace.call) if traceable(out) else out
         for out, axis in zip(outs, places, strict=True)
     ]
-    return unflatten(out_spec, placed)
+
+
+def _joined(
+    parts: Sequence[tuple[np.ndarray, list[object]]], out_axes: object, spec: Spec, call: str
+) -> list[object]:
+    """The results of all parts in the order of the elements."""
+    order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+    places = _prefix(out_axes, spec, "out_axes", call)
+    if len({len(leaves) for _, leaves in parts}) > 1:
+        fact = "the function returns different structures for different elements."
+        raise failure(InputError, call, fact)
+    joined: list[object] = []
+    for axis, leaves in zip(
+        places, zip(*(leaves for _, leaves in parts), strict=True), strict=True
+    ):
+        if not isinstance(leaves[0], TracedArray):
+            joined.append(leaves[0])
+            continue
+        if len({leaf.shape[1:] for leaf in leaves}) > 1:
+            fact = "the function returns arrays of different shapes for different elements."
+            raise failure(InputError, call, fact)
+        whole = cast("TracedArray", np.concatenate(leaves))[order]
+        one = ArrayType(whole.shape[1:], whole.dtype)
+        joined.append(_place(whole, one, axis, whole.shape[0], call))
+    return joined
 
 
 def _record_one(
@@ -131,8 +200,18 @@ def _record_one(
         out_spec.append(result_spec)
         return [out for out in found if traceable(out)]
 
-    inputs = [Input(ArrayType(x.shape[1:], x.dtype), scalar=x.ndim == 1) for x in arrays]
+    inputs = [_element(x) for x in arrays]
     return record(run, inputs, call), outs, out_spec[0]
+
+
+def _element(x: TracedArray) -> Input:
+    """The first element of `x`, whose value Python may see where it may see that of `x`."""
+    type_ = ArrayType(x.shape[1:], x.dtype)
+    if not x.shape[0]:
+        return Input(type_, scalar=x.ndim == 1)
+    deed = "looked at an element of a mapped array"
+    value = lambda: np.asarray(x.home.looks.value(x.id, deed))[0]  # noqa: E731
+    return Input(type_, scalar=x.ndim == 1, value=value, origin=x)
 
 
 # --- axes -----------------------------------------------------------------------------------------

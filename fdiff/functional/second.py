@@ -14,7 +14,8 @@ from ..transforms.simplify import simplify
 from .blocks import HessianPlan, nested_square
 from .calls import Arrays, Plan, Run, Step, deliver, gradients
 from .contract import check_one_element, check_strict, check_strict_gradient, check_vector
-from .first import Derive, dense, product
+from .first import Derive, product
+from .jacobians import dense
 from .settings import check_callable, check_chunk, check_device, check_mode
 
 
@@ -37,6 +38,8 @@ def _second_order(plan: Derive, name: str, *, strict: bool) -> Derive:
 
 class HvpPlan(Plan):
     """Value if asked for, and the Hessian times a vector: forward mode over the gradient."""
+
+    order = 2
 
     def __init__(self, variant: Variant, name: str, *, value: bool) -> None:
         self.variant = variant

@@ -5,6 +5,7 @@ Everything is text or position; no size and no value of a program can be seen fr
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -81,14 +82,19 @@ class Accumulator:
     final: tuple[Statement, ...]
 
 
+# Of each loop, where entries that another nest writes begin and end: None for all of the loop.
+Hole = tuple[tuple[str, str] | None, ...]
+
+
 @dataclass(frozen=True)
 class Nest:
-    """Loops over `domain`, outermost first, around `statements`."""
+    """Loops over `domain` but its `hole`, outermost first, around `statements`."""
 
     domain: Dims
     statements: tuple[Statement, ...]
     accumulators: tuple[Accumulator, ...] = ()
     comment: str = ""
+    hole: Hole = ()
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,15 @@ def plus(a: str, b: str) -> str:
     """``a + b``, with the trivial cases folded."""
     if a == "0" or b == "0":
         return b if a == "0" else a
+    if _WHOLE.fullmatch(b) and (last := _LAST.search(a)):
+        total = int(last[0].replace(" ", "")) + int(b)
+        rest = a[: last.start()]
+        return plus(rest, str(total)) if rest else str(total)
     return f"{a} - {b[1:]}" if b.startswith("-") else f"{a} + {b}"
+
+
+_WHOLE = re.compile(r"-?\d+")
+_LAST = re.compile(r"^-?\d+$|(?<=[\w)]) [+-] \d+$")  # the number a sum is, or ends with
 
 
 def _atom(text: str) -> str:

@@ -28,6 +28,8 @@ SPECIAL = frozenset(
         "broadcast_to",
         "slice",
         "unslice",
+        "update",
+        "scatter_set",
         "concatenate",
         "sum",
         "prod",
@@ -296,12 +298,12 @@ def _expression(draft: _Draft, node: Node) -> tuple[str, int]:
 def _data(draft: _Draft, node: Node, params: dict[str, object]) -> Data:
     """Structural parameters; slice starts and odd steps by the name of their table entry."""
     name = node.primitive.name
-    if name in ("slice", "unslice"):
-        source, result = draft.tape.nodes[node.args[0]].type.shape, node.type.shape
-        outer, inner = (source, result) if name == "slice" else (result, source)
+    if name in ("slice", "unslice", "update"):
+        moved = draft.tape.nodes[node.args[-1]].type.shape
+        outer, inner = (moved, node.type.shape) if name == "slice" else (node.type.shape, moved)
         starts, steps = cast("Shape", params["starts"]), cast("Shape", params["steps"])
         return _slices(draft, starts, steps, outer, inner)
-    if name in ("reshape", "broadcast_to", "iota", "scatter_add"):
+    if name in ("reshape", "broadcast_to", "iota", "scatter_add", "scatter_set"):
         return ()
     return tuple(
         sorted(
@@ -318,5 +320,5 @@ def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Sha
             out.append(("0", "1"))
             continue
         text = "1" if step == 1 or n == 1 else "-1" if step == -1 else draft.integer(int(step))
-        out.append((draft.integer(int(start)), text))
+        out.append((draft.integer(int(start) if n else 0), text))
     return tuple(out)

@@ -3,7 +3,12 @@
 What answers for SciPy (`special`, `scipylinalg`, `scipysparse`) is imported when it is first met.
 """
 
+from functools import partial
+from importlib import import_module
+
+from ..primitive import LATE
 from . import (
+    cmaths,
     contraction,
     counting,
     creation,
@@ -13,8 +18,10 @@ from . import (
     indexing,
     joining,
     linalg,
+    lists,
     looping,
     polynomials,
+    python,
     reductions,
     sampling,
     scans,
@@ -22,9 +29,11 @@ from . import (
     shaping,
     sorting,
     statistics,
+    storing,
 )
 
 __all__ = [
+    "cmaths",
     "contraction",
     "counting",
     "creation",
@@ -34,8 +43,10 @@ __all__ = [
     "indexing",
     "joining",
     "linalg",
+    "lists",
     "looping",
     "polynomials",
+    "python",
     "reductions",
     "sampling",
     "scans",
@@ -43,4 +54,10 @@ __all__ = [
     "shaping",
     "sorting",
     "statistics",
+    "storing",
 ]
+
+LATE["scipy.special"] = partial(import_module, ".special", __name__)
+LATE["scipy.linalg"] = partial(import_module, ".scipylinalg", __name__)
+LATE["scipy.sparse"] = partial(import_module, ".scipysparse", __name__)
+LATE["scipy.integrate"] = partial(import_module, ".scipyintegrate", __name__)

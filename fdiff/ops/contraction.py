@@ -176,7 +176,8 @@ def einsum(subscripts: object, *operands: object, optimize: object = False, dtyp
     if missing := set(out) - set(last):
         raise ValueError(f"einsum: output subscripts {sorted(missing)} appear in no input")
     final = _permuted(result, last, out)
-    return _scalar(final if dtype is None else final.astype(dtype))
+    final = final if dtype is None else final.astype(dtype)
+    return final if final.ndim else _scalar(final)
 
 
 def _scalar(x: TracedArray) -> TracedArray:
@@ -216,7 +217,7 @@ UFUNCS[np.matmul] = matmul
 def vecdot(x: object, y: object, **keywords: object) -> TracedArray:
     """Inner products along the last axis."""
     refuse(np.vecdot, keywords)
-    return np.sum(np.multiply(x, y), axis=-1)
+    return np.sum(np.multiply(np.conjugate(traced(x)), y), axis=-1)
 
 
 def matvec(x: object, y: object, **keywords: object) -> TracedArray:
@@ -226,7 +227,7 @@ def matvec(x: object, y: object, **keywords: object) -> TracedArray:
 
 def vecmat(x: object, y: object, **keywords: object) -> TracedArray:
     refuse(np.matmul, keywords)
-    return np.matmul(np.expand_dims(traced(x), -2), y)[..., 0, :]
+    return np.matmul(np.expand_dims(np.conjugate(traced(x)), -2), y)[..., 0, :]
 
 
 UFUNCS[np.vecdot] = vecdot
@@ -257,7 +258,7 @@ def inner(x: object, y: object) -> TracedArray:
 
 @implements(np.vdot)
 def vdot(x: object, y: object) -> TracedArray:
-    return dot(traced(x).reshape(-1), traced(y).reshape(-1))
+    return dot(np.conjugate(traced(x)).reshape(-1), traced(y).reshape(-1))
 
 
 @implements(np.outer)

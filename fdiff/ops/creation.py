@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from types import BuiltinFunctionType, FunctionType
+
 import numpy as np
 
-from ..primitive import ANSWERS
+from ..primitive import ANSWERS, LATE, met
 from ..trace import TracedArray, answers, assemble
+from ..trace.local import holds_traced, localised, resolve
+from ..trace.views import memory_axes
+from .foreign import guarded, of_scipy
 from .shaping import traced
-
-
-def _holds_traced(value: object) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(_holds_traced(v) for v in value)
-    return isinstance(value, TracedArray) or (isinstance(value, np.ndarray) and value.dtype == object)
 
 
 def _joined(value: object) -> TracedArray:
@@ -27,19 +28,39 @@ def _joined(value: object) -> TracedArray:
 @answers(np.array)
 def array(value: object, dtype: object = None, **keywords: object) -> object:
     """``np.array`` that takes traced values anywhere in its argument."""
-    if not _holds_traced(value):
-        return np.array(value, dtype, **keywords)  # type: ignore[call-overload]
-    out = _joined(value)
+    if not holds_traced(value):
+        return localised(np.array(value, dtype, **keywords), (value,))  # type: ignore[call-overload]
+    given = resolve(value)
+    out = _joined(given)
     ndmin: int = keywords.get("ndmin", 0)  # type: ignore[assignment]
+    if keywords.get("copy", True) is not True and given is out and out.ndim >= ndmin:
+        return out if dtype is None else out.astype(dtype, copy=False)
     if out.ndim < ndmin:
         out = out.reshape((*(1,) * (ndmin - out.ndim), *out.shape))
     out = TracedArray(out.home, out.id, out.type)  # never a scalar, never weak
     return out if dtype is None else out.astype(dtype)
 
 
-def _like_asarray(function: object) -> object:
+def _like_asarray(function: Callable[..., object], ndim: int, order: str) -> Callable[..., object]:
+    """A converter that gives an array itself, and so an alias, where it need not convert."""
+
     def convert(a: object, dtype: object = None, *args: object, **keywords: object) -> object:
-        return array(a, dtype) if _holds_traced(a) else function(a, dtype, *args, **keywords)  # type: ignore[operator]
+        if not holds_traced(a):
+            out = function(a, dtype, *args, **keywords)
+            if (
+                isinstance(a, np.ndarray)
+                and (out.dtype, out.shape, out.strides) == (a.dtype, a.shape, a.strides)
+                and np.may_share_memory(out, a)
+            ):
+                return a
+            return localised(out, (a,))
+        given = resolve(a)
+        if not isinstance(given, TracedArray) or given.scalar or given.weak or given.ndim < ndim:
+            return array(given, dtype, ndmin=ndim)
+        axes = memory_axes(given) if order and given.ndim > 1 else []
+        if axes != sorted(axes, reverse=order == "F"):
+            given = given.copy(order)
+        return given if dtype is None else given.astype(dtype, copy=False)
 
     return convert
 
@@ -54,7 +75,12 @@ def _class_of(x: TracedArray) -> type:
 @answers(isinstance)
 def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
     """``isinstance`` that answers for the array a traced array stands for."""
-    return issubclass(_class_of(value), kinds) if isinstance(value, TracedArray) else isinstance(value, kinds)
+    value = resolve(value)
+    return (
+        issubclass(_class_of(value), kinds)
+        if isinstance(value, TracedArray)
+        else isinstance(value, kinds)
+    )
 
 
 @answers(np.isscalar)
@@ -63,11 +89,41 @@ def is_scalar(value: object) -> bool:
     return value.scalar or value.weak if isinstance(value, TracedArray) else np.isscalar(value)
 
 
-for _function in (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray):
-    answers(_function)(_like_asarray(_function))
+for _function, _ndim, _order in (
+    (np.asarray, 0, ""), (np.asanyarray, 0, ""), (np.ascontiguousarray, 1, "C"), (np.asfortranarray, 0, "F"),
+):  # fmt: skip
+    answers(_function)(_like_asarray(_function, _ndim, _order))
+
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum))
+_making: dict[int, tuple[object, Callable[..., object]]] = {}
 
 
 def answer(value: object) -> object:
     """What a private copy of a function finds in place of `value`."""
     found = ANSWERS.get(id(value))
-    return value if found is None else found[1]
+    if LATE:  # sparse matrices reach `f` in ways that no private copy sees
+        met("scipy.sparse")
+    if found is None and of_scipy(value):
+        met()
+        found = ANSWERS.get(id(value), (value, guarded(value)))
+    if found is not None:
+        return found[1]
+    return _noticed(value) if _of_numpy(value) else value
+
+
+def _of_numpy(value: object) -> bool:
+    return isinstance(value, _FUNCTIONS) and (value.__module__ or "").partition(".")[0] == "numpy"
+
+
+def _noticed(function: object) -> object:
+    """A function of NumPy whose results notice what is stored into them."""
+    known = _making.get(id(function))
+    if known is None:
+        call: Callable[..., object] = function  # type: ignore[assignment]
+
+        @wraps(call)
+        def make(*args: object, **keywords: object) -> object:
+            return localised(call(*args, **keywords), args)
+
+        known = _making[id(function)] = function, make
+    return known[1]

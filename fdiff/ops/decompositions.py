@@ -1,1 +1,332 @@
-"""Eigenvalues, singular values, QR and what is made of them: least squares, pseudo-inverse, norms."""
+"""QR, and what answers for NumPy's decompositions, least squares, condition numbers and tensor equations.
+
+Formulas: S. F. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions",
+arXiv:1001.1654 (2010); D. A. O. Roberts and L. R. Roberts, "QR and LQ decomposition matrix
+backpropagation algorithms for square, wide, and deep matrices", arXiv:2009.10071 (2020).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from ..arraytype import ArrayType, promote
+from ..primitive import ZERO, Sample
+from ..trace import TracedArray, apply, apply_many, implements, look, unsupported
+from .eigen import (
+    _columns,
+    _eye,
+    _h,
+    _hermitian,
+    _normal,
+    _plain,
+    _real,
+    _stacked,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    real_spectrum,
+)
+from .families import add_up, kind_of
+from .kinks import marked
+from .linalg import Args, Bars, _scalar, solve
+from .reductions import as_scalar
+from .shaping import traced
+from .singular import EPS, _beside, _truncates, inv_or_nan, lstsq_, pinv, svd, svdvals
+
+# --- QR of a matrix with at least as many rows as columns -------------------------------------
+
+
+def _qr_type(a: ArrayType) -> tuple[ArrayType, ...]:
+    return a, ArrayType((*a.shape[:-2], a.shape[-1], a.shape[-1]), a.dtype)
+
+
+def _qr_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    """Walter and Lehmann 2010: with C = Q' dA inv(R), Q' dQ is skew and dR is triangular (its diagonal real)."""
+    q, r = outs
+    y = _h(apply(solve, _h(r), _h(dots[0])))
+    c = _h(q) @ y
+    low = np.tril(c, -1)
+    turn = low - _h(low)
+    if q.dtype.kind == "c":
+        turn = turn + 1j * np.imag(c) * _eye(np.real(r))
+    return [q @ turn + _beside(q, y), np.triu((c - turn) @ r)]
+
+
+def _qr_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    (q, r), (q_bar, r_bar) = outs, _hermitian(bars)
+    k = np.zeros(r.shape, r.dtype) if r_bar is ZERO else np.triu(r_bar) @ _h(r)
+    m = -k if q_bar is ZERO else _h(q) @ q_bar - k
+    c_bar = k + np.tril(m - _h(m), -1)
+    if q.dtype.kind == "c":
+        c_bar = c_bar + 1j * np.imag(m) * _eye(np.real(r))
+    y_bar = add_up([q @ c_bar, ZERO if q_bar is ZERO else _beside(q, q_bar)])
+    return [_plain(_h(apply(solve, r, _h(y_bar))), args[0])]
+
+
+qr_ = _stacked("qr", _qr_type, lambda a: tuple(np.linalg.qr(a)), _qr_jvp, _qr_vjp, Sample(_normal(2, 4, 3)), Sample(_normal(3, 3)))
+
+
+def _flips(q: np.ndarray) -> np.ndarray:
+    """-1 for the columns LAPACK did not reflect, because nothing stood below their diagonal; else 1.
+
+    Elimination of I - Q without pivoting, whose pivots are the factors tau of the reflections, of
+    size 1 to 2 or 0 (Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014).
+    """
+    n = q.shape[-1]
+    left = np.eye(n, dtype=q.dtype) - q[..., :n, :]
+    out = np.ones((*q.shape[:-2], n), q.dtype)
+    for k in range(n):
+        still = np.abs(left[..., k, k]) < 0.5
+        out[still, k] = -1.0
+        left[..., k] = np.where(still[..., None], 2.0 * np.eye(n)[k] - left[..., k], left[..., k])
+        factors = left[..., k + 1 :, k] / left[..., k, k, None]
+        left[..., k + 1 :, k + 1 :] -= factors[..., None] * left[..., k, None, k + 1 :]
+    return out
+
+
+def _orthonormal(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return (np.linalg.qr(rng.normal(size=(2, 5, 3)))[0],)
+
+
+flips = _stacked(
+    "qr_flips", lambda q: (ArrayType((*q.shape[:-2], q.shape[-1]), q.dtype),), _flips, lambda *_: [ZERO], lambda *_: [ZERO],
+    Sample(_orthonormal), flat=True,
+)  # fmt: skip
+
+
+def _completed(q: TracedArray) -> TracedArray:
+    """All columns of the product of the reflections whose first columns are `q`.
+
+    That product is I - Y T Y' with Y = [Y1; Y2] unit lower and T upper triangular. Its first columns
+    give Y T Y1' and so, without Y and T, the others: E2 + (E1 - Q1) inv(I - Q11)' Q21'.
+    """
+    m, n = q.shape[-2:]
+    full = np.eye(m, dtype=q.dtype)
+    turned = _columns(q, apply(flips, q))
+    away = full[:, :n] - turned
+    rest = apply(solve, _h(away[..., :n, :]), _h(turned[..., n:, :]))
+    return np.concatenate([q, full[:, n:] + away @ rest], axis=-1)
+
+# --- what answers for NumPy -------------------------------------------------------------------
+
+EigResult = type(np.linalg.eig(np.eye(1)))
+EighResult = type(np.linalg.eigh(np.eye(1)))
+SVDResult = type(np.linalg.svd(np.eye(1)))
+QRResult = type(np.linalg.qr(np.eye(1)))
+
+
+def _inexact(a: TracedArray) -> TracedArray:
+    """Floating, as NumPy's linear algebra computes; TypeError as NumPy words it."""
+    if a.dtype.kind not in "biufc" or a.dtype.char in "eg" or a.dtype.char == "G":
+        raise TypeError(f"array type {a.dtype.name} is unsupported in linalg")
+    return a if a.type.floating else a.astype(np.float64)
+
+
+def _matrices(x: object, *, square: bool = False) -> TracedArray:
+    """A stack of matrices, or NumPy's own error."""
+    a = traced(x)
+    if a.ndim < 2:
+        raise np.linalg.LinAlgError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")
+    if square and a.shape[-1] != a.shape[-2]:
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+    return _inexact(a)
+
+
+def _triangle(uplo: str) -> str:
+    uplo = uplo.upper()
+    if uplo not in ("L", "U"):
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    return uplo
+
+
+def _equal(w: TracedArray) -> TracedArray:
+    """Whether a value of the stack has an equal neighbour, for each matrix."""
+    same = np.expand_dims(w, -2) == np.expand_dims(w, -1)
+    return np.any(same & ~np.eye(w.shape[-1], dtype=bool), axis=(-2, -1))
+
+
+def _marked_vectors(v: TracedArray, w: TracedArray, function: str, point: str) -> TracedArray:
+    """Vectors, which have no derivative where the values of their matrix are equal."""
+    return marked(v, lambda: np.expand_dims(_equal(w), (-2, -1)), function, point)
+
+
+@implements(np.linalg.eigh)
+def eigh_call(a: object, UPLO: str = "L") -> object:
+    """Eigenvalues and eigenvectors of Hermitian matrices, of which one triangle is read."""
+    w, v = apply_many(eigh, _matrices(a, square=True), uplo=_triangle(UPLO))
+    return EighResult(w, _marked_vectors(v, w, "numpy.linalg.eigh", "equal eigenvalues"))
+
+
+@implements(np.linalg.eigvalsh)
+def eigvalsh_call(a: object, UPLO: str = "L") -> TracedArray:
+    return apply(eigvalsh, _matrices(a, square=True), uplo=_triangle(UPLO))
+
+
+def _is_real(a: TracedArray) -> bool:
+    """Whether the results are real: NumPy's dtypes depend on the eigenvalues of the whole stack."""
+    return a.dtype.kind != "c" and bool(look(apply(real_spectrum, a, kept=0), "asked whether eigenvalues are real"))
+
+
+@implements(np.linalg.eig)
+def eig_call(a: object) -> object:
+    """Eigenvalues and eigenvectors, of length 1 and with a real largest entry, as LAPACK has them."""
+    x = _matrices(a, square=True)
+    w, v = apply_many(eig, x, real=_is_real(x))
+    return EigResult(w, _marked_vectors(v, w, "numpy.linalg.eig", "equal eigenvalues"))
+
+
+@implements(np.linalg.eigvals)
+def eigvals_call(a: object) -> TracedArray:
+    x = _matrices(a, square=True)
+    return apply(eigvals, x, real=_is_real(x))
+
+
+@implements(np.linalg.svd)
+def svd_call(a: object, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> object:
+    """Singular value decomposition; vectors of the null spaces turn as little as they can."""
+    x = _matrices(a, square=bool(hermitian))
+    if not compute_uv:
+        return _values(apply(svdvals, x, hermitian=bool(hermitian)))
+    u, s, vh = apply_many(svd, x, full=bool(full_matrices), hermitian=bool(hermitian))
+    u, vh = (_marked_vectors(q, s, "numpy.linalg.svd", "equal singular values") for q in (u, vh))
+    return SVDResult(u, _values(s), vh)
+
+
+def _values(s: TracedArray) -> TracedArray:
+    return marked(s, lambda: s == 0, "numpy.linalg.svd", "a singular value of 0")
+
+
+@implements(np.linalg.svdvals)
+def svdvals_call(x: object, /) -> TracedArray:
+    return svd_call(x, compute_uv=False)
+
+
+@implements(np.linalg.qr)
+def qr(a: object, mode: str = "reduced") -> object:
+    """QR factorisation with the signs of LAPACK; of a wide matrix, that of its first columns."""
+    if mode in ("raw", "e", "economic"):
+        raise unsupported(f"numpy.linalg.qr with mode={mode!r}")
+    if mode in ("f", "full"):
+        warnings.warn("The 'full' option is deprecated in favor of 'reduced'.\nFor backward compatibility let mode default.", DeprecationWarning, stacklevel=2)
+        mode = "reduced"
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"Unrecognized mode '{mode}'")
+    x = _matrices(a)
+    m, n = x.shape[-2:]
+    q, r = apply_many(qr_, x if m >= n else x[..., :m])
+    if m < n:
+        r = np.concatenate([r, _h(q) @ x[..., m:]], axis=-1)
+    if mode == "complete" and m > n:
+        below = np.zeros((*r.shape[:-2], m - n, n), r.dtype)
+        q, r = _completed(q), np.concatenate([r, below], axis=-2)
+    return r if mode == "r" else QRResult(q, r)
+
+
+@implements(np.linalg.pinv)
+def pinv_call(a: object, rcond: object = None, hermitian: bool = False, *, rtol: object = np._NoValue) -> TracedArray:
+    """Pseudo-inverse; its derivative holds as long as no singular value crosses the bound `rcond`."""
+    given = traced(a)
+    if rcond is not None and rtol is not np._NoValue:
+        raise ValueError("`rtol` and `rcond` can't be both set.")
+    if rcond is None:
+        rcond = 1e-15 if rtol is np._NoValue else rtol
+    if rcond is None:
+        rcond = max(given.shape[-2:]) * np.finfo(given.dtype).eps
+    x = _matrices(given, square=bool(hermitian))
+    if 0 in x.shape[-2:]:
+        return traced(np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), given.dtype))
+    truncates = isinstance(rcond, TracedArray) or _truncates(rcond, x)
+    return apply(pinv, x, traced(rcond).astype(np.float64), hermitian=bool(hermitian), truncates=truncates)
+
+
+def _two_dimensional(x: TracedArray) -> TracedArray:
+    if x.ndim != 2:
+        raise np.linalg.LinAlgError(f"{x.ndim}-dimensional array given. Array must be two-dimensional")
+    return _inexact(x)
+
+
+@implements(np.linalg.lstsq)
+def lstsq(a: object, b: object, rcond: object = None) -> tuple[TracedArray, ...]:
+    """Least squares of smallest norm, residuals, rank and singular values."""
+    left, right = traced(a), traced(b)
+    line = right.ndim == 1
+    left, right = _two_dimensional(left), _two_dimensional(right[:, None] if line else right)
+    (m, n), dtype = left.shape, promote(kind_of(left), kind_of(right))
+    if m != right.shape[0]:
+        raise np.linalg.LinAlgError("Incompatible dimensions")
+    left, right = left.astype(dtype), right.astype(dtype)
+    if rcond is None:
+        rcond = EPS * max(n, m)
+    rcond = float(look(traced(rcond), "chose the rank of a least squares problem by a traced value"))
+    x, rank, s = apply_many(lstsq_, left, right, rcond=rcond)
+    residuals = traced(np.zeros(0, _real(dtype)))
+    if m > n and look(rank == n, "asked for the rank of a least squares problem, on which the shape of its residuals depends"):
+        away = right - left @ x
+        residuals = np.sum(np.square(np.real(away)) + np.square(np.imag(away)) if dtype.kind == "c" else np.square(away), axis=0)
+    return x[:, 0] if line else x, residuals, _scalar(rank), s
+
+
+@implements(np.linalg.matrix_rank)
+def matrix_rank(A: object, tol: object = None, hermitian: bool = False, *, rtol: object = None) -> TracedArray:
+    """Number of singular values above a bound."""
+    if rtol is not None and tol is not None:
+        raise ValueError("`tol` and `rtol` can't be both set.")
+    x = traced(A)
+    if x.ndim < 2:
+        return _scalar(np.any(x != 0).astype(np.int64))
+    s = svd_call(x, compute_uv=False, hermitian=hermitian)
+    if tol is None:
+        factor = max(x.shape[-2:]) * np.finfo(s.dtype).eps if rtol is None else np.expand_dims(rtol, -1)
+        bound = np.max(s, axis=-1, keepdims=True, initial=0) * factor
+    else:
+        bound = np.expand_dims(tol, -1)
+    return np.count_nonzero(s > bound, axis=-1)
+
+
+@implements(np.linalg.cond)
+def cond(x: object, p: object = None) -> TracedArray:
+    """Condition number: infinite for singular matrices."""
+    a = traced(x)
+    if a.size == 0 and 0 in a.shape[-2:]:
+        raise np.linalg.LinAlgError("cond is not defined on empty arrays")
+    if p is None or p in (2, -2):
+        s = svd_call(a, compute_uv=False)
+        ratio = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    else:
+        a = _matrices(a, square=True)
+        inverse = apply(inv_or_nan, a)
+        ratio = np.linalg.norm(a, p, axis=(-2, -1)) * np.linalg.norm(inverse, p, axis=(-2, -1))
+    undefined = np.isnan(ratio) & ~np.any(np.isnan(a), axis=(-2, -1))
+    return as_scalar(np.where(undefined, np.inf, ratio))
+
+
+@implements(np.linalg.tensorsolve)
+def tensorsolve(a: object, b: object, axes: Sequence[int] | None = None) -> TracedArray:
+    """Solution of ``tensordot(a, x, x.ndim) == b``."""
+    left, right = traced(a), traced(b)
+    if axes is not None:
+        order = list(range(left.ndim))
+        for k in axes:
+            order.remove(k)
+            order.insert(left.ndim, k)
+        left = np.transpose(left, order)
+    shape = left.shape[-(left.ndim - right.ndim) :]
+    size = prod(shape)
+    if left.size != size**2:
+        raise np.linalg.LinAlgError("Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim])")
+    return np.linalg.solve(left.reshape(size, size), right.reshape(-1)).reshape(shape)
+
+
+@implements(np.linalg.tensorinv)
+def tensorinv(a: object, ind: int = 2) -> TracedArray:
+    """Inverse with respect to `tensordot` over the first `ind` axes."""
+    x = traced(a)
+    if ind <= 0:
+        raise ValueError("Invalid ind argument.")
+    rows, columns = x.shape[:ind], x.shape[ind:]
+    return np.linalg.inv(x.reshape(prod(columns), -1)).reshape(*columns, *rows)

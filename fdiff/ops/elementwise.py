@@ -6,14 +6,15 @@ At a kink the value given is fdiff's policy: the mean of both slopes at ties of 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from math import log as _log
 from math import pi
 
 import numpy as np
 
-from ..arraytype import BOOL, loop_dtypes, promote
-from ..primitive import UFUNCS, ZERO
+from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
+from ..primitive import UFUNCS, ZERO, Kink
 from ..trace import TracedArray, apply, constant_value, current, implements
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 
@@ -51,24 +52,46 @@ def count(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.integers(0, 5, shape)
 
 
+def plane(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Complex numbers away from the axes, where the branch cuts of most functions lie."""
+    return real(rng, shape) + 1j * real(rng, shape)
+
+
 def share(chosen: object, tied: object, like: TracedArray) -> object:
     """Slope of a selection: 1 where chosen, 1/2 at a tie, in the dtype of `like`."""
     return np.where(tied, 0.5, np.where(chosen, 1.0, 0.0)).astype(like.dtype)
 
 
+# --- where there is no derivative (docs/kinks.md) -------------------------------------------------
+AT_ZERO = Kink("0", lambda x: x == 0)
+AT_ONE = Kink("1", lambda x: x == 1)
+MINUS_ONE = Kink("-1", lambda x: x == -1)
+PLUS_MINUS_ONE = Kink("1 and -1", lambda x: (x == 1) | (x == -1))
+WHOLE = Kink("whole numbers, where it jumps", lambda x: x == np.floor(x))
+WHOLE_BUT_ZERO = Kink("whole numbers but 0, where it jumps", lambda x: (x == np.trunc(x)) & (x != 0))
+HALF = Kink("odd multiples of one half, where it jumps", lambda x: np.abs(x - np.trunc(x)) == 0.5)
+TIE = Kink("a tie", lambda x, y: x == y)
+ORIGIN = Kink("the origin", lambda x, y: (x == 0) & (y == 0))
+CUT = Kink("the origin and the cut y = 0, x < 0", lambda y, x: (y == 0) & (x <= 0))
+DENOMINATOR = Kink("a denominator of 0", lambda x, y: y == 0)
+MULTIPLE = Kink("multiples of the second argument, where it jumps", lambda x, y: np.remainder(x, y) == 0)
+MULTIPLE_BUT_ZERO = Kink("multiples of the second argument but 0, where it jumps", lambda x, y: (np.fmod(x, y) == 0) & (x != 0))
+FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None))
+EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
+
 # --- arithmetic -------------------------------------------------------------------------------
 add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), numpy=np.add, sample=(real, real))
 subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), numpy=np.subtract, sample=(real, real))
 multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), numpy=np.multiply, sample=(real, real))
-divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), numpy=np.divide, sample=(real, real))
+divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), numpy=np.divide, sample=(real, real), kink=DENOMINATOR)
 negative = elementwise("negative", "-{0}", lambda x, out: (-1,), numpy=np.negative, sample=(real,))
-reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,))
+reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (2.0 * x,), numpy=np.square, sample=(real,))
-sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,))
-cbrt = elementwise("cbrt", "np.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,))
-floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, numpy=np.floor_divide, sample=(real, real))
-remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor_divide(x, y)), numpy=np.remainder, sample=(real, real))
-fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), numpy=np.fmod, sample=(real, real))
+sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)
+cbrt = elementwise("cbrt", "np.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,), kink=AT_ZERO)
+floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, numpy=np.floor_divide, sample=(real, real), kink=MULTIPLE)
+remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor_divide(x, y)), numpy=np.remainder, sample=(real, real), kink=MULTIPLE)
+fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), numpy=np.fmod, sample=(real, real), kink=MULTIPLE_BUT_ZERO)
 
 
 def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
@@ -85,9 +108,16 @@ def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[obj
     return base, np.where((x == 0) & (y >= 0), 0.0, out * np.log(x))
 
 
+def _no_power_slope(x: TracedArray, y: TracedArray) -> tuple[object, object]:
+    if x.dtype.kind == "c":
+        return ((x == 0) & (np.real(y) < 1) & (y != 0), x == 0)
+    return ((x == 0) & (y < 1) & (y != 0), (x == 0) & (y <= 0) | (x < 0))
+
+
+_POWER = Kink("a base of 0 with an exponent below 1 (nor in the exponent of a negative base)", _no_power_slope)
 power = elementwise(
     "power", "rt.power({0}, {1})", _power_slopes, numpy=np.power, sample=(positive, real),
-    fast="0:{T}(1);1:{0};2:{0} * {0};3:{0} * {0} * {0};-1:{T}(1) / {0};-2:{T}(1) / ({0} * {0})",
+    fast="0:{T}(1);1:{0};2:{0} * {0};3:{0} * {0} * {0};-1:{T}(1) / {0};-2:{T}(1) / ({0} * {0})", kink=_POWER,
 )
 UFUNCS[np.float_power] = ufunc_caller(power, np.float_power)
 _general_power = ufunc_caller(power, np.power)
@@ -105,15 +135,31 @@ def power_call(x: object, y: object, **keywords: object) -> TracedArray:
 
 
 UFUNCS[np.power] = power_call
+_general_square = UFUNCS[np.square]
+
+
+def square_call(x: object, **keywords: object) -> TracedArray:
+    """``np.square``; of an absolute value without its kink, so that ``abs(z) ** 2`` is smooth at 0 too."""
+    node = x.home.builder.nodes[x.id] if isinstance(x, TracedArray) and not keywords else None
+    if node is None or node.primitive.name != "absolute":
+        return _general_square(x, **keywords)
+    inside = TracedArray(x.home, node.args[0], x.home.builder.type(node.args[0]))
+    if inside.dtype.kind != "c":
+        return _general_square(inside)
+    out = apply(squared_modulus, inside)
+    return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
+
+
+UFUNCS[np.square] = square_call
 
 # --- exponentials and logarithms --------------------------------------------------------------
 exp = elementwise("exp", "math.exp({0})", lambda x, out: (out,), numpy=np.exp, sample=(real,))
 exp2 = elementwise("exp2", "rt.exp2({0})", lambda x, out: (out * LN2,), numpy=np.exp2, sample=(real,))
 expm1 = elementwise("expm1", "math.expm1({0})", lambda x, out: (out + 1.0,), numpy=np.expm1, sample=(real,))
-log = elementwise("log", "math.log({0})", lambda x, out: (1.0 / x,), numpy=np.log, sample=(positive,))
-log2 = elementwise("log2", "math.log2({0})", lambda x, out: (1.0 / (x * LN2),), numpy=np.log2, sample=(positive,))
-log10 = elementwise("log10", "math.log10({0})", lambda x, out: (1.0 / (x * LN10),), numpy=np.log10, sample=(positive,))
-log1p = elementwise("log1p", "math.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), numpy=np.log1p, sample=(positive,))
+log = elementwise("log", "math.log({0})", lambda x, out: (1.0 / x,), numpy=np.log, sample=(positive,), kink=AT_ZERO)
+log2 = elementwise("log2", "math.log2({0})", lambda x, out: (1.0 / (x * LN2),), numpy=np.log2, sample=(positive,), kink=AT_ZERO)
+log10 = elementwise("log10", "math.log10({0})", lambda x, out: (1.0 / (x * LN10),), numpy=np.log10, sample=(positive,), kink=AT_ZERO)
+log1p = elementwise("log1p", "math.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), numpy=np.log1p, sample=(positive,), kink=MINUS_ONE)
 logaddexp = elementwise(
     "logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: (_share_of(np.exp, x, out), _share_of(np.exp, y, out)), numpy=np.logaddexp, sample=(real, real)
 )
@@ -132,19 +178,19 @@ def _share_of(exp: np.ufunc, x: TracedArray, out: TracedArray) -> object:
 sin = elementwise("sin", "math.sin({0})", lambda x, out: (np.cos(x),), numpy=np.sin, sample=(real,))
 cos = elementwise("cos", "math.cos({0})", lambda x, out: (-np.sin(x),), numpy=np.cos, sample=(real,))
 tan = elementwise("tan", "math.tan({0})", lambda x, out: (1.0 + out * out,), numpy=np.tan, sample=(unit,))
-arcsin = elementwise("arcsin", "math.asin({0})", lambda x, out: (1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arcsin, sample=(unit,))
-arccos = elementwise("arccos", "math.acos({0})", lambda x, out: (-1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arccos, sample=(unit,))
+arcsin = elementwise("arcsin", "math.asin({0})", lambda x, out: (1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arcsin, sample=(unit,), kink=PLUS_MINUS_ONE)
+arccos = elementwise("arccos", "math.acos({0})", lambda x, out: (-1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arccos, sample=(unit,), kink=PLUS_MINUS_ONE)
 arctan = elementwise("arctan", "math.atan({0})", lambda x, out: (1.0 / (1.0 + x * x),), numpy=np.arctan, sample=(real,))
 sinh = elementwise("sinh", "math.sinh({0})", lambda x, out: (np.cosh(x),), numpy=np.sinh, sample=(real,))
 cosh = elementwise("cosh", "math.cosh({0})", lambda x, out: (np.sinh(x),), numpy=np.cosh, sample=(real,))
 tanh = elementwise("tanh", "math.tanh({0})", lambda x, out: (1.0 - out * out,), numpy=np.tanh, sample=(real,))
 arcsinh = elementwise("arcsinh", "math.asinh({0})", lambda x, out: (1.0 / np.sqrt(x * x + 1.0),), numpy=np.arcsinh, sample=(real,))
 arccosh = elementwise(
-    "arccosh", "math.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,)
+    "arccosh", "math.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,), kink=AT_ONE
 )
-arctanh = elementwise("arctanh", "math.atanh({0})", lambda x, out: (1.0 / ((1.0 - x) * (1.0 + x)),), numpy=np.arctanh, sample=(unit,))
-arctan2 = elementwise("arctan2", "math.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real))
-hypot = elementwise("hypot", "math.hypot({0}, {1})", lambda x, y, out: (_ratio(x, out), _ratio(y, out)), numpy=np.hypot, sample=(real, real))
+arctanh = elementwise("arctanh", "math.atanh({0})", lambda x, out: (1.0 / ((1.0 - x) * (1.0 + x)),), numpy=np.arctanh, sample=(unit,), kink=PLUS_MINUS_ONE)
+arctan2 = elementwise("arctan2", "math.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real), kink=CUT)
+hypot = elementwise("hypot", "math.hypot({0}, {1})", lambda x, y, out: (_ratio(x, out), _ratio(y, out)), numpy=np.hypot, sample=(real, real), kink=ORIGIN)
 deg2rad = elementwise("deg2rad", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,), numpy=np.deg2rad, sample=(real,))
 rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,), numpy=np.rad2deg, sample=(real,))
 UFUNCS[np.radians], UFUNCS[np.degrees] = UFUNCS[np.deg2rad], UFUNCS[np.rad2deg]
@@ -162,33 +208,58 @@ def _angle_slopes(y: TracedArray, x: TracedArray) -> tuple[object, object]:
 
 
 # --- selection and kinks ----------------------------------------------------------------------
-absolute = elementwise("absolute", "abs({0})", lambda x, out: (np.sign(x),), numpy=np.absolute, sample=(real,))
+def _absolute_jvp(dots: list[object], args: list[TracedArray], outs: list[TracedArray]) -> list[object]:
+    x, dot = args[0], dots[0]
+    if x.dtype.kind != "c":
+        return [dot * np.sign(x)]
+    unit = _ratio(x, outs[0])
+    return [np.real(unit) * np.real(dot) + np.imag(unit) * np.imag(dot)]
+
+
+def _absolute_vjp(bars: list[object], args: list[TracedArray], outs: list[TracedArray]) -> list[object]:
+    x, bar = args[0], bars[0]
+    return [bar * (np.sign(x) if x.dtype.kind != "c" else np.conjugate(_ratio(x, outs[0])))]
+
+
+absolute = elementwise("absolute", "abs({0})", None, numpy=np.absolute, sample=(real,), kink=AT_ZERO, rules=(_absolute_jvp, _absolute_vjp))
 UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
 maximum = elementwise(
-    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), numpy=np.maximum, sample=(real, real)
+    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), numpy=np.maximum, sample=(real, real), kink=TIE
 )
 minimum = elementwise(
-    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), numpy=np.minimum, sample=(real, real)
+    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), numpy=np.minimum, sample=(real, real), kink=TIE
 )
 fmax = elementwise(
     "fmax", "rt.fmax({0}, {1})",
-    lambda x, y, out: (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out)), numpy=np.fmax, sample=(real, real),
+    lambda x, y, out: (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out)), numpy=np.fmax, sample=(real, real), kink=TIE,
 )
 fmin = elementwise(
     "fmin", "rt.fmin({0}, {1})",
-    lambda x, y, out: (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out)), numpy=np.fmin, sample=(real, real),
+    lambda x, y, out: (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out)), numpy=np.fmin, sample=(real, real), kink=TIE,
 )
 copysign = elementwise(
-    "copysign", "math.copysign({0}, {1})", lambda x, y, out: (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO), numpy=np.copysign, sample=(real, real)
+    "copysign", "math.copysign({0}, {1})", lambda x, y, out: (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO), numpy=np.copysign, sample=(real, real), kink=EITHER_ZERO
 )
-sign = elementwise("sign", "rt.sign({0})", None, numpy=np.sign, sample=(real,))
+sign = elementwise("sign", "rt.sign({0})", None, numpy=np.sign, sample=(real,), kink=AT_ZERO)
+_real_sign = UFUNCS[np.sign]
+
+
+def sign_call(x: object, **keywords: object) -> TracedArray:
+    """``np.sign``; of a complex number ``x / |x|``, which turns with `x`, and 0 at 0."""
+    if keywords or promote(kind_of(x)).kind != "c":
+        return _real_sign(x, **keywords)
+    out = _ratio(x, np.absolute(x))
+    return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
+
+
+UFUNCS[np.sign] = sign_call
 heaviside = elementwise(
-    "heaviside", "rt.heaviside({0}, {1})", lambda x, y, out: (ZERO, np.where(x == 0, 1.0, 0.0).astype(out.dtype)), numpy=np.heaviside, sample=(real, real)
+    "heaviside", "rt.heaviside({0}, {1})", lambda x, y, out: (ZERO, np.where(x == 0, 1.0, 0.0).astype(out.dtype)), numpy=np.heaviside, sample=(real, real), kink=FIRST_ZERO
 )
-floor = elementwise("floor", "np.floor({0})", None, numpy=np.floor, sample=(real,))
-ceil = elementwise("ceil", "np.ceil({0})", None, numpy=np.ceil, sample=(real,))
-trunc = elementwise("trunc", "np.trunc({0})", None, numpy=np.trunc, sample=(real,))
-rint = elementwise("rint", "rt.rint({0})", None, numpy=np.rint, sample=(real,))
+floor = elementwise("floor", "np.floor({0})", None, numpy=np.floor, sample=(real,), kink=WHOLE)
+ceil = elementwise("ceil", "np.ceil({0})", None, numpy=np.ceil, sample=(real,), kink=WHOLE)
+trunc = elementwise("trunc", "np.trunc({0})", None, numpy=np.trunc, sample=(real,), kink=WHOLE_BUT_ZERO)
+rint = elementwise("rint", "rt.rint({0})", None, numpy=np.rint, sample=(real,), kink=HALF)
 nextafter = elementwise("nextafter", "rt.nextafter({0}, {1})", lambda x, y, out: (1, ZERO), numpy=np.nextafter, sample=(real, real))
 spacing = elementwise("spacing", "rt.spacing({0})", None, numpy=np.spacing, sample=(real,))
 ldexp = elementwise("ldexp", "rt.ldexp({0}, {1})", lambda x, n, out: (np.ldexp(np.ones_like(x), n), ZERO), numpy=np.ldexp, sample=(real, count))
@@ -241,7 +312,16 @@ def _convert_jvp(dots: list[object], args: object, outs: list[TracedArray], *, d
 
 
 def _convert_vjp(bars: list[object], args: list[TracedArray], outs: object, *, dtype: np.dtype) -> list[object]:
-    return [bars[0].astype(args[0].dtype) if args[0].type.floating else ZERO]
+    """A real number that became complex moves along the real axis only."""
+    source = args[0].type
+    bar = np.real(bars[0]) if source.dtype.kind == "f" else bars[0]
+    return [bar.astype(source.dtype) if source.floating else ZERO]
+
+
+def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
+    if x.kind == "c" and dtype.kind in "iuf":
+        raise TypeError(f"convert takes no {x} to {dtype}: that is the real part")
+    return dtype
 
 
 # `where` selects instead of multiplying, so that no NaN of the other branch comes through, and
@@ -250,7 +330,7 @@ where = elementwise(
     "where", "{1} if {0} else {2}", None, numpy=np.where, loop=_chosen, sample=(truth, real, real), rules=(_where_jvp, _where_vjp)
 )
 convert = elementwise(
-    "convert", "{T}({0})", None, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=lambda x, *, dtype: dtype,
+    "convert", "{T}({0})", None, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
     sample=(real,), params={"dtype": np.dtype(np.float32)}, rules=(_convert_jvp, _convert_vjp),
 )  # fmt: skip
 stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda x: x, sample=(real,))
@@ -272,19 +352,27 @@ def where_call(condition: object, *branches: object) -> object:
 
 
 @implements(method="astype")
-def astype(x: TracedArray, dtype: object, *_: object, **__: object) -> TracedArray:
-    """`x` in another dtype; a derivative passes between floating dtypes only."""
+def astype(x: TracedArray, dtype: object, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> TracedArray:
+    """`x` in another dtype; a derivative passes between floating dtypes only.
+
+    A complex array that becomes real loses its imaginary part, and NumPy's warning says so.
+    """
     target = np.dtype(dtype)
-    if target.kind not in "biuf":
+    if target.kind not in "biufc":
         raise current().fail(f"a traced array cannot become {target}.")
-    if target == x.dtype and not x.weak:
-        return x
+    if not np.can_cast(x.dtype, target, casting):
+        raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
+    if target == x.dtype:
+        return TracedArray(x.home, x.id, x.type, scalar=x.scalar) if copy or x.weak else x
+    if x.dtype.kind == "c" and target.kind in "iuf":
+        warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning, stacklevel=2)
+        return astype(np.real(x), target)
     return _scalar_like(apply(convert, x, dtype=target), x)
 
 
 @implements(np.astype)
 def astype_call(x: TracedArray, dtype: object, /, *, copy: bool = True, device: object = None) -> TracedArray:
-    return astype(x, dtype)
+    return astype(x, dtype, copy=copy)
 
 
 def _scalar_like(out: TracedArray, x: TracedArray) -> TracedArray:
@@ -302,8 +390,70 @@ def positive_call(x: object, **keywords: object) -> object:
     return TracedArray(trace, node, type_, scalar=not type_.shape)
 
 
-for _same in (np.positive, np.conjugate):
-    UFUNCS[_same] = positive_call
+UFUNCS[np.positive] = positive_call
+
+# --- complex numbers --------------------------------------------------------------------------
+# The pairing of cotangents and tangents is Re(bar * dot), without a conjugate, so that an op that is complex
+# differentiable transposes as over the reals. These four are linear over the reals only.
+
+
+def _real_type(x: np.dtype) -> np.dtype:
+    if x.kind != "c":
+        raise TypeError(f"the parts of complex numbers are taken, not of {x}")
+    return real_dtype(x)
+
+
+def _complex_type(x: np.dtype, y: np.dtype) -> np.dtype:
+    if x != y or x.kind != "f":
+        raise TypeError(f"complex takes two real numbers of one dtype, not ({x}, {y})")
+    return np.result_type(x, np.complex64)
+
+
+def _paired(x: object, y: object) -> object:
+    """The complex number with these parts; nothing is multiplied, so that infinite parts stay apart."""
+    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), np.result_type(np.asarray(x).dtype, np.complex64))
+    out.real, out.imag = x, y
+    return out[()]
+
+
+conjugate = elementwise(
+    "conjugate", "", None, numpy=np.conjugate, loop=lambda x: x, sample=(plane,),
+    rules=(lambda dots, args, outs: [np.conjugate(dots[0])], lambda bars, args, outs: [np.conjugate(bars[0])]),
+)
+real_part = elementwise(
+    "real", "", None, numpy=lambda x: np.asarray(x).real.copy()[()], loop=_real_type, sample=(plane,),
+    rules=(lambda dots, args, outs: [np.real(dots[0])], lambda bars, args, outs: [bars[0].astype(args[0].dtype)]),
+)
+imag_part = elementwise(
+    "imag", "", None, numpy=lambda x: np.asarray(x).imag.copy()[()], loop=_real_type, sample=(plane,),
+    rules=(lambda dots, args, outs: [np.imag(dots[0])], lambda bars, args, outs: [apply(pair, np.zeros_like(bars[0]), -bars[0])]),
+)
+squared_modulus = elementwise(
+    "squared_modulus", "", None, numpy=lambda x: np.square(np.absolute(x)), loop=_real_type, sample=(plane,),
+    rules=(
+        lambda dots, args, outs: [2.0 * (np.real(args[0]) * np.real(dots[0]) + np.imag(args[0]) * np.imag(dots[0]))],
+        lambda bars, args, outs: [2.0 * bars[0] * np.conjugate(args[0])],
+    ),
+)
+pair = elementwise(
+    "complex", "", None, numpy=_paired, loop=_complex_type, sample=(real, real),
+    rules=(
+        lambda dots, args, outs: [apply(pair, *(np.zeros(a.shape, a.dtype) if d is ZERO else d for d, a in zip(dots, args, strict=True)))],
+        lambda bars, args, outs: [np.real(bars[0]), -np.imag(bars[0])],
+    ),
+)
+
+
+def conjugate_call(x: object, **keywords: object) -> object:
+    """``np.conjugate``: of a real array the array, of bools NumPy makes int8."""
+    if (dtype := promote(kind_of(x))).kind != "c":
+        return positive_call(apply(convert, x, dtype=np.dtype(np.int8)) if dtype == BOOL else x, **keywords)
+    refuse(np.conjugate, keywords)
+    out = apply(conjugate, x)
+    return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
+
+
+UFUNCS[np.conjugate] = conjugate_call
 
 # --- operators and the methods NumPy's object arrays call -------------------------------------
 
@@ -330,16 +480,9 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     return operate
 
 
-def _no_store(self: TracedArray, other: object) -> object:
-    if self.scalar or not self.type.shape:
-        return NotImplemented  # Python falls back on `x = x + other`, as it does for scalars
-    raise current().fail("a traced array was changed in place (`+=` or its kin).", "Write `x = x + y` instead of `x += y`.")
-
-
 for _name, _ufunc in _BINARY.items():
     setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
     setattr(TracedArray, f"__r{_name}__", _operator(_ufunc, swap=True))
-    setattr(TracedArray, f"__i{_name}__", _no_store)
 for _name, _ufunc in {**_COMPARE, **_UNARY}.items():
     setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
 _OBJECT_METHODS = (

@@ -13,8 +13,10 @@ from functools import lru_cache
 import numpy as np
 
 from ..arraytype import ArrayType, Shape, broadcast, loop_dtypes
-from ..primitive import UFUNCS, ZERO, Lower, Primitive, Sample, register
+from ..errors import TraceError
+from ..primitive import UFUNCS, ZERO, Kink, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, unsupported
+from ..trace.local import Local, Stored
 
 Rule = Callable[..., object]
 
@@ -22,15 +24,25 @@ Rule = Callable[..., object]
 def kind_of(operand: object) -> np.dtype | type:
     """Dtype of an operand, or the Python type of one that is weakly typed."""
     if isinstance(operand, TracedArray):
-        return float if operand.weak else operand.type.dtype
+        return (complex if operand.type.dtype.kind == "c" else float) if operand.weak else operand.type.dtype
     if isinstance(operand, (np.ndarray, np.generic)):
-        return operand.dtype
+        if isinstance(operand, np.ndarray) and type(operand) not in (np.ndarray, np.memmap, Local, Stored):
+            raise other_class(operand)
+        return operand.dtype if operand.dtype.isnative else operand.dtype.newbyteorder("=")
     if type(operand) in (int, float, complex):
         return type(operand)
     array = np.asarray(operand)
     if array.dtype == object:  # traced scalars in a list or an object array
-        return np.result_type(*[k for k in map(kind_of, array.ravel()) if not isinstance(k, type)] or [float])
+        kinds = [kind_of(entry) for entry in array.ravel()]
+        return np.result_type(*[k for k in kinds if not isinstance(k, type)] or [complex if complex in kinds else float])
     return array.dtype
+
+
+def other_class(array: np.ndarray) -> TraceError:
+    """The error for an array of a class that may mean something else by its entries: masks, units."""
+    name = type(array).__name__
+    way = "Use a plain array: numpy.asarray(a), or a.filled(...)."
+    return current().fail(f"an array of type {name} met a traced array, and such are not supported.", way)
 
 
 def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
@@ -90,12 +102,14 @@ def elementwise(
     fast: str = "",
     params: dict[str, object] | None = None,
     rules: tuple[Rule, Rule] | None = None,
+    kink: Kink | None = None,
 ) -> Primitive:
     """An op applied entry by entry.
 
     ``partials(*args, out)`` gives one derivative per argument: an array, ``1`` or ``-1``, or
     `ZERO`. None stands for an op whose derivative vanishes wherever it exists. An op that
-    selects instead of multiplying gives its ``rules`` (JVP, VJP) itself.
+    selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. An op of complex numbers
+    has no kernel yet, and no `text`.
     """
     jvp, vjp = rules or slope_rules(partials)
 
@@ -107,7 +121,7 @@ def elementwise(
     primitive = register(
         Primitive(
             name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
-            Lower("scalar", text, fast), "elementwise", flat=partials is None and rules is None, samples=samples,
+            Lower("scalar", text, fast) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
         )
     )  # fmt: skip
     if ufunc is not None and loop is None:
@@ -128,14 +142,19 @@ def slope_rules(partials: Callable[..., Sequence[object]] | None) -> tuple[Rule,
         return partials(*args, out, **params)
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
-        pairs = zip(dots, slopes(args, outs[0], params), strict=True)
-        return [stretch(add_up([times(d, p) for d, p in pairs if d is not ZERO and p is not ZERO]), outs[0].shape)]
+        pairs = [(d, p() if callable(p) else p) for d, p in zip(dots, slopes(args, outs[0], params), strict=True) if d is not ZERO]
+        return [stretch(add_up([times(d, p) for d, p in pairs if p is not ZERO]), outs[0].shape)]
 
     def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
         pairs = zip(args, slopes(args, outs[0], params), strict=True)
-        return [ZERO if p is ZERO or not a.type.floating else times(bars[0], p) for a, p in pairs]
+        return [ZERO if p is ZERO or not a.type.floating else _pulled(bars[0], p) for a, p in pairs]
 
     return jvp, vjp
+
+
+def _pulled(bar: object, slope: object) -> object:
+    """Cotangent of one argument; a function, called where it is needed, if the slope is one."""
+    return (lambda: _pulled(bar, slope())) if callable(slope) else ZERO if slope is ZERO else times(bar, slope)
 
 
 def times(dot: object, slope: object) -> object:
@@ -187,11 +206,14 @@ def linear(
     batch: Callable[..., object],
     lower: Lower | None = None,
     structural: bool = False,
+    view: bool = False,
+    put: Rule | None = None,
     samples: tuple[Sample, ...] = (),
 ) -> Primitive:
     """A linear op of one argument: ``transpose(bar, src, **params)`` with `src` the argument's type.
 
-    ``batch(x, **params)`` is the op on an array with one more leading axis.
+    ``batch(x, **params)`` is the op on an array with one more leading axis. `view` and `put` are
+    those of the record.
     """
 
     def jvp(dots: Sequence[object], args: object, outs: object, **params: object) -> list[object]:
@@ -203,5 +225,5 @@ def linear(
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, lower, "linear", structural, samples=samples)
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, lower, "linear", structural, view, put, samples=samples)
     return register(primitive)

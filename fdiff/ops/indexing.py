@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType, Shape, broadcast, shadow
-from ..primitive import ZERO, Lower, Primitive, Sample, register
+from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, implements, look, unsupported
+from ..trace.local import resolve
+from ..trace.views import Stores, View, positions, root_of
 from .joining import concatenate_call
-from .shaping import deepened, normal_axis, slice_, traced, transpose_call
+from .shaping import deepened, fresh, normal_axis, reshape, slice_, traced, transpose_call
 
 # --- gather and its transpose -----------------------------------------------------------------
 
@@ -97,7 +100,8 @@ def _scatter_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 gather = register(
     Primitive(
         "gather", _gathered, lambda x, *indices: x[indices], _gather_jvp, _gather_vjp, _gather_batch, Lower("special"),
-        "linear", structural=True, samples=(Sample(_gather_sample),),
+        "linear", structural=True, put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
+        samples=(Sample(_gather_sample),),
     )
 )  # fmt: skip
 scatter_add = register(
@@ -157,19 +161,80 @@ def _mask_indices(mask: object) -> list[np.ndarray]:
     return list(np.nonzero(mask))
 
 
-def getitem(x: TracedArray, key: object) -> TracedArray:
-    """``x[key]`` for any key NumPy takes; scalars and views as NumPy gives them."""
+class Place(NamedTuple):
+    """What a key names: a view, or what index arrays pick from the leading axes of one.
+
+    `order` are the axes of what is picked in the order in which NumPy gives them, `entry` is the
+    position of a single entry, `scalar` tells that NumPy gives a scalar.
+    """
+
+    view: TracedArray
+    indices: Sequence[TracedArray] = ()
+    order: tuple[int, ...] = ()
+    entry: tuple[int, ...] | None = None
+    scalar: bool = False
+
+
+def place(x: TracedArray, key: object) -> Place:
+    """Where ``x[key]`` is."""
     given = key if isinstance(key, tuple) else (key,)
     whole = not any(i is Ellipsis for i in given)  # an Ellipsis gives an array, if only of 0-d
     items = _expanded(given, x.ndim)
     if any(_boolean(i) for i in items):
-        x, items = _without_masks(x, items)
-    if all(_simple(i) for i in items):
-        return _basic(x, items, scalar=whole and all(isinstance(i, (int, np.integer)) for i in items))
-    return _advanced(x, items, scalar=whole)
+        x, items = without_masks(x, items)
+    if not all(_simple(i) for i in items):
+        return _advanced(x, items, scalar=whole)
+    if all(isinstance(i, (int, np.integer)) for i in items):
+        entry = tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, x.shape, strict=True))])
+        return Place(x, entry=entry, scalar=whole)
+    return Place(_basic(x, items))
 
 
-def _without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray, list[object]]:
+def getitem(x: TracedArray, key: object) -> TracedArray:
+    """``x[key]`` for any key NumPy takes; scalars and views as NumPy gives them."""
+    found = place(x, resolve(key))
+    view = found.view
+    if found.entry is not None:
+        known = _known_entry(view, found.entry) if found.scalar else None
+        out = known or _basic(view, found.entry)
+        return TracedArray(out.home, out.id, out.type, scalar=True) if found.scalar else out
+    if not found.indices:
+        return view
+    out = apply(gather, view, *found.indices)
+    if found.order:
+        out = transpose_call(out, found.order)
+    return TracedArray(out.home, out.id, out.type, scalar=found.scalar and not out.ndim)
+
+
+def _known_entry(x: TracedArray, entry: tuple[int, ...]) -> TracedArray | None:
+    """An entry that was stored and not read since, or one beside those."""
+    if x.link is None:
+        return None
+    root, flat = x, None
+    if isinstance(x.link, View):
+        if not isinstance(root_of(x).link, Stores) or (found := positions(x)) is None:
+            return None
+        root, flat = found[0], int(found[1][entry])
+    if not isinstance(root.link, Stores):
+        return None
+    if flat is None:
+        flat = 0
+        for n, k in zip(x.shape, entry, strict=True):
+            flat = flat * n + k
+    node = root.link.entries.get(flat)
+    if node is not None:
+        return TracedArray(root.home, node, root.home.builder.type(node))
+    beside = TracedArray(root.home, root.node, root.type)
+    return _basic(beside, [int(k) for k in np.unravel_index(flat, root.shape)])
+
+
+def _inside(k: int, n: int, axis: int) -> int:
+    if not -n <= k < n:
+        raise IndexError(f"index {k} is out of bounds for axis {axis} with size {n}")
+    return k % n
+
+
+def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray, list[object]]:
     """Masks turned into index arrays; a bare True or False indexes a new axis of length one."""
     out: list[object] = []
     shape: list[int] = []
@@ -193,8 +258,8 @@ def _without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray
     return x.reshape(tuple(shape)), out
 
 
-def _basic(x: TracedArray, items: Sequence[object], *, scalar: bool = False) -> TracedArray:
-    """Slices, integers and new axes: at most one slice and one reshape."""
+def _basic(x: TracedArray, items: Sequence[object]) -> TracedArray:
+    """Slices, integers and new axes: at most one slice and one reshape, a view of `x`."""
     starts, sizes, steps, shape = [], [], [], []
     axes = iter(x.shape)
     axis = 0
@@ -204,13 +269,13 @@ def _basic(x: TracedArray, items: Sequence[object], *, scalar: bool = False) -> 
             continue
         n = next(axes)
         if isinstance(item, slice):
-            lo, hi, step = item.indices(n) if not any(isinstance(v, TracedArray) for v in (item.start, item.stop, item.step)) else slice(*(_whole(v) for v in (item.start, item.stop, item.step))).indices(n)
+            ends = (item.start, item.stop, item.step)
+            traced_end = any(isinstance(v, TracedArray) for v in ends)
+            lo, hi, step = (slice(*map(_whole, ends)) if traced_end else item).indices(n)
             size = len(range(lo, hi, step))
             shape.append(size)
         else:
-            if not -n <= int(item) < n:
-                raise IndexError(f"index {item} is out of bounds for axis {axis} with size {n}")
-            lo, size, step = int(item) % n, 1, 1
+            lo, size, step = _inside(int(item), n, axis), 1, 1
         starts.append(lo if size else 0)
         sizes.append(size)
         steps.append(step if size > 1 else 1)
@@ -218,15 +283,16 @@ def _basic(x: TracedArray, items: Sequence[object], *, scalar: bool = False) -> 
     out = x
     if tuple(sizes) != x.shape or any(s != 1 for s in steps):
         out = apply(slice_, x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
-    out = out.reshape(tuple(shape))
-    return TracedArray(out.home, out.id, out.type, scalar=scalar)
+    if tuple(shape) != out.shape:
+        out = apply(reshape, out, shape=tuple(shape))
+    return TracedArray(out.home, out.id, out.type) if x.scalar else out
 
 
 def _whole(value: object) -> object:
     return value.__index__() if isinstance(value, TracedArray) else value
 
 
-def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> TracedArray:
+def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> Place:
     """Integer arrays among the items: slices first, then one gather over the indexed axes.
 
     The new axes stand where the index arrays stood if those were side by side, else in front.
@@ -241,14 +307,14 @@ def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> Trace
     except ValueError:
         shapes = " ".join(str(np.shape(a)) for a in arrays)
         raise IndexError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}") from None
-    indices = [np.broadcast_to(a.astype(INT), common) for a in arrays]
+    indices = [traced(np.broadcast_to(a.astype(INT), common)) for a in arrays]
     rest = [k for k in range(sliced.ndim) if k not in spots]
-    out = apply(gather, transpose_call(sliced, (*spots, *rest)), *indices)
-    n = len(common)
+    n, ndim = len(common), len(common) + len(rest)
+    order: tuple[int, ...] = ()
     if side_by_side and spots[0] > 0:
         before = sum(k < spots[0] for k in rest)
-        out = transpose_call(out, (*range(n, n + before), *range(n), *range(n + before, out.ndim)))
-    return TracedArray(out.home, out.id, out.type, scalar=scalar and not out.ndim)
+        order = (*range(n, n + before), *range(n), *range(n + before, ndim))
+    return Place(transpose_call(sliced, (*spots, *rest)), indices, order, scalar=scalar)
 
 
 def _checked(index: object, size: int, axis: int) -> object:
@@ -317,7 +383,7 @@ def tile(x: object, reps: object) -> TracedArray:
     times = (*(1,) * (array.ndim - len(times)), *times)
     paired = array.reshape(tuple(n for m in array.shape for n in (1, m)))
     full = np.broadcast_to(paired, tuple(n for r, m in zip(times, array.shape, strict=True) for n in (r, m)))
-    return full.reshape(tuple(r * m for r, m in zip(times, array.shape, strict=True)))
+    return fresh(full.reshape(tuple(r * m for r, m in zip(times, array.shape, strict=True))))
 
 
 
@@ -329,7 +395,11 @@ def diagonal(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Trac
     moved = transpose_call(array, (*(k for k in range(array.ndim) if k not in (a, b)), a, b))
     n = np.diagonal(shadow(ArrayType(moved.shape[-2:], array.dtype)), offset).shape[0]
     rows = np.arange(n) + max(-offset, 0)
-    return moved[(..., rows, rows + offset)]
+    found = place(moved, (..., rows, rows + offset))
+    out = apply(gather, found.view, *found.indices)
+    if out.home.lines:  # a view that NumPy lets nobody write to
+        out.link = View(found.view, gather, (), found.view.id, tuple(i.id for i in found.indices), fixed=True)
+    return transpose_call(out, found.order) if found.order else out
 
 
 @implements(np.diag)

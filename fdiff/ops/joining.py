@@ -14,6 +14,7 @@ from .shaping import (
     at_least,
     broadcast_arrays,
     deepened,
+    fresh,
     normal_axes,
     normal_axis,
     swapaxes,
@@ -154,7 +155,7 @@ def roll(x: object, shift: object, axis: object = None) -> TracedArray:
     """Entries moved cyclically; two slices put side by side for each axis."""
     array = traced(x)
     if axis is None:
-        return roll(array.reshape(-1), shift, 0).reshape(array.shape)
+        return fresh(roll(array.reshape(-1), shift, 0).reshape(array.shape))
     shifts, axes = np.broadcast_arrays(shift, axis)
     for s, a in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
         at = normal_axis(a, array.ndim)
@@ -162,7 +163,7 @@ def roll(x: object, shift: object, axis: object = None) -> TracedArray:
         before = (slice(None),) * at
         if cut:
             array = concatenate_call([array[(*before, slice(cut, None))], array[(*before, slice(None, cut))]], at)
-    return array
+    return fresh(array)
 
 
 

@@ -16,6 +16,7 @@ from ..arraytype import ArrayType, broadcast, promote
 from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, apply_many, implements, unsupported
 from .families import add_up, kind_of, stretch, unbroadcast
+from .kinks import looking, marked
 from .reductions import as_scalar
 from .shaping import normal_axes, reshape_call, traced
 from .statistics import root
@@ -120,7 +121,8 @@ inv = opaque(
 def cofactors(a: np.ndarray) -> np.ndarray:
     """Cofactor matrix, the gradient of the determinant, also where the matrix is singular.
 
-    With A = U diag(s) V', cof(A) = det(U) det(V) U diag(products of the other s) V'.
+    With A = U diag(s) V', cof(A) = det(U) det(V') U diag(products of the other s) V', and where
+    these are complex the conjugates of U and V'.
     """
     if a.shape[-1] == 0:
         return np.zeros_like(a)
@@ -128,23 +130,81 @@ def cofactors(a: np.ndarray) -> np.ndarray:
     n = s.shape[-1]
     others = np.stack([np.prod(np.delete(s, k, axis=-1), axis=-1) for k in range(n)], axis=-1)
     sign = np.linalg.det(u) * np.linalg.det(vt)
-    return (sign[..., None, None] * (u * others[..., None, :]) @ vt).astype(a.dtype)
+    return (sign[..., None, None] * (u.conj() * others[..., None, :]) @ vt.conj()).astype(a.dtype)
 
 
-def _cofactor_push(dot: object, a: TracedArray, c: TracedArray) -> TracedArray:
-    """With C = cof(A): dC = tr(inv(A) dA) cof(A) - cof(A) dA' inv(A)', for a regular matrix."""
-    inverse = apply(inv, a)
-    return _weighted(_paired(_t(inverse), dot), c) - c @ _t(dot) @ _t(inverse)
+def _singular_products(s: np.ndarray) -> np.ndarray:
+    """Products of all singular values but those of numbers i and j, at ``[i, j]``; 0 on the diagonal."""
+    n = s.shape[-1]
+    kept = np.where(np.eye(n, dtype=bool), 1.0, s[..., None, :])
+    one = np.ones((*kept.shape[:-1], 1))
+    before = np.concatenate([one, np.cumprod(kept, axis=-1)[..., :-1]], axis=-1)
+    after = np.concatenate([np.cumprod(kept[..., ::-1], axis=-1)[..., -2::-1], one], axis=-1)
+    return before * after * (1.0 - np.eye(n))
 
 
-def _cofactor_pull(bar: object, a: TracedArray, c: TracedArray) -> TracedArray:
-    inverse = apply(inv, a)
-    return _weighted(_paired(bar, c), _t(inverse)) - _t(inverse) @ _t(bar) @ c
+def _first_minors(a: np.ndarray, dot: np.ndarray) -> np.ndarray:
+    """Derivative of the cofactor matrix in the direction `dot`, also where `a` is singular.
+
+    With A = U S V' and P = U' dA V that of the cofactors of the diagonal S is M: M[i, j] = -c[i, j] P[j, i],
+    M[i, i] = sum over j of c[i, j] P[j, j], where c[i, j] is the product of the other singular values.
+    """
+    u, s, vh = np.linalg.svd(a)
+    p = np.swapaxes(u.conj(), -1, -2) @ dot @ np.swapaxes(vh.conj(), -1, -2)
+    c = _singular_products(s)
+    middle = -c * np.swapaxes(p, -1, -2)
+    k = np.arange(s.shape[-1])
+    middle[..., k, k] = np.sum(c * np.diagonal(p, 0, -2, -1)[..., None, :], axis=-1)
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return sign[..., None, None] * (u.conj() @ middle @ vh.conj())
 
 
+def _minors(a: np.ndarray, *dots: np.ndarray) -> np.ndarray:
+    """Derivative of the cofactor matrix of `a` in one or more directions.
+
+    It is a polynomial of the matrix: from the second direction on, the coefficient of t in the value at
+    ``a + t dot``, from values at roots of unity (J. N. Lyness and C. B. Moler, SIAM J. Numer. Anal. 4(2), 1967).
+    """
+    n, shape = a.shape[-1], np.broadcast_shapes(a.shape, *(d.shape for d in dots))
+    if n < 2:
+        return np.zeros(shape, a.dtype)
+    *others, last = dots
+    if not others:
+        return _first_minors(a, last).astype(a.dtype)
+    count = max(n - 1, 2)
+    unit = np.exp(2j * np.pi * np.arange(count) / count).reshape(-1, *(1,) * len(shape))
+    size = np.max(np.abs(last), initial=0.0)
+    step = unit * (np.max(np.abs(a), initial=0.0) / size if size and np.any(a) else 1.0)
+    out = np.mean(_minors(a + step * last, *others) / step, axis=0)
+    return (out if a.dtype.kind == "c" else out.real).astype(a.dtype)
+
+
+def _minors_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    a, *rest = args
+    terms = [ZERO if d is ZERO else apply(minors, a, *rest[:k], d, *rest[k + 1 :]) for k, d in enumerate(dots[1:])]
+    total = add_up([ZERO if dots[0] is ZERO else apply(minors, a, *rest, dots[0]), *terms])
+    return [stretch(total, outs[0].shape)]
+
+
+def _minors_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    """A derivative of the determinant is symmetric in its directions, and the cotangent is one more."""
+    a, *rest = args
+    whole = [apply(minors, a, *rest, bars[0]), *(apply(minors, a, *rest[:k], bars[0], *rest[k + 1 :]) for k in range(len(rest)))]
+    return [unbroadcast(bar, arg.shape) for bar, arg in zip(whole, args, strict=True)]
+
+
+minors = register(
+    Primitive(
+        "minors", lambda a, *dots: (ArrayType(broadcast(a.shape, *(d.shape for d in dots)), a.dtype),), _minors, _minors_jvp, _minors_vjp,
+        lambda args, mapped, size: [apply(minors, *_leading(args, mapped, (2,) * len(args)))],
+        family="opaque", samples=tuple(
+            Sample(lambda rng, count=count: tuple(rng.normal(size=(count + 1, 2, 3, 3)))) for count in (1, 2)
+        ),
+    )
+)  # fmt: skip
 cofactor = opaque(
-    "cofactor", _same, cofactors, lambda dots, args, outs: [_cofactor_push(dots[0], args[0], outs[0])],
-    lambda bars, args, outs: [_cofactor_pull(bars[0], args[0], outs[0])], _regular(3),
+    "cofactor", _same, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
+    lambda bars, args, outs: [apply(minors, args[0], bars[0])], _regular(3),
 )  # fmt: skip
 det = opaque(
     "det", _scalar_each, np.linalg.det, lambda dots, args, outs: [_paired(apply(cofactor, args[0]), dots[0])],
@@ -194,7 +254,7 @@ def _square(x: object, name: str) -> TracedArray:
         raise np.linalg.LinAlgError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")
     if a.shape[-1] != a.shape[-2]:
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
-    if a.dtype.kind not in "biuf":
+    if a.dtype.kind not in ("biufc" if name in ("solve", "inv", "det") else "biuf"):
         raise unsupported(f"numpy.linalg.{name} of {a.dtype}")
     return a if a.type.floating else a.astype(np.float64)
 
@@ -243,16 +303,24 @@ def cholesky(a: object, /, *, upper: bool = False) -> TracedArray:
     return _t(low) if upper else low
 
 
+NORM = "numpy.linalg.norm"
+_START = ({}, {"initial": 0.0})  # largest of nothing
+
+
+def _squares(a: TracedArray) -> TracedArray:
+    return np.square(a) if a.dtype.kind != "c" else np.square(np.real(a)) + np.square(np.imag(a))
+
+
 @implements(np.linalg.norm)
 def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = False) -> TracedArray:  # noqa: A002 - NumPy's word
-    """Vector norms of every order and the matrix norms that are sums and maxima.
+    """Vector and matrix norms of every order.
 
-    The 2-norm at 0 has slope 0. Spectral and nuclear norms need singular values.
+    The 2-norm at 0 has slope 0. Spectral and nuclear norms are made of singular values.
     """
     a = traced(x)
     a = a if a.type.floating else a.astype(np.float64)
     if axis is None and (ord is None or (ord in ("f", "fro") and a.ndim == 2) or (ord == 2 and a.ndim == 1)):
-        flat = root(np.sum(np.square(a.reshape(-1))))
+        flat = root(np.sum(_squares(a.reshape(-1))), NORM, "0")
         return flat.reshape((1,) * a.ndim) if keepdims else flat
     axes = normal_axes(axis, a.ndim)
     if len(axes) == 1:
@@ -266,37 +334,48 @@ def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> T
     size = np.abs(a)
     keep = {"axis": axis, "keepdims": keepdims}
     if ord is None or ord == 2:
-        return root(np.sum(np.square(a), **keep))
+        return root(np.sum(_squares(a), **keep), NORM, "0")
     if ord == np.inf:
-        return np.max(size, **keep)
+        return np.max(size, **keep, **_START[not a.shape[axis]])
     if ord == -np.inf:
         return np.min(size, **keep)
     if ord == 0:
-        return np.sum((a != 0).astype(a.dtype), **keep)
+        return np.sum((a != 0).astype(size.dtype), **keep)
     if ord == 1:
         return np.sum(size, **keep)
     if isinstance(ord, str):
         raise ValueError(f"Invalid norm order '{ord}' for vectors")  # noqa: TRY004 - NumPy's error
+    if looking.on and ord > 1:  # |x| ** ord has a slope at 0
+        size = np.where(a == 0, 0.0, size)
     total = np.sum(size**ord, **keep)
     safe = np.where(total == 0, 1.0, total)
-    return as_scalar(np.where(total == 0, 0.0, safe ** (1.0 / ord)).astype(a.dtype))
+    out = as_scalar(np.where(total == 0, 0.0, safe ** (1.0 / ord)).astype(size.dtype))
+    return marked(out, lambda: total == 0, NORM, "0")
 
 
 def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:  # noqa: A002 - as above
     rows, cols = axes
     if ord in (None, "f", "fro"):
-        return root(np.sum(np.square(a), axis=axes, keepdims=keepdims))
+        return root(np.sum(_squares(a), axis=axes, keepdims=keepdims), NORM, "0")
     if ord in (1, -1, np.inf, -np.inf):
         inner, outer = (rows, cols) if ord in (1, -1) else (cols, rows)
         sums = np.sum(np.abs(a), axis=inner, keepdims=True)
         pick = np.max if ord in (1, np.inf) else np.min
-        best = pick(sums, axis=outer, keepdims=True)
+        best = pick(sums, axis=outer, keepdims=True, **_START[pick is np.max and not a.shape[outer]])
         return best if keepdims else _scalar(np.squeeze(best, axis=tuple(axes)))
     if ord in (2, -2, "nuc"):
-        raise unsupported(f"numpy.linalg.norm with ord={ord!r} of a matrix")
+        return _spectral_norm(a, ord, axes, keepdims=keepdims)
     raise ValueError("Invalid norm order for matrices.")
 
 
+def _spectral_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:  # noqa: A002 - as above
+    """The norms made of singular values: the largest, the smallest, their sum."""
+    s = np.linalg.svd(np.moveaxis(a, axes, (-2, -1)), compute_uv=False)
+    if ord == "nuc":
+        out = np.sum(s, axis=-1)
+    else:
+        out = np.max(s, axis=-1, **_START[not s.shape[-1]]) if ord == 2 else np.min(s, axis=-1)
+    return out.reshape(tuple(1 if k in axes else n for k, n in enumerate(a.shape))) if keepdims else as_scalar(out)
 
 
 # --- the array API's names, and products ------------------------------------------------------

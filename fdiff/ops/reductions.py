@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
-from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Lower, Primitive, Sample, register
+from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Kink, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
 from .elementwise import positive, real, stop, truth
 from .families import kind_of, linear, refuse
@@ -64,6 +64,7 @@ def reduction(
     text: str,
     slope: Callable[[TracedArray, TracedArray, TracedArray, Axes], object] | None,
     sample: Callable[..., np.ndarray],
+    kink: Kink | None = None,
 ) -> Primitive:
     """A reduction whose derivative is a weighted sum: ``slope(x, out, kept, axes)``."""
 
@@ -83,7 +84,7 @@ def reduction(
 
     primitive = Primitive(
         name, _reduced, lambda x, *, axes: function(x, axis=axes), jvp, vjp, batch, Lower("reduce", text),
-        "reduction", samples=_samples(sample),
+        "reduction", kink=kink, samples=_samples(sample),
     )  # fmt: skip
     return register(primitive)
 
@@ -109,9 +110,14 @@ def _others(x: TracedArray, out: TracedArray, kept: TracedArray, axes: Axes) -> 
     return np.transpose(moved, tuple(np.argsort(order).tolist()))
 
 
+def _several(pick: Callable[..., object]) -> Kink:
+    """More than one entry attains the extremum."""
+    return Kink("a tie", lambda x, axes: np.sum(x == pick(x, axis=axes, keepdims=True), axis=axes) > 1)
+
+
 prod = reduction("prod", lambda x, axis: np.prod(x, axis=axis, dtype=np.asarray(x).dtype), "*", _others, positive)
-amax = reduction("max", np.max, "max", _even_share, real)
-amin = reduction("min", np.min, "min", _even_share, real)
+amax = reduction("max", np.max, "max", _even_share, real, _several(np.max))
+amin = reduction("min", np.min, "min", _even_share, real, _several(np.min))
 any_ = reduction("any", np.any, "or", None, truth)
 all_ = reduction("all", np.all, "and", None, truth)
 

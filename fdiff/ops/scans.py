@@ -12,6 +12,7 @@ from ..trace import TracedArray, apply, implements
 from .elementwise import positive, real, unit
 from .families import linear, refuse
 from .indexing import take_along_axis
+from .kinks import marked
 from .shaping import normal_axis, traced
 
 
@@ -38,6 +39,7 @@ cumsum = linear(
     evaluate=_scan(np.cumsum),
     batch=lambda x, *, axis, reverse: apply(cumsum, x, axis=axis + 1, reverse=reverse),
     lower=Lower("scan", "+"),
+    structural=True,
     samples=tuple(Sample(lambda rng: (real(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
 )
 
@@ -183,10 +185,26 @@ def running_max(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
     best = apply(cummax, array, axis=at, reverse=False)
     count = np.arange(array.shape[at]).reshape([-1 if k == at else 1 for k in range(array.ndim)])
     reached = np.where((array == best) | np.isnan(array), count, 0)
-    return take_along_axis(array, apply(cummax, reached, axis=at, reverse=False), at)
+    picked = apply(cummax, reached, axis=at, reverse=False)
+    out = take_along_axis(array, picked, at)
+    return marked(out, lambda: picked != _first(array, best, count, at), "numpy.maximum.accumulate (or minimum)", "a tie")
+
+
+def running_min(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
+    """The running maximum of what is turned round: integers and bools by their bits, so that none wraps."""
+    array = traced(x) if dtype is None else traced(x).astype(dtype)
+    turn = np.negative if array.type.floating else np.invert
+    return turn(running_max(turn(array), axis))
+
+
+def _first(array: TracedArray, best: TracedArray, count: np.ndarray, axis: int) -> TracedArray:
+    """For each entry where the extremum up to it was reached first."""
+    before = _shift(best, axis, back=False, fill=0)
+    rises = np.where((array > before) & (count > 0), count, 0)
+    return apply(cummax, rises, axis=axis, reverse=False)
 
 
 UFUNC_METHODS[np.add, "accumulate"] = _accumulate(cumsum_call, np.add)
 UFUNC_METHODS[np.multiply, "accumulate"] = _accumulate(cumprod_call, np.multiply)
 UFUNC_METHODS[np.maximum, "accumulate"] = _accumulate(running_max, np.maximum)
-UFUNC_METHODS[np.minimum, "accumulate"] = _accumulate(lambda *args: -running_max(-traced(args[0]), *args[1:]), np.minimum)
+UFUNC_METHODS[np.minimum, "accumulate"] = _accumulate(running_min, np.minimum)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..arraytype import loop_dtypes
-from ..primitive import UFUNCS
-from ..trace import TracedArray, apply, constant_value, implements
-from .elementwise import stop
+from ..primitive import FUNCTIONS, UFUNCS
+from ..trace import TracedArray, apply, constant_value, implements, look
+from .elementwise import pair, stop
 from .families import kind_of, refuse
+from .kinks import marked
 from .reductions import all_call
 from .shaping import traced
 
@@ -27,11 +28,16 @@ def clip(a: object, a_min: object = None, a_max: object = None, out: object = No
     value = x.astype(dtype)
     if low is not None:
         bound = traced(low).astype(dtype)
-        value = np.where(_outside(value < bound, bound), bound, value)
+        value = _bounded(value, value < bound, bound)
     if high is not None:
         bound = traced(high).astype(dtype)
-        value = np.where(_outside(value > bound, bound), bound, value)
+        value = _bounded(value, value > bound, bound)
     return _scalar(value)
+
+
+def _bounded(value: TracedArray, beyond: TracedArray, bound: TracedArray) -> TracedArray:
+    """`value`, and the bound beyond it; they meet in a kink."""
+    return marked(np.where(_outside(beyond, bound), bound, value), lambda: value == bound, "numpy.clip", "a bound")
 
 
 def _outside(beyond: TracedArray, bound: TracedArray) -> object:
@@ -52,6 +58,8 @@ def round_call(a: object, decimals: int = 0, out: object = None) -> TracedArray:
         return x
     if decimals == 0:
         return np.rint(x)
+    if x.dtype.kind == "c":  # NumPy rounds the parts
+        return _scalar(apply(pair, np.round(np.real(x), decimals), np.round(np.imag(x), decimals)))
     scale = 10.0 ** abs(decimals)
     return np.rint(x * scale) / scale if decimals > 0 else (np.rint(x / scale) * scale).astype(x.dtype)
 
@@ -82,8 +90,14 @@ def sinc(x: object) -> TracedArray:
 def nan_to_num(x: object, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> TracedArray:
     """NaN and infinities replaced by numbers, whose slope is 0."""
     a = traced(x)
+    if not copy:
+        FUNCTIONS[np.copyto](x, nan_to_num(x, True, nan, posinf, neginf))
+        return x
     if not a.type.floating:
-        return a
+        return TracedArray(a.home, a.id, a.type, scalar=a.scalar)
+    if a.dtype.kind == "c":
+        parts = [nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(a), np.imag(a))]
+        return _scalar(apply(pair, *parts))
     info = np.finfo(a.dtype)
     high = info.max if posinf is None else posinf
     low = info.min if neginf is None else neginf
@@ -131,13 +145,34 @@ def isneginf(x: object, out: object = None) -> TracedArray:
 
 
 @implements(np.isreal)
-def isreal(x: object) -> np.ndarray:
-    return np.ones(np.shape(x), bool)
+def isreal(x: object) -> object:
+    a = traced(x)
+    return np.imag(a) == 0 if a.dtype.kind == "c" else np.ones(a.shape, bool)[()]
 
 
 @implements(np.iscomplex)
-def iscomplex(x: object) -> np.ndarray:
-    return np.zeros(np.shape(x), bool)
+def iscomplex(x: object) -> object:
+    a = traced(x)
+    return np.imag(a) != 0 if a.dtype.kind == "c" else np.zeros(a.shape, bool)[()]
+
+
+@implements(np.angle)
+def angle(z: object, deg: bool = False) -> TracedArray:
+    """Argument of complex numbers; its slope at 0 is 0."""
+    a = traced(z)
+    turn = _scalar(np.arctan2(np.imag(a), np.real(a)))
+    return turn * (180 / np.pi) if deg else turn
+
+
+@implements(np.real_if_close)
+def real_if_close(a: object, tol: float = 100) -> TracedArray:
+    """The real part where every imaginary part is within `tol` spacings of 0 (`tol` itself up to 1)."""
+    x = traced(a)
+    if x.dtype.kind != "c":
+        return x
+    bound = np.finfo(x.dtype).eps * tol if tol > 1 else tol
+    small = look(np.all(np.absolute(np.imag(x)) < bound), "asked whether imaginary parts are close to zero")
+    return np.real(x) if small else x
 
 
 @implements(np.polyval)
@@ -195,7 +230,8 @@ def frexp_call(x: object, **keywords: object) -> tuple[object, object]:
     exponent = np.floor(np.log2(np.abs(np.where(zero, 1.0, a)))) + 1.0
     exponent = exponent + (np.abs(np.ldexp(a, -exponent.astype(np.int64))) >= 1.0) - (np.abs(np.ldexp(a, -exponent.astype(np.int64))) < 0.5)
     power = np.where(zero, 0.0, exponent).astype(np.int32)
-    return np.ldexp(a, -power), power
+    mantissa = np.ldexp(a, -power)
+    return marked(mantissa, lambda: np.abs(mantissa) == 0.5, "numpy.frexp", "powers of two, where it jumps"), power
 
 
 UFUNCS[np.frexp] = frexp_call

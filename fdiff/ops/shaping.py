@@ -8,8 +8,10 @@ from operator import index
 import numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
-from ..primitive import Lower, Sample
+from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, implements
+from ..trace.local import Local
+from ..trace.views import contiguous, layout, memory_axes
 from .families import kind_of, linear, unbroadcast
 
 VIEW = Lower("view")
@@ -24,6 +26,8 @@ reshape = linear(
     batch=lambda x, *, shape: apply(reshape, x, shape=(x.shape[0], *shape)),
     lower=VIEW,
     structural=True,
+    view=True,
+    put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3)),), {"shape": (3, 1, 2)}),),
 )
 
@@ -40,6 +44,8 @@ transpose = linear(
     batch=lambda x, *, axes: apply(transpose, x, axes=(0, *(a + 1 for a in axes))),
     lower=VIEW,
     structural=True,
+    view=True,
+    put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3, 4)),), {"axes": (2, 0, 1)}),),
 )
 spread = linear(
@@ -52,6 +58,7 @@ spread = linear(
     ),
     lower=VIEW,
     structural=True,
+    view=True,
     samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
 )
 
@@ -83,6 +90,8 @@ slice_ = linear(
     ),
     lower=VIEW,
     structural=True,
+    view=True,
+    put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
     samples=(
         Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)}),
         Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (4, 3), "sizes": (5, 2), "steps": (-1, -2)}),
@@ -100,6 +109,48 @@ unslice = linear(
     structural=True,
     samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
 )
+
+
+# --- stores: the array with other entries in some places ---------------------------------------
+
+
+def _updated(x: ArrayType, part: ArrayType, *, starts: Ints, steps: Ints) -> tuple[ArrayType, ...]:
+    return (x,)
+
+
+def _update(x: np.ndarray, part: np.ndarray, *, starts: Ints, steps: Ints) -> np.ndarray:
+    out = np.array(x)
+    out[slices(starts, np.shape(part), steps)] = part
+    return out
+
+
+def _update_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, starts: Ints, steps: Ints) -> list[object]:
+    if dots[0] is ZERO:
+        return [apply(unslice, dots[1], starts=starts, steps=steps, shape=args[0].shape)]
+    part = np.zeros(args[1].shape, args[1].dtype) if dots[1] is ZERO else dots[1]
+    return [apply(update, dots[0], part, starts=starts, steps=steps)]
+
+
+def _update_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, starts: Ints, steps: Ints) -> list[object]:
+    nothing = np.zeros(args[1].shape, args[1].dtype)
+    return [
+        apply(update, bars[0], nothing, starts=starts, steps=steps),
+        apply(slice_, bars[0], starts=starts, sizes=args[1].shape, steps=steps),
+    ]
+
+
+def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, starts: Ints, steps: Ints) -> list[object]:
+    full = [a if m else apply(spread, a, shape=(size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
+    return [apply(update, *full, starts=(0, *starts), steps=(1, *steps))]
+
+
+# update(x, part) is x with `part` in the entries that a slice names.
+update = register(
+    Primitive(
+        "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, None, "linear", structural=True,
+        samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
+    )
+)  # fmt: skip
 # --- what answers for NumPy -------------------------------------------------------------------
 
 
@@ -110,6 +161,11 @@ def traced(x: object) -> TracedArray:
     trace = current()
     node = trace.lift(x)
     return TracedArray(trace, node, trace.builder.type(node))
+
+
+def fresh(x: TracedArray) -> TracedArray:
+    """The entries of `x` in memory of their own."""
+    return TracedArray(x.home, x.id, x.type)
 
 
 def normal_axis(axis: int, ndim: int) -> int:
@@ -133,10 +189,13 @@ def reshape_call(x: object, shape: object = None, order: str = "C", *, copy: obj
     """``np.reshape`` in C order; order "F" goes through a transpose, as its meaning says."""
     array = traced(x)
     target = newshape if shape is None else shape
+    if order == "A":
+        axes = memory_axes(array) if array.ndim > 1 else []
+        order = "F" if axes and axes[::-1] == sorted(axes) else "C"
     if order == "F":
         flipped = tuple(target)[::-1] if isinstance(target, (tuple, list)) else (target,)
         return transpose_call(reshape_call(transpose_call(array), flipped))
-    if order not in ("C", "A"):
+    if order != "C":
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     new = np.reshape(shadow(array.type), target).shape
     return array if new == array.shape else apply(reshape, array, shape=new)
@@ -153,12 +212,18 @@ def reshape_method(x: TracedArray, *shape: object, order: str = "C", copy: objec
 @implements(np.ravel, method="ravel")
 def ravel(x: object, order: str = "C") -> TracedArray:
     """One-dimensional, in C order (or F)."""
-    return reshape_call(x, -1, "C" if order == "K" else order)
+    array = traced(x)
+    if order in ("K", "A") and array.ndim > 1:
+        axes = memory_axes(array)
+        if order == "K" or axes[::-1] == sorted(axes):
+            array = transpose_call(array, axes)
+        order = "C"
+    return reshape_call(array, -1, "C" if order in ("K", "A") else order)
 
 
 @implements(method="flatten")
 def flatten(x: TracedArray, order: str = "C") -> TracedArray:
-    return ravel(x, order)
+    return fresh(ravel(x, order))
 
 
 @implements(np.transpose, np.permute_dims)
@@ -268,13 +333,25 @@ def atleast_3d(*arrays: object) -> object:
 @implements(np.copy)
 def copy(x: object, order: str = "K", subok: bool = False) -> TracedArray:
     """The same value; a copy of a scalar is a 0-d array."""
-    array = traced(x)
-    return TracedArray(array.home, array.id, array.type)
+    return _ordered(traced(x), order)
+
+
+def _ordered(x: TracedArray, order: str) -> TracedArray:
+    """A copy that lies in memory as asked for."""
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got '{order}')")
+    if order == "C":
+        return TracedArray(x.home, contiguous(x), x.type)
+    if order == "F" and x.ndim > 1:
+        flipped = transpose_call(x)
+        return fresh(transpose_call(TracedArray(x.home, contiguous(flipped), flipped.type)))
+    return fresh(x)
 
 
 @implements(method="copy")
 def copy_method(x: TracedArray, order: str = "C") -> TracedArray:
-    return x
+    out = _ordered(x, order)
+    return TracedArray(out.home, out.id, out.type, scalar=x.scalar, weak=x.weak)
 
 
 @implements(np.shape)
@@ -292,32 +369,37 @@ def size_call(x: TracedArray, axis: int | None = None) -> int:
     return x.size if axis is None else x.shape[axis]
 
 
+def _model(x: TracedArray) -> np.ndarray:
+    """An array of the type of `x`, laid out as it is."""
+    return layout(x) if x.ndim > 1 and x.home.lines else shadow(x.type)
+
+
 @implements(np.zeros_like, np.empty_like)
 def zeros_like(x: object, dtype: object = None, **_: object) -> np.ndarray:
-    return np.zeros_like(shadow(traced(x).type), dtype=dtype, subok=False)
+    return np.zeros_like(_model(traced(x)), dtype=dtype, subok=False).view(Local)
 
 
 @implements(np.ones_like)
 def ones_like(x: object, dtype: object = None, **_: object) -> np.ndarray:
-    return np.ones_like(shadow(traced(x).type), dtype=dtype, subok=False)
+    return np.ones_like(_model(traced(x)), dtype=dtype, subok=False).view(Local)
 
 
 @implements(np.full_like)
 def full_like(x: object, fill_value: object, dtype: object = None, **_: object) -> object:
     array = traced(x)
-    return broadcast_to(traced(fill_value).astype(dtype or array.dtype), array.shape)
+    return fresh(broadcast_to(traced(fill_value).astype(dtype or array.dtype), array.shape))
 
 
-@implements(np.real, np.real_if_close)
-def real(x: TracedArray, tol: float = 100) -> TracedArray:
+@implements(np.real)
+def real(x: TracedArray) -> TracedArray:
     """The real part, which for real arrays is the array."""
-    return x
+    return apply(PRIMITIVES["real"], x, scalar=x.scalar, weak=x.weak) if x.dtype.kind == "c" else x
 
 
 @implements(np.imag)
-def imag(x: TracedArray) -> np.ndarray:
+def imag(x: TracedArray) -> object:
     """The imaginary part, which for real arrays is zero."""
-    return zeros_like(x)
+    return apply(PRIMITIVES["imag"], x, scalar=x.scalar, weak=x.weak) if x.dtype.kind == "c" else zeros_like(x)
 
 
 for _part, _reader in (("real", real), ("imag", imag)):

@@ -10,6 +10,7 @@ import numpy as np
 from ..arraytype import Shape, promote
 from ..primitive import UFUNC_METHODS
 from ..trace import TracedArray, implements
+from .kinks import marked
 from .reductions import Axes, as_scalar, given, max_call, min_call, prod_call, sum_call
 from .scans import cumprod_call, cumsum_call
 from .shaping import normal_axes, normal_axis, traced
@@ -21,8 +22,10 @@ def _over(shape: Shape, axes: Axes) -> int:
 
 @implements(np.mean, method="mean")
 def mean(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, *, where: object = True) -> TracedArray:
-    """Sum over count; integers are averaged in float64, as NumPy does."""
+    """Sum over count; integers are averaged in float64, float16 in float32, as NumPy does."""
     array = traced(x)
+    if dtype is None and array.dtype == np.float16:
+        return mean(array, axis, np.float32, keepdims=keepdims, where=where).astype(np.float16)
     array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
     axes = normal_axes(axis, array.ndim)
     total = sum_call(array, axes, keepdims=keepdims, where=where)
@@ -38,23 +41,33 @@ def var(x: object, axis: object = None, dtype: object = None, out: object = None
     array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
     axes = normal_axes(axis, array.ndim)
     centre = mean if given(mean) else array.mean(axes, keepdims=True, where=where)
-    squares = np.square(array - centre)
+    away = array - centre
+    squares = np.square(away) if away.dtype.kind != "c" else np.square(np.real(away)) + np.square(np.imag(away))
     masked = where is not True and where is not np._NoValue
     number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True) if masked else _over(array.shape, axes)
     free = np.maximum(number - (correction if given(correction) else ddof), 0)
     total = sum_call(squares, axes, keepdims=keepdims, where=where)
-    return as_scalar(total / (free.astype(array.dtype) if masked else float(free)))
+    return as_scalar(total / (free.astype(total.dtype) if masked else float(free)))
 
 
 @implements(np.std, method="std")
 def std(x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
     """Square root of the variance; where all entries are equal its slope is 0."""
-    return root(var(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
+    array = traced(x)
+    point = EQUAL if _over(array.shape, normal_axes(axis, array.ndim)) > 1 else ""  # the std of one value is 0
+    return root(var(array, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction), "numpy.std", point)
 
 
-def root(x: TracedArray) -> TracedArray:
-    """Square root whose slope at 0 is 0: of a sum of squares, where 0 is the minimum."""
-    return as_scalar(np.where(x == 0, 0.0, np.sqrt(np.where(x == 0, 1.0, x))).astype(x.dtype))
+EQUAL = "equal values"
+
+
+def root(x: TracedArray, function: str, point: str) -> TracedArray:
+    """Square root whose slope at 0 is 0: of a sum of squares, where 0 is the minimum.
+
+    `function` and `point` say in words where that is a kink; an empty point says it is none.
+    """
+    out = as_scalar(np.where(x == 0, 0.0, np.sqrt(np.where(x == 0, 1.0, x))).astype(x.dtype))
+    return marked(out, lambda: x == 0, function, point) if point else out
 
 
 @implements(np.ptp)
@@ -168,4 +181,4 @@ def nanvar(a: object, axis: object = None, dtype: object = None, out: object = N
 
 @implements(np.nanstd)
 def nanstd(a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
-    return root(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
+    return root(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction), "numpy.std", EQUAL)

@@ -4,7 +4,7 @@
 enter their nodes, `record` the way from a run to a finished tape.
 """
 
-from .record import Input, Recording, record, splice
+from .record import Input, Recording, memory_order, record, splice
 from .recording import (
     FOLD_LIMIT,
     Trace,
@@ -31,6 +31,7 @@ __all__ = [
     "current",
     "implements",
     "look",
+    "memory_order",
     "record",
     "root_trace",
     "splice",

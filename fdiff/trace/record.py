@@ -15,12 +15,19 @@ from .traced import TracedArray
 
 
 class Input(NamedTuple):
-    """How an argument is traced; `value` is set where Python may look at it."""
+    """How an argument is traced.
+
+    `value` is what Python sees when it looks: an array, a traced array of an enclosing trace, or a
+    function that gives an array. `moving` tells that a derivative is taken for it; `origin` is the
+    traced array of an enclosing trace that it is an entry of.
+    """
 
     type: ArrayType
     scalar: bool = False
     weak: bool = False
-    value: np.ndarray | None = None
+    value: object = None
+    moving: bool = False
+    origin: TracedArray | None = None
 
 
 @dataclass(frozen=True)
@@ -28,8 +35,10 @@ class Recording:
     """A finished trace: the tape, what its extra inputs stand for, and what was looked at.
 
     The first inputs of the tape are the arguments, the others stand for `extra`, in order.
-    `frozen` are positions among the inputs whose values the tape relies on. `scalars` tells which
-    outputs NumPy would give as scalars.
+    `frozen` are positions among the inputs whose values the tape relies on; `check`, where there is
+    one, has the same inputs and tells whether what Python decided by values it would decide again.
+    `scalars` tells which outputs NumPy would give as scalars, `layouts` the axes of inputs in the
+    order of memory, where that decided what is a view.
     """
 
     tape: Tape
@@ -37,6 +46,8 @@ class Recording:
     frozen: tuple[int, ...]
     scalars: tuple[bool, ...]
     watch: object = None
+    check: Tape | None = None
+    layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 def record(
@@ -44,21 +55,47 @@ def record(
 ) -> Recording:
     """Run `run` on traced arguments; its results are the outputs of the tape."""
     trace = Trace(call)
+    looks = trace.looks
     with trace:
         arguments = [trace.input(i.type, scalar=i.scalar, weak=i.weak) for i in inputs]
         for traced, given in zip(arguments, inputs, strict=True):
             if given.value is not None:
-                trace.values[traced.id] = given.value
+                looks.given[traced.node] = given.value
+            if given.moving:
+                looks.moving.add(traced.node)
+            if given.origin is not None:
+                looks.origin[traced.node] = given.origin
+            _note_layout(trace, traced.node, given.value)
         outputs = run(trace, arguments)
         if trace.refused is not None:
             raise trace.refused
         ids = [trace.lift(out) for out in outputs]
+        check = looks.check()
     scalars = tuple(
         out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray)
         for out in outputs
     )
-    frozen = tuple(k for k, i in enumerate(trace.builder.inputs) if i in trace.frozen)
-    return Recording(trace.builder.finish(ids), tuple(trace.extra), frozen, scalars, trace.watch)
+    frozen = tuple(k for k, i in enumerate(trace.builder.inputs) if i in looks.frozen)
+    layouts = tuple(
+        (k, trace.layouts.get(i, tuple(range(trace.builder.type(i).ndim))))
+        for k, i in enumerate(trace.builder.inputs)
+        if i in trace.consulted
+    )
+    tape = trace.builder.finish(ids)
+    return Recording(tape, tuple(trace.extra), frozen, scalars, trace.watch, check, layouts)
+
+
+def _note_layout(trace: Trace, node: int, value: object) -> None:
+    """Remember an argument that does not lie in C order: what NumPy copies depends on it."""
+    if isinstance(value, np.ndarray) and value.ndim > 1 and not value.flags.c_contiguous:
+        trace.layouts[node] = memory_order(value)
+
+
+def memory_order(array: np.ndarray) -> tuple[int, ...]:
+    """The axes from the slowest to the fastest in memory."""
+    if array.flags.c_contiguous:
+        return tuple(range(array.ndim))
+    return tuple(sorted(range(array.ndim), key=lambda k: (-abs(array.strides[k]), k)))
 
 
 def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Trace) -> list[TracedArray]:

@@ -11,7 +11,10 @@ from ..arraytype import ArrayType
 from ..errors import InputError, Line, TraceError, message, user_line
 from ..primitive import ANSWERS, FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, ITEM, Builder
+from .looking import Looks
+from .stores import SHORTER
 from .traced import TracedArray, current, leaked, stack
+from .views import Fixed, View
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
 
@@ -20,9 +23,9 @@ class Trace:
     """One recording under way: its builder, and what it met from outside.
 
     `call` is the public call, for messages. `extra` holds, for every input beyond the arguments,
-    the captured array or the traced array of an enclosing trace that it stands for. `values` are
-    the inputs Python may look at; `frozen` are those it has looked at. `refused` is the first value
-    that was asked for and not given: plain code would have got it, so the trace is void.
+    the captured array or the traced array of an enclosing trace that it stands for. `looks` are
+    those Python takes at values. `refused` is the first value that was asked for and not given:
+    plain code would have got it, so the trace is void.
     """
 
     def __init__(self, call: str, *, lines: bool = True) -> None:
@@ -32,10 +35,11 @@ class Trace:
         self.line: Line | None = None  # of the node being differentiated
         self.alive = False
         self.extra: list[np.ndarray | TracedArray] = []
-        self.values: dict[int, np.ndarray] = {}
-        self.frozen: set[int] = set()
+        self.looks = Looks(self)
         self.refused: TraceError | None = None
         self.watch: object = None  # of the outermost trace: what watches the functions it runs
+        self.layouts: dict[int, tuple[int, ...]] = {}  # of inputs that do not lie in C order
+        self.consulted: set[int] = set()  # inputs whose layout decided what is a view
         self._known: dict[tuple[int, int], int] = {}
         self._numbers: dict[tuple[object, np.dtype], int] = {}
 
@@ -59,7 +63,8 @@ class Trace:
         self.extra.append(array)
         type_ = ArrayType(array.shape, array.dtype.newbyteorder("="))
         traced = self.input(type_)
-        self.values[traced.id] = array
+        self.looks.given[traced.node] = array
+        traced.link = Fixed()
         return traced
 
     def own(self, traced: TracedArray) -> int:
@@ -71,12 +76,15 @@ class Trace:
         key = (id(traced.home), traced.id)
         if key not in self._known:
             self.extra.append(traced)
-            self._known[key] = self.builder.input(traced.type)
+            known = self._known[key] = self.builder.input(traced.type)
+            self.looks.given[known] = TracedArray(traced.home, traced.id, traced.type)
         return self._known[key]
 
     def lift(self, value: object, dtype: np.dtype | None = None) -> int:
         """Id of `value` as a node of dtype `dtype` (its own where left out)."""
         if not isinstance(value, TracedArray):
+            if (handle := getattr(value, "handle", None)) is not None:
+                return self.lift(handle, dtype)
             if (
                 dtype is not None and type(value) in (int, float) and value
             ):  # not -0.0, which equals 0.0
@@ -123,6 +131,10 @@ class Trace:
     ) -> int:
         """Enter a node; one whose arguments are all small constants is computed at once."""
         builder = self.builder
+        if (shorter := SHORTER.get(primitive.name)) is not None:
+            found, args = shorter(builder, args, dict(params))
+            if found is not None:
+                return found
         node_id = builder.add(primitive, args, params, self.where())
         nodes = builder.nodes
         if (
@@ -159,8 +171,12 @@ def apply(
     """Record a single-output primitive on lifted arguments."""
     trace = current(*args)
     ids = tuple([trace.lift(a) for a in args])
-    node = trace.add(primitive, ids, tuple(sorted(params.items())))
-    return TracedArray(trace, node, trace.builder.type(node), scalar=scalar, weak=weak)
+    given = tuple(sorted(params.items()))
+    node = trace.add(primitive, ids, given)
+    out = TracedArray(trace, node, trace.builder.type(node), scalar=scalar, weak=weak)
+    if primitive.view and trace.lines and isinstance(parent := args[0], TracedArray):
+        out.link = View(parent, primitive, given, ids[0], ids[1:])
+    return out
 
 
 def apply_many(primitive: Primitive, *args: object, **params: object) -> tuple[TracedArray, ...]:

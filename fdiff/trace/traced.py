@@ -6,20 +6,24 @@ and function called on one to the handlers that `fdiff.ops` registers.
 
 from __future__ import annotations
 
+import operator
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from inspect import signature
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
 from ..arraytype import ArrayType, Shape, shadow
 from ..errors import LeakError, TraceError, UnsupportedError, message, show_line, user_line
-from ..interpret import evaluate
-from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS
-from ..tape import CONSTANT, Tape, prune
+from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, met
+from .looking import truth, whole
 
 if TYPE_CHECKING:
     from .recording import Trace
+    from .views import Link
 
 KEEP_NO_TRACED = "Return it from the function instead of storing it."
 
@@ -69,10 +73,9 @@ def root_trace() -> Trace:
 class TracedArray:
     """Stands for an array while a function is traced; use it as you would the array."""
 
-    __slots__ = ("home", "id", "scalar", "type", "weak")
+    __slots__ = ("home", "link", "made", "node", "scalar", "type", "weak")
     __array_priority__ = 1000.0
     __fdiff_traced__ = True
-    __hash__ = None  # type: ignore[assignment]  # like ndarray: equality is entry by entry
 
     def __init__(
         self,
@@ -84,10 +87,17 @@ class TracedArray:
         weak: bool = False,
     ) -> None:
         self.home = trace
-        self.id = node_id
+        self.node = self.made = node_id  # as it is now; as it was made, which tells the layout
         self.type = type_
         self.scalar = scalar
         self.weak = weak
+        self.link: Link | None = None
+
+    @property
+    def id(self) -> int:
+        """The node that holds the entries now."""
+        link = self.link
+        return self.node if link is None else link.current(self)
 
     @property
     def shape(self) -> Shape:
@@ -124,26 +134,46 @@ class TracedArray:
         getitem: Callable[[TracedArray, int], TracedArray] = getattr(type(self), "__getitem__")  # noqa: B009 - `ops/indexing.py` sets it
         return (getitem(self, i) for i in range(self.type.shape[0]))
 
+    def _shown(self) -> object:
+        """The value at the arguments at hand, to be printed; None where it is not known."""
+        if not self.home.alive:
+            return None
+        try:
+            return self.home.looks.value(self.id, "printed a traced array")
+        except (TraceError, ArithmeticError, ValueError):
+            return None
+
+    def __str__(self) -> str:
+        value = self._shown()
+        return f"Traced<{self.type}>" if value is None else str(value)
+
     def __repr__(self) -> str:
-        return f"Traced<{self.type}>"
+        value = self._shown()
+        return f"Traced<{self.type}>" if value is None else repr(value)
 
     def __format__(self, spec: str) -> str:
-        return repr(self)
+        value = self._shown()
+        if value is None or not spec:
+            return str(self)
+        return format(value if self.ndim else np.asarray(value)[()], spec)
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> object:
-        if any(out is not None for out in kwargs.pop("out", ())):  # type: ignore[union-attr]
-            raise current().fail(
-                f"numpy.{ufunc.__name__} was asked to write a traced value into an existing array"
-                " (`out=`, `+=`).",
-                "Write `a = a + b` instead of `a += b`.",
-            )
-        handler = UFUNCS.get(ufunc) if method == "__call__" else UFUNC_METHODS.get((ufunc, method))
+        inputs = resolved(inputs)
+        outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment]
+        where = kwargs.pop("where", True) if outs and method == "__call__" else True
+        if method == "at":
+            return UFUNC_METHODS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[index,operator]
+        handler = _handler(ufunc, method)
+        if handler is None and met():
+            handler = _handler(ufunc, method)
         if handler is None:
-            name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-            raise unsupported(name)
-        return handler(*inputs, **kwargs)
+            special = getattr(sys.modules.get("scipy.special"), ufunc.__name__, None) is ufunc
+            name = f"scipy.special.{ufunc.__name__}" if special else ufunc.__name__
+            raise unsupported(name if method == "__call__" else f"{name}.{method}")
+        result = handler(*inputs, **kwargs)
+        return stored(outs, result, where, ufunc.__name__) if outs else result
 
     def __array_function__(
         self,
@@ -155,11 +185,7 @@ class TracedArray:
         handler = FUNCTIONS.get(func)
         if handler is None:
             raise unsupported(f"{func.__module__}.{func.__name__}")
-        if kwargs.pop("out", None) is not None:
-            raise current().fail(
-                f"numpy.{func.__name__} was asked to write into an existing array (`out=`)."
-            )
-        return handler(*args, **kwargs)
+        return call_with_out(handler, func.__name__, resolved(args), kwargs)
 
     def __array__(
         self,
@@ -184,46 +210,111 @@ class TracedArray:
             raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
         raise unsupported(f"ndarray.{name}")
 
-    def __setitem__(self, key: object, value: object) -> None:
-        raise current().fail(
-            "a traced array was written to in place.",
-            "Build it with numpy.where, numpy.concatenate or numpy.stack.",
-        )
-
     def __bool__(self) -> bool:
-        return self._as(bool, "decided a Python branch on a traced value")
-
-    def __float__(self) -> float:
-        return self._as(
-            float, "turned a traced array into a Python float, which would drop its derivative"
-        )
+        return self._one(bool, truth)
 
     def __int__(self) -> int:
-        return self._as(
-            int, "turned a traced array into a Python int, which would drop its derivative"
-        )
+        return self._one(int, whole)
+
+    def __index__(self) -> int:
+        return operator.index(shadow(self.type)) if self.dtype.kind not in "iu" else int(self)
+
+    def __float__(self) -> float:
+        return self._one(float, None)
 
     def __complex__(self) -> complex:
-        return self._as(complex, "turned a traced array into a Python complex")
+        return self._one(complex, None)
+
+    def __hash__(self) -> int:
+        if not self.scalar and not self.weak:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(look(self, "used a traced value as a key").item())
 
     def __round__(self, ndigits: int | None = None) -> object:
-        return FUNCTIONS[np.round](self, ndigits) if ndigits is not None else round(float(self))
+        if ndigits is not None:
+            return FUNCTIONS[np.round](self, ndigits)
+        return int(UFUNCS[np.rint](self))  # type: ignore[call-overload]
 
-    def _as(self, kind: Callable[[np.ndarray], Number], deed: str) -> Number:
-        if self.type.size != 1:
-            kind(shadow(self.type))  # raises what NumPy raises
+    def __floor__(self) -> int:
+        return int(UFUNCS[np.floor](self))  # type: ignore[call-overload]
+
+    def __ceil__(self) -> int:
+        return int(UFUNCS[np.ceil](self))  # type: ignore[call-overload]
+
+    def __trunc__(self) -> int:
+        return int(self)
+
+    def _one(
+        self, kind: Callable[[object], Number], of: Callable[[Trace, int], int] | None
+    ) -> Number:
+        """The Python number of an array of one entry; `of` gives the node of what Python sees."""
+        if self.type.size != 1 or (kind is not bool and self.ndim):
+            kind(shadow(self.type))  # raises what NumPy raises, or warns
+        trace = current(self)
+        node_id = trace.own(self)
+        deed = f"turned a traced array into a Python {kind.__name__}"
         try:
-            return kind(look(self, deed))
+            if of is None and trace.looks.moves(node_id):
+                raise trace.fail(
+                    f"`f` {deed}, which would drop its derivative.",
+                    "Use numpy functions (numpy.sin for math.sin), or fdiff.stop_gradient.",
+                )
+            seen = node_id if of is None else of(trace, node_id)
+            return kind(trace.looks.look(seen, deed).item())
         except LeakError:
             raise
         except TraceError as error:
-            trace = current()
             # Whoever catches the error: plain code would have gone another way.
             trace.refused = trace.refused or error
             raise
 
-    def __index__(self) -> int:
-        return look(self, "used a traced value as a Python index").__index__()
+
+def _handler(ufunc: np.ufunc, method: str) -> Callable[..., object] | None:
+    return UFUNCS.get(ufunc) if method == "__call__" else UFUNC_METHODS.get((ufunc, method))
+
+
+def resolved(args: tuple[object, ...]) -> tuple[object, ...]:
+    """Arguments with traced arrays in place of the arrays that stand for them."""
+    return tuple([_resolved(a) for a in args])
+
+
+def _resolved(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return getattr(value, "handle", value)
+    if type(value) in {list, tuple}:
+        return type(value)([_resolved(v) for v in value])  # type: ignore[call-arg,attr-defined]
+    return value
+
+
+def stored(outs: tuple[object, ...], result: object, where: object, name: str) -> object:
+    """Results put into the arrays given as ``out=``."""
+    into: Callable[..., object] = FUNCTIONS["out"]  # type: ignore[index]
+    if len(outs) == 1:
+        return into(outs[0], result, where, name)
+    results = cast("tuple[object, ...]", result)
+    return tuple(
+        r if out is None else into(out, r, where, name)
+        for out, r in zip(outs, results, strict=True)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _place_of_out(handler: Callable[..., object]) -> int | None:
+    """Where among its positional arguments a handler takes ``out``; None if it does not."""
+    names = list(signature(handler).parameters)
+    return names.index("out") if "out" in names else None
+
+
+def call_with_out(
+    handler: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
+    """Call a handler; what is given as ``out`` is written to afterwards."""
+    out = kwargs.pop("out", None)
+    place = _place_of_out(handler)
+    if place is not None and len(args) > place:
+        out, args = args[place], (*args[:place], None, *args[place + 1 :])
+    result = handler(*args, **{k: _resolved(v) for k, v in kwargs.items()})
+    return result if out is None else stored((out,), result, True, name)
 
 
 def unsupported(name: str) -> UnsupportedError:
@@ -241,41 +332,6 @@ def unsupported(name: str) -> UnsupportedError:
 
 
 def look(traced: TracedArray, deed: str) -> np.ndarray:
-    """Concrete value of `traced`, where it depends on nothing that is differentiated.
-
-    The inputs it depends on are frozen: the tape holds only while they keep their values.
-    """
-    return _look(current(traced), traced, deed)
-
-
-def _look(trace: Trace, traced: TracedArray, deed: str) -> np.ndarray:
-    node_id = trace.own(traced)
-    nodes = trace.builder.nodes
-    if nodes[node_id].primitive is CONSTANT:
-        return dict(nodes[node_id].params)["value"].array  # type: ignore[union-attr]
-    inputs = trace.builder.inputs
-    part = prune(Tape(tuple(nodes), tuple(inputs), (node_id,)))
-    read = {a for node in part.nodes for a in node.args} | set(part.outputs)
-    arrays = [
-        _seen(trace, k, deed) if new in read else np.zeros(type_.shape, type_.dtype)
-        for k, new, type_ in zip(range(len(inputs)), part.inputs, part.input_types, strict=True)
-    ]
-    return np.asarray(evaluate(part, *arrays)[0])
-
-
-def _seen(trace: Trace, k: int, deed: str) -> np.ndarray:
-    """Value of input `k`, frozen from now on; what came from an outer trace is asked of that."""
-    node_id = trace.builder.inputs[k]
-    given = len(trace.builder.inputs) - len(trace.extra)
-    outer = trace.extra[k - given] if k >= given else None
-    if isinstance(outer, TracedArray):
-        return _look(outer.home, outer, deed)
-    if node_id not in trace.values:
-        raise trace.fail(
-            f"`f` {deed}; it depends on an argument of type {trace.builder.type(node_id)}"
-            " that is traced.",
-            "Use numpy functions (numpy.where for a branch, numpy.sin for math.sin), or pass the"
-            " value as a Python int or as an argument that is not differentiated.",
-        )
-    trace.frozen.add(node_id)
-    return trace.values[node_id]
+    """Concrete value of `traced`, which the tape relies on from now on."""
+    trace = current(traced)
+    return trace.looks.look(trace.own(traced), deed)

@@ -7,7 +7,8 @@ from math import prod
 
 import numpy as np
 
-from ..arraytype import INT, ArrayType, Shape
+from ..arraytype import INT, ArrayType, Shape, real_dtype
+from ..ops.elementwise import pair
 from ..ops.indexing import iota
 from ..tape import Tape, prune
 from ..trace import Trace, TracedArray, apply, splice
@@ -32,10 +33,35 @@ def bind(tape: Tape, values: Mapping[int, np.ndarray]) -> Tape:
         return trace.builder.finish([out.id for out in splice(tape, inputs, trace)])
 
 
+def pullback(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) -> Tape:
+    """`vjp` in the public convention: cotangents of complex values come and go conjugated.
+
+    Inside, they pair with tangents as ``Re(bar * dot)``. The gradient of a real function is then
+    the conjugate of ``df/dRe + i df/dIm``, which is what torch gives, and is the way of steepest
+    ascent (K. Kreutz-Delgado, "The Complex Gradient Operator and the CR-Calculus",
+    arXiv:0906.4835, 2009).
+    """
+    pulled = vjp(tape, wrt, of)
+    count = len(tape.outputs)
+    if not any(map(_complex, (*tape.output_types, *(tape.input_types[k] for k in wrt)))):
+        return pulled
+    with Trace("vjp", lines=False) as trace:
+        inputs = [trace.input(t) for t in pulled.input_types]
+        bars = [np.conjugate(bar) for bar in inputs[len(tape.inputs) :]]  # type: ignore[call-overload]
+        outs = splice(pulled, [*inputs[: len(tape.inputs)], *bars], trace)
+        grads = [np.conjugate(out) for out in outs[count:]]  # type: ignore[call-overload]
+        return trace.builder.finish([trace.lift(x) for x in (*outs[:count], *grads)])
+
+
 def gradient(tape: Tape, wrt: Sequence[int]) -> Tape:
-    """Tape of ``inputs -> (*outputs, *gradients of output 0)``; output 0 has one element."""
+    """Tape of ``inputs -> (*outputs, *gradients of output 0)``; output 0 has one element.
+
+    Of a complex output it is the complex derivative, which exists where the function is
+    holomorphic.
+    """
     seed = len(tape.inputs)
-    pulled = vjp(tape, wrt, of=(0,))
+    pull = vjp if _complex(tape.output_types[0]) else pullback
+    pulled = pull(tape, wrt, of=(0,))
     return simplify(
         bind(pulled, {seed: np.ones(tape.output_types[0].shape, tape.output_types[0].dtype)})
     )
@@ -52,6 +78,63 @@ def unit_seeds(type_: ArrayType, first: TracedArray | int, size: int) -> object:
     return np.where(hit, 1.0, 0.0).astype(type_.dtype).reshape((size, *type_.shape))
 
 
+def _complex(type_: ArrayType) -> bool:
+    return type_.dtype.kind == "c"
+
+
+def _columns(tape: Tape, k: int) -> Tape:
+    """Tape of ``(*inputs, seed) -> columns``, one for each output, with a real seed.
+
+    For a complex input, a real output gives ``df/dRe + i df/dIm``, a complex one its complex
+    derivative.
+    """
+    pushed = choose(jvp(tape, (k,)), range(len(tape.outputs), 2 * len(tape.outputs)))
+    if not _complex(tape.input_types[k]):
+        return pushed
+    with Trace("jacobian", lines=False) as trace:
+        inputs, seed, zero = _seeded(tape, tape.input_types[k], trace)
+        along = splice(pushed, [*inputs, apply(pair, seed, zero)], trace)
+        across = splice(pushed, [*inputs, apply(pair, zero, seed)], trace)
+        columns = [
+            apply(pair, re, im) if re.dtype.kind == "f" else re
+            for re, im in zip(along, across, strict=True)
+        ]
+        return trace.builder.finish([trace.lift(x) for x in columns])
+
+
+def _rows(tape: Tape, wrt: Sequence[int], o: int) -> Tape:
+    """Tape of ``(*inputs, seed) -> rows``, one for each input in `wrt`, with a real seed.
+
+    The cotangents 1 and -i of a complex output read the real and the imaginary part of its
+    derivative with respect to a real input.
+    """
+    pulled = choose(vjp(tape, wrt, of=(o,)), range(len(tape.outputs), len(tape.outputs) + len(wrt)))
+    source = tape.output_types[o]
+    if not any(map(_complex, (source, *(tape.input_types[k] for k in wrt)))):
+        return pulled
+    with Trace("jacobian", lines=False) as trace:
+        inputs, seed, zero = _seeded(tape, source, trace)
+        if not _complex(source):
+            rows = [np.conjugate(row) for row in splice(pulled, [*inputs, seed], trace)]  # type: ignore[call-overload]
+        else:
+            along = splice(pulled, [*inputs, apply(pair, seed, zero)], trace)
+            across = splice(pulled, [*inputs, apply(pair, zero, -seed)], trace)  # type: ignore[operator]
+            rows = [
+                apply(pair, re, im) if re.dtype.kind == "f" else re
+                for re, im in zip(along, across, strict=True)
+            ]
+        return trace.builder.finish([trace.lift(x) for x in rows])
+
+
+def _seeded(
+    tape: Tape, source: ArrayType, trace: Trace
+) -> tuple[list[TracedArray], TracedArray, np.ndarray]:
+    """The inputs of `tape`, a real seed shaped like `source`, and zeros like that."""
+    inputs = [trace.input(t) for t in tape.input_types]
+    seed = trace.input(ArrayType(source.shape, real_dtype(source.dtype)))
+    return inputs, seed, np.zeros(seed.shape, seed.dtype)
+
+
 def _last(x: TracedArray, shape: Shape) -> object:
     """The leading axis moved behind all others and spread to `shape`."""
     return np.reshape(np.moveaxis(x, 0, -1), shape)  # type: ignore[call-overload]
@@ -64,7 +147,7 @@ def forward_blocks(tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:
     begin at a further int64 input.
     """
     source = tape.input_types[k]
-    pushed = choose(jvp(tape, (k,)), range(len(tape.outputs), 2 * len(tape.outputs)))
+    pushed = _columns(tape, k)
     mapped = batch(simplify(pushed), [*(False for _ in tape.inputs), True], size)
     return _with_seeds(tape, source, mapped, size, chunked=chunked, columns=source.shape)
 
@@ -72,7 +155,7 @@ def forward_blocks(tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:
 def reverse_blocks(tape: Tape, wrt: Sequence[int], o: int, size: int, *, chunked: bool) -> Tape:
     """Rows of the Jacobian of output `o`, one output for each input in `wrt`: `forward_blocks`."""
     source = tape.output_types[o]
-    pulled = choose(vjp(tape, wrt, of=(o,)), range(len(tape.outputs), len(tape.outputs) + len(wrt)))
+    pulled = _rows(tape, wrt, o)
     mapped = batch(simplify(pulled), [*(False for _ in tape.inputs), True], size)
     return _with_seeds(tape, source, mapped, size, chunked=chunked, columns=None)
 
@@ -84,7 +167,7 @@ def _with_seeds(
     with Trace("jacobian", lines=False) as trace:
         inputs = [trace.input(t) for t in tape.input_types]
         first: TracedArray | int = trace.input(ArrayType((), INT)) if chunked else 0
-        seeds = unit_seeds(source, first, size)
+        seeds = unit_seeds(ArrayType(source.shape, real_dtype(source.dtype)), first, size)
         outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item]
         results: list[object] = []
         for out in outs:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import message
+from ..ops.contraction import parse
 from ..ops.families import unbroadcast
 from ..primitive import ZERO
 from ..tape import INPUT, ITEM, Node, Tape
@@ -37,7 +38,7 @@ def vjp(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) -> Tape
     """
     with Trace("vjp", lines=False) as trace:
         values = {i: trace.input(tape.nodes[i].type) for i in tape.inputs}
-        outputs = _values(tape, trace, values)
+        outputs = replay_all(tape, trace, values)
         wanted = _reached(tape, [tape.inputs[k] for k in wrt])
         bars: dict[int, Bar] = {}
         for o in [tape.outputs[k] for k in (range(len(tape.outputs)) if of is None else of)]:
@@ -55,7 +56,7 @@ def vjp(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) -> Tape
         )
 
 
-def _values(
+def replay_all(
     tape: Tape, trace: Trace, values: dict[int, TracedArray]
 ) -> dict[int, tuple[TracedArray, ...]]:
     """Replay the tape; fills `values` and gives every node's outputs."""
@@ -108,27 +109,50 @@ def _pull_all(
             continue
         trace.line = tape.lines.get(i, (None,))[0]
         args = [values[a] for a in node.args]
-        for a, bar in zip(node.args, _pull(node, seeds, args, outputs[i]), strict=True):
-            if bar is not None and a in wanted:
+        needed = [a in wanted for a in node.args]
+        for a, bar in zip(node.args, _pull(node, seeds, args, outputs[i], needed), strict=True):
+            if bar is not None:
                 _accumulate(bars, a, bar)
 
 
 def _pull(
-    node: Node, seeds: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]
+    node: Node,
+    seeds: Sequence[object],
+    args: Sequence[TracedArray],
+    outs: Sequence[TracedArray],
+    needed: Sequence[bool],
 ) -> list[Bar | None]:
-    """Cotangents of the arguments of one node; None where there is none."""
+    """Cotangents of the `needed` arguments of one node; None where there is none.
+
+    A rule may give a function in place of a cotangent: it is called only where that is needed.
+    """
     primitive, params = node.primitive, dict(node.params)
     if primitive.vjp is None:
         raise NotImplementedError(message("vjp", f"{primitive.name} has no reverse rule."))
     first = seeds[0]
     mask = first.mask if isinstance(first, Bar) and len(seeds) == 1 else None
     plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]
+    inner = mask is not None and primitive.family != "elementwise"
+    masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type]
+    if primitive.name == "contract" and inner:
+        # It sums over entries whose cotangent is zero, and 0 * NaN is NaN.
+        args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc]
+    results = [
+        (r() if callable(r) else r) if need else ZERO
+        for r, need in zip(primitive.vjp(plain, args, outs, **params), needed, strict=True)
+    ]
     if primitive.family == "elementwise":
-        results = primitive.vjp(plain, args, outs, **params)
         return [_elementwise_bar(k, primitive.name, r, mask, args) for k, r in enumerate(results)]
-    results = primitive.vjp(plain, args, outs, **params)
-    masks = _masks(node, mask, args, outs)
+    if not primitive.structural and primitive.name != "contract":
+        results = [_inside(m, r) for m, r in zip(masks, results, strict=True)]
     return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]  # type: ignore[arg-type]
+
+
+def _inside(mask: TracedArray | None, value: object) -> object:
+    """`value` where `mask` is true, and zero elsewhere."""
+    if mask is None or value is ZERO:
+        return value
+    return np.where(mask, value, np.zeros((), value.dtype))  # type: ignore[call-overload,attr-defined]
 
 
 def _elementwise_bar(
@@ -145,7 +169,7 @@ def _elementwise_bar(
         mask = chosen if mask is None else np.logical_and(mask, chosen)  # type: ignore[assignment]
         mask = np.broadcast_to(mask, bar.shape)  # type: ignore[assignment,arg-type]
     shape = args[k].shape
-    return Bar(unbroadcast(bar, shape), None if mask is None else _unbroadcast_mask(mask, shape))
+    return Bar(unbroadcast(bar, shape), None if mask is None else narrow_mask(mask, shape))
 
 
 _SAFE = frozenset(
@@ -153,7 +177,8 @@ _SAFE = frozenset(
 )  # slopes are 1, -1 or a selection
 
 
-def _unbroadcast_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
+def narrow_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
+    """The mask of what was broadcast from `shape`: true where it is for any of the copies."""
     if mask.shape == shape:
         return mask
     lead = mask.ndim - len(shape)
@@ -164,17 +189,45 @@ def _unbroadcast_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
     return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value,arg-type]
 
 
-def _masks(
-    node: Node, mask: TracedArray | None, args: Sequence[TracedArray], outs: Sequence[TracedArray]
+def masks_of_arguments(
+    node: Node, mask: TracedArray, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> list[TracedArray | None]:
-    """Masks pulled back through an op that only moves or adds entries; dropped by any other."""
-    if mask is None or not node.primitive.structural:
-        return [None] * len(args)
-    weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
-    pulled = node.primitive.vjp(
-        [np.broadcast_to(weight, outs[0].shape)], args, outs, **dict(node.params)
-    )  # type: ignore[misc,arg-type]
-    return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc]
+    """A mask of the output pulled back: true for each entry that a true one depends on.
+
+    Exact for ops that move or add entries, reductions and products; for any other op all entries
+    or none take part.
+    """
+    params = dict(node.params)
+    if node.primitive.structural:
+        weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
+        weight = np.broadcast_to(weight, outs[0].shape)  # type: ignore[arg-type]
+        pulled = node.primitive.vjp([weight], args, outs, **params)  # type: ignore[misc]
+        pulled = [p() if callable(p) else p for p in pulled]
+        return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc]
+    if node.primitive.name == "contract":
+        return _contracted_masks(mask, args, str(params["subscripts"]))
+    if node.primitive.family == "reduction" and "axes" in params:
+        kept = np.expand_dims(mask, params["axes"])  # type: ignore[call-overload]
+        return [np.broadcast_to(kept, a.shape) for a in args]  # type: ignore[misc,arg-type]
+    some = np.any(mask)
+    return [np.broadcast_to(some, a.shape) for a in args]  # type: ignore[misc,arg-type]
+
+
+def _contracted_masks(
+    mask: TracedArray, args: Sequence[TracedArray], subscripts: str
+) -> list[TracedArray | None]:
+    """An entry of an operand takes part if one of the products it is summed into does."""
+    *operands, out = parse(subscripts)
+    masks: list[TracedArray | None] = []
+    for labels, arg in zip(operands, args, strict=True):
+        away = tuple(k for k, label in enumerate(out) if label not in labels)
+        some = np.any(mask, axis=away) if away else mask
+        left = [label for label in out if label in labels]
+        order = [left.index(label) for label in labels if label in left]
+        shape = tuple(n if label in left else 1 for label, n in zip(labels, arg.shape, strict=True))
+        there = np.reshape(np.transpose(some, order), shape)  # type: ignore[arg-type,call-overload]
+        masks.append(np.broadcast_to(there, arg.shape))  # type: ignore[arg-type]
+    return masks
 
 
 def _accumulate(bars: dict[int, Bar], i: int, bar: Bar) -> None:

@@ -83,7 +83,12 @@ def _new(builder: Builder, name: str, args: Ids, **params: object) -> int:
 
 
 def _times_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """``x * 1 -> x`` and ``x * -1 -> -x``; also through a broadcast one."""
+    """``x * 1 -> x`` and ``x * -1 -> -x``; also through a broadcast one.
+
+    Not of complex numbers: ``(1 + 0j) * (inf + 0j)`` is ``inf + nanj``.
+    """
+    if b.type(args[0]).dtype.kind == "c":
+        return None
     for here, other in ((0, 1), (1, 0)):
         number = _number(b, args[here])
         if number == 1 and not isinstance(number, bool):
@@ -94,7 +99,7 @@ def _times_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
 
 
 def _over_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    return args[0] if _number(b, args[1]) == 1 else None
+    return args[0] if _number(b, args[1]) == 1 and b.type(args[0]).dtype.kind != "c" else None
 
 
 def _double_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:

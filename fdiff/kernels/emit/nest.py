@@ -53,7 +53,7 @@ class _Lines:
 
 def emit_nest(nest: Nest) -> list[str]:
     """Lines of the nest, flattened where memory is walked through in order."""
-    nest = collapse(nest)
+    nest = nest if nest.hole else collapse(nest)
     lines = _Lines(nest, _number(nest))
     for accumulator in nest.accumulators:
         lines.before[accumulator.depth].append(f"{accumulator.name} = {accumulator.identity}")
@@ -63,12 +63,34 @@ def emit_nest(nest: Nest) -> list[str]:
         for statement in accumulator.final:
             lines.after[accumulator.depth] += _text(lines, statement)
     out = [f"# {nest.comment}"]
+    if nest.hole:
+        return out + _around(lines, nest)
     for depth in range(lines.rank + 1):
         out += [INDENT * depth + line for line in lines.before[depth]]
         if depth < lines.rank:
             out.append(f"{INDENT * depth}for i{depth} in range({nest.domain[depth]}):")
     for depth in range(lines.rank - 1, -1, -1):
         out += [INDENT * depth + line for line in lines.after[depth]]
+    return out
+
+
+def _around(lines: _Lines, nest: Nest) -> list[str]:
+    """Loops that leave the hole out: the innermost runs up to it, and on from its end."""
+    out: list[str] = []
+    last = lines.rank - 1
+    for depth in range(last):
+        out += [INDENT * depth + line for line in lines.before[depth]]
+        out.append(f"{INDENT * depth}for i{depth} in range({nest.domain[depth]}):")
+    out += [INDENT * last + line for line in lines.before[last]]
+    bounds = [(k, *b) for k, b in enumerate(nest.hole[:last]) if b is not None]
+    inside = " and ".join(f"{begin} <= i{k} < {end}" for k, begin, end in bounds)
+    size, own = nest.domain[last], nest.hole[last]
+    begin, end = own or ("0", "")
+    if inside:
+        begin, end = (f"{x} if {inside} else {size}" if x else "" for x in (begin, end))
+    for bound in [begin, f"{end}, {size}"] if end else [begin]:
+        out.append(f"{INDENT * last}for i{last} in range({bound}):")
+        out += [INDENT * lines.rank + line for line in lines.before[lines.rank]]
     return out
 
 

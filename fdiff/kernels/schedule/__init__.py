@@ -10,8 +10,11 @@ from .body import Body
 from .effects import enter
 from .group import Group, group
 from .lowering import lower
+from .order import in_order
 from .plan import LEAVES, ROUTINES, SCRATCH, SLOW, Plan, flops_of, make_plan
-from .roots import Root, make_roots
+from .reuse import reuse
+from .root import Root
+from .roots import make_roots
 
 _ROUNDS = 4
 
@@ -31,8 +34,8 @@ def schedule(bones: Skeleton) -> Program:
 
 def _attempt(bones: Skeleton, also: set[int]) -> tuple[Plan, list[Nest | Call], set[int]]:
     """The loops if `also` is kept, and what had better be kept as well."""
-    plan = make_plan(bones, also)
-    roots = make_roots(plan)
+    plan = reuse(make_plan(bones, also), also)
+    roots = in_order(plan, make_roots(plan))
     items, evaluated = _items(plan, roots, group(plan, roots))
     return plan, items, _computed_again(plan, evaluated)
 
@@ -55,7 +58,8 @@ def _items(
         for key in body.computed:
             evaluated[key.node] = evaluated.get(key.node, 0) + 1
         comment = ", ".join(dict.fromkeys(_describe(plan, root) for root in members))
-        items.append(Nest(g.domain, tuple(body.statements), tuple(body.accumulators), comment))
+        lines, sums = tuple(body.statements), tuple(body.accumulators)
+        items.append(Nest(g.domain, lines, sums, comment, g.hole))
     return items, evaluated
 
 
@@ -126,12 +130,11 @@ def _sizes(plan: Plan, part: Part) -> tuple[str, ...]:
 
 
 def _temporaries(plan: Plan) -> tuple[Temporary, ...]:
+    kept = {plan.names[i]: plan.parts[i] for i in sorted(plan.kept) if plan.owned(i)}
     out = [
-        Temporary(plan.names[i], plan.parts[i].dtype, plan.parts[i].dims)
-        for i in sorted(plan.kept)
-        if not plan.local(i)
-        and i not in plan.outputs
-        and plan.parts[i].op not in ("input", "array")
+        Temporary(name, part.dtype, part.dims)
+        for name, part in kept.items()
+        if not name.startswith("out")
     ]
     for i, part in enumerate(plan.parts):
         for name in _scratch(part, i):

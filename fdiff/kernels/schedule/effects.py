@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
 from ..skeleton import Part
 from .body import Body, Key
-from .roots import Root, View, identity_of
+from .root import Root, View
+from .roots import identity_of
 
 _COMBINE = {
     "prod": "rt.multiply({0}, {1})", "max": "rt.maximum({0}, {1})", "min": "rt.minimum({0}, {1})",
@@ -65,7 +66,18 @@ def _store(body: Body, root: Root) -> None:
         text = _value(body, root.values[0])
         for view in root.values[1:]:
             text = body.let(_plus(dtype), text, _value(body, view))
-    body.statements.append(Statement("store", "", "", (text,), _access(root)))
+    picked, index = _picked(body, root)
+    body.statements.append(Statement("store", "", "", (text, *picked), _access(root, index)))
+    if root.hands:
+        body.memo[key_of(body, (root.node, root.index))] = text
+
+
+def _picked(body: Body, root: Root) -> tuple[list[str], Index]:
+    """Where the entry lies: the positions found in index arrays first, checked."""
+    if not root.positions:
+        return [], root.index
+    picked = body.wrap([_value(body, p) for p in root.positions], root.dims)
+    return picked, (*[Axis(-1, "1", name) for name in picked], *root.index[len(picked) :])
 
 
 def _plus(dtype: str) -> str:
@@ -74,10 +86,7 @@ def _plus(dtype: str) -> str:
 
 def _update(body: Body, root: Root) -> None:
     value = _value(body, root.values[0])
-    picked: list[str] = []
-    if root.positions:
-        picked = body.wrap([_value(body, p) for p in root.positions], root.dims)
-    index = (*[Axis(-1, "1", name) for name in picked], *root.index[len(picked) :])
+    picked, index = _picked(body, root)
     text = _plus(body.plan.parts[root.node].dtype)
     body.statements.append(
         Statement("update", body.fresh(), text, (value, *picked), _access(root, index))

@@ -6,8 +6,8 @@ fused into the loops that read it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..loops import ONE, Buffer, Dims, proper, same_but_ones
@@ -19,10 +19,11 @@ SCANS = frozenset(["cumsum", "cumprod", "cummax", "recurrence"])
 ROUTINES = frozenset(["solve", "inv", "det", "slogdet", "cholesky", "cofactor", "matmul"])
 SCRATCH = frozenset(["solve", "inv", "det", "slogdet"])  # routines that need room for a matrix
 SCATTERS = frozenset(["unslice", "scatter_add"])
+STORES = frozenset(["update", "scatter_set"])
 VIEWS = frozenset(["reshape", "transpose", "broadcast_to", "slice"])
 LEAVES = frozenset(["input", "array", "value"])
-_MEMORY = REDUCTIONS | ARGUMENTS | SCANS | SCATTERS | {"contract", "concatenate", "item"}
-_PIECEWISE = SCATTERS | SCANS | ROUTINES | {"concatenate", "item", "array"}
+_MEMORY = REDUCTIONS | ARGUMENTS | SCANS | SCATTERS | STORES | {"contract", "concatenate", "item"}
+_PIECEWISE = SCATTERS | STORES | SCANS | ROUTINES | {"concatenate", "item", "array"}
 _CHEAP = (
     "math.sqrt",
     "math.copysign",
@@ -43,6 +44,7 @@ class Plan:
     bones: Skeleton
     kept: frozenset[int]
     absorbed: frozenset[int]  # adds, slices and views that are carried out by writing in place
+    reused: Mapping[int, int] = field(default_factory=dict)  # nodes that take over another's memory
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -53,9 +55,36 @@ class Plan:
         """The output buffer of each kept node that is an output."""
         first: dict[int, int] = {}
         for k, o in enumerate(self.bones.outputs):
-            if o in self.kept:
-                first.setdefault(o, k)
+            if o in self.kept or self.owned(self.laid(o)):
+                first.setdefault(self.laid(o), k)
         return first
+
+    def laid(self, i: int) -> int:
+        """The node whose entries, in order, are those of `i`: what it reshapes, or itself."""
+        while self.parts[i].op == "reshape" and i not in self.kept:
+            i = self.parts[i].args[0]
+        return i
+
+    def owned(self, i: int) -> bool:
+        """Whether the node lies in memory that the kernel may write to."""
+        return i in self.kept and self.parts[i].op not in ("input", "array") and not self.local(i)
+
+    @cached_property
+    def _head(self) -> dict[int, int]:
+        """The first of the nodes that share the memory of each that is written over."""
+        heads: dict[int, int] = {}
+        for i in sorted(self.reused):
+            heads[i] = heads.get(self.reused[i], self.reused[i])
+        return heads
+
+    @cached_property
+    def _shared(self) -> dict[int, str]:
+        """Memory that several nodes have one after another, by the first of them."""
+        out: dict[int, str] = {}
+        for i in sorted(self.reused):
+            name = f"out{self.outputs[i]}" if i in self.outputs else ""
+            out[self._head[i]] = name or out.get(self._head[i], f"t{self._head[i]}")
+        return out
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -69,9 +98,13 @@ class Plan:
         if part.op == "array":
             return f"k{part.data[0]}"
         if i not in self.kept:
-            return ""
+            source = self.laid(i)
+            return self._name(source) if i in self.wanted and source != i else ""
         if self.local(i):
             return f"s{i}"
+        head = self._head.get(i, i)
+        if head in self._shared:
+            return self._shared[head]
         return f"out{self.outputs[i]}" if i in self.outputs else f"t{i}"
 
     def local(self, i: int) -> bool:
@@ -136,14 +169,15 @@ def make_plan(bones: Skeleton, also: Iterable[int] = ()) -> Plan:
                 or (moved and cost > 4)
             ):
                 kept.add(i)
-        if i in wanted and part.op not in LEAVES:
-            kept.add(i)
         flat.append(i in kept or _flattenable(bones, part, flat))
         if part.op == "reshape" and not same_but_ones(part.dims, parts[part.args[0]].dims):
             source = part.args[0]
             if not flat[source] and i not in absorbed:
                 kept.add(source)
                 flat[source] = flat[i] = True
+        if i in wanted and part.op not in LEAVES and not _in_place(bones, i, kept):
+            kept.add(i)
+            flat[i] = True
         flops.append(0 if i in kept or part.op in LEAVES else cost)
     return Plan(bones, frozenset(kept), absorbed)
 
@@ -175,6 +209,16 @@ def _wanted(bones: Skeleton) -> set[int]:
         elif part.op == "gather":
             wanted.add(part.args[0])
     return wanted
+
+
+def _in_place(bones: Skeleton, i: int, kept: set[int]) -> bool:
+    """Whether `i` reshapes what lies in memory in order: it needs no memory of its own."""
+    parts, source = bones.parts, i
+    while parts[source].op == "reshape" and source not in kept:
+        source = parts[source].args[0]
+    part = parts[source]
+    lies = source in kept or part.op == "array" or (part.op == "input" and part.data[1] == "C")
+    return source != i and lies and bool(proper(part.dims))
 
 
 def _stretched(bones: Skeleton, users: list[list[int]]) -> list[bool]:
@@ -229,6 +273,7 @@ def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:
     parts = bones.parts
     outputs = set(bones.outputs)
     holds = [False] * len(parts)
+    indexed = [False] * len(parts)  # sums with a term whose places are known at run time only
 
     def single(a: int) -> bool:
         return len(users[a]) == 1 and a not in outputs and holds[a] and parts[a].dtype[0] == "f"
@@ -236,6 +281,8 @@ def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:
     def passes(i: int, a: int) -> bool:
         """Whether what is added to node `a` can be added to node `i` instead."""
         part = parts[i]
+        if indexed[a] and part.op != "add":
+            return False
         if part.op == "reshape":
             return same_but_ones(part.dims, parts[a].dims)
         return part.op in ("transpose", "unslice") or (
@@ -243,6 +290,9 @@ def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:
         )
 
     for i, part in enumerate(parts):
+        indexed[i] = part.op == "scatter_add" or (
+            part.op == "add" and any(indexed[a] and single(a) and passes(i, a) for a in part.args)
+        )
         holds[i] = part.op in SCATTERS or (
             part.op in ("add", "reshape", "transpose")
             and any(single(a) and passes(i, a) for a in part.args)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ..loops import (
     FIRST,
@@ -20,43 +20,11 @@ from ..loops import (
     through_slice,
 )
 from ..skeleton import Part
-from .plan import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, Plan
+from .plan import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES, Plan
+from .root import Root, View
+from .stores import stored
 
-View = tuple[int, Index]  # a node, and where it is read
 Term = tuple[int, tuple[int, ...], Dims]
-
-
-@dataclass(frozen=True)
-class Root:
-    """One effect over `domain`.
-
-    Kinds: ``local`` and ``store`` (the first of `values`, or their sum), ``update`` (added to
-    memory), ``reduce``, ``argument``, ``scan``, and ``call``. `reduced` are the loops that are
-    summed over, or the one that is scanned. `positions` are index arrays whose entries stand
-    first in `index`.
-    """
-
-    kind: str
-    node: int
-    domain: Dims
-    values: tuple[View, ...]
-    dims: Dims = ()
-    index: Index = ()
-    buffer: Buffer = field(default_factory=lambda: Buffer(""))
-    literal: str = ""
-    reduced: tuple[int, ...] = ()
-    positions: tuple[View, ...] = ()
-    compute: bool = False  # the first value is the node itself, to be computed here
-    after: tuple[int, ...] = field(default=())  # nodes of which all earlier effects come first
-
-    @property
-    def result(self) -> View | None:
-        """What later effects of the same nest can use without reading memory."""
-        return (
-            (self.node, self.index)
-            if self.kind in ("local", "store", "scan") and self.compute
-            else None
-        )
 
 
 def make_roots(plan: Plan) -> list[Root]:
@@ -68,7 +36,7 @@ def make_roots(plan: Plan) -> list[Root]:
         elif i in plan.kept and part.op != "item":
             roots.extend(_roots_of(plan, i, part))
     for k, o in enumerate(plan.bones.outputs):
-        if plan.outputs.get(o) != k:
+        if plan.outputs.get(plan.laid(o)) != k:
             dims = plan.parts[o].dims
             index = identity(dims)
             roots.append(
@@ -80,6 +48,8 @@ def make_roots(plan: Plan) -> list[Root]:
 def _roots_of(plan: Plan, i: int, part: Part) -> list[Root]:
     if i in plan.adds:
         return _scattered(plan, i)
+    if part.op in STORES:
+        return stored(plan, i, part)
     if part.op == "concatenate":
         return _concatenated(plan, i, part)
     if part.op in REDUCTIONS:
@@ -133,9 +103,14 @@ def _scattered(plan: Plan, i: int) -> list[Root]:
             updates.append(
                 Root("update", i, proper(shape), (term,), dims, place, plan.buffer(i), after=(i,))
             )
+    if i in plan.reused:
+        return [replace(u, over=plan.reused[i]) for u in updates]
     if not dense:
         return [_fill(plan, i, "0"), *updates]
     first = Root("store", i, proper(dims), tuple(dense), dims, identity(dims), plan.buffer(i))
+    source = plan.laid(dense[0][0])
+    if len(dense) == 1 and dense[0][1] == identity(dims) and plan.owned(source):
+        first = replace(first, copied=source)
     return [first, *updates]
 
 

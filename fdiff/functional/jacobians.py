@@ -1,0 +1,191 @@
+"""Dense Jacobians, in the mode that costs less or the one asked for."""
+
+from __future__ import annotations
+
+from ..arguments import Function, called
+from ..errors import InputError
+from ..program import Variant, program_of
+from .blocks import JacobianPlan, nested
+from .calls import Plan, failure, invoke, prepared
+from .complexes import check_choice, check_complex
+from .contract import check_inputs
+from .first import Derive, checked
+from .settings import (
+    check_argnums,
+    check_callable,
+    check_chunk,
+    check_device,
+    check_mode,
+    refuse_argnums,
+    refuse_position,
+)
+
+
+def jacobian(
+    f: Function,
+    inputs: object = None,
+    *,
+    argnums: int | tuple[int, ...] = 0,
+    strict: bool = False,
+    mode: str = "auto",
+    chunk_size: int | str = "auto",
+    complex_inputs: str = "error",
+    device: str = "cpu",
+    create_graph: bool = False,
+    vectorize: bool = False,
+    strategy: str | None = None,
+) -> object:
+    """Jacobian of `f` at `inputs`; with `inputs` left out, the function that computes it.
+
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays, which returns an array or a tuple of arrays. Its output has shape
+        ``out``, the differentiated argument shape ``inn``.
+    inputs : array or tuple of arrays, optional
+        Where to evaluate.
+    argnums : int or tuple of int
+        In the prepared form, the arguments that are differentiated.
+    strict : bool
+        Raise `StrictError` if any output does not depend on any input.
+    mode : {"auto", "forward", "reverse"}
+        Forward costs about ``size(inn)`` tangent passes, reverse ``size(out)`` cotangent passes,
+        ``"auto"`` the fewer; both run batched in one kernel.
+    chunk_size : int or "auto"
+        How many columns or rows are computed at a time; ``"auto"`` keeps intermediate values
+        below 256 MiB.
+    complex_inputs : {"error", "conjugate", "holomorphic"}
+        What the derivative with respect to a complex input is: ``df/dRe + i df/dIm`` of a real
+        output ("conjugate"), or the complex derivative of a complex output ("holomorphic").
+    device : {"cpu"}
+        Where to run.
+    create_graph, vectorize : bool
+        Accepted for those who come from torch: results nest and are batched anyway.
+    strategy : {"reverse-mode", "forward-mode"}, optional
+        Torch's name of the mode.
+
+    Returns
+    -------
+    array or callable
+        An array of shape ``out + inn`` (nested in tuples: outputs first, then inputs, where either
+        is a tuple), or a function of the arguments of `f` that gives it. Entry ``[i, j]`` is in
+        units of ``f[i]`` per unit of ``x[j]``. The dtype is that of the input; that of the output
+        where `mode` (or `strategy`) asks for forward mode; complex where input or output is (a
+        complex output of real inputs has a complex derivative in both modes).
+
+    Raises
+    ------
+    InputError
+        If inputs or outputs are not arrays, or a setting is unknown.
+    DtypeError
+        If a differentiated argument is not floating point, or is complex and has no derivative of
+        the kind that `complex_inputs` asks for.
+    TraceError
+        If `f` takes a traced array out of NumPy, for instance ``float(x[0])``.
+
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, chapter 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> fdiff.jacobian(np.square)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    check_callable(f, "jacobian")
+    call = called("jacobian", f)
+    check_device(device, call)
+    way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
+    choice = check_choice(complex_inputs, call)
+    plan = lambda variant: JacobianPlan(variant, way, chunk, nested(variant))  # noqa: E731
+    derive = checked(plan, "jacobian", strict=strict, choice=choice)
+    return dense(f, "jacobian", inputs, argnums, (way, chunk, strict, choice), derive)
+
+
+def dense(
+    f: Function,
+    name: str,
+    inputs: object,
+    argnums: object,
+    options: tuple[object, ...],
+    derive: Derive,
+) -> object:
+    """The dense derivative at `inputs`; with `inputs` left out, the prepared function."""
+    if inputs is None:
+        return prepared(f, name, check_argnums(argnums, f, name), options, derive)
+    refuse_position(inputs, f, name)
+    refuse_argnums(argnums, f, name)
+    args, nums = check_inputs(inputs, f, name)
+    return invoke(program_of(f, name, nums, options, derive), f, args, {})
+
+
+def _numeric(variant: Variant) -> None:
+    """Every leaf of the result must be a number or an array."""
+    bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
+    if bad or not variant.outs:
+        fact = f"the function must return arrays, not {bad[0] if bad else 'nothing'}."
+        raise failure(InputError, variant.call, fact)
+
+
+def _jac(
+    f: Function, name: str, mode: str, argnums: object, chunk_size: object, complex_inputs: object
+) -> Function:
+    check_callable(f, name)
+    chunk = check_chunk(chunk_size, called(name, f))
+    choice = check_choice(complex_inputs, called(name, f))
+
+    def derive(variant: Variant) -> Plan:
+        _numeric(variant)
+        check_complex(variant, choice)
+        return JacobianPlan(variant, mode, chunk, nested(variant))
+
+    return prepared(f, name, check_argnums(argnums, f, name), (chunk, choice), derive)
+
+
+def jacrev(
+    f: Function,
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    chunk_size: int | str = "auto",
+    complex_inputs: str = "error",
+) -> Function:
+    """Function that computes the Jacobian of `f` row by row, in reverse mode.
+
+    Parameters are those of `jacobian`; arguments and results may be nested tuples, lists, dicts
+    and dataclasses: the result has the structure of the outputs, and each entry that of the
+    inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> slopes = fdiff.jacrev(lambda p: {"y": p["a"] * p["b"]})
+    >>> slopes({"a": np.array([1.0, 2.0]), "b": 3.0})["y"]["b"]
+    array([1., 2.])
+    """
+    return _jac(f, "jacrev", "reverse", argnums, chunk_size, complex_inputs)
+
+
+def jacfwd(
+    f: Function,
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    chunk_size: int | str = "auto",
+    complex_inputs: str = "error",
+) -> Function:
+    """Function that computes the Jacobian of `f` column by column, in forward mode.
+
+    Parameters and structure of results are those of `jacrev`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> fdiff.jacfwd(np.square)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    return _jac(f, "jacfwd", "forward", argnums, chunk_size, complex_inputs)

@@ -1,0 +1,110 @@
+"""What each effect needs to have happened, and the order in which memory can be written over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import count
+
+from .body import Body, Key
+from .effects import enter
+from .plan import ROUTINES, Plan
+from .root import Root
+
+
+@dataclass(frozen=True)
+class Need:
+    """An earlier effect; `close` if both can happen inside one nest, one after the other."""
+
+    root: int
+    close: bool
+
+
+def needs_of(plan: Plan, roots: list[Root]) -> list[list[Need]]:
+    """For each root, the effects that must come before it."""
+    made: dict[int, list[int]] = {}
+    readers: dict[int, list[tuple[int, Key]]] = {}
+    needs: list[list[Need]] = []
+    for r, root in enumerate(roots):
+        mine: list[Need] = [Need(p, close=False) for node in root.after for p in made.get(node, ())]
+        if root.over >= 0:
+            makers = made.get(maker(plan, root.over), ())
+            mine += [Need(p, close=False) for p in makers]
+            mine += [Need(p, close=_same_place(root, k)) for p, k in readers.get(root.over, ())]
+        for key in reads_of(plan, root):
+            node = plan.laid(key.node)
+            readers.setdefault(node, []).append((r, key))
+            makers = made.get(maker(plan, node), ())
+            mine.extend(Need(p, close=_close(plan, roots[p], key)) for p in makers)
+        needs.append(mine)
+        made.setdefault(root.node, []).append(r)
+    return needs
+
+
+def reads_of(plan: Plan, root: Root) -> list[Key]:
+    """The kept values that `root` reads."""
+    if root.kind == "call":
+        return [Key(v[0], (), ()) for v in root.values]
+    body = Body(plan, count())
+    enter(body, root)
+    return list(body.reads)
+
+
+def maker(plan: Plan, node: int) -> int:
+    """The node whose effects put `node` into memory."""
+    part = plan.parts[node]
+    assert part.op != "item" or plan.parts[part.args[0]].op in ROUTINES
+    return part.args[0] if part.op == "item" else node
+
+
+def _close(plan: Plan, before: Root, key: Key) -> bool:
+    result = before.result
+    return result is not None and Body(plan, count()).key(*result) == key
+
+
+def _same_place(store: Root, key: Key) -> bool:
+    """Whether what is read under `key` is, in each turn of a loop, what `store` then writes."""
+    return not store.positions and (key.dims, key.index) == (store.dims, store.index)
+
+
+def in_order(plan: Plan, roots: list[Root]) -> list[Root]:
+    """What reads memory comes before what writes over it; else the order stays as it is."""
+    if not plan.reused:
+        return roots
+    made: dict[int, list[int]] = {}
+    readers: dict[int, list[int]] = {}
+    before: list[set[int]] = []
+    for r, root in enumerate(roots):
+        read = [plan.laid(key.node) for key in reads_of(plan, root)]
+        for node in read:
+            readers.setdefault(node, []).append(r)
+        sources = (*root.after, *read, *((root.over,) if root.over >= 0 else ()))
+        before.append({p for node in sources for p in made.get(maker(plan, node), ())})
+        made.setdefault(root.node, []).append(r)
+    for r, root in enumerate(roots):
+        if root.over >= 0:
+            others = (p for p in readers.get(root.over, ()) if roots[p].node != root.node)
+            before[r].update(others)
+    return [roots[r] for r in _sorted(before)]
+
+
+def _sorted(before: list[set[int]]) -> Iterator[int]:
+    """Numbers in an order in which each comes after those before it, low ones first."""
+    waits = [len(b) for b in before]
+    users: list[list[int]] = [[] for _ in before]
+    for r, mine in enumerate(before):
+        for p in mine:
+            users[p].append(r)
+    ready = [r for r, n in enumerate(waits) if not n]
+    heapify(ready)
+    left = len(before)
+    while ready:
+        r = heappop(ready)
+        left -= 1
+        yield r
+        for u in users[r]:
+            waits[u] -= 1
+            if not waits[u]:
+                heappush(ready, u)
+    assert not left, "effects wait for each other"

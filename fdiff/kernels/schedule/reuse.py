@@ -1,0 +1,163 @@
+"""Which stores are carried out in place: in the memory of an array that nothing reads afterwards.
+
+``y = update(x, part)`` needs no copy of `x` if `x` lies in memory of the kernel and all that reads
+it can come first. What cannot, because it needs `y` too, or because the store itself reads other
+entries of `x`, is computed beforehand and kept, where that is less than a copy of `x`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ..loops import proper
+from ..skeleton import Part
+from .body import Key
+from .order import maker, needs_of, reads_of
+from .plan import Plan, make_plan
+from .root import Root
+from .roots import make_roots
+
+_ROUNDS = 4
+
+
+def reuse(plan: Plan, also: Iterable[int]) -> Plan:
+    """The plan with the stores found that need no copy; `also` is what is kept besides."""
+    kept = set(also)
+    for last in (*[False] * (_ROUNDS - 1), True):
+        roots = make_roots(plan)
+        if all(root.copied < 0 for root in roots):
+            return plan
+        flow = _Flow(plan, roots)
+        for c, root in enumerate(roots):
+            if root.copied >= 0:
+                flow.decide(c, root)
+        if last or not flow.wanted:
+            return replace(plan, reused=flow.found)
+        kept |= flow.wanted
+        plan = make_plan(plan.bones, kept)
+    return plan
+
+
+@dataclass
+class _Flow:
+    """Who reads and makes what; `later[r]` has a bit for each root that must come after `r`."""
+
+    plan: Plan
+    roots: list[Root]
+    found: dict[int, int] = field(default_factory=dict)
+    wanted: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        self.made: dict[int, list[int]] = {}
+        self.readers: dict[int, dict[int, list[Key]]] = {}
+        for r, root in enumerate(self.roots):
+            self.made.setdefault(root.node, []).append(r)
+            for key in reads_of(plan, root):
+                keys = self.readers.setdefault(plan.laid(key.node), {})
+                keys.setdefault(r, []).append(key)
+        self.later = [0] * len(self.roots)
+        needs = needs_of(plan, self.roots)
+        for r in range(len(self.roots) - 1, -1, -1):
+            for need in needs[r]:
+                self.later[need.root] |= self.later[r] | 1 << r
+
+    def decide(self, c: int, copy: Root) -> None:
+        """Whether the copy `copy` can be left out: the store then writes over its source."""
+        plan, node, source = self.plan, copy.node, copy.copied
+        parts = plan.parts
+        if source in self.found.values() or source in plan.outputs:
+            return
+        if parts[source].dtype != parts[node].dtype:
+            return
+        writers = [w for w in self.made[node] if w != c]
+        readers = {r: keys for r, keys in self.readers[source].items() if r != c}
+        late = [r for r, keys in readers.items() if self._too_late(r, keys, writers)]
+        if not late:
+            self.found[node] = source
+            for r in readers:
+                for w in writers:
+                    self._put_before(r, w)
+            return
+        saved: set[int] = set()
+        for r in late:
+            if not self._save(r, source, writers, saved):
+                return
+        self.wanted |= saved
+
+    def _too_late(self, r: int, keys: list[Key], writers: list[int]) -> bool:
+        """Whether root `r` can only read the source once it is written over."""
+        if r in writers:
+            root = self.roots[r]
+            place = (root.dims, root.index)
+            alone = len(writers) == 1 and not root.positions
+            return not (alone and all((k.dims, k.index) == place for k in keys))
+        return any(self.later[w] >> r & 1 for w in writers)
+
+    def _put_before(self, r: int, w: int) -> None:
+        if r == w or self.later[r] >> w & 1:
+            return
+        after = self.later[w] | 1 << w
+        for k, bits in enumerate(self.later):
+            if k == r or bits >> r & 1:
+                self.later[k] |= after
+
+    def _save(self, r: int, source: int, writers: list[int], saved: set[int]) -> bool:
+        """Put into `saved` what is to be computed of `source` before it is written over."""
+        plan, parts = self.plan, self.plan.parts
+        root = self.roots[r]
+        if root.kind == "call":
+            return False
+        sparse = _sparse(parts[root.node])
+        tops = [v[0] for v in (*root.values, *root.positions)]
+        inner = _fused(plan, tops, root)
+        reads: dict[int, bool] = {}
+        waits: dict[int, bool] = {}
+        for i in inner:
+            leaves = [a for a in parts[i].args if a not in inner]
+            within = [a for a in parts[i].args if a in inner]
+            reads[i] = any(plan.laid(a) == source for a in leaves) or any(reads[a] for a in within)
+            waits[i] = any(self._waits(a, writers) for a in leaves) or any(waits[a] for a in within)
+        stack = list(dict.fromkeys(tops))
+        while stack:
+            i = stack.pop()
+            if i not in inner:
+                if plan.laid(i) == source:
+                    return False
+            elif reads[i] and not waits[i]:
+                if not self._small(i, source, sparse=r in writers and sparse):
+                    return False
+                saved.add(i)
+            elif reads[i]:
+                stack.extend(parts[i].args)
+        return True
+
+    def _waits(self, leaf: int, writers: list[int]) -> bool:
+        made = self.made.get(maker(self.plan, self.plan.laid(leaf)), ())
+        return any(self.later[w] >> m & 1 or m == w for w in writers for m in made)
+
+    def _small(self, i: int, source: int, *, sparse: bool) -> bool:
+        """Whether keeping node `i` costs less than a copy of `source`."""
+        parts = self.plan.parts
+        return sparse or len(proper(parts[i].dims)) < len(proper(parts[source].dims))
+
+
+def _sparse(part: Part) -> bool:
+    """Whether the store leaves entries between those it writes."""
+    if part.op == "scatter_set":
+        return True
+    return part.op == "update" and any(step not in ("1", "-1") for _, step in part.slices)
+
+
+def _fused(plan: Plan, tops: Iterable[int], root: Root) -> dict[int, None]:
+    """The nodes without memory that `root` computes, in order."""
+    seen: set[int] = set()
+    stack = list(tops)
+    while stack:
+        i = stack.pop()
+        own = root.compute and i == root.node
+        if i not in seen and (own or i not in plan.names) and plan.parts[i].op != "value":
+            seen.add(i)
+            stack.extend(plan.parts[i].args)
+    return dict.fromkeys(sorted(seen))

@@ -1,0 +1,46 @@
+"""An effect of a kernel: one kept node is computed, or a part of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..loops import Buffer, Dims, Hole, Index
+
+View = tuple[int, Index]  # a node, and where it is read
+
+
+@dataclass(frozen=True)
+class Root:
+    """One effect over `domain`.
+
+    Kinds: ``local`` and ``store`` (the first of `values`, or their sum), ``update`` (added to
+    memory), ``reduce``, ``argument``, ``scan``, and ``call``. `reduced` are the loops that are
+    summed over, or the one that is scanned. `positions` are index arrays whose entries stand
+    first in `index`.
+    """
+
+    kind: str
+    node: int
+    domain: Dims
+    values: tuple[View, ...]
+    dims: Dims = ()
+    index: Index = ()
+    buffer: Buffer = field(default_factory=lambda: Buffer(""))
+    literal: str = ""
+    reduced: tuple[int, ...] = ()
+    positions: tuple[View, ...] = ()
+    compute: bool = False  # the first value is the node itself, to be computed here
+    hands: bool = False  # the value stored can be used in the same nest
+    after: tuple[int, ...] = field(default=())  # nodes of which all earlier effects come first
+    hole: Hole = ()  # what of the domain is left out
+    copied: int = -1  # the node in memory of which this is a mere copy
+    over: int = -1  # the node whose memory is written over
+
+    @property
+    def result(self) -> View | None:
+        """What later effects of the same nest can use without reading memory."""
+        return (
+            (self.node, self.index)
+            if self.kind in ("local", "store", "scan") and (self.compute or self.hands)
+            else None
+        )

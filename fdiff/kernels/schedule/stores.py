@@ -1,0 +1,90 @@
+"""Arrays with other entries in some places: what they were before, then loops over the places."""
+
+from __future__ import annotations
+
+from ..loops import FIRST, ONE, Dims, Hole, identity, plus, proper, through_slice
+from ..skeleton import Part
+from .body import literal
+from .plan import Plan
+from .root import Root
+
+
+def stored(plan: Plan, i: int, part: Part) -> list[Root]:
+    """The entries around those that are stored, unless they are in place, and the store."""
+    index = part.op == "scatter_set"
+    hole = () if index else _hole(part, plan.parts[part.args[1]].dims)
+    whole = not index and all(pair == ("0", "1") for pair in part.slices)
+    over = plan.reused.get(i, -1)
+    before = [] if over >= 0 or whole else [_base(plan, i, part, hole)]
+    after = (i,) if before and not hole else ()
+    store = _indexed(plan, i, part) if index else _sliced(plan, i, part)
+    return [*before, _replaced(store, after, over)]
+
+
+def _replaced(root: Root, after: tuple[int, ...], over: int) -> Root:
+    return Root(**{**vars(root), "after": after, "over": over})
+
+
+def _sliced(plan: Plan, i: int, part: Part) -> Root:
+    new = part.args[1]
+    dims = plan.parts[new].dims
+    starts, steps = tuple(p[0] for p in part.slices), tuple(p[1] for p in part.slices)
+    place = through_slice(identity(dims), starts, steps)
+    value = (new, identity(dims))
+    return Root(
+        "store", i, proper(dims), (value,), part.dims, place, plan.buffer(i), hands=True
+    )
+
+
+def _indexed(plan: Plan, i: int, part: Part) -> Root:
+    """In row-major order of the indices: of those that name one entry the last is stored last."""
+    _, new, *positions = part.args
+    dims = plan.parts[new].dims
+    lead = len(plan.parts[positions[0]].dims)
+    index = identity(dims)
+    place = (*(FIRST for _ in positions), *index[lead:])
+    views = tuple((p, index[:lead]) for p in positions)
+    return Root(
+        "store", i, proper(dims), ((new, index),), part.dims, place, plan.buffer(i), positions=views
+    )
+
+
+def _base(plan: Plan, i: int, part: Part, hole: Hole) -> Root:
+    """The array as it was, or only what lies around the hole."""
+    base, dims = part.args[0], part.dims
+    number = _number(plan, base)
+    values = () if number else ((base, identity(dims)),)
+    copied = plan.laid(base)
+    return Root(
+        "store", i, proper(dims), values, dims, identity(dims), plan.buffer(i), number,
+        hole=hole, copied=copied if plan.owned(copied) else -1,
+    )  # fmt: skip
+
+
+def _number(plan: Plan, i: int) -> str:
+    """The number that fills node `i`; empty if none does."""
+    while plan.parts[i].op in ("reshape", "broadcast_to") and i not in plan.kept:
+        i = plan.parts[i].args[0]
+    return literal(plan.parts[i]) if plan.parts[i].op == "value" else ""
+
+
+def _hole(part: Part, new: Dims) -> Hole:
+    """What the store covers, if it is a block with as many axes as the array has.
+
+    Only the frame around it is copied then. Of a single row in a matrix that would be nearly all,
+    in loops that cannot be merged.
+    """
+    if proper(new) != () and len(proper(new)) == len(proper(part.dims)):
+        pairs = part.slices
+        if all(step in ("1", "-1") for _, step in pairs):
+            return tuple(
+                None if (start, step) == ("0", "1") else _extent(start, step, n)
+                for (start, step), n, full in zip(pairs, new, part.dims, strict=True)
+                if full != ONE
+            )
+    return ()
+
+
+def _extent(start: str, step: str, n: str) -> tuple[str, str]:
+    end = plus(start, "1")
+    return (plus(end, f"-{n}"), end) if step == "-1" else (start, plus(start, n))

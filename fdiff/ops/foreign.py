@@ -1,0 +1,128 @@
+"""Functions of SciPy that have no rule: they run on concrete values, or raise."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
+
+import numpy as np
+
+from ..tape import CONSTANT, Tape, prune
+from ..trace import Trace, TracedArray, answers, current, look, unsupported
+from ..trace.local import holds_traced, localised, resolve
+
+_FUNCTIONS = (FunctionType, BuiltinFunctionType)
+_guards: dict[int, tuple[object, object]] = {}
+
+
+# How a stand-in other than a traced array becomes what it stands for, by its class.
+CONCRETE: dict[type, Callable[..., object]] = {}
+
+
+def stands_in(value: object) -> bool:
+    """Whether `value` is made of traced arrays, or a sequence that holds such a thing."""
+    if type(value) in (list, tuple):
+        return any(map(stands_in, value))
+    return type(value) in CONCRETE or holds_traced(value)
+
+
+def stands_for(*functions: Callable[..., object]) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Decorator: for traced arguments this handler answers, for others the function itself."""
+
+    def enter(handler: Callable[..., object]) -> Callable[..., object]:
+        for function in functions:
+            answers(function)(_either(function, handler))
+        return handler
+
+    return enter
+
+
+def _either(function: Callable[..., object], handler: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(function)
+    def run(*args: object, **keywords: object) -> object:
+        if stands_in(args) or any(map(stands_in, keywords.values())):
+            return handler(*map(resolve, args), **{k: resolve(v) for k, v in keywords.items()})
+        return localised(function(*args, **keywords))
+
+    return run
+
+
+def of_scipy(value: object) -> bool:
+    """Whether `value` is a function or a class of SciPy."""
+    kind = type(value)
+    if not (isinstance(value, (*_FUNCTIONS, type)) or kind.__name__ in {"cython_function_or_method", "fused_cython_function"}):
+        return False
+    module = value.__module__
+    return isinstance(module, str) and module.startswith("scipy.")
+
+
+def guarded(value: object) -> object:
+    """What stands in for a function of SciPy without a rule; classes stay what they are."""
+    if isinstance(value, type):
+        return value
+    known = _guards.get(id(value))
+    if known is None:
+        known = _guards[id(value)] = value, _guard(value)
+    return known[1]
+
+
+def _guard(function: Callable[..., object]) -> Callable[..., object]:
+    """`function` for concrete arguments: it raises where one depends on what is differentiated."""
+    name = _public(function)
+
+    @functools.wraps(function)
+    def run(*args: object, **keywords: object) -> object:
+        return localised(function(*[concrete(a, name) for a in args], **{k: concrete(v, name) for k, v in keywords.items()}))
+
+    return run
+
+
+def _public(function: Callable[..., object]) -> str:
+    """Name by which users call a function: that in the outermost package that has it."""
+    parts = function.__module__.split(".")
+    packages = (".".join(parts[:k]) for k in range(2, len(parts) + 1))
+    home = next((p for p in packages if getattr(sys.modules.get(p), function.__name__, None) is function), function.__module__)
+    return f"{home}.{function.__name__}"
+
+
+def concrete(value: object, name: str) -> object:
+    """`value` with the numbers in place of traced arrays, or an error in which `name` has no rule."""
+    value = resolve(value)
+    if isinstance(value, TracedArray):
+        if not fixed(value):
+            raise unsupported(name)
+        array = look(value, f"called {name}")
+        return array[()] if value.scalar else array
+    if (convert := CONCRETE.get(type(value))) is not None:
+        return convert(value, name)
+    if type(value) in (list, tuple):
+        return type(value)(concrete(v, name) for v in value)
+    if type(value) is dict:
+        return {k: concrete(v, name) for k, v in value.items()}
+    if isinstance(value, np.ndarray) and holds_traced(value):
+        raise unsupported(name)
+    return value
+
+
+def fixed(traced: TracedArray) -> bool:
+    """Whether `traced` depends on captured arrays alone, and on no argument."""
+    return _fixed(current(traced), traced)
+
+
+def _fixed(trace: Trace, traced: TracedArray) -> bool:
+    node_id = trace.own(traced)
+    nodes, inputs = trace.builder.nodes, trace.builder.inputs
+    if nodes[node_id].primitive is CONSTANT:
+        return True
+    part = prune(Tape(tuple(nodes), tuple(inputs), (node_id,)))
+    read = {a for node in part.nodes for a in node.args} | set(part.outputs)
+    given = len(inputs) - len(trace.extra)
+    for k, new in enumerate(part.inputs):
+        if new not in read:
+            continue
+        outer = trace.extra[k - given] if k >= given else None
+        if outer is None or (isinstance(outer, TracedArray) and not _fixed(outer.home, outer)):
+            return False
+    return True

@@ -1,0 +1,142 @@
+"""What answers for Python's own functions of numbers: `float`, and the module `math`."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ..trace import TracedArray, answers
+from ..trace.local import Stored, holds_traced, resolve
+
+
+def number(x: object) -> TracedArray:
+    """A Python float that stays traced: what ``float(x)`` and ``x.item()`` give."""
+    given: TracedArray = resolve(x)  # type: ignore[assignment]
+    if given.size != 1 or given.dtype.kind == "c":
+        float(np.empty(given.shape, given.dtype))  # raises what NumPy raises
+    wide = given.reshape(()).astype(np.float64)
+    return TracedArray(wide.home, wide.id, wide.type, scalar=True, weak=True)
+
+
+class _Kind(type):
+    """Of the class that stands for `float`: instances and subclasses are those of `float`."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, float) or (
+            isinstance(value, TracedArray)
+            and (value.weak or value.scalar)
+            and value.dtype == np.float64
+        )
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, float)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is float or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(float)
+
+    def __call__(cls, *args: Any) -> object:
+        if len(args) == 1 and isinstance(args[0], (TracedArray, Stored)):
+            return number(args[0])
+        return float(*args)
+
+
+class Float(float, metaclass=_Kind):
+    """Stands for `float`, which cannot hold a traced value; NumPy reads it as float64."""
+
+    __slots__ = ()
+    dtype = np.dtype(float)
+
+
+answers(builtins.float)(Float)  # type: ignore[arg-type]
+
+
+def _of_numbers(function: Callable[..., object], call: Callable[..., object]) -> None:
+    """Traced numbers go to NumPy's function, all others where they would have gone."""
+
+    @wraps(function)
+    def answer(*args: object) -> object:
+        if not holds_traced(args):
+            return function(*args)
+        given = [number(a) if isinstance(a, (TracedArray, Stored)) else a for a in args]
+        out = call(*given)
+        if isinstance(out, TracedArray) and out.type.floating:
+            return TracedArray(out.home, out.id, out.type, scalar=True, weak=True)
+        return out
+
+    answers(function)(answer)
+
+
+def _log(x: object, base: object = math.e) -> object:
+    return np.log(x) if base is math.e else np.log(x) / np.log(base)  # type: ignore[call-overload]
+
+
+def _sums(values: object) -> object:
+    total: object = 0.0
+    for value in values:  # type: ignore[attr-defined]
+        total = total + value
+    return total
+
+
+def _length(*parts: object) -> object:
+    return np.sqrt(_sums([np.square(p) for p in parts])) if len(parts) != 2 else np.hypot(*parts)  # type: ignore[call-overload]
+
+
+_ALIKE = {
+    "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atan2": np.arctan2,
+    "atanh": np.arctanh, "cbrt": np.cbrt, "ceil": lambda x: int(np.ceil(x)), "copysign": np.copysign, "cos": np.cos,
+    "cosh": np.cosh, "degrees": np.degrees, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "fabs": np.fabs,
+    "floor": lambda x: int(np.floor(x)), "fmod": np.fmod, "hypot": _length, "isfinite": lambda x: bool(np.isfinite(x)),
+    "isinf": lambda x: bool(np.isinf(x)), "isnan": lambda x: bool(np.isnan(x)), "log": _log, "log10": np.log10,
+    "log1p": np.log1p, "log2": np.log2, "modf": np.modf, "pow": np.power, "radians": np.radians, "remainder": lambda x, y: x - y * np.rint(x / y),
+    "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan, "tanh": np.tanh, "trunc": lambda x: int(np.trunc(x)),
+}  # fmt: skip
+for _name, _call in _ALIKE.items():
+    if hasattr(math, _name):
+        _of_numbers(getattr(math, _name), _call)
+
+
+def _special(name: str) -> Callable[..., object]:
+    """A function of `math` that NumPy lacks and `scipy.special` has."""
+
+    def call(*args: object) -> object:
+        from scipy import special  # noqa: PLC0415 - SciPy is loaded only where it is needed
+
+        return getattr(special, name)(*args)
+
+    return call
+
+
+for _name, _other in (("erf", "erf"), ("erfc", "erfc"), ("gamma", "gamma"), ("lgamma", "gammaln")):
+    _of_numbers(getattr(math, _name), _special(_other))
+
+
+def _of_sequences(function: Callable[..., object], call: Callable[..., object]) -> None:
+    @wraps(function)
+    def answer(*args: object, **keywords: object) -> object:
+        given = [list(a) if hasattr(a, "__iter__") else a for a in args]  # type: ignore[call-overload]
+        if holds_traced(given) or holds_traced(list(keywords.values())):
+            return call(*given, **keywords)
+        return function(*given, **keywords)
+
+    answers(function)(answer)
+
+
+def _product(values: object, *, start: object = 1) -> object:
+    for value in values:  # type: ignore[attr-defined]
+        start = start * value  # type: ignore[operator]
+    return start
+
+
+_of_sequences(math.fsum, _sums)
+_of_sequences(math.prod, _product)
+_of_sequences(math.dist, lambda p, q: _length(*(a - b for a, b in zip(p, q, strict=True))))
+if hasattr(math, "sumprod"):
+    _of_sequences(math.sumprod, lambda p, q: _sums([a * b for a, b in zip(p, q, strict=True)]))

@@ -1,0 +1,335 @@
+"""Arrays made inside a traced function: plain memory until a traced value is stored into them.
+
+A `Local` is an ndarray in all it does. When a traced value is stored into it, it and every view of
+it turn into `Stored`: stand-ins of a traced array, whose own memory no code can read as numbers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+
+from ..primitive import FUNCTIONS, PRIMITIVES
+from .recording import apply
+from .traced import TracedArray, current
+from .views import View
+
+NUMERIC = "biufc"
+_PLAIN = (int, slice, type(...), type(None), str)
+
+
+# Of each array that owns memory of local arrays, by id: a reference to it, then to those arrays.
+_families: dict[int, list[weakref.ref[np.ndarray]]] = {}
+
+
+def _owner(array: np.ndarray) -> np.ndarray:
+    """The array whose memory `array` looks at."""
+    while isinstance(base := array.base, np.ndarray):
+        array = base
+    return array
+
+
+class Local(np.ndarray):
+    """An array that notices when a traced value is stored into it; made with ``.view(Local)``."""
+
+    __slots__ = ("handle",)
+
+    handle: TracedArray
+
+    def __array_finalize__(self, source: object) -> None:
+        owner = _owner(self)
+        family = _families.get(id(owner))
+        if family is None:
+            key = id(owner)
+            _families[key] = [weakref.ref(owner, lambda _: _families.pop(key, None))]
+            _families[key].append(weakref.ref(self))
+            return
+        if len(family) & (len(family) - 1) == 0:  # at each power of two
+            family[1:] = [view for view in family[1:] if view() is not None]
+        family.append(weakref.ref(self))
+
+    def __array_wrap__(
+        self,
+        array: np.ndarray,
+        context: object = None,
+        return_scalar: bool = False,  # noqa: FBT001, FBT002 - NumPy calls it by position
+    ) -> object:
+        return array[()] if return_scalar else array.view(Local)
+
+    def __array_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
+        return localised(super().__array_function__(func, types, args, kwargs), args)  # type: ignore[misc]
+
+    def __setitem__(self, key: object, value: object) -> None:
+        if holds_traced(value) or (type(key) not in _PLAIN and holds_traced(key)):
+            become(self)[key] = value
+        else:
+            super().__setitem__(key, value)  # type: ignore[index]
+
+    def __getitem__(self, key: object) -> object:
+        if type(key) not in _PLAIN and holds_traced(key):
+            return _constant(self)[key]
+        return super().__getitem__(key)  # type: ignore[index]
+
+    def fill(self, value: object) -> None:
+        if holds_traced(value):
+            become(self)[...] = value
+        else:
+            super().fill(value)
+
+    def put(self, indices: object, values: object, mode: str = "raise") -> None:
+        if holds_traced((indices, values)):
+            FUNCTIONS[np.put](self, indices, values, mode)
+        else:
+            super().put(indices, values, mode)  # type: ignore[arg-type,call-overload]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return np.asarray(self).view(np.ndarray).__reduce__()
+
+
+def _constant(array: np.ndarray) -> TracedArray:
+    trace = current()
+    node = trace.lift(np.asarray(array).view(np.ndarray))
+    return TracedArray(trace, node, trace.builder.type(node))
+
+
+class Stored(Local):
+    """Stands for a traced array where an ndarray is wanted; every use goes to `handle`."""
+
+    __slots__ = ()
+
+    def __array_finalize__(self, source: object) -> None:
+        pass
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
+    ) -> object:
+        return self.handle.__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
+        return self.handle.__array_function__(func, types, args, kwargs)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self.handle[key] = value
+
+
+def _through(name: str) -> Callable[..., object]:
+    def call(self: Stored, *args: object, **kwargs: object) -> object:
+        return getattr(self.handle, name)(*args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
+def _attribute(name: str) -> property:
+    return property(
+        lambda self: getattr(self.handle, name),
+        lambda self, value: setattr(self.handle, name, value),
+    )
+
+
+_SPECIAL = """
+getitem iter len bool float int complex index repr str format contains array copy deepcopy reduce round divmod rdivmod
+iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift
+"""  # noqa: E501 - names of methods
+for _name in (
+    *(f"__{name}__" for name in _SPECIAL.split()),
+    *(name for name in dir(np.ndarray) if not name.startswith("_")),
+):
+    _member = getattr(np.ndarray, _name, _through)
+    setattr(Stored, _name, _through(_name) if callable(_member) else _attribute(_name))
+
+
+def holds_traced(value: object) -> bool:
+    """Whether a traced array is in `value`, a number, an array or nested sequences of them."""
+    kind = type(value)
+    if kind is TracedArray or kind is Stored:
+        return True
+    if kind is tuple or kind is list:
+        return any(map(holds_traced, value))  # type: ignore[call-overload]
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and any(map(holds_traced, value.flat))
+    return isinstance(value, (tuple, list)) and any(map(holds_traced, value))
+
+
+def localised(result: object, args: object = ()) -> object:
+    """A result of NumPy whose arrays notice what is stored into them.
+
+    An array that may be one of the caller's, given in `args`, stays what it is.
+    """
+    kind = type(result)
+    if kind is np.ndarray:
+        array: np.ndarray = result  # type: ignore[assignment]
+        own = array.dtype.kind in NUMERIC and not _shares(array, args)
+        return array.view(Local) if own else array
+    if kind is tuple or kind is list:
+        return kind([localised(part, args) for part in result])  # type: ignore[call-overload]
+    if isinstance(result, tuple) and hasattr(kind, "_make"):
+        return kind._make([localised(part, args) for part in result])
+    return result
+
+
+def _shares(array: np.ndarray, args: object) -> bool:
+    """Whether `array` may look at the memory of an array in `args` that is not local."""
+    kind = type(args)
+    if kind is tuple or kind is list:
+        return any(_shares(array, part) for part in args)  # type: ignore[attr-defined]
+    foreign = isinstance(args, np.ndarray) and type(args) is not Local
+    return foreign and np.may_share_memory(array, args)
+
+
+def plain(value: object) -> object:
+    """What stands in the function for an array, as its caller shall get it."""
+    kind = type(value)
+    if kind is Stored:
+        return value.handle  # type: ignore[attr-defined]
+    return np.array(value).view(np.ndarray) if kind is Local else value  # type: ignore[call-overload]
+
+
+def resolve(value: object) -> object:
+    """`value` with traced arrays in place of what stands for them."""
+    kind = type(value)
+    if kind is Stored:
+        return value.handle  # type: ignore[attr-defined]
+    if (kind is tuple or kind is list) and any(map(_is_stored, value)):  # type: ignore[call-overload]
+        return kind(map(resolve, value))  # type: ignore[call-overload]
+    return value
+
+
+def _is_stored(value: object) -> bool:
+    kind = type(value)
+    return kind is Stored or ((kind is tuple or kind is list) and any(map(_is_stored, value)))  # type: ignore[call-overload]
+
+
+# ------------------------------------------------------------------------------------------ stores
+
+
+def become(array: Local) -> TracedArray:
+    """The traced array that `array` is from now on; so are all views of its memory."""
+    if type(array) is Stored:
+        return array.handle
+    if not array.flags.writeable:
+        raise ValueError("assignment destination is read-only")
+    owner = _owner(array)
+    found = [view() for view in _families[id(owner)][1:]]
+    family: list[Local] = [view for view in found if type(view) is Local]  # type: ignore[misc]
+    if any(part.dtype != owner.dtype for part in family):
+        fact = "a traced value was stored into memory that is viewed as several dtypes."
+        raise current().fail(fact, "Make arrays of their own: `z = a + 1j * b`.")
+    plain_ = [np.ndarray.view(part, np.ndarray) for part in (owner, *family)]
+    for part, handle in zip(family, _handles(plain_)[1:], strict=True):
+        part.handle = handle if part.flags.writeable else _read_only(handle)
+        np.ndarray.setflags(part, write=False)
+        size = part.dtype.itemsize
+        part.__class__ = Stored
+        np.ndarray.dtype.__set__(part, np.dtype(f"V{size}"))  # type: ignore[attr-defined]  # C code finds no numbers
+    if owner.dtype.kind in "fc" and plain_[0].flags.writeable:
+        plain_[0].fill(np.nan)
+    return array.handle
+
+
+def _read_only(handle: TracedArray) -> TracedArray:
+    """A view that cannot be written to."""
+    out = TracedArray(handle.home, handle.id, handle.type)
+    shape = (("shape", handle.shape),)
+    out.link = View(handle, PRIMITIVES["reshape"], shape, out.node, fixed=True)
+    return out
+
+
+def _handles(parts: list[np.ndarray]) -> list[TracedArray]:
+    """One traced array for each array, the first of which owns the memory all of them view."""
+    owner = parts[0]
+    order = sorted(range(owner.ndim), key=lambda k: (-abs(owner.strides[k]), k))
+    memory = owner.transpose(order)
+    root = _constant(memory)
+    handles: list[TracedArray] = []
+    for part in parts:
+        handle = None
+        if memory.flags.c_contiguous:
+            handle = _sliced(root, memory, part)
+            if handle is None and part.flags.c_contiguous:
+                handle = _stretch(root, memory, part)
+        handles.append(_gathered(root, memory, part) if handle is None else handle)
+    return handles
+
+
+def _start(part: np.ndarray) -> int:
+    return part.__array_interface__["data"][0]
+
+
+def _sliced(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray | None:
+    """`part` as a slice of `memory` with its axes in another order; None if it is none."""
+    if not part.size or not memory.size:
+        return None
+    size = memory.dtype.itemsize
+    first = (_start(part) - _start(memory)) // size
+    starts = [int(k) for k in np.unravel_index(first, memory.shape)]
+    sizes, steps, axes = [1] * memory.ndim, [1] * memory.ndim, []
+    for n, stride in zip(part.shape, part.strides, strict=True):
+        if n == 1:
+            continue
+        fits = [
+            k
+            for k, step in enumerate(memory.strides)
+            if k not in axes
+            and stride % step == 0
+            and stride
+            and 0 <= starts[k] + stride // step * (n - 1) < memory.shape[k]
+        ]
+        if not fits:
+            return None
+        k = fits[0]
+        axes.append(k)
+        sizes[k], steps[k] = n, stride // memory.strides[k]
+    out = root
+    if tuple(sizes) != memory.shape or any(s != 1 for s in steps):
+        keys = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
+        out = apply(PRIMITIVES["slice"], root, **keys)
+    full = (*axes, *(k for k in range(memory.ndim) if k not in axes))
+    if full != tuple(range(memory.ndim)):
+        out = apply(PRIMITIVES["transpose"], out, axes=full)
+    return out if out.shape == part.shape else apply(PRIMITIVES["reshape"], out, shape=part.shape)
+
+
+def _stretch(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray:
+    """`part` as consecutive entries of `memory` in another shape."""
+    first = (_start(part) - _start(memory)) // memory.dtype.itemsize if part.size else 0
+    out = root if root.ndim == 1 else apply(PRIMITIVES["reshape"], root, shape=(root.size,))
+    if part.size != root.size:
+        out = apply(PRIMITIVES["slice"], out, starts=(first,), sizes=(part.size,), steps=(1,))
+    return out if out.shape == part.shape else apply(PRIMITIVES["reshape"], out, shape=part.shape)
+
+
+def _addresses(part: np.ndarray) -> np.ndarray:
+    """The address of each entry."""
+    out = np.full(part.shape, _start(part), np.int64)
+    for k, (n, stride) in enumerate(zip(part.shape, part.strides, strict=True)):
+        out += (np.arange(n) * stride).reshape([-1 if j == k else 1 for j in range(part.ndim)])
+    return out
+
+
+def _gathered(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray:
+    """`part` as entries picked out of `memory` by their addresses."""
+    known = _addresses(memory).ravel()
+    order = np.argsort(known, kind="stable")
+    where = order[np.searchsorted(known[order], _addresses(part))]
+    flat = root if root.ndim == 1 else apply(PRIMITIVES["reshape"], root, shape=(root.size,))
+    trace = root.home
+    index = trace.builder.constant(np.ascontiguousarray(where, np.int64))
+    node = trace.add(PRIMITIVES["gather"], (flat.id, index))
+    out = TracedArray(trace, node, trace.builder.type(node))
+    out.link = View(flat, PRIMITIVES["gather"], (), flat.id, (index,))
+    return out

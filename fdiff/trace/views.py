@@ -1,0 +1,213 @@
+"""What a traced array knows of memory: whose view it is, and what has been stored and not read.
+
+A traced array is a handle onto a node. A store puts another node behind the handle; a view finds
+its entries anew when the handle it was taken from has changed. NumPy itself decides what is a view:
+`layout` lays an array of the same strides over memory that is never touched, and the reshape is
+tried on that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..primitive import PRIMITIVES, Primitive
+from ..tape import INPUT, Node, Params
+
+if TYPE_CHECKING:
+    from .recording import Trace
+    from .traced import TracedArray
+
+_FIRST = frozenset(("slice", "update", "scatter_set", "sort"))  # laid out as their first operand
+SMALL = 4096  # positions of the entries of a view are counted out up to this size
+
+
+class Link(Protocol):
+    """What stands between a handle and its node."""
+
+    def current(self, handle: TracedArray, /) -> int: ...
+
+
+class Fixed:
+    """The handle is an array of the caller's, which is never written to."""
+
+    __slots__ = ()
+
+    def current(self, handle: TracedArray) -> int:
+        return handle.node
+
+
+class View:
+    """The handle is a view of `parent`: ``primitive(parent, *extra, **params)``.
+
+    A view that is `fixed` cannot be written to.
+    """
+
+    __slots__ = ("extra", "fixed", "flat", "params", "parent", "primitive", "seen")
+
+    def __init__(
+        self,
+        parent: TracedArray,
+        primitive: Primitive,
+        params: Params,
+        seen: int,
+        extra: tuple[int, ...] = (),
+        *,
+        fixed: bool = False,
+    ) -> None:
+        self.parent = parent
+        self.primitive = primitive
+        self.params = params
+        self.seen = seen
+        self.extra = extra
+        self.fixed = fixed
+        self.flat: np.ndarray | None = None
+
+    def current(self, handle: TracedArray) -> int:
+        """The node of the view as the parent is now."""
+        parent = handle.home.own(self.parent)
+        if parent != self.seen:
+            if is_copy(handle):
+                handle.link = None
+                return handle.node
+            args = (parent, *self.extra)
+            handle.node = handle.home.add(self.primitive, args, self.params)
+            self.seen = parent
+        return handle.node
+
+    def step(self, array: np.ndarray) -> np.ndarray:
+        """The view taken of a concrete array, by NumPy."""
+        return self.primitive.evaluate(array, **dict(self.params))  # type: ignore[return-value]
+
+
+class Stores:
+    """Single entries stored into a handle that is no view, by position; not yet one node."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: dict[int, int] = {}
+
+    def current(self, handle: TracedArray) -> int:
+        """The node with all of them stored."""
+        handle.node = _stored(handle.home, handle.node, handle.type, self.entries)
+        handle.link = None
+        return handle.node
+
+
+def _stored(trace: Trace, base: int, type_: ArrayType, entries: dict[int, int]) -> int:
+    """Node of `base` with entries in place: all of them, a few that lie evenly, or scattered."""
+    places = sorted(entries)
+    parts = tuple(
+        [trace.add(PRIMITIVES["reshape"], (entries[k],), (("shape", (1,)),)) for k in places]
+    )
+    values = (
+        parts[0] if len(parts) == 1 else trace.add(PRIMITIVES["concatenate"], parts, (("axis", 0),))
+    )
+    shape = (("shape", type_.shape),)
+    if len(places) == type_.size:
+        return trace.add(PRIMITIVES["reshape"], (values,), shape)
+    flat = trace.add(PRIMITIVES["reshape"], (base,), (("shape", (type_.size,)),))
+    gaps = set(np.diff(places).tolist())
+    if len(gaps) <= 1:
+        params = (("starts", (places[0],)), ("steps", (gaps.pop() if gaps else 1,)))
+        new = trace.add(PRIMITIVES["update"], (flat, values), params)
+    else:
+        where = trace.builder.constant(np.array(places))
+        new = trace.add(PRIMITIVES["scatter_set"], (flat, values, where))
+    return trace.add(PRIMITIVES["reshape"], (new,), shape)
+
+
+def is_copy(handle: TracedArray) -> bool:
+    """Whether NumPy would have copied: only a reshape may, and its shadow tells."""
+    view = handle.link
+    if not isinstance(view, View) or view.primitive.name != "reshape":
+        return False
+    if handle.type.size == 0 or max(view.parent.ndim, 1) == 1 == handle.ndim:
+        return False
+    source = layout(view.parent)
+    return not np.shares_memory(source, view.step(source))
+
+
+def layout(handle: TracedArray) -> np.ndarray:
+    """An array with the strides NumPy would give the handle's, over memory never touched."""
+    if isinstance(handle.link, View) and not handle.link.extra and not is_copy(handle):
+        return handle.link.step(layout(handle.link.parent))
+    trace = handle.home
+    return _laid_out(trace, handle.made, handle.type)
+
+
+def _laid_out(trace: Trace, node_id: int, type_: ArrayType) -> np.ndarray:
+    """Of a fresh array: elementwise results keep the order of their operands, all else is C."""
+    order = _axes_in_memory(trace, node_id)
+    empty = np.empty([type_.shape[k] for k in order], type_.dtype)
+    return empty.transpose(sorted(range(len(order)), key=order.__getitem__))
+
+
+def _axes_in_memory(trace: Trace, node_id: int) -> list[int]:
+    """The axes of a node from the slowest to the fastest in memory."""
+    node = trace.builder.nodes[node_id]
+    ndim = node.type.ndim
+    if node.primitive is INPUT and ndim > 1:
+        trace.consulted.add(node_id)
+        return list(trace.layouts.get(node_id, range(ndim)))
+    if node.primitive.name == "transpose":  # a fresh handle of it: a copy keeps the order
+        axes: tuple[int, ...] = dict(node.params)["axes"]  # type: ignore[assignment]
+        source = _axes_in_memory(trace, node.args[0])
+        return [axes.index(k) for k in source]
+    name = node.primitive.name
+    if name in _FIRST:
+        return _axes_in_memory(trace, node.args[0])
+    if name != "concatenate" and (node.primitive.family != "elementwise" or _copied(trace, node)):
+        return list(range(ndim))
+    operands = node.args
+    if name != "concatenate":
+        operands = tuple(a for a in operands if trace.builder.type(a).shape == node.type.shape)
+    orders = {tuple(_axes_in_memory(trace, a)) for a in operands}
+    return list(orders.pop()) if len(orders) == 1 else list(range(ndim))
+
+
+def _copied(trace: Trace, node: Node) -> bool:
+    """Whether a node is what `contiguous` enters."""
+    same = node.primitive.name == "convert"
+    return same and trace.builder.type(node.args[0]).dtype == node.type.dtype
+
+
+def memory_axes(x: TracedArray) -> list[int]:
+    """The axes of `x` from the slowest to the fastest in memory."""
+    strides = layout(x).strides
+    return sorted(range(x.ndim), key=lambda k: (-abs(strides[k]), k))
+
+
+def contiguous(x: TracedArray) -> int:
+    """Node of a copy of `x` in C order."""
+    trace, node = x.home, x.id
+    if x.ndim > 1 and trace.lines and _axes_in_memory(trace, node) != list(range(x.ndim)):
+        return trace.add(PRIMITIVES["convert"], (node,), (("dtype", x.dtype),))
+    return node
+
+
+def positions(handle: TracedArray) -> tuple[TracedArray, np.ndarray] | None:
+    """The handle whose memory a view looks at, and where in it; None for a large one."""
+    view = handle.link
+    if not isinstance(view, View):
+        if handle.type.size > SMALL:
+            return None
+        return handle, np.arange(handle.type.size).reshape(handle.shape)
+    if view.extra or is_copy(handle):
+        return None
+    above = positions(view.parent)
+    if above is None:
+        return None
+    if view.flat is None:
+        view.flat = view.step(above[1])
+    return above[0], view.flat
+
+
+def root_of(handle: TracedArray) -> TracedArray:
+    """The handle whose memory this one looks at: itself if it is no view."""
+    while isinstance(handle.link, View) and not is_copy(handle):
+        handle = handle.link.parent
+    return handle

@@ -1,0 +1,180 @@
+"""Where derivatives are asked for that do not exist: a tape that finds such points of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import Line
+from ..ops.kinks import mark
+from ..primitive import ZERO
+from ..tape import INPUT, ITEM, Node, Tape
+from ..trace import Trace, TracedArray
+from .reverse import masks_of_arguments, narrow_mask, replay_all
+
+Values = dict[int, TracedArray]
+Mask = TracedArray | bool
+Outputs = dict[int, tuple[TracedArray, ...]]
+# What these do not choose has no part in the derivative: its kinks do not count.
+CHOOSING = frozenset({"maximum", "minimum", "fmax", "fmin", "max", "min"})
+
+
+class Check(NamedTuple):
+    """One place to look at: `function` has no derivative at `point` in its argument.
+
+    The mask of where that is so and the argument's value are two outputs in succession, from
+    `first` on. A mark has no argument to name, and a `fault` is a message that was ready before.
+    """
+
+    function: str
+    point: str
+    argument: int | None
+    line: Line | None
+    first: int
+    fault: bool
+
+
+def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape, list[Check]]:
+    """Tape of ``inputs -> masks`` of the points without derivative, in the order of the program.
+
+    Only points count that take part in the derivative of the outputs `of` with respect to the
+    inputs `wrt`: not the branch of a `where` that is not taken.
+    """
+    checks: list[Check] = []
+    with Trace("kinks", lines=False) as trace:
+        values = {i: trace.input(tape.nodes[i].type) for i in tape.inputs}
+        outputs = replay_all(tape, trace, values)
+        touched, moving = _reach(tape, [tape.inputs[k] for k in wrt])
+        ends = [tape.outputs[k] for k in of if tape.nodes[tape.outputs[k]].type.floating]
+        passed = lambda node, a: a in touched and not node.primitive.flat  # noqa: E731
+        live = _live(tape, values, outputs, ends, passed)
+        faults = _live_values(tape, values, outputs)
+        found: list[TracedArray] = []
+        for i, node in enumerate(tape.nodes):
+            fault = node.primitive is mark and bool(dict(node.params)["always"])
+            where = faults.get(i) if fault else live.get(i) if i in touched else None
+            if node.primitive.kink is None or where is None:
+                continue
+            arguments = [0] if fault else [k for k, a in enumerate(node.args) if a in moving]
+            for k, hit in _hits(node, arguments, values, where, outputs[i][0]):
+                line = tape.lines.get(i, (None,))[0]
+                checks.append(Check(*_words(node, k), line, len(found), fault))
+                found += [hit, values[node.args[k]]]
+        return trace.builder.finish([trace.lift(x) for x in found]), checks
+
+
+def _words(node: Node, argument: int) -> tuple[str, str, int | None]:
+    """Function, point and argument, for the message."""
+    if node.primitive is mark:
+        params = dict(node.params)
+        return str(params["function"]), str(params["point"]), None
+    assert node.primitive.kink is not None
+    return f"numpy.{node.primitive.name}", node.primitive.kink.point, argument
+
+
+def _reach(tape: Tape, inputs: Sequence[int]) -> tuple[set[int], set[int]]:
+    """Floating nodes that depend on `inputs`, and those that do with a derivative."""
+    touched, moving = set(inputs), set(inputs)
+    for i, node in enumerate(tape.nodes):
+        if any(t.floating for t in node.types):
+            if any(a in touched for a in node.args):
+                touched.add(i)
+            if any(a in moving for a in node.args) and not node.primitive.flat:
+                moving.add(i)
+    return touched, moving
+
+
+def _hits(
+    node: Node, arguments: Sequence[int], values: Values, where: Mask, out: TracedArray
+) -> list[tuple[int, TracedArray]]:
+    """The arguments in which `node` may have no derivative, with the masks of where; one a mask."""
+    args = [values[a] for a in node.args]
+    masks = node.primitive.kink.mask(*args, **dict(node.params))  # type: ignore[union-attr]
+    each = masks if isinstance(masks, tuple) else (masks,) * len(args)
+    known: dict[int, int] = {}
+    for k in arguments:
+        if each[k] is not None:
+            known.setdefault(id(each[k]), k)
+    hits = [(k, np.broadcast_to(each[k], out.shape)) for k in known.values()]
+    return [(k, hit if where is True else np.logical_and(hit, where)) for k, hit in hits]  # type: ignore[misc]
+
+
+# --- what takes part ------------------------------------------------------------------------------
+
+
+def _live_values(tape: Tape, values: Values, outputs: Outputs) -> dict[int, Mask]:
+    """What is used in any output at all; empty where nothing asks for it."""
+    if not any(n.primitive is mark and dict(n.params)["always"] for n in tape.nodes):
+        return {}
+    return _live(tape, values, outputs, tape.outputs, lambda *_: True)
+
+
+def _live(
+    tape: Tape,
+    values: Values,
+    outputs: Outputs,
+    ends: Sequence[int],
+    passed: Callable[[Node, int], bool],
+) -> dict[int, Mask]:
+    """For each node that `ends` depend on the entries that take part, True for all of them."""
+    live: dict[int, Mask] = dict.fromkeys(ends, True)
+    for i in range(len(tape.nodes) - 1, -1, -1):
+        node = tape.nodes[i]
+        if i not in live or node.primitive is INPUT:
+            continue
+        if node.primitive is ITEM:
+            live[node.args[0]] = True
+            continue
+        args = [values[a] for a in node.args]
+        for a, part in zip(node.args, _parts(node, live[i], args, outputs[i]), strict=True):
+            if part is not None and passed(node, a):
+                live[a] = part if a not in live else _either(live[a], part)
+    return live
+
+
+def _either(known: Mask, new: Mask) -> Mask:
+    return True if known is True or new is True else np.logical_or(known, new)  # type: ignore[return-value]
+
+
+def _parts(
+    node: Node, mask: Mask, args: Sequence[TracedArray], outs: Sequence[TracedArray]
+) -> Sequence[Mask | None]:
+    """The entries of each argument that take part where `mask` says so of the output."""
+    primitive = node.primitive
+    if primitive.name == "where":
+        taken = args[0] if mask is True else np.logical_and(mask, args[0])
+        passed = np.logical_not(args[0])
+        passed = passed if mask is True else np.logical_and(mask, passed)
+        whole = [np.broadcast_to(m, outs[0].shape) for m in (taken, passed)]  # type: ignore[arg-type]
+        return [mask, *(_narrow(m, a) for m, a in zip(whole, args[1:], strict=True))]
+    if primitive.name in CHOOSING and outs[0].type.floating:
+        return _chosen(node, mask, args, outs)
+    if primitive.structural and outs[0].type.floating:
+        whole_mask = np.ones(outs[0].shape, np.bool_) if mask is True else mask
+        return masks_of_arguments(node, whole_mask, args, outs)  # type: ignore[arg-type]
+    if mask is True or len(outs) > 1 or primitive.structural:
+        return [True] * len(args)
+    if primitive.family == "elementwise":
+        return [_narrow(mask, a) for a in args]
+    return masks_of_arguments(node, mask, args, outs)
+
+
+def _chosen(
+    node: Node, mask: Mask, args: Sequence[TracedArray], outs: Sequence[TracedArray]
+) -> list[TracedArray | None]:
+    """The entries that a maximum or minimum takes, where `mask` says that it takes part."""
+    ones = np.ones(outs[0].shape, outs[0].dtype)
+    pulled = node.primitive.vjp([ones], args, outs, **dict(node.params))  # type: ignore[misc]
+    taken = [p if p is ZERO else (p() if callable(p) else p) != 0 for p in pulled]
+    if mask is not True:
+        reduced = node.primitive.family == "reduction"
+        whole = masks_of_arguments(node, mask, args, outs) if reduced else [mask] * len(args)  # type: ignore[arg-type]
+        taken = [t if t is ZERO else t & m for t, m in zip(taken, whole, strict=True)]  # type: ignore[operator]
+    return [None if t is ZERO else _narrow(t, a) for t, a in zip(taken, args, strict=True)]
+
+
+def _narrow(mask: object, arg: TracedArray) -> TracedArray:
+    """The mask of an argument that was broadcast: true where any of its copies takes part."""
+    return narrow_mask(mask, arg.shape)  # type: ignore[arg-type]
