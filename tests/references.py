@@ -177,7 +177,7 @@ def extrapolated(function, step, levels=5):
     return table[-1][-1]
 
 
-def directional(function, args, argnum, direction, step=1e-4):
+def directional(function, args, argnum, direction, step=2e-5):
     """Directional derivative of the untouched program, by differences."""
 
     def along(t):

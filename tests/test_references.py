@@ -268,7 +268,8 @@ def compiled(function):
 def test_complex_step_agrees_with_differences_of_the_untouched_program(case):
     v = direction(case)
     found = references.directional(case.function, case.args, case.argnum, np.asarray(v))
-    assert_close(found, expected(case.name) @ np.ravel(v), accuracy=1e-8)
+    # A short step, not to cross a kink, costs digits.
+    assert_close(found, expected(case.name) @ np.ravel(v), accuracy=1e-7)
 
 
 @named([case for case in CASES if case.hessian])

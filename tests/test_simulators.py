@@ -140,7 +140,7 @@ def gray_scott_cases():
     yield Case(gray_scott.simulate, (U0, V0, *rates.tolist(), 4), 0)
     yield Case(gray_scott.simulate, (U0, V0, *rates.tolist(), 4), 4)
     yield Case(gray_scott.mismatch, (rates, U0, V0, V0[::-1].copy(), 4), 0, hessian=True)
-    yield Case(gray_scott.mismatch, (rates, U0, V0, V0[::-1].copy(), 2), 2, compiled=True)
+    yield Case(gray_scott.mismatch, (rates, U0, V0, V0[::-1].copy(), 1), 2, compiled=True)
 
 
 def slam_cases():
@@ -192,7 +192,9 @@ def heat_cases():
     T, kappa = np.sin(3 * x) + 1, 1 + 0.5 * x**2
     yield Case(heat.crank_nicolson, (T, kappa, 0.1, 0.02, 3), 0)
     yield Case(heat.crank_nicolson, (T, kappa, 0.1, 0.02, 3), 1)
-    yield Case(heat.misfit, (kappa, T, x, 0.1, 0.02, 2), 0, hessian=True, compiled=True)
+    yield Case(heat.misfit, (kappa, T, x, 0.1, 0.02, 2), 0, hessian=True)
+    few = (kappa[:3], T[:3], x[:3], 0.1, 0.02, 1)
+    yield Case(heat.misfit, few, 1, compiled=True, label="-few")
     a, b, c, d = np.full(n, -1.0), 2.5 + x, -1.0 + 0.2 * x, np.cos(x)
     for argnum in range(4):  # b and d are the caller's own
         yield Case(heat.thomas, (a, b, c, d), argnum)

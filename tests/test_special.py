@@ -338,7 +338,7 @@ def test_values_and_dtypes_are_those_of_scipy(ufunc, dtype, rng):
         assert tape.output_types == tuple(map(type_of, expected))
         for value, e in zip(values(tape, *map(np.asarray, xs)), expected, strict=True):
             # NumPy's own `log1p` may differ from SciPy's in the last digit
-            np.testing.assert_allclose(value, e, rtol=np.finfo(dtype).eps)
+            np.testing.assert_allclose(value, e, rtol=2 * np.finfo(dtype).eps)
 
 
 def test_scalars_come_out_as_scalars_and_python_floats_take_the_dtype_of_arrays():
@@ -372,7 +372,6 @@ PAIRS = {
     "ndtri": (sc.ndtri, jsc.ndtri, U),
     "entr": (sc.entr, jsc.entr, X),
     "expi": (sc.expi, jsc.expi, X),
-    "spence": (sc.spence, jsc.spence, X),
     "xlogy": (sc.xlogy, jsc.xlogy, X, Y),
     "xlog1py": (sc.xlog1py, jsc.xlog1py, X, Y),
     "kl_div": (sc.kl_div, jsc.kl_div, X, Y),
@@ -582,7 +581,8 @@ LACKING = {
 @pytest.mark.parametrize("name", LACKING)
 def test_parameters_without_a_rule_are_named_when_they_are_differentiated(name):
     f, argument = LACKING[name]
-    words = rf"scipy.special.{name} has no derivative with respect to its argument `{argument}`(.|\n)*test_special.py"
+    fact = f"scipy.special.{name} has no derivative with respect to its argument `{argument}`"
+    words = rf"{fact}(.|\n)*test_special.py"
     with pytest.raises(UnsupportedError, match=words):
         fdiff.grad(f)(3.0)
     with pytest.raises(UnsupportedError, match=words):

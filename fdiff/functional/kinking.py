@@ -65,7 +65,7 @@ def kinks(policy: str) -> AbstractContextManager[None]:
     ...     print(fdiff.grad(np.abs)(2.0))
     1.0
     """
-    if not isinstance(policy, str) or policy not in POLICIES:
+    if str(policy) not in POLICIES:
         fact = f"policy must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}."
         raise InputError(message("kinks", fact, "", user_line()))
     return _in_force(policy)

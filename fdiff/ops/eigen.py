@@ -4,12 +4,12 @@ Formulas: J. R. Magnus, "On differentiating eigenvalues and eigenvectors", Econo
 1985; M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation", Springer 2008.
 
-**Equal eigenvalues.** The derivatives of eigenvalues have no differences of eigenvalues in them.
-Those of eigenvectors do: there stands one over a difference, and 0 where two eigenvalues are exactly
-equal. What depends on whole eigenspaces alone, such as projectors, then comes out right. What mixes
-values and vectors, ``V f(w) V'``, has a part between equal values that nothing on the tape can tell
-(the slope of `f`), and gets it as 0; so do second derivatives of the eigenvalues themselves.
-Singular values (`singular.py`) are treated alike.
+**Equal eigenvalues.** The derivatives of eigenvalues have no differences of eigenvalues in them, so
+those of sums over equal ones are right. Those of eigenvectors, and second derivatives of eigenvalues,
+have one over a difference: NaN where two are exactly equal. Zero in its place would be right for what
+depends on whole eigenspaces alone (projectors), and silently wrong for ``V f(w) V'``, whose part between
+equal values is the slope of `f`, which nothing on the tape can tell. Singular values (`singular.py`) are
+treated alike.
 
 In the rules, `_bar` of a complex array is the conjugate of the cotangent on the tape (whose pairing
 is ``Re(bar * dot)``), so that transposes are Hermitian: ``Re(tr(x_bar^H x_dot))``.
@@ -65,8 +65,11 @@ def _reciprocal(x: object) -> TracedArray:
 
 
 def _gaps(w: TracedArray) -> TracedArray:
-    """``1 / (w[j] - w[i])`` at ``[i, j]``, and 0 where both are equal."""
-    return _reciprocal(np.expand_dims(w, -2) - np.expand_dims(w, -1))
+    """``1 / (w[j] - w[i])`` at ``[i, j]``: NaN where both are equal, 0 on the diagonal."""
+    apart = np.expand_dims(w, -2) - np.expand_dims(w, -1)
+    same = np.eye(w.shape[-1], dtype=bool)
+    zero = apart == 0
+    return np.where(same, 0.0, np.where(zero, np.nan, 1.0 / np.where(zero, 1.0, apart)))
 
 
 def _stacked(

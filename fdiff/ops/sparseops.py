@@ -23,7 +23,8 @@ Shape = tuple[int, int]
 
 def _matrix(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, shape: Shape, *, transposed: bool) -> object:
     """The matrix itself, or its transpose."""
-    matrix = sp.csr_array((data, cols, starts), shape=shape)
+    arrays = tuple(map(np.ascontiguousarray, (data, cols, starts)))
+    matrix = sp.csr_array(arrays, shape=shape)
     return matrix.T if transposed else matrix
 
 

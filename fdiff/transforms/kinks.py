@@ -97,7 +97,7 @@ def _hits(
     for k in arguments:
         if each[k] is not None:
             known.setdefault(id(each[k]), k)
-    hits = [(k, np.broadcast_to(each[k], out.shape)) for k in known.values()]
+    hits = [(k, np.broadcast_to(each[k], out.shape)) for k in known.values()]  # type: ignore[call-overload]
     return [(k, hit if where is True else np.logical_and(hit, where)) for k, hit in hits]  # type: ignore[misc]
 
 
@@ -158,7 +158,7 @@ def _parts(
         return [True] * len(args)
     if primitive.family == "elementwise":
         return [_narrow(mask, a) for a in args]
-    return masks_of_arguments(node, mask, args, outs)
+    return masks_of_arguments(node, mask, args, outs)  # type: ignore[arg-type]
 
 
 def _chosen(

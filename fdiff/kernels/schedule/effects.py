@@ -88,6 +88,8 @@ def _update(body: Body, root: Root) -> None:
     value = _value(body, root.values[0])
     picked, index = _picked(body, root)
     text = _plus(body.plan.parts[root.node].dtype)
+    if not root.domain:
+        text = text.replace("rt.add({0}, {1})", "{0} + {1}")  # no loop, and quicker to compile
     body.statements.append(
         Statement("update", body.fresh(), text, (value, *picked), _access(root, index))
     )

@@ -27,11 +27,14 @@ def needs_of(plan: Plan, roots: list[Root]) -> list[list[Need]]:
     readers: dict[int, list[tuple[int, Key]]] = {}
     needs: list[list[Need]] = []
     for r, root in enumerate(roots):
-        mine: list[Need] = [Need(p, close=False) for node in root.after for p in made.get(node, ())]
-        if root.over >= 0:
-            makers = made.get(maker(plan, root.over), ())
-            mine += [Need(p, close=False) for p in makers]
-            mine += [Need(p, close=_same_place(root, k)) for p, k in readers.get(root.over, ())]
+        sources = (*root.after, *((maker(plan, root.over),) if root.over >= 0 else ()))
+        mine = [
+            Need(p, close=_in_line(root, roots[p])) for node in sources for p in made.get(node, ())
+        ]
+        mine += [
+            Need(p, close=_same_place(root, key) or _in_line(root, roots[p]))
+            for p, key in readers.get(root.over, ())
+        ]
         for key in reads_of(plan, root):
             node = plan.laid(key.node)
             readers.setdefault(node, []).append((r, key))
@@ -61,6 +64,11 @@ def maker(plan: Plan, node: int) -> int:
 def _close(plan: Plan, before: Root, key: Key) -> bool:
     result = before.result
     return result is not None and Body(plan, count()).key(*result) == key
+
+
+def _in_line(root: Root, before: Root) -> bool:
+    """Whether neither has a loop, so that one statement follows the other."""
+    return not root.domain and not before.domain and before.kind != "call"
 
 
 def _same_place(store: Root, key: Key) -> bool:
