@@ -1,11 +1,12 @@
+# ruff: noqa: INP001, T201 - a script, which prints
 """Which NumPy functions work, tried one by one; writes docs/coverage.md.
 
     python docs/make_coverage.py          # try every example, print what fails
     python docs/make_coverage.py --write  # and write docs/coverage.md
 
-An example is a line of tests/data/coverage.txt: ``name :: expression`` (statements before it are
-divided by ``;``), or ``name :: - reason`` for what is refused. How often users write an op is counted
-in tests/data/ops_ranked.csv.
+An example is a line of tests/data/coverage.txt: ``name :: expression``, with statements before it
+divided by ``;``, or ``name :: - reason`` for what is refused. How often users write an op is in
+tests/data/ops_ranked.csv.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import csv
 import sys
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +27,10 @@ from fdiff.primitive import ANSWERS, FUNCTIONS, PRIMITIVES, UFUNC_METHODS, UFUNC
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "coverage.md"
 RANKS = 300
+INTRODUCTION = """\
+Written by `docs/make_coverage.py`. *Rank*: how many ops users write more often. Each example is
+checked against NumPy for its value and against differences for its first and second derivative
+(`tests/test_coverage.py`)."""
 
 
 class Example(NamedTuple):
@@ -141,7 +147,7 @@ def differences(f: Callable[[np.ndarray], object], v: np.ndarray) -> np.ndarray:
         down = [np.asarray(f(START - h * v)) for h in steps]
     rows = [(a - b) / (2 * h) for a, b, h in zip(up, down, steps, strict=True)]
     for factor in (4.0, 16.0):
-        rows = [(factor * b - a) / (factor - 1) for a, b in zip(rows, rows[1:], strict=False)]
+        rows = [(factor * b - a) / (factor - 1) for a, b in pairwise(rows)]
     return rows[0]
 
 
@@ -205,9 +211,7 @@ def page() -> str:
     lines = [
         "# Coverage",
         "",
-        "Written by `docs/make_coverage.py`. *Rank*: how many ops users write more often. Each example"
-        " is checked against NumPy for its value and against differences for its first and second"
-        " derivative (`tests/test_coverage.py`).",
+        INTRODUCTION,
         "",
         "| rank | op | how | example |",
         "|---:|---|---|---|",
@@ -217,8 +221,10 @@ def page() -> str:
         how, shown = ("refused", e.reason) if e.reason else (kind_of(e.name), f"`{e.code}`")
         cells = [cell.replace("|", r"\|") for cell in (rank, e.name, how, shown)]
         lines.append(f"| {' | '.join(cells)} |")
-    missing = [n for n, r in ranks.items() if r <= RANKS and n not in {e.name for e in rows}]
-    lines += ["", f"Of the first {RANKS} ops these have no example here:", "", ", ".join(missing), ""]
+    shown = {e.name for e in rows}
+    missing = [n for n, r in ranks.items() if r <= RANKS and n not in shown]
+    lines += ["", f"Of the first {RANKS} ops these have no example here:", ""]
+    lines += [", ".join(missing), ""]
     return "\n".join(lines)
 
 

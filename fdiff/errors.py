@@ -72,14 +72,27 @@ def user_line() -> Line | None:
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not _internal(name):
+        if not is_internal(name):
             return name, frame.f_lineno
         frame = frame.f_back
     return None
 
 
+def scipy_call() -> str | None:
+    """The function of SciPy that the user called and that is running now, or None."""
+    frame, found = sys._getframe(1), None
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if str(frame.f_globals.get("__name__")).startswith("scipy."):
+            found = frame
+        frame = frame.f_back
+    if found is None:
+        return None
+    module = [p for p in str(found.f_globals["__name__"]).split(".") if not p.startswith("_")]
+    return ".".join((*module, found.f_code.co_qualname))
+
+
 @lru_cache(maxsize=4096)
-def _internal(name: str) -> bool:
+def is_internal(name: str) -> bool:
     """Whether a file belongs to fdiff or to a library."""
     return name.startswith(_INTERNAL)
 

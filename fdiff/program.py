@@ -48,7 +48,8 @@ from .tree import Spec, flatten, unflatten
 from .watch import Watch, call_private, own_result, watched
 
 VARIANTS = 128  # signatures remembered for one function
-ALTERNATIVES = 8  # traces of one signature that differ in what was read
+ALTERNATIVES = 8  # traces of one signature that differ in what was read or decided
+RESTLESS = 32  # misses in a row after which no variant is looked for: `f` is traced at each call
 
 
 @dataclass
@@ -60,7 +61,8 @@ class Variant:
     inputs. `outs` holds, for each leaf of the result, None or the object it is every time;
     `numbers` the Python numbers among the numeric leaves, None for the others; `direct` tells
     that the arguments are the inputs as they stand (native arrays of at least one axis).
-    `frozen`, `layouts` and `check` are those of the recording. `plan` is what the operator made of
+    `frozen`, `layouts` and `check` are those of the recording, `swapped` the positions of captured
+    arrays in another byte order than the machine's. `plan` is what the operator made of
     it.
     """
 
@@ -81,6 +83,7 @@ class Variant:
     direct: bool
     check: Tape | None = None
     layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    swapped: tuple[int, ...] = ()
     plan: object = None
 
     def __post_init__(self) -> None:
@@ -119,7 +122,7 @@ class Program:
     (the function itself where left out).
     """
 
-    __slots__ = ("argnums", "body", "derive", "name", "plans", "variants")
+    __slots__ = ("argnums", "body", "derive", "misses", "name", "plans", "variants")
 
     def __init__(
         self,
@@ -134,6 +137,7 @@ class Program:
         self.derive = derive
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, object] = OrderedDict()
+        self.misses: dict[object, int] = {}
 
     def find(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
@@ -144,22 +148,37 @@ class Program:
         if key is None:
             leaves, spec = flatten((args, kwargs))
             key = (spec, *[leaf_key(leaf) for leaf in leaves])
-        for variant in self.variants.get(key, ()):
+        known = self.variants.get(key, ())
+        if known and self.misses.get(key, 0) >= RESTLESS:
+            known = ()
+        for k, variant in enumerate(known):
             captured = variant.refresh(f)
             if captured is None:
                 continue
             arrays = list(leaves) if variant.direct else [native(leaves[k]) for k in variant.traced]
             arrays += captured
             if not variant.conditional or variant.holds(arrays):  # type: ignore[arg-type]
+                if k:  # the latest first
+                    self._put_first(key, variant)
                 return variant, arrays  # type: ignore[return-value]
         variant, inputs = self.trace(f, args, kwargs)
         if variant.cacheable:
-            known = self.variants.setdefault(key, [])
-            known.insert(0, variant)
-            del known[ALTERNATIVES:]
+            if variant.check is not None:
+                self.misses[key] = self.misses.get(key, 0) + 1
+            if self.misses.get(key, 0) >= RESTLESS:
+                return variant, inputs  # type: ignore[return-value]
+            kept = self.variants.setdefault(key, [])
+            kept.insert(0, variant)
+            del kept[ALTERNATIVES:]
             if len(self.variants) > VARIANTS:
                 self.variants.popitem(last=False)
         return variant, inputs  # type: ignore[return-value]
+
+    def _put_first(self, key: object, variant: Variant) -> None:
+        """Of several traces of one signature, the one that held is asked first next time."""
+        self.misses.pop(key, None)
+        rest = [other for other in self.variants.get(key, ()) if other is not variant]
+        self.variants[key] = [variant, *rest[: ALTERNATIVES - 1]]
 
     def trace(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
@@ -269,8 +288,13 @@ def trace_variant(
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
         check=None if recording.check is None else simplify(recording.check),
         layouts=recording.layouts,
+        swapped=tuple(k for k, a in enumerate(everything) if k >= len(traced) and _swapped(a)),
     )
     return variant, recording.extra
+
+
+def _swapped(value: object) -> bool:
+    return isinstance(value, np.ndarray) and not value.dtype.isnative
 
 
 def _cacheable(

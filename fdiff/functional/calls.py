@@ -79,9 +79,8 @@ def invoke(
     if policy.get() == "raise":
         refuse_kinks(program, f, args, kwargs)
     variant, arrays = program.find(f, args, kwargs)
-    for k in range(len(variant.traced), len(arrays)):  # captured arrays, as they are
-        if not arrays[k].dtype.isnative:
-            arrays[k] = native(arrays[k])
+    for k in variant.swapped:
+        arrays[k] = native(arrays[k])
     return variant.plan.call(arrays, vectors, execute)  # type: ignore[attr-defined]
 
 

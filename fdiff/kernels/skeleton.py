@@ -17,6 +17,7 @@ from ..arraytype import Shape
 from ..primitive import Lower
 from ..tape import CONSTANT, INPUT, Constant, Node, Tape
 
+_MOST_APART = 64  # stores that one is compared with
 _EXPONENTS = (0.5,)  # LLVM makes square roots of them
 SPECIAL = frozenset(
     [
@@ -83,8 +84,13 @@ class Part(NamedTuple):
 
     @property
     def slices(self) -> tuple[tuple[str, str], ...]:
-        """Start and step along each axis of a slice, or of one put back."""
-        return cast("tuple[tuple[str, str], ...]", self.data)
+        """Start and step along each axis of a slice, of one put back, or of one stored into."""
+        return cast("tuple[tuple[str, str], ...]", self.data[: len(self.dims)])
+
+    @property
+    def apart(self) -> int:
+        """How many stores below this one, the nearest first, are of other entries."""
+        return cast("int", self.data[-1])
 
     @property
     def dtype(self) -> str:
@@ -131,6 +137,7 @@ class _Draft:
     parts: list[Part] = field(default_factory=list)
     place: dict[int, int] = field(default_factory=dict)
     literals: dict[Part, int] = field(default_factory=dict)
+    regions: dict[tuple[object, ...], Data] = field(default_factory=dict)
 
     def add(self, part: Part) -> int:
         self.parts.append(part)
@@ -302,6 +309,8 @@ def _data(draft: _Draft, node: Node, params: dict[str, object]) -> Data:
         moved = draft.tape.nodes[node.args[-1]].type.shape
         outer, inner = (moved, node.type.shape) if name == "slice" else (node.type.shape, moved)
         starts, steps = cast("Shape", params["starts"]), cast("Shape", params["steps"])
+        if name == "update":
+            return _stored(draft, node, starts, steps)
         return _slices(draft, starts, steps, outer, inner)
     if name in ("reshape", "broadcast_to", "iota", "scatter_add", "scatter_set"):
         return ()
@@ -310,6 +319,32 @@ def _data(draft: _Draft, node: Node, params: dict[str, object]) -> Data:
             (k, repr(v) if not isinstance(v, (int, tuple, str)) else v) for k, v in params.items()
         )
     )
+
+
+def _stored(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> Data:
+    """The entries stored into, by the same names for each store there into one array; `apart`."""
+    nodes = draft.tape.nodes
+    base, inner = node.args[0], nodes[node.args[1]].type.shape
+    key = (base, starts, steps, inner)
+    if key not in draft.regions:
+        draft.regions[key] = _slices(draft, starts, steps, node.type.shape, inner)
+    apart = 0
+    while apart < _MOST_APART and nodes[base].primitive.name == "update":
+        below = dict(nodes[base].params)
+        shape = nodes[nodes[base].args[1]].type.shape
+        begins, strides = cast("Shape", below["starts"]), cast("Shape", below["steps"])
+        if not any(map(_disjoint, inner, starts, steps, shape, begins, strides)):
+            break
+        apart, base = apart + 1, nodes[base].args[0]
+    return (*draft.regions[key], apart)
+
+
+def _disjoint(n: int, start: int, step: int, m: int, begin: int, stride: int) -> bool:
+    """Whether `n` entries from `start` by `step` and `m` from `begin` by `stride` never meet."""
+    ends, others = (start, start + (n - 1) * step), (begin, begin + (m - 1) * stride)
+    if not n or not m or max(ends) < min(others) or max(others) < min(ends):
+        return True
+    return abs(step) == abs(stride) > 1 and (start - begin) % step != 0
 
 
 def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape) -> Data:

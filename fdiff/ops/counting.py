@@ -309,15 +309,19 @@ def _outer_edges(a: TracedArray, range_: object) -> tuple[object, object]:
     return np.where(same, low - 0.5, low), np.where(same, high + 0.5, high)
 
 
+def _whole(bins: object) -> int:
+    try:
+        return index(bins)
+    except TypeError as error:
+        raise TypeError("`bins` must be an integer, a string, or an array") from error
+
+
 def _edges(a: TracedArray, bins: object, range_: object, weights: object) -> TracedArray:
     if isinstance(bins, str) or np.ndim(bins) == 0:
         if isinstance(bins, str) and weights is not None:
             raise TypeError("Automated estimation of the number of bins is not supported for weighted data")
         low, high = _outer_edges(a, range_)
-        try:
-            count = _automatic(a, bins, low, high, ranged=range_ is not None) if isinstance(bins, str) else index(bins)
-        except TypeError as error:
-            raise TypeError("`bins` must be an integer, a string, or an array") from error
+        count = _automatic(a, bins, low, high, ranged=range_ is not None) if isinstance(bins, str) else _whole(bins)
         if count < 1:
             raise ValueError("`bins` must be positive, when an integer")
         kind = promote(*map(kind_of, (low, high)), a.dtype)

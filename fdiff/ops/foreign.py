@@ -23,7 +23,7 @@ CONCRETE: dict[type, Callable[..., object]] = {}
 
 def stands_in(value: object) -> bool:
     """Whether `value` is made of traced arrays, or a sequence that holds such a thing."""
-    if type(value) in (list, tuple):
+    if type(value) is list or type(value) is tuple:
         return any(map(stands_in, value))
     return type(value) in CONCRETE or holds_traced(value)
 
@@ -54,8 +54,7 @@ def of_scipy(value: object) -> bool:
     kind = type(value)
     if not (isinstance(value, (*_FUNCTIONS, type)) or kind.__name__ in {"cython_function_or_method", "fused_cython_function"}):
         return False
-    module = value.__module__
-    return isinstance(module, str) and module.startswith("scipy.")
+    return str(value.__module__).startswith("scipy.")
 
 
 def guarded(value: object) -> object:
@@ -74,7 +73,14 @@ def _guard(function: Callable[..., object]) -> Callable[..., object]:
 
     @functools.wraps(function)
     def run(*args: object, **keywords: object) -> object:
-        return localised(function(*[concrete(a, name) for a in args], **{k: concrete(v, name) for k, v in keywords.items()}))
+        given, named = [concrete(a, name) for a in args], {k: concrete(v, name) for k, v in keywords.items()}
+        try:
+            return localised(function(*given, **named))
+        except Exception:
+            # Compiled code that calls the user's function may put an error of its own over ours.
+            if (refused := current().refused) is not None:
+                raise refused from None
+            raise
 
     return run
 
@@ -97,8 +103,8 @@ def concrete(value: object, name: str) -> object:
         return array[()] if value.scalar else array
     if (convert := CONCRETE.get(type(value))) is not None:
         return convert(value, name)
-    if type(value) in (list, tuple):
-        return type(value)(concrete(v, name) for v in value)
+    if type(value) is list or type(value) is tuple:
+        return type(value)([concrete(v, name) for v in value])
     if type(value) is dict:
         return {k: concrete(v, name) for k, v in value.items()}
     if isinstance(value, np.ndarray) and holds_traced(value):

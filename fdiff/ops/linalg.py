@@ -12,9 +12,11 @@ from operator import index
 
 import numpy as np
 
-from ..arraytype import ArrayType, broadcast, promote
-from ..primitive import ZERO, Lower, Primitive, Sample, register
-from ..trace import TracedArray, apply, apply_many, implements, unsupported
+from ..arraytype import BOOL, ArrayType, broadcast, promote
+from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
+from ..trace import TracedArray, apply, apply_many, current, implements, unsupported
+from ..trace.record import record
+from ..trace.trying import inside_try
 from .families import add_up, kind_of, stretch, unbroadcast
 from .kinks import looking, marked
 from .reductions import as_scalar
@@ -244,6 +246,40 @@ def _cholesky_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 
 cholesky_ = opaque("cholesky", _same, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, _spd)
 
+# --- matrices that NumPy refuses ----------------------------------------------------------------
+
+
+def _refused(a: np.ndarray, *, name: str, lead: int) -> np.ndarray:
+    """Whether the op raises LinAlgError, for each entry of the leading axes."""
+    out = np.zeros(a.shape[:lead], bool)
+    for k in np.ndindex(out.shape):
+        try:
+            PRIMITIVES[name].evaluate(a[k], *([np.zeros((*a.shape[-1:], 1))] if name == "solve" else []))
+        except np.linalg.LinAlgError:
+            out[k] = True
+    return out[()]
+
+
+refused = register(
+    Primitive(
+        "refused", lambda a, *, name, lead: (ArrayType(a.shape[:lead], BOOL),), _refused,
+        batch=lambda args, mapped, size, *, name, lead: [apply(refused, args[0], name=name, lead=lead + 1)], flat=True,
+        samples=(Sample(lambda rng: (np.stack([np.eye(2), np.zeros((2, 2))]),), {"name": "inv", "lead": 1}),),
+    )
+)  # fmt: skip
+
+
+def attempt(name: str, a: TracedArray) -> None:
+    """Raise here, where the user would catch it, what the op would raise when it is run.
+
+    Only code inside a ``try`` asks; whether the matrix was refused is then a guard of the tape.
+    """
+    trace = current()
+    if trace.lines and inside_try(record.__code__) and bool(apply(refused, a, name=name, lead=0)):
+        words = "Matrix is not positive definite" if name == "cholesky" else "Singular matrix"
+        raise np.linalg.LinAlgError(words)
+
+
 # --- what answers for NumPy -------------------------------------------------------------------
 
 
@@ -271,6 +307,7 @@ def solve_call(a: object, b: object) -> TracedArray:
         raise ValueError(f"solve: Input operand 1 has a mismatch in its core dimension 0 (size {right.shape[0 if right.ndim == 1 else -2]} is different from {left.shape[-1]})")
     dtype = promote(kind_of(left), kind_of(right))
     left, right = left.astype(dtype), right.astype(dtype)
+    attempt("solve", left)
     if right.ndim == 1:
         return reshape_call(apply(solve, left, right.reshape((-1, 1))), (*left.shape[:-2], -1))
     return apply(solve, left, right)
@@ -278,7 +315,9 @@ def solve_call(a: object, b: object) -> TracedArray:
 
 @implements(np.linalg.inv)
 def inv_call(a: object) -> TracedArray:
-    return apply(inv, _square(a, "inv"))
+    given = _square(a, "inv")
+    attempt("inv", given)
+    return apply(inv, given)
 
 
 @implements(np.linalg.det)
@@ -299,6 +338,7 @@ def slogdet_call(a: object) -> object:
 def cholesky(a: object, /, *, upper: bool = False) -> TracedArray:
     """Lower factor of a symmetric positive definite matrix; the lower triangle is read."""
     given = _square(a, "cholesky")
+    attempt("cholesky", _t(given) if upper else given)
     low = apply(cholesky_, _t(given) if upper else given)
     return _t(low) if upper else low
 

@@ -80,7 +80,7 @@ def _first_less_the_rest(x: object, axis: int = 0, dtype: object = None) -> Trac
 
 _HOMOGENEOUS = {"dd->d", "ll->l", "qq->q"}  # the result can be the next operand
 for _ufunc in list(UFUNCS):
-    if _ufunc.nin == 2 and _ufunc.nout == 1 and (_HOMOGENEOUS & set(_ufunc.types) or _ufunc.__name__.startswith("logical")):
+    if _ufunc.nin == 2 and _ufunc.nout == 1 and _ufunc.signature is None and (_HOMOGENEOUS & set(_ufunc.types) or _ufunc.__name__.startswith("logical")):
         for _method, _make in (("reduce", _fold), ("accumulate", _accumulate), ("reduceat", reduceat)):
             if (_ufunc, _method) not in UFUNC_METHODS:
                 UFUNC_METHODS[_ufunc, _method] = _make(_ufunc)
@@ -330,12 +330,6 @@ def fromiter(iter: object, dtype: object, count: int = -1, **keywords: object) -
 def array_text(a: object, *_: object, **__: object) -> str:
     """What printing a traced array gives."""
     return repr(a)
-
-
-@implements(np.savetxt, np.save, np.savez, np.savez_compressed)
-def written(*_: object, **__: object) -> object:
-    raise current().fail("a traced array was written to a file, which would drop its derivative.", "Write what the differentiated function returns.")
-
 
 
 @implements(np.common_type)

@@ -429,7 +429,11 @@ def _register_algebra(family: Family) -> None:
         powers = poly(sort(line))[::-1]
         return powers if family.prefix == "poly" else _unit_map(f("poly2{}"), powers)
 
-    @stands_for(f("{}fit"))
+
+def _register_fit(family: Family) -> None:
+    """Least squares in the family's basis, of all degrees up to one or of those listed."""
+
+    @stands_for(family.function("{}fit"))
     def fit(x: object, y: object, deg: object, rcond: object = None, full: bool = False, w: object = None) -> object:
         if np.ndim(deg):
             chosen = sorted(int(d) for d in deg)
@@ -452,6 +456,7 @@ for _family in FAMILIES:
     _register_values(_family)
     _register_maps(_family)
     _register_algebra(_family)
+    _register_fit(_family)
 
 
 @implements(np.i0)

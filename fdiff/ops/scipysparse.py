@@ -49,7 +49,8 @@ def _of_entries(given: tuple[object, ...], shape: object, name: str) -> tuple[Tr
     entries = traced(given[0])
     entries = entries if entries.type.floating else entries.astype(np.float64)
     if len(given) == 2:
-        rows, cols = (places(p) for p in given[1])
+        where: Sequence[object] = given[1]
+        rows, cols = (places(p) for p in where)
     elif len(given) == 3 and name in ("csr", "csc"):
         minor, ends = places(given[1]), places(given[2])
         major = np.repeat(np.arange(len(ends) - 1), np.diff(ends))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse as sp
@@ -219,7 +219,7 @@ def lifted(matrix: object) -> TracedSparse:
         return matrix
     if len(matrix.shape) != 2:
         _refuse(f"a sparse array of {len(matrix.shape)} dimensions")
-    rows = sp.csr_array(matrix)
+    rows: Any = sp.csr_array(matrix)
     rows.sum_duplicates()
     floating = rows.data if rows.dtype.kind in "fc" else rows.data.astype(np.float64)
     places = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices.astype(np.int64)

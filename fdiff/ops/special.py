@@ -235,9 +235,6 @@ special(
     count, lambda rng, shape: order(rng, shape) + np.int8(4), order, share,
 )  # fmt: skip
 
-from . import (  # noqa: E402 - after the tables above, whose functions they use
-    special_bessel,  # noqa: F401 - the rest of the tables
-    special_elliptic,  # noqa: F401
-    special_functions,  # noqa: F401
-    special_incomplete,  # noqa: F401
-)
+from . import special_bessel, special_elliptic, special_functions, special_incomplete  # noqa: E402 - after the tables above, whose functions they use
+
+__all__ = ["special_bessel", "special_elliptic", "special_functions", "special_incomplete"]

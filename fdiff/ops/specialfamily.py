@@ -25,6 +25,8 @@ from .families import (
 )
 
 Rule = Callable[..., object]
+Slopes = Callable[..., Sequence[object]]
+Rows = Callable[..., Sequence[Sequence[object]]]
 LACKING = object()  # in place of a slope: no formula is known, and asking for it is an error
 
 
@@ -51,7 +53,7 @@ def _refusal(name: str, argument: str) -> Callable[[], object]:
     return refuse_slope
 
 
-def _named(name: str, partials: Rule) -> Rule:
+def _named(name: str, partials: Slopes) -> Slopes:
     """`partials` with an error, raised when it is asked for, in place of each slope that is lacking."""
     names = partials.__code__.co_varnames
 
@@ -70,7 +72,7 @@ def _as(value: object, dtype: np.dtype) -> object:
 
 
 def special(
-    name: str, partials: Rule, *sample: Callable[..., np.ndarray], ufunc: np.ufunc | None = None, evaluate: Rule | None = None,
+    name: str, partials: Slopes, *sample: Callable[..., np.ndarray], ufunc: np.ufunc | None = None, evaluate: Rule | None = None,
     params: Sequence[dict[str, object]] = ({},),
 ) -> Primitive:  # fmt: skip
     """A function of SciPy applied entry by entry; ``partials(*args, out)`` as in `elementwise`.
@@ -79,7 +81,8 @@ def special(
     With `evaluate` the op is no ufunc: it is entered by `apply`, and has the dtype of its last argument.
     """
     function = ufunc or (None if evaluate else _ufunc(name))
-    push, pull = slope_rules(_named(name, partials))
+    rules: tuple[Slopes, Slopes] = slope_rules(_named(name, partials))
+    push, pull = rules
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
         return [_as(dot, outs[0].dtype) for dot in push(dots, args, outs, **params)]
@@ -140,7 +143,7 @@ def alias(name: str) -> None:
     UFUNCS[_ufunc(name)] = ufunc_caller(PRIMITIVES[name], _ufunc(name))
 
 
-def special_many(name: str, partials: Rule, *sample: Callable[..., np.ndarray]) -> Primitive:
+def special_many(name: str, partials: Rows, *sample: Callable[..., np.ndarray]) -> Primitive:
     """A function of SciPy with several outputs: ``partials(*args, *outs)`` gives a row for each."""
     ufunc = _ufunc(name)
 

@@ -7,7 +7,7 @@ it turn into `Stored`: stand-ins of a traced array, whose own memory no code can
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class Local(np.ndarray):
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> object:
+        if holds_traced(args) or holds_traced(list(kwargs.values())):  # NumPy asks first of `a`
+            return _constant_or_not(args).__array_function__(func, types, args, kwargs)
         return localised(super().__array_function__(func, types, args, kwargs), args)  # type: ignore[misc]
 
     def __setitem__(self, key: object, value: object) -> None:
@@ -90,8 +92,64 @@ class Local(np.ndarray):
         else:
             super().put(indices, values, mode)  # type: ignore[arg-type,call-overload]
 
+    @property
+    def flat(self) -> LocalFlat:  # type: ignore[override]
+        return LocalFlat(self)
+
+    @flat.setter
+    def flat(self, value: object) -> None:
+        self.flat[...] = value
+
     def __reduce__(self) -> tuple[object, ...]:
         return np.asarray(self).view(np.ndarray).__reduce__()
+
+
+class LocalFlat:
+    """``a.flat`` of a local array, which notices stores as the array does."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Local) -> None:
+        self.array = array
+
+    def __setitem__(self, key: object, value: object) -> None:
+        if type(self.array) is Stored or holds_traced(value):
+            become(self.array).flat[... if key is ... else key] = value  # type: ignore[attr-defined]
+        else:
+            np.ndarray.flat.__get__(self.array)[key] = value  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._iterator(), name)
+
+    def _iterator(self) -> object:
+        array = self.array
+        return array.handle.flat if type(array) is Stored else np.ndarray.flat.__get__(array)  # type: ignore[attr-defined]
+
+    def __getitem__(self, key: object) -> object:
+        return self._iterator()[key]  # type: ignore[index]
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._iterator())  # type: ignore[call-overload]
+
+    def __len__(self) -> int:
+        return self.array.size
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001
+        return np.asarray(self._iterator(), dtype)
+
+
+def _constant_or_not(args: object) -> TracedArray:
+    """Some traced array among arguments that hold one."""
+    stack: list[object] = [args]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, TracedArray | Stored):
+            return value.handle if isinstance(value, Stored) else value
+        if isinstance(value, (tuple, list)):
+            stack.extend(value)
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            stack.extend(value.flat)
+    raise TypeError("no traced array")
 
 
 def _constant(array: np.ndarray) -> TracedArray:

@@ -39,6 +39,13 @@ class Looks:
         self._reads: list[int] = []  # by node: the inputs it depends on, as bits
         self._slopes: list[int] = []  # those it depends on with a derivative
 
+    def close(self) -> None:
+        """Let go of the values, and of the trace, which would keep each other alive."""
+        del self.trace
+        self._known.clear()
+        self.given.clear()
+        self.origin.clear()
+
     # ------------------------------------------------------------------------------- values
 
     def value(self, node_id: int, deed: str) -> object:

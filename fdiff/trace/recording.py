@@ -50,6 +50,7 @@ class Trace:
 
     def __exit__(self, *_: object) -> None:
         self.alive = False
+        self.looks.close()
         stack.traces.pop()
 
     def where(self) -> Line | None:

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import numpy as np
 
 from ..arraytype import ArrayType, Shape, shadow
-from ..errors import LeakError, TraceError, UnsupportedError, message, show_line, user_line
+from ..errors import (
+    LeakError,
+    TraceError,
+    UnsupportedError,
+    message,
+    scipy_call,
+    show_line,
+    user_line,
+)
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, met
 from .looking import truth, whole
 
@@ -193,6 +201,10 @@ class TracedArray:
         copy: bool | None = None,  # noqa: FBT001 - NumPy calls it by position
     ) -> np.ndarray:
         """Object array of traced scalars: what ``np.array([x[0], x[1]])`` is made of."""
+        if (name := scipy_call()) is not None:  # SciPy's own code has no use for such an array
+            trace, error = current(self), unsupported(name)
+            trace.refused = trace.refused or error  # compiled code may drop the error
+            raise error
         if dtype is not None and np.dtype(dtype) != object:
             raise current(self).fail(
                 f"a traced array was turned into a concrete {np.dtype(dtype)} array,"

@@ -12,6 +12,7 @@ from .group import Group, group
 from .lowering import lower
 from .order import in_order
 from .plan import LEAVES, ROUTINES, SCRATCH, SLOW, Plan, flops_of, make_plan
+from .reread import reread
 from .reuse import reuse
 from .root import Root
 from .roots import make_roots
@@ -21,7 +22,7 @@ _ROUNDS = 4
 
 def schedule(bones: Skeleton) -> Program:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
-    bones = lower(bones)
+    bones = lower(reread(bones))
     also: set[int] = set()
     plan, items, again = _attempt(bones, also)
     for _ in range(_ROUNDS - 1):

@@ -130,6 +130,15 @@ class Plan:
             or (self.parts[i].op == "add" and any(a in self.absorbed for a in self.parts[i].args))
         )
 
+    @cached_property
+    def updates(self) -> dict[int, list[int]]:
+        """The stores into a slice of each array."""
+        out: dict[int, list[int]] = {}
+        for i, part in enumerate(self.parts):
+            if part.op == "update":
+                out.setdefault(part.args[0], []).append(i)
+        return out
+
     def buffer(self, i: int) -> Buffer:
         """Memory of node `i`; an input of any layout has run-time strides."""
         part = self.parts[i]

@@ -26,12 +26,11 @@ def reuse(plan: Plan, also: Iterable[int]) -> Plan:
     kept = set(also)
     for last in (*[False] * (_ROUNDS - 1), True):
         roots = make_roots(plan)
-        if all(root.copied < 0 for root in roots):
+        if not any(root.copied for root in roots):
             return plan
         flow = _Flow(plan, roots)
         for c, root in enumerate(roots):
-            if root.copied >= 0:
-                flow.decide(c, root)
+            any(flow.decide(c, root.node, source) for source in root.copied)
         if last or not flow.wanted:
             return replace(plan, reused=flow.found)
         kept |= flow.wanted
@@ -47,6 +46,7 @@ class _Flow:
     roots: list[Root]
     found: dict[int, int] = field(default_factory=dict)
     wanted: set[int] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -63,28 +63,32 @@ class _Flow:
             for need in needs[r]:
                 self.later[need.root] |= self.later[r] | 1 << r
 
-    def decide(self, c: int, copy: Root) -> None:
-        """Whether the copy `copy` can be left out: the store then writes over its source."""
-        plan, node, source = self.plan, copy.node, copy.copied
+    def decide(self, c: int, node: int, source: int) -> bool:
+        """Whether root `c` can be left out: the stores of `node` then write over `source`."""
+        plan = self.plan
         parts = plan.parts
-        if source in self.found.values() or source in plan.outputs:
-            return
+        if source in self.taken or source in plan.outputs:
+            return False
         if parts[source].dtype != parts[node].dtype:
-            return
+            return False
         writers = [w for w in self.made[node] if w != c]
-        readers = {r: keys for r, keys in self.readers[source].items() if r != c}
+        readers = {r: keys for r, keys in self.readers.get(source, {}).items() if r != c}
+        makers = self.made[maker(plan, source)]
+        if any(self.later[w] >> m & 1 for w in writers for m in makers):
+            return False
         late = [r for r, keys in readers.items() if self._too_late(r, keys, writers)]
         if not late:
             self.found[node] = source
-            for r in readers:
+            self.taken.add(source)
+            for r in (*readers, *makers):
                 for w in writers:
                     self._put_before(r, w)
-            return
+            return True
         saved: set[int] = set()
-        for r in late:
-            if not self._save(r, source, writers, saved):
-                return
+        if not all(self._save(r, source, writers, saved) for r in late):
+            return False
         self.wanted |= saved
+        return True
 
     def _too_late(self, r: int, keys: list[Key], writers: list[int]) -> bool:
         """Whether root `r` can only read the source once it is written over."""

@@ -33,7 +33,7 @@ class Root:
     hands: bool = False  # the value stored can be used in the same nest
     after: tuple[int, ...] = field(default=())  # nodes of which all earlier effects come first
     hole: Hole = ()  # what of the domain is left out
-    copied: int = -1  # the node in memory of which this is a mere copy
+    copied: tuple[int, ...] = ()  # nodes in memory that hold all this copies, where it copies it
     over: int = -1  # the node whose memory is written over
 
     @property

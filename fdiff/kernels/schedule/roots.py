@@ -110,7 +110,7 @@ def _scattered(plan: Plan, i: int) -> list[Root]:
     first = Root("store", i, proper(dims), tuple(dense), dims, identity(dims), plan.buffer(i))
     source = plan.laid(dense[0][0])
     if len(dense) == 1 and dense[0][1] == identity(dims) and plan.owned(source):
-        first = replace(first, copied=source)
+        first = replace(first, copied=(source,))
     return [first, *updates]
 
 

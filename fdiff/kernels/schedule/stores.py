@@ -8,6 +8,8 @@ from .body import literal
 from .plan import Plan
 from .root import Root
 
+_MOST_KIN = 8  # stores whose memory one may take over
+
 
 def stored(plan: Plan, i: int, part: Part) -> list[Root]:
     """The entries around those that are stored, unless they are in place, and the store."""
@@ -54,11 +56,24 @@ def _base(plan: Plan, i: int, part: Part, hole: Hole) -> Root:
     base, dims = part.args[0], part.dims
     number = _number(plan, base)
     values = () if number else ((base, identity(dims)),)
-    copied = plan.laid(base)
+    source = plan.laid(base)
+    copied = (*((source,) if plan.owned(source) else ()), *_kin(plan, i, part))
     return Root(
         "store", i, proper(dims), values, dims, identity(dims), plan.buffer(i), number,
-        hole=hole, copied=copied if plan.owned(copied) else -1,
+        hole=hole, copied=copied,
     )  # fmt: skip
+
+
+def _kin(plan: Plan, i: int, part: Part) -> list[int]:
+    """Earlier stores at the same place in the same array: the rest of it is the same."""
+    parts = plan.parts
+    if part.op != "update":
+        return []
+    same = (part.args[0], part.slices, parts[part.args[1]].dims)
+    return [
+        k for k in plan.updates.get(part.args[0], ())
+        if k < i and (parts[k].args[0], parts[k].slices, parts[parts[k].args[1]].dims) == same
+    ][-_MOST_KIN:]  # fmt: skip
 
 
 def _number(plan: Plan, i: int) -> str:

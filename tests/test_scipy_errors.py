@@ -1,0 +1,61 @@
+"""Functions of SciPy without a rule: each is named, with the user's line, and nothing is lost."""
+
+import numpy as np
+import pytest
+import scipy.fft
+import scipy.integrate
+import scipy.interpolate
+import scipy.linalg.blas
+import scipy.ndimage
+import scipy.optimize
+import scipy.signal
+import scipy.spatial
+import scipy.stats
+
+import fdiff
+from fdiff.errors import TraceError, UnsupportedError
+
+X = np.array([0.3, 0.7, 1.2])
+KNOTS = np.arange(3.0)
+
+UNSUPPORTED = {
+    "scipy.signal.convolve": lambda x: scipy.signal.convolve(x, x),
+    "scipy.ndimage.gaussian_filter": lambda x: scipy.ndimage.gaussian_filter(x, 1.0),
+    "scipy.interpolate.CubicSpline": lambda x: scipy.interpolate.CubicSpline(np.arange(3.0), x)(
+        0.5
+    ),
+    "scipy.stats": lambda x: scipy.stats.norm.logpdf(x),
+    "scipy.spatial.distance.cdist": lambda x: scipy.spatial.distance.cdist(x[:, None], x[:, None]),
+    "scipy.fft": lambda x: np.real(scipy.fft.fft(x)),
+    "scipy.optimize.root": lambda x: scipy.optimize.root(lambda t: t**3 - x, np.ones(3)).x,
+    "scipy.optimize.minimize": lambda x: scipy.optimize.minimize(lambda t: np.sum(t**2), x).x,
+}
+REFUSED = {
+    "brentq": lambda x: scipy.optimize.brentq(lambda t: t**3 - x[0], 0, 3),
+    "quad": lambda x: scipy.integrate.quad(lambda t: t * x[0], 0, 1)[0],
+    "ddot": lambda x: scipy.linalg.blas.ddot(x, x),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_functions_without_a_rule_are_named(name):
+    f = UNSUPPORTED[name]
+    with pytest.raises(
+        UnsupportedError, match=rf"{name}(.|\n)*test_scipy_errors.py:(.|\n)*outside"
+    ):
+        fdiff.grad(lambda x: np.sum(f(x)))(X)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_compiled_code_gets_no_numbers_of_traced_arrays(name):
+    f = REFUSED[name]
+    with pytest.raises(TraceError, match=r"drop its derivative(.|\n)*test_scipy_errors.py:"):
+        fdiff.grad(lambda x: f(x))(X)
+
+
+def test_captured_data_goes_through():
+    def f(x):
+        return np.sum(x * scipy.signal.convolve(KNOTS, [0.5, 0.5], mode="same"))
+
+    expected = scipy.signal.convolve(KNOTS, [0.5, 0.5], mode="same")
+    np.testing.assert_allclose(fdiff.grad(f)(X), expected)
