@@ -43,6 +43,7 @@ from .errors import (
 from .tape import Tape
 from .tiers import runner
 from .trace import Trace, TracedArray, memory_order, record
+from .trace.eager import EagerTrace
 from .transforms.simplify import simplify
 from .tree import Spec, flatten, unflatten
 from .watch import Watch, call_private, own_result, watched
@@ -62,7 +63,8 @@ class Variant:
     `numbers` the Python numbers among the numeric leaves, None for the others; `direct` tells
     that the arguments are the inputs as they stand (native arrays of at least one axis).
     `frozen`, `layouts` and `check` are those of the recording, `swapped` the positions of captured
-    arrays in another byte order than the machine's. `plan` is what the operator made of
+    arrays in another byte order than the machine's. `eager` is the trace of a variant that is for
+    one call. `plan` is what the operator made of
     it.
     """
 
@@ -84,6 +86,7 @@ class Variant:
     check: Tape | None = None
     layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     swapped: tuple[int, ...] = ()
+    eager: EagerTrace | None = None
     plan: object = None
 
     def __post_init__(self) -> None:
@@ -122,7 +125,7 @@ class Program:
     (the function itself where left out).
     """
 
-    __slots__ = ("argnums", "body", "derive", "misses", "name", "plans", "variants")
+    __slots__ = ("argnums", "body", "derive", "eager", "misses", "name", "plans", "variants")
 
     def __init__(
         self,
@@ -130,8 +133,11 @@ class Program:
         argnums: Argnums,
         derive: Callable[[Variant], object],
         body: Body | None = None,
+        *,
+        eager: bool = False,
     ) -> None:
         self.name = name
+        self.eager = eager
         self.body = body or call_private
         self.argnums = argnums
         self.derive = derive
@@ -150,6 +156,8 @@ class Program:
             key = (spec, *[leaf_key(leaf) for leaf in leaves])
         known = self.variants.get(key, ())
         if known and self.misses.get(key, 0) >= RESTLESS:
+            if self.eager:
+                return self.trace(f, args, kwargs, eager=True)  # type: ignore[return-value]
             known = ()
         for k, variant in enumerate(known):
             captured = variant.refresh(f)
@@ -181,22 +189,27 @@ class Program:
         self.variants[key] = [variant, *rest[: ALTERNATIVES - 1]]
 
     def trace(
-        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+        self,
+        f: Function,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        *,
+        eager: bool = False,
     ) -> tuple[Variant, list[object]]:
         """A new variant with its plan, and the inputs of its tape."""
         with collector_paused():
-            return self._trace(f, args, kwargs)
+            return self._trace(f, args, kwargs, eager=eager)
 
     def _trace(
-        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object], *, eager: bool
     ) -> tuple[Variant, list[object]]:
         call = called(self.name, f)
         leaves, spec = flatten((args, kwargs))
         order, in_spec = differentiated(args, self.argnums, call)
         variant, extra = trace_variant(
-            lambda *a, **k: self.body(f, a, k), f, call, leaves, spec, order, in_spec
+            lambda *a, **k: self.body(f, a, k), f, call, leaves, spec, order, in_spec, eager=eager
         )
-        variant.plan = self._plan(variant)
+        variant.plan = self.derive(variant) if eager else self._plan(variant)
         inputs = [
             leaves[k] if isinstance(leaves[k], TracedArray) else native(leaves[k])
             for k in variant.traced
@@ -247,6 +260,8 @@ def trace_variant(
     spec: Spec,
     order: Sequence[int],
     in_spec: Spec,
+    *,
+    eager: bool = False,
 ) -> tuple[Variant, tuple[object, ...]]:
     """Run `body` on traced arguments once; the variant, and what its further inputs stand for."""
     for k, leaf in enumerate(leaves):
@@ -267,7 +282,8 @@ def trace_variant(
         outs.extend(found)
         return [out for out in found if traceable(out)]
 
-    recording = record(run, inputs, call)
+    trace = EagerTrace(call) if eager else None
+    recording = record(run, inputs, call, trace)
     watch = recording.watch
     everything = [*(leaves[k] for k in traced), *recording.extra]
     variant = Variant(
@@ -283,12 +299,13 @@ def trace_variant(
         inner=tuple(inner),
         order=tuple(watch.order) if isinstance(watch, Watch) else (),
         frozen=tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
-        cacheable=_cacheable(f, call, leaves, outs, inner),
+        cacheable=not eager and _cacheable(f, call, leaves, outs, inner),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
         check=None if recording.check is None else simplify(recording.check),
         layouts=recording.layouts,
         swapped=tuple(k for k, a in enumerate(everything) if k >= len(traced) and _swapped(a)),
+        eager=trace,
     )
     return variant, recording.extra
 
@@ -346,6 +363,8 @@ def program_of(
     options: tuple[object, ...],
     derive: Callable[[Variant], object],
     body: Body | None = None,
+    *,
+    eager: bool = False,
 ) -> Program:
     """The program of `f` under one operator: shared by all functions of the same code.
 
@@ -356,9 +375,9 @@ def program_of(
     try:
         found = _programs.get(key)
     except TypeError:  # an unhashable callable has a program of its own
-        return Program(name, argnums, derive, body)
+        return Program(name, argnums, derive, body, eager=eager)
     if found is None:
-        found = _programs[key] = Program(name, argnums, derive, body)
+        found = _programs[key] = Program(name, argnums, derive, body, eager=eager)
         if len(_programs) > 4 * VARIANTS:
             _programs.popitem(last=False)
     return found

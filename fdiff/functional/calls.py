@@ -150,9 +150,14 @@ def prepared(
     argnums: Argnums,
     options: tuple[object, ...],
     derive: Callable[[Variant], Plan],
+    *,
+    eager: bool = False,
 ) -> Function:
-    """The function of the arguments of `f` that an operator returns."""
-    program = program_of(f, name, argnums, options, derive)
+    """The function of the arguments of `f` that an operator returns.
+
+    `eager` tells that `derive` knows what to do with a variant traced eagerly.
+    """
+    program = program_of(f, name, argnums, options, derive, eager=eager)
 
     @transformed(f, name)
     def call(*args: object, **kwargs: object) -> object:

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+import numpy as np
+
 from ..arguments import Function, called
 from ..errors import DtypeError, InputError
 from ..program import Variant
+from ..trace.eager import EagerTrace
 from ..transforms.rearrange import choose, gradient
+from ..transforms.reverse import eager_gradient
 from .calls import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results
 from .complexes import check_choice, check_complex
 from .settings import check_argnums, check_callable
@@ -27,13 +31,14 @@ class GradPlan(Plan):
         self.value = value
         self.has_aux = has_aux
         self.count = len(variant.tape.outputs)
-        full = gradient(variant.tape, variant.wrt)
         self.first = 0 if value or has_aux else self.count
-        self.step = Step(
-            full if not self.first else choose(full, range(self.count, len(full.outputs)))
-        )
+        self.step = self._step()
         leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
         self.plain = value and not has_aux and leaf
+
+    def _step(self) -> Step | None:
+        full = gradient(self.variant.tape, self.variant.wrt)
+        return Step(full if not self.first else choose(full, range(self.count, len(full.outputs))))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         outs = run(self.step, arrays)
@@ -45,6 +50,19 @@ class GradPlan(Plan):
         _, aux = cast("tuple[object, object]", results(self.variant, outs[: self.count]))
         out = deliver(outs[0], self.variant.scalars[0])
         return ((out, aux), slope) if self.value else (slope, aux)
+
+
+class EagerGradPlan(GradPlan):
+    """The same for one call of a function that takes another way each time."""
+
+    def _step(self) -> None:
+        tape, trace = self.variant.tape, cast("EagerTrace", self.variant.eager)
+        slopes = eager_gradient(trace, tape, self.variant.wrt)
+        values = [trace.builder.values[o] for o in tape.outputs[: self.count - self.first]]
+        self.outs = [np.array(value) for value in (*values, *slopes)]
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        return super().call(arrays, vectors, lambda _step, _arrays: self.outs)
 
 
 def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> GradPlan:
@@ -74,7 +92,8 @@ def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> 
     if not type_.floating:
         fact = f"the output must be floating point, not {type_.dtype}."
         raise failure(DtypeError, call, fact, "Return a float: 0.0 in place of 0, for instance.")
-    return GradPlan(variant, value=value, has_aux=has_aux)
+    made = GradPlan if variant.eager is None else EagerGradPlan
+    return made(variant, value=value, has_aux=has_aux)
 
 
 def _grad_like(
@@ -84,7 +103,7 @@ def _grad_like(
     nums = check_argnums(argnums, f, name)
     choice = check_choice(complex_inputs, called(name, f))
     derive = lambda variant: _grad_plan(variant, choice, value=value, has_aux=has_aux)  # noqa: E731
-    return prepared(f, name, nums, (has_aux, choice), derive)
+    return prepared(f, name, nums, (has_aux, choice), derive, eager=True)
 
 
 def grad(

@@ -192,6 +192,8 @@ def place(x: TracedArray, key: object) -> Place:
 
 def getitem(x: TracedArray, key: object) -> TracedArray:
     """``x[key]`` for any key NumPy takes; scalars and views as NumPy gives them."""
+    if key.__class__ is int and len(x.type.shape) == 1 and x.link is None:
+        return _number(x, key)  # type: ignore[arg-type]
     found = place(x, resolve(key))
     view = found.view
     if found.entry is not None:
@@ -204,6 +206,16 @@ def getitem(x: TracedArray, key: object) -> TracedArray:
     if found.order:
         out = transpose_call(out, found.order)
     return TracedArray(out.home, out.id, out.type, scalar=found.scalar and not out.ndim)
+
+
+def _number(x: TracedArray, k: int) -> TracedArray:
+    """``x[k]`` of a vector: what loops over entries ask for most."""
+    trace = current(x)
+    start = _inside(k, x.type.shape[0], 0)
+    params = (("sizes", (1,)), ("starts", (start,)), ("steps", (1,)))
+    one = trace.add(slice_, (trace.own(x),), params)
+    node = trace.add(reshape, (one,), (("shape", ()),))
+    return TracedArray(trace, node, ArrayType((), x.type.dtype), scalar=True)
 
 
 def _known_entry(x: TracedArray, entry: tuple[int, ...]) -> TracedArray | None:
@@ -397,7 +409,7 @@ def diagonal(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Trac
     rows = np.arange(n) + max(-offset, 0)
     found = place(moved, (..., rows, rows + offset))
     out = apply(gather, found.view, *found.indices)
-    if out.home.lines:  # a view that NumPy lets nobody write to
+    if out.home.mutable:  # a view that NumPy lets nobody write to
         out.link = View(found.view, gather, (), found.view.id, tuple(i.id for i in found.indices), fixed=True)
     return transpose_call(out, found.order) if found.order else out
 

@@ -147,7 +147,7 @@ def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
 # update(x, part) is x with `part` in the entries that a slice names.
 update = register(
     Primitive(
-        "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, None, "linear", structural=True,
+        "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, Lower("special"), "linear", structural=True,
         samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
     )
 )  # fmt: skip
@@ -371,7 +371,7 @@ def size_call(x: TracedArray, axis: int | None = None) -> int:
 
 def _model(x: TracedArray) -> np.ndarray:
     """An array of the type of `x`, laid out as it is."""
-    return layout(x) if x.ndim > 1 and x.home.lines else shadow(x.type)
+    return layout(x) if x.ndim > 1 and x.home.mutable else shadow(x.type)
 
 
 @implements(np.zeros_like, np.empty_like)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType
-from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, ZERO, Primitive, Sample, register
+from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, constant_value, current, implements, look
 from ..trace.local import Local, become, resolve
 from ..trace.views import Fixed, Stores, View, is_copy, positions
@@ -81,7 +81,7 @@ def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
 
 scatter_set = register(
     Primitive(
-        "scatter_set", _set_type, _set, _set_jvp, _set_vjp, _set_batch, None, "linear", structural=True,
+        "scatter_set", _set_type, _set, _set_jvp, _set_vjp, _set_batch, Lower("special"), "linear", structural=True,
         samples=(
             Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
             Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),

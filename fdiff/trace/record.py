@@ -51,10 +51,13 @@ class Recording:
 
 
 def record(
-    run: Callable[[Trace, list[TracedArray]], Sequence[object]], inputs: Sequence[Input], call: str
+    run: Callable[[Trace, list[TracedArray]], Sequence[object]],
+    inputs: Sequence[Input],
+    call: str,
+    trace: Trace | None = None,
 ) -> Recording:
     """Run `run` on traced arguments; its results are the outputs of the tape."""
-    trace = Trace(call)
+    trace = trace or Trace(call)
     looks = trace.looks
     with trace:
         arguments = [trace.input(i.type, scalar=i.scalar, weak=i.weak) for i in inputs]
@@ -66,6 +69,7 @@ def record(
             if given.origin is not None:
                 looks.origin[traced.node] = given.origin
             _note_layout(trace, traced.node, given.value)
+        trace.begin()
         outputs = run(trace, arguments)
         if trace.refused is not None:
             raise trace.refused

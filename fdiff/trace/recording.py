@@ -32,6 +32,7 @@ class Trace:
         self.builder = Builder()
         self.call = call
         self.lines = lines
+        self.mutable = lines  # whether code of the user runs, which may store into arrays
         self.line: Line | None = None  # of the node being differentiated
         self.alive = False
         self.extra: list[np.ndarray | TracedArray] = []
@@ -52,6 +53,9 @@ class Trace:
         self.alive = False
         self.looks.close()
         stack.traces.pop()
+
+    def begin(self) -> None:
+        """Called when the arguments are known and before code of the user runs."""
 
     def where(self) -> Line | None:
         return user_line() if self.lines else self.line
@@ -175,7 +179,7 @@ def apply(
     given = tuple(sorted(params.items()))
     node = trace.add(primitive, ids, given)
     out = TracedArray(trace, node, trace.builder.type(node), scalar=scalar, weak=weak)
-    if primitive.view and trace.lines and isinstance(parent := args[0], TracedArray):
+    if primitive.view and trace.mutable and isinstance(parent := args[0], TracedArray):
         out.link = View(parent, primitive, given, ids[0], ids[1:])
     return out
 

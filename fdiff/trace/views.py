@@ -184,7 +184,7 @@ def memory_axes(x: TracedArray) -> list[int]:
 def contiguous(x: TracedArray) -> int:
     """Node of a copy of `x` in C order."""
     trace, node = x.home, x.id
-    if x.ndim > 1 and trace.lines and _axes_in_memory(trace, node) != list(range(x.ndim)):
+    if x.ndim > 1 and trace.mutable and _axes_in_memory(trace, node) != list(range(x.ndim)):
         return trace.add(PRIMITIVES["convert"], (node,), (("dtype", x.dtype),))
     return node
 

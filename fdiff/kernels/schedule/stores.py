@@ -33,9 +33,7 @@ def _sliced(plan: Plan, i: int, part: Part) -> Root:
     starts, steps = tuple(p[0] for p in part.slices), tuple(p[1] for p in part.slices)
     place = through_slice(identity(dims), starts, steps)
     value = (new, identity(dims))
-    return Root(
-        "store", i, proper(dims), (value,), part.dims, place, plan.buffer(i), hands=True
-    )
+    return Root("store", i, proper(dims), (value,), part.dims, place, plan.buffer(i), hands=True)
 
 
 def _indexed(plan: Plan, i: int, part: Part) -> Root:
