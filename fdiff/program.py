@@ -42,7 +42,7 @@ from .errors import (
 )
 from .tape import Tape
 from .tiers import runner
-from .trace import Trace, TracedArray, memory_order, record
+from .trace import Trace, TracedArray, memory_layout, record
 from .trace.eager import EagerTrace
 from .transforms.simplify import simplify
 from .tree import Spec, flatten, unflatten
@@ -106,8 +106,8 @@ class Variant:
         for k, seen in self.frozen:
             if np.asarray(arrays[k]).tobytes() != seen:
                 return False
-        for k, order in self.layouts:
-            if memory_order(arrays[k]) != order:
+        for k, layout in self.layouts:
+            if memory_layout(arrays[k]) != layout:
                 return False
         if self._checks is None:
             return True
@@ -299,7 +299,7 @@ def trace_variant(
         inner=tuple(inner),
         order=tuple(watch.order) if isinstance(watch, Watch) else (),
         frozen=tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
-        cacheable=not eager and _cacheable(f, call, leaves, outs, inner),
+        cacheable=not eager and _cacheable(f, call, leaves, outs, inner, shown=recording.shown),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
         check=None if recording.check is None else simplify(recording.check),
@@ -320,6 +320,8 @@ def _cacheable(
     leaves: Sequence[object],
     outs: Sequence[object],
     inner: Sequence[tuple[object, Reads]],
+    *,
+    shown: bool,
 ) -> bool:
     """Whether a later call may use this trace; says so once where it may not."""
     if any(isinstance(leaf, TracedArray) for leaf in leaves) or any(
@@ -337,6 +339,7 @@ def _cacheable(
         if not (traceable(out) or fixed(out) or isinstance(out, type))
     ]
     reasons += [reason for _, reads in inner for reason in reads.opaque]
+    reasons += ["text made of a traced value, or printed,"] if shown else []
     if not reasons:
         return True
     code = getattr(f, "__code__", f)

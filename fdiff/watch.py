@@ -12,6 +12,7 @@ from .arguments import Function, traceable
 from .capture import Capture, Reads
 from .capture.standins import Items
 from .errors import (
+    FdiffError,
     TraceError,
     line_in,
     message,
@@ -65,23 +66,32 @@ def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[Watc
     watch: Watch = root.watch  # type: ignore[assignment]
     try:
         yield watch
-    except ValueError as error:
-        if isinstance(error.__cause__, TraceError):  # NumPy's words for a refused __float__
-            fact = (
-                "a traced value was stored into an array of numbers,"
-                " which would drop its derivative."
-            )
-            way = (
-                "Build the array from its entries: numpy.array([...]), numpy.stack or numpy.where."
-            )
-            where = line_in(error.__traceback__)
-            raise TraceError(message(trace.call, fact, way, where)).with_traceback(
-                error.__traceback__
-            ) from None
-        raise
+    except (TypeError, ValueError) as error:
+        words = _refused(error)
+        if words is None:
+            raise
+        where = line_in(error.__traceback__)
+        raise TraceError(message(trace.call, *words, where)).with_traceback(
+            error.__traceback__
+        ) from None
     finally:
         if root is trace:
             inner.extend(watch.finish())
+
+
+def _refused(error: Exception) -> tuple[str, str] | None:
+    """Fact and way out, where C code could not take a traced array and said so in its own words."""
+    if isinstance(error.__cause__, TraceError):  # NumPy's words for a refused __float__
+        return (
+            "a traced value was stored into an array of numbers, which would drop its derivative.",
+            "Store into a copy made in the function: `a = np.array(a)`.",
+        )
+    if "TracedArray" in str(error) and not isinstance(error, FdiffError):
+        return (
+            f"a traced array met code that takes numbers or memory alone ({error}).",
+            "Use numpy functions, or fdiff.stop_gradient.",
+        )
+    return None
 
 
 def own_result(tree: object, watch: Watch) -> object:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from types import BuiltinFunctionType, FunctionType
+from typing import Any
 
 import numpy as np
 
 from ..primitive import ANSWERS, LATE, met
-from ..trace import TracedArray, answers, assemble
-from ..trace.local import holds_traced, localised, resolve
+from ..trace import TracedArray, answers, assemble, current
+from ..trace.local import Local, holds_traced, localised, resolve
 from ..trace.views import memory_axes
 from .foreign import guarded, of_scipy
 from .shaping import traced
@@ -83,11 +84,77 @@ def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
     )
 
 
+def class_of(value: object) -> type:
+    """The class of what `value` stands for, as the function knows it: ``type(1.0) is float``."""
+    given = resolve(value)
+    kind = type(given)
+    if isinstance(given, TracedArray):
+        kind = _class_of(given)
+    elif isinstance(given, Local):
+        kind = np.ndarray
+    elif kind.__module__.startswith("fdiff."):  # stands for a class, a dict, a ufunc
+        kind = type if isinstance(given, type) else getattr(kind, "_fdiff_kind", given.__class__)
+    return ANSWERS.get(id(kind), (kind, kind))[1]  # type: ignore[return-value]
+
+
+class _Kinds(type):
+    """Of the class that stands for `type`: instances and subclasses are those of `type`."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, type) if cls is Type else super().__instancecheck__(value)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, type) if cls is Type else super().__subclasscheck__(kind)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or (cls is Type and other is type)
+
+    def __hash__(cls) -> int:
+        return hash(type) if cls is Type else super().__hash__()
+
+    def __call__(cls, *args: Any, **keywords: Any) -> object:
+        if cls is not Type:
+            return super().__call__(*args, **keywords)
+        return class_of(*args) if len(args) == 1 and not keywords else type(*args, **keywords)
+
+
+class Type(type, metaclass=_Kinds):
+    """Stands for `type`, which sees through to what traced and tracked arrays stand for."""
+
+
+answers(type)(Type)  # type: ignore[arg-type]
+
+
 @answers(np.isscalar)
 def is_scalar(value: object) -> bool:
     """``np.isscalar`` of the same kind."""
     return value.scalar or value.weak if isinstance(value, TracedArray) else np.isscalar(value)
 
+
+@answers(np.ndenumerate)
+def ndenumerate(arr: object) -> Iterator[tuple[tuple[int, ...], object]]:
+    """Places and entries, in C order."""
+    x = resolve(arr)
+    if not isinstance(x, TracedArray):
+        return np.ndenumerate(arr)  # type: ignore[call-overload,return-value]
+    return ((place, x[place]) for place in np.ndindex(x.shape))  # type: ignore[index]
+
+
+def _of_memory(function: Callable[..., object], way_out: str) -> None:
+    """A function that walks over memory, of which a traced array has none."""
+
+    @wraps(function)
+    def walk(*args: object, **keywords: object) -> object:
+        if holds_traced(args):
+            fact = f"numpy.{function.__name__} was given a traced array, whose entries lie nowhere in memory."
+            raise current().fail(fact, way_out)
+        return localised(function(*args, **keywords), args)
+
+    answers(function)(walk)
+
+
+_of_memory(np.nditer, "Use numpy.ndenumerate, or loop over numpy.ndindex(x.shape).")
+_of_memory(np.frombuffer, "Use the array itself, or `.reshape` and `.view`.")
 
 for _function, _ndim, _order in (
     (np.asarray, 0, ""), (np.asanyarray, 0, ""), (np.ascontiguousarray, 1, "C"), (np.asfortranarray, 0, "F"),

@@ -14,6 +14,7 @@ import numpy as np
 from ..primitive import ANSWERS, FUNCTIONS, UFUNCS
 from ..trace import TracedArray, answers
 from ..trace.local import holds_traced, localised
+from ..trace.traced import call_with_out
 from . import (  # noqa: F401 - what is wrapped here must have been registered
     contraction,
     counting,
@@ -72,7 +73,7 @@ def taking_lists(function: Callable[..., object], convert: Callable[[object], ob
             args = tuple([convert(a) for a in args])
             keywords = {k: convert(v) for k, v in keywords.items()}
             if function in OF_ARRAYS and type(args[0]) is list and holds_traced(args[0]):
-                return FUNCTIONS[function](*args, **keywords)
+                return call_with_out(FUNCTIONS[function], function.__name__, args, keywords)
         return localised(function(*args, **keywords))
 
     return call

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..trace import TracedArray, answers
+from ..trace import TracedArray, answers, current
 from ..trace.local import Stored, holds_traced, resolve
+from ..trace.traced import Text
 
 
 def number(x: object) -> TracedArray:
@@ -45,6 +46,9 @@ class _Kind(type):
     def __call__(cls, *args: Any) -> object:
         if len(args) == 1 and isinstance(args[0], (TracedArray, Stored)):
             return number(args[0])
+        if args and type(args[0]) is Text:
+            fact = "a number was read in text made of a traced value, which would drop its derivative."
+            raise current().fail(fact, "Use numpy.round to round, or fdiff.stop_gradient.")
         return float(*args)
 
 
@@ -55,6 +59,9 @@ class Float(float, metaclass=_Kind):
     dtype = np.dtype(float)
 
 
+Float.__module__, Float.__name__, Float.__qualname__ = "builtins", "float", "float"
+
+
 answers(builtins.float)(Float)  # type: ignore[arg-type]
 
 
@@ -62,11 +69,11 @@ def _of_numbers(function: Callable[..., object], call: Callable[..., object]) ->
     """Traced numbers go to NumPy's function, all others where they would have gone."""
 
     @wraps(function)
-    def answer(*args: object) -> object:
+    def answer(*args: object, **keywords: object) -> object:
         if not holds_traced(args):
-            return function(*args)
+            return function(*args, **keywords)
         given = [number(a) if isinstance(a, (TracedArray, Stored)) else a for a in args]
-        out = call(*given)
+        out = call(*given, **keywords)
         if isinstance(out, TracedArray) and out.type.floating:
             return TracedArray(out.home, out.id, out.type, scalar=True, weak=True)
         return out
@@ -76,6 +83,21 @@ def _of_numbers(function: Callable[..., object], call: Callable[..., object]) ->
 
 def _log(x: object, base: object = math.e) -> object:
     return np.log(x) if base is math.e else np.log(x) / np.log(base)  # type: ignore[call-overload]
+
+
+def _is_close(a: object, b: object, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
+    """``math.isclose``: infinities are close to themselves alone."""
+    if rel_tol < 0.0 or abs_tol < 0.0:
+        raise ValueError("tolerances must be non-negative")
+    gap = abs(b - a)  # type: ignore[operator]
+    close = (gap <= abs(rel_tol * b)) | (gap <= abs(rel_tol * a)) | (gap <= abs_tol)  # type: ignore[operator]
+    return bool(np.equal(a, b) | np.isfinite(a) & np.isfinite(b) & close)  # type: ignore[call-overload]
+
+
+def _parts(x: object) -> tuple[object, int]:
+    """``math.frexp``: mantissa and exponent."""
+    mantissa, exponent = np.frexp(x)  # type: ignore[call-overload]
+    return mantissa, int(exponent)
 
 
 def _sums(values: object) -> object:
@@ -93,10 +115,10 @@ _ALIKE = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atan2": np.arctan2,
     "atanh": np.arctanh, "cbrt": np.cbrt, "ceil": lambda x: int(np.ceil(x)), "copysign": np.copysign, "cos": np.cos,
     "cosh": np.cosh, "degrees": np.degrees, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "fabs": np.fabs,
-    "floor": lambda x: int(np.floor(x)), "fmod": np.fmod, "hypot": _length, "isfinite": lambda x: bool(np.isfinite(x)),
+    "floor": lambda x: int(np.floor(x)), "fmod": np.fmod, "hypot": _length, "frexp": _parts, "isclose": _is_close, "isfinite": lambda x: bool(np.isfinite(x)),
     "isinf": lambda x: bool(np.isinf(x)), "isnan": lambda x: bool(np.isnan(x)), "log": _log, "log10": np.log10,
-    "log1p": np.log1p, "log2": np.log2, "modf": np.modf, "pow": np.power, "radians": np.radians, "remainder": lambda x, y: x - y * np.rint(x / y),
-    "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan, "tanh": np.tanh, "trunc": lambda x: int(np.trunc(x)),
+    "log1p": np.log1p, "ldexp": np.ldexp, "log2": np.log2, "modf": np.modf, "nextafter": np.nextafter, "pow": np.power, "radians": np.radians, "remainder": lambda x, y: x - y * np.rint(x / y),
+    "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan, "tanh": np.tanh, "trunc": lambda x: int(np.trunc(x)), "ulp": lambda x: np.spacing(abs(x)),
 }  # fmt: skip
 for _name, _call in _ALIKE.items():
     if hasattr(math, _name):

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, ZERO, Lower, Primitive, Sample, register
-from ..trace import TracedArray, apply, constant_value, current, implements, look
+from ..trace import TracedArray, apply, constant_value, current, implements, look, unsupported
 from ..trace.local import Local, become, resolve
-from ..trace.views import Fixed, Stores, View, is_copy, positions
+from ..trace.views import Fixed, Stores, View, is_copy, layout, positions, root_of
 from .elementwise import _BINARY, _operator
 from .indexing import _basic, _lead, gather, iota, item, place
 from .shaping import spread, traced
@@ -505,6 +505,40 @@ def tolist(x: TracedArray) -> object:
     return item(x)
 
 
+class Flags:
+    """``x.flags``: what NumPy would say of the memory; nothing can be set."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: TracedArray) -> None:
+        object.__setattr__(self, "_array", array)
+
+    def __getattr__(self, name: str) -> object:
+        if name == "writeable":
+            return not (_read_only(self._array) or isinstance(root_of(self._array).link, Fixed))
+        if name not in ("c_contiguous", "f_contiguous", "contiguous", "forc", "fnc", "aligned"):
+            raise unsupported(f"ndarray.flags.{name}")
+        return getattr(layout(self._array).flags, name)
+
+    def __getitem__(self, name: str) -> object:
+        return getattr(self, _FLAGS.get(name, name.lower()))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise current().fail(f"the flag {name!r} of a traced array was set.", "Leave the line out, or set it outside of the function.")
+
+    def __setitem__(self, name: str, value: object) -> None:
+        setattr(self, _FLAGS.get(name, name.lower()), value)
+
+
+_FLAGS = {"C": "c_contiguous", "F": "f_contiguous", "CONTIGUOUS": "c_contiguous", "W": "writeable", "A": "aligned"}
+TracedArray.flags = property(Flags)
+
+
+def _set_strides(x: TracedArray, strides: object) -> None:
+    raise current(x).fail("the strides of a traced array were set in place.", "Use numpy.lib.stride_tricks.as_strided.")
+
+
+TracedArray.strides = property(lambda self: layout(self).strides, _set_strides)
 TracedArray.__copy__ = np.copy
 TracedArray.__deepcopy__ = lambda self, memo: np.copy(self)
 

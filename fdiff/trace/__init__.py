@@ -4,7 +4,7 @@
 enter their nodes, `record` the way from a run to a finished tape.
 """
 
-from .record import Input, Recording, memory_order, record, splice
+from .record import Input, Recording, record, splice
 from .recording import (
     FOLD_LIMIT,
     Trace,
@@ -16,6 +16,7 @@ from .recording import (
     implements,
 )
 from .traced import TracedArray, current, look, root_trace, tracing, unsupported
+from .views import memory_layout
 
 __all__ = [
     "FOLD_LIMIT",
@@ -31,7 +32,7 @@ __all__ = [
     "current",
     "implements",
     "look",
-    "memory_order",
+    "memory_layout",
     "record",
     "root_trace",
     "splice",

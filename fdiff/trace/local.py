@@ -26,8 +26,11 @@ _families: dict[int, list[weakref.ref[np.ndarray]]] = {}
 
 def _owner(array: np.ndarray) -> np.ndarray:
     """The array whose memory `array` looks at."""
-    while isinstance(base := array.base, np.ndarray):
-        array = base
+    base: object = array
+    while base is not None:
+        if isinstance(base, np.ndarray):
+            array = base
+        base = getattr(base, "base", None)  # `as_strided` puts an object of its own in between
     return array
 
 
@@ -100,6 +103,13 @@ class Local(np.ndarray):
     def flat(self, value: object) -> None:
         self.flat[...] = value
 
+    def view(self, *args: object, **keywords: object) -> object:
+        return localised(super().view(*args, **keywords))  # type: ignore[call-overload]
+
+    def resize(self, *shape: object, **keywords: object) -> None:
+        fact = "an array made in the function was resized in place."
+        raise current().fail(fact, "Make a new one: `a = np.concatenate([a, np.zeros(n)])`.")
+
     def __reduce__(self) -> tuple[object, ...]:
         return np.asarray(self).view(np.ndarray).__reduce__()
 
@@ -150,6 +160,25 @@ def _constant_or_not(args: object) -> TracedArray:
         elif isinstance(value, np.ndarray) and value.dtype == object:
             stack.extend(value.flat)
     raise TypeError("no traced array")
+
+
+def _forward(name: str) -> Callable[..., object]:
+    plain: Callable[..., object] = getattr(np.ndarray, name)
+
+    def call(self: Local, *args: object, **keywords: object) -> object:
+        if holds_traced(args) or holds_traced(list(keywords.values())):
+            return getattr(_constant(self), name)(*args, **keywords)
+        return localised(plain(self, *args, **keywords), (*args, *keywords.values()))
+
+    call.__name__ = name
+    return call
+
+
+_TAKING = (
+    "all any choose clip compress cumprod cumsum dot max mean min prod repeat std sum take var"
+)
+for _name in _TAKING.split():
+    setattr(Local, _name, _forward(_name))
 
 
 def _constant(array: np.ndarray) -> TracedArray:

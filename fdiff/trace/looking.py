@@ -116,6 +116,22 @@ class Looks:
                 return True
         return False
 
+    def knows(self, node_id: int) -> bool:
+        """Whether the value of a node can be computed."""
+        self._extend(node_id)
+        return all(i in self.given for i in self._inputs(self._reads[node_id]))
+
+    def apart(self, node_id: int) -> bool:
+        """Whether a node depends on entries of a mapped array, of which only one is at hand."""
+        self._extend(node_id)
+        for i in self._inputs(self._reads[node_id]):
+            outer = self.given.get(i)
+            if i in self.origin:
+                return True
+            if hasattr(outer, "home") and outer.home.looks.apart(outer.id):  # type: ignore[union-attr]
+                return True
+        return False
+
     def settle(self, node_id: int) -> bool:
         """Freeze what the node depends on, if that is nothing but integers and truth values."""
         self._extend(node_id)

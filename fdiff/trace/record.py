@@ -37,8 +37,9 @@ class Recording:
     The first inputs of the tape are the arguments, the others stand for `extra`, in order.
     `frozen` are positions among the inputs whose values the tape relies on; `check`, where there is
     one, has the same inputs and tells whether what Python decided by values it would decide again.
-    `scalars` tells which outputs NumPy would give as scalars, `layouts` the axes of inputs in the
-    order of memory, where that decided what is a view.
+    `scalars` tells which outputs NumPy would give as scalars, `layouts` those of inputs where that
+    decided what is a view. `shown` tells that text was made of a value,
+    which no check compares.
     """
 
     tape: Tape
@@ -48,6 +49,7 @@ class Recording:
     watch: object = None
     check: Tape | None = None
     layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    shown: bool = False
 
 
 def record(
@@ -68,7 +70,7 @@ def record(
                 looks.moving.add(traced.node)
             if given.origin is not None:
                 looks.origin[traced.node] = given.origin
-            _note_layout(trace, traced.node, given.value)
+        trace.arguments = arguments
         trace.begin()
         outputs = run(trace, arguments)
         if trace.refused is not None:
@@ -81,25 +83,13 @@ def record(
     )
     frozen = tuple(k for k, i in enumerate(trace.builder.inputs) if i in looks.frozen)
     layouts = tuple(
-        (k, trace.layouts.get(i, tuple(range(trace.builder.type(i).ndim))))
+        (k, trace.layouts[i])
         for k, i in enumerate(trace.builder.inputs)
-        if i in trace.consulted
+        if i in trace.layouts
     )
     tape = trace.builder.finish(ids)
-    return Recording(tape, tuple(trace.extra), frozen, scalars, trace.watch, check, layouts)
-
-
-def _note_layout(trace: Trace, node: int, value: object) -> None:
-    """Remember an argument that does not lie in C order: what NumPy copies depends on it."""
-    if isinstance(value, np.ndarray) and value.ndim > 1 and not value.flags.c_contiguous:
-        trace.layouts[node] = memory_order(value)
-
-
-def memory_order(array: np.ndarray) -> tuple[int, ...]:
-    """The axes from the slowest to the fastest in memory."""
-    if array.flags.c_contiguous:
-        return tuple(range(array.ndim))
-    return tuple(sorted(range(array.ndim), key=lambda k: (-abs(array.strides[k]), k)))
+    extra = tuple(trace.extra)
+    return Recording(tape, extra, frozen, scalars, trace.watch, check, layouts, trace.shown)
 
 
 def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Trace) -> list[TracedArray]:

@@ -13,7 +13,7 @@ from ..primitive import ANSWERS, FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, ITEM, Builder
 from .looking import Looks
 from .stores import SHORTER
-from .traced import TracedArray, current, leaked, stack
+from .traced import TracedArray, current, leaked, stack, taking_out
 from .views import Fixed, View
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
@@ -25,7 +25,7 @@ class Trace:
     `call` is the public call, for messages. `extra` holds, for every input beyond the arguments,
     the captured array or the traced array of an enclosing trace that it stands for. `looks` are
     those Python takes at values. `refused` is the first value that was asked for and not given:
-    plain code would have got it, so the trace is void.
+    plain code would have got it, so the trace is void. `shown` tells that text was made of a value.
     """
 
     def __init__(self, call: str, *, lines: bool = True) -> None:
@@ -38,9 +38,10 @@ class Trace:
         self.extra: list[np.ndarray | TracedArray] = []
         self.looks = Looks(self)
         self.refused: TraceError | None = None
+        self.shown = False
         self.watch: object = None  # of the outermost trace: what watches the functions it runs
-        self.layouts: dict[int, tuple[int, ...]] = {}  # of inputs that do not lie in C order
-        self.consulted: set[int] = set()  # inputs whose layout decided what is a view
+        self.arguments: list[TracedArray] = []
+        self.layouts: dict[int, tuple[int, ...]] = {}  # of inputs whose layout decided something
         self._known: dict[tuple[int, int], int] = {}
         self._numbers: dict[tuple[object, np.dtype], int] = {}
 
@@ -52,6 +53,7 @@ class Trace:
     def __exit__(self, *_: object) -> None:
         self.alive = False
         self.looks.close()
+        self.arguments = []
         stack.traces.pop()
 
     def begin(self) -> None:
@@ -213,7 +215,7 @@ def implements(
         for function in functions:
             FUNCTIONS[function] = handler
         if method:
-            setattr(TracedArray, method, handler)
+            setattr(TracedArray, method, taking_out(handler, method))
         return handler
 
     return enter

@@ -10,7 +10,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, wraps
 from inspect import signature
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -78,6 +78,12 @@ def root_trace() -> Trace:
     return stack.traces[0]
 
 
+class Text(str):
+    """Text made of a traced value; what reads a number in it would drop its derivative."""
+
+    __slots__ = ()
+
+
 class TracedArray:
     """Stands for an array while a function is traced; use it as you would the array."""
 
@@ -111,9 +117,20 @@ class TracedArray:
     def shape(self) -> Shape:
         return self.type.shape
 
+    @shape.setter
+    def shape(self, shape: object) -> None:
+        raise self._fixed("shape", "Write `x = x.reshape(shape)`.")
+
     @property
     def dtype(self) -> np.dtype:
         return self.type.dtype
+
+    @dtype.setter
+    def dtype(self, dtype: object) -> None:
+        raise self._fixed("dtype", "Use `.astype`.")
+
+    def _fixed(self, name: str, way_out: str) -> TraceError:
+        return current(self).fail(f"the {name} of a traced array was set in place.", way_out)
 
     @property
     def ndim(self) -> int:
@@ -144,8 +161,10 @@ class TracedArray:
 
     def _shown(self) -> object:
         """The value at the arguments at hand, to be printed; None where it is not known."""
-        if not self.home.alive:
+        if not self.home.alive or self.home.looks.apart(self.id):
             return None
+        for trace in stack.traces:
+            trace.shown = True
         try:
             return self.home.looks.value(self.id, "printed a traced array")
         except (TraceError, ArithmeticError, ValueError):
@@ -153,17 +172,17 @@ class TracedArray:
 
     def __str__(self) -> str:
         value = self._shown()
-        return f"Traced<{self.type}>" if value is None else str(value)
+        return f"Traced<{self.type}>" if value is None else Text(value)
 
     def __repr__(self) -> str:
         value = self._shown()
-        return f"Traced<{self.type}>" if value is None else repr(value)
+        return f"Traced<{self.type}>" if value is None else Text(repr(value))
 
     def __format__(self, spec: str) -> str:
         value = self._shown()
         if value is None or not spec:
             return str(self)
-        return format(value if self.ndim else np.asarray(value)[()], spec)
+        return Text(format(value if self.ndim else np.asarray(value)[()], spec))
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
@@ -217,10 +236,16 @@ class TracedArray:
             entries[i] = entry
         return entries.reshape(self.type.shape)
 
+    def __reduce__(self) -> str | tuple[object, ...]:
+        fact = "a traced array was pickled, which would drop its derivative."
+        raise current(self).fail(fact, "Pickle what the differentiated function returns.")
+
     def __getattr__(self, name: str) -> object:
-        if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
-        raise unsupported(f"ndarray.{name}")
+        one = self.scalar or self.weak
+        kind = self.type.dtype.type if one else np.ndarray
+        if name.startswith("__") or not hasattr(kind, name):
+            raise AttributeError(f"'numpy.{kind.__name__}' object has no attribute {name!r}")
+        raise unsupported(f"{kind.__name__}.{name}")
 
     def __bool__(self) -> bool:
         return self._one(bool, truth)
@@ -327,6 +352,21 @@ def call_with_out(
         out, args = args[place], (*args[:place], None, *args[place + 1 :])
     result = handler(*args, **{k: _resolved(v) for k, v in kwargs.items()})
     return result if out is None else stored((out,), result, True, name)
+
+
+def taking_out(handler: Callable[..., object], name: str) -> Callable[..., object]:
+    """The handler as a method, where what is given as ``out`` is written to."""
+    place = _place_of_out(handler)
+    if place is None:
+        return handler
+
+    @wraps(handler)
+    def method(self: TracedArray, *args: object, **kwargs: object) -> object:
+        if len(args) < place and "out" not in kwargs:
+            return handler(self, *args, **kwargs)
+        return call_with_out(handler, name, (self, *resolved(args)), kwargs)
+
+    return method
 
 
 def unsupported(name: str) -> UnsupportedError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from opcode import opmap
 from types import CodeType
 
 from ..errors import is_internal
@@ -34,9 +35,15 @@ def _protected(code: CodeType) -> tuple[tuple[int, int], ...]:
     found = []
     for first in table:
         start = _number(first, table)
-        length, _target, _depth = (_number(next(table), table) for _ in range(3))
-        found.append((start, start + length))
+        length, target, _depth = (_number(next(table), table) for _ in range(3))
+        if not _of_with(code.co_code, target):
+            found.append((start, start + length))
     return tuple(found)
+
+
+def _of_with(instructions: bytes, target: int) -> bool:
+    """Whether a handler is that of a ``with``, which as a rule catches nothing."""
+    return instructions[2 * target + 2] == opmap["WITH_EXCEPT_START"]
 
 
 def _number(byte: int, table: Iterator[int]) -> int:

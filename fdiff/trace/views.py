@@ -8,6 +8,9 @@ tried on that.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -136,7 +139,50 @@ def layout(handle: TracedArray) -> np.ndarray:
     if isinstance(handle.link, View) and not handle.link.extra and not is_copy(handle):
         return handle.link.step(layout(handle.link.parent))
     trace = handle.home
+    if isinstance(handle.link, Fixed) or any(map(partial(is_, handle), trace.arguments)):
+        return _strided(handle.type, _strides(trace, handle.made))
     return _laid_out(trace, handle.made, handle.type)
+
+
+def memory_layout(array: np.ndarray) -> tuple[int, ...]:
+    """Strides as small as they can be with NumPy copying and viewing alike; () for C order."""
+    if array.flags.c_contiguous:
+        return ()
+    found, due, step = [0] * array.ndim, array.itemsize, 1
+    for k in reversed(_from_slowest(array.strides)):
+        n, stride = array.shape[k], array.strides[k]
+        if n == 1:
+            found[k] = step
+        elif stride:
+            found[k] = step if stride == due else int(np.copysign(2 * abs(step), stride))
+            due, step = stride * n, found[k] * n
+    return tuple(found)
+
+
+def _from_slowest(strides: Sequence[int]) -> list[int]:
+    return sorted(range(len(strides)), key=lambda k: (-abs(strides[k]), k))
+
+
+def _strides(trace: Trace, node_id: int) -> tuple[int, ...]:
+    """The layout of an input, which the tape relies on from now on."""
+    if (known := trace.layouts.get(node_id)) is None:
+        given = trace.looks.given.get(node_id)
+        if hasattr(given, "home"):  # of an enclosing trace
+            given = layout(given)  # type: ignore[arg-type]
+        known = memory_layout(given) if isinstance(given, np.ndarray) else ()
+        trace.layouts[node_id] = known
+    return known
+
+
+def _strided(type_: ArrayType, strides: tuple[int, ...]) -> np.ndarray:
+    """An array with these strides, counted in entries, over memory never touched."""
+    if not strides:
+        return np.empty(type_.shape, type_.dtype)
+    reach = [(n - 1) * s for n, s in zip(type_.shape, strides, strict=True)]
+    first = -sum(r for r in reach if r < 0)
+    memory = np.empty(max(sum(map(abs, reach)) + 1, 1), type_.dtype)
+    steps = [s * memory.itemsize for s in strides]
+    return np.lib.stride_tricks.as_strided(memory[first:], type_.shape, steps)
 
 
 def _laid_out(trace: Trace, node_id: int, type_: ArrayType) -> np.ndarray:
@@ -151,8 +197,7 @@ def _axes_in_memory(trace: Trace, node_id: int) -> list[int]:
     node = trace.builder.nodes[node_id]
     ndim = node.type.ndim
     if node.primitive is INPUT and ndim > 1:
-        trace.consulted.add(node_id)
-        return list(trace.layouts.get(node_id, range(ndim)))
+        return _from_slowest(_strides(trace, node_id)) or list(range(ndim))
     if node.primitive.name == "transpose":  # a fresh handle of it: a copy keeps the order
         axes: tuple[int, ...] = dict(node.params)["axes"]  # type: ignore[assignment]
         source = _axes_in_memory(trace, node.args[0])
@@ -177,8 +222,7 @@ def _copied(trace: Trace, node: Node) -> bool:
 
 def memory_axes(x: TracedArray) -> list[int]:
     """The axes of `x` from the slowest to the fastest in memory."""
-    strides = layout(x).strides
-    return sorted(range(x.ndim), key=lambda k: (-abs(strides[k]), k))
+    return _from_slowest(layout(x).strides)
 
 
 def contiguous(x: TracedArray) -> int:

@@ -20,9 +20,10 @@ class Group:
     members: list[int]
     hole: Hole = ()
 
-    def takes(self, root: Root) -> bool:
-        """Whether `root` runs over the same entries."""
-        return self.domain is not None and (self.domain, self.hole) == (root.domain, root.hole)
+    @property
+    def span(self) -> tuple[Dims | None, Hole]:
+        """The entries that are run over."""
+        return self.domain, self.hole
 
 
 def group(plan: Plan, roots: list[Root]) -> list[Group]:
@@ -33,8 +34,9 @@ def group(plan: Plan, roots: list[Root]) -> list[Group]:
     for r, root in enumerate(roots):
         low = max((place[n.root] + (not n.close) for n in needs[r]), default=0)
         domain = None if root.kind == "call" else root.domain
-        near = (g for g in range(low, len(groups)) if domain is not None and groups[g].takes(root))
-        at = next(near, -1)
+        span = (domain, root.hole)
+        near = (g for g in range(low, len(groups)) if groups[g].span == span)
+        at = -1 if domain is None else next(near, -1)
         if at < 0 and not root.values and root.kind == "store" and low < len(groups):
             # zeros first, so that what adds to them can join others
             groups.insert(low, Group(domain, [], root.hole))
@@ -54,8 +56,7 @@ def _sink(groups: list[Group], needs: list[list[Need]], place: list[int]) -> lis
         here = set(groups[g].members)
         for later in range(g + 1, len(groups)):
             uses = [n for r in groups[later].members for n in needs[r] if n.root in here]
-            here_too = (groups[later].domain, groups[later].hole) == (groups[g].domain, groups[g].hole)
-            if here_too and groups[g].domain is not None:
+            if groups[g].domain is not None and groups[later].span == groups[g].span:
                 if all(n.close for n in uses):
                     groups[later].members = sorted(groups[g].members + groups[later].members)
                     groups[g].members = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..loops import FIRST, ONE, Dims, Hole, identity, plus, proper, through_slice
 from ..skeleton import Part
 from .body import literal
@@ -20,11 +22,7 @@ def stored(plan: Plan, i: int, part: Part) -> list[Root]:
     before = [] if over >= 0 or whole else [_base(plan, i, part, hole)]
     after = (i,) if before and not hole else ()
     store = _indexed(plan, i, part) if index else _sliced(plan, i, part)
-    return [*before, _replaced(store, after, over)]
-
-
-def _replaced(root: Root, after: tuple[int, ...], over: int) -> Root:
-    return Root(**{**vars(root), "after": after, "over": over})
+    return [*before, replace(store, after=after, over=over)]
 
 
 def _sliced(plan: Plan, i: int, part: Part) -> Root:
