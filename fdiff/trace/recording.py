@@ -42,6 +42,7 @@ class Trace:
         self.watch: object = None  # of the outermost trace: what watches the functions it runs
         self.arguments: list[TracedArray] = []
         self.layouts: dict[int, tuple[int, ...]] = {}  # of inputs whose layout decided something
+        self.axes: dict[int, tuple[int, ...]] = {}  # of nodes, from the slowest in memory
         self._known: dict[tuple[int, int], int] = {}
         self._numbers: dict[tuple[object, np.dtype], int] = {}
 

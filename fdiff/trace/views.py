@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .recording import Trace
     from .traced import TracedArray
 
-_FIRST = frozenset(("slice", "update", "scatter_set", "sort"))  # laid out as their first operand
+# Laid out as their first operand, or by it.
+_FIRST = frozenset(("slice", "update", "scatter_set", "sort", "transpose", "reshape"))
 SMALL = 4096  # positions of the entries of a view are counted out up to this size
 
 
@@ -187,31 +188,57 @@ def _strided(type_: ArrayType, strides: tuple[int, ...]) -> np.ndarray:
 
 def _laid_out(trace: Trace, node_id: int, type_: ArrayType) -> np.ndarray:
     """Of a fresh array: elementwise results keep the order of their operands, all else is C."""
-    order = _axes_in_memory(trace, node_id)
+    return _empty(type_, _axes_in_memory(trace, node_id))
+
+
+def _empty(type_: ArrayType, order: Sequence[int]) -> np.ndarray:
+    """A dense array over memory never touched, its axes in this order."""
     empty = np.empty([type_.shape[k] for k in order], type_.dtype)
     return empty.transpose(sorted(range(len(order)), key=order.__getitem__))
 
 
 def _axes_in_memory(trace: Trace, node_id: int) -> list[int]:
     """The axes of a node from the slowest to the fastest in memory."""
+    known, nodes, stack = trace.axes, trace.builder.nodes, [node_id]
+    while stack:
+        i = stack[-1]
+        models = () if i in known else _models(trace, nodes[i])
+        if missing := [a for a in models if a not in known]:
+            stack += missing
+            continue
+        if i not in known:
+            known[i] = _order(trace, i, [known[a] for a in models])
+        stack.pop()
+    return list(known[node_id])
+
+
+def _models(trace: Trace, node: Node) -> tuple[int, ...]:
+    """The operands whose order in memory decides that of a node."""
+    name, ndim = node.primitive.name, node.type.ndim
+    if name in _FIRST and (ndim > 1 or name == "reshape"):
+        return node.args[:1]
+    if ndim > 1 and name == "concatenate":
+        return node.args
+    if ndim < 2 or node.primitive.family != "elementwise" or _copied(trace, node):
+        return ()
+    return tuple(a for a in node.args if trace.builder.type(a).shape == node.type.shape)
+
+
+def _order(trace: Trace, node_id: int, models: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The axes of a node in the order of memory; `models` holds that of the deciding operands."""
     node = trace.builder.nodes[node_id]
-    ndim = node.type.ndim
-    if node.primitive is INPUT and ndim > 1:
-        return _from_slowest(_strides(trace, node_id)) or list(range(ndim))
+    plain = tuple(range(node.type.ndim))
+    if node.primitive is INPUT and len(plain) > 1:
+        return tuple(_from_slowest(_strides(trace, node_id))) or plain
     if node.primitive.name == "transpose":  # a fresh handle of it: a copy keeps the order
         axes: tuple[int, ...] = dict(node.params)["axes"]  # type: ignore[assignment]
-        source = _axes_in_memory(trace, node.args[0])
-        return [axes.index(k) for k in source]
-    name = node.primitive.name
-    if name in _FIRST:
-        return _axes_in_memory(trace, node.args[0])
-    if name != "concatenate" and (node.primitive.family != "elementwise" or _copied(trace, node)):
-        return list(range(ndim))
-    operands = node.args
-    if name != "concatenate":
-        operands = tuple(a for a in operands if trace.builder.type(a).shape == node.type.shape)
-    orders = {tuple(_axes_in_memory(trace, a)) for a in operands}
-    return list(orders.pop()) if len(orders) == 1 else list(range(ndim))
+        return tuple([axes.index(k) for k in models[0]])
+    if node.primitive.name == "reshape" and models[0] != tuple(range(len(models[0]))):
+        source = _empty(trace.builder.type(node.args[0]), models[0])
+        return tuple(_from_slowest(source.reshape(node.type.shape).strides))
+    if node.primitive.name == "reshape":
+        return plain
+    return models[0] if len(set(models)) == 1 else plain
 
 
 def _copied(trace: Trace, node: Node) -> bool:
