@@ -15,6 +15,8 @@ from .errors import (
     user_line,
 )
 from .trace import Input, TracedArray
+from .trace.local import Local, Stored
+from .trace.traced import leaked
 from .tree import Spec, flatten, paths
 
 Argnums = int | tuple[int, ...] | None
@@ -156,13 +158,15 @@ def as_input(leaf: object, *, differentiate: bool) -> Input:
 
 def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bool) -> None:
     """Refuse what cannot be differentiated, before the function runs."""
+    if type(leaf) is Stored:
+        raise leaked(leaf.handle)
     if isinstance(leaf, TracedArray):
         return
     where = user_line()
     if (
         isinstance(leaf, np.ndarray)
         and type(leaf) is not np.ndarray
-        and not isinstance(leaf, np.memmap)
+        and not isinstance(leaf, (np.memmap, Local))  # a traced function may keep a Local
     ):
         way = "Pass a plain array: numpy.asarray(x), or x.filled(...)."
         raise InputError(

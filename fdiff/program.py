@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ from .errors import (
 )
 from .tape import Tape
 from .tiers import runner
-from .trace import Trace, TracedArray, memory_layout, record
+from .trace import Recording, Trace, TracedArray, memory_layout, record
 from .trace.eager import EagerTrace
 from .transforms.simplify import simplify
 from .tree import Spec, flatten, unflatten
@@ -286,28 +287,36 @@ def trace_variant(
     recording = record(run, inputs, call, trace)
     watch = recording.watch
     everything = [*(leaves[k] for k in traced), *recording.extra]
-    variant = Variant(
+    return Variant(
         call=call,
-        tape=recording.tape,
         wrt=tuple(traced.index(k) for k in order),
         in_spec=in_spec,
         out_spec=out_spec[0],
-        outs=tuple(None if traceable(out) else (out,) for out in outs),
-        numbers=tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),
-        scalars=recording.scalars,
         traced=traced,
         inner=tuple(inner),
         order=tuple(watch.order) if isinstance(watch, Watch) else (),
-        frozen=tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
         cacheable=not eager and _cacheable(f, call, leaves, outs, inner, shown=recording.shown),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
-        check=None if recording.check is None else simplify(recording.check),
-        layouts=recording.layouts,
-        swapped=tuple(k for k, a in enumerate(everything) if k >= len(traced) and _swapped(a)),
         eager=trace,
-    )
-    return variant, recording.extra
+        **_recorded(recording, outs, everything, len(traced)),
+    ), recording.extra
+
+
+def _recorded(
+    recording: Recording, outs: Sequence[object], everything: Sequence[object], given: int
+) -> dict[str, Any]:
+    """What a variant takes from the recording; `given` of all inputs are leaves of arguments."""
+    return {
+        "tape": recording.tape,
+        "scalars": recording.scalars,
+        "outs": tuple(None if traceable(out) else (out,) for out in outs),
+        "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),
+        "frozen": tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
+        "check": None if recording.check is None else simplify(recording.check),
+        "layouts": recording.layouts,
+        "swapped": tuple(k for k, a in enumerate(everything) if k >= given and _swapped(a)),
+    }
 
 
 def _swapped(value: object) -> bool:

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tapes import floating, like, tape_of, values
 
@@ -332,7 +332,7 @@ def test_a_filled_array_is_filled_once(rng):
 
     source = text(f, np.ones(5))
     check_both(f, rng.normal(size=5), rng=rng)
-    assert nests(source) == 2 + 3
+    assert nests(source) == 2  # the rows are stored in one loop: they are known to be apart
     assert "work" not in source
 
 
@@ -452,6 +452,7 @@ step = st.tuples(
 )
 
 
+@settings(max_examples=25)
 @given(
     st.lists(step, min_size=2, max_size=8),
     st.lists(st.integers(0, 3), min_size=1, max_size=2),

@@ -1,8 +1,7 @@
-"""In-place code means what it means in NumPy: random programs of views and stores, and each by name.
+"""In-place code means what it means in NumPy: random programs of views and stores, and by name.
 
 The reference is NumPy itself, run on the same program, and differences of its values.
 """
-
 
 import re
 
@@ -56,7 +55,7 @@ COPIES = (
     lambda a, k: a[[0, -1]] if a.ndim and len(a) else a + 0.0,
     lambda a, k: np.zeros_like(a) + 1.5,
     lambda a, k: np.sort(a.copy(), axis=-1) if a.ndim else a + 0.0,
-    lambda a, k: np.roll(a, k),
+    np.roll,
     lambda a, k: np.tile(a, 1),
     lambda a, k: np.zeros((2, 3)) + k,
     lambda a, k: np.arange(4.0),
@@ -155,8 +154,9 @@ def diagonal(a, b, k):
 
 
 STORES = (
-    store_scalar, store_other, store_entry, add_entry, scale, add_self, shift, store_rows, store_mask, scale_mask,
-    add_at, out_of, out_where, copy_to, swap, fill, put, sort, clip, diagonal,
+    store_scalar, store_other, store_entry, add_entry, scale, add_self, shift, store_rows,
+    store_mask, scale_mask, add_at, out_of, out_where, copy_to, swap, fill, put, sort, clip,
+    diagonal,
 )  # fmt: skip
 
 
@@ -180,7 +180,8 @@ def play(x, program):
 
 
 steps = st.tuples(
-    st.sampled_from([0, 0, 1, 2, 2]), st.integers(0, 19), st.integers(0, 9), st.integers(0, 9), st.integers(0, 6)
+    st.sampled_from([0, 0, 1, 2, 2]), st.integers(0, 19), st.integers(0, 9), st.integers(0, 9),
+    st.integers(0, 6),
 )  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TypeVar
 
+import numpy as np
+
 from ..arguments import Argnums, Function, native
 from ..errors import FdiffError, message, user_line
 from ..ops.kinks import looking
@@ -13,8 +15,9 @@ from ..program import Program, Variant, program_of
 from ..tape import Tape
 from ..tiers import Runner, runner
 from ..trace import TracedArray, current, splice, tracing
+from ..trace.local import Local, resolve
 from ..transforms.simplify import simplify
-from ..tree import unflatten
+from ..tree import map_leaves, unflatten
 from .kinking import policy, refuse_kinks, warn_outside
 
 Arrays = Sequence[object]
@@ -70,10 +73,11 @@ def invoke(
 ) -> object:
     """One call of an operator: on the program's kernels, or recorded in the trace under way."""
     if tracing():
+        args, kwargs, vectors = map_leaves(_given, (args, kwargs, tuple(vectors)))  # type: ignore[misc,assignment]
         variant, inputs = program.trace(f, args, kwargs)
         if variant.check is not None:  # what was decided inside holds for the trace around it
             (holds,) = replay(Step(variant.check), inputs)
-            current().looks.expect(holds.id, True)  # type: ignore[attr-defined]  # noqa: FBT003
+            current().looks.expect(holds.id, True)  # type: ignore[attr-defined]
         result = variant.plan.call(inputs, vectors, replay)  # type: ignore[attr-defined]
         return warn_outside(result, variant, inputs) if looking.on else result
     if policy.get() == "raise":
@@ -82,6 +86,12 @@ def invoke(
     for k in variant.swapped:
         arrays[k] = native(arrays[k])
     return variant.plan.call(arrays, vectors, execute)  # type: ignore[attr-defined]
+
+
+def _given(leaf: object) -> object:
+    """An argument made by the function under way, as what it stands for."""
+    leaf = resolve(leaf)
+    return np.asarray(leaf) if type(leaf) is Local else leaf
 
 
 def deliver(out: object, scalar: bool) -> object:  # noqa: FBT001 - called for each result

@@ -15,6 +15,7 @@ from ..arraytype import ArrayType
 from ..errors import DtypeError, InputError, StrictError, VectorError
 from ..program import Variant
 from ..trace import TracedArray
+from ..trace.local import Local
 from ..transforms.forward import depends
 from .calls import failure
 from .complexes import refuse_complex
@@ -130,7 +131,7 @@ def _fits(entry: object, type_: ArrayType) -> bool:
 
 
 def _entry(entry: object, type_: ArrayType, place: str, call: str) -> object:
-    if isinstance(entry, np.ndarray) and type(entry) not in (np.ndarray, np.memmap):
+    if isinstance(entry, np.ndarray) and type(entry) not in (np.ndarray, np.memmap, Local):
         fact = f"{place} is an array of type {type(entry).__name__}, which is not supported."
         raise failure(InputError, call, fact, "Pass a plain array: numpy.asarray(v).")
     dtype = entry.dtype if isinstance(entry, TracedArray) else np.asarray(entry).dtype

@@ -12,9 +12,8 @@ import numpy as np
 from ..primitive import ANSWERS, LATE, met
 from ..trace import TracedArray, answers, assemble, current
 from ..trace.local import Local, holds_traced, localised, resolve
-from ..trace.views import memory_axes
 from .foreign import guarded, of_scipy
-from .shaping import traced
+from .shaping import in_order, traced
 
 
 def _joined(value: object) -> TracedArray:
@@ -34,12 +33,13 @@ def array(value: object, dtype: object = None, **keywords: object) -> object:
     given = resolve(value)
     out = _joined(given)
     ndmin: int = keywords.get("ndmin", 0)  # type: ignore[assignment]
-    if keywords.get("copy", True) is not True and given is out and out.ndim >= ndmin:
-        return out if dtype is None else out.astype(dtype, copy=False)
-    if out.ndim < ndmin:
-        out = out.reshape((*(1,) * (ndmin - out.ndim), *out.shape))
-    out = TracedArray(out.home, out.id, out.type)  # never a scalar, never weak
-    return out if dtype is None else out.astype(dtype)
+    copy: bool | None = keywords.get("copy", True)  # type: ignore[assignment]
+    if given is not out or out.scalar or out.weak or dtype not in (None, out.dtype):
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        out, copy = TracedArray(out.home, out.id, out.type).astype(dtype or out.dtype), None
+    out = in_order(out, keywords.get("order"), copy=copy)  # type: ignore[arg-type]
+    return out if out.ndim >= ndmin else out.reshape((*(1,) * (ndmin - out.ndim), *out.shape))
 
 
 def _like_asarray(function: Callable[..., object], ndim: int, order: str) -> Callable[..., object]:
@@ -55,13 +55,9 @@ def _like_asarray(function: Callable[..., object], ndim: int, order: str) -> Cal
             ):
                 return a
             return localised(out, (a,))
-        given = resolve(a)
-        if not isinstance(given, TracedArray) or given.scalar or given.weak or given.ndim < ndim:
-            return array(given, dtype, ndmin=ndim)
-        axes = memory_axes(given) if order and given.ndim > 1 else []
-        if axes != sorted(axes, reverse=order == "F"):
-            given = given.copy(order)
-        return given if dtype is None else given.astype(dtype, copy=False)
+        wanted = order or (args[0] if args else keywords.get("order"))
+        copy = keywords.get("copy")
+        return array(a, dtype, copy=copy, order=wanted, ndmin=ndim)
 
     return convert
 

@@ -14,7 +14,7 @@ from math import pi
 import numpy as np
 
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
-from ..primitive import UFUNCS, ZERO, Kink
+from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..trace import TracedArray, apply, constant_value, current, implements
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 
@@ -363,11 +363,14 @@ def astype(x: TracedArray, dtype: object, order: str = "K", casting: str = "unsa
     if not np.can_cast(x.dtype, target, casting):
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
     if target == x.dtype:
-        return TracedArray(x.home, x.id, x.type, scalar=x.scalar) if copy or x.weak else x
+        if x.scalar or x.weak:
+            return TracedArray(x.home, x.id, x.type, scalar=x.scalar)
+        return FUNCTIONS["in_order"](x, order, copy=copy or None)  # type: ignore[index]
     if x.dtype.kind == "c" and target.kind in "iuf":
         warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning, stacklevel=2)
         return astype(np.real(x), target)
-    return _scalar_like(apply(convert, x, dtype=target), x)
+    out = _scalar_like(apply(convert, x, dtype=target), x)
+    return out if x.scalar or order == "K" else FUNCTIONS["in_order"](out, order)  # type: ignore[index]
 
 
 @implements(np.astype)

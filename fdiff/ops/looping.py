@@ -11,6 +11,7 @@ from ..arraytype import INT, promote
 from ..primitive import UFUNC_METHODS, UFUNCS
 from ..tape import CONSTANT, INPUT
 from ..trace import TracedArray, answers, current, implements, look, unsupported
+from ..trace.views import View
 from .counting import reduceat, seen
 from .creation import array as array_call
 from .families import kind_of, refuse
@@ -19,7 +20,7 @@ from .joining import concatenate_call
 from .reductions import as_scalar, given
 from .sampling import linspace
 from .scans import cumsum_call
-from .shaping import broadcast_to, normal_axis, traced
+from .shaping import broadcast_to, fresh, normal_axis, traced
 
 # --- one entry after the other ------------------------------------------------------------------
 
@@ -346,5 +347,9 @@ def einsum_path(*operands: object, optimize: object = "greedy", einsum_call: boo
 
 @stands_for(np.require)
 def require(a: object, dtype: object = None, requirements: object = None, **_: object) -> TracedArray:
-    """The array; what is asked of its memory, any traced array has."""
-    return array_call(a, dtype, copy=False)
+    """The array, or a copy of it that lies in memory as asked for."""
+    wanted = {str(r)[0].upper() for r in requirements or ()}
+    if wanted >= {"C", "F"}:
+        raise ValueError('Cannot specify both "C" and "F" order')
+    out = array_call(a, dtype, copy=None, order=next(iter(wanted & {"C", "F"}), "A"))
+    return fresh(out) if "O" in wanted and isinstance(out.link, View) else out

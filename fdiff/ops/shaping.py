@@ -8,10 +8,10 @@ from operator import index
 import numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
-from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
+from ..primitive import FUNCTIONS, PRIMITIVES, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, implements
-from ..trace.local import Local
-from ..trace.views import contiguous, layout, memory_axes
+from ..trace.local import Local, holds_traced
+from ..trace.views import contiguous, is_copy, layout, memory_axes
 from .families import kind_of, linear, unbroadcast
 
 VIEW = Lower("view")
@@ -190,15 +190,17 @@ def reshape_call(x: object, shape: object = None, order: str = "C", *, copy: obj
     array = traced(x)
     target = newshape if shape is None else shape
     if order == "A":
-        axes = memory_axes(array) if array.ndim > 1 else []
-        order = "F" if axes and axes[::-1] == sorted(axes) else "C"
+        order = "F" if layout(array).flags.fnc else "C"
     if order == "F":
         flipped = tuple(target)[::-1] if isinstance(target, (tuple, list)) else (target,)
-        return transpose_call(reshape_call(transpose_call(array), flipped))
+        return transpose_call(reshape_call(transpose_call(array), flipped, copy=copy))
     if order != "C":
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     new = np.reshape(shadow(array.type), target).shape
-    return array if new == array.shape else apply(reshape, array, shape=new)
+    out = array if new == array.shape else apply(reshape, array, shape=new)
+    if copy is False and is_copy(out):
+        raise ValueError("Unable to avoid creating a copy while reshaping.")
+    return fresh(out) if copy else out
 
 
 @implements(method="reshape")
@@ -206,19 +208,22 @@ def reshape_method(x: TracedArray, *shape: object, order: str = "C", copy: objec
     """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
     if not shape:
         raise TypeError("reshape() takes exactly 1 argument (0 given)")
-    return reshape_call(x, shape[0] if len(shape) == 1 else shape, order)
+    return reshape_call(x, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
 
 @implements(np.ravel, method="ravel")
 def ravel(x: object, order: str = "C") -> TracedArray:
-    """One-dimensional, in C order (or F)."""
+    """One-dimensional: a view where the entries lie side by side in that order, else a copy."""
     array = traced(x)
-    if order in ("K", "A") and array.ndim > 1:
-        axes = memory_axes(array)
-        if order == "K" or axes[::-1] == sorted(axes):
-            array = transpose_call(array, axes)
-        order = "C"
-    return reshape_call(array, -1, "C" if order in ("K", "A") else order)
+    flags = _model(array).flags
+    if order == "A":
+        order = "F" if flags.fnc else "C"
+    if order == "K":
+        axes = memory_axes(array) if array.ndim > 1 else []
+        array, order = (transpose_call(array, axes) if axes else array), "C"
+        flags = _model(array).flags
+    out = reshape_call(array, -1, order)
+    return out if (flags.f_contiguous if order == "F" else flags.c_contiguous) else fresh(out)
 
 
 @implements(method="flatten")
@@ -340,12 +345,30 @@ def _ordered(x: TracedArray, order: str) -> TracedArray:
     """A copy that lies in memory as asked for."""
     if order not in ("C", "F", "A", "K"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got '{order}')")
-    if order == "C":
-        return TracedArray(x.home, contiguous(x), x.type)
-    if order == "F" and x.ndim > 1:
-        flipped = transpose_call(x)
-        return fresh(transpose_call(TracedArray(x.home, contiguous(flipped), flipped.type)))
-    return fresh(x)
+    if x.ndim < 2 or not x.home.mutable:
+        return fresh(x)
+    if order == "A":
+        order = "F" if layout(x).flags.fnc else "C"
+    axes = list(range(x.ndim)) if order == "C" else list(range(x.ndim))[::-1] if order == "F" else memory_axes(x)
+    if axes == memory_axes(fresh(x)):
+        return fresh(x)
+    lying = transpose_call(x, axes)
+    return fresh(transpose_call(TracedArray(x.home, contiguous(lying), lying.type), np.argsort(axes).tolist()))
+
+
+def in_order(x: TracedArray, order: str | None, *, copy: bool | None = None) -> TracedArray:
+    """`x` itself if it lies in memory as asked for and need not be copied, else a copy."""
+    order = (order or "K").upper()
+    flags = _model(x).flags
+    lies = {"C": flags.c_contiguous, "F": flags.f_contiguous}.get(order, True)
+    if lies and not copy:
+        return x
+    if copy is False:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    return _ordered(x, order)
+
+
+FUNCTIONS["in_order"] = in_order  # type: ignore[index]  # asked for by name: see `elementwise.astype`
 
 
 @implements(method="copy")
@@ -371,23 +394,24 @@ def size_call(x: TracedArray, axis: int | None = None) -> int:
 
 def _model(x: TracedArray) -> np.ndarray:
     """An array of the type of `x`, laid out as it is."""
-    return layout(x) if x.ndim > 1 and x.home.mutable else shadow(x.type)
+    return layout(x) if x.ndim and x.home.mutable else np.empty(x.shape, x.dtype)
 
 
 @implements(np.zeros_like, np.empty_like)
-def zeros_like(x: object, dtype: object = None, **_: object) -> np.ndarray:
-    return np.zeros_like(_model(traced(x)), dtype=dtype, subok=False).view(Local)
+def zeros_like(x: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None) -> np.ndarray:
+    return np.zeros_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(Local)
 
 
 @implements(np.ones_like)
-def ones_like(x: object, dtype: object = None, **_: object) -> np.ndarray:
-    return np.ones_like(_model(traced(x)), dtype=dtype, subok=False).view(Local)
+def ones_like(x: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None) -> np.ndarray:
+    return np.ones_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(Local)
 
 
 @implements(np.full_like)
-def full_like(x: object, fill_value: object, dtype: object = None, **_: object) -> object:
-    array = traced(x)
-    return fresh(broadcast_to(traced(fill_value).astype(dtype or array.dtype), array.shape))
+def full_like(x: object, fill_value: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None) -> np.ndarray:
+    out = np.empty_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(Local)
+    out[...] = fill_value if holds_traced(fill_value) else np.asarray(fill_value).astype(out.dtype)
+    return out
 
 
 @implements(np.real)

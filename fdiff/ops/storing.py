@@ -159,6 +159,7 @@ def target(array: object) -> TracedArray:
 
 def setitem(x: TracedArray, key: object, value: object) -> None:
     """``x[key] = value`` for any key NumPy takes."""
+    current(x)
     if x.scalar or x.weak:
         assign(x, value)
     value = resolve(value)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..primitive import FUNCTIONS, PRIMITIVES
-from .recording import apply
+from ..primitive import FUNCTIONS
+from .memory import constant, handles_of, read_only
+from .recording import _ARRAYS
 from .traced import TracedArray, current
-from .views import View
 
 NUMERIC = "biufc"
 _PLAIN = (int, slice, type(...), type(None), str)
@@ -80,7 +80,7 @@ class Local(np.ndarray):
 
     def __getitem__(self, key: object) -> object:
         if type(key) not in _PLAIN and holds_traced(key):
-            return _constant(self)[key]
+            return constant(self)[key]
         return super().__getitem__(key)  # type: ignore[index]
 
     def fill(self, value: object) -> None:
@@ -112,6 +112,9 @@ class Local(np.ndarray):
 
     def __reduce__(self) -> tuple[object, ...]:
         return np.asarray(self).view(np.ndarray).__reduce__()
+
+
+_ARRAYS.add(Local)
 
 
 class LocalFlat:
@@ -167,7 +170,7 @@ def _forward(name: str) -> Callable[..., object]:
 
     def call(self: Local, *args: object, **keywords: object) -> object:
         if holds_traced(args) or holds_traced(list(keywords.values())):
-            return getattr(_constant(self), name)(*args, **keywords)
+            return getattr(constant(self), name)(*args, **keywords)
         return localised(plain(self, *args, **keywords), (*args, *keywords.values()))
 
     call.__name__ = name
@@ -179,12 +182,6 @@ _TAKING = (
 )
 for _name in _TAKING.split():
     setattr(Local, _name, _forward(_name))
-
-
-def _constant(array: np.ndarray) -> TracedArray:
-    trace = current()
-    node = trace.lift(np.asarray(array).view(np.ndarray))
-    return TracedArray(trace, node, trace.builder.type(node))
 
 
 class Stored(Local):
@@ -317,8 +314,8 @@ def become(array: Local) -> TracedArray:
         fact = "a traced value was stored into memory that is viewed as several dtypes."
         raise current().fail(fact, "Make arrays of their own: `z = a + 1j * b`.")
     plain_ = [np.ndarray.view(part, np.ndarray) for part in (owner, *family)]
-    for part, handle in zip(family, _handles(plain_)[1:], strict=True):
-        part.handle = handle if part.flags.writeable else _read_only(handle)
+    for part, handle in zip(family, handles_of(plain_)[1:], strict=True):
+        part.handle = handle if part.flags.writeable else read_only(handle)
         np.ndarray.setflags(part, write=False)
         size = part.dtype.itemsize
         part.__class__ = Stored
@@ -326,97 +323,3 @@ def become(array: Local) -> TracedArray:
     if owner.dtype.kind in "fc" and plain_[0].flags.writeable:
         plain_[0].fill(np.nan)
     return array.handle
-
-
-def _read_only(handle: TracedArray) -> TracedArray:
-    """A view that cannot be written to."""
-    out = TracedArray(handle.home, handle.id, handle.type)
-    shape = (("shape", handle.shape),)
-    out.link = View(handle, PRIMITIVES["reshape"], shape, out.node, fixed=True)
-    return out
-
-
-def _handles(parts: list[np.ndarray]) -> list[TracedArray]:
-    """One traced array for each array, the first of which owns the memory all of them view."""
-    owner = parts[0]
-    order = sorted(range(owner.ndim), key=lambda k: (-abs(owner.strides[k]), k))
-    memory = owner.transpose(order)
-    root = _constant(memory)
-    handles: list[TracedArray] = []
-    for part in parts:
-        handle = None
-        if memory.flags.c_contiguous:
-            handle = _sliced(root, memory, part)
-            if handle is None and part.flags.c_contiguous:
-                handle = _stretch(root, memory, part)
-        handles.append(_gathered(root, memory, part) if handle is None else handle)
-    return handles
-
-
-def _start(part: np.ndarray) -> int:
-    return part.__array_interface__["data"][0]
-
-
-def _sliced(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray | None:
-    """`part` as a slice of `memory` with its axes in another order; None if it is none."""
-    if not part.size or not memory.size:
-        return None
-    size = memory.dtype.itemsize
-    first = (_start(part) - _start(memory)) // size
-    starts = [int(k) for k in np.unravel_index(first, memory.shape)]
-    sizes, steps, axes = [1] * memory.ndim, [1] * memory.ndim, []
-    for n, stride in zip(part.shape, part.strides, strict=True):
-        if n == 1:
-            continue
-        fits = [
-            k
-            for k, step in enumerate(memory.strides)
-            if k not in axes
-            and stride % step == 0
-            and stride
-            and 0 <= starts[k] + stride // step * (n - 1) < memory.shape[k]
-        ]
-        if not fits:
-            return None
-        k = fits[0]
-        axes.append(k)
-        sizes[k], steps[k] = n, stride // memory.strides[k]
-    out = root
-    if tuple(sizes) != memory.shape or any(s != 1 for s in steps):
-        keys = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
-        out = apply(PRIMITIVES["slice"], root, **keys)
-    full = (*axes, *(k for k in range(memory.ndim) if k not in axes))
-    if full != tuple(range(memory.ndim)):
-        out = apply(PRIMITIVES["transpose"], out, axes=full)
-    return out if out.shape == part.shape else apply(PRIMITIVES["reshape"], out, shape=part.shape)
-
-
-def _stretch(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray:
-    """`part` as consecutive entries of `memory` in another shape."""
-    first = (_start(part) - _start(memory)) // memory.dtype.itemsize if part.size else 0
-    out = root if root.ndim == 1 else apply(PRIMITIVES["reshape"], root, shape=(root.size,))
-    if part.size != root.size:
-        out = apply(PRIMITIVES["slice"], out, starts=(first,), sizes=(part.size,), steps=(1,))
-    return out if out.shape == part.shape else apply(PRIMITIVES["reshape"], out, shape=part.shape)
-
-
-def _addresses(part: np.ndarray) -> np.ndarray:
-    """The address of each entry."""
-    out = np.full(part.shape, _start(part), np.int64)
-    for k, (n, stride) in enumerate(zip(part.shape, part.strides, strict=True)):
-        out += (np.arange(n) * stride).reshape([-1 if j == k else 1 for j in range(part.ndim)])
-    return out
-
-
-def _gathered(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray:
-    """`part` as entries picked out of `memory` by their addresses."""
-    known = _addresses(memory).ravel()
-    order = np.argsort(known, kind="stable")
-    where = order[np.searchsorted(known[order], _addresses(part))]
-    flat = root if root.ndim == 1 else apply(PRIMITIVES["reshape"], root, shape=(root.size,))
-    trace = root.home
-    index = trace.builder.constant(np.ascontiguousarray(where, np.int64))
-    node = trace.add(PRIMITIVES["gather"], (flat.id, index))
-    out = TracedArray(trace, node, trace.builder.type(node))
-    out.link = View(flat, PRIMITIVES["gather"], (), flat.id, (index,))
-    return out

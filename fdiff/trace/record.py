@@ -83,9 +83,7 @@ def record(
     )
     frozen = tuple(k for k, i in enumerate(trace.builder.inputs) if i in looks.frozen)
     layouts = tuple(
-        (k, trace.layouts[i])
-        for k, i in enumerate(trace.builder.inputs)
-        if i in trace.layouts
+        (k, trace.layouts[i]) for k, i in enumerate(trace.builder.inputs) if i in trace.layouts
     )
     tape = trace.builder.finish(ids)
     extra = tuple(trace.extra)

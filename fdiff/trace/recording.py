@@ -19,6 +19,9 @@ from .views import Fixed, View
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
 
 
+_ARRAYS: set[type] = {np.ndarray, np.memmap}
+
+
 class Trace:
     """One recording under way: its builder, and what it met from outside.
 
@@ -102,6 +105,10 @@ class Trace:
                     )
                 return known
             array = np.asarray(value)
+            if isinstance(value, np.ndarray) and type(value) not in _ARRAYS:
+                name = type(value).__name__
+                fact = f"an array of type {name} met a traced array, and such are not supported."
+                raise self.fail(fact, "Use a plain array: numpy.asarray(a), or a.filled(...).")
             if array.dtype == object:
                 return self.lift(assemble(array), dtype)
             if array.dtype.kind not in "biufc":

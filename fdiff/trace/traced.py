@@ -214,6 +214,13 @@ class TracedArray:
             raise unsupported(f"{func.__module__}.{func.__name__}")
         return call_with_out(handler, func.__name__, resolved(args), kwargs)
 
+    @property
+    def _numba_type_(self) -> object:
+        fact = "compiled code was given a traced array."
+        raise current(self).fail(
+            fact, "Call it by a name of its own, or what it was compiled from."
+        )
+
     def __array__(
         self,
         dtype: np.dtype | None = None,

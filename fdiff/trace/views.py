@@ -230,6 +230,8 @@ def _order(trace: Trace, node_id: int, models: list[tuple[int, ...]]) -> tuple[i
     plain = tuple(range(node.type.ndim))
     if node.primitive is INPUT and len(plain) > 1:
         return tuple(_from_slowest(_strides(trace, node_id))) or plain
+    if not models:
+        return plain
     if node.primitive.name == "transpose":  # a fresh handle of it: a copy keeps the order
         axes: tuple[int, ...] = dict(node.params)["axes"]  # type: ignore[assignment]
         return tuple([axes.index(k) for k in models[0]])

@@ -27,22 +27,58 @@ def needs_of(plan: Plan, roots: list[Root]) -> list[list[Need]]:
     readers: dict[int, list[tuple[int, Key]]] = {}
     needs: list[list[Need]] = []
     for r, root in enumerate(roots):
-        sources = (*root.after, *((maker(plan, root.over),) if root.over >= 0 else ()))
-        mine = [
-            Need(p, close=_in_line(root, roots[p])) for node in sources for p in made.get(node, ())
-        ]
+        before = _written_before(plan, roots, made, root)
+        mine = [Need(p, close=_in_line(root, roots[p])) for p in before]
         mine += [
             Need(p, close=_same_place(root, key) or _in_line(root, roots[p]))
-            for p, key in readers.get(root.over, ())
+            for node in _lost(plan, root)
+            for p, key in readers.get(node, ())
         ]
         for key in reads_of(plan, root):
             node = plan.laid(key.node)
             readers.setdefault(node, []).append((r, key))
-            makers = made.get(maker(plan, node), ())
+            makers = _makers(plan, made, node)
             mine.extend(Need(p, close=_close(plan, roots[p], key)) for p in makers)
         needs.append(mine)
         made.setdefault(root.node, []).append(r)
     return needs
+
+
+def _beneath(plan: Plan, node: int) -> list[int]:
+    """The stores below one in the same memory that it may come before: of other entries."""
+    out: list[int] = []
+    part = plan.parts[node]
+    left = part.apart if part.op == "update" else 0
+    while left and plan.reused.get(node, -1) == plan.parts[node].args[0]:
+        node = plan.reused[node]
+        out.append(node)
+        left -= 1
+    return out
+
+
+def _makers(plan: Plan, made: dict[int, list[int]], node: int) -> list[int]:
+    """The effects that put `node` into memory, but for those that all of these wait for."""
+    nodes = [maker(plan, node), *_beneath(plan, node)]
+    return [p for n in nodes for p in made.get(n, ())]
+
+
+def _written_before(
+    plan: Plan, roots: list[Root], made: dict[int, list[int]], root: Root
+) -> list[int]:
+    """What is written before `root` writes to the same memory, in the same entries perhaps."""
+    out = [p for node in root.after for p in made.get(node, ())]
+    if root.over >= 0:
+        beneath = _beneath(plan, root.node)
+        out += [p for node in beneath for p in made.get(node, ()) if not roots[p].hands]
+        below = plan.reused.get(beneath[-1] if beneath else root.node, -1)
+        out += _makers(plan, made, below) if below >= 0 else []
+    return out
+
+
+def _lost(plan: Plan, root: Root) -> list[int]:
+    """The nodes that are no longer in memory, as a whole, once `root` has written to it."""
+    nodes = [root.node, *_beneath(plan, root.node)] if root.over >= 0 else []
+    return [plan.reused[n] for n in nodes if n in plan.reused]
 
 
 def reads_of(plan: Plan, root: Root) -> list[Key]:
@@ -87,13 +123,12 @@ def in_order(plan: Plan, roots: list[Root]) -> list[Root]:
         read = [plan.laid(key.node) for key in reads_of(plan, root)]
         for node in read:
             readers.setdefault(node, []).append(r)
-        sources = (*root.after, *read, *((root.over,) if root.over >= 0 else ()))
-        before.append({p for node in sources for p in made.get(maker(plan, node), ())})
+        made_before = [p for node in read for p in _makers(plan, made, node)]
+        before.append({*_written_before(plan, roots, made, root), *made_before})
         made.setdefault(root.node, []).append(r)
     for r, root in enumerate(roots):
-        if root.over >= 0:
-            others = (p for p in readers.get(root.over, ()) if roots[p].node != root.node)
-            before[r].update(others)
+        for node in _lost(plan, root):
+            before[r].update(p for p in readers.get(node, ()) if roots[p].node != root.node)
     return [roots[r] for r in _sorted(before)]
 
 

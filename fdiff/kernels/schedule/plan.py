@@ -170,7 +170,7 @@ def make_plan(bones: Skeleton, also: Iterable[int] = ()) -> Plan:
         ):
             kept.add(i)
         elif part.op not in LEAVES | ROUTINES | VIEWS:
-            moved = len(users[i]) > 1 and any(parts[u].op in VIEWS for u in users[i])
+            moved = len(users[i]) > 1 and any(_moves(bones, u) for u in users[i])
             if (
                 i in outputs
                 or not proper(part.dims)
@@ -218,6 +218,14 @@ def _wanted(bones: Skeleton) -> set[int]:
         elif part.op == "gather":
             wanted.add(part.args[0])
     return wanted
+
+
+def _moves(bones: Skeleton, i: int) -> bool:
+    """Whether `i` is a view in which entries are met in another order, or not all of them."""
+    part = bones.parts[i]
+    if part.op == "reshape":
+        return not same_but_ones(part.dims, bones.parts[part.args[0]].dims)
+    return part.op in VIEWS
 
 
 def _in_place(bones: Skeleton, i: int, kept: set[int]) -> bool:

@@ -1,0 +1,110 @@
+"""Memory that several arrays look at, as traced arrays that view one another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..primitive import PRIMITIVES
+from .recording import apply
+from .traced import TracedArray, current
+from .views import View
+
+
+def constant(array: np.ndarray) -> TracedArray:
+    trace = current()
+    node = trace.lift(np.asarray(array).view(np.ndarray))
+    return TracedArray(trace, node, trace.builder.type(node))
+
+
+def read_only(handle: TracedArray) -> TracedArray:
+    """A view that cannot be written to."""
+    out = TracedArray(handle.home, handle.id, handle.type)
+    shape = (("shape", handle.shape),)
+    out.link = View(handle, PRIMITIVES["reshape"], shape, out.node, fixed=True)
+    return out
+
+
+def handles_of(parts: list[np.ndarray]) -> list[TracedArray]:
+    """One traced array for each array, the first of which owns the memory all of them view."""
+    owner = parts[0]
+    order = sorted(range(owner.ndim), key=lambda k: (-abs(owner.strides[k]), k))
+    memory = owner.transpose(order)
+    root = constant(memory)
+    handles: list[TracedArray] = []
+    for part in parts:
+        handle = None
+        if memory.flags.c_contiguous:
+            handle = _sliced(root, memory, part)
+            if handle is None and part.flags.c_contiguous:
+                handle = _stretch(root, memory, part)
+        handles.append(_gathered(root, memory, part) if handle is None else handle)
+    return handles
+
+
+def _start(part: np.ndarray) -> int:
+    return part.__array_interface__["data"][0]
+
+
+def _sliced(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray | None:
+    """`part` as a slice of `memory` with its axes in another order; None if it is none."""
+    if not part.size or not memory.size:
+        return None
+    size = memory.dtype.itemsize
+    first = (_start(part) - _start(memory)) // size
+    starts = [int(k) for k in np.unravel_index(first, memory.shape)]
+    sizes, steps, axes = [1] * memory.ndim, [1] * memory.ndim, []
+    for n, stride in zip(part.shape, part.strides, strict=True):
+        if n == 1:
+            continue
+        fits = [
+            k
+            for k, step in enumerate(memory.strides)
+            if k not in axes
+            and stride % step == 0
+            and stride
+            and 0 <= starts[k] + stride // step * (n - 1) < memory.shape[k]
+        ]
+        if not fits:
+            return None
+        k = fits[0]
+        axes.append(k)
+        sizes[k], steps[k] = n, stride // memory.strides[k]
+    out = root
+    if tuple(sizes) != memory.shape or any(s != 1 for s in steps):
+        keys = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
+        out = apply(PRIMITIVES["slice"], root, **keys)
+    full = (*axes, *(k for k in range(memory.ndim) if k not in axes))
+    if full != tuple(range(memory.ndim)):
+        out = apply(PRIMITIVES["transpose"], out, axes=full)
+    return out if out.shape == part.shape else apply(PRIMITIVES["reshape"], out, shape=part.shape)
+
+
+def _stretch(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray:
+    """`part` as consecutive entries of `memory` in another shape."""
+    first = (_start(part) - _start(memory)) // memory.dtype.itemsize if part.size else 0
+    out = root if root.ndim == 1 else apply(PRIMITIVES["reshape"], root, shape=(root.size,))
+    if part.size != root.size:
+        out = apply(PRIMITIVES["slice"], out, starts=(first,), sizes=(part.size,), steps=(1,))
+    return out if out.shape == part.shape else apply(PRIMITIVES["reshape"], out, shape=part.shape)
+
+
+def _addresses(part: np.ndarray) -> np.ndarray:
+    """The address of each entry."""
+    out = np.full(part.shape, _start(part), np.int64)
+    for k, (n, stride) in enumerate(zip(part.shape, part.strides, strict=True)):
+        out += (np.arange(n) * stride).reshape([-1 if j == k else 1 for j in range(part.ndim)])
+    return out
+
+
+def _gathered(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray:
+    """`part` as entries picked out of `memory` by their addresses."""
+    known = _addresses(memory).ravel()
+    order = np.argsort(known, kind="stable")
+    where = order[np.searchsorted(known[order], _addresses(part))]
+    flat = root if root.ndim == 1 else apply(PRIMITIVES["reshape"], root, shape=(root.size,))
+    trace = root.home
+    index = trace.builder.constant(np.ascontiguousarray(where, np.int64))
+    node = trace.add(PRIMITIVES["gather"], (flat.id, index))
+    out = TracedArray(trace, node, trace.builder.type(node))
+    out.link = View(flat, PRIMITIVES["gather"], (), flat.id, (index,))
+    return out
