@@ -102,14 +102,21 @@ class Variant:
             return None
         return [found[p][j] for p, j in self.order]  # type: ignore[index]
 
-    def holds(self, arrays: Sequence[np.ndarray]) -> bool:
-        """Whether what Python saw and decided during the trace would be the same now."""
+    def holds(self, arrays: Sequence[np.ndarray], *, sure: bool) -> bool:
+        """Whether what Python saw and decided during the trace would be the same now.
+
+        The guards are left to the plan where it asks for them, unless one has to be `sure`.
+        """
         for k, seen in self.frozen:
             if np.asarray(arrays[k]).tobytes() != seen:
                 return False
         for k, layout in self.layouts:
             if memory_layout(arrays[k]) != layout:
                 return False
+        return (not sure and self.plan.guards) or self.decides(arrays)  # type: ignore[attr-defined]
+
+    def decides(self, arrays: Sequence[np.ndarray]) -> bool:
+        """Whether every guard holds."""
         if self._checks is None:
             return True
         try:
@@ -126,7 +133,17 @@ class Program:
     (the function itself where left out).
     """
 
-    __slots__ = ("argnums", "body", "derive", "eager", "misses", "name", "plans", "variants")
+    __slots__ = (
+        "argnums",
+        "body",
+        "derive",
+        "eager",
+        "misses",
+        "name",
+        "plans",
+        "steady",
+        "variants",
+    )
 
     def __init__(
         self,
@@ -145,11 +162,20 @@ class Program:
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, object] = OrderedDict()
         self.misses: dict[object, int] = {}
+        self.steady = False  # whether the last call took the way of the one before
 
     def find(
-        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+        self,
+        f: Function,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        *,
+        sure: bool = False,
     ) -> tuple[Variant, list[np.ndarray]]:
-        """The variant that holds for these arguments, and the inputs of its tape."""
+        """The variant that holds for these arguments, and the inputs of its tape.
+
+        Unless it has to be `sure`, the guards of the latest are left to its plan, if that asks.
+        """
         leaves: Sequence[object] = args
         key: object = None if kwargs else flat_key(args)
         if key is None:
@@ -166,10 +192,14 @@ class Program:
                 continue
             arrays = list(leaves) if variant.direct else [native(leaves[k]) for k in variant.traced]
             arrays += captured
-            if not variant.conditional or variant.holds(arrays):  # type: ignore[arg-type]
+            if not variant.conditional or variant.holds(
+                arrays, sure=sure or k > 0 or not self.steady
+            ):  # type: ignore[arg-type]
                 if k:  # the latest first
                     self._put_first(key, variant)
+                self.steady = k == 0
                 return variant, arrays  # type: ignore[return-value]
+        self.steady = False
         variant, inputs = self.trace(f, args, kwargs)
         if variant.cacheable:
             if variant.check is not None:
@@ -228,6 +258,7 @@ class Program:
             variant.out_spec,
             variant.scalars,
             variant.input_scalars,
+            variant.check,
             *((type(n), repr(n)) for n in variant.numbers),
         )
         plan = self.plans.get(key)

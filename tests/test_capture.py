@@ -522,7 +522,8 @@ def class_attribute_of_dataclass():
     m = module(
         "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass P:\n    n: object = 1.0"
     )
-    return (lambda: m.P.n and None), lambda value: setattr(m.P, "n", value)
+    m.P.n = A
+    return (lambda: m.P.n), lambda value: setattr(m.P, "n", value)
 
 
 def vectorized():
@@ -615,16 +616,15 @@ TRACKED = [
     partial_argument, partial_keyword, function_in_dict, closure_of_closure, wrapped,
     static_method, nested_def_reads_global, class_body_reads_global, generator_reads_global,
     numba_function, bound_to_dict, cached_function, decorated_by_errstate,
-    decorated_by_contextmanager,
+    decorated_by_contextmanager, object_attribute, class_attribute, instance_class_attribute,
+    bound_method, callable_object, method_reads_global, class_attribute_of_dataclass,
+    through_descriptor, attribute_of_frozen_with_method,
 ]  # fmt: skip
 COMPARED = [rebound_function, new_code, shadowed_builtin, reassigned_module]  # any change: again
 OPAQUE = [
-    object_attribute, class_attribute, instance_class_attribute, bound_method,
-    callable_object, method_reads_global, large_list, large_dict_iterated, dict_subclass,
-    masked_array, single_dispatch, private_class_attribute, class_attribute_of_dataclass,
-    vectorized, bound_to_object, dataclass_that_is_a_dict, object_array,
-    computed_module_attribute, through_descriptor, attribute_of_frozen_with_method,
-    python_ufunc, iterator,
+    large_list, large_dict_iterated, dict_subclass, masked_array, single_dispatch,
+    private_class_attribute, vectorized, bound_to_object, dataclass_that_is_a_dict, object_array,
+    computed_module_attribute, python_ufunc, iterator,
 ]  # fmt: skip
 
 
@@ -1038,8 +1038,7 @@ def test_the_copy_looks_like_the_function():
         return (a, b, c)
 
     f.tag = "x"
-    capture = Capture(Handle)
-    g = capture.private(f)
+    g = Capture(Handle).wrap(f, "f")[0]
     for name in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "tag"):
         assert getattr(g, name) == getattr(f, name)
     assert g.__code__ is f.__code__

@@ -31,12 +31,21 @@ def gathered(x):
     return np.sum(x[np.array([0, 2, -1])] ** 2) + np.cumsum(x)[-1]
 
 
+def diffused(x):
+    u = x.copy()
+    for _ in range(3):
+        u[1:-1] += 0.1 * (u[2:] - 2.0 * u[1:-1] + u[:-2])
+        u[-1:] = 0.5 * u[-2:-1]
+    return u
+
+
 KERNELS = {
     "chain": (lambda x: np.sin(x) * 4.5 + x, np.ones(5), False),
     "rosenbrock": (rosenbrock, np.ones(5), True),
     "softmax": (softmax, np.ones((3, 4)), False),
     "layer": (layer, np.ones((3, 4)), False),
     "gathered": (gathered, np.ones(5), True),
+    "diffused": (diffused, np.ones(6), False),
 }
 
 

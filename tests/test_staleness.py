@@ -14,7 +14,7 @@ import fdiff
 from fdiff.errors import RetraceWarning
 
 X = np.array([0.5, 1.0, 2.0])
-NO_ARRAY = {"vectorized", "bound_to_object", "class_attribute_of_dataclass", "iterator"}
+NO_ARRAY = {"vectorized", "bound_to_object", "iterator", "masked_array"}
 READABLE = [case for case in OPAQUE if case.__name__ not in NO_ARRAY]
 
 
@@ -35,7 +35,7 @@ def test_a_new_array_is_seen(case):
         np.testing.assert_allclose(g(X), 2 * X * value)
 
 
-@by_name([c for c in TRACKED + READABLE if c.__name__ not in {"masked_array", "object_array"}])
+@by_name([c for c in TRACKED + READABLE if c.__name__ != "object_array"])
 def test_a_new_number_is_seen(case):
     read, change = case()
     g = fdiff.grad(lambda x: np.sum(x * x * read()))
@@ -154,7 +154,7 @@ def test_a_parameter_dict_is_differentiated_inside():
 
 
 def test_the_words_of_the_warning():
-    p = types.new_class("Model")()
+    p = types.new_class("Model", (dict,))()
     p.w = B
     g = fdiff.grad(lambda x: np.sum(x * p.w))
     with warnings.catch_warnings():

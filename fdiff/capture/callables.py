@@ -9,7 +9,7 @@ from typing import cast
 
 from .containers import Pair, Tuple, wrap_mapping, wrap_sequence
 from .kinds import is_traced
-from .reads import Calls, Leaf, Parts, Same
+from .nodes import Calls, Leaf, Parts, Same
 from .standins import Reader, Where, label
 
 Function = Callable[..., object]

@@ -8,7 +8,8 @@ from types import CellType, SimpleNamespace
 from typing import cast
 
 from .kinds import MISSING, field_names, item_key, leaf_key
-from .reads import Bag, Leaf, Node, Parts, Same, Sequence, Table, attribute
+from .nodes import Bag, Leaf, Parts, Same, Sequence, Table, attribute
+from .walks import Node
 from .standins import BUDGET, Copy, Items, Reader, Where, label
 
 Pair = tuple[object, Node]

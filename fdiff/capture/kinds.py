@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from types import CodeType, FunctionType
 
 import numpy as np
@@ -87,6 +88,7 @@ def item_key(value: object) -> Hashable:
 
 _OURS = __name__.partition(".")[0]
 _LIBRARIES = frozenset(("numpy", "scipy", "numba", "llvmlite", _OURS))
+_SUFFIXES = tuple(EXTENSION_SUFFIXES)
 _STDLIB = (*{sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib")}, "<frozen")
 
 
@@ -113,6 +115,24 @@ def library_class(kind: type) -> bool:
     return library_namespace(vars(module)) if module else _is_library(name, None)
 
 
+_SITE = tuple({sysconfig.get_paths()[key] for key in ("purelib", "platlib")})
+
+
+@lru_cache(maxsize=1024)
+def _compiled(top: str) -> bool:
+    """Whether an installed package has parts written in C, which know its classes by identity."""
+    file = getattr(sys.modules.get(top), "__file__", None) or ""
+    return file.startswith(_SITE) and any(
+        name.startswith(f"{top}.") and str(getattr(module, "__file__", "")).endswith(_SUFFIXES)
+        for name, module in tuple(sys.modules.items())
+    )
+
+
+def packaged(kind: type) -> bool:
+    """Whether a class belongs to an installed package with parts written in C."""
+    return _compiled(_module_name(kind).partition(".")[0])
+
+
 def is_user_function(value: object) -> bool:
     return isinstance(value, FunctionType) and not library_namespace(value.__globals__)
 
@@ -133,6 +153,8 @@ _IDENTITY = (
     types.GenericAlias,
     types.UnionType,
     re.Pattern,
+    dataclasses._MISSING_TYPE,
+    *{type(value) for name, value in vars(dataclasses).items() if name == "_HAS_DEFAULT_FACTORY"},
     *{type(x) for x in (np.sum, np.s_, np.r_, np.c_, np.mgrid, np.ogrid)},
 )
 
@@ -140,7 +162,9 @@ _IDENTITY = (
 def unchanging(value: object) -> bool:
     """Whether nothing about this object can change, so that its identity tells all."""
     kind = type(value)
-    if isinstance(value, _IDENTITY) or kind.__module__ == "typing":
+    if isinstance(value, _IDENTITY) or kind is object:
+        return True
+    if kind.__module__ == "typing" and not isinstance(value, type):
         return True
     if isinstance(value, Enum):
         return leaf_key(value._value_) is not None and _plain(kind, kind.__members__)  # type: ignore[attr-defined]
@@ -192,6 +216,15 @@ def _user_code(value: object) -> bool:
 def field_names(kind: type) -> tuple[str, ...]:
     """Fields of a dataclass."""
     return tuple(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
+
+
+def record_class(kind: type) -> bool:
+    """Whether a class is a dataclass without code or data of the user beside its fields."""
+    return (
+        dataclasses.is_dataclass(kind)
+        and unchanging_class(kind)
+        and not any(is_user_function(field.default_factory) for field in dataclasses.fields(kind))
+    )
 
 
 def is_record(value: object) -> bool:

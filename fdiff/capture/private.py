@@ -1,8 +1,8 @@
 """Private copies of functions: what `f` reads from outside itself, and what stands in for it.
 
 `f` runs as ``types.FunctionType`` of its own code with globals and cells of ours. So does each
-Python function it reaches through a global, a cell, a default, a module or a container. Nothing is
-patched: other threads, and the function itself, see nothing of it.
+Python function it reaches through a global, a cell, a default, a module, a container or an object.
+Nothing is patched: other threads, and the function itself, see nothing of it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .callables import (
     wrap_method,
     wrap_partial,
 )
+from .classes import Super, is_object, shadowable
 from .containers import (
     Pair,
     changed,
@@ -57,7 +58,10 @@ from .kinds import (
     unchanging,
     unchanging_class,
 )
-from .reads import ABSENT, Array, Leaf, Node, Parts, Reads, Same, Sequence, Table, attribute
+from .nodes import ABSENT, Array, Leaf, Parts, Same, Sequence, Table, attribute
+from .reads import Reads
+from .walks import Node
+from .objects import Shadows, is_stand_in, wrap_stand_in
 from .standins import Copy, Globals, Library, Module, Where, label
 
 RANDOM = frozenset(("random", "numpy.random", "secrets"))  # never the same answer twice
@@ -105,6 +109,7 @@ class Capture:
         self._globals: dict[int, Globals] = {}
         self._cells: dict[int, Cell] = {}
         self._copies: list[tuple[Copy, Copy, Copy, Where]] = []  # copy, as it was, user's
+        self._shadows = Shadows(self)
 
     def private(self, f: Function) -> Function:
         """What to call in place of `f`."""
@@ -113,7 +118,12 @@ class Capture:
         if stand_in is f and is_user_function(call):
             stand_in = MethodType(cast("Function", self.wrap(call, "__call__")[0]), f)
         self._roots.append((f, node))
-        return cast("Function", stand_in)
+        call, adopt = cast("Function", stand_in), self._shadows.adopt
+
+        def run(*args: object, **keywords: object) -> object:
+            return call(*map(adopt, args), **{k: adopt(v) for k, v in keywords.items()})
+
+        return run
 
     def finish(self) -> Reads:
         """What was read; to be called when `f` has returned or raised.
@@ -121,7 +131,8 @@ class Capture:
         What `f` wrote to globals, cells and containers goes to the user's own.
         """
         self._carry_over()
-        fixed = [*self._roots[1:], *self._tables.values()]
+        classes = self._shadows.finish()
+        fixed = [*self._roots[1:], *self._tables.values(), *classes]
         reads = Reads(
             tuple(self._arrays),
             tuple(self._opaque),
@@ -158,6 +169,8 @@ class Capture:
             items = cast("tuple[object, ...]", value)
             found = tuple(map(self.original, items))
             return found if any(map(operator.is_not, found, items)) else value
+        if is_stand_in(value) and id(value) not in self._originals:
+            self._shadows.made.append(value)
         return self._originals.get(id(value), (value,))[0]
 
     def note(self, words: str) -> None:
@@ -180,6 +193,9 @@ class Capture:
 
     def answer(self, value: object) -> object:
         return self._answers(value)
+
+    def computed(self, instance: object, name: str, value: object) -> None:
+        self._shadows.computed(instance, name, value)
 
     def import_(
         self,
@@ -319,6 +335,10 @@ class Capture:
         return self._handle(array), node
 
     def _class(self, kind: type, where: Where) -> Pair:
+        if kind is super:
+            return Super, Same(kind)
+        if shadowable(kind):
+            return self._shadows.of_class(kind, where)
         if unchanging_class(kind):
             return kind, Same(kind)
         return opaque(self, kind, where, "attributes of the class")
@@ -327,6 +347,8 @@ class Capture:
         if is_traced(value):
             self.traced = True
             return value, Same(value)
+        if is_stand_in(value):
+            return wrap_stand_in(self, value, where)
         if leaf_key(value) is not None:
             return value, Leaf(value)
         if unchanging(value) or is_transformed(value):
@@ -339,20 +361,22 @@ class Capture:
     # ----------------------------------------------------------------------------------- writes
 
     def _carry_over(self) -> None:
-        """What `f` wrote to globals, cells and containers goes to the user's own."""
+        """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
+        release = self._shadows.release
         for globals_ in self._globals.values():
             for name, value in list(globals_.writes()):
                 self.note(f"a write to the global `{name}`")
-                store(globals_.real, name, self.original(value))
+                store(globals_.real, name, release(value))
         for cell in self._cells.values():
             value = attribute(cell.private, "cell_contents")
             if cell.put and value is not cell.put[0]:
                 self.note(f"a write to `{cell.name}` of an enclosing function")
-                set_cell(cell.real, self.original(value))
+                set_cell(cell.real, release(value))
         for copy, put, real, where in self._copies:
             if changed(copy, put):
                 self.note(f"a write to `{label(where)}`")
-                write_back(copy, real, self.original)
+                write_back(copy, real, release)
+        self._shadows.carry_over()
 
 
 _KINDS: dict[type, Callable[..., Pair]] = {
@@ -377,6 +401,7 @@ _FAMILIES: tuple[tuple[Callable[[object], bool], Callable[..., Pair]], ...] = (
     (lambda value: isinstance(value, ModuleType), Capture._module),
     (lambda value: isinstance(value, type), Capture._class),
     (is_named_tuple, wrap_sequence),
+    (is_object, lambda run, value, where: run._shadows.of_object(value, where)),
     (is_record, wrap_record),
     (is_dispatcher, lambda run, value, where: wrap_attribute(run, value, where, "py_func")),
 )

@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Protocol, Self
 
 from .kinds import MISSING, item_key
-from .reads import ABSENT, Node, Table
+from .nodes import ABSENT, Table
+from .walks import Node
 
 BUDGET = 256  # leaves of a container that are compared at each call; beyond, `f` is traced again
 
@@ -32,6 +33,7 @@ class Reader(Protocol):
     def answer(self, value: object, /) -> object: ...
     def keep(self, value: object, stand_in: object, node: Node, /) -> None: ...
     def copied(self, copy: Copy, real: Copy, where: Where, /) -> None: ...
+    def computed(self, instance: object, name: str, value: object, /) -> None: ...
     @property
     def import_(self) -> Callable[..., object]: ...
 

@@ -102,6 +102,10 @@ class JacobianPlan(Plan):
         self.whole: Step | None = None
 
     @property
+    def guards(self) -> bool:  # type: ignore[override]
+        return not self.chunked
+
+    @property
     def chunked(self) -> bool:
         return any(c < b.count for c, b in zip(self.chunks, self.blocks, strict=True))
 
@@ -109,7 +113,7 @@ class JacobianPlan(Plan):
         if self.chunked and run is execute:
             return self.finish(self.in_chunks(arrays))
         if self.whole is None:
-            self.whole = Step(converted(self.merged(), self.types))
+            self.whole = Step(converted(self.merged(), self.types), self.variant)
         return self.finish(run(self.whole, arrays))
 
     def merged(self) -> Tape:

@@ -16,6 +16,7 @@ from ..tape import Tape
 from ..tiers import Runner, runner
 from ..trace import TracedArray, current, splice, tracing
 from ..trace.local import Local, resolve
+from ..transforms.rearrange import with_check
 from ..transforms.simplify import simplify
 from ..tree import map_leaves, unflatten
 from .kinking import policy, refuse_kinks, warn_outside
@@ -25,23 +26,34 @@ Run = Callable[["Step", Arrays], Sequence[object]]
 Result = TypeVar("Result", bound=Callable[..., object])
 
 
+class Missed(Exception):  # noqa: N818 - it never leaves fdiff
+    """What Python decided while the program was traced it would decide otherwise now."""
+
+
 class Step:
-    """A tape ready to run, or to be replayed in the trace under way."""
+    """A tape ready to run, or to be replayed in the trace under way.
 
-    __slots__ = ("runner", "tape")
+    With the `variant` it belongs to, its kernel says as well whether the guards of that hold.
+    """
 
-    def __init__(self, tape: Tape) -> None:
+    __slots__ = ("guarded", "runner", "tape")
+
+    def __init__(self, tape: Tape, variant: Variant | None = None) -> None:
         self.tape = tape
-        self.runner: Runner = runner(tape)
+        check = None if variant is None else variant.check
+        self.guarded = check is not None
+        self.runner: Runner = runner(tape if check is None else with_check(tape, check))
 
 
 class Plan:
     """What an operator made of a variant: `call` takes the inputs of the tape and further vectors.
 
     `run` executes a step; inside another trace it replays the step's tape there. `order` says how
-    often the function is differentiated, `of` which of its outputs (None: all).
+    often the function is differentiated, `of` which of its outputs (None: all), `guards` that its
+    steps check what the variant relies on.
     """
 
+    guards = False
     order = 1
     of: tuple[int, ...] | None = None
 
@@ -51,7 +63,12 @@ class Plan:
 
 def execute(step: Step, arrays: Arrays) -> Sequence[object]:
     """Run a step on concrete arrays."""
-    return step.runner(arrays)  # type: ignore[arg-type]  # the types of the variant are checked
+    outs = step.runner(arrays)  # type: ignore[arg-type]  # the types of the variant are checked
+    if step.guarded:
+        if not outs[-1]:
+            raise Missed
+        return outs[:-1]
+    return outs
 
 
 def replay(step: Step, arrays: Arrays) -> Sequence[object]:
@@ -85,6 +102,16 @@ def invoke(
     variant, arrays = program.find(f, args, kwargs)
     for k in variant.swapped:
         arrays[k] = native(arrays[k])
+    if variant.check is not None and variant.plan.guards:  # type: ignore[attr-defined]
+        try:
+            result = variant.plan.call(arrays, vectors, execute)  # type: ignore[attr-defined]
+        except (Missed, ArithmeticError, IndexError, ValueError):
+            if variant.decides(arrays):
+                raise
+            variant, arrays = program.find(f, args, kwargs, sure=True)
+        else:
+            program.misses.clear()
+            return result
     return variant.plan.call(arrays, vectors, execute)  # type: ignore[attr-defined]
 
 
@@ -130,11 +157,13 @@ def gradients(variant: Variant, outs: Sequence[object]) -> object:
 class ValuePlan(Plan):
     """The function itself, interpreted until a kernel pays."""
 
+    guards = True
+
     order = 0
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
-        self.step = Step(simplify(variant.tape))
+        self.step = Step(simplify(variant.tape), variant)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         return results(self.variant, run(self.step, arrays))

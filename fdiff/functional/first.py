@@ -33,11 +33,13 @@ Derive = Callable[[Variant], Plan]
 class VjpPlan(Plan):
     """Outputs, and the vector pulled back to the inputs."""
 
+    guards = True
+
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
         self.count = len(variant.tape.outputs)
         self.types = variant.tape.output_types
-        self.step = Step(simplify(pullback(variant.tape, variant.wrt)))
+        self.step = Step(simplify(pullback(variant.tape, variant.wrt)), variant)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "vjp", like="outputs")
@@ -51,11 +53,13 @@ class VjpPlan(Plan):
 class JvpPlan(Plan):
     """Outputs, and the vector pushed forward to them."""
 
+    guards = True
+
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
         self.count = len(variant.tape.outputs)
         self.types = [variant.tape.input_types[k] for k in variant.wrt]
-        self.step = Step(simplify(push(variant.tape, variant.wrt)))
+        self.step = Step(simplify(push(variant.tape, variant.wrt)), variant)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "jvp", like="inputs")

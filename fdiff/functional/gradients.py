@@ -24,6 +24,7 @@ SEVERAL = "Use fdiff.jacobian for several outputs."
 class GradPlan(Plan):
     """Value, gradient and whatever else the function returns, from one evaluation."""
 
+    guards = True
     of = (0,)
 
     def __init__(self, variant: Variant, *, value: bool, has_aux: bool) -> None:
@@ -38,7 +39,8 @@ class GradPlan(Plan):
 
     def _step(self) -> Step | None:
         full = gradient(self.variant.tape, self.variant.wrt)
-        return Step(full if not self.first else choose(full, range(self.count, len(full.outputs))))
+        tape = choose(full, range(self.count, len(full.outputs))) if self.first else full
+        return Step(tape, self.variant)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         outs = run(self.step, arrays)

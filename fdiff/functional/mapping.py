@@ -91,7 +91,7 @@ def _mapped(
         _front(leaves[k], cast("int", axes[k]), argument(spec, k), trace.call) for k in mapped
     ]
     size = _size(arrays, trace.call)
-    parts: list[tuple[np.ndarray, list[object]]] = []
+    parts: list[tuple[np.ndarray, list[object], Spec]] = []
     rest = np.arange(size)
     while True:  # where elements decide branches differently, each part has a tape of its own
         some = arrays if len(rest) == size else [x[rest] for x in arrays]
@@ -102,12 +102,10 @@ def _mapped(
         placed = _placed(one, outs, mine, (out_axes, out_spec), (count, size), trace)
         if count == size:
             return unflatten(out_spec, placed)
-        parts.append((rest if holds is None else rest[holds], placed))
-        if holds is None:
-            return unflatten(out_spec, _joined(parts, out_axes, out_spec, trace.call))
-        rest = rest[~holds]
+        parts.append((rest if holds is None else rest[holds], placed, out_spec))
+        rest = rest[:0] if holds is None else rest[~holds]
         if not rest.size:
-            return unflatten(out_spec, _joined(parts, out_axes, out_spec, trace.call))
+            return unflatten(out_spec, _joined(parts, out_axes, trace.call))
 
 
 def _held(one: Recording, arrays: Sequence[TracedArray], trace: Trace) -> np.ndarray | None:
@@ -118,7 +116,8 @@ def _held(one: Recording, arrays: Sequence[TracedArray], trace: Trace) -> np.nda
     carries = [*(True for _ in arrays), *(False for _ in one.extra)]
     tape = batch(one.check, carries, size)
     holds = splice(tape, [*arrays, *(traced_of(x) for x in one.extra)], trace)[0]
-    seen = look(holds, "decided branches element by element")
+    seen = np.array(look(holds, "decided branches element by element"))
+    seen[0] = True  # it was traced for the first; a batch may round its sums in another order
     return None if seen.all() else seen
 
 
@@ -150,28 +149,39 @@ def _placed(
 
 
 def _joined(
-    parts: Sequence[tuple[np.ndarray, list[object]]], out_axes: object, spec: Spec, call: str
+    parts: Sequence[tuple[np.ndarray, list[object], Spec]], out_axes: object, call: str
 ) -> list[object]:
     """The results of all parts in the order of the elements."""
-    order = np.argsort(np.concatenate([rows for rows, _ in parts]))
-    places = _prefix(out_axes, spec, "out_axes", call)
-    if len({len(leaves) for _, leaves in parts}) > 1:
+    order = np.argsort(np.concatenate([rows for rows, _, _ in parts]))
+    spec = parts[0][2]
+    if any(other != spec for _, _, other in parts):
         fact = "the function returns different structures for different elements."
         raise failure(InputError, call, fact)
-    joined: list[object] = []
-    for axis, leaves in zip(
-        places, zip(*(leaves for _, leaves in parts), strict=True), strict=True
-    ):
-        if not isinstance(leaves[0], TracedArray):
-            joined.append(leaves[0])
-            continue
-        if len({leaf.shape[1:] for leaf in leaves}) > 1:
-            fact = "the function returns arrays of different shapes for different elements."
-            raise failure(InputError, call, fact)
-        whole = cast("TracedArray", np.concatenate(leaves))[order]
-        one = ArrayType(whole.shape[1:], whole.dtype)
-        joined.append(_place(whole, one, axis, whole.shape[0], call))
-    return joined
+    places = _prefix(out_axes, spec, "out_axes", call)
+    columns = zip(*(leaves for _, leaves, _ in parts), strict=True)
+    return [
+        _column(leaves, order, axis, call) for axis, leaves in zip(places, columns, strict=True)
+    ]
+
+
+def _column(leaves: Sequence[object], order: np.ndarray, axis: Axis, call: str) -> object:
+    """One leaf of the results of all parts."""
+    traced = [leaf for leaf in leaves if isinstance(leaf, TracedArray)]
+    if not traced and all(leaf is leaves[0] or _alike(leaf, leaves[0]) for leaf in leaves):
+        return leaves[0]
+    if len(traced) < len(leaves):
+        fact = "the function returns different things that are no numbers for different elements."
+        raise failure(InputError, call, fact)
+    if len({leaf.shape[1:] for leaf in traced}) > 1:
+        fact = "the function returns arrays of different shapes for different elements."
+        raise failure(InputError, call, fact)
+    whole = cast("TracedArray", np.concatenate(traced))[order]
+    one = ArrayType(whole.shape[1:], whole.dtype)
+    return _place(whole, one, axis, whole.shape[0], call)
+
+
+def _alike(one: object, other: object) -> bool:
+    return type(one) is type(other) and bool(np.all(one == other))
 
 
 def _record_one(

@@ -39,6 +39,7 @@ def _second_order(plan: Derive, name: str, *, strict: bool) -> Derive:
 class HvpPlan(Plan):
     """Value if asked for, and the Hessian times a vector: forward mode over the gradient."""
 
+    guards = True
     order = 2
 
     def __init__(self, variant: Variant, name: str, *, value: bool) -> None:
@@ -49,7 +50,7 @@ class HvpPlan(Plan):
         full = gradient(variant.tape, variant.wrt)
         n = len(full.outputs)
         pushed = push(full, variant.wrt)
-        self.step = Step(simplify(choose(pushed, [*[0] * value, *range(n + 1, 2 * n)])))
+        self.step = Step(simplify(choose(pushed, [*[0] * value, *range(n + 1, 2 * n)])), variant)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")

@@ -9,6 +9,7 @@ changes the code stays: the exponents an op has a shorter text for, and zeros th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -89,8 +90,11 @@ class Part(NamedTuple):
 
     @property
     def apart(self) -> int:
-        """How many stores below this one, the nearest first, are of other entries."""
-        return cast("int", self.data[-1])
+        """How many stores below this one, or above the array a slice reads, are of other entries.
+
+        The nearest counts first.
+        """
+        return cast("int", sum(self.data[len(self.dims) :]))  # type: ignore[arg-type]
 
     @property
     def dtype(self) -> str:
@@ -138,6 +142,15 @@ class _Draft:
     place: dict[int, int] = field(default_factory=dict)
     literals: dict[Part, int] = field(default_factory=dict)
     regions: dict[tuple[object, ...], Data] = field(default_factory=dict)
+
+    @cached_property
+    def above(self) -> dict[int, int]:
+        """The store into each array; -1 where there are several."""
+        out: dict[int, int] = {}
+        for i, node in enumerate(self.tape.nodes):
+            if node.primitive.name == "update":
+                out[node.args[0]] = -1 if node.args[0] in out else i
+        return out
 
     def add(self, part: Part) -> int:
         self.parts.append(part)
@@ -311,7 +324,9 @@ def _data(draft: _Draft, node: Node, params: dict[str, object]) -> Data:
         starts, steps = cast("Shape", params["starts"]), cast("Shape", params["steps"])
         if name == "update":
             return _stored(draft, node, starts, steps)
-        return _slices(draft, starts, steps, outer, inner)
+        pairs = _slices(draft, starts, steps, outer, inner)
+        beside = _beside(draft, node, starts, steps) if name == "slice" and draft.above else 0
+        return (*pairs, beside) if beside else pairs
     if name in ("reshape", "broadcast_to", "iota", "scatter_add", "scatter_set"):
         return ()
     return tuple(
@@ -330,13 +345,29 @@ def _stored(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> Data:
         draft.regions[key] = _slices(draft, starts, steps, node.type.shape, inner)
     apart = 0
     while apart < _MOST_APART and nodes[base].primitive.name == "update":
-        below = dict(nodes[base].params)
-        shape = nodes[nodes[base].args[1]].type.shape
-        begins, strides = cast("Shape", below["starts"]), cast("Shape", below["steps"])
-        if not any(map(_disjoint, inner, starts, steps, shape, begins, strides)):
+        if not _misses(draft, base, inner, starts, steps):
             break
         apart, base = apart + 1, nodes[base].args[0]
     return (*draft.regions[key], apart)
+
+
+def _beside(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> int:
+    """How many stores into the array that is read, one upon the other, are of other entries."""
+    count, above = 0, draft.above.get(node.args[0], -1)
+    while count < _MOST_APART and above >= 0:
+        if not _misses(draft, above, node.type.shape, starts, steps):
+            break
+        count, above = count + 1, draft.above.get(above, -1)
+    return count
+
+
+def _misses(draft: _Draft, store: int, sizes: Shape, starts: Shape, steps: Shape) -> bool:
+    """Whether node `store` writes to none of these entries."""
+    nodes = draft.tape.nodes
+    params = dict(nodes[store].params)
+    shape = nodes[nodes[store].args[1]].type.shape
+    begins, strides = cast("Shape", params["starts"]), cast("Shape", params["steps"])
+    return any(map(_disjoint, sizes, starts, steps, shape, begins, strides))
 
 
 def _disjoint(n: int, start: int, step: int, m: int, begin: int, stride: int) -> bool:

@@ -1,6 +1,6 @@
 """The tables of operations; importing this package fills the registry.
 
-What answers for SciPy (`special`, `scipylinalg`, `scipysparse`) is imported when it is first met.
+What answers for SciPy (`special`, `scipylinalg`, `scipysparse`, ...) is imported when it is first met.
 """
 
 from functools import partial
@@ -61,3 +61,7 @@ LATE["scipy.special"] = partial(import_module, ".special", __name__)
 LATE["scipy.linalg"] = partial(import_module, ".scipylinalg", __name__)
 LATE["scipy.sparse"] = partial(import_module, ".scipysparse", __name__)
 LATE["scipy.integrate"] = partial(import_module, ".scipyintegrate", __name__)
+LATE["scipy.stats"] = partial(import_module, ".scipystats", __name__)
+LATE["scipy.spatial.distance"] = partial(import_module, ".scipydistance", __name__)
+LATE["scipy.interpolate"] = partial(import_module, ".scipyinterpolate", __name__)
+LATE["scipy.ndimage"] = partial(import_module, ".scipyndimage", __name__)

@@ -164,8 +164,8 @@ _making: dict[int, tuple[object, Callable[..., object]]] = {}
 def answer(value: object) -> object:
     """What a private copy of a function finds in place of `value`."""
     found = ANSWERS.get(id(value))
-    if LATE:  # sparse matrices reach `f` in ways that no private copy sees
-        met("scipy.sparse")
+    if LATE:  # objects reach `f` in ways that no private copy sees
+        met("scipy.sparse", "scipy.stats", "scipy.interpolate")
     if found is None and of_scipy(value):
         met()
         found = ANSWERS.get(id(value), (value, guarded(value)))

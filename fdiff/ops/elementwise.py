@@ -426,10 +426,12 @@ conjugate = elementwise(
 real_part = elementwise(
     "real", "", None, numpy=lambda x: np.asarray(x).real.copy()[()], loop=_real_type, sample=(plane,),
     rules=(lambda dots, args, outs: [np.real(dots[0])], lambda bars, args, outs: [bars[0].astype(args[0].dtype)]),
+    put=lambda parent, new: apply(pair, new, apply(imag_part, parent)),
 )
 imag_part = elementwise(
     "imag", "", None, numpy=lambda x: np.asarray(x).imag.copy()[()], loop=_real_type, sample=(plane,),
     rules=(lambda dots, args, outs: [np.imag(dots[0])], lambda bars, args, outs: [apply(pair, np.zeros_like(bars[0]), -bars[0])]),
+    put=lambda parent, new: apply(pair, apply(real_part, parent), new),
 )
 squared_modulus = elementwise(
     "squared_modulus", "", None, numpy=lambda x: np.square(np.absolute(x)), loop=_real_type, sample=(plane,),

@@ -103,6 +103,7 @@ def elementwise(
     params: dict[str, object] | None = None,
     rules: tuple[Rule, Rule] | None = None,
     kink: Kink | None = None,
+    put: Callable[..., object] | None = None,
 ) -> Primitive:
     """An op applied entry by entry.
 
@@ -122,6 +123,7 @@ def elementwise(
         Primitive(
             name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
             Lower("scalar", text, fast) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
+            view=put is not None, put=put,
         )
     )  # fmt: skip
     if ufunc is not None and loop is None:

@@ -434,7 +434,7 @@ def diagflat(v: object, k: int = 0) -> TracedArray:
 
 @implements(np.trace, method="trace")
 def trace_call(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: object = None, out: object = None) -> TracedArray:
-    return np.sum(diagonal(x, offset, axis1, axis2), axis=-1)
+    return np.sum(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
 def _triangle(x: object, k: int, function: object) -> TracedArray:
@@ -542,6 +542,8 @@ def _fills(values: object, ndim: int) -> list[list[object]]:
 @implements(method="item")
 def item(x: TracedArray, *place: int) -> object:
     """One entry as a Python number: a float stays traced, an integer is looked at."""
+    if len(place) == 1 and isinstance(place[0], tuple):
+        (place,) = place
     if place:
         x = x.reshape(-1)[place[0]] if len(place) == 1 else x[place]
     elif x.size != 1:

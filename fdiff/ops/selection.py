@@ -122,7 +122,10 @@ def allclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal
 @implements(np.array_equal)
 def array_equal(a: object, b: object, equal_nan: bool = False) -> object:
     x, y = traced(a), traced(b)
-    return all_call(x == y) if x.shape == y.shape else False
+    if x.shape != y.shape:
+        return False
+    same = x == y
+    return all_call(same | (np.isnan(x) & np.isnan(y)) if equal_nan else same)
 
 
 @implements(np.array_equiv)

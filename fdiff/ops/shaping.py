@@ -349,8 +349,12 @@ def _ordered(x: TracedArray, order: str) -> TracedArray:
         return fresh(x)
     if order == "A":
         order = "F" if layout(x).flags.fnc else "C"
-    axes = list(range(x.ndim)) if order == "C" else list(range(x.ndim))[::-1] if order == "F" else memory_axes(x)
-    if axes == memory_axes(fresh(x)):
+    return with_axes(x, memory_axes(x) if order == "K" else list(range(x.ndim))[:: 1 if order == "C" else -1])
+
+
+def with_axes(x: TracedArray, axes: list[int]) -> TracedArray:
+    """A copy whose axes lie in this order in memory, the slowest first."""
+    if x.ndim < 2 or not x.home.mutable or axes == memory_axes(fresh(x)):
         return fresh(x)
     lying = transpose_call(x, axes)
     return fresh(transpose_call(TracedArray(x.home, contiguous(lying), lying.type), np.argsort(axes).tolist()))
@@ -423,7 +427,13 @@ def real(x: TracedArray) -> TracedArray:
 @implements(np.imag)
 def imag(x: TracedArray) -> object:
     """The imaginary part, which for real arrays is zero."""
-    return apply(PRIMITIVES["imag"], x, scalar=x.scalar, weak=x.weak) if x.dtype.kind == "c" else zeros_like(x)
+    return apply(PRIMITIVES["imag"], x, scalar=x.scalar, weak=x.weak) if x.dtype.kind == "c" else _read_only_zeros(x)
+
+
+def _read_only_zeros(x: TracedArray) -> np.ndarray:
+    out = zeros_like(x)
+    out.setflags(write=False)
+    return out
 
 
 for _part, _reader in (("real", real), ("imag", imag)):

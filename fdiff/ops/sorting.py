@@ -15,11 +15,12 @@ import numpy as np
 from ..arraytype import INT, ArrayType, Shape
 from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
+from ..trace.views import memory_axes
 from .elementwise import real
 from .indexing import take_along_axis
 from .kinks import marked
 from .reductions import as_scalar
-from .shaping import broadcast_to, normal_axes, normal_axis, traced, transpose_call
+from .shaping import broadcast_to, normal_axes, normal_axis, traced, transpose_call, with_axes
 
 # --- permutations that sort ---------------------------------------------------------------------
 
@@ -108,6 +109,8 @@ def sort(a: object, axis: int | None = -1, kind: str | None = None, order: objec
     _kind(kind, order, stable)
     array, at = _line(a, axis)
     out = take_along_axis(array, apply(argsort, array, axis=at, kind="stable"), at)
+    if array.home.mutable and array.ndim > 1:
+        out = with_axes(out, memory_axes(array))
     return marked(out, lambda: _tied(out, at), "numpy.sort", "a tie")
 
 

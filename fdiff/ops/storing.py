@@ -18,7 +18,7 @@ from ..trace.local import Local, become, resolve
 from ..trace.views import Fixed, Stores, View, is_copy, layout, positions, root_of
 from .elementwise import _BINARY, _operator
 from .indexing import _basic, _lead, gather, iota, item, place
-from .shaping import spread, traced
+from .shaping import imag, real, spread, traced
 
 Args = Sequence[TracedArray]
 
@@ -114,6 +114,7 @@ def write(handle: TracedArray, node: int) -> None:
     parent = link.parent
     extra = [TracedArray(trace, i, trace.builder.type(i)) for i in link.extra]
     new = put(parent, TracedArray(trace, node, handle.type), *extra, **dict(link.params))
+    trace.stored.setdefault(new.id, parent.made)
     write(parent, new.id)
     handle.node, link.seen = node, trace.own(parent)
 
@@ -144,6 +145,7 @@ def assign(handle: TracedArray, value: object) -> None:
 def target(array: object) -> TracedArray:
     """The traced array to write to, where `array` is one or can become one."""
     if isinstance(array, TracedArray):
+        current(array)
         return array
     if isinstance(array, Local):
         return become(array)
@@ -413,7 +415,7 @@ def put_method(x: TracedArray, indices: object, values: object, mode: str = "rai
 
 @implements(method="fill")
 def fill(x: TracedArray, value: object) -> None:
-    assign(x, value)
+    assign(target(x), value)
 
 
 @implements(np.putmask)
@@ -577,3 +579,14 @@ class Flat:
 TracedArray.flat = property(
     Flat, lambda self, value: assign(self, np.resize(traced(value), self.shape))
 )
+
+TracedArray.real = property(real, lambda self, value: assign(real(self), value))
+
+
+def _store_imag(x: TracedArray, value: object) -> None:
+    if x.dtype.kind != "c":
+        raise TypeError("array does not have imaginary part to set")
+    assign(imag(x), value)
+
+
+TracedArray.imag = property(imag, _store_imag)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..primitive import FUNCTIONS
-from .memory import constant, handles_of, read_only
+from .memory import constant, handles_of, read_only, whole_of
 from .recording import _ARRAYS
 from .traced import TracedArray, current
 
@@ -112,6 +112,22 @@ class Local(np.ndarray):
 
     def __reduce__(self) -> tuple[object, ...]:
         return np.asarray(self).view(np.ndarray).__reduce__()
+
+
+def _part(name: str) -> property:
+    """The real or imaginary part of a local array, which may be given traced values."""
+    plain_part = getattr(np.ndarray, name)
+
+    def store(self: Local, value: object) -> None:
+        if holds_traced(value):
+            setattr(become(self), name, value)
+        else:
+            plain_part.__set__(self, value)
+
+    return property(plain_part.__get__, store)
+
+
+Local.real, Local.imag = _part("real"), _part("imag")  # type: ignore[misc,assignment]
 
 
 _ARRAYS.add(Local)
@@ -310,11 +326,14 @@ def become(array: Local) -> TracedArray:
     owner = _owner(array)
     found = [view() for view in _families[id(owner)][1:]]
     family: list[Local] = [view for view in found if type(view) is Local]  # type: ignore[misc]
-    if any(part.dtype != owner.dtype for part in family):
+    wholes = [(part, "") if part.dtype == owner.dtype else whole_of(owner, part) for part in family]
+    if None in wholes:
         fact = "a traced value was stored into memory that is viewed as several dtypes."
         raise current().fail(fact, "Make arrays of their own: `z = a + 1j * b`.")
-    plain_ = [np.ndarray.view(part, np.ndarray) for part in (owner, *family)]
-    for part, handle in zip(family, handles_of(plain_)[1:], strict=True):
+    plain_ = [np.ndarray.view(w, np.ndarray) for w in (owner, *(w for w, _ in wholes))]  # type: ignore[misc]
+    names = [name for _, name in wholes]  # type: ignore[misc]
+    for part, name, whole in zip(family, names, handles_of(plain_)[1:], strict=True):
+        handle: TracedArray = getattr(whole, name) if name else whole
         part.handle = handle if part.flags.writeable else read_only(handle)
         np.ndarray.setflags(part, write=False)
         size = part.dtype.itemsize

@@ -16,6 +16,19 @@ def constant(array: np.ndarray) -> TracedArray:
     return TracedArray(trace, node, trace.builder.type(node))
 
 
+def whole_of(owner: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, str] | None:
+    """The complex array that `part` is the real or imaginary part of, and which; None if none."""
+    size = owner.itemsize
+    steps = [stride for n, stride in zip(part.shape, part.strides, strict=True) if n > 1]
+    if owner.dtype.kind != "c" or part.dtype != owner.real.dtype or any(s % size for s in steps):
+        return None
+    at = _start(part) - _start(owner)
+    order = sorted(range(owner.ndim), key=lambda k: (-abs(owner.strides[k]), k))
+    memory = np.ndarray.view(owner.transpose(order), np.ndarray)
+    whole = np.ndarray(part.shape, owner.dtype, memory, at - at % size, part.strides)
+    return whole, "imag" if at % size else "real"
+
+
 def read_only(handle: TracedArray) -> TracedArray:
     """A view that cannot be written to."""
     out = TracedArray(handle.home, handle.id, handle.type)

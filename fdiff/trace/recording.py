@@ -14,7 +14,7 @@ from ..tape import CONSTANT, ITEM, Builder
 from .looking import Looks
 from .stores import SHORTER
 from .traced import TracedArray, current, leaked, stack, taking_out
-from .views import Fixed, View
+from .views import Fixed, View, memory_layout
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
 
@@ -45,7 +45,8 @@ class Trace:
         self.watch: object = None  # of the outermost trace: what watches the functions it runs
         self.arguments: list[TracedArray] = []
         self.layouts: dict[int, tuple[int, ...]] = {}  # of inputs whose layout decided something
-        self.axes: dict[int, tuple[int, ...]] = {}  # of nodes, from the slowest in memory
+        self.stored: dict[int, int] = {}  # of nodes after a store: the array as it was made
+        self.axes: dict[int, tuple[int, ...]] = {}  # strides of nodes, counted in entries
         self._known: dict[tuple[int, int], int] = {}
         self._numbers: dict[tuple[object, np.dtype], int] = {}
 
@@ -135,8 +136,13 @@ class Trace:
             first = copied.ravel()[:1]
             if copied.tobytes() == first.tobytes() * copied.size:
                 scalar = self.builder.constant(first.reshape(()))
-                return self.add(PRIMITIVES["broadcast_to"], (scalar,), (("shape", copied.shape),))
-        return self.builder.constant(copied)
+                node = self.add(PRIMITIVES["broadcast_to"], (scalar,), (("shape", copied.shape),))
+                self.axes.setdefault(node, memory_layout(array))
+                return node
+        node = self.builder.constant(copied)
+        if copied.ndim > 1:
+            self.axes.setdefault(node, memory_layout(array))
+        return node
 
     def add(
         self,

@@ -217,9 +217,7 @@ class TracedArray:
     @property
     def _numba_type_(self) -> object:
         fact = "compiled code was given a traced array."
-        raise current(self).fail(
-            fact, "Call it by a name of its own, or what it was compiled from."
-        )
+        raise current(self).fail(fact, "Reach it by a name, or call its `py_func`.")
 
     def __array__(
         self,
@@ -235,7 +233,8 @@ class TracedArray:
             raise current(self).fail(
                 f"a traced array was turned into a concrete {np.dtype(dtype)} array,"
                 " which would drop its derivative.",
-                "Leave the dtype out, or use `.astype`.",
+                "Leave the dtype out, or use `.astype`; where it was stored into an array,"
+                " store into a copy made in the function: `a = np.array(a)`.",
             )
         entries = np.empty(self.type.size, object)
         flat = FUNCTIONS[np.ravel](self) if self.type.shape else [self]

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from .recording import Trace
     from .traced import TracedArray
 
-# Laid out as their first operand, or by it.
-_FIRST = frozenset(("slice", "update", "scatter_set", "sort", "transpose", "reshape"))
+_SCANS = frozenset(("cumsum", "cumprod", "cummax"))
+_KEPT = _SCANS | {"slice", "update", "scatter_set"}  # laid out as their first operand
+_FIRST = _KEPT | {"transpose", "reshape", "broadcast_to"}  # laid out by it
+PARTS = frozenset(("real", "imag"))  # views of part of each entry
 SMALL = 4096  # positions of the entries of a view are counted out up to this size
 
 
@@ -83,6 +85,8 @@ class View:
 
     def step(self, array: np.ndarray) -> np.ndarray:
         """The view taken of a concrete array, by NumPy."""
+        if self.primitive.name in PARTS:
+            return getattr(array, self.primitive.name)
         return self.primitive.evaluate(array, **dict(self.params))  # type: ignore[return-value]
 
 
@@ -97,6 +101,7 @@ class Stores:
     def current(self, handle: TracedArray) -> int:
         """The node with all of them stored."""
         handle.node = _stored(handle.home, handle.node, handle.type, self.entries)
+        handle.home.stored.setdefault(handle.node, handle.made)
         handle.link = None
         return handle.node
 
@@ -140,7 +145,8 @@ def layout(handle: TracedArray) -> np.ndarray:
     if isinstance(handle.link, View) and not handle.link.extra and not is_copy(handle):
         return handle.link.step(layout(handle.link.parent))
     trace = handle.home
-    if isinstance(handle.link, Fixed) or any(map(partial(is_, handle), trace.arguments)):
+    given = isinstance(handle.link, Fixed) or any(map(partial(is_, handle), trace.arguments))
+    if given and handle.ndim:
         return _strided(handle.type, _strides(trace, handle.made))
     return _laid_out(trace, handle.made, handle.type)
 
@@ -202,45 +208,51 @@ def _axes_in_memory(trace: Trace, node_id: int) -> list[int]:
     known, nodes, stack = trace.axes, trace.builder.nodes, [node_id]
     while stack:
         i = stack[-1]
-        models = () if i in known else _models(trace, nodes[i])
+        models = () if i in known else _models(trace, i)
         if missing := [a for a in models if a not in known]:
             stack += missing
             continue
         if i not in known:
-            known[i] = _order(trace, i, [known[a] for a in models])
+            known[i] = _like(trace, i, models) if models else _strides_of_input(trace, i)
         stack.pop()
-    return list(known[node_id])
+    return _from_slowest(known[node_id]) or list(range(nodes[node_id].type.ndim))
 
 
-def _models(trace: Trace, node: Node) -> tuple[int, ...]:
-    """The operands whose order in memory decides that of a node."""
-    name, ndim = node.primitive.name, node.type.ndim
-    if name in _FIRST and (ndim > 1 or name == "reshape"):
-        return node.args[:1]
-    if ndim > 1 and name == "concatenate":
-        return node.args
-    if ndim < 2 or node.primitive.family != "elementwise" or _copied(trace, node):
-        return ()
-    return tuple(a for a in node.args if trace.builder.type(a).shape == node.type.shape)
-
-
-def _order(trace: Trace, node_id: int, models: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The axes of a node in the order of memory; `models` holds that of the deciding operands."""
+def _strides_of_input(trace: Trace, node_id: int) -> tuple[int, ...]:
     node = trace.builder.nodes[node_id]
-    plain = tuple(range(node.type.ndim))
-    if node.primitive is INPUT and len(plain) > 1:
-        return tuple(_from_slowest(_strides(trace, node_id))) or plain
-    if not models:
-        return plain
-    if node.primitive.name == "transpose":  # a fresh handle of it: a copy keeps the order
-        axes: tuple[int, ...] = dict(node.params)["axes"]  # type: ignore[assignment]
-        return tuple([axes.index(k) for k in models[0]])
-    if node.primitive.name == "reshape" and models[0] != tuple(range(len(models[0]))):
-        source = _empty(trace.builder.type(node.args[0]), models[0])
-        return tuple(_from_slowest(source.reshape(node.type.shape).strides))
-    if node.primitive.name == "reshape":
-        return plain
-    return models[0] if len(set(models)) == 1 else plain
+    return _strides(trace, node_id) if node.primitive is INPUT and node.type.ndim > 1 else ()
+
+
+def _models(trace: Trace, node_id: int) -> tuple[int, ...]:
+    """The operands whose strides decide those of a node; of all others the node lies in C order."""
+    node = trace.builder.nodes[node_id]
+    name = node.primitive.name
+    if trace.stored.get(node_id, node_id) < node_id:
+        return (trace.stored[node_id],)
+    if name in _FIRST:
+        return node.args[:1]
+    alike = node.primitive.family == "elementwise" and not _copied(trace, node)
+    return node.args if node.type.ndim > 1 and (alike or name == "concatenate") else ()
+
+
+def _like(trace: Trace, node_id: int, models: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a node, as NumPy derives them from those of its operands; () for C order."""
+    known, node = trace.axes, trace.builder.nodes[node_id]
+    name, shape = node.primitive.name, node.type.shape
+    if not any(known[a] for a in models) and name not in {"transpose", "broadcast_to"}:
+        return ()
+    if name == "concatenate":
+        return known[models[0]] if len({known[a] for a in models}) == 1 else ()
+    if name in _KEPT or models[0] == trace.stored.get(node_id):
+        return known[models[0]]
+    given = [_strided(trace.builder.type(a), known[a]) for a in models]
+    if name in _FIRST:
+        return memory_layout(node.primitive.evaluate(*given, **dict(node.params)))  # type: ignore[arg-type]
+    shown = [np.broadcast_to(g, shape) for g in given]
+    flags = [*(["readonly"] for _ in shown), ["writeonly", "allocate"]]
+    dtypes = [*(g.dtype for g in given), node.type.dtype]
+    walk = np.nditer([*shown, None], ["zerosize_ok"], flags, dtypes)
+    return memory_layout(walk.operands[-1])
 
 
 def _copied(trace: Trace, node: Node) -> bool:
@@ -269,7 +281,7 @@ def positions(handle: TracedArray) -> tuple[TracedArray, np.ndarray] | None:
         if handle.type.size > SMALL:
             return None
         return handle, np.arange(handle.type.size).reshape(handle.shape)
-    if view.extra or is_copy(handle):
+    if view.extra or view.primitive.name in PARTS or is_copy(handle):
         return None
     above = positions(view.parent)
     if above is None:

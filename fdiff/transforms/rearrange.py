@@ -187,6 +187,14 @@ def merge(tapes: Sequence[Tape]) -> Tape:
         return simplify(trace.builder.finish(outs))
 
 
+def with_check(tape: Tape, check: Tape) -> Tape:
+    """The tape with the output of `check`, which has the first of its inputs, behind its own."""
+    with Trace("check", lines=False) as trace:
+        inputs = [trace.input(t) for t in tape.input_types]
+        outs = [*splice(tape, inputs, trace), *splice(check, inputs[: len(check.inputs)], trace)]
+        return simplify(trace.builder.finish([out.id for out in outs]))
+
+
 def zeros_like_blocks(tape: Tape, types: Sequence[ArrayType]) -> Tape:
     """Tape with the inputs of `tape` and outputs of these types that are zero."""
     with Trace("zeros", lines=False) as trace:

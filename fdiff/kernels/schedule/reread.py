@@ -1,7 +1,8 @@
 """What was stored into an array is read there by all that comes later, and not computed again.
 
-While a tape is recorded a read of what was just stored becomes the value stored itself. In a kernel
-that value would be computed once more in each nest, or need memory of its own beside the array's.
+While a tape is recorded a read sees through stores: of what was stored it becomes the value itself,
+of other entries a read of the array below. In a kernel the value would be computed once more in
+each nest, and the array below be kept beside the one that could have its memory.
 """
 
 from __future__ import annotations
@@ -9,33 +10,62 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..loops import proper
-from ..skeleton import Part, Skeleton
+from ..skeleton import Data, Part, Skeleton
 from .plan import users_of
 
 
 def reread(bones: Skeleton) -> Skeleton:
-    """The same structure: later users of a part that was stored read a slice of the array."""
+    """The same structure: what follows a store reads the array that was stored into."""
     if not any(part.op == "update" for part in bones.parts):
         return bones
     bones = _stores_first(bones)
     users = users_of(bones)
-    sources: dict[int, list[int]] = {}
-    for u, part in enumerate(bones.parts):
-        if part.op == "update" and _worth(bones, users, u):
-            sources.setdefault(_last(bones, users, u), []).append(u)
+    tops = _tops(bones, users)
+    readers: dict[int, list[int]] = {}
+    for i, (top, _) in tops.items():
+        readers.setdefault(top, []).append(i)
     parts: list[Part] = []
     place: list[int] = []
     for i, part in enumerate(bones.parts):
+        top = tops[i][0] if part.op == "slice" and i in tops else i
+        args = (top,) if top < i else part.args
         place.append(len(parts))
-        parts.append(part._replace(args=tuple([place[a] for a in part.args])))
-        for u in sources.get(i, ()):
-            new, at = bones.parts[u].args[1], bones.parts[u].slices
-            if max(users[new]) > i:
-                stored = bones.parts[new]
-                read = Part("slice", "", (place[i],), stored.dtypes, stored.shapes, at)
-                place[new] = len(parts)
+        parts.append(part._replace(args=tuple([place[a] for a in args])))
+        for k in readers.get(i, ()):
+            if k < i < max(users[k], default=0):
+                old = bones.parts[k]
+                read = Part("slice", "", (place[i],), old.dtypes, old.shapes, tops[k][1])
+                place[k] = len(parts)
                 parts.append(read)
     return _renumbered(bones, parts, place)
+
+
+def _tops(bones: Skeleton, users: list[list[int]]) -> dict[int, tuple[int, Data]]:
+    """For slices and what is stored, the last of the arrays that hold the entries, and where."""
+    out: dict[int, tuple[int, Data]] = {}
+    for i, part in enumerate(bones.parts):
+        if part.op == "slice" and part.apart:
+            source = part.args[0]
+            out[i] = _highest(bones, users, source, part.apart), part.slices
+        elif part.op == "update" and _worth(bones, users, i):
+            out[part.args[1]] = _highest(bones, users, i), part.slices
+    return out
+
+
+def _highest(bones: Skeleton, users: list[list[int]], node: int, most: int = 1 << 30) -> int:
+    """The last of a row of stores upon `node`: `most` of them, or those beside the store `node`."""
+    beside = bones.parts[node].op == "update" and most == 1 << 30
+    depth = 0
+    while depth < most:
+        above = [
+            v
+            for v in users[node]
+            if bones.parts[v].op == "update" and bones.parts[v].args[0] == node
+        ]
+        if len(above) != 1 or (beside and bones.parts[above[0]].apart <= depth):
+            break
+        node, depth = above[0], depth + 1
+    return node
 
 
 def _renumbered(bones: Skeleton, parts: list[Part], place: list[int]) -> Skeleton:
@@ -44,27 +74,27 @@ def _renumbered(bones: Skeleton, parts: list[Part], place: list[int]) -> Skeleto
 
 
 def _stores_first(bones: Skeleton) -> Skeleton:
-    """Each store as soon as what it stores is there."""
-    waits = {i: len(set(p.args)) for i, p in enumerate(bones.parts) if p.op == "update"}
-    users = users_of(bones)
+    """Each store as soon as can be: what it does not need comes after it."""
+    parts, users = bones.parts, users_of(bones)
+    stores = [i for i, part in enumerate(parts) if part.op == "update"]
     order: list[int] = []
     done: set[int] = set()
-    for i in range(len(bones.parts)):
-        ready = [] if i in done else [i]
-        while ready:
-            k = ready.pop()
-            done.add(k)
-            order.append(k)
-            for u in dict.fromkeys(users[k]):
-                if u in waits:
-                    waits[u] -= 1
-                    if not waits[u]:
-                        ready.append(u)
+    for top in (*bones.inputs, *stores, *range(len(parts))):
+        stack = [top]
+        while stack:
+            i = stack.pop()
+            missing = [] if i in done else [a for a in parts[i].args if a not in done]
+            if missing:
+                stack += [i, *reversed(missing)]
+            elif i not in done:
+                done.add(i)
+                order.append(i)
+                waiting = (u for u in users[i] if parts[u].op == "update")
+                stack += [u for u in waiting if done.issuperset(parts[u].args)]
     place = [0] * len(order)
     for new, old in enumerate(order):
         place[old] = new
-    parts = [bones.parts[i] for i in order]
-    moved = [part._replace(args=tuple([place[a] for a in part.args])) for part in parts]
+    moved = [parts[i]._replace(args=tuple([place[a] for a in parts[i].args])) for i in order]
     return _renumbered(bones, moved, place)
 
 
@@ -80,19 +110,3 @@ def _worth(bones: Skeleton, users: list[list[int]], u: int) -> bool:
         and len(users[new]) > 1
         and new not in bones.outputs
     )
-
-
-def _last(bones: Skeleton, users: list[list[int]], u: int) -> int:
-    """The last array with these entries in a row of stores beside them, which may be in place."""
-    last, depth = u, 0
-    while True:
-        above = [
-            v
-            for v in users[last]
-            if bones.parts[v].op == "update"
-            and bones.parts[v].args[0] == last
-            and bones.parts[v].apart > depth
-        ]
-        if len(above) != 1:
-            return last
-        last, depth = above[0], depth + 1
