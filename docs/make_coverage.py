@@ -1,7 +1,7 @@
 # ruff: noqa: INP001, T201 - a script, which prints
-"""Which NumPy functions work, tried one by one; writes docs/coverage.md.
+"""Which functions of NumPy and SciPy work, tried one by one; writes docs/coverage.md.
 
-    python docs/make_coverage.py          # try every example, print what fails
+    python docs/make_coverage.py          # try every example, print what passes and what fails
     python docs/make_coverage.py --write  # and write docs/coverage.md
 
 An example is a line of tests/data/coverage.txt: ``name :: expression``, with statements before it
@@ -14,12 +14,20 @@ from __future__ import annotations
 import csv
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import scipy.integrate
+import scipy.interpolate
+import scipy.linalg
+import scipy.ndimage
+import scipy.sparse.linalg
+import scipy.spatial
+import scipy.special
+import scipy.stats
 
 import fdiff
 from fdiff.primitive import ANSWERS, FUNCTIONS, PRIMITIVES, UFUNC_METHODS, UFUNCS
@@ -29,8 +37,8 @@ PAGE = ROOT / "docs" / "coverage.md"
 RANKS = 300
 INTRODUCTION = """\
 Written by `docs/make_coverage.py`. *Rank*: how many ops users write more often. Each example is
-checked against NumPy for its value and against differences for its first and second derivative
-(`tests/test_coverage.py`)."""
+checked against plain NumPy and SciPy for its value and against differences for its first and
+second derivative (`tests/test_coverage.py`)."""
 
 
 class Example(NamedTuple):
@@ -117,7 +125,7 @@ def function_of(code: str) -> Callable[[np.ndarray], object]:
         place += array.size
     *before, last = [part.strip() for part in code.split(";")]
     lines += [f"    {part}" for part in before] + [f"    return {last}"]
-    scope: dict[str, object] = {"np": np, **FIXED, "__name__": "user"}
+    scope: dict[str, object] = {"np": np, "scipy": scipy, **FIXED, "__name__": "user"}
     exec("\n".join(lines), scope)  # noqa: S102 - our own table
     return scope["f"]  # type: ignore[return-value]
 
@@ -156,43 +164,66 @@ def near(ours: object, theirs: object, tolerance: float) -> bool:
     return np.allclose(ours, theirs, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
 
 
-def attempt(code: str) -> str:
-    """Empty if value, first and second order are right, else what is wrong."""
-    f = function_of(code)
+ORDERS = ("value", "first derivative", "second derivative")
+
+
+def attempt(code: str) -> tuple[int, str]:
+    """How many of `ORDERS` are right, and what is wrong with the next one."""
+    f, right = function_of(code), 0
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            expected = [np.asarray(e) for e in parts(f(START.copy()))]
-            ours = [np.asarray(e) for e in parts(fdiff.jit(f)(START))]
-            for o, e in zip(ours, expected, strict=True):
-                if o.dtype != e.dtype or o.shape != e.shape or not near(o, e, 1e-12):
-                    return "another value than NumPy"
-            if not any(e.dtype.kind in "fc" and np.all(np.isfinite(e)) for e in expected):
-                return ""
-            total = weighted(code, expected)
-            v = np.random.default_rng(2).normal(size=START.shape)
-            slope = fdiff.grad(total)
-            if not near(slope(START) @ v, differences(total, v), 1e-7):
-                return "another first derivative than differences"
-            second = np.asarray(fdiff.hvp(total, START, v)[1])
-            if not near(second, differences(slope, v), 1e-6):
-                return "another second derivative than differences"
+            for check in checks(f, code):
+                if not check():
+                    return right, f"another {ORDERS[right]} than plain code"
+                right += 1
         except Exception as error:  # noqa: BLE001 - whatever it is goes into the report
-            return f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    return ""
+            return right, f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    return len(ORDERS), ""
+
+
+def checks(f: Callable[[np.ndarray], object], code: str) -> Iterator[Callable[[], bool]]:
+    """Of the value, then of both derivatives if it has any."""
+    expected = [np.asarray(e) for e in parts(f(START.copy()))]
+
+    def value() -> bool:
+        ours = [np.asarray(e) for e in parts(fdiff.jit(f)(START))]
+        pairs = list(zip(ours, expected, strict=True))
+        return all((o.dtype, o.shape) == (e.dtype, e.shape) and near(o, e, 1e-12) for o, e in pairs)
+
+    yield value
+    if not any(e.dtype.kind in "fc" and np.all(np.isfinite(e)) for e in expected):
+        return
+    total = weighted(code, expected)
+    v = np.random.default_rng(2).normal(size=START.shape)
+    slope = fdiff.grad(total)
+    yield lambda: near(slope(START) @ v, differences(total, v), 1e-7)
+    yield lambda: near(fdiff.hvp(total, START, v)[1], differences(slope, v), 1e-6)
 
 
 # --- the page ---------------------------------------------------------------------------------
 
 
+MODULES = ("special", "linalg", "sparse", "integrate", "interpolate", "ndimage", "spatial", "stats")
+FAMILIES = ("NumPy", "Python and ndarray", *(f"scipy.{module}" for module in MODULES))
+
+
+def family(name: str) -> str:
+    """The library or module an op belongs to."""
+    if name.startswith("scipy."):
+        return ".".join(name.split(".")[:2])
+    return "NumPy" if name.startswith("np.") else "Python and ndarray"
+
+
 def kind_of(name: str) -> str:
     """How fdiff answers for an op."""
-    if not name.startswith("np."):
+    if not name.startswith(("np.", "scipy.")):
         return "operator"
-    value: object = np
-    path = name.removeprefix("np.").split(".")
+    top, *path = name.split(".")
+    chain: list[object] = [np if top == "np" else scipy]
     for part in path:
-        value = getattr(value, part, None)
+        chain.append(getattr(chain[-1], part, None))
+    value = chain[-1]
     if value in UFUNCS:
         return "primitive" if getattr(value, "__name__", "") in PRIMITIVES else "built of others"
     if path[-1] in PRIMITIVES and value in FUNCTIONS:
@@ -201,39 +232,59 @@ def kind_of(name: str) -> str:
         return "built of others"
     if len(path) > 1 and (getattr(np, path[0], None), path[-1]) in UFUNC_METHODS:
         return "built of others"
-    return "answered in private copies" if id(value) in ANSWERS else "concrete"
+    answered = any(id(part) in ANSWERS for part in chain)
+    if answered and top == "scipy":
+        return "built of others"
+    return "answered in private copies" if answered else "concrete"
 
 
 def page() -> str:
-    """The text of docs/coverage.md."""
+    """The text of docs/coverage.md: what is used most comes first."""
     ranks = ranked()
     rows = sorted(examples(), key=lambda e: (ranks.get(e.name, 10**6), e.name))
-    lines = [
-        "# Coverage",
-        "",
-        INTRODUCTION,
-        "",
-        "| rank | op | how | example |",
-        "|---:|---|---|---|",
-    ]
+    first = [e for e in rows if ranks.get(e.name, 10**6) <= RANKS]
+    rest = [e for e in rows if ranks.get(e.name, 10**6) > RANKS]
+    lines = ["# Coverage", "", INTRODUCTION, "", f"## The first {RANKS}", "", *table(first, ranks)]
+    for name in sorted({family(e.name) for e in rest}, key=order):
+        lines += ["", f"## {name}: the others", ""]
+        lines += table([e for e in rest if family(e.name) == name], ranks)
+    return "\n".join([*lines, ""])
+
+
+def order(name: str) -> int:
+    """Of the families: NumPy before SciPy."""
+    return FAMILIES.index(name)
+
+
+def table(rows: list[Example], ranks: dict[str, int]) -> list[str]:
+    """Lines of Markdown."""
+    lines = ["| rank | op | how | example |", "|---:|---|---|---|"]
     for e in rows:
-        rank = str(ranks.get(e.name, ""))
         how, shown = ("refused", e.reason) if e.reason else (kind_of(e.name), f"`{e.code}`")
-        cells = [cell.replace("|", r"\|") for cell in (rank, e.name, how, shown)]
+        cells = [c.replace("|", r"\|") for c in (str(ranks.get(e.name, "")), e.name, how, shown)]
         lines.append(f"| {' | '.join(cells)} |")
-    shown = {e.name for e in rows}
-    missing = [n for n, r in ranks.items() if r <= RANKS and n not in shown]
-    lines += ["", f"Of the first {RANKS} ops these have no example here:", ""]
-    lines += [", ".join(missing), ""]
-    return "\n".join(lines)
+    return lines
+
+
+def missing() -> list[str]:
+    """Ops of the first `RANKS` that have no row."""
+    shown = {e.name for e in examples()}
+    return [name for name, rank in ranked().items() if rank <= RANKS and name not in shown]
 
 
 def main() -> None:
-    results = {e.name: attempt(e.code) for e in examples() if not e.reason}
-    failed = {name: why for name, why in results.items() if why}
-    print(f"{len(results) - len(failed)} of {len(results)} pass to second order")
-    for name, why in failed.items():
-        print(f"  {name}: {why}")
+    rows = examples()
+    results = {e.name: attempt(e.code) for e in rows if not e.reason}
+    for name in sorted({family(e.name) for e in rows}, key=order):
+        found = {n: r for n, r in results.items() if family(n) == name}
+        counts = [sum(right > k for right, _ in found.values()) for k in range(len(ORDERS))]
+        refused = sum(family(e.name) == name for e in rows if e.reason)
+        passed = ", ".join(f"{word} {count}" for word, count in zip(ORDERS, counts, strict=True))
+        print(f"{name}: {len(found)} examples; right: {passed}; refused {refused}")
+        for op, (right, why) in found.items():
+            if right < len(ORDERS):
+                print(f"  {op}: {why}")
+    print(f"of the first {RANKS} ops without a row: {', '.join(missing()) or 'none'}")
     if "--write" in sys.argv:
         PAGE.write_text(page(), encoding="utf-8")
 

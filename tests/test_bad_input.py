@@ -8,6 +8,7 @@ offers the way out. Nothing is refused in the words of the machinery, and no der
 
 import array
 import cmath
+import collections
 import copy
 import decimal
 import io
@@ -42,16 +43,17 @@ NESTED = {"buffers": [np.zeros(2)]}
 
 
 class Box:
-    """What `f` reaches through an object, no private copy of a function sees."""
+    """An object of a user's class: what `f` reaches through it is seen."""
 
     def __init__(self):
         self.buffer = np.zeros(2)
         self.sin, self.exp = math.sin, cmath.exp
         self.compiled = numba.njit(lambda a: a[0] * a[1])
-        self.rng = np.random.default_rng(0)
 
 
 BOX = Box()
+# What `f` reaches through a container of a library, no private copy of a function sees.
+HIDDEN = collections.deque([np.zeros(2), math.sin, cmath.exp, numba.njit(lambda a: a[0] * a[1])])
 
 # --- what f may not do with a traced value --------------------------------------------------------
 # One row a mistake: the function, and the fact and the way out its message must hold.
@@ -69,12 +71,12 @@ def takes_float32(x):
     return np.float32(x[0]) * np.sum(x)  # here
 
 
-def takes_sin_of_object(x):
-    return BOX.sin(x[0])  # here
+def takes_sin(x):
+    return HIDDEN[1](x[0])  # here
 
 
-def takes_cmath_of_object(x):
-    return abs(BOX.exp(1j * x[0]))  # here
+def takes_cmath(x):
+    return abs(HIDDEN[2](1j * x[0]))  # here
 
 
 def takes_packed_array(x):
@@ -87,6 +89,10 @@ def takes_text(x):
 
 def takes_formatted_text(x):
     return float(f"{x[0]:.3f}") * np.sum(x)  # here
+
+
+def takes_density(x):
+    return statistics.NormalDist().pdf(x[0])  # here
 
 
 def takes_statistics(x):
@@ -116,11 +122,11 @@ def takes_iterator_over_memory(x):
 
 
 def takes_compiled(x):
-    return BOX.compiled(x)  # here
+    return HIDDEN[3](x)  # here
 
 
 def takes_random(x):
-    return BOX.rng.normal(x[0], 1.0)  # here
+    return np.random.default_rng(0).normal(x[0], 1.0)  # here
 
 
 def takes_quad(x):
@@ -161,11 +167,12 @@ VALUES = {
     takes_percent: (FLOAT, NUMPY),
     takes_float64: (CONCRETE, ASTYPE),
     takes_float32: (CONCRETE.replace("64", "32"), ASTYPE),
-    takes_sin_of_object: (FLOAT, NUMPY),
-    takes_cmath_of_object: (FLOAT.replace("float", "complex"), NUMPY),
+    takes_sin: (FLOAT, NUMPY),
+    takes_cmath: (FLOAT.replace("float", "complex"), NUMPY),
     takes_packed_array: (FLOAT, NUMPY),
     takes_text: ("a number was read in text made of a traced value", "Use numpy.round to round"),
     takes_formatted_text: ("a number was read in text made of a traced", "numpy.round to round"),
+    takes_density: (FLOAT, NUMPY),
     takes_statistics: (
         "float64.as_integer_ratio has no derivative rule",
         "Write it with supported",
@@ -267,6 +274,22 @@ def adds_to_an_attribute(x):
     return np.sum(BOX.buffer)
 
 
+def stores_into_a_hidden_array(x):
+    HIDDEN[0][0] = x[0]  # here
+    return np.sum(HIDDEN[0])
+
+
+def stores_a_slice_into_a_hidden_array(x):
+    HIDDEN[0][:] = x  # here
+    return np.sum(HIDDEN[0])
+
+
+def adds_to_a_hidden_array(x):
+    a = HIDDEN[0]
+    a += x  # here
+    return np.sum(a)
+
+
 def stores_into_an_array_of_an_enclosing_function(x):
     a = np.zeros(2)
     a[0] = x[0]
@@ -306,9 +329,12 @@ STORES = {
     masks_a_global: (OUTSIDE, COPY),
     stores_into_an_item_of_a_container: (OUTSIDE, COPY),
     stores_into_a_default: (OUTSIDE, COPY),
-    stores_into_an_attribute: (UNSEEN, STORED),
-    stores_a_slice_into_an_attribute: (CONCRETE, ASTYPE),
-    adds_to_an_attribute: (UNSEEN, STORED),
+    stores_into_an_attribute: (OUTSIDE, COPY),
+    stores_a_slice_into_an_attribute: (OUTSIDE, COPY),
+    adds_to_an_attribute: (OUTSIDE, COPY),
+    stores_into_a_hidden_array: (UNSEEN, STORED),
+    stores_a_slice_into_a_hidden_array: (CONCRETE, ASTYPE),
+    adds_to_a_hidden_array: (UNSEEN, STORED),
     stores_into_an_array_of_an_enclosing_function: (ENCLOSING, "Write to a copy, and return it."),
     stores_into_an_argument_of_an_enclosing_function: (ENCLOSING, "Write to a copy"),
 }
@@ -455,7 +481,15 @@ def refused(name, f, kind=TraceError, function=""):
 @pytest.fixture
 def unchanged():
     """What lies outside of `f` is after the test as it was before."""
-    mine = [X, Y, INTEGERS, BOX.buffer, NESTED["buffers"][0], stores_into_a_default.__defaults__[0]]
+    mine = [
+        X,
+        Y,
+        INTEGERS,
+        BOX.buffer,
+        HIDDEN[0],
+        NESTED["buffers"][0],
+        stores_into_a_default.__defaults__[0],
+    ]
     before = copy.deepcopy(mine)
     yield
     for array_, was in zip(mine, before, strict=True):
@@ -474,11 +508,12 @@ def test_what_would_drop_a_derivative_is_refused(f):
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("name", CALLS)
 def test_the_public_call_is_named_as_it_was_typed(name):
-    text = refused(name, takes_sin_of_object)
+    text = refused(name, takes_sin)
     assert "turned a traced array into a Python float" in text
     assert "numpy.sin for math.sin" in text
     refused(name, stores_into_a_global)
     refused(name, stores_into_an_attribute)
+    refused(name, stores_into_a_hidden_array)
     refused(name, calls_raw_qr, UnsupportedError)
 
 
@@ -489,11 +524,25 @@ def test_an_unsupported_function_is_named(f):
     assert "Write it with supported NumPy functions, or compute it outside" in text
 
 
+def test_functions_and_arrays_reached_through_objects_are_seen():
+    def f(x):
+        return BOX.sin(x[0]) * BOX.compiled(x) + abs(BOX.exp(1j * x[0] + x[1])) + BOX.buffer @ x
+
+    BOX.buffer[:] = 2.0, 3.0
+    for x in (X, X / 3):
+        (a, b), wave = x, np.exp(x[1])
+        value, slope = fdiff.value_and_grad(f)(x)
+        np.testing.assert_allclose(value, np.sin(a) * a * b + wave + 2 * a + 3 * b)
+        wanted = [np.cos(a) * a * b + np.sin(a) * b + 2, np.sin(a) * a + wave + 3]
+        np.testing.assert_allclose(slope, wanted)
+    BOX.buffer[:] = 0.0
+
+
 def test_a_refusal_that_f_catches_is_still_a_refusal():
     # plain code would have got the value, and gone another way
     def f(x):
         try:
-            scale = BOX.sin(x[0])
+            scale = HIDDEN[1](x[0])
         except TypeError:
             scale = 1.0
         return np.sum(x) * scale

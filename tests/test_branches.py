@@ -170,6 +170,30 @@ def float_in_between(x):
     return math.sin(a) * x[1] if a > 0 else a * a * float(np.sum(x))
 
 
+@case()
+def numbers_of_python(x):
+    a, (b, c) = x.item(0), x.tolist()[1:]
+    z = complex(a, b) * 2
+    powers = np.fromiter((v * v for v in x), float)
+    return z.real * math.fsum(x) + z.imag * math.hypot(a, c) + np.sum(powers) * math.exp(c / 5)
+
+
+@case()
+def vectorized_by_numpy(x):
+    powers = np.vectorize(lambda v: v * v if v > 0 else v**3)(x)
+    halves = np.vectorize(lambda v: math.floor(v) * v, otypes=[float])(x)
+    rows = np.apply_along_axis(lambda v: v * np.sum(v) if v[0] > 0 else v, 0, np.outer(x, x))
+    return np.sum(powers * halves) + np.sum(rows * np.arange(3.0))
+
+
+@case()
+def piecewise_by_numpy(x):
+    parts = np.piecewise(x, [x < 0, x >= 0], [lambda v: v * v, lambda v: v])
+    return np.sum(parts * np.select([x < 0, x > 3], [x * x, x], default=2 * x)) * np.clip(
+        x[0], -1, 2
+    )
+
+
 # extrema and order
 
 
@@ -474,11 +498,75 @@ def linear_algebra(x):
     return np.linalg.det(m) if np.linalg.cond(m) > 3 else scipy.linalg.det(m) * rank
 
 
+# exceptions
+
+MATRICES = np.array([4.0, 1.0, 2.0]), np.array([4.0, 5.0, 2.0]), np.array([-3.0, 0.5, 2.0])
+
+
+@case(*MATRICES)
+def jitter_until_it_factors(x):
+    covariance = np.array([[x[0], x[1]], [x[1], x[2]]])
+    jitter = 1e-3
+    while True:
+        try:
+            factor = np.linalg.cholesky(covariance + jitter * np.eye(2))
+        except np.linalg.LinAlgError:
+            jitter *= 10
+        else:
+            return np.sum(np.log(np.diag(factor))) * x[2]
+
+
+@case(*MATRICES)
+def fall_back_from_cholesky(x):
+    covariance = np.array([[x[0], x[1]], [x[1], x[2]]])
+    try:
+        return np.sum(np.linalg.cholesky(covariance) ** 3)
+    except np.linalg.LinAlgError:
+        return np.sum(np.abs(np.linalg.eigvalsh(covariance)))
+
+
+@case(*POINTS)
+def errors_of_lists_and_dicts(x):
+    try:
+        value = x[int(x[0])]
+    except IndexError:
+        value = x[1] ** 2
+    try:
+        low, high = [v for v in x if v > 1.5]
+    except ValueError:
+        low, high = x[0], x[2] ** 2
+    try:
+        return {4: value, -4: low}[int(x[0])] * high
+    except KeyError:
+        return value
+    finally:
+        value = None
+
+
+@case(*POINTS, np.array([400.0, -30.0, 2.0]), np.array([-3.0, 200.0, 4.0]))
+def domains_of_mathematics(x):
+    try:
+        value = math.sqrt(x[0]) * math.log(x[0] - 1)
+    except ValueError:
+        value = x[1] ** 2
+    try:
+        value += math.pow(x[1], 0.5) + math.exp(x[0] * 2) * math.acos(x[2] / 5)
+    except (ValueError, OverflowError) as error:
+        value *= 2 if isinstance(error, OverflowError) else 3
+    return value
+
+
+@case(*POINTS)
+def first_that_fits(x):
+    return next((v * v for v in x if v > 3), x[0] * 2) * x[1]
+
+
 # Those whose kernels are compiled too: each way of looking once.
 COMPILED = (
     *("if_else", "while_loop", "break_and_else", "and_or_not", "float_in_between", "min_and_max"),
     *("sorted_values", "insertion_into_array", "any_and_all", "nan_predicates", "rounding"),
     *("argmax_as_integer", "range_of_value", "dict_by_integers", "match_guards", "few_masks"),
+    *("fall_back_from_cholesky", "domains_of_mathematics"),
 )
 TIERS = [("interpret", name) for name in CASES] + [("compile", name) for name in COMPILED]
 each_tier = pytest.mark.parametrize(("tier", "name"), TIERS)

@@ -618,11 +618,11 @@ TRACKED = [
     numba_function, bound_to_dict, cached_function, decorated_by_errstate,
     decorated_by_contextmanager, object_attribute, class_attribute, instance_class_attribute,
     bound_method, callable_object, method_reads_global, class_attribute_of_dataclass,
-    through_descriptor, attribute_of_frozen_with_method,
+    through_descriptor, attribute_of_frozen_with_method, single_dispatch,
 ]  # fmt: skip
 COMPARED = [rebound_function, new_code, shadowed_builtin, reassigned_module]  # any change: again
 OPAQUE = [
-    large_list, large_dict_iterated, dict_subclass, masked_array, single_dispatch,
+    large_list, large_dict_iterated, dict_subclass, masked_array,
     private_class_attribute, vectorized, bound_to_object, dataclass_that_is_a_dict, object_array,
     computed_module_attribute, python_ufunc, iterator,
 ]  # fmt: skip

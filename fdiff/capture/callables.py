@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
-from types import BuiltinMethodType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import cast
 
 from .containers import Pair, Tuple, wrap_mapping, wrap_sequence
-from .kinds import is_traced
-from .nodes import Calls, Leaf, Parts, Same
+from .kinds import is_traced, item_key
+from .nodes import Calls, Leaf, Parts, Same, Table, attribute
 from .standins import Reader, Where, label
 
 Function = Callable[..., object]
@@ -51,15 +52,46 @@ def wrap_attribute(reader: Reader, value: object, where: Where, name: str) -> Pa
     return stand_in, node
 
 
+def wrap_reference(reader: Reader, reference: weakref.ReferenceType[object], where: Where) -> Pair:
+    """A weak reference, to what stands for the object."""
+    node, value = Calls(reference), reference()
+    stand_in, part = reader.wrap(value, f"{label(where)}()")
+    node.calls.append(((), {}, part))
+    return (reference if stand_in is value else weakref.ref(stand_in)), node
+
+
+def is_generic(function: object) -> bool:
+    """Whether `function` was made by ``functools.singledispatch``."""
+    return isinstance(function, FunctionType) and (
+        function.__globals__.get("__name__") == "functools" and hasattr(function, "registry")
+    )
+
+
+def wrap_generic(reader: Reader, function: FunctionType, where: Where) -> Pair:
+    """A generic function whose methods are private, found by private classes too."""
+    registry = cast("MappingProxyType[type, Function]", attribute(function, "registry"))
+    node, table = Parts(FunctionType), Table(MappingProxyType)
+    node.parts.append(("registry", table))
+    table.keys = tuple(map(item_key, registry))
+    copy = functools.singledispatch(cast("Function", lambda *_: None))
+    reader.keep(function, copy, node)
+    for kind, method in registry.items():
+        private, table.reads[kind] = reader.wrap(method, where)
+        for known in {kind, cast("type", reader.wrap(kind, kind.__name__)[0])}:
+            copy.register(known, cast("Function", private))
+    return functools.update_wrapper(copy, function.__wrapped__, updated=()), node  # type: ignore[attr-defined]
+
+
 def wrap_cached(reader: Reader, cached: functools._lru_cache_wrapper[object], where: Where) -> Pair:
     """A function under ``functools.lru_cache`` is called as it is, and again at each refresh.
 
-    That is what `f` itself would do; as a rule its cache answers. Traced arguments go past it.
+    That is what `f` itself would do; as a rule its cache answers. Traced arguments go past it, and
+    objects that the run has made.
     """
     node = Calls(cached)
 
     def call(*args: object, **kwargs: object) -> object:
-        if any(map(is_traced, (*args, *kwargs.values()))):
+        if any(is_traced(a) or reader.made(a) for a in (*args, *kwargs.values())):
             function, node.wrapped = reader.wrap(cached.__wrapped__, where)
             return cast("Function", function)(*args, **kwargs)
         given = cast("Tuple", reader.original(args))

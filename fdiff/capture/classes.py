@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from abc import ABCMeta
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from types import MemberDescriptorType
 from typing import Protocol, cast
@@ -17,8 +18,8 @@ from typing import Protocol, cast
 from .containers import Pair, wrap_mapping, wrap_sequence
 from .kinds import MISSING, library_class, packaged, record_class
 from .nodes import ABSENT, Class, Parts
-from .walks import Node
 from .standins import Reader, Where, label
+from .walks import Node
 
 STATE = "_fdiff_state"
 METACLASSES = (type, ABCMeta, type(Protocol))
@@ -33,6 +34,7 @@ _RAW = frozenset(
 )
 _dict = vars(type)["__dict__"].__get__
 _mro = vars(type)["__mro__"].__get__
+_of_super = super.__getattribute__
 
 
 def shadowable(kind: type) -> bool:
@@ -138,9 +140,14 @@ class Shadow(type):
         super().__delattr__(name)
 
     def __instancecheck__(cls, value: object) -> bool:
-        return cls.__subclasscheck__(type(value)) or (
-            (state := state_of(cls)) is not None and isinstance(value, state.real)
-        )
+        if type.__subclasscheck__(cls, type(value)):
+            return True
+        state = state_of(cls)
+        if state is not None and isinstance(value, state.real):
+            return True
+        with suppress(TypeError):  # protocols with attributes, of which only objects can be asked
+            return cls.__subclasscheck__(type(value))
+        return False
 
     def __subclasscheck__(cls, kind: type) -> bool:
         if type.__subclasscheck__(cls, kind):
@@ -150,7 +157,7 @@ class Shadow(type):
 
     def __subclasses__(cls) -> list[type]:
         state = state_of(cls)
-        found = type.__subclasses__(cls)
+        found: list[type] = [*type.__subclasses__(cls)]
         if state is None:
             return found
         state.reader.note(f"the subclasses of the class `{state.real.__name__}`")
@@ -181,11 +188,11 @@ class Super(super):
     """Stands for ``super``: what it finds is made ready first."""
 
     def __getattribute__(self, name: str) -> object:
-        kind = super.__getattribute__(self, "__self_class__")
+        kind = _of_super(self, "__self_class__")
         if kind is not None:
             mro = _mro(kind)
-            _load(mro[mro.index(super.__getattribute__(self, "__thisclass__")) + 1 :], name)
-        return super.__getattribute__(self, name)
+            _load(mro[mro.index(_of_super(self, "__thisclass__")) + 1 :], name)
+        return _of_super(self, name)
 
 
 # -------------------------------------------------------------------------------------- making one
@@ -238,9 +245,8 @@ def load_special(state: State) -> None:
     """
     storing = state.real.__setattr__ is not object.__setattr__
     for name, value in tuple(vars(state.real).items()):
-        if name.startswith("__") and name.endswith("__"):
-            state.load(name)
-        elif storing and hasattr(type(value), "__set__"):
+        stores = storing and hasattr(type(value), "__set__")
+        if stores or (name.startswith("__") and name.endswith("__")):
             state.load(name)
 
 
@@ -317,10 +323,20 @@ def _partial(reader: Reader, value: functools.partialmethod[object], where: Wher
     return made, node
 
 
+def _generic(reader: Reader, value: functools.singledispatchmethod[object], where: Where) -> Pair:
+    dispatcher, part = reader.wrap(value.dispatcher, where)
+    node = Parts(functools.singledispatchmethod)
+    node.parts.append(("dispatcher", part))
+    made = functools.singledispatchmethod(cast("Callable[..., object]", dispatcher))
+    made.dispatcher = dispatcher  # type: ignore[assignment]
+    return made, node
+
+
 _MEMBERS: dict[type, Callable[..., tuple[object, Node]]] = {
     classmethod: _bound,
     staticmethod: _bound,
     property: _property,
     functools.cached_property: _cached,
     functools.partialmethod: _partial,
+    functools.singledispatchmethod: _generic,
 }

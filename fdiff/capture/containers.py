@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection
 from types import CellType, SimpleNamespace
 from typing import cast
 
-from .kinds import MISSING, field_names, item_key, leaf_key
+from .kinds import MISSING, field_names, item_key, leaf_key, library_class
 from .nodes import Bag, Leaf, Parts, Same, Sequence, Table, attribute
-from .walks import Node
 from .standins import BUDGET, Copy, Items, Reader, Where, label
+from .walks import Node
 
 Pair = tuple[object, Node]
 Tuple = tuple[object, ...]
@@ -38,9 +38,17 @@ def wrap_dict(reader: Reader, value: dict[object, object], where: Where) -> Pair
     return items, items._fdiff_table
 
 
+def has_code(value: object) -> bool:
+    """Whether `value` may be a function or an object of the user, which runs as a private copy."""
+    return callable(value) or not library_class(type(value))
+
+
 def wrap_list(reader: Reader, value: list[object], where: Where) -> Pair:
     if room_left(value, BUDGET) < 0:
-        return opaque(reader, value, where, f"the list of {len(value)} items")
+        words = f"the list of {len(value)} items"
+        if not any(map(has_code, value[:BUDGET])):
+            return opaque(reader, value, where, words)
+        reader.note(f"{words} `{label(where)}`")
     copy: list[object] = []
     node = Sequence(list, [])
     reader.keep(value, copy, node)  # before its items: it may hold itself
@@ -56,7 +64,10 @@ def wrap_tuple(reader: Reader, value: Tuple, where: Where) -> Pair:
     if leaf_key(value) is not None:
         return value, Leaf(value)
     if room_left(value, BUDGET) < 0:
-        return opaque(reader, value, where, f"the tuple of {len(value)} items")
+        words = f"the tuple of {len(value)} items"
+        if not any(map(has_code, value[:BUDGET])):
+            return opaque(reader, value, where, words)
+        reader.note(f"{words} `{label(where)}`")
     return wrap_sequence(reader, value, where)
 
 

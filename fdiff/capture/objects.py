@@ -1,7 +1,7 @@
 """Stand-ins for objects of the user's classes: attributes are read when they are looked up.
 
-What a run stores in a stand-in goes to the user's object at the end. Objects that private code makes
-itself are instances of shadows too, and of the user's own classes from the end on.
+What a run stores in a stand-in goes to the user's object at the end. Objects that private code
+makes itself are instances of shadows too, and of the user's own classes from the end on.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .classes import (
     state_of,
 )
 from .containers import Pair, opaque
-from .kinds import MISSING, SCALARS, field_names, is_ours, is_traced, item_key
+from .kinds import MISSING, SCALARS, field_names, is_ours, is_traced, item_key, record_class
 from .nodes import ABSENT, Instance, Same
-from .walks import Node
 from .standins import Reader, Where, label
+from .walks import Node
 
 _OBJECT = frozenset(dir(object))
 _WHOLE = frozenset(("__dict__", "__reduce__", "__getstate__"))  # show all attributes at once
@@ -91,6 +91,10 @@ class Object:
 
     def carry_over(self, release: Callable[[object], object]) -> None:
         """What the run has stored goes to the user's object."""
+        state = state_of(type(self.stand_in))
+        if state is not None and state.real is not type(self.real):
+            self.reader.note(f"a write to `{label(self.where)}.__class__`")
+            object.__setattr__(self.real, "__class__", state.real)
         now = {name: _slot(self.stand_in, name) for name in self.places}
         now.update(_slot_dict(self.stand_in))
         for name in now.keys() | self.put.keys():
@@ -134,11 +138,19 @@ def _slot(value: object, name: str) -> object:
         return MISSING
 
 
-def become_real(value: object) -> None:
-    """An instance of a shadow becomes one of the class that the shadow stands for."""
+def become_real(value: object) -> bool:
+    """Make an instance of a shadow one of the class that the shadow stands for.
+
+    Python refuses that where a class with a ``__dict__`` is derived from one with slots alone.
+    """
     state = state_of(type(value))
-    if state is not None:
+    if state is None:
+        return False
+    try:
         object.__setattr__(value, "__class__", state.real)
+    except TypeError:
+        return False
+    return True
 
 
 # ---------------------------------------------------------------------------------- those of a run
@@ -169,7 +181,7 @@ class Shadows:
         return state.shadow, node
 
     def of_object(self, value: object, where: Where) -> Pair:
-        kind = type(value)
+        kind: type = type(value)
         shadow = cast("type", self.reader.wrap(kind, kind.__name__)[0])
         if shadow is kind:
             return opaque(self.reader, value, where, f"attributes of the {kind.__name__} object")
@@ -194,8 +206,10 @@ class Shadows:
             if (found := objects.get(id(self))) is not None:
                 found.fetch(name)
             elif (state := state_of(kind)) is not None and not state.reader.running:
-                become_real(self)
-                return getattr(self, name)
+                if become_real(self):
+                    return getattr(self, name)
+                if name == "__class__":  # what `isinstance` asks for
+                    return state.real
             return _own(self, name)
 
         def __setattr__(self: object, name: str, value: object) -> None:  # noqa: N807
@@ -218,12 +232,12 @@ class Shadows:
         kind = type(value)
         if kind in SCALARS or kind is np.ndarray or is_traced(value):
             return value
-        if kind in {tuple, list, dict} or hasattr(kind, "_fields"):
+        if kind in {tuple, list, dict} or (isinstance(value, tuple) and hasattr(kind, "_fields")):
             return self._adopt_items(value)
-        if dataclasses.is_dataclass(kind):
+        if dataclasses.is_dataclass(kind) and (shadowable(kind) or record_class(kind)):
             return self._adopt_fields(value)
         if kind in {FunctionType, MethodType, functools.partial} or shadowable(kind):
-            return self.reader.wrap(value, kind.__name__)[0]
+            return self.reader.wrap(value, cast("type", kind).__name__)[0]
         return value
 
     def _adopt_items(self, value: object) -> object:
@@ -238,7 +252,7 @@ class Shadows:
 
     def _adopt_fields(self, value: object) -> object:
         """A dataclass among the arguments was made for this call, of traced arrays."""
-        kind = type(value)
+        kind: type = type(value)
         if shadowable(kind):
             kind = cast("type", self.reader.wrap(kind, kind.__name__)[0])
         own = object.__new__(kind)
@@ -277,8 +291,12 @@ class Shadows:
         elif kind is dict:
             named = cast("dict[object, object]", value)
             named.update({key: self.release(item) for key, item in named.items()})
-        elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc" and _is_ours(kind):
-            self._released[id(value)] = np.ndarray.view(value, np.ndarray), value
+        elif is_traced(value) or (isinstance(value, np.ndarray) and _is_ours(kind)):
+            own = self.reader.settle(value)
+            if own is value and isinstance(value, np.ndarray):
+                array = np.ndarray.view(value, np.ndarray)
+                own = array if array.dtype.kind in "biufc" else value  # else it stands for one
+            self._released[id(value)] = own, value
         return self._released[id(value)][0]
 
     def finish(self) -> list[tuple[object, Node]]:
@@ -310,9 +328,9 @@ def _is_ours(kind: type) -> bool:
     return is_ours({"__name__": kind.__module__})
 
 
-def is_stand_in(value: object) -> bool:
-    """Whether `value` is a shadow, or an instance of one or of a class derived from one."""
-    return isinstance(type(value), Shadow) or isinstance(value, Shadow)
+def is_instance(value: object) -> bool:
+    """Whether `value` is an instance of a shadow, or of a class derived from one."""
+    return isinstance(type(value), Shadow)
 
 
 def wrap_stand_in(reader: Reader, value: object, where: Where) -> Pair:

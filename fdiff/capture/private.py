@@ -12,6 +12,7 @@ import inspect
 import operator
 import sys
 import types
+import weakref
 from collections.abc import Callable, Mapping
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import NamedTuple, cast
@@ -20,13 +21,16 @@ import numpy as np
 
 from .callables import (
     Function,
+    is_generic,
     wrap_attribute,
     wrap_builtin,
     wrap_cached,
+    wrap_generic,
     wrap_method,
     wrap_partial,
+    wrap_reference,
 )
-from .classes import Super, is_object, shadowable
+from .classes import Shadow, Super, is_object, shadowable
 from .containers import (
     Pair,
     changed,
@@ -58,17 +62,14 @@ from .kinds import (
     unchanging,
     unchanging_class,
 )
+from .modules import wrap_module
 from .nodes import ABSENT, Array, Leaf, Parts, Same, Sequence, Table, attribute
+from .objects import Shadows, is_instance, wrap_stand_in
 from .reads import Reads
+from .standins import Answers, Copy, Globals, Module, Where, label
 from .walks import Node
-from .objects import Shadows, is_stand_in, wrap_stand_in
-from .standins import Copy, Globals, Library, Module, Where, label
 
-RANDOM = frozenset(("random", "numpy.random", "secrets"))  # never the same answer twice
-
-Answers = Callable[[object], object]
 _ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
-_shared: dict[int, tuple[Answers, dict[int, dict[str, object]]]] = {}
 
 
 def _itself(value: object) -> object:
@@ -90,16 +91,21 @@ class Capture:
 
     `handle(array)` is called once for each captured array; its result stands in for the array while
     `f` runs. `answers(value)` is what stands in for an object, a function of NumPy or Python: as a
-    rule the object itself. A Capture belongs to one run in one thread.
+    rule the object itself. `settle(value)` is what the user's variables and objects get for a
+    traced array that the run has stored there. A Capture belongs to one run in one thread.
     """
 
     def __init__(
-        self, handle: Callable[[np.ndarray], object], answers: Answers = _itself
+        self,
+        handle: Callable[[np.ndarray], object],
+        answers: Answers = _itself,
+        settle: Callable[[object], object] = _itself,
     ) -> None:
+        self.settle = settle
         self.traced = False
         self.running = True
         self._handle = handle
-        self._answers = answers
+        self.answer = answers
         self._arrays: list[np.ndarray] = []
         self._opaque: dict[str, None] = {}
         self._roots: list[tuple[object, Node]] = []
@@ -157,7 +163,7 @@ class Capture:
             return value, Leaf(value)
         if (known := self._known.get(id(value))) is not None:
             return known[:2]
-        if (stand_in := self._answers(value)) is not value:
+        if (stand_in := self.answer(value)) is not value:
             return stand_in, Same(value)
         stand_in, node = _KINDS.get(kind, Capture._other)(self, value, where)
         self.keep(value, stand_in, node)
@@ -169,9 +175,13 @@ class Capture:
             items = cast("tuple[object, ...]", value)
             found = tuple(map(self.original, items))
             return found if any(map(operator.is_not, found, items)) else value
-        if is_stand_in(value) and id(value) not in self._originals:
+        if self.made(value):
             self._shadows.made.append(value)
         return self._originals.get(id(value), (value,))[0]
+
+    def made(self, value: object) -> bool:
+        """Whether `value` is an object that the run has made itself."""
+        return is_instance(value) and id(value) not in self._originals
 
     def note(self, words: str) -> None:
         """Put down something that cannot be compared."""
@@ -190,9 +200,6 @@ class Capture:
     def copied(self, copy: Copy, real: Copy, where: Where) -> None:
         """Remember a copy of a container of the user, which the run may write to."""
         self._copies.append((copy, copy.copy(), real, where))
-
-    def answer(self, value: object) -> object:
-        return self._answers(value)
 
     def computed(self, instance: object, name: str, value: object) -> None:
         self._shadows.computed(instance, name, value)
@@ -223,7 +230,7 @@ class Capture:
             real = real.real
         if library_namespace(real):
             return self._decorator(fn, where)
-        copy, node = self._copy(fn, self._namespace(real), user_code=True)
+        copy, node = self._copy(fn, self.namespace(real), user_code=True)
         self._dress(fn, copy, node)
         return copy, node
 
@@ -232,6 +239,8 @@ class Capture:
 
         For instance of `contextlib`, or of a `numpy.errstate` used as a decorator.
         """
+        if is_generic(fn):
+            return wrap_generic(self, fn, where)
         contents = [attribute(cell, "cell_contents") for cell in fn.__closure__ or ()]
         if is_ours(fn.__globals__):
             return fn, Same(fn)
@@ -285,7 +294,7 @@ class Capture:
             self.copied(copy.__dict__, fn.__dict__, fn.__name__)
             node.parts.append(("__dict__", part))
 
-    def _namespace(self, real: dict[str, object]) -> Globals:
+    def namespace(self, real: dict[str, object]) -> Globals:
         if (known := self._globals.get(id(real))) is None:
             known = self._globals[id(real)] = Globals(self, real)
         return known
@@ -305,25 +314,6 @@ class Capture:
             cell.put[0], part = self.wrap(value, cell.name)
             cell.private.cell_contents = cell.put[0]
         cell.node.parts.append(("cell_contents", part))
-
-    # ---------------------------------------------------------------------------------- modules
-
-    def _module(self, module: ModuleType, where: Where) -> Pair:
-        if isinstance(module, Module | Library):  # of the run around this one, which watches it
-            return module, Same(module)
-        namespace = vars(module)
-        if not library_namespace(namespace):
-            return Module(module, self._namespace(namespace)), Same(module)
-        if module.__name__ in RANDOM:
-            self.note(f"random numbers (`{module.__name__}`)")
-        return Library(module, self, self._answered(module)), Same(module)
-
-    def _answered(self, module: ModuleType) -> dict[str, object]:
-        """Attributes of a library's module, answered; kept as long as the answers are the same."""
-        key = id(self._answers)
-        if len(_shared) > 8 and key not in _shared:
-            _shared.clear()
-        return _shared.setdefault(key, (self._answers, {}))[1].setdefault(id(module), {})
 
     # ---------------------------------------------------------------------------------- the rest
 
@@ -347,7 +337,7 @@ class Capture:
         if is_traced(value):
             self.traced = True
             return value, Same(value)
-        if is_stand_in(value):
+        if is_instance(value) or isinstance(value, Shadow):
             return wrap_stand_in(self, value, where)
         if leaf_key(value) is not None:
             return value, Leaf(value)
@@ -385,7 +375,7 @@ _KINDS: dict[type, Callable[..., Pair]] = {
     types.BuiltinFunctionType: wrap_builtin,
     functools.partial: wrap_partial,
     functools._lru_cache_wrapper: wrap_cached,
-    ModuleType: Capture._module,
+    ModuleType: wrap_module,
     np.ndarray: Capture._array,
     type: Capture._class,
     staticmethod: lambda run, value, where: wrap_attribute(run, value, where, "__func__"),
@@ -395,10 +385,11 @@ _KINDS: dict[type, Callable[..., Pair]] = {
     set: wrap_set,
     frozenset: wrap_set,
     SimpleNamespace: wrap_namespace,
+    weakref.ref: wrap_reference,
 }
 
 _FAMILIES: tuple[tuple[Callable[[object], bool], Callable[..., Pair]], ...] = (
-    (lambda value: isinstance(value, ModuleType), Capture._module),
+    (lambda value: isinstance(value, ModuleType), wrap_module),
     (lambda value: isinstance(value, type), Capture._class),
     (is_named_tuple, wrap_sequence),
     (is_object, lambda run, value, where: run._shadows.of_object(value, where)),

@@ -68,7 +68,7 @@ class Walk:
         self.known: list[tuple[np.ndarray, tuple[int, ...], np.dtype]] = []
         self.calls: list[tuple[Call, object]] = []
         self.seen: set[tuple[int, int]] = set()
-        self.nodes: dict[int, object] = {}  # by id of an object its node, by that of a node its object
+        self.nodes: dict[int, object] = {}  # node of an object, object of a node: by id
 
     def met(self, node: Node, value: object) -> bool:
         """Whether this pair is being compared already: functions and containers may be cyclic."""

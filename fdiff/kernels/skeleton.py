@@ -8,6 +8,7 @@ changes the code stays: the exponents an op has a shorter text for, and zeros th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar, cast
@@ -19,6 +20,7 @@ from ..primitive import Lower
 from ..tape import CONSTANT, INPUT, Constant, Node, Tape
 
 _MOST_APART = 64  # stores that one is compared with
+_LARGE = 4  # a store of a quarter of an array is a large one
 _EXPONENTS = (0.5,)  # LLVM makes square roots of them
 SPECIAL = frozenset(
     [
@@ -94,7 +96,12 @@ class Part(NamedTuple):
 
         The nearest counts first.
         """
-        return cast("int", sum(self.data[len(self.dims) :]))  # type: ignore[arg-type]
+        return cast("int", (*self.data, 0)[len(self.dims)])
+
+    @property
+    def large(self) -> bool:
+        """Whether a store is of so much of an array that it may as well be made anew."""
+        return self.op == "update" and bool(self.data[-1])
 
     @property
     def dtype(self) -> str:
@@ -348,7 +355,8 @@ def _stored(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> Data:
         if not _misses(draft, base, inner, starts, steps):
             break
         apart, base = apart + 1, nodes[base].args[0]
-    return (*draft.regions[key], apart)
+    large = _LARGE * math.prod(inner) >= node.type.size
+    return (*draft.regions[key], apart, int(large))
 
 
 def _beside(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> int:

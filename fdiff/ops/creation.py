@@ -121,6 +121,13 @@ class Type(type, metaclass=_Kinds):
 answers(type)(Type)  # type: ignore[arg-type]
 
 
+@answers(hasattr)
+def has_attribute(value: object, name: str) -> bool:
+    """``hasattr`` of the same kind: a scalar has no ``__len__``, by which it is often told."""
+    value = resolve(value)
+    return hasattr(_class_of(value) if isinstance(value, TracedArray) else value, name)
+
+
 @answers(np.isscalar)
 def is_scalar(value: object) -> bool:
     """``np.isscalar`` of the same kind."""

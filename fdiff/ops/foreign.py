@@ -54,6 +54,8 @@ def of_scipy(value: object) -> bool:
     kind = type(value)
     if not (isinstance(value, (*_FUNCTIONS, type)) or kind.__name__ in {"cython_function_or_method", "fused_cython_function"}):
         return False
+    if isinstance(value, FunctionType):  # what wraps a function of SciPy has copied its `__module__`
+        return str(value.__globals__.get("__name__")).startswith("scipy.")
     return str(value.__module__).startswith("scipy.")
 
 

@@ -479,8 +479,9 @@ def diff(a: object, n: int = 1, axis: int = -1, prepend: object = np._NoValue, a
 @implements(np.ediff1d)
 def ediff1d(ary: object, to_end: object = None, to_begin: object = None) -> TracedArray:
     """Differences of neighbours of the flattened array, between given ends."""
-    ends = [[] if end is None else [traced(end).reshape(-1)] for end in (to_begin, to_end)]
-    return concatenate_call([*ends[0], diff(traced(ary).reshape(-1)), *ends[1]])
+    array = traced(ary).reshape(-1)
+    ends = [[] if end is None else [traced(end).reshape(-1).astype(array.dtype)] for end in (to_begin, to_end)]
+    return concatenate_call([*ends[0], diff(array), *ends[1]])
 
 
 @implements(np.delete)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable
 from functools import wraps
@@ -10,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..trace import TracedArray, answers, current
+from ..trace import TracedArray, answers, current, look, record
 from ..trace.local import Stored, holds_traced, resolve
 from ..trace.traced import Text
+from ..trace.trying import inside_try
 
 
 def number(x: object) -> TracedArray:
@@ -75,10 +77,29 @@ def _of_numbers(function: Callable[..., object], call: Callable[..., object]) ->
         given = [number(a) if isinstance(a, (TracedArray, Stored)) else a for a in args]
         out = call(*given, **keywords)
         if isinstance(out, TracedArray) and out.type.floating:
+            _attempt(function, given, out)
             return TracedArray(out.home, out.id, out.type, scalar=True, weak=True)
         return out
 
     answers(function)(answer)
+
+
+def _attempt(function: Callable[..., object], given: list[object], out: TracedArray) -> None:
+    """Raise here, where the user would catch it, what Python's function raises outside its domain.
+
+    Only code inside a ``try`` asks, as in `linalg.attempt`; elsewhere the result is NumPy's NaN or infinity.
+    """
+    trace = current()
+    numbers = [g for g in given if isinstance(g, TracedArray)]
+    if not (trace.mutable and inside_try(record.__code__) and all(trace.looks.knows(trace.own(g)) for g in numbers)):
+        return
+    finite = functools.reduce(np.logical_and, [np.isfinite(g) for g in given])  # type: ignore[call-overload]
+    number_less = functools.reduce(np.logical_or, [np.isnan(g) for g in given])  # type: ignore[call-overload]
+    if bool(np.isnan(out) & ~number_less) or bool(np.isinf(out) & finite):
+        # Which error it is the place decides, and for these the numbers: a pole or too large.
+        deed = "asked whether a number lies in a domain"
+        see = look if function in (math.pow, math.gamma, math.lgamma) else lambda g, deed: trace.looks.value(trace.own(g), deed)
+        function(*[float(see(g, deed)) if isinstance(g, TracedArray) else g for g in given])
 
 
 def _log(x: object, base: object = math.e) -> object:

@@ -10,7 +10,6 @@ from scipy import interpolate as sp
 from ..trace import TracedArray, answers, unsupported
 from ..trace.local import resolve
 from .foreign import stands_in
-from .reductions import as_scalar
 from .shaping import traced
 
 _Bounds = tuple[object, object]
@@ -39,7 +38,7 @@ class Lines:
         out = np.where(np.isnan(places).reshape((-1, *width)), np.nan, out)
         out = out.reshape((*new.shape, *self.y.shape[1:]))
         ahead = range(new.ndim)
-        return as_scalar(np.moveaxis(out, tuple(ahead), tuple(self.axis + k for k in ahead)))
+        return np.moveaxis(out, tuple(ahead), tuple(self.axis + k for k in ahead))
 
     def _check(self, places: TracedArray) -> None:
         """Points beyond the ends are refused where the caller gave nothing for them."""

@@ -148,7 +148,7 @@ def uniform_filter(input: object, size: object = 3, output: object = None, mode:
 
 def _correlated(x: TracedArray, w: TracedArray, mode: object, cval: object, origins: Sequence[int]) -> TracedArray:
     if not isinstance(mode, str):
-        raise RuntimeError("A sequence of modes is not supported")
+        raise RuntimeError("A sequence of modes is not supported")  # noqa: TRY004 - SciPy's class
     if w.ndim != x.ndim:
         raise RuntimeError(f"weights.ndim ({w.ndim}) must match len(axes) ({x.ndim})")
     wide = x.astype(np.float64)

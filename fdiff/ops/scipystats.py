@@ -110,8 +110,8 @@ def _log_f(x: object, m: object, n: object) -> object:
 _KNOWN = (
     (st.norm, _law(
         "norm", 0.0, -_INF, _INF,
-        pdf=lambda x: np.exp(-0.5 * x * x) / _ROOT, logpdf=_log_normal, cdf=lambda x: sc.ndtr(x), logcdf=lambda x: sc.log_ndtr(x),
-        sf=lambda x: sc.ndtr(-x), logsf=lambda x: sc.log_ndtr(-x), ppf=lambda q: sc.ndtri(q), isf=lambda q: -sc.ndtri(q),
+        pdf=lambda x: np.exp(-0.5 * x * x) / _ROOT, logpdf=_log_normal, cdf=sc.ndtr, logcdf=sc.log_ndtr,
+        sf=lambda x: sc.ndtr(-x), logsf=lambda x: sc.log_ndtr(-x), ppf=sc.ndtri, isf=lambda q: -sc.ndtri(q),
     )),
     (st.expon, _law(
         "expon", 1.0, 0.0, _INF,
@@ -151,7 +151,7 @@ _KNOWN = (
     (st.f, _law("f", 1.0, 0.0, _INF, logpdf=_log_f, cdf=lambda x, m, n: sc.fdtr(m, n, x), sf=lambda x, m, n: sc.fdtrc(m, n, x))),
     (st.poisson, _law(
         "poisson", 0.0, 0.0, _INF, lambda mu: mu >= 0,
-        logpmf=_log_poisson, cdf=lambda k, mu: sc.pdtr(k, mu), sf=lambda k, mu: sc.pdtrc(k, mu),
+        logpmf=_log_poisson, cdf=sc.pdtr, sf=sc.pdtrc,
     )),
     (st.binom, Law(
         "binom", 0.0, lambda n, p: (0.0, n), lambda n, p: (n >= 0) & (np.floor(n) == n) & (p >= 0) & (p <= 1),
@@ -250,7 +250,7 @@ def _multivariate(name: str, x: object, mean: object = None, cov: object = 1, al
         raise unsupported(f"scipy.stats.multivariate_normal.{name} with {'allow_singular=True' if allow_singular else 'a Covariance'}")
     spread = traced(cov).astype(np.float64)
     centre = None if mean is None else traced(mean).astype(np.float64).ravel()
-    dim = centre.size if centre is not None else spread.shape[0] if spread.ndim else 1
+    dim = centre.size if centre is not None else spread.shape[0] if spread.ndim == 2 else 1
     spread = spread * np.eye(dim) if spread.ndim == 0 else np.diag(spread) if spread.ndim == 1 else spread
     if spread.shape != (dim, dim):
         raise ValueError(f"Array 'cov' must be square of the size of 'mean', {dim}, but cov.shape = {spread.shape}.")
@@ -347,7 +347,7 @@ def _unbound(function: Formula, name: str) -> Formula:
     @wraps(function)
     def call(owner: object, *args: object, **keywords: object) -> object:
         held = owner if type(owner) is Distribution else None
-        return (guarded(function) if held is None else getattr(held, name))(*(() if held else (owner,)), *args, **keywords)
+        return (guarded(function) if held is None else getattr(held, name))(*(() if held is not None else (owner,)), *args, **keywords)
 
     return call
 

@@ -95,6 +95,9 @@ scatter_set = register(
 def write(handle: TracedArray, node: int) -> None:
     """Put another node behind `handle` and behind all it is a view of."""
     trace, link = current(handle), handle.link
+    if handle.home is not trace and handle.born is trace and link is None:
+        handle.node = handle.made = trace.own(handle)  # a copy, made here, of what lies outside
+        handle.home = trace
     if handle.home is not trace:
         fact = (
             "an array of an enclosing function was written to while a function inside was traced."
@@ -489,6 +492,9 @@ def partition_method(
 @implements(method="view")
 def view_method(x: TracedArray, dtype: object = None, type: object = None) -> TracedArray:  # noqa: A002 - NumPy's name
     """The same memory as another array."""
+    dtype, type = (None, dtype) if dtype is np.ndarray else (dtype, type)  # noqa: A001
+    if type is np.ndarray and dtype is None:
+        return x
     if type is not None or (
         dtype is not None
         and (not isinstance(dtype, (str, np.dtype, builtins.type)) or np.dtype(dtype) != x.dtype)

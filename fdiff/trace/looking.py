@@ -215,4 +215,7 @@ def whole(trace: Trace, node_id: int) -> int:
     """Node of the integer Python makes of a node."""
     if trace.builder.type(node_id).dtype.kind in "biu":
         return node_id
+    seen = np.asarray(trace.looks.value(node_id, "turned a traced array into a Python int"))
+    if not np.all(np.abs(seen) < 2.0**63):  # too large for the tape, or no number: Python decides
+        return node_id
     return trace.add(PRIMITIVES["convert"], (node_id,), (("dtype", INT),))

@@ -87,9 +87,10 @@ class Trace:
             raise leaked(traced)
         key = (id(traced.home), traced.id)
         if key not in self._known:
-            self.extra.append(traced)
+            outer = TracedArray(traced.home, traced.id, traced.type)  # as it is now
+            self.extra.append(outer)
             known = self._known[key] = self.builder.input(traced.type)
-            self.looks.given[known] = TracedArray(traced.home, traced.id, traced.type)
+            self.looks.given[known] = outer
         return self._known[key]
 
     def lift(self, value: object, dtype: np.dtype | None = None) -> int:

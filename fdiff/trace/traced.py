@@ -87,7 +87,7 @@ class Text(str):
 class TracedArray:
     """Stands for an array while a function is traced; use it as you would the array."""
 
-    __slots__ = ("home", "link", "made", "node", "scalar", "type", "weak")
+    __slots__ = ("born", "home", "link", "made", "node", "scalar", "type", "weak")
     __array_priority__ = 1000.0
     __fdiff_traced__ = True
 
@@ -101,6 +101,7 @@ class TracedArray:
         weak: bool = False,
     ) -> None:
         self.home = trace
+        self.born = stack.traces[-1] if stack.traces else trace  # the trace that runs
         self.node = self.made = node_id  # as it is now; as it was made, which tells the layout
         self.type = type_
         self.scalar = scalar

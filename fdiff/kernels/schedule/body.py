@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ..loops import (
     FIRST,
@@ -23,18 +22,10 @@ from ..loops import (
     through_transpose,
 )
 from ..skeleton import Part
-from .plan import Plan
+from .plan import Key, Plan
 
 _NOWHERE = Buffer("")
 _EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic Numba does in the dtype itself
-
-
-class Key(NamedTuple):
-    """The value of `node`, seen as an array of shape `dims`, at `index`."""
-
-    node: int
-    dims: Dims
-    index: Index  # pyright: ignore[reportIncompatibleMethodOverride] - tuple.index is never used
 
 
 class Body:

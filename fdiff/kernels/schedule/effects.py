@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
 from ..skeleton import Part
-from .body import Body, Key
+from .body import Body
+from .plan import Key
 from .root import Root, View
 from .roots import identity_of
 

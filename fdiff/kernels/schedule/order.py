@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from .body import Body, Key
+from .body import Body
 from .effects import enter
-from .plan import ROUTINES, Plan
+from .plan import ROUTINES, Key, Plan
 from .root import Root
 
 
@@ -85,9 +85,12 @@ def reads_of(plan: Plan, root: Root) -> list[Key]:
     """The kept values that `root` reads."""
     if root.kind == "call":
         return [Key(v[0], (), ()) for v in root.values]
-    body = Body(plan, count())
-    enter(body, root)
-    return list(body.reads)
+    effect = (root.kind, root.node, root.values, root.index, root.positions, root.compute)
+    if effect not in plan.reads:
+        body = Body(plan, count())
+        enter(body, root)
+        plan.reads[effect] = list(body.reads)
+    return plan.reads[effect]
 
 
 def maker(plan: Plan, node: int) -> int:

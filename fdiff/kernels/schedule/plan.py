@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
-from ..loops import ONE, Buffer, Dims, proper, same_but_ones
+from ..loops import ONE, Buffer, Dims, Index, proper, same_but_ones
 from ..skeleton import Part, Skeleton
 
 REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
@@ -34,7 +35,16 @@ _CHEAP = (
     "rt.isfinite",
     "rt.isinf",
 )
+_DEEP = 400  # cost from which on a value with several users is not computed for each of them
 SLOW = 20  # cost of a transcendental function, in additions
+
+
+class Key(NamedTuple):
+    """The value of `node`, seen as an array of shape `dims`, at `index`."""
+
+    node: int
+    dims: Dims
+    index: Index  # pyright: ignore[reportIncompatibleMethodOverride] - tuple.index is never used
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,7 @@ class Plan:
     kept: frozenset[int]
     absorbed: frozenset[int]  # adds, slices and views that are carried out by writing in place
     reused: Mapping[int, int] = field(default_factory=dict)  # nodes that take over another's memory
+    reads: dict[object, list[Key]] = field(default_factory=dict)  # of each effect, once it is known
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -176,6 +187,7 @@ def make_plan(bones: Skeleton, also: Iterable[int] = ()) -> Plan:
                 or not proper(part.dims)
                 or (stretched[i] and cost > 2)
                 or (moved and cost > 4)
+                or (len(users[i]) > 1 and cost > _DEEP)
             ):
                 kept.add(i)
         flat.append(i in kept or _flattenable(bones, part, flat))

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from ..loops import proper
 from ..skeleton import Part
-from .body import Key
 from .order import maker, needs_of, reads_of
-from .plan import Plan, make_plan
+from .plan import STORES, Key, Plan, make_plan
 from .root import Root
 from .roots import make_roots
 
@@ -110,10 +109,9 @@ class _Flow:
     def _save(self, r: int, source: int, writers: list[int], saved: set[int]) -> bool:
         """Put into `saved` what is to be computed of `source` before it is written over."""
         plan, parts = self.plan, self.plan.parts
-        root = self.roots[r]
+        root, store = self.roots[r], parts[self.roots[writers[0]].node]
         if root.kind == "call":
             return False
-        sparse = _sparse(parts[root.node])
         tops = [v[0] for v in (*root.values, *root.positions)]
         inner = _fused(plan, tops, root)
         reads: dict[int, bool] = {}
@@ -130,7 +128,7 @@ class _Flow:
                 if plan.laid(i) == source:
                     return False
             elif reads[i] and not waits[i]:
-                if not self._small(i, source, sparse=r in writers and sparse):
+                if not self._small(i, source, store):
                     return False
                 saved.add(i)
             elif reads[i]:
@@ -141,17 +139,18 @@ class _Flow:
         made = self.made.get(maker(self.plan, self.plan.laid(leaf)), ())
         return any(self.later[w] >> m & 1 or m == w for w in writers for m in made)
 
-    def _small(self, i: int, source: int, *, sparse: bool) -> bool:
-        """Whether keeping node `i` costs less than a copy of `source`."""
+    def _small(self, i: int, source: int, store: Part) -> bool:
+        """Whether keeping node `i` costs less than a copy of `source`, which `store` needs else."""
         parts = self.plan.parts
-        return sparse or len(proper(parts[i].dims)) < len(proper(parts[source].dims))
+        dims = proper(parts[i].dims)
+        if len(dims) < len(proper(parts[source].dims)):
+            return True
+        return store.op in STORES and _sparse(store) and dims == proper(parts[store.args[1]].dims)
 
 
-def _sparse(part: Part) -> bool:
-    """Whether the store leaves entries between those it writes."""
-    if part.op == "scatter_set":
-        return True
-    return part.op == "update" and any(step not in ("1", "-1") for _, step in part.slices)
+def _sparse(store: Part) -> bool:
+    """Whether a store is small, or leaves entries between those it writes."""
+    return not store.large or any(step not in ("1", "-1") for _, step in store.slices)
 
 
 def _fused(plan: Plan, tops: Iterable[int], root: Root) -> dict[int, None]:

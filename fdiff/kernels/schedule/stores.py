@@ -80,12 +80,12 @@ def _number(plan: Plan, i: int) -> str:
 
 
 def _hole(part: Part, new: Dims) -> Hole:
-    """What the store covers, if it is a block with as many axes as the array has.
+    """What the store covers, if it is a large block with as many axes as the array has.
 
-    Only the frame around it is copied then. Of a single row in a matrix that would be nearly all,
-    in loops that cannot be merged.
+    Only the frame around it is copied then. Of a small block that would be nearly all, in loops
+    that cannot be merged.
     """
-    if proper(new) != () and len(proper(new)) == len(proper(part.dims)):
+    if part.large and proper(new) and len(proper(new)) == len(proper(part.dims)):
         pairs = part.slices
         if all(step in ("1", "-1") for _, step in pairs):
             return tuple(
