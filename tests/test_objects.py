@@ -460,6 +460,7 @@ def rng():
 W = np.array([1.0, -2.0, 3.0])
 model, shifted, solver = Model(W), Shifted(W, 0.7), Solver(3, 0.3)
 net, oscillator = Network(rng()), Oscillator(2.0, W**2)
+old_w = model.w
 tree = Tree(1.0, Tree(2.0, Tree(3.0)), Tree(W))
 step = solver.step
 table = {"m": model, "f": shifted.features, "list": [model, [shifted]]}
@@ -872,6 +873,57 @@ def test_a_concrete_work_array_is_the_user_s_afterwards():
     assert type(lazy.grid) is np.ndarray
     assert traces(g) == 1  # it is there now
     np.testing.assert_allclose(g(X), 2 * lazy.grid * X)
+
+
+def test_a_value_that_is_stored_again_is_no_write():
+    class Clock:
+        __slots__ = ("done", "t")
+
+        def __init__(self):
+            self.t, self.done = 0.0, None
+
+        def f(self, x):
+            self.t, self.done = 0.0, False
+            out = np.zeros(3)
+            while self.t < 1.0:
+                out += x**2
+                self.t += 0.25
+            self.done = True
+            return out.sum()
+
+    class Stopwatch(Clock):
+        def f(self, x):
+            self.mode = "run"
+            return super().f(x)
+
+    for clock in (Clock(), Stopwatch()):
+        g = fdiff.grad(clock.f)
+        with pytest.warns(RetraceWarning, match="a write to"):
+            g(X)
+        assert clock.t == 1.0
+        assert traces(g) == 1  # which finds what it stores
+        clock.t = 5.0
+        np.testing.assert_allclose(g(X), 8 * X)
+        assert clock.t == 1.0
+        g(X)
+        clock.__class__.f(clock, X)
+        assert traces(g) == 0
+        if clock.__class__ is Stopwatch:
+            clock.mode = "stopped"
+            g(X)
+            assert clock.mode == "run"
+
+
+def test_parameters_put_in_and_taken_out_again_are_no_write():
+    def loss(w):
+        old, model.w = model.w, w
+        try:
+            return model(X)
+        finally:
+            model.w = old
+
+    assert traces(check(loss)) == 0
+    assert model.w is old_w
 
 
 def test_a_cached_property_is_no_write():

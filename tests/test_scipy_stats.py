@@ -200,6 +200,30 @@ def test_what_is_not_traced_goes_to_scipy():
     np.testing.assert_allclose(fdiff.grad(f)(np.ones(2)), expected)
 
 
+def test_points_at_the_edges():
+    for f, x, expected in (
+        (lambda a: st.gamma.pdf([0.0, -1.0], a), 2.5, 0.0),
+        (lambda a: st.beta.pdf([0.0, 1.0, 2.0], a, 2.0), 2.5, 0.0),
+        (lambda s: st.lognorm.pdf(0.0, s), 0.5, 0.0),
+        (lambda s: st.uniform.logpdf([0.0, 1.0, 3.0], 0, s), 2.0, -1.0),
+        (lambda mu: st.poisson.logpmf([0, 1.5, -2], mu), 0.0, -1.0),
+        (lambda mu: st.poisson.pmf([0, 1, 2], mu) * np.array([1, 3, 5]), 0.0, 2.0),
+        (lambda p: st.binom.pmf([0, 1, 5], 5, p) * np.array([1, 3, 7]), 0.0, 10.0),
+        (lambda p: st.binom.pmf([0, 4, 5], 5, p) * np.array([1, 3, 7]), 1.0, 20.0),
+        (lambda p: st.binom.pmf(1000, 2000, p), 0.0, 0.0),
+        (lambda p: st.binom.logpmf(5, 5, p), 1.0, 5.0),
+        (lambda x: st.gamma.pdf(x, 1.0), 0.0, -1.0),
+        (lambda k: st.binom.logpmf(k, 5, 0.3), 3.0, 0.0),
+        (lambda x: st.t.logpdf(x, np.inf), 2.0, -2.0),
+        (lambda m: norm.ppf(q=0.3, loc=m), 2.0, 1.0),
+        (lambda m: st.poisson.logpmf(k=2, mu=m), 2.0, 0.0),
+    ):
+        total = lambda *a, f=f: np.sum(f(*a))  # noqa: E731 - one line
+        same(fdiff.jit(f)(x), f(x))
+        np.testing.assert_allclose(fdiff.grad(total)(x), expected, rtol=1e-13, atol=1e-15)
+        assert np.isfinite(fdiff.grad(fdiff.grad(total))(x))
+
+
 COV = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, -0.2], [0.1, -0.2, 1.0]])
 
 
@@ -221,6 +245,7 @@ def test_the_normal_distribution_of_vectors(call):
 def test_what_has_no_rule_is_named():
     x = np.array([0.3, 0.7])
     for f, words in (
+        (lambda x: np.real(norm.pdf(x + 1j)), "complex numbers"),
         (lambda x: norm.fit(x)[0], r"scipy.stats.norm.fit"),
         (lambda x: norm.entropy(x, x), r"scipy.stats.norm.entropy"),
         (lambda x: st.f.ppf(x, 2.0, 3.0), r"scipy.stats.f.ppf"),

@@ -25,10 +25,19 @@ from .classes import (
     state_of,
 )
 from .containers import Pair, opaque
-from .kinds import MISSING, SCALARS, field_names, is_ours, is_traced, item_key, record_class
-from .nodes import ABSENT, Instance, Same
+from .kinds import (
+    MISSING,
+    SCALARS,
+    field_names,
+    is_ours,
+    is_traced,
+    item_key,
+    leaf_key,
+    record_class,
+)
+from .nodes import ABSENT, Instance, Leaf, Same
 from .standins import Reader, Where, label
-from .walks import Node
+from .walks import Node, Walk
 
 _OBJECT = frozenset(dir(object))
 _WHOLE = frozenset(("__dict__", "__reduce__", "__getstate__"))  # show all attributes at once
@@ -99,7 +108,7 @@ class Object:
         now.update(_slot_dict(self.stand_in))
         for name in now.keys() | self.put.keys():
             value = now.get(name, MISSING)
-            if value is self.put.get(name, MISSING):
+            if value is self.put.get(name, MISSING) or self._as_it_was(name, value):
                 continue
             self.reader.note(f"a write to `{label(self.where)}.{name}`")
             if (place := self.places.get(name)) is not None:
@@ -109,6 +118,18 @@ class Object:
                 vars(self.real).pop(name, None)
             else:
                 vars(self.real)[name] = release(value)
+
+    def _as_it_was(self, name: str, value: object) -> bool:
+        """Whether the user's object has an equal plain value already; that it has counts as read."""
+        if leaf_key(value) is None:
+            return False
+        reads = self.node.slots if name in self.places else self.node.table.reads
+        known = name in reads
+        real = _slot(self.real, name) if name in self.places else _slot_dict(self.real).get(name)
+        if not Leaf(value).holds(self.put.get(name) if known else real, Walk(0)):
+            return False
+        reads.setdefault(name, Leaf(value))
+        return True
 
     def become_real(self) -> None:
         """Whoever still has the stand-in finds the user's attributes in it."""

@@ -10,7 +10,6 @@ from typing import cast
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..program import Variant
 from ..tape import Tape
 from ..transforms.forward import jvp
 from ..transforms.rearrange import (
@@ -25,6 +24,7 @@ from ..transforms.rearrange import (
 )
 from ..transforms.reverse import vjp
 from ..tree import unflatten
+from ..variant import Variant
 from .calls import Arrays, Plan, Run, Step, deliver, execute
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold

@@ -11,7 +11,7 @@ import numpy as np
 from ..arguments import Argnums, Function, native
 from ..errors import FdiffError, message, user_line
 from ..ops.kinks import looking
-from ..program import Program, Variant, program_of
+from ..program import Program, program_of
 from ..tape import Tape
 from ..tiers import Runner, runner
 from ..trace import TracedArray, current, splice, tracing
@@ -19,6 +19,7 @@ from ..trace.local import Local, resolve
 from ..transforms.rearrange import with_check
 from ..transforms.simplify import simplify
 from ..tree import map_leaves, unflatten
+from ..variant import Variant
 from .kinking import policy, refuse_kinks, warn_outside
 
 Arrays = Sequence[object]

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from ..arraytype import ArrayType
 from ..errors import DtypeError, InputError, show_line
-from ..program import Variant
 from ..tape import Tape
 from ..transforms.forward import jvp
+from ..variant import Variant
 from .calls import failure
 
 CHOICES = ("error", "conjugate", "holomorphic")

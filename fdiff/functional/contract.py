@@ -13,10 +13,10 @@ import numpy as np
 from ..arguments import called
 from ..arraytype import ArrayType
 from ..errors import DtypeError, InputError, StrictError, VectorError
-from ..program import Variant
 from ..trace import TracedArray
 from ..trace.local import Local
 from ..transforms.forward import depends
+from ..variant import Variant
 from .calls import failure
 from .complexes import refuse_complex
 

@@ -7,10 +7,11 @@ from typing import cast
 
 from ..arguments import Argnums, Function, called
 from ..errors import InputError
-from ..program import Variant, program_of
+from ..program import program_of
 from ..transforms.forward import jvp as push
 from ..transforms.rearrange import pullback
 from ..transforms.simplify import simplify
+from ..variant import Variant
 from .calls import (
     Arrays,
     Plan,

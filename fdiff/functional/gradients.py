@@ -10,10 +10,10 @@ import numpy as np
 
 from ..arguments import Function, called
 from ..errors import DtypeError, InputError
-from ..program import Variant
 from ..trace.eager import EagerTrace
+from ..transforms.eager import eager_gradient
 from ..transforms.rearrange import choose, gradient
-from ..transforms.reverse import eager_gradient
+from ..variant import Variant
 from .calls import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results
 from .complexes import check_choice, check_complex
 from .settings import check_argnums, check_callable

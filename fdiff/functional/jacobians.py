@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..arguments import Function, called
 from ..errors import InputError
-from ..program import Variant, program_of
+from ..program import program_of
+from ..variant import Variant
 from .blocks import JacobianPlan, nested
 from .calls import Plan, failure, invoke, prepared
 from .complexes import check_choice, check_complex

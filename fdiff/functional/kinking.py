@@ -13,12 +13,13 @@ from ..arguments import Function
 from ..errors import InputError, KinkError, message, user_line
 from ..interpret import evaluate
 from ..ops.kinks import looking, mark_now
-from ..program import Program, Variant
+from ..program import Program
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..transforms.kinks import Check, find_kinks
 from ..transforms.rearrange import gradient
 from ..tree import flatten, unflatten
+from ..variant import Variant
 
 POLICIES = ("table", "raise")
 WAY_OUT = 'fdiff.kinks("table"), the default, gives the value stated in docs/kinks.md.'

@@ -6,12 +6,13 @@ from .. import kernels
 from ..arguments import Function, called
 from ..errors import UnsupportedError
 from ..ops.selection import stop_gradient as stop_leaf
-from ..program import Program, Variant
+from ..program import Program
 from ..program import forget as forget_programs
 from ..tape import Tape
 from ..tiers import forget as forget_runners
 from ..transforms.simplify import simplify
 from ..tree import map_leaves
+from ..variant import Variant
 from .calls import ValuePlan, failure, prepared
 from .settings import check_callable
 

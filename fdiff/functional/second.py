@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..arguments import Function, called
-from ..program import Variant
 from ..tape import Tape
 from ..transforms.forward import depends
 from ..transforms.forward import jvp as push
 from ..transforms.rearrange import choose, gradient
 from ..transforms.simplify import simplify
+from ..variant import Variant
 from .blocks import HessianPlan, nested_square
 from .calls import Arrays, Plan, Run, Step, deliver, gradients
 from .contract import check_one_element, check_strict, check_strict_gradient, check_vector

@@ -61,6 +61,8 @@ def _vector(u: object) -> TracedArray:
     x = traced(u)
     if x.ndim != 1:
         raise ValueError("Input vector should be 1-D.")
+    if x.dtype.kind == "c":
+        raise unsupported("scipy.spatial.distance of complex numbers")
     return x if x.type.floating else x.astype(np.float64)
 
 
@@ -89,6 +91,8 @@ def _rows(x: object, name: str) -> TracedArray:
     a = traced(x)
     if a.ndim != 2:
         raise ValueError(f"{name} must be a 2-dimensional array.")
+    if a.dtype.kind == "c":
+        raise ValueError(f"Unsupported dtype {a.dtype}")
     return a.astype(np.float64)
 
 

@@ -42,7 +42,7 @@ class Law(NamedTuple):
         if (found := self.formulas.get(name)) is not None:
             return found
         if name in ("pdf", "pmf"):
-            return lambda *args: np.exp(self.formula(f"log{name}")(*args))
+            return lambda *args: _exp(self.formula(f"log{name}")(*args))
         if name in ("logcdf", "logsf"):
             return lambda *args: np.log(self.formula(name[3:])(*args))
         raise unsupported(f"scipy.stats.{self.name}.{name}")
@@ -64,6 +64,25 @@ def _law(name: str, inside: float, low: float, high: float, allowed: Formula = _
 _ROOT = sqrt(2.0 * pi)
 
 
+def _exp(logarithm: object) -> object:
+    """0, and flat, where the logarithm is -inf: its slopes are infinite there."""
+    none = logarithm == -_INF
+    return np.where(none, 0.0, np.exp(np.where(none, 0.0, logarithm)))
+
+
+def _times_log(c: object, x: object, log_of: Formula = sc.xlogy) -> object:
+    """``c log(x)``, or ``c log1p(x)``; a constant 0 has no slope, at x = 0 either."""
+    if isinstance(c, TracedArray):
+        return log_of(c, x)
+    none = np.equal(c, 0)
+    return np.where(none, 0.0, log_of(c, np.where(none, 0.5, x))) if np.any(none) else log_of(c, x)
+
+
+def _count_log(k: object, x: object, log_of: Formula = sc.xlogy) -> object:
+    """The same for a number of events, which carries no slope."""
+    return np.where(k == 0, 0.0, log_of(k, np.where(k == 0, 0.5, x)))
+
+
 def _log_normal(x: object) -> object:
     return -0.5 * x * x - log(_ROOT)
 
@@ -77,11 +96,11 @@ def _log_student(x: object, df: object) -> object:
 
 
 def _log_gamma(x: object, a: object) -> object:
-    return sc.xlogy(a - 1.0, x) - x - sc.gammaln(a)
+    return _times_log(a - 1.0, x) - x - sc.gammaln(a)
 
 
 def _log_beta(x: object, a: object, b: object) -> object:
-    return sc.xlog1py(b - 1.0, -x) + sc.xlogy(a - 1.0, x) - sc.betaln(a, b)
+    return _times_log(b - 1.0, -x, sc.xlog1py) + _times_log(a - 1.0, x) - sc.betaln(a, b)
 
 
 def _log_lognormal(x: object, s: object) -> object:
@@ -89,21 +108,36 @@ def _log_lognormal(x: object, s: object) -> object:
 
 
 def _log_chi2(x: object, df: object) -> object:
-    return sc.xlogy(0.5 * df - 1.0, x) - 0.5 * x - sc.gammaln(0.5 * df) - 0.5 * log(2.0) * df
+    return _times_log(0.5 * df - 1.0, x) - 0.5 * x - sc.gammaln(0.5 * df) - 0.5 * log(2.0) * df
 
 
 def _log_poisson(k: object, mu: object) -> object:
-    return sc.xlogy(k, mu) - sc.gammaln(k + 1.0) - mu
+    return _count_log(k, mu) - sc.gammaln(k + 1.0) - mu
+
+
+def _poisson(k: object, mu: object) -> object:
+    """By powers where `mu` is 0, whose logarithm has no slope there."""
+    none = mu == 0
+    few = np.power(np.where(none, mu, 0.0), k) * np.exp(np.where(none, -mu, 0.0)) / sc.gamma(k + 1.0)
+    return np.where(none, few, np.exp(_log_poisson(k, np.where(none, 1.0, mu))))
 
 
 def _log_binomial(k: object, n: object, p: object) -> object:
     ways = sc.gammaln(n + 1.0) - (sc.gammaln(k + 1.0) + sc.gammaln(n - k + 1.0))
-    return ways + sc.xlogy(k, p) + sc.xlog1py(n - k, -p)
+    return ways + _count_log(k, p) + _count_log(n - k, -p, sc.xlog1py)
+
+
+def _binomial(k: object, n: object, p: object) -> object:
+    """By powers where `p` is 0 or 1, whose logarithms have no slopes there."""
+    edge = (p == 0) | (p == 1)
+    at, ways = np.where(edge, p, 0.0), sc.binom(n, k)
+    sure = np.where(np.isinf(ways), 0.0, ways) * np.power(at, k) * np.power(1.0 - at, n - k)
+    return np.where(edge, sure, _exp(_log_binomial(k, n, np.where(edge, 0.5, p))))
 
 
 def _log_f(x: object, m: object, n: object) -> object:
     """Distribution of Fisher, in logarithms."""
-    head = 0.5 * m * np.log(m) + 0.5 * n * np.log(n) + sc.xlogy(0.5 * m - 1.0, x)
+    head = 0.5 * m * np.log(m) + 0.5 * n * np.log(n) + _times_log(0.5 * m - 1.0, x)
     return head - 0.5 * (m + n) * np.log(n + m * x) - sc.betaln(0.5 * m, 0.5 * n)
 
 
@@ -151,11 +185,11 @@ _KNOWN = (
     (st.f, _law("f", 1.0, 0.0, _INF, logpdf=_log_f, cdf=lambda x, m, n: sc.fdtr(m, n, x), sf=lambda x, m, n: sc.fdtrc(m, n, x))),
     (st.poisson, _law(
         "poisson", 0.0, 0.0, _INF, lambda mu: mu >= 0,
-        logpmf=_log_poisson, cdf=sc.pdtr, sf=sc.pdtrc,
+        pmf=_poisson, logpmf=_log_poisson, cdf=sc.pdtr, sf=sc.pdtrc,
     )),
     (st.binom, Law(
         "binom", 0.0, lambda n, p: (0.0, n), lambda n, p: (n >= 0) & (np.floor(n) == n) & (p >= 0) & (p <= 1),
-        {"logpmf": _log_binomial, "cdf": lambda k, n, p: sc.betainc(n - k, k + 1.0, 1.0 - p), "sf": lambda k, n, p: sc.betainc(k + 1.0, n - k, p)},
+        {"pmf": _binomial, "logpmf": _log_binomial, "cdf": lambda k, n, p: sc.betainc(n - k, k + 1.0, 1.0 - p), "sf": lambda k, n, p: sc.betainc(k + 1.0, n - k, p)},
     )),
 )  # fmt: skip
 
@@ -167,9 +201,16 @@ def _always(condition: object) -> bool:
     return not isinstance(condition, TracedArray) and bool(np.all(condition))
 
 
+def _real(x: object) -> TracedArray:
+    a = traced(x)
+    if a.dtype.kind == "c":
+        raise unsupported("scipy.stats of complex numbers")
+    return a
+
+
 def _standard(x: object, loc: object, scale: object) -> TracedArray:
     """``(x - loc) / scale`` in double precision."""
-    z = traced(x)
+    z = _real(x)
     z = z if type(loc) is int and loc == 0 else z - loc
     z = z if type(scale) is int and scale == 1 else z / scale
     return z.astype(np.float64)
@@ -220,7 +261,7 @@ def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]
 
 def _quantile(law: Law, name: str, q: object, shapes: tuple[object, ...], loc: object, scale: object) -> object:
     low, high = law.support(*shapes) if name == "ppf" else law.support(*shapes)[::-1]
-    p = traced(q).astype(np.float64)
+    p = _real(q).astype(np.float64)
     within = (p > 0) & (p < 1)
     value = law.formula(name)(np.where(within, p, 0.5), *shapes)
     value = np.where(within, value, np.where(p == 0, low, np.where(p == 1, high, np.nan)))
@@ -248,13 +289,13 @@ def _multivariate(name: str, x: object, mean: object = None, cov: object = 1, al
     """Density of the normal distribution of vectors; of `cov` the lower triangle is read, as in SciPy."""
     if allow_singular or isinstance(cov, st.Covariance):
         raise unsupported(f"scipy.stats.multivariate_normal.{name} with {'allow_singular=True' if allow_singular else 'a Covariance'}")
-    spread = traced(cov).astype(np.float64)
-    centre = None if mean is None else traced(mean).astype(np.float64).ravel()
+    spread = _real(cov).astype(np.float64)
+    centre = None if mean is None else _real(mean).astype(np.float64).ravel()
     dim = centre.size if centre is not None else spread.shape[0] if spread.ndim == 2 else 1
     spread = spread * np.eye(dim) if spread.ndim == 0 else np.diag(spread) if spread.ndim == 1 else spread
     if spread.shape != (dim, dim):
         raise ValueError(f"Array 'cov' must be square of the size of 'mean', {dim}, but cov.shape = {spread.shape}.")
-    points = traced(x).astype(np.float64)
+    points = _real(x).astype(np.float64)
     points = points[None] if points.ndim == 0 else points[:, None] if points.ndim == 1 and dim == 1 else points
     away = points if centre is None else points - centre
     if away.shape[-1] != dim:
@@ -326,8 +367,12 @@ class Frozen:
 
 
 def _computed(real: object, law: Law) -> Formula:
-    def compute(name: str, x: object, *args: object, **keywords: object) -> TracedArray:
-        return _function_of(law, name, x, real._parse_args(*args, **keywords))
+    def compute(name: str, *args: object, **keywords: object) -> TracedArray:
+        point = "q" if name in ("ppf", "isf") else "k" if "logpmf" in law.formulas else "x"
+        first, *others = args or (keywords.pop(point, None),)
+        if first is None:
+            raise TypeError(f"{name}() missing 1 required positional argument: '{point}'")
+        return _function_of(law, name, first, real._parse_args(*others, **keywords))
 
     return compute
 

@@ -103,7 +103,7 @@ class Local(np.ndarray):
     def flat(self, value: object) -> None:
         self.flat[...] = value
 
-    def view(self, *args: object, **keywords: object) -> object:
+    def view(self, *args: object, **keywords: object) -> object:  # type: ignore[override]
         return localised(super().view(*args, **keywords))  # type: ignore[call-overload]
 
     def resize(self, *shape: object, **keywords: object) -> None:

@@ -13,7 +13,6 @@ from ..ops.families import unbroadcast
 from ..primitive import ZERO
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
-from ..trace.eager import EagerTrace
 from .forward import materialise, replay
 
 
@@ -40,14 +39,14 @@ def vjp(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) -> Tape
     with Trace("vjp", lines=False) as trace:
         values = {i: trace.input(tape.nodes[i].type) for i in tape.inputs}
         outputs = replay_all(tape, trace, values)
-        wanted = _reached(tape, [tape.inputs[k] for k in wrt])
+        wanted = reached(tape, [tape.inputs[k] for k in wrt])
         bars: dict[int, Bar] = {}
         for o in [tape.outputs[k] for k in (range(len(tape.outputs)) if of is None else of)]:
             if tape.nodes[o].type.floating:
                 seed = Bar(trace.input(tape.nodes[o].type))
                 if o in wanted:
                     _accumulate(bars, o, seed)
-        _pull_all(tape, trace, values, outputs, wanted, bars)
+        pull_all(tape, trace, values, outputs, wanted, bars)
         grads = [
             bars[i].value if i in bars else materialise(ZERO, values[i])
             for i in (tape.inputs[k] for k in wrt)
@@ -55,46 +54,6 @@ def vjp(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) -> Tape
         return trace.builder.finish(
             [trace.lift(x) for x in (*(values[o] for o in tape.outputs), *grads)]
         )
-
-
-def eager_gradient(trace: EagerTrace, tape: Tape, wrt: Sequence[int]) -> list[object]:
-    """Values of the gradients of output 0, taken where the trace has computed its nodes."""
-    trace.mutable = False
-    with trace:
-        values, outputs = _Handles(trace), _Outputs(trace)
-        inputs = [tape.inputs[k] for k in wrt]
-        out, bars = tape.outputs[0], {}
-        wanted = _reached(tape, inputs)
-        if out in wanted:
-            one = trace.builder.constant(np.ones((), tape.nodes[out].type.dtype))
-            bars[out] = Bar(TracedArray(trace, one, tape.nodes[out].type))
-        _pull_all(tape, trace, values, outputs, wanted, bars)
-        grads = [bars[i].value if i in bars else materialise(ZERO, values[i]) for i in inputs]
-        return [trace.builder.values[trace.lift(g)] for g in grads]
-
-
-class _Handles(dict[int, TracedArray]):
-    """Traced arrays of the nodes of a trace, made when they are asked for."""
-
-    def __init__(self, trace: EagerTrace) -> None:
-        super().__init__()
-        self.trace = trace
-
-    def __missing__(self, i: int) -> TracedArray:
-        made = self[i] = TracedArray(self.trace, i, self.trace.builder.nodes[i].types[0])
-        return made
-
-
-class _Outputs(dict[int, tuple[TracedArray, ...]]):
-    """The outputs of the nodes of a trace, likewise."""
-
-    def __init__(self, trace: EagerTrace) -> None:
-        super().__init__()
-        self.trace = trace
-
-    def __missing__(self, i: int) -> tuple[TracedArray, ...]:
-        made = self[i] = self.trace.items(i)
-        return made
 
 
 def replay_all(
@@ -114,7 +73,7 @@ def replay_all(
     return outputs
 
 
-def _reached(tape: Tape, inputs: Sequence[int]) -> set[int]:
+def reached(tape: Tape, inputs: Sequence[int]) -> set[int]:
     """Nodes with a floating output that depend on one of `inputs`."""
     reached = set(inputs)
     for i, node in enumerate(tape.nodes):
@@ -123,7 +82,7 @@ def _reached(tape: Tape, inputs: Sequence[int]) -> set[int]:
     return reached
 
 
-def _pull_all(
+def pull_all(
     tape: Tape,
     trace: Trace,
     values: dict[int, TracedArray],
