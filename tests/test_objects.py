@@ -914,6 +914,18 @@ def test_a_value_that_is_stored_again_is_no_write():
             assert clock.mode == "run"
 
 
+def test_an_attribute_that_is_made_is_a_write_even_of_none():
+    class Maker:
+        def f(self, x):
+            self.made = None
+            return np.sum(x)
+
+    maker = Maker()
+    with pytest.warns(RetraceWarning, match=r"a write to `f\.made`"):
+        fdiff.grad(maker.f)(X)
+    assert vars(maker) == {"made": None}
+
+
 def test_parameters_put_in_and_taken_out_again_are_no_write():
     def loss(w):
         old, model.w = model.w, w

@@ -124,9 +124,13 @@ class Object:
         if leaf_key(value) is None:
             return False
         reads = self.node.slots if name in self.places else self.node.table.reads
-        known = name in reads
-        real = _slot(self.real, name) if name in self.places else _slot_dict(self.real).get(name)
-        if not Leaf(value).holds(self.put.get(name) if known else real, Walk(0)):
+        if name in reads:
+            before = self.put.get(name, MISSING)
+        elif name in self.places:
+            before = _slot(self.real, name)
+        else:
+            before = _slot_dict(self.real).get(name, MISSING)
+        if not Leaf(value).holds(before, Walk(0)):
             return False
         reads.setdefault(name, Leaf(value))
         return True

@@ -111,7 +111,8 @@ def invoke(
                 raise
             variant, arrays = program.find(f, args, kwargs, sure=True)
         else:
-            program.misses.clear()
+            if program.steady:
+                program.misses.clear()
             return result
     return variant.plan.call(arrays, vectors, execute)  # type: ignore[attr-defined]
 
