@@ -1327,6 +1327,15 @@ def test_writes_to_a_module_are_carried_over():
     assert "userland.k" in reads.opaque[0]
 
 
+def test_traced_values_that_are_kept_may_be_settled():
+    m = module("class C:\n    pass\nobj = C()\ndef f(x): global k; k = obj.k = [x]")
+    capture = Capture(Handle, settle=lambda value: value.array)
+    capture.private(m.f)(Handle(A))
+    capture.finish()
+    assert m.k is m.obj.k
+    assert m.k[0] is A
+
+
 def test_writes_are_kept_when_f_raises():
     m = module("n = 1\ndef f():\n    global n\n    n = 2\n    raise ValueError")
     capture = Capture(Handle)

@@ -168,6 +168,12 @@ def test_parameters_are_traced_in_every_spelling():
     for f in spellings:
         slope = fdiff.grad(lambda m, f=f: np.sum(f(m)))(0.4)
         np.testing.assert_allclose(slope, expected, rtol=1e-13)
+    for f in (
+        lambda x: norm(0.4, 2.0).logpdf(x),
+        lambda x: st.multivariate_normal(0.4, 4.0).logpdf(x),
+    ):
+        slope = fdiff.grad(lambda x, f=f: np.sum(f(x)))(x)
+        np.testing.assert_allclose(slope, (0.4 - x) / 4, rtol=1e-13)
 
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")

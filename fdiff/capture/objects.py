@@ -120,7 +120,7 @@ class Object:
                 vars(self.real)[name] = release(value)
 
     def _as_it_was(self, name: str, value: object) -> bool:
-        """Whether the user's object has an equal plain value already; that it has counts as read."""
+        """Whether the user's object has an equal plain value already; that counts as read."""
         if leaf_key(value) is None:
             return False
         reads = self.node.slots if name in self.places else self.node.table.reads

@@ -201,7 +201,7 @@ def _always(condition: object) -> bool:
     return not isinstance(condition, TracedArray) and bool(np.all(condition))
 
 
-def _real(x: object) -> TracedArray:
+def _of_reals(x: object) -> TracedArray:
     a = traced(x)
     if a.dtype.kind == "c":
         raise unsupported("scipy.stats of complex numbers")
@@ -210,7 +210,7 @@ def _real(x: object) -> TracedArray:
 
 def _standard(x: object, loc: object, scale: object) -> TracedArray:
     """``(x - loc) / scale`` in double precision."""
-    z = _real(x)
+    z = _of_reals(x)
     z = z if type(loc) is int and loc == 0 else z - loc
     z = z if type(scale) is int and scale == 1 else z / scale
     return z.astype(np.float64)
@@ -261,7 +261,7 @@ def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]
 
 def _quantile(law: Law, name: str, q: object, shapes: tuple[object, ...], loc: object, scale: object) -> object:
     low, high = law.support(*shapes) if name == "ppf" else law.support(*shapes)[::-1]
-    p = _real(q).astype(np.float64)
+    p = _of_reals(q).astype(np.float64)
     within = (p > 0) & (p < 1)
     value = law.formula(name)(np.where(within, p, 0.5), *shapes)
     value = np.where(within, value, np.where(p == 0, low, np.where(p == 1, high, np.nan)))
@@ -289,13 +289,13 @@ def _multivariate(name: str, x: object, mean: object = None, cov: object = 1, al
     """Density of the normal distribution of vectors; of `cov` the lower triangle is read, as in SciPy."""
     if allow_singular or isinstance(cov, st.Covariance):
         raise unsupported(f"scipy.stats.multivariate_normal.{name} with {'allow_singular=True' if allow_singular else 'a Covariance'}")
-    spread = _real(cov).astype(np.float64)
-    centre = None if mean is None else _real(mean).astype(np.float64).ravel()
+    spread = _of_reals(cov).astype(np.float64)
+    centre = None if mean is None else _of_reals(mean).astype(np.float64).ravel()
     dim = centre.size if centre is not None else spread.shape[0] if spread.ndim == 2 else 1
     spread = spread * np.eye(dim) if spread.ndim == 0 else np.diag(spread) if spread.ndim == 1 else spread
     if spread.shape != (dim, dim):
         raise ValueError(f"Array 'cov' must be square of the size of 'mean', {dim}, but cov.shape = {spread.shape}.")
-    points = _real(x).astype(np.float64)
+    points = _of_reals(x).astype(np.float64)
     points = points[None] if points.ndim == 0 else points[:, None] if points.ndim == 1 and dim == 1 else points
     away = points if centre is None else points - centre
     if away.shape[-1] != dim:
