@@ -18,8 +18,9 @@ from .errors import (
     message,
 )
 from .ops.creation import answer
+from .ops.foreign import fixed
 from .trace import Trace, TracedArray, root_trace
-from .trace.local import plain
+from .trace.local import plain, resolve
 from .tree import map_leaves
 
 
@@ -41,7 +42,7 @@ class Watch:
             count += 1
             return self.trace.capture(array)
 
-        capture = Capture(handle, answer)
+        capture = Capture(handle, answer, settled)
         self.parts.append((f, capture))
         return capture.private(f)
 
@@ -55,6 +56,15 @@ class Watch:
     def finish(self) -> tuple[tuple[Callable[..., object], Reads], ...]:
         """What was read; what was written goes to the user's own variables."""
         return tuple((f, capture.finish()) for f, capture in self.parts)
+
+
+def settled(value: object) -> object:
+    """The value of a traced array that is made of captured data alone; others stay traced."""
+    given = resolve(value)
+    if not isinstance(given, TracedArray) or not given.home.alive or not fixed(given):
+        return value
+    array = np.array(given.home.looks.value(given.id, "kept a value beyond the run"))
+    return array.item() if given.weak else array[()] if given.scalar else array
 
 
 @contextmanager
