@@ -198,7 +198,7 @@ def getitem(x: TracedArray, key: object) -> TracedArray:
     view = found.view
     if found.entry is not None:
         known = _known_entry(view, found.entry) if found.scalar else None
-        out = known or _basic(view, found.entry)
+        out = _basic(view, found.entry) if known is None else known
         return TracedArray(out.home, out.id, out.type, scalar=True) if found.scalar else out
     if not found.indices:
         return view
