@@ -333,6 +333,7 @@ convert = elementwise(
     "convert", "{T}({0})", None, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
     sample=(real,), params={"dtype": np.dtype(np.float32)}, rules=(_convert_jvp, _convert_vjp),
 )  # fmt: skip
+copy = elementwise("copy", "{0}", lambda x, out: (1,), numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,))  # in C order
 stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda x: x, sample=(real,))
 
 

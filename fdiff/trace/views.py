@@ -17,7 +17,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..primitive import PRIMITIVES, Primitive
-from ..tape import INPUT, Node, Params
+from ..tape import INPUT, Params
 
 if TYPE_CHECKING:
     from .recording import Trace
@@ -231,7 +231,7 @@ def _models(trace: Trace, node_id: int) -> tuple[int, ...]:
         return (trace.stored[node_id],)
     if name in _FIRST:
         return node.args[:1]
-    alike = node.primitive.family == "elementwise" and not _copied(trace, node)
+    alike = node.primitive.family == "elementwise" and node.primitive.name != "copy"
     return node.args if node.type.ndim > 1 and (alike or name == "concatenate") else ()
 
 
@@ -255,12 +255,6 @@ def _like(trace: Trace, node_id: int, models: tuple[int, ...]) -> tuple[int, ...
     return memory_layout(walk.operands[-1])
 
 
-def _copied(trace: Trace, node: Node) -> bool:
-    """Whether a node is what `contiguous` enters."""
-    same = node.primitive.name == "convert"
-    return same and trace.builder.type(node.args[0]).dtype == node.type.dtype
-
-
 def memory_axes(x: TracedArray) -> list[int]:
     """The axes of `x` from the slowest to the fastest in memory."""
     return _from_slowest(layout(x).strides)
@@ -270,7 +264,7 @@ def contiguous(x: TracedArray) -> int:
     """Node of a copy of `x` in C order."""
     trace, node = x.home, x.id
     if x.ndim > 1 and trace.mutable and _axes_in_memory(trace, node) != list(range(x.ndim)):
-        return trace.add(PRIMITIVES["convert"], (node,), (("dtype", x.dtype),))
+        return trace.add(PRIMITIVES["copy"], (node,))
     return node
 
 

@@ -233,5 +233,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "reshape": (_reshape,),
     "transpose": (_transpose,),
     "convert": (_same,),
+    "copy": (_same,),
     "sum": (_sum_nothing,),
 }
