@@ -87,22 +87,17 @@ class Program:
             leaves, spec = flatten((args, kwargs))
             key = (spec, *[leaf_key(leaf) for leaf in leaves])
         known = self.variants.get(key, ())
-        if known and self.misses.get(key, 0) >= RESTLESS:
+        if self.misses and known and self.misses.get(key, 0) >= RESTLESS:
             if self.eager:
                 return self.trace(f, args, kwargs, eager=True)  # type: ignore[return-value]
             known = ()
-        for k, variant in enumerate(known):
+        for variant in known:
             captured = variant.refresh(f)
             if captured is None:
                 continue
             arrays = list(leaves) if variant.direct else [native(leaves[k]) for k in variant.traced]
             arrays += captured
-            if not variant.conditional or variant.holds(
-                arrays, sure=sure or k > 0 or not self.steady
-            ):  # type: ignore[arg-type]
-                if k:  # the latest first
-                    self._put_first(key, variant)
-                self.steady = k == 0
+            if not variant.conditional or self._taken(key, variant, arrays, sure=sure):  # type: ignore[arg-type]
                 return variant, arrays  # type: ignore[return-value]
         self.steady = False
         variant, inputs = self.trace(f, args, kwargs)
@@ -118,11 +113,19 @@ class Program:
                 self.variants.popitem(last=False)
         return variant, inputs  # type: ignore[return-value]
 
-    def _put_first(self, key: object, variant: Variant) -> None:
-        """Of several traces of one signature, the one that held is asked first next time."""
-        self.misses.pop(key, None)
-        rest = [other for other in self.variants.get(key, ()) if other is not variant]
-        self.variants[key] = [variant, *rest[: ALTERNATIVES - 1]]
+    def _taken(
+        self, key: object, variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool
+    ) -> bool:
+        """Whether a variant that depends on values holds; it is asked first next time."""
+        known = self.variants[key]
+        first = variant is known[0]
+        if not variant.holds(arrays, sure=sure or not first or not self.steady):
+            return False
+        if not first:
+            self.misses.pop(key, None)
+            known[:] = [variant, *(other for other in known if other is not variant)]
+        self.steady = first
+        return True
 
     def trace(
         self,

@@ -79,6 +79,7 @@ class Variant:
         # The captured arrays as they are now; None if something else that was read has changed.
         self.refresh = self.inner[0][1].refresh if len(self.inner) == 1 else self._refresh_all
         self.conditional = bool(self.frozen or self.layouts or self.check)
+        self.special = bool(self.swapped or self.check)
         self._checks = None if self.check is None else runner(self.check)
 
     def _refresh_all(self, f: Callable[..., object]) -> list[np.ndarray] | None:

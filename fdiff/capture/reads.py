@@ -17,7 +17,7 @@ import numpy as np
 from .kinds import MISSING
 from .walks import Codes, Items, Node, Places, Walk
 
-Pins = tuple[object, Codes, Items, Places | None, list[np.ndarray]]
+Pins = tuple[object, Codes, Items, Places, list[np.ndarray]]
 
 
 class Reads:
@@ -44,7 +44,7 @@ class Reads:
         self.traced = traced
         f, self._root = root
         self._fixed = fixed  # objects that are what they are, whichever function asks
-        self._pins: Pins = MISSING, (), (), None, []
+        self._pins: Pins = MISSING, (), (), (), []
         self._walk(f)
 
     def refresh(self, f: object) -> list[np.ndarray] | None:
@@ -63,8 +63,9 @@ class Reads:
             for mapping, key, value in items:
                 if mapping.get(key, MISSING) is not value:
                     return self._walk(f)
-            if places is not None and not places.unchanged():
-                return self._walk(f)
+            for check, found in places:
+                if not check(found):
+                    return self._walk(f)
         except (ValueError, RuntimeError):  # an empty cell; a container that another thread changes
             return self._walk(f)
         return arrays

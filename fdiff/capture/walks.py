@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from operator import is_
 from types import CodeType, FunctionType
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -16,37 +16,41 @@ Call = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
 Codes = tuple[tuple[FunctionType, CodeType], ...]
 
 
-class Places(NamedTuple):
-    """Where a walk looked, and what it found there."""
+# A kind of place and what was found in places of that kind: whether it is there still.
+Places = tuple[tuple[Callable[..., bool], tuple[object, ...]], ...]
 
-    attributes: tuple[tuple[object, str, object], ...]  # object, name, value
-    contents: tuple[tuple[Collection[object], tuple[object, ...]], ...]  # container, its items
-    objects: tuple[tuple[object, type, object], ...]  # object, its class, its __dict__
-    names: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]  # namespace, its names
-    known: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]
-    calls: tuple[tuple[Call, object], ...]  # a call, its result
 
-    def unchanged(self) -> bool:
-        """Whether the same objects are there."""
-        for thing, kind, namespace in self.objects:
-            if type(thing) is not kind or thing.__dict__ is not namespace:
-                return False
-        for mapping, names in self.names:
-            if tuple(mapping) != names:
-                return False
-        for thing, name, value in self.attributes:
-            if getattr(thing, name, MISSING) is not value:
-                return False
-        for container, values in self.contents:
-            if len(container) != len(values) or not all(map(is_, container, values)):
-                return False
-        for array, shape, dtype in self.known:
-            if array.dtype is not dtype or array.shape != shape:
-                return False
-        for (function, args, keywords), result in self.calls:
-            if function(*args, **keywords) is not result:
-                return False
-        return True
+def _objects(found: tuple[tuple[object, type, object], ...]) -> bool:
+    for thing, kind, namespace in found:
+        if type(thing) is not kind or thing.__dict__ is not namespace:
+            return False
+    return True
+
+
+def _names(found: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]) -> bool:
+    return all(tuple(mapping) == names for mapping, names in found)
+
+
+def _attributes(found: tuple[tuple[object, str, object], ...]) -> bool:
+    return all(getattr(thing, name, MISSING) is value for thing, name, value in found)
+
+
+def _contents(found: tuple[tuple[Collection[object], tuple[object, ...]], ...]) -> bool:
+    for container, values in found:
+        if len(container) != len(values) or not all(map(is_, container, values)):
+            return False
+    return True
+
+
+def _known(found: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bool:
+    for array, shape, dtype in found:
+        if array.dtype is not dtype or array.shape != shape:
+            return False
+    return True
+
+
+def _calls(found: tuple[tuple[Call, object], ...]) -> bool:
+    return all(function(*args, **keys) is result for (function, args, keys), result in found)
 
 
 class Walk:
@@ -83,12 +87,13 @@ class Walk:
         one = self.nodes.setdefault(id(node), value)
         return one is not value or self.nodes.setdefault(id(value), node) is not node
 
-    def places(self) -> Places | None:
-        """Where it looked other than in mappings and at code; None if nowhere."""
-        found = (
-            self.attributes, self.contents, self.objects, self.names, self.known, self.calls,
+    def places(self) -> Places:
+        """Where it looked other than in mappings and at code."""
+        kinds = (
+            (_objects, self.objects), (_names, self.names), (_attributes, self.attributes),
+            (_contents, self.contents), (_known, self.known), (_calls, self.calls),
         )  # fmt: skip
-        return Places(*map(tuple, found)) if any(found) else None  # type: ignore[arg-type]
+        return tuple((check, tuple(found)) for check, found in kinds if found)
 
 
 class Node(Protocol):

@@ -20,7 +20,7 @@ from ..transforms.rearrange import with_check
 from ..transforms.simplify import simplify
 from ..tree import map_leaves, unflatten
 from ..variant import Variant
-from .kinking import policy, refuse_kinks, warn_outside
+from .kinking import Contexts, policy, refuse_kinks, warn_outside
 
 Arrays = Sequence[object]
 Run = Callable[["Step", Arrays], Sequence[object]]
@@ -98,9 +98,24 @@ def invoke(
             current().looks.expect(holds.id, True)  # type: ignore[attr-defined]
         result = variant.plan.call(inputs, vectors, replay)  # type: ignore[attr-defined]
         return warn_outside(result, variant, inputs) if looking.on else result
-    if policy.get() == "raise":
+    if Contexts.used and policy.get() == "raise":
         refuse_kinks(program, f, args, kwargs)
     variant, arrays = program.find(f, args, kwargs)
+    if variant.special:
+        return _special(program, f, args, kwargs, (variant, arrays), vectors)
+    return variant.plan.call(arrays, vectors, execute)  # type: ignore[attr-defined]
+
+
+def _special(
+    program: Program,
+    f: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    found: tuple[Variant, list[np.ndarray]],
+    vectors: Sequence[object],
+) -> object:
+    """A call of a variant that has guards, or reads arrays of another byte order."""
+    variant, arrays = found
     for k in variant.swapped:
         arrays[k] = native(arrays[k])
     if variant.check is not None and variant.plan.guards:  # type: ignore[attr-defined]

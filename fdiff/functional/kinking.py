@@ -27,6 +27,15 @@ WAY_OUT = 'fdiff.kinks("table"), the default, gives the value stated in docs/kin
 policy: ContextVar[str] = ContextVar("fdiff.kinks", default="table")
 
 
+class Contexts:
+    """Whether the process has ever asked for an error: if not, calls need not look for the policy.
+
+    It stays so: a context may be copied and outlive its ``with``.
+    """
+
+    used = False
+
+
 class Differentiating(Protocol):
     """What a plan says of itself: how often it differentiates, and which outputs (None: all)."""
 
@@ -75,6 +84,7 @@ def kinks(policy: str) -> AbstractContextManager[None]:
 @contextmanager
 def _in_force(name: str) -> Generator[None]:
     token = policy.set(name)
+    Contexts.used = Contexts.used or name == "raise"
     try:
         yield
     finally:
