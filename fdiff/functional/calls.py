@@ -12,74 +12,15 @@ from ..arguments import Argnums, Function, native
 from ..errors import FdiffError, message, user_line
 from ..ops.kinks import looking
 from ..program import Program, program_of
-from ..tape import Tape
-from ..tiers import Runner, runner
-from ..trace import TracedArray, current, splice, tracing
+from ..trace import TracedArray, current, tracing
 from ..trace.local import Local, resolve
-from ..transforms.rearrange import with_check
 from ..transforms.simplify import simplify
 from ..tree import map_leaves, unflatten
 from ..variant import Variant
 from .kinking import Contexts, policy, refuse_kinks, warn_outside
+from .steps import Arrays, Missed, Plan, Run, Step, execute, replay
 
-Arrays = Sequence[object]
-Run = Callable[["Step", Arrays], Sequence[object]]
 Result = TypeVar("Result", bound=Callable[..., object])
-
-
-class Missed(Exception):  # noqa: N818 - it never leaves fdiff
-    """What Python decided while the program was traced it would decide otherwise now."""
-
-
-class Step:
-    """A tape ready to run, or to be replayed in the trace under way.
-
-    With the `variant` it belongs to, its kernel says as well whether the guards of that hold.
-    """
-
-    __slots__ = ("guarded", "runner", "tape")
-
-    def __init__(self, tape: Tape, variant: Variant | None = None) -> None:
-        self.tape = tape
-        check = None if variant is None else variant.check
-        self.guarded = check is not None
-        self.runner: Runner = runner(tape if check is None else with_check(tape, check))
-
-
-class Plan:
-    """What an operator made of a variant: `call` takes the inputs of the tape and further vectors.
-
-    `run` executes a step; inside another trace it replays the step's tape there. `order` says how
-    often the function is differentiated, `of` which of its outputs (None: all), `guards` that its
-    steps check what the variant relies on.
-    """
-
-    guards = False
-    order = 1
-    of: tuple[int, ...] | None = None
-
-    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        raise NotImplementedError
-
-
-def execute(step: Step, arrays: Arrays) -> Sequence[object]:
-    """Run a step on concrete arrays."""
-    outs = step.runner(arrays)  # type: ignore[arg-type]  # the types of the variant are checked
-    if step.guarded:
-        if not outs[-1]:
-            raise Missed
-        return outs[:-1]
-    return outs
-
-
-def replay(step: Step, arrays: Arrays) -> Sequence[object]:
-    """Record a step's tape in the trace under way."""
-    trace = current()
-    inputs: list[TracedArray] = []
-    for value, type_ in zip(arrays, step.tape.input_types, strict=True):
-        node = trace.lift(value, type_.dtype)
-        inputs.append(TracedArray(trace, node, type_))
-    return splice(step.tape, inputs, trace)
 
 
 def invoke(
