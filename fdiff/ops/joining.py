@@ -155,7 +155,7 @@ def roll(x: object, shift: object, axis: object = None) -> TracedArray:
     """Entries moved cyclically; two slices put side by side for each axis."""
     array = traced(x)
     if axis is None:
-        return fresh(roll(array.reshape(-1), shift, 0).reshape(array.shape))
+        return np.copy(roll(array.reshape(-1), shift, 0).reshape(array.shape), "C")
     shifts, axes = np.broadcast_arrays(shift, axis)
     for s, a in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
         at = normal_axis(a, array.ndim)
