@@ -17,7 +17,7 @@ help:
 	@echo "make demo-all   the digits of all 27 of them, from both starting points"
 	@echo "make test       lint, demo and all tests but the slow ones (PYTEST_ARGS='-k tape')"
 	@echo "make test-slow  the slow tests"
-	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi"
+	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (half an hour), and plots"
 	@echo "make lint       ruff; make types: pyright; make format: ruff format"
 	@echo "make clean      remove what tests and builds leave; make distclean: $(VENV) too"
 
@@ -35,6 +35,7 @@ test-slow: $(VENV)/.test
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --plot
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

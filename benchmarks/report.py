@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 from .peers import PEERS
 
 Figures = Mapping[str, object]
+Cases = Mapping[str, Mapping[str, Figures]]
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 
-COLD_ORDER = ("interpreted", "fdiff", "disk", "limit", "jax", "torch", "autograd", "casadi")
-WARM_ORDER = ("limit", "fdiff", "interpreted", "jax", "torch", "autograd", "casadi")
+COLD_ORDER = (
+    "interpreted",
+    "fdiff",
+    "disk",
+    "limit",
+    "jax",
+    "torch",
+    "inductor",
+    "autograd",
+    "casadi",
+)
+WARM_ORDER = ("limit", "fdiff", "interpreted", "jax", "torch", "inductor", "autograd", "casadi")
+OTHERS = ("jax", "torch", "inductor", "autograd", "casadi")
 
 
 def duration(seconds: float) -> str:
@@ -22,22 +35,49 @@ def duration(seconds: float) -> str:
     return f"{value:.{digits}f} {unit}"
 
 
+def size(count: float) -> str:
+    """Three digits and a unit."""
+    return f"{count / 1e6:,.0f} MB" if count < 1e9 else f"{count / 1e9:.2f} GB"
+
+
 def ratio(value: float) -> str:
-    return f"{value:.1f}×" if value < 9.95 else f"{value:,.0f}×"
+    digits = 2 if value < 0.995 else 1 if value < 9.95 else 0
+    return f"{value:,.{digits}f}×"
+
+
+def median(figures: Figures) -> float:
+    """Seconds of a warm call, or NaN."""
+    return figures["quartiles"][1] if "quartiles" in figures else math.nan
+
+
+def fastest(peers: Mapping[str, Figures], names: Sequence[str]) -> tuple[str, float]:
+    """Who of these is fastest, and its seconds; NaN if nobody has a figure."""
+    found = {name: median(peers.get(name, {})) for name in names}
+    known = {name: seconds for name, seconds in found.items() if not math.isnan(seconds)}
+    return min(known.items(), key=lambda item: item[1]) if known else ("", math.nan)
+
+
+def ours(peers: Mapping[str, Figures]) -> float:
+    """fdiff's seconds: compiled, or interpreted where there is no kernel."""
+    compiled = median(peers.get("fdiff", {}))
+    return median(peers.get("interpreted", {})) if math.isnan(compiled) else compiled
+
+
+def cell(figures: Figures, key: str, shown: Callable[[float], str] = duration) -> str:
+    """A figure; what a peer took that was stopped; or a dash."""
+    if key in figures:
+        return shown(figures[key])
+    return f"> {figures['late']} s" if "late" in figures else "—"
 
 
 def warm_cell(figures: Figures, limit: Figures) -> str:
     """The median, and how many times the hand-written kernel's it is."""
     if "quartiles" not in figures:
-        return "—"
-    median = figures["quartiles"][1]
+        return cell(figures, "quartiles")
+    seconds = median(figures)
     if "quartiles" not in limit or figures is limit:
-        return duration(median)
-    return f"{duration(median)} ({ratio(median / limit['quartiles'][1])})"
-
-
-def cold_cell(figures: Figures) -> str:
-    return duration(figures["first"]) if "first" in figures else "—"
+        return duration(seconds)
+    return f"{duration(seconds)} ({ratio(seconds / median(limit))})"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -45,11 +85,54 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def columns(cases: Mapping[str, Mapping[str, Figures]], order: Sequence[str]) -> list[str]:
+def columns(cases: Cases, order: Sequence[str]) -> list[str]:
     return [name for name in order if any(name in peers for peers in cases.values())]
 
 
-def warm_table(cases: Mapping[str, Mapping[str, Figures]]) -> str:
+def over(above: float, below: float) -> str:
+    value = above / below
+    return "—" if math.isnan(value) else ratio(value)
+
+
+def summary_row(case: str, peers: Mapping[str, Figures]) -> list[str]:
+    limit, mine = median(peers.get("limit", {})), ours(peers)
+    name, best = fastest(peers, OTHERS)
+    interpreted = "" if "quartiles" in peers.get("fdiff", {}) else " (interpreted)"
+    return [
+        case,
+        "—" if math.isnan(limit) else duration(limit),
+        "—" if math.isnan(mine) else duration(mine) + interpreted,
+        over(mine, limit),
+        f"{duration(best)} {PEERS[name].title}" if name else "—",
+        over(mine, best),
+        *(cell(peers.get(k, {}), "first") for k in ("interpreted", "fdiff", "disk")),
+    ]
+
+
+def summary_table(cases: Cases) -> str:
+    """fdiff beside the limit and the fastest of the others; less than 1× is faster than they."""
+    head = ["a call", "hand-written", "fdiff", "fdiff / hand-written", "best other"]
+    head += ["fdiff / best other", "first result", "first, compiled", "second process"]
+    return table(head, [summary_row(case, peers) for case, peers in cases.items()])
+
+
+def means(cases: Cases) -> str:
+    """Geometric means over the cases in which both have a figure."""
+    pairs = {
+        "fdiff / hand-written": lambda p: ours(p) / median(p.get("limit", {})),
+        "JAX / fdiff": lambda p: median(p.get("jax", {})) / ours(p),
+        "best other / fdiff": lambda p: fastest(p, OTHERS)[1] / ours(p),
+    }
+    parts = []
+    for title, quotient in pairs.items():
+        known = [q for q in map(quotient, cases.values()) if not math.isnan(q)]
+        if known:
+            mean = math.exp(sum(map(math.log, known)) / len(known))
+            parts.append(f"{title} {mean:.2f} ({len(known)} cases)")
+    return f"Geometric means: {', '.join(parts)}." if parts else ""
+
+
+def warm_table(cases: Cases) -> str:
     names = columns(cases, WARM_ORDER)
     rows = [
         [case, *(warm_cell(peers.get(n, {}), peers.get("limit", {})) for n in names)]
@@ -58,16 +141,32 @@ def warm_table(cases: Mapping[str, Mapping[str, Figures]]) -> str:
     return table(["a call, warm", *(PEERS[n].title for n in names)], rows)
 
 
-def cold_table(cases: Mapping[str, Mapping[str, Figures]]) -> str:
+def cold_table(cases: Cases) -> str:
     names = columns(cases, COLD_ORDER)
-    rows = [[case, *(cold_cell(peers.get(n, {})) for n in names)] for case, peers in cases.items()]
+    rows = [
+        [case, *(cell(peers.get(n, {}), "first") for n in names)] for case, peers in cases.items()
+    ]
     imports = [[p[n]["import"] for p in cases.values() if "import" in p.get(n, {})] for n in names]
     middle = [duration(sorted(found)[len(found) // 2]) if found else "—" for found in imports]
     rows.append(["*its import, median*", *middle])
     return table(["first result, fresh process", *(PEERS[n].title for n in names)], rows)
 
 
-def absent(cases: Mapping[str, Mapping[str, Figures]]) -> str:
+def memory_table(cases: Cases) -> str:
+    """The peak of each process, and what a warm call adds to what it holds."""
+    if not any("peak" in figures for peers in cases.values() for figures in peers.values()):
+        return ""
+    names = columns(cases, WARM_ORDER)
+
+    def both(figures: Figures) -> str:
+        added = f" ({cell(figures, 'grown', size)})" if "grown" in figures else ""
+        return cell(figures, "peak", size) + added
+
+    rows = [[case, *(both(peers.get(n, {})) for n in names)] for case, peers in cases.items()]
+    return table(["peak memory (a call's)", *(PEERS[n].title for n in names)], rows)
+
+
+def absent(cases: Cases) -> str:
     """Why there is no figure."""
     lines = [
         f"- {PEERS[name].title}, {case}: {figures.get('skipped') or figures['error']}"
@@ -80,24 +179,34 @@ def absent(cases: Mapping[str, Mapping[str, Figures]]) -> str:
 
 def origin(machine: Mapping[str, object]) -> str:
     versions = ", ".join(f"{name} {v}" for name, v in machine["versions"].items())
+    rounds = machine["rounds"]
     return (
         f"Measured by `python -m benchmarks` on {machine['date']}: {machine['processor']},"
-        f" {machine['cores']} cores (one thread each), {machine['system']},"
+        f" {machine['cores']} cores (one core and one thread each), {machine['system']},"
         f" Python {machine['python']}, {versions}. float64 NumPy in and out; medians of"
-        f" {machine['rounds']} fresh processes, and ratios to the hand-written kernel."
+        f" {rounds} fresh process{'' if rounds == 1 else 'es'} each, timed in turn."
         " Every result was compared with the interpreter's before it was timed."
+        " First results exclude imports; the second process finds the kernels of the first on disk."
     )
 
 
-def markdown(raw: Mapping[str, object]) -> str:
-    """The whole report: warm, cold, what is missing, where it comes from."""
+def summary(raw: Mapping[str, object]) -> str:
+    """What the README shows: one line a case, the means, where it comes from."""
     cases = raw["cases"]
-    parts = [warm_table(cases), cold_table(cases), absent(cases), origin(raw["machine"])]
+    parts = [summary_table(cases), means(cases), origin(raw["machine"])]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def markdown(raw: Mapping[str, object]) -> str:
+    """The whole report: summary, warm, cold, memory, what is missing, where it comes from."""
+    cases = raw["cases"]
+    tables = [summary_table(cases), means(cases), warm_table(cases), cold_table(cases)]
+    parts = [*tables, memory_table(cases), absent(cases), origin(raw["machine"])]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def placed(text: str, raw: Mapping[str, object]) -> str:
-    """`text` with the report between its marks."""
+    """`text` with the summary between its marks."""
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{markdown(raw)}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{summary(raw)}\n{END}{after}"

@@ -1,13 +1,16 @@
-"""Processes of the benchmarks: each figure comes from a fresh one."""
+"""Processes of the benchmarks: one for each peer, all on one core, timed in turn."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +21,9 @@ from .cases import CASES
 from .peers import ONE_THREAD, PEERS
 
 ROOT = Path(__file__).parents[1]
-PATIENCE = 600  # seconds for one process
+PATIENCE = 45  # seconds for one answer of a peer
+ALONE = 600  # seconds for a process that measures for itself
+TURNS = 5  # of each process, so that what disturbs the machine disturbs all of them
 PACKAGES = (
     "numba-fdiff",
     "numpy",
@@ -33,26 +38,106 @@ PACKAGES = (
 Figures = dict[str, object]
 
 
+def environment_of(own: Mapping[str, str]) -> dict[str, str]:
+    """The caller's, less fdiff's settings, with one thread for everything."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("FDIFF_")}
+    return {**kept, **ONE_THREAD, **own}
+
+
+def last_words(stderr: str, status: int) -> str:
+    """The error that ended a process: JAX adds a line of advice to it."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
+    return (errors or lines or [f"exit status {status}"])[-1]
+
+
 def child(module: str, *arguments: str, environment: Mapping[str, str]) -> Figures:
     """What `python -m benchmarks.module` prints, or its error."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("FDIFF_")}
+    settings = {"cwd": ROOT, "env": environment_of(environment), "text": True}
     try:
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**kept, **ONE_THREAD, **environment},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = subprocess.run(command, capture_output=True, timeout=ALONE, check=False, **settings)
     except subprocess.TimeoutExpired:
-        return {"error": f"no result after {PATIENCE} s"}
+        return {"error": f"no result after {ALONE} s"}
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        return {"error": lines[-1].strip() if lines else f"exit status {done.returncode}"}
+        return {"error": last_words(done.stderr, done.returncode)}
     return json.loads(done.stdout)
+
+
+class Worker:
+    """A process of one case and one peer, which computes when it is asked to and waits else."""
+
+    def __init__(self, asked: Mapping[str, str], environment: Mapping[str, str]) -> None:
+        self.stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", json.dumps(asked)],
+            cwd=ROOT,
+            env=environment_of(environment),
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.stderr,
+        )
+        self.figures: Figures = {}
+        self.seconds: list[float] = []
+        self.spent = 0.0
+        self.take(self.answer())
+
+    def answer(self) -> Figures:
+        """The next line of the process; it is killed if that takes too long."""
+        guard = threading.Timer(PATIENCE, self.process.kill)
+        guard.start()
+        line = self.process.stdout.readline()
+        late = not guard.is_alive()
+        guard.cancel()
+        if line:
+            return json.loads(line)
+        status = self.process.wait()
+        self.stderr.seek(0)
+        if late:
+            return {"error": f"> {PATIENCE} s", "late": PATIENCE}
+        return {"error": last_words(self.stderr.read(), status)}
+
+    def take(self, answer: Figures) -> None:
+        self.seconds += answer.pop("seconds", [])
+        self.figures.update(answer)
+
+    def ask(self, words: str) -> None:
+        self.process.stdin.write(f"{words}\n")
+        self.process.stdin.flush()
+        self.take(self.answer())
+
+    def turn(self, budget: float) -> None:
+        """Times calls, unless enough have been: a slow peer has fewer turns than a fast one."""
+        enough = self.spent >= PATIENCE / 10 or (self.spent >= budget and len(self.seconds) >= 3)
+        if "error" in self.figures or enough:
+            return
+        begin = time.perf_counter()
+        self.ask(f"time {budget / TURNS}")
+        self.spent += time.perf_counter() - begin
+
+    def end(self) -> Figures:
+        """The figures of the process, which ends."""
+        if "error" not in self.figures:
+            self.ask("end")
+        if self.seconds:
+            found = np.percentile(self.seconds, [25, 50, 75])
+            self.figures["quartiles"] = [float(q) for q in found]
+        self.process.communicate()
+        self.stderr.close()
+        return self.figures
+
+
+def start(
+    case: str,
+    peer: str,
+    reference: Path,
+    cache: Path,
+    environment: Mapping[str, str] | None = None,
+) -> Worker:
+    asked = {"case": case, "peer": peer, "reference": str(reference)}
+    variables = PEERS[peer].environment if environment is None else environment
+    return Worker(asked, {**variables, "FDIFF_CACHE_DIR": str(cache)})
 
 
 def one(
@@ -63,26 +148,52 @@ def one(
     cache: Path,
     environment: Mapping[str, str] | None = None,
 ) -> Figures:
-    """The figures of one case by one peer; fdiff keeps its kernels in `cache`."""
-    asked = json.dumps({"case": case, "peer": peer, "budget": budget, "reference": str(reference)})
-    variables = PEERS[peer].environment if environment is None else environment
-    return child("worker", asked, environment={**variables, "FDIFF_CACHE_DIR": str(cache)})
+    """The figures of one process; kernels are kept in `cache`."""
+    worker = start(case, peer, reference, cache, environment)
+    for _ in range(TURNS if budget else 0):
+        worker.turn(budget)
+    return worker.end()
 
 
 def all_peers(case: str, peers: Iterable[str], budget: float) -> dict[str, Figures]:
-    """The figures of one case; the interpreter always runs, first: it is the reference."""
+    """The figures of one case: first results one after another, then calls in turn.
+
+    The interpreter always runs, first: it is the reference.
+    """
     found: dict[str, Figures] = {}
+    workers: dict[str, Worker] = {}
     with tempfile.TemporaryDirectory() as folder:
         reference, cache = Path(folder) / "reference.npy", Path(folder) / "kernels"
         for name in dict.fromkeys(["interpreted", *peers]):
-            if name in CASES[case].skip:
-                found[name] = {"skipped": CASES[case].skip[name]}
+            without = CASES[case].skip.get(name) or _unstored(name, workers) or _unmade(name, case)
+            if without:
+                found[name] = {"skipped": without}
                 continue
-            seconds = 0.0 if PEERS[name].repeated else budget
-            found[name] = one(case, name, seconds, reference, cache)
-            if "error" in found[name] and name == "interpreted":
-                break
-    return found
+            workers[name] = start(case, name, reference, cache)
+            if PEERS[name].repeated or "error" in workers[name].figures:
+                workers[name].end()
+        for _ in range(TURNS):
+            for name, worker in workers.items():
+                if not PEERS[name].repeated:
+                    worker.turn(budget)
+        for name, worker in workers.items():
+            found[name] = worker.figures if worker.stderr.closed else worker.end()
+    return {name: found[name] for name in PEERS if name in found}
+
+
+def _unstored(name: str, workers: Mapping[str, Worker]) -> str:
+    """Why there is nothing to find for a peer that wants what another has kept."""
+    if not PEERS[name].repeated:
+        return ""
+    if "fdiff" not in workers:
+        return "without a compiled run nothing is kept"
+    return "no kernel was kept" if "error" in workers["fdiff"].figures else ""
+
+
+def _unmade(name: str, case: str) -> str:
+    """Why a peer has not this derivative."""
+    known, call = PEERS[name].calls, CASES[case].call
+    return f"it has no {call}" if known and call not in known else ""
 
 
 def middle(rounds: Sequence[Figures]) -> Figures:
@@ -90,7 +201,7 @@ def middle(rounds: Sequence[Figures]) -> Figures:
     if len(rounds) == 1 or any("first" not in figures for figures in rounds):
         return next((f for f in rounds if "error" in f), rounds[0])
     found = dict(rounds[0])
-    for key in ("import", "first", "quartiles"):
+    for key in ("import", "first", "quartiles", "peak", "grown"):
         if key in found:
             found[key] = np.median([figures[key] for figures in rounds], axis=0).tolist()
     return found

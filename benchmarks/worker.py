@@ -1,7 +1,8 @@
 """One case with one peer in a fresh process: `python -m benchmarks.worker '{"case": ..., ...}'`.
 
-Prints one line of JSON: seconds of the import and of the first result, whether that loaded Numba,
-quartiles of the seconds a call, the largest deviation from the reference.
+Prints lines of JSON. The first comes unasked: seconds of the import and of the first result,
+whether that loaded Numba, the largest deviation from the reference. Then for each line `time S`
+read, the seconds a call of batches of calls that last S in all; for `end`, what the process took.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ import contextlib
 import gc
 import importlib
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
-from .cases import CASES, Case, functions
+from .cases import CASES, Case
+from .inputs import functions
 from .peers import PEERS
+from .resident import grown, peak
 
 BATCH = 2e-3  # seconds a batch of calls takes at least: the clock does not show
 TOLERANCE = 1e-9  # of a result's largest entry
@@ -31,7 +35,7 @@ def prepared(case: Case, peer: str, module: object) -> Callable[..., object]:
     if peer == "limit":
         return module.by_hand(case.call, case.kernel, fixed)
     pick = case.variants.get(peer, case.pick)
-    f = pick(functions(case.file, module.NAMESPACE))
+    f = pick(functions(case.file, module.NAMESPACE, module.SPECIAL))
     if case.call == "fresh_jacobian":
         return module.fresh_jacobian(f, fixed)
 
@@ -56,64 +60,103 @@ def deviation(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)))
 
 
-def quartiles(call: Callable[[], object], budget: float) -> list[float]:
-    """Seconds a call: the quartiles over batches of calls that last `budget` in all."""
+def batches(call: Callable[[], object]) -> Iterator[float]:
+    """Seconds a call, one batch after another: as many calls each as the clock wants."""
     begin = time.perf_counter()
     call()
-    count = max(1, round(BATCH / max(time.perf_counter() - begin, 1e-7)))
-    end, seconds = time.perf_counter() + budget, []
-    while len(seconds) < 3 or time.perf_counter() < end:
+    seconds = time.perf_counter() - begin
+    count = max(1, round(BATCH / max(seconds, 1e-7)))
+    if count == 1:  # a batch already, and perhaps one that took long
+        yield seconds
+    while True:
         begin = time.perf_counter()
         for _ in range(count):
             call()
-        seconds.append((time.perf_counter() - begin) / count)
-    return [float(q) for q in np.percentile(seconds, [25, 50, 75])]
+        yield (time.perf_counter() - begin) / count
 
 
-def measure(case: Case, peer: str, budget: float, reference: Path) -> dict[str, object]:
-    """All figures of one case and one peer."""
-    xs, _ = case.arguments()
-    begin = time.perf_counter()
-    module = importlib.import_module(f".peers.{PEERS[peer].module}", __package__)
-    imported = time.perf_counter()
-    case.arguments()
-    given = time.perf_counter()
-    call = prepared(case, peer, module)
-    result = call(*xs)
-    first = time.perf_counter() - given
-    figures: dict[str, object] = {
-        "import": imported - begin,
-        "first": first,
-        "numba_loaded": "numba" in sys.modules,
-    }
+class Timed:
+    """Calls of one prepared derivative; nothing is collected while it is timed."""
+
+    def __init__(self, case: Case, peer: str, module: object) -> None:
+        self.xs, _ = case.arguments()
+        functions(case.file, module.NAMESPACE, module.SPECIAL)  # imports what the user's code does
+        begin = time.perf_counter()
+        self.derivative = prepared(case, peer, module)
+        self.result = self.call()
+        self.first = time.perf_counter() - begin
+        self.batches = batches(self.call)
+        self.warm = False
+
+    def call(self) -> object:
+        return self.derivative(*self.xs)
+
+    def seconds(self, budget: float) -> list[float]:
+        begin, found = time.perf_counter(), []
+        if not self.warm:
+            self.call()
+            gc.collect()
+            gc.disable()
+            self.warm = True
+        while not found or time.perf_counter() < begin + budget:
+            found.append(next(self.batches))
+        return found
+
+
+def compared(result: object, reference: Path) -> float:
+    """The deviation from the reference; the first result of a case becomes it."""
     found = flat(result)
+    assert np.all(np.isfinite(found)), "the result is not finite"
     if not reference.exists():
         np.save(reference, found)
-    figures["deviation"] = deviation(found, np.load(reference))
-    assert figures["deviation"] < TOLERANCE, f"deviates by {figures['deviation']:.1e}"
-    if budget:
-        warm(call, xs, budget, figures)
+    deviates = deviation(found, np.load(reference))
+    assert deviates < TOLERANCE, f"deviates by {deviates:.1e}"
+    return deviates
+
+
+def started(case: Case, peer: str, reference: Path) -> tuple[Timed, dict[str, object]]:
+    """The first result, and its figures."""
+    begin = time.perf_counter()
+    module = importlib.import_module(f".peers.{PEERS[peer].module}", __package__)
+    imported = time.perf_counter() - begin
+    case.arguments()
+    timed = Timed(case, peer, module)
+    figures = {
+        "import": imported,
+        "first": timed.first,
+        "numba_loaded": "numba" in sys.modules,
+        "deviation": compared(timed.result, reference),
+    }
+    timed.result = None
+    return timed, figures
+
+
+def ended(timed: Timed) -> dict[str, object]:
+    figures: dict[str, object] = {"peak": peak()}
+    if timed.warm:
+        figures["grown"] = grown(timed.call)
     if "fdiff" in sys.modules:
         figures["cache"] = sys.modules["fdiff"].cache_info()._asdict()
     return figures
 
 
-def warm(call: Callable[..., object], xs: tuple, budget: float, figures: dict) -> None:
-    """The seconds of later calls: what is prepared by then, and nothing collected in between."""
-    for _ in range(2):
-        call(*xs)
-    gc.collect()
-    gc.disable()
-    figures["quartiles"] = quartiles(lambda: call(*xs), budget)
-
-
 def main() -> None:
-    asked = json.loads(sys.argv[1])
+    asked, answers = json.loads(sys.argv[1]), sys.stdout
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+    def answer(figures: dict[str, object]) -> None:
+        print(json.dumps(figures), file=answers, flush=True)
+
     with contextlib.redirect_stdout(sys.stderr):
-        figures = measure(
-            CASES[asked["case"]], asked["peer"], asked["budget"], Path(asked["reference"])
-        )
-    print(json.dumps(figures))
+        timed, figures = started(CASES[asked["case"]], asked["peer"], Path(asked["reference"]))
+        answer(figures)
+        for line in sys.stdin:
+            word, *budget = line.split()
+            if word == "end":
+                answer(ended(timed))
+                break
+            answer({"seconds": timed.seconds(float(budget[0]))})
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
-"""Jacobians of three of NIST's models with respect to their parameters."""
+"""Jacobians of some of NIST's models with respect to their parameters."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
+from .maths import exp, sincos
 from .settings import kernel
 
 Array = np.ndarray
+
+TURN = 2.0 * np.pi
 
 
 def _allocating(fill: Callable[[Array, Array, Array], None]) -> Callable[[Array, Array], Array]:
@@ -28,7 +30,7 @@ def _mgh10(b: Array, x: Array, out: Array) -> None:
     """b0 exp(b1 / (x + b2))."""
     for i in range(x.size):
         inverse = 1.0 / (x[i] + b[2])
-        rise = math.exp(b[1] * inverse)
+        rise = exp(b[1] * inverse)
         out[i, 0] = rise
         out[i, 1] = b[0] * rise * inverse
         out[i, 2] = -b[0] * rise * b[1] * inverse * inverse
@@ -56,18 +58,33 @@ def _hahn(b: Array, x: Array, out: Array) -> None:
 def _gauss(b: Array, x: Array, out: Array) -> None:
     """b0 exp(-b1 x) and two bells, b2 exp(-(x - b3)²/b4²) and b5 exp(-(x - b6)²/b7²)."""
     for i in range(x.size):
-        decay = math.exp(-b[1] * x[i])
+        decay = exp(-b[1] * x[i])
         out[i, 0] = decay
         out[i, 1] = -b[0] * x[i] * decay
         for k in range(2, 8, 3):
             u = (x[i] - b[k + 1]) / b[k + 2]
-            bell = math.exp(-u * u)
+            bell = exp(-u * u)
             slope = 2.0 * b[k] * bell * u / b[k + 2]
             out[i, k] = bell
             out[i, k + 1] = slope
             out[i, k + 2] = slope * u
 
 
+@kernel
+def _enso(b: Array, x: Array, out: Array) -> None:
+    """A constant and three cycles, of 12 months and of the periods b3 and b6."""
+    for i in range(x.size):
+        w = TURN * x[i]
+        out[i, 0] = 1.0
+        s, c = sincos(w / 12.0)
+        out[i, 1], out[i, 2] = c, s
+        for k in range(3, 9, 3):
+            s, c = sincos(w / b[k])
+            out[i, k] = (b[k + 1] * s - b[k + 2] * c) * w / (b[k] * b[k])
+            out[i, k + 1], out[i, k + 2] = c, s
+
+
 mgh10_jacobian = _allocating(_mgh10)
 hahn_jacobian = _allocating(_hahn)
 gauss_jacobian = _allocating(_gauss)
+enso_jacobian = _allocating(_enso)

@@ -1,9 +1,10 @@
 """The peers: one record each. A peer's module gives the derivatives, in its own best way.
 
-Every module defines `NAMESPACE` (what stands in for NumPy), `constant` (its form of a constant
-argument) and the derivatives `value_and_grad(f, count)`, `jacobian(f)`, `fresh_jacobian(f, data)`,
-`hessian(f)`, `hvp(f)` and `vjp(f)`, which take float64 NumPy arrays and give them back, as a solver
-would call them. `fresh_jacobian` meets a new lambda at each call.
+Every module defines `NAMESPACE` (what stands in for NumPy), `SPECIAL` (by name of a function of
+SciPy, the module that has the peer's own), `constant` (its form of a constant argument) and the
+derivatives `value_and_grad(f, count)`, `jacobian(f)`, `fresh_jacobian(f, data)`, `hessian(f)`,
+`hvp(f)` and `vjp(f)`, which take float64 NumPy arrays and give them back, as a solver would call
+them. `fresh_jacobian` meets a new lambda at each call.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class Peer:
     """Module in this package, title of the table's column, environment of its processes.
 
     `repeated`: only the first result counts, in a second process that finds what the first kept.
+    `calls`: the only derivatives it has, all if empty. `named`: it runs only where it is named.
     """
 
     name: str
@@ -24,6 +26,8 @@ class Peer:
     title: str
     environment: Mapping[str, str] = field(default_factory=dict)
     repeated: bool = False
+    calls: tuple[str, ...] = ()
+    named: bool = False
 
 
 PEERS = {
@@ -35,6 +39,13 @@ PEERS = {
         Peer("disk", "fdiff_peer", "fdiff from disk", {"FDIFF_TIER": "compile"}, repeated=True),
         Peer("jax", "jax_peer", "JAX"),
         Peer("torch", "torch_peer", "torch"),
+        Peer(
+            "inductor",
+            "inductor_peer",
+            "torch.compile",
+            calls=("value_and_grad", "vjp"),
+            named=True,
+        ),
         Peer("autograd", "autograd_peer", "autograd"),
         Peer("casadi", "casadi_peer", "CasADi"),
     ]

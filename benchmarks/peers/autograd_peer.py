@@ -9,6 +9,7 @@ import autograd.numpy as anp
 
 Function = Callable[..., object]
 NAMESPACE = anp
+SPECIAL = {"erf": "autograd.scipy.special"}
 
 
 def constant(value: object) -> object:

@@ -11,6 +11,12 @@ Function = Callable[..., object]
 Array = np.ndarray
 
 SMALL = 1000  # up to this many entries the scalar graph is built in no time and runs faster
+largest = [0]  # entries of the largest constant
+
+
+def _total(x: object) -> object:
+    """The sum of all entries."""
+    return ca.sum1(ca.vec(x))
 
 
 class NAMESPACE:
@@ -18,40 +24,45 @@ class NAMESPACE:
 
     pi = np.pi
     sin, cos, exp, tanh, arctan = ca.sin, ca.cos, ca.exp, ca.tanh, ca.atan
-    log, log1p, sqrt, sum = ca.log, ca.log1p, ca.sqrt, ca.sum1
+    log, log1p, sqrt, sum = ca.log, ca.log1p, ca.sqrt, staticmethod(_total)
+
+
+SPECIAL = {"erf": "casadi"}
 
 
 def constant(value: object) -> object:
-    return ca.DM(value) if isinstance(value, np.ndarray) else value
+    if not isinstance(value, np.ndarray):
+        return value
+    largest[0] = max(largest[0], value.size)
+    return ca.DM(value)
 
 
 def _built(derivative: Callable[..., Sequence[object]]) -> Function:
-    """A function that builds the graph of `derivative` at the first call with a new length."""
-    graphs: dict[int, Function] = {}
+    """A function that builds the graph of `derivative` at the first call with new shapes."""
+    graphs: dict[tuple, Function] = {}
 
     def call(*args: Array) -> list[Array]:
-        size = len(args[0])
-        if size not in graphs:
-            kind = ca.SX if size <= SMALL else ca.MX
-            symbols = [kind.sym(f"x{k}", len(x)) for k, x in enumerate(args)]
-            graphs[size] = ca.Function("derivative", symbols, list(derivative(*symbols)))
-        return [out.full() for out in graphs[size].call(args)]
+        shapes = tuple([x.shape for x in args])
+        if shapes not in graphs:
+            kind = ca.SX if max(largest[0], *(x.size for x in args)) <= SMALL else ca.MX
+            symbols = [kind.sym(f"x{k}", *shape) for k, shape in enumerate(shapes)]
+            graphs[shapes] = ca.Function("derivative", symbols, list(derivative(*symbols)))
+        return [out.full() for out in graphs[shapes].call(args)]
 
     return call
 
 
 def value_and_grad(f: Function, count: int) -> Function:
-    assert count == 1
-
-    def derivative(x):
-        out = f(x)
-        return out, ca.gradient(out, x)
+    def derivative(*xs):
+        out = f(*xs)
+        return [out, *(ca.gradient(out, x) for x in xs)]
 
     built = _built(derivative)
 
-    def call(x: Array) -> tuple[float, Array]:
-        out, slope = built(x)
-        return out[0, 0], slope[:, 0]
+    def call(*xs: Array) -> tuple[float, object]:
+        out, *slopes = built(*xs)
+        shaped = [slope.reshape(x.shape) for slope, x in zip(slopes, xs, strict=True)]
+        return out[0, 0], shaped[0] if count == 1 else shaped
 
     return call
 

@@ -10,6 +10,7 @@ import fdiff
 
 Function = Callable[..., object]
 NAMESPACE = np
+SPECIAL: dict[str, str] = {}
 
 
 def constant(value: object) -> object:

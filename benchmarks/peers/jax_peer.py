@@ -13,10 +13,13 @@ Function = Callable[..., object]
 jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 NAMESPACE = jax.numpy
+SPECIAL = {"erf": "jax.scipy.special"}
 
 
 def constant(value: object) -> object:
-    return jax.numpy.asarray(value) if isinstance(value, np.ndarray) else value
+    """Integers stay NumPy's: under `jit` JAX's own could not decide which way a function goes."""
+    floats = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return jax.numpy.asarray(value) if floats else value
 
 
 def _numpy(f: Function) -> Function:

@@ -24,7 +24,8 @@ class NAMESPACE:
     """The names that the cases use, where torch calls them otherwise."""
 
     pi = np.pi
-    zeros, einsum, sum = torch.zeros, torch.einsum, torch.sum
+    zeros, einsum, sum, diag = torch.zeros, torch.einsum, torch.sum, torch.diag
+    linalg = torch.linalg
     exp, log, log1p, sqrt = map(_on_floats, ("exp", "log", "log1p", "sqrt"))
     sin, cos, tanh, arctan = map(_on_floats, ("sin", "cos", "tanh", "arctan"))
 
@@ -33,12 +34,19 @@ class NAMESPACE:
         return torch.cat(tuple(parts), dim=axis)
 
     @staticmethod
+    def stack(parts, axis=0):
+        return torch.stack(tuple(parts), dim=axis)
+
+    @staticmethod
     def max(x, axis=None):
         return torch.amax(x, dim=axis if axis is not None else ())
 
     @staticmethod
     def cross(a, b):
         return torch.linalg.cross(a, b)
+
+
+SPECIAL = {"erf": "torch"}
 
 
 def constant(value: object) -> object:

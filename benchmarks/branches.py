@@ -1,0 +1,172 @@
+"""Code that takes another way at each call, and methods: `python -m benchmarks.branches`.
+
+Value and gradient of the same source by fdiff and by autograd, a fresh random point at each call;
+medians over calls after the first hundred. For a method of a class, beside the same as functions.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import autograd
+import autograd.numpy as anp
+import numpy as np
+
+import fdiff
+
+from .report import duration, ratio, table
+
+WARM, CALLS = 100, 200
+N = 30
+TOLERANCE = 1e-10
+
+Array = np.ndarray
+Function = Callable[..., object]
+
+
+def branching(np: object) -> Function:
+    """Thirty branches, each by the sign of an entry."""
+
+    def f(x):
+        s = 0.0
+        for i in range(N):
+            s = s + np.sin(x[i]) * x[i] if x[i] > 0 else s - np.exp(x[i])
+        return s
+
+    return f
+
+
+def newton(np: object) -> Function:
+    """The root of y³ + y = a, by as many steps as it takes."""
+
+    def f(x):
+        a, y, err = np.sum(x**2), 1.0, 1.0
+        while err > 1e-10:
+            step = (y**3 + y - a) / (3.0 * y**2 + 1.0)
+            y = y - step
+            err = abs(step)
+        return y
+
+    return f
+
+
+class Potential:
+    """A model with parameters, as users write them."""
+
+    def __init__(self, depth: float, width: float, centre: Array) -> None:
+        self.depth = depth
+        self.width = width
+        self.centre = centre
+
+    def distance(self, x):
+        return (x - self.centre) / self.width
+
+    def well(self, x):
+        return -self.depth * np.exp(-0.5 * np.sum(self.distance(x) ** 2))
+
+    def energy(self, x):
+        return self.well(x) + 0.1 * np.sum(x**4)
+
+
+def as_functions(depth: float, width: float, centre: Array) -> Function:
+    """The same without a class."""
+
+    def distance(x):
+        return (x - centre) / width
+
+    def well(x):
+        return -depth * np.exp(-0.5 * np.sum(distance(x) ** 2))
+
+    def energy(x):
+        return well(x) + 0.1 * np.sum(x**4)
+
+    return energy
+
+
+def timed(calls: Sequence[Function], points: Sequence[Array]) -> list[list[float]]:
+    """Seconds of each call at each point: all calls at one point, then at the next."""
+    seconds: list[list[float]] = [[] for _ in calls]
+    for x in points:
+        for found, call in zip(seconds, calls, strict=True):
+            begin = time.perf_counter()
+            call(x)
+            found.append(time.perf_counter() - begin)
+    return seconds
+
+
+def agree(calls: Sequence[Function], x: Array) -> None:
+    (value, slope), *others = [call(x) for call in calls]
+    for other, other_slope in others:
+        np.testing.assert_allclose(other, value, rtol=TOLERANCE)
+        np.testing.assert_allclose(other_slope, slope, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def compared(name: str, write: Callable[[object], Function], draw: Function) -> list[str]:
+    """fdiff and autograd on code that decides by values: a row of the table."""
+    ours = fdiff.value_and_grad(write(np))
+    theirs = autograd.value_and_grad(write(anp))
+    points = [draw() for _ in range(WARM + CALLS)]
+    for x in points[:3]:
+        agree([ours, theirs], x)
+    mine, other = (statistics.median(seconds[WARM:]) for seconds in timed([ours, theirs], points))
+    return [name, duration(mine), duration(other), ratio(mine / other)]
+
+
+def first_and_steady(kinds: Sequence[Function], draw: Function) -> list[list[float]]:
+    """For each function the medians of a first call, all programs forgotten, and of later ones."""
+    first: list[list[float]] = [[] for _ in kinds]
+    for _ in range(20):
+        for found, f in zip(first, kinds, strict=True):
+            fdiff.cache_clear()
+            call, x = fdiff.value_and_grad(f), draw()
+            begin = time.perf_counter()
+            call(x)
+            found.append(time.perf_counter() - begin)
+    os.environ["FDIFF_TIER"] = "compile"  # what later calls are, once they have earned it
+    calls = [fdiff.value_and_grad(f) for f in kinds]
+    points = [draw() for _ in range(WARM + 10 * CALLS)]
+    agree(calls, points[0])
+    steady = timed(calls, points)
+    return [
+        [statistics.median(a), statistics.median(b[WARM:])]
+        for a, b in zip(first, steady, strict=True)
+    ]
+
+
+def methods(draw: Function) -> list[list[str]]:
+    """Rows: the first call, which traces, and later calls."""
+    parts = (1.5, 1.2, np.cos(np.arange(float(N))))
+    return _rows(first_and_steady([Potential(*parts).energy, as_functions(*parts)], draw))
+
+
+def _rows(found: list[list[float]]) -> list[list[str]]:
+    rows = []
+    for k, name in enumerate(("first call, traced", "a call, compiled")):
+        method, plain = found[0][k], found[1][k]
+        rows.append([name, duration(method), duration(plain), ratio(method / plain)])
+    return rows
+
+
+def main() -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    rng = np.random.default_rng(0)
+
+    def draw() -> Array:
+        return rng.normal(size=N)
+
+    rows = [
+        compared("30 branches at random", branching, draw),
+        compared("Newton, while err > 1e-10", newton, draw),
+    ]
+    print(table(["value and gradient", "fdiff", "autograd", "fdiff / autograd"], rows))
+    print()
+    head = ["value and gradient", "a method", "the same as functions", "method / functions"]
+    print(table(head, methods(draw)))
+
+
+if __name__ == "__main__":
+    main()
