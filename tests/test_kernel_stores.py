@@ -469,6 +469,22 @@ step = st.tuples(
 )
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_whole_store_leaves_nothing_on_the_tape(order):
+    """Nor does the layout that the array keeps: it tells what is a view, and no kernel minds."""
+    x = np.asarray(np.arange(12.0).reshape(3, 4), order=order)
+
+    def f(x):
+        b = np.empty_like(x)
+        b[:] = np.copy(x, "C") * 2.0
+        b[...] = np.sin(np.copy(b, "F"))
+        b *= 3.0
+        return np.sum(b)
+
+    ops = [n.primitive.name for n in simplify(tape_of(f, x)).nodes]
+    assert ops == ["input", "constant", "multiply", "sin", "constant", "multiply", "sum"]
+
+
 @settings(max_examples=12)
 @given(
     st.lists(step, min_size=2, max_size=6),

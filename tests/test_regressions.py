@@ -121,6 +121,95 @@ def test_results_lie_in_memory_as_numpy_lays_them(result, layout):
     agree(lambda x: (result(x).ravel("K"), *stored(r := result(x), r.reshape(-1))), LAYOUTS[layout])
 
 
+def filled(make, a):
+    """An array made like `a`, all of whose entries have been stored."""
+    out = make(a)
+    out[...] = a * 2.0 if out.shape == a.shape else a[0, 0]
+    return out
+
+
+WHOLE = [
+    lambda a: np.full_like(a, a[0, 0]),
+    lambda a: np.full_like(a, a[0]),
+    lambda a: np.full(a.shape, a[0, 0], order="F"),
+    lambda a: np.full(a.shape, a[0, 0], order="C"),
+    lambda a: filled(np.empty_like, a),
+    lambda a: filled(np.zeros_like, a.T).T,
+    lambda a: filled(lambda a: np.ones((4, 3)).T, a),
+    lambda a: filled(lambda a: np.empty(a.shape, order="F"), a),
+    lambda a: filled(lambda a: np.empty((2, *a.shape), order="F"), a),
+    lambda a: filled(lambda a: np.empty(a.shape, order="F")[::-1, ::2], a),
+    lambda a: np.add(a, a[0], out=np.empty_like(a)),
+    lambda a: np.add(a, a[0], out=np.empty(a.shape, order="F")),
+    lambda a: np.sin(np.ascontiguousarray(a), out=np.empty_like(a)),
+    lambda a: np.copy(np.add(np.ones((4, 3)), a[0, 0], out=np.ones((4, 3), order="F"))),
+    lambda a: (np.zeros((3, 4)) + a[0, 0], np.zeros((3, 4), order="F") + a[0, 0])[1],
+    lambda a: np.concatenate([a, a[:1] * 2.0]),
+    lambda a: np.concatenate([np.asfortranarray(a), a.copy()], axis=1),
+    lambda a: a.ravel("F").reshape(a.shape),
+    lambda a: a.reshape(-1).reshape(a.shape),
+    lambda a: a[::-1].reshape(2, 3, 2),
+    lambda a: a[:, :2].T.reshape(2, 3, 1).copy("K"),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("make", WHOLE, ids=range(len(WHOLE)))
+def test_an_array_stored_into_as_a_whole_lies_as_it_was_made(make, layout):
+    """What is computed of it lies so too: a flattening of that is a view where NumPy's is one."""
+
+    def f(x):
+        for store in (lambda b: b, copied_into, scaled):
+            b = store(make(x)) * 2.0
+            flat = b.reshape(-1)
+            flat[1] = 7.0 * x[0, 1]
+            yield b * 1.0
+            yield flat * 1.0
+            yield b.ravel("K") * 1.0
+
+    agree(lambda x: tuple(f(x)), LAYOUTS[layout])
+
+
+def copied_into(b):
+    np.copyto(b, np.sin(b).copy("C"))
+    return b
+
+
+def scaled(b):
+    b *= b.sum()
+    return b
+
+
+def test_a_whole_store_of_numbers_keeps_the_layout():
+    def f(x):
+        b = np.empty((2, 3), order="F")
+        b[...] = x[0]
+        b[...] = np.arange(6.0).reshape(2, 3)
+        c = b.T * 2.0
+        flat = c.reshape(-1)
+        flat[1] = x[1]
+        return c, flat
+
+    agree(f, X.copy)
+
+
+def test_equal_constants_that_lie_otherwise_in_memory():
+    def f(x):
+        a, b = np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(6.0).reshape(2, 3))
+        return *stored(c := x[0] * a, c.reshape(-1)), *stored(d := x[0] * b, d.reshape(-1))
+
+    agree(f, X.copy)
+
+
+def test_an_argument_that_is_sliced_so_that_its_gaps_close():
+    def f(x):  # strides (32, 8), then (32, 16) by two entries: side by side again
+        return stored(x, x[:, ::2].reshape(-1))
+
+    agree(f, lambda: GRID[:3, :4].copy()[:, :3])
+    agree(f, lambda: GRID[:3, :4].copy()[::-1, 2::-1])
+    agree(lambda x: stored(x, x[::-1].reshape(-1)), lambda: GRID[:3, :4].copy()[::-1])
+
+
 def test_results_of_arrays_that_were_stored_into_lie_as_before():
     def f(x):
         x[0, 0] *= 2.0

@@ -8,6 +8,7 @@ from importlib import import_module
 
 from ..primitive import LATE
 from . import (
+    borders,
     cmaths,
     contraction,
     counting,
@@ -15,11 +16,15 @@ from . import (
     decompositions,
     elementwise,
     fourier,
+    histograms,
     indexing,
     joining,
     linalg,
     lists,
     looping,
+    memory,
+    places,
+    polynomialfamilies,
     polynomials,
     python,
     reductions,
@@ -30,9 +35,11 @@ from . import (
     sorting,
     statistics,
     storing,
+    writing,
 )
 
 __all__ = [
+    "borders",
     "cmaths",
     "contraction",
     "counting",
@@ -40,11 +47,15 @@ __all__ = [
     "decompositions",
     "elementwise",
     "fourier",
+    "histograms",
     "indexing",
     "joining",
     "linalg",
     "lists",
     "looping",
+    "memory",
+    "places",
+    "polynomialfamilies",
     "polynomials",
     "python",
     "reductions",
@@ -55,6 +66,7 @@ __all__ = [
     "sorting",
     "statistics",
     "storing",
+    "writing",
 ]
 
 LATE["scipy.special"] = partial(import_module, ".special", __name__)

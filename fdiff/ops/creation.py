@@ -29,7 +29,9 @@ def _joined(value: object) -> TracedArray:
 def array(value: object, dtype: object = None, **keywords: object) -> object:
     """``np.array`` that takes traced values anywhere in its argument."""
     if not holds_traced(value):
-        return localised(np.array(value, dtype, **keywords), (value,))  # type: ignore[call-overload]
+        # NumPy answers order="A" otherwise for subclasses.
+        own = np.ndarray.view(value, np.ndarray) if isinstance(value, Local) else value
+        return localised(np.array(own, dtype, **keywords), (value,))  # type: ignore[call-overload]
     given = resolve(value)
     out = _joined(given)
     ndmin: int = keywords.get("ndmin", 0)  # type: ignore[assignment]

@@ -16,6 +16,7 @@ import numpy as np
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..trace import TracedArray, apply, constant_value, current, implements
+from ..trace.traced import stack
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 
 LN2, LN10 = _log(2.0), _log(10.0)
@@ -88,7 +89,7 @@ negative = elementwise("negative", "-{0}", lambda x, out: (-1,), numpy=np.negati
 reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (2.0 * x,), numpy=np.square, sample=(real,))
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)
-cbrt = elementwise("cbrt", "np.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,), kink=AT_ZERO)
+cbrt = elementwise("cbrt", "rt.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,), kink=AT_ZERO)
 floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, numpy=np.floor_divide, sample=(real, real), kink=MULTIPLE)
 remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor_divide(x, y)), numpy=np.remainder, sample=(real, real), kink=MULTIPLE)
 fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), numpy=np.fmod, sample=(real, real), kink=MULTIPLE_BUT_ZERO)
@@ -153,13 +154,13 @@ def square_call(x: object, **keywords: object) -> TracedArray:
 UFUNCS[np.square] = square_call
 
 # --- exponentials and logarithms --------------------------------------------------------------
-exp = elementwise("exp", "math.exp({0})", lambda x, out: (out,), numpy=np.exp, sample=(real,))
+exp = elementwise("exp", "rt.exp({0})", lambda x, out: (out,), numpy=np.exp, sample=(real,))
 exp2 = elementwise("exp2", "rt.exp2({0})", lambda x, out: (out * LN2,), numpy=np.exp2, sample=(real,))
-expm1 = elementwise("expm1", "math.expm1({0})", lambda x, out: (out + 1.0,), numpy=np.expm1, sample=(real,))
-log = elementwise("log", "math.log({0})", lambda x, out: (1.0 / x,), numpy=np.log, sample=(positive,), kink=AT_ZERO)
-log2 = elementwise("log2", "math.log2({0})", lambda x, out: (1.0 / (x * LN2),), numpy=np.log2, sample=(positive,), kink=AT_ZERO)
-log10 = elementwise("log10", "math.log10({0})", lambda x, out: (1.0 / (x * LN10),), numpy=np.log10, sample=(positive,), kink=AT_ZERO)
-log1p = elementwise("log1p", "math.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), numpy=np.log1p, sample=(positive,), kink=MINUS_ONE)
+expm1 = elementwise("expm1", "rt.expm1({0})", lambda x, out: (out + 1.0,), numpy=np.expm1, sample=(real,))
+log = elementwise("log", "rt.log({0})", lambda x, out: (1.0 / x,), numpy=np.log, sample=(positive,), kink=AT_ZERO)
+log2 = elementwise("log2", "rt.log2({0})", lambda x, out: (1.0 / (x * LN2),), numpy=np.log2, sample=(positive,), kink=AT_ZERO)
+log10 = elementwise("log10", "rt.log10({0})", lambda x, out: (1.0 / (x * LN10),), numpy=np.log10, sample=(positive,), kink=AT_ZERO)
+log1p = elementwise("log1p", "rt.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), numpy=np.log1p, sample=(positive,), kink=MINUS_ONE)
 logaddexp = elementwise(
     "logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: (_share_of(np.exp, x, out), _share_of(np.exp, y, out)), numpy=np.logaddexp, sample=(real, real)
 )
@@ -175,22 +176,22 @@ def _share_of(exp: np.ufunc, x: TracedArray, out: TracedArray) -> object:
 
 
 # --- trigonometric and hyperbolic -------------------------------------------------------------
-sin = elementwise("sin", "math.sin({0})", lambda x, out: (np.cos(x),), numpy=np.sin, sample=(real,))
-cos = elementwise("cos", "math.cos({0})", lambda x, out: (-np.sin(x),), numpy=np.cos, sample=(real,))
-tan = elementwise("tan", "math.tan({0})", lambda x, out: (1.0 + out * out,), numpy=np.tan, sample=(unit,))
-arcsin = elementwise("arcsin", "math.asin({0})", lambda x, out: (1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arcsin, sample=(unit,), kink=PLUS_MINUS_ONE)
-arccos = elementwise("arccos", "math.acos({0})", lambda x, out: (-1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arccos, sample=(unit,), kink=PLUS_MINUS_ONE)
-arctan = elementwise("arctan", "math.atan({0})", lambda x, out: (1.0 / (1.0 + x * x),), numpy=np.arctan, sample=(real,))
-sinh = elementwise("sinh", "math.sinh({0})", lambda x, out: (np.cosh(x),), numpy=np.sinh, sample=(real,))
-cosh = elementwise("cosh", "math.cosh({0})", lambda x, out: (np.sinh(x),), numpy=np.cosh, sample=(real,))
-tanh = elementwise("tanh", "math.tanh({0})", lambda x, out: (1.0 - out * out,), numpy=np.tanh, sample=(real,))
-arcsinh = elementwise("arcsinh", "math.asinh({0})", lambda x, out: (1.0 / np.sqrt(x * x + 1.0),), numpy=np.arcsinh, sample=(real,))
+sin = elementwise("sin", "rt.sin({0})", lambda x, out: (np.cos(x),), numpy=np.sin, sample=(real,))
+cos = elementwise("cos", "rt.cos({0})", lambda x, out: (-np.sin(x),), numpy=np.cos, sample=(real,))
+tan = elementwise("tan", "rt.tan({0})", lambda x, out: (1.0 + out * out,), numpy=np.tan, sample=(unit,))
+arcsin = elementwise("arcsin", "rt.asin({0})", lambda x, out: (1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arcsin, sample=(unit,), kink=PLUS_MINUS_ONE)
+arccos = elementwise("arccos", "rt.acos({0})", lambda x, out: (-1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arccos, sample=(unit,), kink=PLUS_MINUS_ONE)
+arctan = elementwise("arctan", "rt.atan({0})", lambda x, out: (1.0 / (1.0 + x * x),), numpy=np.arctan, sample=(real,))
+sinh = elementwise("sinh", "rt.sinh({0})", lambda x, out: (np.cosh(x),), numpy=np.sinh, sample=(real,))
+cosh = elementwise("cosh", "rt.cosh({0})", lambda x, out: (np.sinh(x),), numpy=np.cosh, sample=(real,))
+tanh = elementwise("tanh", "rt.tanh({0})", lambda x, out: (1.0 - out * out,), numpy=np.tanh, sample=(real,))
+arcsinh = elementwise("arcsinh", "rt.asinh({0})", lambda x, out: (1.0 / np.sqrt(x * x + 1.0),), numpy=np.arcsinh, sample=(real,))
 arccosh = elementwise(
-    "arccosh", "math.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,), kink=AT_ONE
+    "arccosh", "rt.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,), kink=AT_ONE
 )
-arctanh = elementwise("arctanh", "math.atanh({0})", lambda x, out: (1.0 / ((1.0 - x) * (1.0 + x)),), numpy=np.arctanh, sample=(unit,), kink=PLUS_MINUS_ONE)
-arctan2 = elementwise("arctan2", "math.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real), kink=CUT)
-hypot = elementwise("hypot", "math.hypot({0}, {1})", lambda x, y, out: (_ratio(x, out), _ratio(y, out)), numpy=np.hypot, sample=(real, real), kink=ORIGIN)
+arctanh = elementwise("arctanh", "rt.atanh({0})", lambda x, out: (1.0 / ((1.0 - x) * (1.0 + x)),), numpy=np.arctanh, sample=(unit,), kink=PLUS_MINUS_ONE)
+arctan2 = elementwise("arctan2", "rt.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real), kink=CUT)
+hypot = elementwise("hypot", "rt.hypot({0}, {1})", lambda x, y, out: (_ratio(x, out), _ratio(y, out)), numpy=np.hypot, sample=(real, real), kink=ORIGIN)
 deg2rad = elementwise("deg2rad", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,), numpy=np.deg2rad, sample=(real,))
 rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,), numpy=np.rad2deg, sample=(real,))
 UFUNCS[np.radians], UFUNCS[np.degrees] = UFUNCS[np.deg2rad], UFUNCS[np.rad2deg]
@@ -478,7 +479,10 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
         if others and not isinstance(others[0], _OPERANDS):
             return NotImplemented
         operands = (*others, self) if swap else (self, *others)
-        out = UFUNCS[ufunc](*operands)
+        if (home := self.home).eager and home is stack.traces[-1]:
+            out = home.ufunc(ufunc, operands)
+        else:
+            out = UFUNCS[ufunc](*operands)
         if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
             out.weak = True  # arithmetic of Python floats gives a Python float
         return out

@@ -192,6 +192,10 @@ def place(x: TracedArray, key: object) -> Place:
 
 def getitem(x: TracedArray, key: object) -> TracedArray:
     """``x[key]`` for any key NumPy takes; scalars and views as NumPy gives them."""
+    return x.home.entry(x, key, _getitem) if x.home.eager else _getitem(x, key)  # type: ignore[attr-defined]
+
+
+def _getitem(x: TracedArray, key: object) -> TracedArray:
     if key.__class__ is int and len(x.type.shape) == 1 and x.link is None:
         return _number(x, key)  # type: ignore[arg-type]
     found = place(x, resolve(key))

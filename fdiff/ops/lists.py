@@ -16,14 +16,18 @@ from ..trace import TracedArray, answers
 from ..trace.local import holds_traced, localised
 from ..trace.traced import call_with_out
 from . import (  # noqa: F401 - what is wrapped here must have been registered
+    borders,
     contraction,
     counting,
     decompositions,
     fourier,
+    histograms,
     indexing,
     joining,
     linalg,
     looping,
+    places,
+    polynomialfamilies,
     polynomials,
     reductions,
     sampling,

@@ -20,7 +20,7 @@ from .joining import concatenate_call
 from .reductions import as_scalar, given
 from .sampling import linspace
 from .scans import cumsum_call
-from .shaping import broadcast_to, fresh, normal_axis, traced
+from .shaping import broadcast_to, fresh, normal_axis, traced, with_axes
 
 # --- one entry after the other ------------------------------------------------------------------
 
@@ -303,9 +303,9 @@ def arange(start: object, stop: object = None, step: object = 1, dtype: object =
 @stands_for(np.full)
 def full(shape: object, fill_value: object, dtype: object = None, order: str = "C", **_: object) -> TracedArray:
     value = traced(array_call(fill_value))
-    target = np.empty(shape, bool).shape
-    out = broadcast_to(value if dtype is None else value.astype(dtype), target)
-    return TracedArray(out.home, out.id, out.type)
+    model = np.empty(shape, bool, order)
+    out = broadcast_to(value if dtype is None else value.astype(dtype), model.shape)
+    return with_axes(out, list(range(out.ndim))[:: 1 if model.flags.c_contiguous else -1])
 
 
 @stands_for(np.asarray_chkfinite)

@@ -1,8 +1,8 @@
-"""Sampled functions: grids, interpolation, differences, convolution, covariance, borders."""
+"""Sampled functions: grids, interpolation, differences, convolution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import index
 
 import numpy as np
@@ -12,10 +12,9 @@ from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
 from .elementwise import real
 from .families import add_up, kind_of
-from .indexing import pad as pad_plainly
 from .joining import concatenate_call
 from .reductions import as_scalar
-from .shaping import broadcast_to, deepened, fresh, normal_axes, normal_axis, traced
+from .shaping import deepened, normal_axes, normal_axis, traced
 from .sorting import argsort_call, searchsorted_call
 
 # --- grids ------------------------------------------------------------------------------------
@@ -286,174 +285,3 @@ def correlate(a: object, v: object, mode: object = "valid") -> TracedArray:
     if y.shape[0] <= x.shape[0]:
         return _cut(apply(convolution, x, y[::-1]), x.shape[0], y.shape[0], mode)
     return _cut(apply(convolution, y, x[::-1]), y.shape[0], x.shape[0], mode)[::-1]
-
-
-# --- covariance -------------------------------------------------------------------------------
-
-
-def _observations(m: object, y: object, rowvar: object, dtype: object) -> TracedArray:
-    """One row for each variable."""
-    x, more = traced(m), None if y is None else traced(y)
-    for array, name in ((x, "m"), (more, "y")):
-        if array is not None and array.ndim > 2:
-            raise ValueError(f"{name} has more than 2 dimensions")
-    kind = np.dtype(dtype) if dtype is not None else promote(*(k.dtype for k in (x, more) if k is not None), np.dtype(float))
-    rows = np.atleast_2d(x.astype(kind))
-    rows = rows.T if not rowvar and x.ndim != 1 else rows
-    if more is None:
-        return rows
-    extra = np.atleast_2d(more.astype(kind))
-    return concatenate_call([rows, extra.T if not rowvar and extra.shape[0] != 1 else extra])
-
-
-def _case_weights(fweights: object, aweights: object, n: int) -> object:
-    """The product of both kinds of weights, checked as NumPy does; None if there are none."""
-    total = None
-    for w, name in ((fweights, "fweights"), (aweights, "aweights")):
-        if w is None:
-            continue
-        known = None if isinstance(w, TracedArray) else np.asarray(w, float)
-        if name == "fweights" and known is not None and not np.all(known == np.around(known)):
-            raise TypeError("fweights must be integer")
-        if np.ndim(w) > 1:
-            raise RuntimeError(f"cannot handle multidimensional {name}")
-        if np.shape(w)[0] != n:
-            raise RuntimeError(f"incompatible numbers of samples and {name}")
-        if known is not None and np.any(known < 0):
-            raise ValueError(f"{name} cannot be negative")
-        each = w.astype(np.float64) if known is None else known
-        total = each if total is None else total * each
-    return total
-
-
-@implements(np.cov)
-def cov(
-    m: object, y: object = None, rowvar: object = True, bias: object = False, ddof: object = None, fweights: object = None,
-    aweights: object = None, *, dtype: object = None,
-) -> TracedArray:  # fmt: skip
-    """Covariance of the rows, with weights by frequency and by importance."""
-    if ddof is not None and ddof != int(ddof):
-        raise ValueError("ddof must be integer")
-    x = _observations(m, y, rowvar, dtype)
-    if not x.shape[0]:
-        return traced(np.zeros((0, 0)))
-    free = (0 if bias else 1) if ddof is None else ddof
-    w = _case_weights(fweights, aweights, x.shape[1])
-    if w is None:
-        centre, scale = np.mean(x, axis=1), float(max(x.shape[1] - free, 0))
-    else:
-        total = np.sum(w)
-        centre = np.sum(x * w, axis=1) / total
-        scale = total if free == 0 else total - free * (1.0 if aweights is None else np.sum(w * aweights) / total)
-        scale = np.maximum(scale, 0.0)
-    x = x - centre[:, None]
-    c = np.dot(x, np.conj((x if w is None else x * w).T))
-    with np.errstate(divide="ignore"):
-        c = c * np.true_divide(1, scale)
-    return np.squeeze(c).astype(x.dtype)
-
-
-@implements(np.corrcoef)
-def corrcoef(x: object, y: object = None, rowvar: object = True, *, dtype: object = None) -> TracedArray:
-    """Correlations, kept inside [-1, 1]."""
-    c = cov(x, y, rowvar, dtype=dtype)
-    if not c.ndim:
-        return as_scalar(c / c)
-    deviation = np.sqrt(np.real(np.diag(c)))
-    c = c / deviation[:, None] / deviation[None, :]
-    if c.dtype.kind == "c":
-        return np.clip(np.real(c), -1, 1) + 1j * np.clip(np.imag(c), -1, 1)
-    return np.clip(c, -1, 1)
-
-
-# --- borders ----------------------------------------------------------------------------------
-
-_STATISTICS: dict[str, Callable[..., TracedArray]] = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
-_KEYWORDS = {
-    "constant": ("constant_values",), "linear_ramp": ("end_values",), "reflect": ("reflect_type",), "symmetric": ("reflect_type",),
-    **dict.fromkeys(("edge", "wrap", "empty"), ()), **dict.fromkeys(_STATISTICS, ("stat_length",)),
-}  # fmt: skip
-
-
-def _pairs(value: object, ndim: int) -> list[list[object]]:
-    """A pair for each axis."""
-    if value is None:
-        return [[None, None]] * ndim
-    full = np.broadcast_to(value if isinstance(value, TracedArray) else np.asarray(value), (ndim, 2))
-    return [[full[k, 0], full[k, 1]] for k in range(ndim)]
-
-
-def _widths(pad_width: object, ndim: int) -> list[list[int]]:
-    if isinstance(pad_width, dict):
-        pad_width = [pad_width.get(k, pad_width.get(k - ndim, (0, 0))) for k in range(ndim)]
-    widths = np.asarray(pad_width)
-    if widths.dtype.kind not in "iu":
-        raise TypeError("`pad_width` must be of integral type.")
-    if np.any(widths < 0):
-        raise ValueError("index can't contain negative values")
-    return np.broadcast_to(widths, (ndim, 2)).tolist()
-
-
-@implements(np.pad)
-def pad(array: object, pad_width: object, mode: object = "constant", **keywords: object) -> TracedArray:
-    """The array with a border: a constant, copies, reflections, ramps or statistics of its entries."""
-    x = fresh(traced(array))
-    widths = _widths(pad_width, x.ndim)
-    if mode not in _KEYWORDS:
-        raise ValueError(f"mode '{mode}' is not supported")
-    if unknown := set(keywords) - set(_KEYWORDS[mode]):
-        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
-    if mode == "empty":
-        return pad_plainly(x, widths)
-    if mode == "linear_ramp":
-        return _along_axes(x, widths, _ramp, _pairs(keywords.get("end_values", 0), x.ndim))
-    if mode in _STATISTICS:
-        lengths = _pairs(keywords.get("stat_length"), x.ndim)
-        return _along_axes(x, widths, lambda *args: _statistic(_STATISTICS[mode], *args), lengths)
-    if keywords.get("reflect_type", "even") == "odd":
-        return _along_axes(x, widths, lambda y, width, extra: _odd(y, *width, rim=mode == "symmetric"), [None] * x.ndim)
-    return pad_plainly(x, widths, mode, **{k: v for k, v in keywords.items() if k != "reflect_type"})
-
-
-def _along_axes(x: TracedArray, widths: Sequence[Sequence[int]], extend: Callable[..., TracedArray], extras: Sequence[object]) -> TracedArray:
-    """One axis after the other, moved to the front."""
-    for axis, (width, extra) in enumerate(zip(widths, extras, strict=True)):
-        if any(width):
-            x = np.moveaxis(extend(np.moveaxis(x, axis, 0), width, extra), 0, axis)
-    return x
-
-
-def _ramp(x: TracedArray, width: Sequence[int], ends: Sequence[object]) -> TracedArray:
-    left = linspace(traced(ends[0]), x[0], width[0], endpoint=False, dtype=x.dtype)
-    right = linspace(traced(ends[1]), x[-1], width[1], endpoint=False, dtype=x.dtype)[::-1]
-    return concatenate_call([left, x, right])
-
-
-def _statistic(function: Callable[..., TracedArray], x: TracedArray, width: Sequence[int], lengths: Sequence[object]) -> TracedArray:
-    n = x.shape[0]
-    left, right = (n if k is None else min(int(k), n) for k in lengths)
-    if not (left and right) and function in (np.max, np.min):
-        raise ValueError("stat_length of 0 yields no value for padding")
-    ends = [function(part, axis=0, keepdims=True) for part in (x[:left], x[n - right :])]
-    ends = [(np.rint(e) if x.dtype.kind in "iu" and e.type.floating else e).astype(x.dtype) for e in ends]
-    return concatenate_call([broadcast_to(ends[0], (width[0], *x.shape[1:])), x, broadcast_to(ends[1], (width[1], *x.shape[1:]))])
-
-
-def _odd(x: TracedArray, left: int, right: int, *, rim: bool) -> TracedArray:
-    """Reflections through the end points (``2 * end - entry``), as often as the border is long.
-
-    With `rim` the end itself is reflected too. The period is a multiple of the original length,
-    as in ``numpy.pad``.
-    """
-    n = x.shape[0]
-    if n == 1 and not rim:
-        return concatenate_call([np.repeat(x, left, 0), x, np.repeat(x, right, 0)])
-    skip = 0 if rim else 1
-    while left or right:
-        length = x.shape[0] // n * n if rim else (x.shape[0] - 1) // (n - 1) * (n - 1)
-        a, b = min(length, left), min(length, right)
-        ahead = 2 * x[:1] - x[skip : skip + a][::-1]
-        behind = 2 * x[-1:] - x[::-1][skip : skip + b]
-        x = concatenate_call([ahead, x, behind])
-        left, right = left - a, right - b
-    return x

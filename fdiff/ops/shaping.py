@@ -11,7 +11,7 @@ from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
 from ..primitive import FUNCTIONS, PRIMITIVES, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, implements
 from ..trace.local import Local, holds_traced
-from ..trace.views import contiguous, is_copy, layout, memory_axes
+from ..trace.views import is_copy, laid, layout, memory_axes
 from .families import kind_of, linear, unbroadcast
 
 VIEW = Lower("view")
@@ -354,17 +354,16 @@ def _ordered(x: TracedArray, order: str) -> TracedArray:
 
 def with_axes(x: TracedArray, axes: list[int]) -> TracedArray:
     """A copy whose axes lie in this order in memory, the slowest first."""
-    if x.ndim < 2 or not x.home.mutable or axes == memory_axes(fresh(x)):
-        return fresh(x)
-    lying = transpose_call(x, axes)
-    return fresh(transpose_call(TracedArray(x.home, contiguous(lying), lying.type), np.argsort(axes).tolist()))
+    return TracedArray(x.home, laid(x.home, x.id, axes), x.type)
 
 
 def in_order(x: TracedArray, order: str | None, *, copy: bool | None = None) -> TracedArray:
     """`x` itself if it lies in memory as asked for and need not be copied, else a copy."""
     order = (order or "K").upper()
-    flags = _model(x).flags
-    lies = {"C": flags.c_contiguous, "F": flags.f_contiguous}.get(order, True)
+    lies = True
+    if order in {"C", "F"}:  # a look at the layout, which the tape relies on from then on
+        flags = _model(x).flags
+        lies = flags.c_contiguous if order == "C" else flags.f_contiguous
     if lies and not copy:
         return x
     if copy is False:

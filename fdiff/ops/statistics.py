@@ -1,4 +1,4 @@
-"""Means, variances and what else is made of reductions; the versions that pass over NaN."""
+"""Means, variances, covariances and what else is made of reductions; the versions that pass over NaN."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from ..arraytype import Shape, promote
 from ..primitive import UFUNC_METHODS
 from ..trace import TracedArray, implements
+from .joining import concatenate_call
 from .kinks import marked
 from .reductions import Axes, as_scalar, given, max_call, min_call, prod_call, sum_call
 from .scans import cumprod_call, cumsum_call
@@ -182,3 +183,80 @@ def nanvar(a: object, axis: object = None, dtype: object = None, out: object = N
 @implements(np.nanstd)
 def nanstd(a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
     return root(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction), "numpy.std", EQUAL)
+
+# --- covariance -------------------------------------------------------------------------------
+
+
+def _observations(m: object, y: object, rowvar: object, dtype: object) -> TracedArray:
+    """One row for each variable."""
+    x, more = traced(m), None if y is None else traced(y)
+    for array, name in ((x, "m"), (more, "y")):
+        if array is not None and array.ndim > 2:
+            raise ValueError(f"{name} has more than 2 dimensions")
+    kind = np.dtype(dtype) if dtype is not None else promote(*(k.dtype for k in (x, more) if k is not None), np.dtype(float))
+    rows = np.atleast_2d(x.astype(kind))
+    rows = rows.T if not rowvar and x.ndim != 1 else rows
+    if more is None:
+        return rows
+    extra = np.atleast_2d(more.astype(kind))
+    return concatenate_call([rows, extra.T if not rowvar and extra.shape[0] != 1 else extra])
+
+
+def _case_weights(fweights: object, aweights: object, n: int) -> object:
+    """The product of both kinds of weights, checked as NumPy does; None if there are none."""
+    total = None
+    for w, name in ((fweights, "fweights"), (aweights, "aweights")):
+        if w is None:
+            continue
+        known = None if isinstance(w, TracedArray) else np.asarray(w, float)
+        if name == "fweights" and known is not None and not np.all(known == np.around(known)):
+            raise TypeError("fweights must be integer")
+        if np.ndim(w) > 1:
+            raise RuntimeError(f"cannot handle multidimensional {name}")
+        if np.shape(w)[0] != n:
+            raise RuntimeError(f"incompatible numbers of samples and {name}")
+        if known is not None and np.any(known < 0):
+            raise ValueError(f"{name} cannot be negative")
+        each = w.astype(np.float64) if known is None else known
+        total = each if total is None else total * each
+    return total
+
+
+@implements(np.cov)
+def cov(
+    m: object, y: object = None, rowvar: object = True, bias: object = False, ddof: object = None, fweights: object = None,
+    aweights: object = None, *, dtype: object = None,
+) -> TracedArray:  # fmt: skip
+    """Covariance of the rows, with weights by frequency and by importance."""
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError("ddof must be integer")
+    x = _observations(m, y, rowvar, dtype)
+    if not x.shape[0]:
+        return traced(np.zeros((0, 0)))
+    free = (0 if bias else 1) if ddof is None else ddof
+    w = _case_weights(fweights, aweights, x.shape[1])
+    if w is None:
+        centre, scale = np.mean(x, axis=1), float(max(x.shape[1] - free, 0))
+    else:
+        total = np.sum(w)
+        centre = np.sum(x * w, axis=1) / total
+        scale = total if free == 0 else total - free * (1.0 if aweights is None else np.sum(w * aweights) / total)
+        scale = np.maximum(scale, 0.0)
+    x = x - centre[:, None]
+    c = np.dot(x, np.conj((x if w is None else x * w).T))
+    with np.errstate(divide="ignore"):
+        c = c * np.true_divide(1, scale)
+    return np.squeeze(c).astype(x.dtype)
+
+
+@implements(np.corrcoef)
+def corrcoef(x: object, y: object = None, rowvar: object = True, *, dtype: object = None) -> TracedArray:
+    """Correlations, kept inside [-1, 1]."""
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not c.ndim:
+        return as_scalar(c / c)
+    deviation = np.sqrt(np.real(np.diag(c)))
+    c = c / deviation[:, None] / deviation[None, :]
+    if c.dtype.kind == "c":
+        return np.clip(np.real(c), -1, 1) + 1j * np.clip(np.imag(c), -1, 1)
+    return np.clip(c, -1, 1)

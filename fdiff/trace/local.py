@@ -69,7 +69,8 @@ class Local(np.ndarray):
         kwargs: dict[str, object],
     ) -> object:
         if holds_traced(args) or holds_traced(list(kwargs.values())):  # NumPy asks first of `a`
-            return _constant_or_not(args).__array_function__(func, types, args, kwargs)
+            held = _constant_or_not((args, *kwargs.values()))
+            return held.__array_function__(func, types, args, kwargs)
         return localised(super().__array_function__(func, types, args, kwargs), args)  # type: ignore[misc]
 
     def __setitem__(self, key: object, value: object) -> None:
@@ -242,9 +243,10 @@ def _attribute(name: str) -> property:
 
 
 _SPECIAL = """
-getitem iter len bool float int complex index repr str format contains array copy deepcopy reduce round divmod rdivmod
+getitem iter len contains array copy deepcopy reduce bool float int complex index round
+repr str format divmod rdivmod
 iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift
-"""  # noqa: E501 - names of methods
+"""
 for _name in (
     *(f"__{name}__" for name in _SPECIAL.split()),
     *(name for name in dir(np.ndarray) if not name.startswith("_")),

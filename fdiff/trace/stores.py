@@ -56,11 +56,21 @@ def _store(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | 
 
 
 def _reshaped(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | None, Ids]:
-    """A reshape of a reshape; none where the shape is the same."""
+    """A reshape of a reshape; none where the shape is the same.
+
+    One in between that may have copied stays: what comes of it lies in C order.
+    """
     (source,) = args
-    while builder.nodes[source].primitive.name == "reshape":
-        source = builder.nodes[source].args[0]
+    while (node := builder.nodes[source]).primitive.name == "reshape":
+        before, between = builder.type(node.args[0]).shape, node.type.shape
+        if min(len(before), len(params["shape"])) > 1 and _long(before) != _long(between):
+            break
+        source = node.args[0]
     return (source if builder.type(source).shape == params["shape"] else None), (source,)
+
+
+def _long(shape: Ints) -> Ints:
+    return tuple([n for n in shape if n != 1])
 
 
 SHORTER: Final[dict[str, Rule]] = {"slice": _read, "update": _store, "reshape": _reshaped}

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from .traced import TracedArray
 
 _SCANS = frozenset(("cumsum", "cumprod", "cummax"))
-_KEPT = _SCANS | {"slice", "update", "scatter_set"}  # laid out as their first operand
-_FIRST = _KEPT | {"transpose", "reshape", "broadcast_to"}  # laid out by it
+_STORED = frozenset(("update", "scatter_set"))
+_KEPT = _SCANS | _STORED  # laid out as their first operand
+_FIRST = _KEPT | {"slice", "transpose", "reshape", "broadcast_to"}  # laid out by it
 PARTS = frozenset(("real", "imag"))  # views of part of each entry
 SMALL = 4096  # positions of the entries of a view are counted out up to this size
 
@@ -100,9 +101,9 @@ class Stores:
 
     def current(self, handle: TracedArray) -> int:
         """The node with all of them stored."""
-        handle.node = _stored(handle.home, handle.node, handle.type, self.entries)
-        handle.home.stored.setdefault(handle.node, handle.made)
+        node = _stored(handle.home, handle.node, handle.type, self.entries)
         handle.link = None
+        handle.node = as_made(handle, node)
         return handle.node
 
 
@@ -147,6 +148,8 @@ def layout(handle: TracedArray) -> np.ndarray:
     if isinstance(handle.link, View) and handle.link.extra:  # entries apart from one another
         apart = np.empty(tuple(2 * n for n in handle.shape), handle.dtype)
         return apart[(slice(None, None, 2),) * handle.ndim]
+    if isinstance(handle.link, View):  # a reshape that copies
+        return np.empty(handle.shape, handle.dtype)
     trace = handle.home
     given = isinstance(handle.link, Fixed) or any(map(partial(is_, handle), trace.arguments))
     if given and handle.ndim:
@@ -155,21 +158,27 @@ def layout(handle: TracedArray) -> np.ndarray:
 
 
 def memory_layout(array: np.ndarray) -> tuple[int, ...]:
-    """Strides as small as they can be with NumPy copying and viewing alike; () for C order."""
+    """Strides counted in entries; () for C order.
+
+    Those of entries that lie in records are as small as they can be with the same gaps.
+    """
     if array.flags.c_contiguous:
         return ()
-    found, due, step = [0] * array.ndim, array.itemsize, 1
-    for k in reversed(_from_slowest(array.strides)):
+    found, due, step, size = [0] * array.ndim, array.itemsize, 1, array.itemsize
+    whole = not any(stride % size for stride in array.strides)
+    for k in reversed(slowest_first(array.strides)):
         n, stride = array.shape[k], array.strides[k]
         if n == 1:
             found[k] = step
         elif stride:
-            found[k] = step if stride == due else int(np.copysign(2 * abs(step), stride))
-            due, step = stride * n, found[k] * n
+            near = step if abs(stride) == due else 2 * step
+            found[k] = stride // size if whole else int(np.copysign(near, stride))
+            due, step = abs(stride) * n, abs(found[k]) * n
     return tuple(found)
 
 
-def _from_slowest(strides: Sequence[int]) -> list[int]:
+def slowest_first(strides: Sequence[int]) -> list[int]:
+    """The axes from the slowest to the fastest in memory."""
     return sorted(range(len(strides)), key=lambda k: (-abs(strides[k]), k))
 
 
@@ -208,7 +217,13 @@ def _empty(type_: ArrayType, order: Sequence[int]) -> np.ndarray:
 
 def _axes_in_memory(trace: Trace, node_id: int) -> list[int]:
     """The axes of a node from the slowest to the fastest in memory."""
-    known, nodes, stack = trace.axes, trace.builder.nodes, [node_id]
+    known = slowest_first(strides_of(trace, node_id))
+    return known or list(range(trace.builder.type(node_id).ndim))
+
+
+def strides_of(trace: Trace, node_id: int) -> tuple[int, ...]:
+    """Strides of a node, counted in entries; () for C order."""
+    known, stack = trace.axes, [node_id]
     while stack:
         i = stack[-1]
         models = () if i in known else _models(trace, i)
@@ -218,7 +233,7 @@ def _axes_in_memory(trace: Trace, node_id: int) -> list[int]:
         if i not in known:
             known[i] = _like(trace, i, models) if models else _strides_of_input(trace, i)
         stack.pop()
-    return _from_slowest(known[node_id]) or list(range(nodes[node_id].type.ndim))
+    return known[node_id]
 
 
 def _strides_of_input(trace: Trace, node_id: int) -> tuple[int, ...]:
@@ -230,8 +245,6 @@ def _models(trace: Trace, node_id: int) -> tuple[int, ...]:
     """The operands whose strides decide those of a node; of all others the node lies in C order."""
     node = trace.builder.nodes[node_id]
     name = node.primitive.name
-    if trace.stored.get(node_id, node_id) < node_id:
-        return (trace.stored[node_id],)
     if name in _FIRST:
         return node.args[:1]
     alike = node.primitive.family == "elementwise" and node.primitive.name != "copy"
@@ -244,11 +257,12 @@ def _like(trace: Trace, node_id: int, models: tuple[int, ...]) -> tuple[int, ...
     name, shape = node.primitive.name, node.type.shape
     if not any(known[a] for a in models) and name not in {"transpose", "broadcast_to"}:
         return ()
-    if name == "concatenate":
-        return known[models[0]] if len({known[a] for a in models}) == 1 else ()
-    if name in _KEPT or models[0] == trace.stored.get(node_id):
+    if name in _KEPT:
         return known[models[0]]
     given = [_strided(trace.builder.type(a), known[a]) for a in models]
+    if name == "concatenate":  # NumPy is asked of their first entries: it touches what it joins
+        joined = np.concatenate([g[(slice(2),) * g.ndim] for g in given], **dict(node.params))  # type: ignore[call-overload]
+        return memory_layout(_empty(node.type, slowest_first(joined.strides)))
     if name in _FIRST:
         return memory_layout(node.primitive.evaluate(*given, **dict(node.params)))  # type: ignore[arg-type]
     shown = [np.broadcast_to(g, shape) for g in given]
@@ -260,15 +274,39 @@ def _like(trace: Trace, node_id: int, models: tuple[int, ...]) -> tuple[int, ...
 
 def memory_axes(x: TracedArray) -> list[int]:
     """The axes of `x` from the slowest to the fastest in memory."""
-    return _from_slowest(layout(x).strides)
+    return slowest_first(layout(x).strides)
 
 
-def contiguous(x: TracedArray) -> int:
-    """Node of a copy of `x` in C order."""
-    trace, node = x.home, x.id
-    if x.ndim > 1 and trace.mutable and _axes_in_memory(trace, node) != list(range(x.ndim)):
-        return trace.add(PRIMITIVES["copy"], (node,))
-    return node
+def laid(trace: Trace, node_id: int, axes: list[int]) -> int:
+    """Node of the same entries side by side, its axes in this order, the slowest first.
+
+    Constants are not folded here: equal ones are one node, which has one layout.
+    """
+    if len(axes) < 2 or not trace.mutable:
+        return node_id
+    in_c, add, line = list(range(len(axes))), trace.builder.add, trace.where()
+    dense = () if axes == in_c else memory_layout(_empty(trace.builder.type(node_id), axes))
+    if strides_of(trace, node_id) == dense:
+        return node_id
+    if axes == in_c:
+        return add(PRIMITIVES["copy"], (node_id,), (), line)
+    turned = add(PRIMITIVES["transpose"], (node_id,), (("axes", tuple(axes)),), line)
+    copied = add(PRIMITIVES["copy"], (turned,), (), line)
+    back = tuple(sorted(in_c, key=axes.__getitem__))
+    return add(PRIMITIVES["transpose"], (copied,), (("axes", back),), line)
+
+
+def as_made(handle: TracedArray, node_id: int) -> int:
+    """Node to be put behind `handle`, whose entries have places in memory that no store changes."""
+    trace = handle.home
+    if handle.ndim < 2 or not trace.mutable:
+        return node_id
+    node = trace.builder.nodes[node_id]
+    if node.primitive.name in _STORED and node.args[0] == handle.id:
+        return node_id
+    viewed = isinstance(handle.link, View)
+    axes = memory_axes(handle) if viewed else _axes_in_memory(trace, handle.made)
+    return laid(trace, node_id, axes)
 
 
 def positions(handle: TracedArray) -> tuple[TracedArray, np.ndarray] | None:
