@@ -27,7 +27,36 @@ from .watch import call_private
 
 VARIANTS = 128  # signatures remembered for one function
 ALTERNATIVES = 8  # traces of one signature that differ in what was read or decided
-RESTLESS = 32  # misses in a row after which no variant is looked for: `f` is traced at each call
+MISS = 8  # what a call that takes a new way adds to the score of its signature; others take 1 off
+RESTLESS = 16 * MISS  # the score from which on gradients are taken eagerly
+PROBE = 128  # eager calls after which two more traces are made, to see whether things have settled
+
+
+class Ways:
+    """How often calls of one signature took a way that no kept variant takes.
+
+    A trace that is kept costs about ten times an eager call, and pays if it is used again.
+    """
+
+    __slots__ = ("score",)
+
+    def __init__(self) -> None:
+        self.score = 0
+
+    def eager(self) -> bool:
+        """Whether this call is to be taken eagerly. Hits while probing let the probe go on."""
+        beyond = self.score - RESTLESS
+        if beyond < 0 or (beyond >= PROBE and beyond % PROBE < 2):
+            return False
+        self.score += 1
+        return True
+
+    def miss(self) -> None:
+        self.score += MISS if self.score < RESTLESS else 1
+
+    def hit(self) -> None:
+        if 0 < self.score < RESTLESS:
+            self.score -= 1
 
 
 class Program:
@@ -35,7 +64,7 @@ class Program:
 
     `derive` turns a new variant into the operator's plan; `name` is the public call and `argnums`
     tells which arguments are differentiated (None: none). `body` is what is run on traced arguments
-    (the function itself where left out).
+    (the function itself where left out). `eager` tells that a plan can be made of an eager trace.
     """
 
     __slots__ = (
@@ -43,11 +72,11 @@ class Program:
         "body",
         "derive",
         "eager",
-        "misses",
         "name",
         "plans",
         "steady",
         "variants",
+        "ways",
     )
 
     def __init__(
@@ -57,7 +86,7 @@ class Program:
         derive: Callable[[Variant], object],
         body: Body | None = None,
         *,
-        eager: bool = False,
+        eager: bool = True,
     ) -> None:
         self.name = name
         self.eager = eager
@@ -66,7 +95,7 @@ class Program:
         self.derive = derive
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, object] = OrderedDict()
-        self.misses: dict[object, int] = {}
+        self.ways: dict[object, Ways] = {}
         self.steady = False  # whether the last call took the way of the one before
 
     def find(
@@ -86,43 +115,49 @@ class Program:
         if key is None:
             leaves, spec = flatten((args, kwargs))
             key = (spec, *[leaf_key(leaf) for leaf in leaves])
-        known = self.variants.get(key, ())
-        if self.misses and known and self.misses.get(key, 0) >= RESTLESS:
-            if self.eager:
-                return self.trace(f, args, kwargs, eager=True)  # type: ignore[return-value]
-            known = ()
+        known: Sequence[Variant] = self.variants.get(key, ())
+        ways = self.ways.get(key) if self.ways else None
+        if ways is not None and self.eager and known and ways.eager():
+            return self.trace(f, args, kwargs, eager=True)  # type: ignore[return-value]
         for variant in known:
             captured = variant.refresh(f)
             if captured is None:
                 continue
             arrays = list(leaves) if variant.direct else [native(leaves[k]) for k in variant.traced]
             arrays += captured
-            if not variant.conditional or self._taken(key, variant, arrays, sure=sure):  # type: ignore[arg-type]
+            if not variant.conditional:
+                return variant, arrays  # type: ignore[return-value]
+            if self._taken(known, variant, arrays, sure=sure):  # type: ignore[arg-type]
+                if ways is not None:
+                    ways.hit()
                 return variant, arrays  # type: ignore[return-value]
         self.steady = False
         variant, inputs = self.trace(f, args, kwargs)
         if variant.cacheable:
             if variant.check is not None:
-                self.misses[key] = self.misses.get(key, 0) + 1
-            if self.misses.get(key, 0) >= RESTLESS:
-                return variant, inputs  # type: ignore[return-value]
+                self.ways.setdefault(key, Ways()).miss()
             kept = self.variants.setdefault(key, [])
             kept.insert(0, variant)
             del kept[ALTERNATIVES:]
             if len(self.variants) > VARIANTS:
-                self.variants.popitem(last=False)
+                self.ways.pop(self.variants.popitem(last=False)[0], None)
         return variant, inputs  # type: ignore[return-value]
 
+    def latest(self, args: tuple[object, ...]) -> Variant | None:
+        """The variant for such arguments, if types and what was read are all it depends on."""
+        known = self.variants.get(flat_key(args), ())
+        if not known or known[0].conditional or known[0].special or len(known[0].inner) != 1:
+            return None
+        return known[0] if known[0].traced == tuple(range(len(args))) else None
+
     def _taken(
-        self, key: object, variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool
+        self, known: list[Variant], variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool
     ) -> bool:
         """Whether a variant that depends on values holds; it is asked first next time."""
-        known = self.variants[key]
         first = variant is known[0]
         if not variant.holds(arrays, sure=sure or not first or not self.steady):
             return False
         if not first:
-            self.misses.pop(key, None)
             known[:] = [variant, *(other for other in known if other is not variant)]
         self.steady = first
         return True
@@ -203,7 +238,7 @@ def program_of(
     derive: Callable[[Variant], object],
     body: Body | None = None,
     *,
-    eager: bool = False,
+    eager: bool = True,
 ) -> Program:
     """The program of `f` under one operator: shared by all functions of the same code.
 

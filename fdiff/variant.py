@@ -88,6 +88,12 @@ class Variant:
             return None
         return [found[p][j] for p, j in self.order]  # type: ignore[index]
 
+    @property
+    def eagerly(self) -> bool:
+        """Whether derivatives are to be taken in the eager trace, which knows real ones."""
+        types = (*self.tape.output_types, *(self.tape.input_types[k] for k in self.wrt))
+        return self.eager is not None and all(t.dtype.kind != "c" for t in types)
+
     def holds(self, arrays: Sequence[np.ndarray], *, sure: bool) -> bool:
         """Whether what Python saw and decided during the trace would be the same now.
 

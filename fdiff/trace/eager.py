@@ -1,33 +1,42 @@
 """A trace whose nodes are computed as they are entered: for code that takes another way each time.
 
-Nothing is shared, folded, guarded or kept for another call: what it costs is what a call costs.
+Nothing is shared, folded, guarded or kept for another call but what does not depend on the way: the
+ops of `trace/opkinds.py` and the templates of `trace/templates.py`.
 """
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable, Iterable
+from typing import Any, Self, cast
 
 import numpy as np
 
 from ..arraytype import ArrayType, type_of
 from ..errors import Line, user_line
 from ..primitive import Primitive
-from ..tape import ITEM, Builder, Node, Params, Tape
+from ..tape import CONSTANT, INPUT, Builder, Constant, Node, Params, Tape
 from .looking import Looks
+from .opkinds import SMALL, Op, Types, op_of
 from .recording import Trace
+from .templates import Template, of_entry, of_ufunc
 from .traced import TracedArray
 
 
 class EagerBuilder(Builder):
-    """Nodes with their values."""
+    """Nodes with their ops, their values, and whether the differentiated inputs move them."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.ops: list[Op] = []
         self.values: list[object] = []
+        self.moves: list[bool] = []
 
     def input(self, type_: ArrayType) -> int:
+        node_id = super().input(type_)
+        self.ops.append(Op(INPUT, self.nodes[node_id].params, (), (), (type_,)))
         self.values.append(None)
-        return super().input(type_)
+        self.moves.append(False)
+        return node_id
 
     def add(
         self,
@@ -35,24 +44,38 @@ class EagerBuilder(Builder):
         args: tuple[int, ...],
         params: Params = (),
         line: Line | None = None,
-        types: tuple[ArrayType, ...] | None = None,
+        types: Types | None = None,
     ) -> int:
-        values = self.values
-        given = [values[a] for a in args]
-        value = primitive.evaluate(*given, **dict(params)) if params else primitive.evaluate(*given)
-        if types is None:
-            several = type(value) is tuple
-            types = tuple(map(_type, value)) if several else (_type(value),)  # type: ignore[arg-type]
-        self.nodes.append(Node(primitive, args, params, types))
+        ops = self.ops
+        if primitive is CONSTANT:
+            held = cast("Constant", params[0][1])
+            return self.enter(Op(CONSTANT, params, (), (), (type_of(held.array),)), ())
+        given = tuple([ops[a].types for a in args])
+        fixed = [
+            (k, cast("Constant", ops[a].params[0][1]))
+            for k, a in enumerate(args)
+            if ops[a].primitive is CONSTANT and ops[a].types[0].size <= SMALL
+        ]
+        return self.enter(op_of(primitive, params, given, tuple(fixed)), args)
+
+    def enter(self, op: Op, args: tuple[int, ...]) -> int:
+        """Compute one more node."""
+        values, moves = self.values, self.moves
+        value = op.call(*[values[a] for a in args])
+        moving = False
+        if op.floating:
+            for a in args:
+                if moves[a]:
+                    moving = True
+                    break
+        moves.append(moving)
+        self.ops.append(op)
+        self.nodes.append(Node(op.primitive, args, op.params, op.types))
         values.append(value)
         return len(values) - 1
 
-    def finish(self, outputs: object) -> Tape:
-        return Tape(tuple(self.nodes), tuple(self.inputs), tuple(outputs))  # type: ignore[arg-type]
-
-
-def _type(value: object) -> ArrayType:
-    return type_of(value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value))
+    def finish(self, outputs: Iterable[int]) -> Tape:
+        return Tape(tuple(self.nodes), tuple(self.inputs), tuple(outputs))
 
 
 class EagerLooks(Looks):
@@ -61,15 +84,16 @@ class EagerLooks(Looks):
     trace: EagerTrace
 
     def value(self, node_id: int, deed: str) -> object:
+        self.trace.tainted = True
         return self.trace.builder.values[node_id]
 
     def look(self, node_id: int, deed: str) -> np.ndarray:
-        return np.asarray(self.trace.builder.values[node_id])
+        return np.asarray(self.value(node_id, deed))
 
     def knows(self, node_id: int) -> bool:
         return True
 
-    def expect(self, node_id: int, value: object) -> None:
+    def expect(self, node_id: int, value: Any) -> None:
         if not np.array_equal(self.look(node_id, ""), value):
             raise RuntimeError("a program recorded at these values decides otherwise at them")
 
@@ -81,6 +105,7 @@ class EagerTrace(Trace):
     """A recording whose nodes have values from the start."""
 
     builder: EagerBuilder
+    eager = True
 
     def __init__(self, call: str) -> None:
         super().__init__(call, lines=False)
@@ -95,11 +120,13 @@ class EagerTrace(Trace):
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
-        self._quiet.__exit__(*error)
+        self._quiet.__exit__(None, None, None)
 
     def begin(self) -> None:
-        for i in self.builder.inputs:
-            self.builder.values[i] = np.asarray(self.looks.given[i])[()]
+        builder = self.builder
+        for i in builder.inputs:
+            builder.values[i] = np.asarray(self.looks.given[i])[()]
+            builder.moves[i] = i in self.looks.moving
 
     def where(self) -> Line | None:
         return user_line() if self.mutable else None
@@ -118,10 +145,19 @@ class EagerTrace(Trace):
     ) -> int:
         return self.builder.add(primitive, args, params)
 
-    def items(self, node_id: int) -> tuple[TracedArray, ...]:
-        """The outputs of a node."""
-        types = self.builder.nodes[node_id].types
-        if len(types) == 1:
-            return (TracedArray(self, node_id, types[0]),)
-        ids = [self.builder.add(ITEM, (node_id,), (("k", k),)) for k in range(len(types))]
-        return tuple(TracedArray(self, i, t) for i, t in zip(ids, types, strict=True))
+    # ------------------------------------------------------------------------------ templates
+
+    def ufunc(self, ufunc: np.ufunc, operands: tuple[object, ...]) -> object:
+        """``ufunc(*operands)``, as the last time for operands of these types."""
+        return of_ufunc(self, ufunc, operands)
+
+    def entry(self, x: TracedArray, key: object, getitem: Callable[..., object]) -> object:
+        """``x[key]`` for integers, likewise; other keys and views are left to `getitem`."""
+        return of_entry(self, x, key, getitem)
+
+    def run(self, template: Template, ids: list[int]) -> TracedArray:
+        """The nodes of a template, entered for the operands `ids`."""
+        enter = self.builder.enter
+        for op, refs in template.steps:
+            ids.append(enter(op, tuple([ids[r] for r in refs])))
+        return template.handle(self, ids[template.out])

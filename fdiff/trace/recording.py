@@ -12,9 +12,10 @@ from ..errors import InputError, Line, TraceError, message, user_line
 from ..primitive import ANSWERS, FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, ITEM, Builder
 from .looking import Looks
+from .outs import taking_out
 from .stores import SHORTER
-from .traced import TracedArray, current, leaked, stack, taking_out
-from .views import Fixed, View, memory_layout
+from .traced import TracedArray, current, leaked, stack
+from .views import Fixed, View, laid, memory_layout, slowest_first, strides_of
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
 
@@ -31,6 +32,8 @@ class Trace:
     plain code would have got it, so the trace is void. `shown` tells that text was made of a value.
     """
 
+    eager = False  # whether nodes are computed as they are entered
+
     def __init__(self, call: str, *, lines: bool = True) -> None:
         self.builder = Builder()
         self.call = call
@@ -42,10 +45,12 @@ class Trace:
         self.looks = Looks(self)
         self.refused: TraceError | None = None
         self.shown = False
+        self.tainted = (
+            False  # whether what was entered depended on a constant, not on its type alone
+        )
         self.watch: object = None  # of the outermost trace: what watches the functions it runs
         self.arguments: list[TracedArray] = []
         self.layouts: dict[int, tuple[int, ...]] = {}  # of inputs whose layout decided something
-        self.stored: dict[int, int] = {}  # of nodes after a store: the array as it was made
         self.axes: dict[int, tuple[int, ...]] = {}  # strides of nodes, counted in entries
         self._known: dict[tuple[int, int], int] = {}
         self._numbers: dict[tuple[object, np.dtype], int] = {}
@@ -138,12 +143,15 @@ class Trace:
             if copied.tobytes() == first.tobytes() * copied.size:
                 scalar = self.builder.constant(first.reshape(()))
                 node = self.add(PRIMITIVES["broadcast_to"], (scalar,), (("shape", copied.shape),))
-                self.axes.setdefault(node, memory_layout(array))
-                return node
-        node = self.builder.constant(copied)
-        if copied.ndim > 1:
-            self.axes.setdefault(node, memory_layout(array))
-        return node
+                return self._lying(node, array)
+        return self._lying(self.builder.constant(copied), array)
+
+    def _lying(self, node: int, array: np.ndarray) -> int:
+        """The node of a constant; of an equal one that lies otherwise in memory, a copy of it."""
+        layout = memory_layout(array)
+        if array.ndim < 2 or self.axes.setdefault(node, layout) == layout:
+            return node
+        return laid(self, node, slowest_first(layout) or list(range(array.ndim)))
 
     def add(
         self,
@@ -168,8 +176,16 @@ class Trace:
             if len(types) == 1 and types[0].size <= FOLD_LIMIT and primitive.name != "broadcast_to":
                 with np.errstate(all="ignore"):
                     value = primitive.evaluate(*[nodes[a].value for a in args], **dict(params))
-                return builder.constant(np.array(value, dtype=types[0].dtype, order="C"))
+                folded = builder.constant(np.array(value, dtype=types[0].dtype, order="C"))
+                return folded if self._lie_alike(folded, node_id) else node_id
         return node_id
+
+    def _lie_alike(self, folded: int, node_id: int) -> bool:
+        """Whether the constant may stand for the node: equal constants share one layout."""
+        if not self.mutable or self.builder.type(node_id).ndim < 2:
+            return True
+        layout = strides_of(self, node_id)
+        return self.axes.setdefault(folded, layout) == layout
 
     def fail(self, fact: str, way_out: str = "") -> TraceError:
         """The error for something `f` did that cannot go on the tape."""
@@ -218,7 +234,10 @@ def constant_value(value: object) -> np.ndarray | None:
     if not isinstance(value, TracedArray):
         return np.asarray(value)
     node = value.home.builder.nodes[value.id]
-    return dict(node.params)["value"].array if node.primitive is CONSTANT else None  # type: ignore[union-attr]
+    if node.primitive is not CONSTANT:
+        return None
+    value.home.tainted = True
+    return dict(node.params)["value"].array  # type: ignore[union-attr]
 
 
 def implements(

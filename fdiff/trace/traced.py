@@ -10,8 +10,6 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, wraps
-from inspect import signature
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
@@ -28,6 +26,7 @@ from ..errors import (
 )
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, met
 from .looking import truth, whole
+from .outs import call_with_out, resolved, stored
 
 if TYPE_CHECKING:
     from .recording import Trace
@@ -189,18 +188,13 @@ class TracedArray:
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> object:
         inputs = resolved(inputs)
+        if method == "__call__" and not kwargs and stack.traces and stack.traces[-1].eager:
+            return stack.traces[-1].ufunc(ufunc, inputs)  # type: ignore[attr-defined]
         outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment]
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
         if method == "at":
             return UFUNC_METHODS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[index,operator]
-        handler = _handler(ufunc, method)
-        if handler is None and met():
-            handler = _handler(ufunc, method)
-        if handler is None:
-            special = getattr(sys.modules.get("scipy.special"), ufunc.__name__, None) is ufunc
-            name = f"scipy.special.{ufunc.__name__}" if special else ufunc.__name__
-            raise unsupported(name if method == "__call__" else f"{name}.{method}")
-        result = handler(*inputs, **kwargs)
+        result = ufunc_handler(ufunc, method)(*inputs, **kwargs)
         return stored(outs, result, where, ufunc.__name__) if outs else result
 
     def __array_function__(
@@ -255,6 +249,9 @@ class TracedArray:
         raise unsupported(f"{kind.__name__}.{name}")
 
     def __bool__(self) -> bool:
+        home = self.home
+        if home.eager and self.link is None and not self.type.shape and home is stack.traces[-1]:
+            return bool(home.builder.values[self.node])  # type: ignore[attr-defined]
         return self._one(bool, truth)
 
     def __int__(self) -> int:
@@ -317,63 +314,16 @@ def _handler(ufunc: np.ufunc, method: str) -> Callable[..., object] | None:
     return UFUNCS.get(ufunc) if method == "__call__" else UFUNC_METHODS.get((ufunc, method))
 
 
-def resolved(args: tuple[object, ...]) -> tuple[object, ...]:
-    """Arguments with traced arrays in place of the arrays that stand for them."""
-    return tuple([_resolved(a) for a in args])
-
-
-def _resolved(value: object) -> object:
-    if isinstance(value, np.ndarray):
-        return getattr(value, "handle", value)
-    if type(value) in {list, tuple}:
-        return type(value)([_resolved(v) for v in value])  # type: ignore[call-arg,attr-defined]
-    return value
-
-
-def stored(outs: tuple[object, ...], result: object, where: object, name: str) -> object:
-    """Results put into the arrays given as ``out=``."""
-    into: Callable[..., object] = FUNCTIONS["out"]  # type: ignore[index]
-    if len(outs) == 1:
-        return into(outs[0], result, where, name)
-    results = cast("tuple[object, ...]", result)
-    return tuple(
-        r if out is None else into(out, r, where, name)
-        for out, r in zip(outs, results, strict=True)
-    )
-
-
-@lru_cache(maxsize=1024)
-def _place_of_out(handler: Callable[..., object]) -> int | None:
-    """Where among its positional arguments a handler takes ``out``; None if it does not."""
-    names = list(signature(handler).parameters)
-    return names.index("out") if "out" in names else None
-
-
-def call_with_out(
-    handler: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, object]
-) -> object:
-    """Call a handler; what is given as ``out`` is written to afterwards."""
-    out = kwargs.pop("out", None)
-    place = _place_of_out(handler)
-    if place is not None and len(args) > place:
-        out, args = args[place], (*args[:place], None, *args[place + 1 :])
-    result = handler(*args, **{k: _resolved(v) for k, v in kwargs.items()})
-    return result if out is None else stored((out,), result, True, name)
-
-
-def taking_out(handler: Callable[..., object], name: str) -> Callable[..., object]:
-    """The handler as a method, where what is given as ``out`` is written to."""
-    place = _place_of_out(handler)
-    if place is None:
-        return handler
-
-    @wraps(handler)
-    def method(self: TracedArray, *args: object, **kwargs: object) -> object:
-        if len(args) < place and "out" not in kwargs:
-            return handler(self, *args, **kwargs)
-        return call_with_out(handler, name, (self, *resolved(args)), kwargs)
-
-    return method
+def ufunc_handler(ufunc: np.ufunc, method: str = "__call__") -> Callable[..., object]:
+    """What answers for a ufunc; UnsupportedError if nothing does."""
+    handler = _handler(ufunc, method)
+    if handler is None and met():
+        handler = _handler(ufunc, method)
+    if handler is None:
+        special = getattr(sys.modules.get("scipy.special"), ufunc.__name__, None) is ufunc
+        name = f"scipy.special.{ufunc.__name__}" if special else ufunc.__name__
+        raise unsupported(name if method == "__call__" else f"{name}.{method}")
+    return handler
 
 
 def unsupported(name: str) -> UnsupportedError:

@@ -1,54 +1,207 @@
-"""Reverse mode where the forward pass has computed every value: for one call."""
+"""Derivatives where the forward pass has computed every value: for one call of a function.
+
+Cotangents are pulled backwards, and tangents pushed forwards, through the nodes of an eager trace
+by the rules of their ops (`transforms/rules.py`), as values, or as further nodes of the trace where
+they are to be differentiated themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from ..primitive import ZERO
-from ..tape import Tape
-from ..trace import TracedArray
+from ..primitive import PRIMITIVES
+from ..tape import ITEM
 from ..trace.eager import EagerTrace
-from .forward import materialise
-from .reverse import Bar, pull_all, reached
+from ..trace.opkinds import Op
+from .rules import EnteredPull, Pull, Push, Seeds, Slices
 
 
-def eager_gradient(trace: EagerTrace, tape: Tape, wrt: Sequence[int]) -> list[object]:
-    """Values of the gradients of output 0, taken where the trace has computed its nodes."""
-    trace.mutable = False
-    with trace:
-        values, outputs = _Handles(trace), _Outputs(trace)
-        inputs = [tape.inputs[k] for k in wrt]
-        out, bars = tape.outputs[0], {}
-        wanted = reached(tape, inputs)
-        if out in wanted:
-            one = trace.builder.constant(np.ones((), tape.nodes[out].type.dtype))
-            bars[out] = Bar(TracedArray(trace, one, tape.nodes[out].type))
-        pull_all(tape, trace, values, outputs, wanted, bars)
-        grads = [bars[i].value if i in bars else materialise(ZERO, values[i]) for i in inputs]
-        return [trace.builder.values[trace.lift(g)] for g in grads]
+def pull_values(
+    trace: EagerTrace, bars: Mapping[int, Any], wrt: Sequence[int], size: int | None = None
+) -> list[Any]:
+    """Cotangents of the nodes `wrt`, given those of other nodes; None where there is none.
+
+    With a `size`, all of them carry a leading axis of that length.
+    """
+    with np.errstate(all="ignore"):
+        return _Sweep(trace, size).run(bars, wrt)
 
 
-class _Handles(dict[int, TracedArray]):
-    """Traced arrays of the nodes of a trace, made when they are asked for."""
+def enter_gradient(trace: EagerTrace, out: int, wrt: Sequence[int]) -> list[int | None]:
+    """Nodes of the gradients of node `out`, entered in the trace."""
+    one = trace.builder.constant(np.ones((), trace.builder.nodes[out].type.dtype))
+    with np.errstate(all="ignore"):
+        return _EnteredSweep(trace, None).run({out: one}, wrt)
 
-    def __init__(self, trace: EagerTrace) -> None:
-        super().__init__()
+
+def push_values(
+    trace: EagerTrace, dots: Mapping[int, Any], outs: Sequence[int | None], size: int | None = None
+) -> list[Any]:
+    """Tangents of the nodes `outs`, given those of others; None where a node does not move."""
+    builder = trace.builder
+    nodes, ops, values, moves = builder.nodes, builder.ops, builder.values, builder.moves
+    found: list[Any] = [None] * len(nodes)
+    parts: dict[int, list[Any]] = {}
+    for i, dot in dots.items():
+        found[i] = dot
+    with np.errstate(all="ignore"):
+        for i in range(max([o for o in outs if o is not None], default=-1) + 1):
+            if not moves[i] or found[i] is not None:
+                continue
+            op, args = ops[i], nodes[i].args
+            if op.primitive is ITEM:
+                if args[0] in parts:
+                    found[i] = parts[args[0]][nodes[i].k]
+                continue
+            given = [found[a] for a in args]
+            moving = tuple([dot is not None for dot in given])
+            if True not in moving:
+                continue
+            rule = op.rules.get((moving, size, "push"))
+            if rule is None:
+                rule = op.rules[moving, size, "push"] = Push(op, moving, size)
+            several = len(op.types) > 1
+            outputs: Any = values[i] if several else (values[i],)
+            given = [dot for dot in given if dot is not None]
+            pushed = rule.run(*given, *[values[a] for a in args], *outputs)
+            made = [None if place is None else pushed[place] for place in rule.targets]
+            if several:
+                parts[i] = made
+            else:
+                found[i] = made[0]
+    return [None if o is None else found[o] for o in outs]
+
+
+class _Sweep:
+    """Cotangents of the nodes of a trace while they are pulled backwards, as values.
+
+    `own` tells which of them are arrays that nobody else holds.
+    """
+
+    def __init__(self, trace: EagerTrace, size: int | None) -> None:
         self.trace = trace
+        self.builder = trace.builder
+        self.size = size
+        self.count = len(trace.builder.nodes)
+        self.bars: list[Any] = [None] * self.count
+        self.masks: dict[int, Any] = {}
+        self.own = bytearray(self.count)
+        self.parts: dict[int, dict[int, tuple[Any, Any]]] = {}
 
-    def __missing__(self, i: int) -> TracedArray:
-        made = self[i] = TracedArray(self.trace, i, self.trace.builder.nodes[i].types[0])
-        return made
+    def run(self, given: Mapping[int, Any], wrt: Sequence[int]) -> list[Any]:
+        nodes, ops, moves = self.builder.nodes, self.builder.ops, self.builder.moves
+        bars, parts, kept = self.bars, self.parts, set(wrt)
+        for i, bar in given.items():
+            if moves[i]:
+                bars[i] = bar
+        for i in range(max(given, default=-1), -1, -1):
+            bar = bars[i]
+            if (bar is None and i not in parts) or i in kept:
+                continue
+            op, args = ops[i], nodes[i].args
+            if op.primitive is ITEM:
+                parts.setdefault(args[0], {})[nodes[i].k] = (bar, self.masks.pop(i, None))
+            else:
+                self._pull(i, op, args, tuple([moves[a] for a in args]))
+            bars[i] = None
+        return [bars[i] for i in wrt]
+
+    def _pull(self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]) -> None:
+        """Pull through one node; most have one output, and no masks are about."""
+        if self.masks or len(op.types) > 1:
+            self._pull_general(i, op, args, needed)
+            return
+        rule = op.rules.get((needed, self.size))
+        if rule is None:
+            rule = op.rules[needed, self.size] = Pull(op, (False,), needed, self.size)
+        values = self.builder.values
+        found = rule.run(self.bars[i], *[values[a] for a in args], values[i])
+        for k, place, mask, within in rule.targets:
+            self._put(args[k], found[place], None if mask is None else found[mask], within)
+
+    def _pull_general(
+        self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]
+    ) -> None:
+        parts = self.parts.pop(i, None)
+        if parts is None:
+            seeds = [(self.bars[i], self.masks.pop(i, None))]
+        else:
+            seeds = [parts.get(k, (None, None)) for k in range(len(op.types))]
+        given: Seeds = tuple([None if bar is None else mask is not None for bar, mask in seeds])
+        operands = [bar for bar, _ in seeds if bar is not None]
+        operands += [mask for _, mask in seeds if mask is not None]
+        found, targets = self._apply(i, op, args, operands, given, needed)
+        for k, place, mask, within in targets:
+            self._put(args[k], found[place], None if mask is None else found[mask], within)
+
+    def _apply(
+        self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], given: Seeds, needed: Any
+    ) -> tuple[Sequence[Any], Any]:
+        """What a rule gives, and where what it gives belongs."""
+        rule = op.rules.get((given, needed, self.size))
+        if rule is None:
+            rule = op.rules[given, needed, self.size] = Pull(op, given, needed, self.size)
+        values: list[Any] = self.builder.values
+        outs = (values[i],) if len(op.types) == 1 else values[i]
+        return rule.run(*seeds, *[values[a] for a in args], *outs), rule.targets
+
+    def _put(self, a: int, bar: Any, mask: Any, within: Slices | None) -> None:
+        """Add to the cotangent of a node; the sum is known to be zero outside both masks."""
+        bars, own = self.bars, self.own
+        known = bars[a]
+        if within is not None:
+            if not own[a]:
+                bars[a] = self._zeros(a) if known is None else np.array(known)
+                own[a] = True
+            bars[a][within] += bar
+            self.masks.pop(a, None)
+            return
+        if known is None:
+            bars[a] = bar
+            if mask is not None:
+                self.masks[a] = mask
+            return
+        bars[a] = self._add(known, bar)
+        own[a] = isinstance(bars[a], np.ndarray)
+        if (there := self.masks.pop(a, None)) is not None and mask is not None:
+            self.masks[a] = there if there is mask else self._either(there, mask)
+
+    def _zeros(self, a: int) -> np.ndarray:
+        type_ = self.builder.nodes[a].type
+        lead = () if self.size is None else (self.size,)
+        return np.zeros((*lead, *type_.shape), type_.dtype)
+
+    def _add(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def _either(self, a: Any, b: Any) -> Any:
+        return np.logical_or(a, b)
 
 
-class _Outputs(dict[int, tuple[TracedArray, ...]]):
-    """The outputs of the nodes of a trace, likewise."""
+class _EnteredSweep(_Sweep):
+    """The same, each cotangent being a node of the trace."""
 
-    def __init__(self, trace: EagerTrace) -> None:
-        super().__init__()
-        self.trace = trace
+    def _pull(self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]) -> None:
+        self._pull_general(i, op, args, needed)
 
-    def __missing__(self, i: int) -> tuple[TracedArray, ...]:
-        made = self[i] = self.trace.items(i)
-        return made
+    def _apply(
+        self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], given: Seeds, needed: Any
+    ) -> tuple[Sequence[Any], Any]:
+        rule = op.rules.get((given, needed, "enter"))
+        if rule is None:
+            rule = op.rules[given, needed, "enter"] = EnteredPull(op, given, needed)
+        outs = [i] if len(op.types) == 1 else self._items(i)
+        return rule.enter(self.trace, [*seeds, *args, *outs]), rule.targets
+
+    def _items(self, i: int) -> list[int]:
+        types = self.builder.nodes[i].types
+        return [self.builder.add(ITEM, (i,), (("k", k),)) for k in range(len(types))]
+
+    def _add(self, a: int, b: int) -> int:
+        return self.builder.add(PRIMITIVES["add"], (a, b))
+
+    def _either(self, a: int, b: int) -> int:
+        return a if a == b else self.builder.add(PRIMITIVES["logical_or"], (a, b))

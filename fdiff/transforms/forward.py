@@ -37,7 +37,7 @@ def jvp(tape: Tape, wrt: Sequence[int]) -> Tape:
             values[i] = outs[0]
             arg_dots = [dots.get(a, ZERO) for a in node.args]
             if any(d is not ZERO for d in arg_dots):
-                out_dots = _push(node, arg_dots, [values[a] for a in node.args], outs)
+                out_dots = push(node, arg_dots, [values[a] for a in node.args], outs)
                 multi_dots[i] = out_dots
                 dots[i] = out_dots[0]
         results = [values[o] for o in tape.outputs]
@@ -58,7 +58,7 @@ def replay(trace: Trace, node: Node, values: dict[int, TracedArray]) -> tuple[Tr
     return tuple(TracedArray(trace, i, t) for i, t in zip(items, node.types, strict=True))
 
 
-def _push(
+def push(
     node: Node, dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> Sequence[object]:
     if not any(t.floating for t in node.types):

@@ -110,12 +110,12 @@ def pull_all(
         trace.line = tape.lines.get(i, (None,))[0]
         args = [values[a] for a in node.args]
         needed = [a in wanted for a in node.args]
-        for a, bar in zip(node.args, _pull(node, seeds, args, outputs[i], needed), strict=True):
+        for a, bar in zip(node.args, pull(node, seeds, args, outputs[i], needed), strict=True):
             if bar is not None:
                 _accumulate(bars, a, bar)
 
 
-def _pull(
+def pull(
     node: Node,
     seeds: Sequence[object],
     args: Sequence[TracedArray],
