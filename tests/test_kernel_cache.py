@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tapes import tape_of, values
 
 from fdiff import kernels
-from fdiff.kernels import cache
+from fdiff.kernels import cache, calling, compiler
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -246,7 +246,7 @@ def test_the_oldest_files_are_removed_beyond_the_limit(monkeypatch, folder):
 
 
 def test_the_kernels_used_last_stay_in_memory(monkeypatch):
-    monkeypatch.setattr(kernels, "_MOST", 2)
+    monkeypatch.setattr(compiler, "_MOST", 2)
     x = np.arange(3.0)
     functions = [np.sin, np.cos, np.tanh]
     made = [kernels.compile(tape_of(f, x), ("C",)) for f in functions[:2]]
@@ -317,15 +317,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import fdiff
 from fdiff import kernels
+from fdiff.kernels import compiler
 
 x = np.arange(4.0)
 long = fdiff.make_tape(lambda x: [x := np.sin(x) * x for _ in range(40)][-1], x)
 short = fdiff.make_tape(np.cosh, x)
-kernels.load()
+compiler.load()
 with ThreadPoolExecutor(1) as pool:
     task = pool.submit(kernels.compile, long, ("C",))
-    while kernels._lock.acquire(blocking=False):  # until the other thread has it
-        kernels._lock.release()
+    while compiler._lock.acquire(blocking=False):  # until the other thread has it
+        compiler._lock.release()
     child = os.fork()
     if child == 0:
         os._exit(0 if np.allclose(kernels.compile(short, ("C",))(x)[0], np.cosh(x)) else 1)
@@ -350,7 +351,7 @@ def test_eight_threads_share_a_kernel_with_temporaries():
     with ThreadPoolExecutor(8) as pool:
         for got, w in zip(pool.map(lambda row: kernel(row, x), rows * 20), want * 20, strict=True):
             np.testing.assert_allclose(got[1], w[1], rtol=1e-9, atol=1e-12)
-    assert 1 <= sum(map(len, kernels._spare.values())) <= 8
+    assert 1 <= sum(map(len, calling.spare.values())) <= 8
 
 
 def test_eight_threads_compile_different_kernels():

@@ -44,7 +44,7 @@ def environment() -> str:
 
 @lru_cache(maxsize=1)
 def _installed() -> str:
-    helpers = [*sorted((_HERE / "runtime").glob("*.py")), _HERE / "targets.py"]
+    helpers = [*sorted((_HERE / "runtime").rglob("*.py")), _HERE / "targets.py"]
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in helpers)).hexdigest()
     versions = [metadata.version(package) for package in ("numba", "llvmlite", "numpy")]
     return "\n".join([sources, *versions, sys.version, platform.platform(), _processor()])

@@ -1,9 +1,9 @@
-"""Compiled kernels of tapes: made from their structure alone, kept in memory and on disk.
+"""From a tape to an executable kernel: what is at hand, on disk, or has to be compiled.
 
-`compile` gives an `Executable`. Importing this package does not import Numba; `load` does, when
-the first kernel is compiled or read from disk. ``FDIFF_CACHE_DIR`` moves the disk cache, and
-``FDIFF_CACHE_DIR=off`` switches it off. The 1,024 kernels used last stay in memory; one that is
-dropped lives on as long as something holds its `Executable`.
+Importing this does not import Numba; `load` does, when the first kernel is compiled or read from
+disk. ``FDIFF_CACHE_DIR`` moves the disk cache, and ``FDIFF_CACHE_DIR=off`` switches it off. The
+1,024 kernels used last stay in memory; one that is dropped lives on as long as something holds its
+`Executable`.
 """
 
 from __future__ import annotations
@@ -15,30 +15,20 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
-from itertools import accumulate
+from dataclasses import replace
+from functools import lru_cache, partial
 from types import ModuleType
-from typing import NamedTuple, Protocol
-
-import numpy as np
+from typing import NamedTuple
 
 from ..tape import Tape
 from . import cache
-from .emit import Source
+from .bones import Skeleton
+from .calling import Executable, Kernel, bind, spare
+from .emit import Source, patient
 from .emit import emit as text_of
-from .emit.workspace import Room
 from .schedule import schedule as loops_of
-from .skeleton import Skeleton, Values
 from .skeleton import skeleton as skeleton_of
-from .skeleton import supported as supported
-
-
-class Executable(Protocol):
-    """A kernel bound to one tape: call it with the tape's inputs, get its outputs."""
-
-    source: str
-
-    def __call__(self, *arrays: object) -> list[np.ndarray]: ...
+from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
 
 
 class CacheInfo(NamedTuple):
@@ -51,24 +41,12 @@ class CacheInfo(NamedTuple):
     seconds: float
 
 
-class Kernel(NamedTuple):
-    """Machine code for one structure, with the addresses of the routines it calls."""
-
-    entry: Callable[..., int]
-    addresses: tuple[int, ...]
-    rooms: tuple[Room, ...]
-    text: str
-    name: str
-
-
 _MOST = 1024  # kernels in memory
 _kernels: OrderedDict[Skeleton, Kernel] = OrderedDict()
 _routines: dict[str, int] = {}
 _lock = threading.RLock()
 _count = {"compiled": 0, "loaded": 0, "hits": 0}
 _spent = [0.0]
-_KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
-_spare: dict[int, list[np.ndarray]] = {}
 
 
 def _renew_lock() -> None:
@@ -129,8 +107,9 @@ def cache_clear(*, disk: bool = False) -> None:
     for kernel in _kernels.values():
         load().forget(kernel.name)
     _kernels.clear()
-    _spare.clear()
+    spare.clear()
     _source.cache_clear()
+    _patient.cache_clear()
     if disk:
         cache.clear()
 
@@ -148,14 +127,23 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
         _count["hits"] += 1
         with suppress(KeyError):  # another thread may just have dropped it
             _kernels.move_to_end(bones)
-    return _bind(kernel, tape, values)
+    return bind(kernel, tape, values)
 
 
 def _make(bones: Skeleton) -> Kernel:
     made = _source(bones)
     addresses = tuple(_routine(name) for name in made.routines)
     name = cache.name_of(made.text)
-    return Kernel(_obtain(made, bones, name), addresses, made.rooms, made.text, name)
+    text = patient(made.text)
+    again = None if text is None else partial(_patient, replace(made, text=text), bones)
+    return Kernel(_obtain(made, bones, name), addresses, made.rooms, made.text, name, again)
+
+
+@lru_cache(maxsize=64)
+def _patient(made: Source, bones: Skeleton) -> Callable[..., int]:
+    """The kernel for sines of huge arguments, compiled when the first is met."""
+    with _lock:
+        return _obtain(made, bones, cache.name_of(made.text))
 
 
 def _obtain(made: Source, bones: Skeleton, name: str) -> Callable[..., int]:
@@ -188,77 +176,3 @@ def _routine(routine: str) -> int:
             cache.write(name, targets.dump(result))
         address = _routines[routine] = targets.address_of(result)
     return address
-
-
-# --- calling ----------------------------------------------------------------------------------
-
-
-def _fail(status: int) -> None:
-    """The exception a status stands for."""
-    if status == 1:
-        raise IndexError("index is out of bounds")
-    if status == 2:
-        raise np.linalg.LinAlgError("Singular matrix")
-    raise np.linalg.LinAlgError("Matrix is not positive definite")
-
-
-def _bind(kernel: Kernel, tape: Tape, values: Values) -> Executable:
-    """A function of the inputs alone; the common numbers of outputs have their own, for speed."""
-    entry = kernel.entry
-    begins = list(accumulate((room.bytes(values.ints) for room in kernel.rooms), initial=0))
-    ints = np.array([*values.ints, *kernel.addresses, *begins], np.int64)
-    fixed = (*values.arrays, ints, np.array(values.floats, np.float64))
-    if kernel.rooms:
-        entry = _furnished(entry, begins[-1])
-    made = [(t.shape, t.dtype) for t in tape.output_types]
-    empty = np.empty
-
-    def settle(status: int, arrays: tuple[object, ...], outs: list[np.ndarray]) -> list[np.ndarray]:
-        """Call again with copies where the memory of an input is laid out oddly, else raise."""
-        copies = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in arrays]
-        status = entry(*copies, *fixed, *outs) if status < 0 else status
-        if status:
-            _fail(status)
-        return outs
-
-    def one(*arrays: object) -> list[np.ndarray]:
-        out = empty(shape, dtype)
-        status = entry(*arrays, *fixed, out)
-        return settle(status, arrays, [out]) if status else [out]
-
-    def two(*arrays: object) -> list[np.ndarray]:
-        out, second = empty(shape, dtype), empty(shape2, dtype2)
-        status = entry(*arrays, *fixed, out, second)
-        return settle(status, arrays, [out, second]) if status else [out, second]
-
-    def many(*arrays: object) -> list[np.ndarray]:
-        outs = [empty(s, d) for s, d in made]
-        status = entry(*arrays, *fixed, *outs)
-        return settle(status, arrays, outs) if status else outs
-
-    (shape, dtype), (shape2, dtype2) = [*made, ((), np.float64), ((), np.float64)][:2]
-    run = one if len(made) == 1 else two if len(made) == 2 else many
-    run.source = kernel.text  # type: ignore[attr-defined]
-    return run  # type: ignore[return-value]
-
-
-def _furnished(entry: Callable[..., int], size: int) -> Callable[..., int]:
-    """`entry` with a workspace as its last argument."""
-    room = 1 << max(size, 4096).bit_length() if size <= _KEEP else size
-    spare = _spare.setdefault(room, []) if size <= _KEEP else None
-
-    def run(*arguments: object) -> int:
-        work = spare.pop() if spare else _workspace(room)
-        status = entry(*arguments, work)
-        if spare is not None:
-            spare.append(work)
-        return status
-
-    return run
-
-
-def _workspace(size: int) -> np.ndarray:
-    """Memory that begins with a cache line; what is never touched costs nothing."""
-    raw = np.empty(size + 64, np.uint8)
-    begin = -raw.ctypes.data % 64
-    return raw[begin : begin + size]

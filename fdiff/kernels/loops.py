@@ -82,19 +82,31 @@ class Accumulator:
     final: tuple[Statement, ...]
 
 
-# Of each loop, where entries that another nest writes begin and end: None for all of the loop.
+# Of each loop, where some of the entries begin and end: None for all of the loop.
 Hole = tuple[tuple[str, str] | None, ...]
+Guard = tuple[tuple[int, str, str], ...]  # loops, and where on each there is anything to do
 
 
 @dataclass(frozen=True)
 class Nest:
-    """Loops over `domain` but its `hole`, outermost first, around `statements`."""
+    """Loops over `domain`, or its `window`, or all but its `hole`, around `statements`.
+
+    Or around `branches`: statements where a guard holds, which share no values.
+    """
 
     domain: Dims
     statements: tuple[Statement, ...]
     accumulators: tuple[Accumulator, ...] = ()
     comment: str = ""
     hole: Hole = ()
+    window: Hole = ()
+    branches: tuple[tuple[Guard, tuple[Statement, ...]], ...] = ()
+
+    @property
+    def everything(self) -> list[Statement]:
+        """Every statement there is."""
+        guarded = [s for _, statements in self.branches for s in statements]
+        return [*self.statements, *guarded, *(s for a in self.accumulators for s in a.final)]
 
 
 @dataclass(frozen=True)

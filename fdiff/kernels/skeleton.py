@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeVar, cast
+from typing import cast
 
 import numpy as np
 
 from ..arraytype import Shape
 from ..primitive import Lower
 from ..tape import CONSTANT, INPUT, Constant, Node, Tape
+from .bones import Data, Part, Skeleton, Values
 
 _MOST_APART = 64  # stores that one is compared with
 _LARGE = 4  # a store of a quarter of an array is a large one
@@ -60,81 +61,6 @@ SPECIAL = frozenset(
     ]
 )
 _DTYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
-Data = tuple[object, ...]
-T = TypeVar("T")
-
-
-class Part(NamedTuple):
-    """A node without sizes and values; `data`: structural parameters, names of run-time ones."""
-
-    op: str
-    text: str
-    args: tuple[int, ...]
-    dtypes: tuple[str, ...]
-    shapes: tuple[tuple[str, ...], ...]
-    data: Data = ()
-
-    def parameter(self, name: str, kind: type[T]) -> T:
-        """The structural parameter called `name`."""
-        pairs = cast("tuple[tuple[str, object], ...]", self.data)
-        value = dict(pairs)[name]
-        assert isinstance(value, kind)
-        return value
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        return self.parameter("axes", tuple)
-
-    @property
-    def slices(self) -> tuple[tuple[str, str], ...]:
-        """Start and step along each axis of a slice, of one put back, or of one stored into."""
-        return cast("tuple[tuple[str, str], ...]", self.data[: len(self.dims)])
-
-    @property
-    def apart(self) -> int:
-        """How many stores below this one, or above the array a slice reads, are of other entries.
-
-        The nearest counts first.
-        """
-        return cast("int", (*self.data, 0)[len(self.dims)])
-
-    @property
-    def large(self) -> bool:
-        """Whether a store is of so much of an array that it may as well be made anew."""
-        return self.op == "update" and bool(self.data[-1])
-
-    @property
-    def dtype(self) -> str:
-        return self.dtypes[0]
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        return self.shapes[0]
-
-
-@dataclass(frozen=True)
-class Skeleton:
-    """Parts in canonical order, inputs first; counts of sizes, integers, floats, arrays."""
-
-    parts: tuple[Part, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    sizes: int
-    ints: int
-    floats: int
-    arrays: int
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return self.parts, self.inputs, self.outputs
-
-
-class Values(NamedTuple):
-    """What a skeleton left out: the tables and arrays a kernel is called with."""
-
-    ints: tuple[int, ...]
-    floats: tuple[float, ...]
-    arrays: tuple[np.ndarray, ...]
 
 
 @dataclass
@@ -332,7 +258,10 @@ def _data(draft: _Draft, node: Node, params: dict[str, object]) -> Data:
         if name == "update":
             return _stored(draft, node, starts, steps)
         pairs = _slices(draft, starts, steps, outer, inner)
-        beside = _beside(draft, node, starts, steps) if name == "slice" and draft.above else 0
+        if name == "unslice":
+            wide = all(2 * n > full for n, full in zip(inner, outer, strict=True))
+            return (*pairs, 1) if wide else pairs
+        beside = _beside(draft, node, starts, steps) if draft.above else 0
         return (*pairs, beside) if beside else pairs
     if name in ("reshape", "broadcast_to", "iota", "scatter_add", "scatter_set"):
         return ()

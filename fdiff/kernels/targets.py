@@ -22,8 +22,9 @@ from numba.core.typing.templates import Signature, signature
 
 from ..errors import TapeError
 from . import runtime
+from .bones import Skeleton
+from .emit import elementary
 from .loops import BUFFERS, SIZES
-from .skeleton import Skeleton
 
 Entry = Callable[..., int]
 _njit = cast("Callable[..., Callable[[Entry], Dispatcher]]", njit)  # Numba types a few options only
@@ -90,7 +91,8 @@ def compile_text(text: str, name: str, kind: Signature) -> CompileResult:
     module = _module(text, name)
     exec(compile(text, str(module.__file__), "exec"), module.__dict__)
     try:
-        return _compiled(module.__dict__["kernel"], kind, wrapper=False)
+        with runtime.maths.expecting(len(elementary(text))):
+            return _compiled(module.__dict__["kernel"], kind, wrapper=False)
     except NumbaError as error:
         reason = str(error).strip().splitlines()
         raise TapeError(

@@ -29,16 +29,12 @@ def _without_ones(access: Access) -> Access:
 def _mergeable(nest: Nest, k: int) -> bool:
     if any(a.depth == k + 1 for a in nest.accumulators):
         return False
-    for statement in _all(nest):
+    for statement in nest.everything:
         if statement.kind == "carry" and statement.operands[0] in (str(k), str(k + 1)):
             return False
         if statement.access is not None and not _walks(statement.access, nest, k):
             return False
     return True
-
-
-def _all(nest: Nest) -> list[Statement]:
-    return [*nest.statements, *(s for a in nest.accumulators for s in a.final)]
 
 
 def _walks(access: Access, nest: Nest, k: int) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..loops import Access, Nest, Statement, plus, strides, times
+from ..loops import Access, Guard, Nest, Statement, plus, strides, times
 from .collapse import collapse
 
 INDENT = "    "
+PERIODIC = ("rt.sin(", "rt.cos(", "rt.tan(")  # they serve arguments up to a bound
 
 
 class _Lines:
@@ -18,6 +19,7 @@ class _Lines:
         self.depth: dict[str, int] = {}
         self.bases: dict[str, str] = {}
         self.prefix = prefix
+        self.watched: set[str] = set()
 
     def address(self, access: Access) -> str:
         """Position in the flat buffer; the part that outer loops fix is computed there, once."""
@@ -53,12 +55,15 @@ class _Lines:
 
 def emit_nest(nest: Nest) -> list[str]:
     """Lines of the nest, flattened where memory is walked through in order."""
-    nest = nest if nest.hole else collapse(nest)
+    nest = nest if nest.hole or nest.window else collapse(nest)
     lines = _Lines(nest, _number(nest))
     for accumulator in nest.accumulators:
-        lines.before[accumulator.depth].append(f"{accumulator.name} = {accumulator.identity}")
+        if accumulator.identity != accumulator.name:  # or it has been begun
+            lines.before[accumulator.depth].append(f"{accumulator.name} = {accumulator.identity}")
     for statement in nest.statements:
         _emit(lines, statement)
+    for guard, statements in nest.branches:
+        _branch(lines, guard, statements)
     for accumulator in nest.accumulators:
         for statement in accumulator.final:
             lines.after[accumulator.depth] += _text(lines, statement)
@@ -68,14 +73,32 @@ def emit_nest(nest: Nest) -> list[str]:
     for depth in range(lines.rank + 1):
         out += [INDENT * depth + line for line in lines.before[depth]]
         if depth < lines.rank:
-            out.append(f"{INDENT * depth}for i{depth} in range({nest.domain[depth]}):")
+            out.append(f"{INDENT * depth}for i{depth} in range({_range(nest, depth)}):")
     for depth in range(lines.rank - 1, -1, -1):
         out += [INDENT * depth + line for line in lines.after[depth]]
     return out
 
 
+def _branch(lines: _Lines, guard: Guard, statements: tuple[Statement, ...]) -> None:
+    """Statements in the innermost loop: what they read is there only where the guard holds."""
+    inner = lines.before[lines.rank]
+    tests = [f"{begin} <= i{k} < {end}" for k, begin, end in guard]
+    indent = INDENT if tests else ""
+    if tests:
+        inner.append(f"if {' and '.join(tests)}:")
+    for statement in statements:
+        lines.depth[statement.target] = lines.rank
+        inner += [indent + line for line in _watch(lines, statement) + _text(lines, statement)]
+    lines.watched.clear()
+
+
+def _range(nest: Nest, depth: int) -> str:
+    bounds = nest.window[depth] if nest.window else None
+    return nest.domain[depth] if bounds is None else ", ".join(bounds)
+
+
 def _around(lines: _Lines, nest: Nest) -> list[str]:
-    """Loops that leave the hole out: the innermost runs up to it, and on from its end."""
+    """Loops that leave the hole out: the innermost runs up to it, then on from its end."""
     out: list[str] = []
     last = lines.rank - 1
     for depth in range(last):
@@ -88,15 +111,21 @@ def _around(lines: _Lines, nest: Nest) -> list[str]:
     begin, end = own or ("0", "")
     if inside:
         begin, end = (f"{x} if {inside} else {size}" if x else "" for x in (begin, end))
-    for bound in [begin, f"{end}, {size}"] if end else [begin]:
-        out.append(f"{INDENT * last}for i{last} in range({bound}):")
-        out += [INDENT * lines.rank + line for line in lines.before[lines.rank]]
-    return out
+    depth, bound = last, begin
+    if end:  # one body for both sides: it is compiled once
+        out.append(f"{INDENT * depth}for side in range(2):")
+        depth += 1
+        out.append(f"{INDENT * depth}begin = 0 if side == 0 else ({end})")
+        out.append(f"{INDENT * depth}end = ({begin}) if side == 0 else {size}")
+        bound = "begin, end"
+    out.append(f"{INDENT * depth}for i{last} in range({bound}):")
+    return out + [INDENT * (depth + 1) + line for line in lines.before[lines.rank]]
 
 
 def _number(nest: Nest) -> str:
     """A prefix that makes the nest's own names unique in the kernel: its first local's number."""
-    names = [s.target[1:] for s in nest.statements if s.target[:1] == "v"]
+    inside = [s for _, statements in nest.branches for s in statements]
+    names = [s.target[1:] for s in (*nest.statements, *inside) if s.target[:1] == "v"]
     return f"{names[0]}_" if names else "_"
 
 
@@ -104,7 +133,15 @@ def _emit(lines: _Lines, statement: Statement) -> None:
     fixed = statement.kind in ("store", "update", "accumulate", "pick", "carry")
     level = lines.rank if fixed else lines.level(statement)
     lines.depth[statement.target] = level
-    lines.before[level] += _text(lines, statement)
+    lines.before[level] += _watch(lines, statement) + _text(lines, statement)
+
+
+def _watch(lines: _Lines, statement: Statement) -> list[str]:
+    """Before the first sine, cosine or tangent of a value, whether it is too large for them."""
+    if not statement.text.startswith(PERIODIC) or statement.operands[0] in lines.watched:
+        return []
+    lines.watched.add(statement.operands[0])
+    return [f"far |= rt.far({statement.operands[0]})"]
 
 
 def _text(lines: _Lines, statement: Statement) -> list[str]:

@@ -53,7 +53,6 @@ def _buffers(item: Nest | Call) -> Iterator[str]:
     if isinstance(item, Call):
         yield from item.buffers
         return
-    finals = (s for a in item.accumulators for s in a.final)
-    for statement in (*item.statements, *finals):
+    for statement in item.everything:
         if statement.access is not None:
             yield statement.access.buffer.name

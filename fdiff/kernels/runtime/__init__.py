@@ -1,14 +1,40 @@
 """What the text of a kernel may call: ``rt.name``. Compiled parts; importing this imports Numba."""
 
+from . import maths as maths
 from .foreign import provide as provide
 from .linalg import DECOMPOSITIONS
+from .maths import acos as acos
+from .maths import acosh as acosh
+from .maths import asin as asin
+from .maths import asinh as asinh
+from .maths import atan as atan
+from .maths import atan2 as atan2
+from .maths import atanh as atanh
+from .maths import cbrt as cbrt
+from .maths import cos as cos
+from .maths import cosh as cosh
+from .maths import exp as exp
+from .maths import exp2 as exp2
+from .maths import expit as expit
+from .maths import expm1 as expm1
+from .maths import far as far
+from .maths import hypot as hypot
+from .maths import log as log
+from .maths import log1p as log1p
+from .maths import log2 as log2
+from .maths import log10 as log10
+from .maths import logaddexp as logaddexp
+from .maths import logaddexp2 as logaddexp2
+from .maths import sin as sin
+from .maths import sinh as sinh
+from .maths import tan as tan
+from .maths import tanh as tanh
 from .memory import add as add
 from .memory import call as call
 from .memory import flat as flat
 from .memory import multiply as multiply
 from .memory import part as part
 from .products import PRODUCTS
-from .scalar import exp2 as exp2
 from .scalar import floor_divide as floor_divide
 from .scalar import fmax as fmax
 from .scalar import fmin as fmin
@@ -22,8 +48,6 @@ from .scalar import isnan as isnan
 from .scalar import lcm as lcm
 from .scalar import ldexp as ldexp
 from .scalar import left_shift as left_shift
-from .scalar import logaddexp as logaddexp
-from .scalar import logaddexp2 as logaddexp2
 from .scalar import maximum as maximum
 from .scalar import minimum as minimum
 from .scalar import nextafter as nextafter

@@ -1,6 +1,6 @@
 """Scalar functions with NumPy's own meaning, NaN, infinities, signed zeros and integers included.
 
-Formulas follow numpy/_core/src/npymath (divmod, logaddexp) and the ufunc loops.
+Formulas follow numpy/_core/src/npymath (divmod) and the ufunc loops.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from numba.core import types
 from numba.core.base import BaseContext
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, overload
+
+from . import maths
 
 Function = Callable[..., object]
 Generated = tuple[Signature, Callable[..., ir.Value]]
@@ -89,12 +91,6 @@ def nextafter(typing_context: object, x: types.Type, y: types.Type) -> Generated
 @intrinsic
 def _fmod(typing_context: object, x: types.Type, y: types.Type) -> Generated:
     return x(x, x), _libm("fmod")
-
-
-@intrinsic
-def exp2(typing_context: object, x: types.Type) -> Generated:
-    """Two to the power `x`."""
-    return x(x), _libm("exp2")
 
 
 # --- selection --------------------------------------------------------------------------------
@@ -215,16 +211,13 @@ remainder = _provide("remainder", _remainder)
 floor_divide = _provide("floor_divide", _floor_divide)
 fmod = _provide("fmod", _remainder_c)
 
-# --- powers, exponentials, logarithms ---------------------------------------------------------
+# --- powers -----------------------------------------------------------------------------------
 
 
-def _power(x: types.Type, y: types.Type) -> Function:
-    dtype = _dtype(x)
+def _whole_power(dtype: type) -> Function:
     one = dtype(1)
-    if _real(x):
-        return lambda x, y: x**y
 
-    def whole(x: int, y: int) -> int:
+    def function(x: int, y: int) -> int:
         out = one
         while y > 0:
             if y & 1:
@@ -233,36 +226,21 @@ def _power(x: types.Type, y: types.Type) -> Function:
             y = y >> 1
         return out
 
-    return whole
+    return function
 
 
-def _log_add(base: float) -> Callable[..., Function]:
-    """log(b**x + b**y) / log(b) as NumPy computes it; `scale` is log(b)."""
+@intrinsic
+def power(typing_context: object, x: types.Type, y: types.Type) -> Generated:
+    """`x` to the power `y`."""
 
-    def choose(x: types.Type, y: types.Type) -> Function:
-        dtype = _dtype(x)
-        scale, log_two, zero = (
-            dtype(math.log(base)),
-            dtype(math.log(2.0) / math.log(base)),
-            dtype(0),
-        )
+    def whole(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
+        return context.compile_internal(builder, _whole_power(_dtype(x)), sig, args)
 
-        def function(x: float, y: float) -> float:
-            if x == y:
-                return x + log_two
-            d = x - y
-            if d > zero:
-                return x + math.log1p(math.exp(-d * scale)) / scale
-            return y + math.log1p(math.exp(d * scale)) / scale if d <= zero else d
-
-        return function
-
-    return choose
+    return x(x, x), maths.generator(maths.real_power) if _real(x) else whole
 
 
-power = _provide("power", _power)
-logaddexp = _provide("logaddexp", _log_add(math.e))
-logaddexp2 = _provide("logaddexp2", _log_add(2.0))
 ldexp = _provide("ldexp", lambda x, n: lambda x, n: math.ldexp(x, np.int32(n)))
 
 

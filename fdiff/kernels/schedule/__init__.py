@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 
-from ..loops import Call, Dims, Nest, Output, Program, Temporary, size
-from ..skeleton import Part, Skeleton
+from ..bones import Part, Skeleton
+from ..loops import (
+    Accumulator,
+    Call,
+    Dims,
+    Guard,
+    Nest,
+    Output,
+    Program,
+    Statement,
+    Temporary,
+    size,
+)
 from .body import Body
 from .effects import enter
 from .group import Group, group
 from .lowering import lower
 from .order import in_order
 from .plan import LEAVES, ROUTINES, SCRATCH, SLOW, Plan, flops_of, make_plan
+from .putback import beside
 from .reread import reread
 from .reuse import reuse
 from .root import Root
@@ -36,7 +49,7 @@ def schedule(bones: Skeleton) -> Program:
 def _attempt(bones: Skeleton, also: set[int]) -> tuple[Plan, list[Nest | Call], set[int]]:
     """The loops if `also` is kept, and what had better be kept as well."""
     plan = reuse(make_plan(bones, also), also)
-    roots = in_order(plan, make_roots(plan))
+    roots = in_order(plan, beside(plan, make_roots(plan)))
     items, evaluated = _items(plan, roots, group(plan, roots))
     return plan, items, _computed_again(plan, evaluated)
 
@@ -53,15 +66,33 @@ def _items(
         if g.domain is None:
             items.append(_call(plan, members[0]))
             continue
+        comment = ", ".join(dict.fromkeys(_describe(plan, root) for root in members))
+        if members[0].edge:
+            items.append(_around(plan, g, members, names, comment))
+            continue
         body = Body(plan, names)
         for root in members:
             enter(body, root)
         for key in body.computed:
             evaluated[key.node] = evaluated.get(key.node, 0) + 1
-        comment = ", ".join(dict.fromkeys(_describe(plan, root) for root in members))
         lines, sums = tuple(body.statements), tuple(body.accumulators)
-        items.append(Nest(g.domain, lines, sums, comment, g.hole))
+        items.append(Nest(g.domain, lines, sums, comment, g.hole, g.window))
     return items, evaluated
+
+
+def _around(plan: Plan, g: Group, members: list[Root], names: Iterator[int], comment: str) -> Nest:
+    """The nest of effects on few entries, where their guards hold."""
+    branches: list[tuple[Guard, tuple[Statement, ...]]] = []
+    sums: list[Accumulator] = []
+    for guard in sorted({root.guard for root in members}):  # none first: what others add to
+        body = Body(plan, names)
+        for root in members:
+            if root.guard == guard:
+                enter(body, root)
+        branches.append((guard, tuple(body.statements)))
+        sums += body.accumulators
+    assert g.domain is not None
+    return Nest(g.domain, (), tuple(sums), f"around {comment}", g.hole, (), tuple(branches))
 
 
 def _describe(plan: Plan, root: Root) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..bones import Part
 from ..loops import (
     FIRST,
     NUMPY,
@@ -21,7 +22,6 @@ from ..loops import (
     through_slice,
     through_transpose,
 )
-from ..skeleton import Part
 from .plan import Key, Plan
 
 _NOWHERE = Buffer("")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..bones import Part
 from ..loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
-from ..skeleton import Part
 from .body import Body
 from .plan import Key
 from .root import Root, View
@@ -137,7 +137,8 @@ def _accumulate(
     body.statements.append(Statement("accumulate", name, combine, (value,)))
     final = _final(body, root, name, combine, wide=wide, whole=inner == len(root.reduced))
     depth = len(root.domain) - inner
-    body.accumulators.append(Accumulator(name, identity_of(op, dtype), depth, final))
+    start = name if root.begun else identity_of(op, dtype)
+    body.accumulators.append(Accumulator(name, start, depth, final))
 
 
 def _final(

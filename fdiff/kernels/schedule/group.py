@@ -19,11 +19,13 @@ class Group:
     domain: Dims | None
     members: list[int]
     hole: Hole = ()
+    window: Hole = ()
+    edge: bool = False
 
     @property
-    def span(self) -> tuple[Dims | None, Hole]:
+    def span(self) -> tuple[Dims | None, Hole, Hole, bool]:
         """The entries that are run over."""
-        return self.domain, self.hole
+        return self.domain, self.hole, self.window, self.edge
 
 
 def group(plan: Plan, roots: list[Root]) -> list[Group]:
@@ -34,16 +36,16 @@ def group(plan: Plan, roots: list[Root]) -> list[Group]:
     for r, root in enumerate(roots):
         low = max((place[n.root] + (not n.close) for n in needs[r]), default=0)
         domain = None if root.kind == "call" else root.domain
-        span = (domain, root.hole)
+        span = (domain, root.hole, root.window, root.edge)
         near = (g for g in range(low, len(groups)) if groups[g].span == span)
         at = -1 if domain is None else next(near, -1)
         if at < 0 and not root.values and root.kind == "store" and low < len(groups):
             # zeros first, so that what adds to them can join others
-            groups.insert(low, Group(domain, [], root.hole))
+            groups.insert(low, Group(*span[:1], [], *span[1:]))
             place = [p + (p >= low) for p in place]
             at = low
         elif at < 0:
-            groups.append(Group(domain, [], root.hole))
+            groups.append(Group(*span[:1], [], *span[1:]))
             at = len(groups) - 1
         groups[at].members.append(r)
         place.append(at)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from ..bones import Data, Part, Skeleton
 from ..loops import ONE, Dims, proper, same_but_ones, size, strides
-from ..skeleton import Data, Part, Skeleton
 from .plan import ROUTINES, users_of
 
 

@@ -106,7 +106,9 @@ def _close(plan: Plan, before: Root, key: Key) -> bool:
 
 
 def _in_line(root: Root, before: Root) -> bool:
-    """Whether neither has a loop, so that one statement follows the other."""
+    """Whether one statement follows the other: neither has a loop, or both are of one entry."""
+    if root.edge and before.edge:
+        return root.node == before.node
     return not root.domain and not before.domain and before.kind != "call"
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..bones import Data, Part, Skeleton
 from ..loops import proper
-from ..skeleton import Data, Part, Skeleton
 from .plan import users_of
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from ..bones import Part
 from ..loops import proper
-from ..skeleton import Part
 from .order import maker, needs_of, reads_of
 from .plan import STORES, Key, Plan, make_plan
 from .root import Root

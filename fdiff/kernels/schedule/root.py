@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ..loops import Buffer, Dims, Hole, Index
+from ..loops import Buffer, Dims, Guard, Hole, Index
 
 View = tuple[int, Index]  # a node, and where it is read
+
+
+class Shifted(NamedTuple):
+    """A term that lies at ``begin`` to ``end`` on each axis of the sum, in steps of one.
+
+    `loops` are the axes of the sum, by the loops over the term.
+    """
+
+    term: View
+    place: Index
+    shape: Dims
+    begin: tuple[str, ...]
+    end: tuple[str, ...]
+    loops: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -33,6 +48,11 @@ class Root:
     hands: bool = False  # the value stored can be used in the same nest
     after: tuple[int, ...] = field(default=())  # nodes of which all earlier effects come first
     hole: Hole = ()  # what of the domain is left out
+    window: Hole = ()  # what of it is run over
+    edge: bool = False  # of few entries, around what another effect computes
+    guard: Guard = ()  # where of the domain there is anything to do
+    shifts: tuple[Shifted, ...] = ()  # of a gather: its terms whose axes are in order
+    begun: bool = False  # a sum that another effect has begun
     copied: tuple[int, ...] = ()  # nodes in memory that hold all this copies, where it copies it
     over: int = -1  # the node whose memory is written over
 

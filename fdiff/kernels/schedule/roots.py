@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..bones import Part
 from ..loops import (
     FIRST,
     NUMPY,
@@ -15,16 +16,12 @@ from ..loops import (
     plus,
     proper,
     same_but_ones,
-    through_broadcast,
     through_ones,
-    through_slice,
 )
-from ..skeleton import Part
 from .plan import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES, Plan
+from .putback import put_back
 from .root import Root, View
 from .stores import stored
-
-Term = tuple[int, tuple[int, ...], Dims]
 
 
 def make_roots(plan: Plan) -> list[Root]:
@@ -47,7 +44,7 @@ def make_roots(plan: Plan) -> list[Root]:
 
 def _roots_of(plan: Plan, i: int, part: Part) -> list[Root]:
     if i in plan.adds:
-        return _scattered(plan, i)
+        return put_back(plan, i)
     if part.op in STORES:
         return stored(plan, i, part)
     if part.op == "concatenate":
@@ -77,94 +74,7 @@ def _roots_of(plan: Plan, i: int, part: Part) -> list[Root]:
     ]
 
 
-def _fill(plan: Plan, i: int, literal: str) -> Root:
-    dims = plan.parts[i].dims
-    return Root("store", i, proper(dims), (), dims, identity(dims), plan.buffer(i), literal)
-
-
-# --- sums of slices put back ------------------------------------------------------------------
-
-
-def _scattered(plan: Plan, i: int) -> list[Root]:
-    """Dense terms (or zeros) first, then one accumulating loop for each slice put back."""
-    dims = plan.parts[i].dims
-    dense: list[View] = []
-    updates: list[Root] = []
-    for leaf, chain, shape in _terms(plan, i):
-        part = plan.parts[leaf]
-        if part.op == "scatter_add" and (not chain or chain[-1] != leaf):
-            updates.append(_scatter(plan, i, part, leaf, chain))
-            continue
-        place = _push(plan, identity(shape), shape, chain)
-        term = (leaf, through_broadcast(identity(shape), part.dims, shape))
-        if not any(plan.parts[c].op == "unslice" for c in chain) and place == identity(dims):
-            dense.append(term)
-        else:
-            updates.append(
-                Root("update", i, proper(shape), (term,), dims, place, plan.buffer(i), after=(i,))
-            )
-    if i in plan.reused:
-        return [replace(u, over=plan.reused[i]) for u in updates]
-    if not dense:
-        return [_fill(plan, i, "0"), *updates]
-    first = Root("store", i, proper(dims), tuple(dense), dims, identity(dims), plan.buffer(i))
-    source = plan.laid(dense[0][0])
-    if len(dense) == 1 and dense[0][1] == identity(dims) and plan.owned(source):
-        first = replace(first, copied=(source,))
-    return [first, *updates]
-
-
-def _scatter(plan: Plan, i: int, part: Part, leaf: int, chain: tuple[int, ...]) -> Root:
-    """``out[positions] += bar``: positions wrap and are checked at run time."""
-    bar, *positions = part.args
-    dims = plan.parts[bar].dims
-    lead = len(plan.parts[positions[0]].dims)
-    index = identity(dims)
-    place = (*(FIRST for _ in positions), *index[lead:])
-    views = tuple((p, index[:lead]) for p in positions)
-    return Root(
-        "update",
-        i,
-        proper(dims),
-        ((bar, index),),
-        part.dims,
-        place,
-        plan.buffer(i),
-        positions=views,
-        after=(i,),
-    )
-
-
-def _terms(plan: Plan, i: int) -> list[Term]:
-    """Leaves of the sum, each with the nodes it is pushed through (innermost first), its shape."""
-    out: list[Term] = []
-    stack: list[Term] = [(i, (), plan.parts[i].dims)]
-    while stack:
-        node, chain, shape = stack.pop()
-        part = plan.parts[node]
-        inside = node == i or node in plan.absorbed
-        if inside and part.op == "add":
-            stack.extend((a, chain, shape) for a in reversed(part.args))
-        elif inside and part.op in ("unslice", "reshape", "transpose"):
-            stack.append((part.args[0], (node, *chain), plan.parts[part.args[0]].dims))
-        else:
-            out.append((node, chain, shape))
-    return out
-
-
-def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index:
-    """Where entry `index` of a leaf comes to lie in the sum."""
-    for c in chain:
-        part = plan.parts[c]
-        if part.op == "unslice":
-            pairs = part.slices
-            index = through_slice(index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
-        elif part.op == "transpose":
-            index = tuple(index[a] for a in part.axes)
-        else:
-            index = through_ones(index, part.dims, dims)
-        dims = part.dims
-    return index
+# --- stores, reductions, scans, contractions ---------------------------------------------------
 
 
 def _concatenated(plan: Plan, i: int, part: Part) -> list[Root]:
@@ -181,9 +91,6 @@ def _concatenated(plan: Plan, i: int, part: Part) -> list[Root]:
         )
         start = plus(start, dims[axis])
     return roots
-
-
-# --- reductions, scans, contractions ----------------------------------------------------------
 
 
 def identity_of(op: str, dtype: str) -> str:

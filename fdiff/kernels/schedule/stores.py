@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..bones import Part
 from ..loops import FIRST, ONE, Dims, Hole, identity, plus, proper, through_slice
-from ..skeleton import Part
 from .body import literal
 from .plan import Plan
 from .root import Root

@@ -1,0 +1,45 @@
+"""Compiled kernels of tapes: made from their structure alone, kept in memory and on disk.
+
+`compile` gives an `Executable`. All of it is in `compiler`, which is imported when the first kernel
+is asked for: a program that is interpreted needs nothing of it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .compiler import (
+        CacheInfo,
+        Executable,
+        Parts,
+        cache_clear,
+        cache_info,
+        compile,  # noqa: A004 - the module is the namespace
+        on_disk,
+        predict_seconds,
+        source,
+        started,
+        supported,
+    )
+
+    __all__ = [
+        "CacheInfo",
+        "Executable",
+        "Parts",
+        "cache_clear",
+        "cache_info",
+        "compile",
+        "on_disk",
+        "predict_seconds",
+        "source",
+        "started",
+        "supported",
+    ]
+
+
+def __getattr__(name: str) -> object:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(import_module(".compiler", __name__), name)

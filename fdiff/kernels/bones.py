@@ -1,0 +1,89 @@
+"""The parts of a skeleton: nodes without sizes and values, and the tables those went to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar, cast
+
+import numpy as np
+
+Data = tuple[object, ...]
+T = TypeVar("T")
+
+
+class Part(NamedTuple):
+    """A node without sizes and values; `data`: structural parameters, names of run-time ones."""
+
+    op: str
+    text: str
+    args: tuple[int, ...]
+    dtypes: tuple[str, ...]
+    shapes: tuple[tuple[str, ...], ...]
+    data: Data = ()
+
+    def parameter(self, name: str, kind: type[T]) -> T:
+        """The structural parameter called `name`."""
+        pairs = cast("tuple[tuple[str, object], ...]", self.data)
+        value = dict(pairs)[name]
+        assert isinstance(value, kind)
+        return value
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return self.parameter("axes", tuple)
+
+    @property
+    def slices(self) -> tuple[tuple[str, str], ...]:
+        """Start and step along each axis of a slice, of one put back, or of one stored into."""
+        return cast("tuple[tuple[str, str], ...]", self.data[: len(self.dims)])
+
+    @property
+    def wide(self) -> bool:
+        """Whether a slice put back covers more than half of every axis: any two such overlap."""
+        return self.op == "unslice" and len(self.data) > len(self.dims)
+
+    @property
+    def apart(self) -> int:
+        """How many stores below this one, or above the array a slice reads, are of other entries.
+
+        The nearest counts first.
+        """
+        return cast("int", (*self.data, 0)[len(self.dims)])
+
+    @property
+    def large(self) -> bool:
+        """Whether a store is of so much of an array that it may as well be made anew."""
+        return self.op == "update" and bool(self.data[-1])
+
+    @property
+    def dtype(self) -> str:
+        return self.dtypes[0]
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        return self.shapes[0]
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """Parts in canonical order, inputs first; counts of sizes, integers, floats, arrays."""
+
+    parts: tuple[Part, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    sizes: int
+    ints: int
+    floats: int
+    arrays: int
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return self.parts, self.inputs, self.outputs
+
+
+class Values(NamedTuple):
+    """What a skeleton left out: the tables and arrays a kernel is called with."""
+
+    ints: tuple[int, ...]
+    floats: tuple[float, ...]
+    arrays: tuple[np.ndarray, ...]

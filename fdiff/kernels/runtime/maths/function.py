@@ -1,0 +1,137 @@
+"""From formulas on values to functions that kernels call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+from .value import F8, TRUTH, Formula, Value, cpu, fused, has
+
+Generated = tuple[Signature, Callable[..., ir.Value]]
+
+
+# Up to so many calls in a kernel are inlined, which takes 5 to 9 ms of compile time each. More are
+# calls of vector functions, at 2 ms each and 20 ms a function, and as fast where loops are long.
+INLINED = 16
+_apart_now: ContextVar[bool] = ContextVar("apart", default=False)
+
+
+@contextmanager
+def expecting(calls: int) -> Iterator[None]:
+    """While a kernel with so many calls is compiled."""
+    token = _apart_now.set(calls > INLINED)
+    try:
+        yield
+    finally:
+        _apart_now.reset(token)
+
+
+def generator(formula: Formula) -> Callable[..., ir.Value]:
+    """What Numba calls to write a call of the function `formula` describes."""
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
+        module, kinds = builder.module, [a.type for a in args]
+        if sig.return_type == types.boolean:
+            function = _inlined(module, formula, kinds, TRUTH)
+        elif not (_apart_now.get() and fused()):
+            function = _inlined(module, formula, kinds, kinds[0])
+        else:
+            function = _apart(module, formula, kinds)
+        return builder.call(function, args)
+
+    return generate
+
+
+def _defined(
+    module: ir.Module, name: str, formula: Formula, kinds: list[ir.Type], out: ir.Type
+) -> ir.Function:
+    function = ir.Function(module, ir.FunctionType(out, kinds), name)
+    function.attributes.add("nounwind")
+    function.attributes.add("readnone")
+    builder = ir.IRBuilder(function.append_basic_block())
+    builder.ret(formula(*(Value(builder, a) for a in function.args)).at)
+    return function
+
+
+def _name(formula: Formula, kind: ir.Type) -> str:
+    return f"fdiff_{formula.__name__}_{'f8' if kind == F8.real else 'f4'}"
+
+
+def _inlined(
+    module: ir.Module, formula: Formula, kinds: list[ir.Type], out: ir.Type
+) -> ir.Function:
+    """The function as one that is inlined wherever it is called."""
+    name = _name(formula, kinds[0])
+    if name not in module.globals:
+        function = _defined(module, name, formula, kinds, out)
+        function.linkage = "linkonce_odr"
+        function.attributes.add("alwaysinline")
+    return module.globals[name]
+
+
+def _apart(module: ir.Module, formula: Formula, kinds: list[ir.Type]) -> ir.Function:
+    """The function with a variant for vectors, which LLVM's vectoriser finds by an attribute.
+
+    The name of the variant follows the vector function ABI (LLVM Language Reference, "Call Site
+    Attributes", vector-function-abi-variant).
+    """
+    name = _name(formula, kinds[0]) + "_apart"
+    if name in module.globals:
+        return module.globals[name]
+    scalar = _defined(module, name, formula, kinds, kinds[0])
+    scalar.linkage = "linkonce_odr"
+    scalar.attributes.add("noinline")
+    count = _width(kinds[0])
+    wide = [ir.VectorType(kind, count) for kind in kinds]
+    vector = _defined(module, f"{name}_{count}", formula, wide, wide[0])
+    vector.linkage = "weak_odr"  # kept although nothing calls it before the loop is a vector's
+    vector.attributes.add("noinline")
+    variant = f"_ZGV_LLVM_N{count}{'v' * len(kinds)}_{name}({name}_{count})"
+    # llvmlite knows no attributes of this form and prints what is there
+    set.add(scalar.attributes, f'"vector-function-abi-variant"="{variant}"')
+    return scalar
+
+
+def _width(kind: ir.Type) -> int:
+    """How many numbers LLVM puts in a vector; it uses half the width on Intel's AVX-512."""
+    doubles = 8 if has("avx512f") and cpu().startswith("znver") else 4 if has("avx") else 2
+    return doubles if kind == F8.real else 2 * doubles
+
+
+def unary(formula: Formula) -> Callable[..., object]:
+    """A function of one number."""
+
+    @intrinsic
+    def function(typing_context: object, x: types.Type) -> Generated:
+        return x(x), generator(formula)
+
+    return function
+
+
+def binary(formula: Formula) -> Callable[..., object]:
+    """A function of two numbers."""
+
+    @intrinsic
+    def function(typing_context: object, x: types.Type, y: types.Type) -> Generated:
+        return x(x, y), generator(formula)
+
+    return function
+
+
+def test(formula: Formula) -> Callable[..., object]:
+    """A truth value of one number."""
+
+    @intrinsic
+    def function(typing_context: object, x: types.Type) -> Generated:
+        return types.boolean(x), generator(formula)
+
+    return function
