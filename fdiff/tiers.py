@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from .errors import InputError, message
 from .interpret import Plan
 from .tape import CONSTANT, Tape
 
+if TYPE_CHECKING:
+    from .kernels import Executable, Parts
+
 START_SECONDS = 0.3  # Numba's import and the start of its CPU target, where it is not loaded yet
 LOAD_SECONDS = 0.005  # a kernel from the disk cache
 PATIENCE = 0.02  # interpreting less than this in all is not worth asking what a kernel costs
@@ -27,8 +31,6 @@ ASK_FIRST = 2.0  # a kernel predicted to compile longer than this is compiled on
 COPY_BELOW = 65536  # bytes: a strided input up to here is copied, not worth a kernel of its own
 PLAIN = 0x101  # ndarray.flags: C-contiguous and aligned
 KEPT = 512  # runners remembered, the least recently used dropped first
-
-Run = Callable[..., Sequence[np.ndarray]]
 
 
 class Runner:
@@ -41,8 +43,8 @@ class Runner:
         self.tape = Tape(tape.nodes, tape.inputs, unique, tape.lines)
         self._slots = None if unique == tape.outputs else [unique.index(o) for o in tape.outputs]
         self._plan: Plan | None = None
-        self._kernels: dict[tuple[str, ...], Run] = {}
-        self._fast: Run | None = None
+        self._kernels: dict[tuple[str, ...], Executable] = {}
+        self._fast: Executable | None = None
         self._price: dict[tuple[str, ...], float] = {}
         self.spent = 0.0
         self.asked = False
@@ -57,6 +59,10 @@ class Runner:
         else:
             outs = self._slow(arrays, ("C",) * len(arrays))
         return outs if self._slots is None else self._spread(outs)
+
+    def parts(self) -> Parts | None:
+        """The kernel for plain arrays, taken apart; None where there is more to a call."""
+        return None if self._fast is None or self._slots is not None else self._fast.parts
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         arrays = [_plain(a) for a in arrays]
@@ -88,12 +94,13 @@ class Runner:
 
     def _worth(self, layouts: tuple[str, ...]) -> bool:
         tier = fixed_tier()
-        if tier == "interpret" or not kernels.supported(self.tape):
+        forced = tier == "compile" or self.asked
+        if tier == "interpret" or (self.spent < PATIENCE and not forced):
             return False
-        if tier == "compile" or self.asked:
+        if not kernels.supported(self.tape):
+            return False
+        if forced:
             return True
-        if self.spent < PATIENCE:
-            return False
         price = self._price.get(layouts)
         if price is None:
             price = self._price[layouts] = self._cost(layouts)

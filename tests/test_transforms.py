@@ -590,8 +590,8 @@ def test_a_tape_shows_operations_types_and_lines():
 
 
 def test_source_shows_the_kernel():
-    assert "math.sin" in fdiff.source(lambda x: np.sin(x) + 1.0, X)
-    assert "math.cos" in fdiff.source(fdiff.grad(lambda x: np.sum(np.sin(x))), X)
+    assert "rt.sin" in fdiff.source(lambda x: np.sin(x) + 1.0, X)
+    assert "rt.cos" in fdiff.source(fdiff.grad(lambda x: np.sum(np.sin(x))), X)
     with pytest.raises(
         fdiff.errors.UnsupportedError, match=r"source\(<lambda>\): the function has no kernel"
     ):

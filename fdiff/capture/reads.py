@@ -70,6 +70,11 @@ class Reads:
             return self._walk(f)
         return arrays
 
+    def pins(self, f: object) -> Pins | None:
+        """Where the last pass looked, and what it found there, if it was for `f` itself."""
+        pins = self._pins
+        return pins if pins[0] is f else None
+
     def _walk(self, f: object) -> list[np.ndarray] | None:
         """Read everything again and compare; pins are replaced whole, so threads see old or new."""
         if self.opaque or self.traced:

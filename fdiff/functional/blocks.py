@@ -109,6 +109,14 @@ class JacobianPlan(Plan):
     def chunked(self) -> bool:
         return any(c < b.count for c, b in zip(self.chunks, self.blocks, strict=True))
 
+    def step_of_all(self) -> Step | None:
+        return self.whole
+
+    def result_of(self, *outs: str) -> str | None:
+        variant = self.variant
+        single = len(outs) == 1 and variant.in_spec.kind is None is variant.out_spec.kind
+        return outs[0] if single and not variant.input_scalars[variant.wrt[0]] else None
+
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         if self.chunked and run is execute:
             return self.finish(self.in_chunks(arrays))
@@ -210,17 +218,20 @@ class HessianPlan(JacobianPlan):
         return symmetric(super().merged(), self.ins)
 
     def in_chunks(self, arrays: Arrays) -> list[np.ndarray]:
-        rows = super().in_chunks(arrays)
-        sizes = [t.size for t in self.ins]
-        n = len(sizes)
-        for i in range(n):
-            for j in range(i, n):
-                upper = rows[i * n + j].reshape((sizes[i], sizes[j]))
-                if i == j:
-                    _make_symmetric(upper)
-                else:
-                    rows[j * n + i].reshape((sizes[j], sizes[i]))[...] = upper.T
-        return rows
+        return mirrored(super().in_chunks(arrays), [t.size for t in self.ins])
+
+
+def mirrored(rows: list[np.ndarray], sizes: Sequence[int]) -> list[np.ndarray]:
+    """Blocks of a Hessian made exactly symmetric, in place."""
+    n = len(sizes)
+    for i in range(n):
+        for j in range(i, n):
+            upper = rows[i * n + j].reshape((sizes[i], sizes[j]))
+            if i == j:
+                _make_symmetric(upper)
+            else:
+                rows[j * n + i].reshape((sizes[j], sizes[i]))[...] = upper.T
+    return rows
 
 
 def _make_symmetric(square: np.ndarray, stripe: int = 256) -> None:

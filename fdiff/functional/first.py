@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
+
+import numpy as np
 
 from ..arguments import Argnums, Function, called
+from ..arraytype import F8, ArrayType
 from ..errors import InputError
 from ..program import program_of
+from ..trace.traced import stack
+from ..transforms.eager import pull_values, push_values
 from ..transforms.forward import jvp as push
 from ..transforms.rearrange import pullback
 from ..transforms.simplify import simplify
@@ -26,7 +32,10 @@ from .calls import (
 )
 from .complexes import check_complex
 from .contract import check_inputs, check_outputs, check_strict, check_vector
+from .kinking import Contexts
 from .settings import check_argnums, check_callable, refuse_argnums, refuse_position
+from .shortcut import never, shortcut
+from .steps import Eagerly, settled
 
 Derive = Callable[[Variant], Plan]
 
@@ -40,7 +49,10 @@ class VjpPlan(Plan):
         self.variant = variant
         self.count = len(variant.tape.outputs)
         self.types = variant.tape.output_types
-        self.step = Step(simplify(pullback(variant.tape, variant.wrt)), variant)
+        self.step = self._step()
+
+    def _step(self) -> Step:
+        return Step(simplify(pullback(self.variant.tape, self.variant.wrt)), self.variant)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "vjp", like="outputs")
@@ -49,6 +61,19 @@ class VjpPlan(Plan):
         return results(self.variant, outs[: self.count]), gradients(
             self.variant, outs[self.count :]
         )
+
+
+class EagerVjpPlan(Eagerly, VjpPlan):
+    """The same for one call of a function that takes another way each time."""
+
+    def _outs(self, given: Arrays) -> list[np.ndarray]:
+        tape, bars = self.variant.tape, dict[int, Any]()
+        floating = [o for o in tape.outputs if tape.nodes[o].type.floating]
+        for o, bar in zip(floating, given[len(tape.inputs) :], strict=True):
+            bars[o] = bars[o] + bar if o in bars else bar
+        found = pull_values(self.trace, bars, self.inputs)
+        types = [tape.input_types[k] for k in self.variant.wrt]
+        return [*self.values(self.count), *settled(found, types)]
 
 
 class JvpPlan(Plan):
@@ -60,12 +85,34 @@ class JvpPlan(Plan):
         self.variant = variant
         self.count = len(variant.tape.outputs)
         self.types = [variant.tape.input_types[k] for k in variant.wrt]
-        self.step = Step(simplify(push(variant.tape, variant.wrt)), variant)
+        self.step = self._step()
+
+    def _step(self) -> Step:
+        return Step(simplify(push(self.variant.tape, self.variant.wrt)), self.variant)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "jvp", like="inputs")
         outs = run(self.step, [*arrays, *v])
         return results(self.variant, outs[: self.count]), tangents(self.variant, outs[self.count :])
+
+
+class EagerJvpPlan(Eagerly, JvpPlan):
+    """The same for one call of a function that takes another way each time."""
+
+    def _outs(self, given: Arrays) -> list[np.ndarray]:
+        tape = self.variant.tape
+        dots = dict(zip(self.inputs, given[len(tape.inputs) :], strict=True))
+        found = push_values(self.trace, dots, tape.outputs)
+        types = [t if t.floating else ArrayType(t.shape, F8) for t in tape.output_types]
+        return [*self.values(self.count), *settled(found, types)]
+
+
+def _vjp_plan(variant: Variant) -> Plan:
+    return EagerVjpPlan(variant) if variant.eagerly else VjpPlan(variant)
+
+
+def _jvp_plan(variant: Variant) -> Plan:
+    return EagerJvpPlan(variant) if variant.eagerly else JvpPlan(variant)
 
 
 def checked(plan: Derive, name: str, *, strict: bool, choice: str | None = None) -> Derive:
@@ -103,10 +150,20 @@ def product(
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
     nums = check_argnums(argnums, f, name)
     program = program_of(f, name, nums, options, derive)
+    quick, calls, due = never, 0, 2 if nums == 0 else sys.maxsize  # as in `calls.prepared`
 
     @transformed(f, name)
     def call(x: object, /, v: object = None, *args: object, **kwargs: object) -> object:
-        return invoke(program, f, place(x, args, nums, f, name), kwargs, (v,))
+        nonlocal quick, calls, due
+        if not (kwargs or stack.traces or Contexts.used):
+            result = quick(x, *args, v)
+            if result is not None:
+                return result
+        result = invoke(program, f, place(x, args, nums, f, name), kwargs, (v,))
+        calls += 1
+        if calls >= due and not kwargs:
+            quick, due = shortcut(program, f, (x, *args, v), count=1) or quick, 2 * calls
+        return result
 
     return call
 
@@ -190,7 +247,9 @@ def vjp(
     >>> print(out, slope)
     [1. 4.] [ 2. 40.]
     """
-    return product(f, "vjp", inputs, v, argnums, (strict,), checked(VjpPlan, "vjp", strict=strict))
+    return product(
+        f, "vjp", inputs, v, argnums, (strict,), checked(_vjp_plan, "vjp", strict=strict)
+    )
 
 
 def jvp(
@@ -226,4 +285,6 @@ def jvp(
     >>> print(out, tangent)
     [1. 4.] [ 2. 40.]
     """
-    return product(f, "jvp", inputs, v, argnums, (strict,), checked(JvpPlan, "jvp", strict=strict))
+    return product(
+        f, "jvp", inputs, v, argnums, (strict,), checked(_jvp_plan, "jvp", strict=strict)
+    )

@@ -10,13 +10,13 @@ import numpy as np
 
 from ..arguments import Function, called
 from ..errors import DtypeError, InputError
-from ..trace.eager import EagerTrace
-from ..transforms.eager import eager_gradient
+from ..transforms.eager import pull_values
 from ..transforms.rearrange import choose, gradient
 from ..variant import Variant
 from .calls import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results
 from .complexes import check_choice, check_complex
 from .settings import check_argnums, check_callable
+from .steps import Eagerly, settled
 
 SEVERAL = "Use fdiff.jacobian for several outputs."
 
@@ -34,13 +34,18 @@ class GradPlan(Plan):
         self.count = len(variant.tape.outputs)
         self.first = 0 if value or has_aux else self.count
         self.step = self._step()
-        leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
-        self.plain = value and not has_aux and leaf
+        self.leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
+        self.plain = value and not has_aux and self.leaf
 
-    def _step(self) -> Step | None:
+    def _step(self) -> Step:
         full = gradient(self.variant.tape, self.variant.wrt)
         tape = choose(full, range(self.count, len(full.outputs))) if self.first else full
         return Step(tape, self.variant)
+
+    def result_of(self, *outs: str) -> str | None:
+        if self.plain:
+            return f"({outs[0]}{'[()]' * self.variant.scalars[0]}, {outs[1]})"
+        return outs[0] if self.leaf and not self.value and not self.has_aux else None
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         outs = run(self.step, arrays)
@@ -54,17 +59,14 @@ class GradPlan(Plan):
         return ((out, aux), slope) if self.value else (slope, aux)
 
 
-class EagerGradPlan(GradPlan):
+class EagerGradPlan(Eagerly, GradPlan):
     """The same for one call of a function that takes another way each time."""
 
-    def _step(self) -> None:
-        tape, trace = self.variant.tape, cast("EagerTrace", self.variant.eager)
-        slopes = eager_gradient(trace, tape, self.variant.wrt)
-        values = [trace.builder.values[o] for o in tape.outputs[: self.count - self.first]]
-        self.outs = [np.array(value) for value in (*values, *slopes)]
-
-    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        return super().call(arrays, vectors, lambda _step, _arrays: self.outs)
+    def _outs(self, given: Arrays) -> list[np.ndarray]:
+        one = np.ones((), self.variant.tape.output_types[0].dtype)[()]
+        slopes = pull_values(self.trace, {self.node(0): one}, self.inputs)
+        types = [self.variant.tape.input_types[k] for k in self.variant.wrt]
+        return [*self.values(self.count - self.first), *settled(slopes, types)]
 
 
 def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> GradPlan:
@@ -86,7 +88,8 @@ def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> 
         )
         raise failure(InputError, call, fact, "Sum it, or use fdiff.jacobian.")
     real = [t for k in variant.wrt if (t := variant.tape.input_types[k]).dtype.kind != "c"]
-    check_complex(replace(variant, tape=choose(variant.tape, (0,))), choice)
+    if len(real) < len(variant.wrt):
+        check_complex(replace(variant, tape=choose(variant.tape, (0,))), choice)
     if type_.dtype.kind == "c" and real:
         fact = f"complex outputs ({type_.dtype}) are not supported with real inputs."
         way = "Return the real part, or the absolute value, or use fdiff.jacobian."
@@ -94,7 +97,7 @@ def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> 
     if not type_.floating:
         fact = f"the output must be floating point, not {type_.dtype}."
         raise failure(DtypeError, call, fact, "Return a float: 0.0 in place of 0, for instance.")
-    made = GradPlan if variant.eager is None else EagerGradPlan
+    made = EagerGradPlan if variant.eagerly else GradPlan
     return made(variant, value=value, has_aux=has_aux)
 
 
@@ -105,7 +108,7 @@ def _grad_like(
     nums = check_argnums(argnums, f, name)
     choice = check_choice(complex_inputs, called(name, f))
     derive = lambda variant: _grad_plan(variant, choice, value=value, has_aux=has_aux)  # noqa: E731
-    return prepared(f, name, nums, (has_aux, choice), derive, eager=True)
+    return prepared(f, name, nums, (has_aux, choice), derive)
 
 
 def grad(

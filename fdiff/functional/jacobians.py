@@ -6,10 +6,10 @@ from ..arguments import Function, called
 from ..errors import InputError
 from ..program import program_of
 from ..variant import Variant
-from .blocks import JacobianPlan, nested
 from .calls import Plan, failure, invoke, prepared
 from .complexes import check_choice, check_complex
 from .contract import check_inputs
+from .eagerblocks import jacobian_plan
 from .first import Derive, checked
 from .settings import (
     check_argnums,
@@ -101,7 +101,7 @@ def jacobian(
     check_device(device, call)
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
     choice = check_choice(complex_inputs, call)
-    plan = lambda variant: JacobianPlan(variant, way, chunk, nested(variant))  # noqa: E731
+    plan = lambda variant: jacobian_plan(variant, way, chunk)  # noqa: E731
     derive = checked(plan, "jacobian", strict=strict, choice=choice)
     return dense(f, "jacobian", inputs, argnums, (way, chunk, strict, choice), derive)
 
@@ -141,7 +141,7 @@ def _jac(
     def derive(variant: Variant) -> Plan:
         _numeric(variant)
         check_complex(variant, choice)
-        return JacobianPlan(variant, mode, chunk, nested(variant))
+        return jacobian_plan(variant, mode, chunk)
 
     return prepared(f, name, check_argnums(argnums, f, name), (chunk, choice), derive)
 

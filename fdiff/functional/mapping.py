@@ -66,7 +66,7 @@ def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
     def body(g: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         return _mapped(g, args, kwargs, ins, out_axes)
 
-    program = program_of(f, "vmap", None, (repr(ins), repr(out_axes)), ValuePlan, body)
+    program = program_of(f, "vmap", None, (repr(ins), repr(out_axes)), ValuePlan, body, eager=False)
 
     @transformed(f, "vmap")
     def call(*args: object, **kwargs: object) -> object:

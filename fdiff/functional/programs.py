@@ -22,7 +22,8 @@ class JitPlan(ValuePlan):
 
     def __init__(self, variant: Variant) -> None:
         super().__init__(variant)
-        self.step.runner.asked = True
+        if self.step is not None:
+            self.step.runner.asked = True
 
 
 def jit(f: Function) -> Function:
@@ -129,7 +130,7 @@ def source(f: Function, *args: object, **kwargs: object) -> str:
     --------
     >>> import numpy as np
     >>> import fdiff
-    >>> "math.sin" in fdiff.source(np.sin, np.zeros(3))
+    >>> "rt.sin" in fdiff.source(np.sin, np.zeros(3))
     True
     """
     check_callable(f, "source")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..arguments import Function, called
 from ..tape import Tape
+from ..transforms.eager import enter_gradient, push_values
 from ..transforms.forward import depends
 from ..transforms.forward import jvp as push
 from ..transforms.rearrange import choose, gradient
@@ -14,9 +17,11 @@ from ..variant import Variant
 from .blocks import HessianPlan, nested_square
 from .calls import Arrays, Plan, Run, Step, deliver, gradients
 from .contract import check_one_element, check_strict, check_strict_gradient, check_vector
+from .eagerblocks import EagerHessianPlan
 from .first import Derive, product
 from .jacobians import dense
 from .settings import check_callable, check_chunk, check_device, check_mode
+from .steps import Eagerly, settled
 
 
 def _slope(variant: Variant) -> Tape:
@@ -47,10 +52,19 @@ class HvpPlan(Plan):
         self.name = name
         self.value = value
         self.types = [variant.tape.input_types[k] for k in variant.wrt]
-        full = gradient(variant.tape, variant.wrt)
+        self.step = self._step()
+
+    def _step(self) -> Step:
+        full = gradient(self.variant.tape, self.variant.wrt)
         n = len(full.outputs)
-        pushed = push(full, variant.wrt)
-        self.step = Step(simplify(choose(pushed, [*[0] * value, *range(n + 1, 2 * n)])), variant)
+        kept = [*[0] * self.value, *range(n + 1, 2 * n)]
+        pushed = choose(push(full, self.variant.wrt), kept)
+        return Step(simplify(pushed), self.variant)
+
+    def result_of(self, *outs: str) -> str | None:
+        variant = self.variant
+        leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
+        return outs[0] if leaf and not self.value else None
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")
@@ -60,8 +74,24 @@ class HvpPlan(Plan):
         return deliver(outs[0], self.variant.scalars[0]), gradients(self.variant, outs[1:])
 
 
+class EagerHvpPlan(Eagerly, HvpPlan):
+    """The same for one call of a function that takes another way each time."""
+
+    def _outs(self, given: Arrays) -> list[np.ndarray]:
+        tape = self.variant.tape
+        slopes = enter_gradient(self.trace, self.node(0), self.inputs)
+        dots = dict(zip(self.inputs, given[len(tape.inputs) :], strict=True))
+        return [
+            *self.values(self.value),
+            *settled(push_values(self.trace, dots, slopes), self.types),
+        ]
+
+
 def _hvp_plan(name: str, *, strict: bool, value: bool) -> Derive:
-    plan: Derive = lambda variant: HvpPlan(variant, name, value=value)  # noqa: E731 - it is typed
+    def plan(variant: Variant) -> Plan:
+        made = EagerHvpPlan if variant.eagerly else HvpPlan
+        return made(variant, name, value=value)
+
     return _second_order(plan, name, strict=strict)
 
 
@@ -214,6 +244,10 @@ def hessian(
     check_device(device, call)
     way = check_mode("auto", outer_jacobian_strategy, call, "outer_jacobian_strategy")
     chunk = check_chunk(chunk_size, call)
-    plan = lambda variant: HessianPlan(variant, way, chunk, nested_square(variant))  # noqa: E731
+
+    def plan(variant: Variant) -> Plan:
+        made = EagerHessianPlan if variant.eagerly else HessianPlan
+        return made(variant, way, chunk, nested_square(variant))
+
     derive = _second_order(plan, "hessian", strict=strict)
     return dense(f, "hessian", inputs, argnums, (way, chunk, strict), derive)

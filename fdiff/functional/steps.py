@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, cast
 
+import numpy as np
+
+from ..arraytype import ArrayType
 from ..tape import Tape
 from ..tiers import Runner, runner
 from ..trace import TracedArray, current, splice
+from ..trace.eager import EagerTrace
 from ..transforms.rearrange import with_check
 from ..variant import Variant
 
@@ -48,6 +53,56 @@ class Plan:
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         raise NotImplementedError
 
+    def step_of_all(self) -> Step | None:
+        """The one step that gives everything; None if there are several."""
+        return getattr(self, "step", None)
+
+    def result_of(self, *outs: str) -> str | None:
+        """An expression for the result in the names of that step's outputs; None if it is long."""
+        return None
+
+
+class Eagerly(Plan):
+    """Mixed into a plan that is for one call: its outputs come from a trace that has values."""
+
+    variant: Variant
+
+    def _step(self) -> Any:
+        """None: there is nothing to run."""
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        return super().call(arrays, vectors, lambda _step, given: self._outs(given))
+
+    def _outs(self, given: Arrays) -> Sequence[object]:
+        """The outputs that the step of the plan would give for these inputs."""
+        raise NotImplementedError
+
+    @property
+    def trace(self) -> EagerTrace:
+        return cast("EagerTrace", self.variant.eager)
+
+    def node(self, k: int) -> int:
+        """Node of output `k` of the function."""
+        return self.variant.tape.outputs[k]
+
+    @property
+    def inputs(self) -> list[int]:
+        """Nodes of the differentiated inputs."""
+        return [self.variant.tape.inputs[k] for k in self.variant.wrt]
+
+    def values(self, count: int) -> list[np.ndarray]:
+        """The first outputs of the function, the caller's own."""
+        known = self.trace.builder.values
+        return [np.array(known[o]) for o in self.variant.tape.outputs[:count]]
+
+
+def settled(found: Sequence[object], types: Sequence[ArrayType]) -> list[np.ndarray]:
+    """Derivatives as arrays of these types that nobody else holds; zeros where there is none."""
+    return [
+        np.zeros(t.shape, t.dtype) if x is None else np.array(np.broadcast_to(x, t.shape), t.dtype)  # type: ignore[call-overload,arg-type]
+        for x, t in zip(found, types, strict=True)
+    ]
+
 
 def execute(step: Step, arrays: Arrays) -> Sequence[object]:
     """Run a step on concrete arrays."""
@@ -57,6 +112,12 @@ def execute(step: Step, arrays: Arrays) -> Sequence[object]:
             raise Missed
         return outs[:-1]
     return outs
+
+
+def unguarded(step: Step, arrays: Arrays) -> Sequence[object]:
+    """Run a step of a variant that is known to hold."""
+    outs = step.runner(arrays)  # type: ignore[arg-type]
+    return outs[:-1] if step.guarded else outs
 
 
 def replay(step: Step, arrays: Arrays) -> Sequence[object]:

@@ -1,0 +1,201 @@
+"""The short way of a prepared function that is called again: what it must not overlook."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff.functional.shortcut import never
+
+X = np.array([1.0, 2.0, 3.0])
+SCALE = 2.0
+WEIGHTS = np.array([1.0, 0.5, 0.25])
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", "compile")
+
+
+def quick_of(call):
+    """The shortcut a prepared function has now."""
+    cells = zip(call.__code__.co_freevars, call.__closure__, strict=True)
+    return next(cell.cell_contents for name, cell in cells if name == "quick")
+
+
+def warmed(call, *args):
+    for _ in range(4):
+        call(*args)
+    assert quick_of(call) is not never
+    return call
+
+
+def cube(x):
+    return np.sum(x**3)
+
+
+MADE = {
+    "jit": (fdiff.jit(cube), (X,), 36.0),
+    "grad": (fdiff.grad(cube), (X,), 3 * X**2),
+    "value_and_grad": (fdiff.value_and_grad(cube), (X,), (36.0, 3 * X**2)),
+    "jacobian": (fdiff.jacobian(lambda x: x**2), (X,), np.diag(2 * X)),
+    "hessian": (fdiff.hessian(cube), (X,), np.diag(6 * X)),
+    "hvp": (fdiff.hvp(cube), (X, X[::-1].copy()), 6 * X * X[::-1]),
+    "vjp": (fdiff.vjp(lambda x: x**2), (X, X), (X**2, 2 * X * X)),
+    "jvp": (fdiff.jvp(lambda x: x**2), (X, X), (X**2, 2 * X * X)),
+    "pair": (fdiff.jacobian(lambda x: (x**2, x[0] * x)), (X,), None),
+    "of a float": (fdiff.grad(lambda x, s: np.sum(x) * s), (X, 2.0), np.full(3, 2.0)),
+    "two": (fdiff.grad(lambda x, y: np.sum(x * y), argnums=(0, 1)), (X, X**2), (X**2, X)),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_results_are_those_of_the_general_way(name):
+    call, args, wanted = MADE[name]
+    first = call(*args)
+    warmed(call, *args)
+    again = call(*args)
+    assert type(again) is type(first)
+    for a, b in zip(_leaves(first), _leaves(again), strict=True):
+        assert type(a) is type(b)
+        np.testing.assert_array_equal(a, b)
+    if wanted is not None:
+        for a, b in zip(_leaves(again), _leaves(wanted), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def _leaves(value):
+    return [leaf for v in value for leaf in _leaves(v)] if isinstance(value, tuple) else [value]
+
+
+def test_the_shortcut_is_gone():
+    call = warmed(fdiff.value_and_grad(lambda x: np.sum(x**4)), X)
+    value, slope = quick_of(call)(X)
+    np.testing.assert_allclose(value, np.sum(X**4))
+    np.testing.assert_allclose(slope, 4 * X**3)
+
+
+def test_results_are_the_callers_own():
+    call = warmed(fdiff.grad(cube), X)
+    first, second = call(X), call(X)
+    first[:] = 0.0
+    np.testing.assert_allclose(second, 3 * X**2)
+    np.testing.assert_allclose(call(X), 3 * X**2)
+
+
+def test_other_types_and_layouts_go_the_general_way():
+    call = warmed(fdiff.grad(cube), X)
+    for x in (
+        np.arange(4.0),
+        X.astype(np.float32),
+        X.astype(">f8"),
+        np.arange(6.0)[::2],
+        np.arange(3.0)[::-1],
+        np.asarray(X)[None],
+        np.frombuffer(b"\0" + X.tobytes(), np.uint8)[1:].view(float),
+    ):
+        slope = call(x)
+        assert slope.dtype == x.dtype.newbyteorder("=")
+        np.testing.assert_allclose(slope, 3 * x.astype(float) ** 2)
+    with pytest.raises(TypeError):
+        call(None)
+    with pytest.raises(TypeError):
+        call(X, X)
+    with pytest.raises(TypeError):
+        call()
+    np.testing.assert_allclose(call(x=X) if False else call(X), 3 * X**2)
+
+
+def test_what_is_read_outside_is_read_again(monkeypatch):
+    def f(x):
+        return np.sum(SCALE * WEIGHTS * x**2)
+
+    call = warmed(fdiff.grad(f), X)
+    monkeypatch.setitem(f.__globals__, "SCALE", 3.0)
+    np.testing.assert_allclose(call(X), 6 * WEIGHTS * X)
+    warmed(call, X)
+    kept = WEIGHTS.copy()
+    WEIGHTS[0] = 7.0  # written in place: no new trace, the new value
+    try:
+        np.testing.assert_allclose(call(X), 6 * WEIGHTS * X)
+    finally:
+        WEIGHTS[:] = kept
+    monkeypatch.setitem(f.__globals__, "WEIGHTS", np.array([5.0, 5.0, 5.0]))
+    np.testing.assert_allclose(call(X), 30 * X)
+    monkeypatch.setitem(f.__globals__, "WEIGHTS", np.arange(6.0)[::2])
+    np.testing.assert_allclose(call(X), 6 * np.arange(6.0)[::2] * X)
+    f.__code__ = (lambda x: np.sum(2 * x)).__code__
+    np.testing.assert_allclose(call(X), np.full(3, 2.0))
+
+
+def test_closures_of_the_same_code_are_not_mixed_up():
+    def make(a):
+        return fdiff.grad(lambda x: np.sum(a * x**2))
+
+    calls = [warmed(make(a), X) for a in (1.0, 2.0, np.array([1.0, 2.0, 3.0]))]
+    for _ in range(2):
+        for call, a in zip(calls, (1.0, 2.0, X), strict=True):
+            np.testing.assert_allclose(call(X), 2 * a * X)
+
+
+def test_vectors_of_other_types():
+    call = warmed(fdiff.hvp(cube), X, X)
+    np.testing.assert_allclose(call(X, np.array([1, 0, 0])), [6.0, 0.0, 0.0])
+    with pytest.raises(fdiff.errors.VectorError):
+        call(X, np.ones(4))
+    with pytest.raises(fdiff.errors.VectorError):
+        call(X)
+    integers = fdiff.hvp(cube)
+    for _ in range(6):
+        np.testing.assert_allclose(integers(X, np.array([1, 0, 0])), [6.0, 0.0, 0.0])
+
+
+def test_inside_another_trace():
+    call = warmed(fdiff.grad(cube), X)
+    outer = fdiff.grad(lambda y: np.sum(y * call(X)) + np.sum(call(y)))
+    for _ in range(4):
+        np.testing.assert_allclose(outer(X), 3 * X**2 + 6 * X)
+
+
+def test_branches_keep_to_their_guards():
+    call = fdiff.grad(lambda x: np.sum(x**2) if x[0] > 0 else np.sum(x))
+    for _ in range(8):
+        np.testing.assert_allclose(call(X), 2 * X)
+        np.testing.assert_allclose(call(-X), np.ones(3))
+    assert quick_of(call) is never
+
+
+def test_errors_of_kernels_are_those_of_the_general_way():
+    def f(a):
+        return np.sum(np.linalg.inv(a))
+
+    call = warmed(fdiff.grad(f), np.eye(3))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        call(np.zeros((3, 3)))
+    np.testing.assert_allclose(call(np.eye(3)), -np.ones((3, 3)))
+
+
+def test_kinks_are_looked_for():
+    call = warmed(fdiff.grad(lambda x: np.sum(np.abs(x))), X)
+    with fdiff.kinks("raise"), pytest.raises(fdiff.errors.FdiffError, match="no derivative"):
+        call(np.zeros(3))
+
+
+def test_threads():
+    call = warmed(fdiff.value_and_grad(cube), X)
+    wrong = []
+
+    def work(k):
+        for n in range(300):
+            x = X * (k + 1) if n % 2 else np.arange(float(k + 2))
+            value, slope = call(x)
+            if not (np.allclose(value, np.sum(x**3)) and np.allclose(slope, 3 * x**2)):
+                wrong.append(x)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
