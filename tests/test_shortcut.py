@@ -21,7 +21,7 @@ def compiled(monkeypatch):
 def quick_of(call):
     """The shortcut a prepared function has now."""
     cells = zip(call.__code__.co_freevars, call.__closure__, strict=True)
-    return next(cell.cell_contents for name, cell in cells if name == "quick")
+    return next(cell.cell_contents for name, cell in cells if name == "short").quick
 
 
 def warmed(call, *args):
@@ -199,3 +199,84 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+# --- out= -------------------------------------------------------------------------------------
+
+EMPTY = {
+    "jit of an array": (fdiff.jit(lambda x: x**2), (X,), lambda: np.empty(3)),
+    "grad": (fdiff.grad(cube), (X,), lambda: np.empty(3)),
+    "value_and_grad": (fdiff.value_and_grad(cube), (X,), lambda: (None, np.empty(3))),
+    "jacobian": (fdiff.jacobian(lambda x: x**2), (X,), lambda: np.empty((3, 3))),
+    "hessian": (fdiff.hessian(cube), (X,), lambda: np.empty((3, 3))),
+    "hvp": (fdiff.hvp(cube), (X, X[::-1].copy()), lambda: np.empty(3)),
+    "jvp": (fdiff.jvp(lambda x: x**2), (X, X), lambda: (np.empty(3), np.empty(3))),
+    "two": (
+        fdiff.grad(lambda x, y: np.sum(x * y), argnums=(0, 1)),
+        (X, X**2),
+        lambda: (np.empty(3), None),
+    ),
+    "dict": (
+        fdiff.grad(lambda p: np.sum(p["a"] * p["b"])),
+        ({"a": X, "b": X**2},),
+        lambda: {"a": np.empty(3), "b": None},
+    ),
+}
+
+
+def places(value):
+    return list(value.values()) if isinstance(value, dict) else _leaves(value)
+
+
+@pytest.mark.parametrize("tier", ["interpret", "compile"])
+@pytest.mark.parametrize("name", EMPTY)
+def test_results_are_written_where_out_says(name, tier, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    call, args, empty = EMPTY[name]
+    wanted = call(*args)
+    for _ in range(6):
+        out = empty()
+        found = call(*args, out=out)
+        for place, a, b in zip(places(out), places(found), places(wanted), strict=True):
+            assert place is None or a is place
+            np.testing.assert_array_equal(a, b)
+
+
+def test_out_may_be_an_argument_or_a_view_of_one():
+    def f(x):
+        return np.sum(x[1:] * x[:-1] ** 2)
+
+    slope = fdiff.grad(f)
+    wanted, memory = slope(X), np.empty(6)
+    for _ in range(6):
+        for make in (X.copy, lambda: memory[:3]):
+            x = make()
+            x[:] = X
+            assert slope(x, out=x) is x
+            np.testing.assert_allclose(x, wanted)
+        memory[1:4] = X
+        slope(memory[1:4], out=memory[:3])
+        np.testing.assert_allclose(memory[:3], wanted)
+
+
+def test_out_of_another_kind_is_refused():
+    slope, both = fdiff.grad(cube), fdiff.value_and_grad(cube)
+    frozen = np.empty(3)
+    frozen.flags.writeable = False
+    for _ in range(5):
+        assert slope(X, out=None) is not None
+        for out in (np.empty(4), np.empty((1, 3)), frozen, [np.empty(3)], 3.0):
+            with pytest.raises(fdiff.errors.InputError, match=r"grad\(cube\): out"):
+                slope(X, out=out)
+        with pytest.raises(fdiff.errors.DtypeError, match="float32"):
+            slope(X, out=np.empty(3, np.float32))
+        with pytest.raises(fdiff.errors.InputError, match="not built like the result"):
+            both(X, out=np.empty(3))
+        np.testing.assert_allclose(slope(X, out=np.empty((3, 2))[:, 0]), 3 * X**2)
+
+
+def test_an_out_of_the_function_is_the_functions_own():
+    def f(x, out=2.0):
+        return np.sum(out * x)
+
+    np.testing.assert_allclose(fdiff.grad(f)(X, out=3.0), np.full(3, 3.0))

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..arguments import Argnums, Function, native
+from ..arguments import Argnums, Function, called, native
 from ..errors import FdiffError, message, user_line
 from ..ops.kinks import looking
 from ..program import Program, program_of
@@ -18,8 +18,9 @@ from ..trace.traced import stack
 from ..transforms.simplify import simplify
 from ..tree import map_leaves, unflatten
 from ..variant import Variant
+from .into import call_into
 from .kinking import Contexts, policy, refuse_kinks, warn_outside
-from .shortcut import never, shortcut
+from .shortcut import Shortcuts
 from .steps import Arrays, Missed, Plan, Run, Step, execute, replay, unguarded
 
 Result = TypeVar("Result", bound=Callable[..., object])
@@ -163,19 +164,19 @@ def prepared(
 ) -> Function:
     """The function of the arguments of `f` that an operator returns."""
     program = program_of(f, name, argnums, options, derive)
-    quick, calls, due = never, 0, 2  # of the general way: how often it was gone, when to look
+    short = Shortcuts(program, f)
 
     @transformed(f, name)
     def call(*args: object, **kwargs: object) -> object:
-        nonlocal quick, calls, due
         if not (kwargs or stack.traces or Contexts.used):
-            result = quick(*args)
+            result = short.quick(*args)
             if result is not None:
                 return result
+        elif "out" in kwargs and short.serves:
+            return call_into(call, called(name, f), short, args, kwargs)
         result = invoke(program, f, args, kwargs)
-        calls += 1
-        if calls >= due and not kwargs:
-            quick, due = shortcut(program, f, args) or quick, 2 * calls
+        if not kwargs:
+            short.look(args)
         return result
 
     return call

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -32,9 +31,10 @@ from .calls import (
 )
 from .complexes import check_complex
 from .contract import check_inputs, check_outputs, check_strict, check_vector
+from .into import call_into
 from .kinking import Contexts
 from .settings import check_argnums, check_callable, refuse_argnums, refuse_position
-from .shortcut import never, shortcut
+from .shortcut import Shortcuts
 from .steps import Eagerly, settled
 
 Derive = Callable[[Variant], Plan]
@@ -150,19 +150,20 @@ def product(
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
     nums = check_argnums(argnums, f, name)
     program = program_of(f, name, nums, options, derive)
-    quick, calls, due = never, 0, 2 if nums == 0 else sys.maxsize  # as in `calls.prepared`
+    short = Shortcuts(program, f, 1)
 
     @transformed(f, name)
     def call(x: object, /, v: object = None, *args: object, **kwargs: object) -> object:
-        nonlocal quick, calls, due
         if not (kwargs or stack.traces or Contexts.used):
-            result = quick(x, *args, v)
+            result = short.quick(x, *args, v)
             if result is not None:
                 return result
+        elif "out" in kwargs and short.serves:
+            general = lambda *given, **named: call(given[0], given[-1], *given[1:-1], **named)  # noqa: E731
+            return call_into(general, called(name, f), short, (x, *args, v), kwargs)
         result = invoke(program, f, place(x, args, nums, f, name), kwargs, (v,))
-        calls += 1
-        if calls >= due and not kwargs:
-            quick, due = shortcut(program, f, (x, *args, v), count=1) or quick, 2 * calls
+        if nums == 0 and not kwargs:
+            short.look((x, *args, v))
         return result
 
     return call

@@ -8,6 +8,7 @@ loops or containers between them, and hand everything else back to the general w
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from ..tiers import PLAIN
 
 if TYPE_CHECKING:
     from ..capture.reads import Pins
-    from ..kernels import Parts
+    from ..kernels.calling import Parts
     from ..program import Program
 
+WRITEABLE = 0x400  # of ndarray.flags
 Quick = Callable[..., object]
 
 
@@ -29,14 +31,52 @@ def never(*_: object) -> None:
     """The shortcut of a function that has none."""
 
 
+class Shortcuts:
+    """The short ways of one prepared function; the longer none is found, the rarer one is sought.
+
+    `quick` takes the arguments, `into` what is given as ``out`` before them.
+    """
+
+    __slots__ = ("_calls", "_count", "_due", "_f", "_program", "into", "quick", "serves")
+
+    def __init__(self, program: Program, f: Function, count: int = 0) -> None:
+        self.quick = self.into = never
+        self.serves = not _has_parameter(f, "out")  # else what is given as ``out`` is for `f`
+        self._program = program
+        self._f = f
+        self._count = count
+        self._calls, self._due = 0, 2
+
+    def look(self, args: tuple[object, ...], into: object = None) -> None:
+        """Look for a short way for such arguments, after a call that went the general one."""
+        self._calls += 1
+        if self._calls < self._due:
+            return
+        self._due = 2 * self._calls
+        found = shortcut(self._program, self._f, args, self._count)
+        self.quick = found or self.quick
+        if into is not None and found is not None:
+            made = shortcut(self._program, self._f, args, self._count, into=into)
+            self.into = made or self.into
+
+
+def _has_parameter(f: Function, name: str) -> bool:
+    """Whether a Python function names this parameter."""
+    code: CodeType | None = getattr(f, "__code__", None)
+    if code is None:
+        return False
+    return name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 def shortcut(
-    program: Program, f: Function, args: tuple[object, ...], count: int = 0
+    program: Program, f: Function, args: tuple[object, ...], count: int = 0, *, into: object = None
 ) -> Quick | None:
     """A function of arguments like these: the result, or None where another way must be gone.
 
-    The last `count` of the arguments are vectors the operator takes besides those of `f`. None in
-    place of the function if there is no shortcut: what was read or decided is compared in full, the
-    program is interpreted, or arguments are neither plain arrays nor floats.
+    The last `count` of the arguments are vectors the operator takes besides those of `f`. With
+    `into`, arrays to write to, the function takes those first. None in place of the function if
+    there is no shortcut: what was read or decided is compared in full, the program is interpreted,
+    or arguments are neither plain arrays nor floats.
     """
     own, vectors = args[: len(args) - count], args[len(args) - count :]
     found = program.latest(own)
@@ -45,12 +85,12 @@ def shortcut(
     plan: Any = found.plan
     step, pins = plan.step_of_all(), found.inner[0][1].pins(f)
     parts = None if step is None else step.runner.parts()
-    if parts is None or pins is None:
+    if step is None or parts is None or pins is None:
         return None
     inputs, types = (*own, *pins[-1], *vectors), step.tape.input_types
     if len(inputs) != len(types) or not all(map(_fits, inputs, types)):
         return None
-    return _written(plan, parts, pins, own, vectors)
+    return _written(plan, parts, pins, own, vectors, into)
 
 
 def _fits(given: object, type_: ArrayType) -> bool:
@@ -61,8 +101,13 @@ def _fits(given: object, type_: ArrayType) -> bool:
 
 
 def _written(
-    plan: Any, parts: Parts, pins: Pins, own: tuple[object, ...], vectors: tuple[object, ...]
-) -> Quick:
+    plan: Any,
+    parts: Parts,
+    pins: Pins,
+    own: tuple[object, ...],
+    vectors: tuple[object, ...],
+    into: object,
+) -> Quick | None:
     """The text of the shortcut, compiled."""
     names: dict[str, Any] = {"ndarray": np.ndarray, "empty": np.empty, "MISSING": MISSING}
     given = [f"x{k}" for k in range(len(own) + len(vectors))]
@@ -71,21 +116,25 @@ def _written(
         tests += _other_type(name, arg, names)
     tests += _other_outside(pins, names)
     outs = [f"o{k}" for k in range(len(parts.made))]
-    rooms = [
-        f"empty({shape}, {out}_dtype)" for out, (shape, _) in zip(outs, parts.made, strict=True)
-    ]
     names |= {f"{out}_dtype": made[1] for out, made in zip(outs, parts.made, strict=True)}
+    result = plan.result_of(*outs)
+    where = {} if into is None else _where(result, outs, into)
+    if where is None:
+        return None
+    shapes = dict(zip(outs, [shape for shape, _ in parts.made], strict=True))
+    rooms = [where.get(out, f"empty({shapes[out]}, {out}_dtype)") for out in outs]
     fixed = [f"fixed{k}" for k in range(len(parts.fixed))]
     names |= dict(zip(fixed, parts.fixed, strict=True))
     names |= {"entry": parts.entry, "plan": plan.call}
     captured = [f"a{k}" for k in range(len(pins[-1]))]
     inputs = [*given[: len(own)], *captured, *given[len(own) :]]
-    result = plan.result_of(*outs)
+    tests += _taken(where, shapes, [*given, *captured], into)
     if result is None:
         passed = "".join(f"{x}, " for x in given[len(own) :])
         result = f"plan((), ({passed}), lambda _step, _arrays: [{', '.join(outs)}])"
+    first = "" if into is None else "out, "
     text = f"""
-def shortcut({", ".join(f"{x}=None" for x in given)}, *rest):
+def shortcut({first}{", ".join(f"{x}=None" for x in given)}, *rest):
     if {" or ".join(tests)}:
         return None
     {", ".join(outs)} = {", ".join(rooms)}
@@ -125,4 +174,56 @@ def _other_outside(pins: Pins, names: dict[str, Any]) -> list[str]:
     for k, array in enumerate(captured):
         names[f"a{k}"] = array
         tests.append(f"a{k}.flags.num & {PLAIN} != {PLAIN}")
+    return tests
+
+
+# --- results in the caller's arrays -----------------------------------------------------------
+
+
+class _Mark:
+    """Stands for an output in the expression of the result; a scalar made of it is no place."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getitem__(self, key: object) -> None:
+        return None
+
+
+def _where(result: str | None, outs: list[str], into: object) -> dict[str, str] | None:
+    """Where in ``out`` each output is to be put; None if that is not plain to see."""
+    if result is None:
+        return None
+    found = eval(result, {out: _Mark(out) for out in outs})  # noqa: S307 - our own text
+    if isinstance(found, _Mark):
+        return {found.name: "out"} if isinstance(into, np.ndarray) else None
+    if type(found) is not tuple or type(into) is not tuple or len(found) != len(into):
+        return None
+    pairs = [(k, a, b) for k, (a, b) in enumerate(zip(found, into, strict=True)) if b is not None]
+    if not all(isinstance(a, _Mark) and isinstance(b, np.ndarray) for _, a, b in pairs):
+        return None
+    return {a.name: f"out[{k}]" for k, a, _ in pairs}
+
+
+def _taken(
+    where: dict[str, str], shapes: dict[str, tuple[int, ...]], inputs: list[str], into: object
+) -> list[str]:
+    """Tests for anything in ``out`` that a kernel cannot write to at once."""
+    tests = []
+    if isinstance(into, tuple):
+        tests = ["out.__class__ is not tuple", f"len(out) != {len(into)}"]
+        tests += [f"out[{k}] is not None" for k, one in enumerate(into) if one is None]
+    for name, path in where.items():
+        tests += [
+            f"{path}.__class__ is not ndarray",
+            f"{path}.dtype is not {name}_dtype",
+            f"{path}.shape != {shapes[name]}",
+            f"{path}.flags.num & {PLAIN | WRITEABLE} != {PLAIN | WRITEABLE}",
+            f"{path}.base is not None",  # or it might share memory with an argument
+        ]
+        tests += [f"{path} is {other}" for other in inputs]
+    if where:
+        tests += [f"({x}.__class__ is ndarray and {x}.base is not None)" for x in inputs]
+    paths = list(where.values())
+    tests += [f"{a} is {b}" for k, a in enumerate(paths) for b in paths[:k]]
     return tests

@@ -10,10 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .calling import Executable, Parts
     from .compiler import (
         CacheInfo,
-        Executable,
-        Parts,
         cache_clear,
         cache_info,
         compile,  # noqa: A004 - the module is the namespace
