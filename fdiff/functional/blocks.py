@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import cast
 
 import numpy as np
@@ -25,7 +25,8 @@ from ..transforms.rearrange import (
 from ..transforms.reverse import vjp
 from ..tree import unflatten
 from ..variant import Variant
-from .calls import Arrays, Plan, Run, Step, deliver, execute
+from .calls import Arrays, Plan, Run, Step, deliver, execute, replay
+from .compressed import Compressed, compressed
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
 Finish = Callable[[Sequence[object]], object]
@@ -100,10 +101,11 @@ class JacobianPlan(Plan):
         self.blocks = _forward(tape, wrt) if self.mode == "forward" else _reverse(tape, wrt)
         self.chunks = [b.chunk(chunk_size) for b in self.blocks]
         self.whole: Step | None = None
+        self.sparse = chunk_size is None and self.mode == "forward"
 
     @property
     def guards(self) -> bool:  # type: ignore[override]
-        return not self.chunked
+        return self.compressed is not None or not self.chunked
 
     @property
     def chunked(self) -> bool:
@@ -118,11 +120,20 @@ class JacobianPlan(Plan):
         return outs[0] if single and not variant.input_scalars[variant.wrt[0]] else None
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        if self.chunked and run is execute:
+        if run is not replay and (few := self.compressed) is not None:
+            return self.finish(few.call(arrays, run))
+        if self.chunked and run is not replay:
             return self.finish(self.in_chunks(arrays))
         if self.whole is None:
             self.whole = Step(converted(self.merged(), self.types), self.variant)
         return self.finish(run(self.whole, arrays))
+
+    @cached_property
+    def compressed(self) -> Compressed | None:
+        """The way of few sweeps, where the pattern of the Jacobian is sparse."""
+        if not self.sparse or len(self.types) != 1:
+            return None
+        return compressed(self.variant, self.types[0], symmetric=self.order > 1)
 
     def merged(self) -> Tape:
         """Every block in one tape, in the order (output, input); zeros where there is none."""

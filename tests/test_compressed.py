@@ -1,0 +1,141 @@
+"""Dense Jacobians and Hessians of sparse pattern, from few sweeps."""
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff.functional import blocks
+
+N = 40
+X = 0.5 + np.random.default_rng(4).uniform(0.1, 0.9, N)
+
+
+def rosenbrock(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def burgers(x):
+    y = np.zeros_like(x)
+    y[1:-1] = x[1:-1] * (x[2:] - x[:-2]) + 0.1 * (x[2:] - 2.0 * x[1:-1] + x[:-2])
+    y[0], y[-1] = x[0], x[-1] ** 2
+    return y
+
+
+def elementwise(x):
+    return np.exp(-x) * np.log(x)
+
+
+def periodic(x):
+    return np.roll(x, 1) * x + np.concatenate([x[-1:], x[:-1]])
+
+
+def plane(x):
+    u = x.reshape(8, 5)
+    inner = u[1:-1, 1:-1]
+    return (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4.0 * inner) + np.sin(inner)
+
+
+def over_a_plane(x):
+    return np.sum(plane(x) ** 2)
+
+
+def rows(x):
+    return np.sum(x.reshape(8, 5).T ** 2 * np.arange(8.0), axis=0)
+
+
+def with_arrow(x):
+    """One dense row: no two columns share a colour."""
+    return np.concatenate([x[:-1] ** 2, np.sum(x)[None]])
+
+
+def product(x):
+    return np.outer(x, x) @ x
+
+
+def chosen(x):
+    return x[1:] ** 2 if x[0] > 0.9 else x[:-1] * x[1:]
+
+
+SPARSE = [burgers, elementwise, periodic, plane, rows, chosen]
+DENSE = [with_arrow, product]
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """The compressed ways that were taken."""
+    taken, original = [], blocks.compressed
+
+    def spy(*args, **kwargs):
+        taken.append(original(*args, **kwargs))
+        return taken[-1]
+
+    monkeypatch.setattr(blocks, "compressed", spy)
+    fdiff.program.forget()
+    return taken
+
+
+@pytest.mark.parametrize("tier", ["interpret", "compile"])
+@pytest.mark.parametrize("f", SPARSE + DENSE)
+def test_jacobians(f, tier, ways, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    fast, slow = fdiff.jacfwd(f), fdiff.jacrev(f)
+    for x in (X, X[::-1].copy(), 2.0 * X):
+        found = fast(x)
+        assert found.flags.writeable
+        np.testing.assert_allclose(found, slow(x), rtol=1e-13, atol=1e-14)
+    assert all((way is not None) == (f in SPARSE) for way in ways)
+    assert ways
+
+
+@pytest.mark.parametrize("tier", ["interpret", "compile"])
+@pytest.mark.parametrize(
+    "f", [rosenbrock, lambda x: np.sum(np.cos(x) ** 3), lambda x: np.sum(plane(x) ** 2)]
+)
+def test_hessians(f, tier, ways, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    fast, slow = fdiff.hessian(f), fdiff.hessian(f, chunk_size=7)
+    for x in (X, 2.0 * X):
+        found = fast(x)
+        np.testing.assert_allclose(found, slow(x), rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(found, found.T)
+    assert f is rosenbrock or ways
+
+
+def test_arrays_of_more_axes_and_other_dtypes(ways):
+    def f(u):
+        return u[1:] * u[:-1] ** 2
+
+    for u in (X.reshape(10, 4), X.reshape(10, 4).astype(np.float32)):
+        found = fdiff.jacobian(f, u)
+        assert found.shape == (9, 4, 10, 4)
+        assert found.dtype == u.dtype
+        wanted = fdiff.jacrev(f)(u)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert None not in ways
+
+
+def test_an_infinite_slope_stays_in_its_row():
+    """Elsewhere there is nothing that could depend on it."""
+    x = X.copy()
+    x[3] = 0.0
+    found = fdiff.jacobian(np.sqrt, x)
+    wanted = np.zeros((N, N))
+    with np.errstate(divide="ignore"):
+        np.fill_diagonal(wanted, 0.5 / np.sqrt(x))
+    np.testing.assert_allclose(found, wanted)
+
+
+def test_small_ones_and_several_arguments_go_the_other_way(ways):
+    fdiff.jacobian(elementwise, X[:30])
+    fdiff.jacobian(lambda x, y: x * y, (X, X))
+    assert not any(ways)
+
+
+def test_inside_another_trace():
+    second = fdiff.jacobian(lambda x: np.sum(fdiff.jacobian(burgers, x) ** 2, axis=1))(X)
+    wanted = fdiff.jacrev(lambda x: np.sum(fdiff.jacrev(burgers)(x) ** 2, axis=1))(X)
+    np.testing.assert_allclose(second, wanted, rtol=1e-12, atol=1e-13)
+
+
+def test_a_jacobian_that_vanishes():
+    np.testing.assert_array_equal(fdiff.jacobian(np.floor, X), np.zeros((N, N)))
