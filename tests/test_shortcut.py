@@ -129,6 +129,20 @@ def test_what_is_read_outside_is_read_again(monkeypatch):
     np.testing.assert_allclose(call(X), np.full(3, 2.0))
 
 
+def test_a_variable_that_is_deleted():
+    factor = 2.0
+
+    def f(x):
+        return np.sum(factor * x**2)
+
+    call = warmed(fdiff.grad(f), X)
+    del factor
+    with pytest.raises(NameError):
+        call(X)
+    factor = 3.0
+    np.testing.assert_allclose(call(X), 6 * X)
+
+
 def test_closures_of_the_same_code_are_not_mixed_up():
     def make(a):
         return fdiff.grad(lambda x: np.sum(a * x**2))

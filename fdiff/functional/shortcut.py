@@ -135,7 +135,10 @@ def _written(
     first = "" if into is None else "out, "
     text = f"""
 def shortcut({first}{", ".join(f"{x}=None" for x in given)}, *rest):
-    if {" or ".join(tests)}:
+    try:
+        if {" or ".join(tests)}:
+            return None
+    except (ValueError, RuntimeError):  # an empty cell, a container that another thread changes
         return None
     {", ".join(outs)} = {", ".join(rooms)}
     if entry({", ".join([*inputs, *fixed, *outs])}):
