@@ -47,14 +47,14 @@ def _double_factorials(t: object, sign: int) -> object:
     return sign * t * total
 
 
-special("erf", lambda x, out: (TWO_ROOT_PI * np.exp(-x * x),), real)
-special("erfc", lambda x, out: (-TWO_ROOT_PI * np.exp(-x * x),), real)
+special("erf", lambda x, out: (TWO_ROOT_PI * np.exp(-x * x),), real, text="rt.erf({0})")
+special("erfc", lambda x, out: (-TWO_ROOT_PI * np.exp(-x * x),), real, text="rt.erfc({0})")
 special("erfcx", lambda x, out: (_erfcx_slope(x, out),), real)
 special("erfi", lambda x, out: (TWO_ROOT_PI * np.exp(x * x),), real)
 special("dawsn", lambda x, out: (_dawson_slope(x, out),), real)
 special("erfinv", lambda x, out: (HALF_ROOT_PI * np.exp(out * out),), unit)
 special("erfcinv", lambda x, out: (-HALF_ROOT_PI * np.exp(out * out),), share)
-special("ndtr", lambda x, out: (np.exp(-0.5 * x * x) / ROOT_2PI,), real)
+special("ndtr", lambda x, out: (np.exp(-0.5 * x * x) / ROOT_2PI,), real, text="rt.ndtr({0})")
 special("log_ndtr", lambda x, out: (_hazard(x, out),), real)
 special("ndtri", lambda y, out: (ROOT_2PI * np.exp(0.5 * out * out),), share)
 special("ndtri_exp", lambda y, out: (1.0 / _hazard(out, y),), below_zero)
@@ -114,9 +114,9 @@ def _rgamma_slope(x: TracedArray, out: TracedArray) -> object:
 
 
 # --- logistic and information -----------------------------------------------------------------
-special("expit", lambda x, out: (out * sc.expit(-x),), real)
+special("expit", lambda x, out: (out * sc.expit(-x),), real, text="rt.expit({0})")
 special("logit", lambda p, out: (1.0 / (p * (1.0 - p)),), share)
-special("log_expit", lambda x, out: (sc.expit(-x),), real)
+special("log_expit", lambda x, out: (sc.expit(-x),), real, text="rt.minimum({0}, {T}(-0.0)) - rt.log1p(rt.exp(-abs({0})))")
 special("xlogy", lambda x, y, out: (lambda: np.log(y), lambda: _over(x, y)), real, positive)
 special("xlog1py", lambda x, y, out: (lambda: np.log1p(y), lambda: _over(x, 1.0 + y)), real, positive)
 special("entr", lambda x, out: (-np.log(x) - 1.0,), positive)

@@ -10,7 +10,7 @@ from scipy import special as sc
 
 from ..arraytype import ArrayType, broadcast, loop_dtypes
 from ..errors import UnsupportedError, message
-from ..primitive import PRIMITIVES, UFUNCS, ZERO, Primitive, Sample, register
+from ..primitive import PRIMITIVES, UFUNCS, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, apply_many, current, unsupported
 from .families import (
     add_up,
@@ -73,11 +73,12 @@ def _as(value: object, dtype: np.dtype) -> object:
 
 def special(
     name: str, partials: Slopes, *sample: Callable[..., np.ndarray], ufunc: np.ufunc | None = None, evaluate: Rule | None = None,
-    params: Sequence[dict[str, object]] = ({},),
+    params: Sequence[dict[str, object]] = ({},), text: str = "",
 ) -> Primitive:  # fmt: skip
     """A function of SciPy applied entry by entry; ``partials(*args, out)`` as in `elementwise`.
 
     Further, a partial derivative may be `LACKING`, or a function that computes it when needed.
+    `text` is what a kernel computes; an op without one is interpreted.
     With `evaluate` the op is no ufunc: it is entered by `apply`, and has the dtype of its last argument.
     """
     function = ufunc or (None if evaluate else _ufunc(name))
@@ -98,7 +99,8 @@ def special(
     primitive = register(
         Primitive(
             name, infer, _of_reals(evaluate) if evaluate else function, jvp, vjp,
-            lambda args, mapped, size, **params: [apply(primitive, *align(args, mapped), **params)], None, "elementwise",
+            lambda args, mapped, size, **params: [apply(primitive, *align(args, mapped), **params)],
+            Lower("scalar", text) if text else None, "elementwise",
             samples=tuple(Sample(lambda rng: tuple(make(rng, (2, 3)) for make in sample), p) for p in params),
         )
     )  # fmt: skip

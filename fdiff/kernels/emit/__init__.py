@@ -13,7 +13,7 @@ from .workspace import Room, furnish
 INDENT = "    "
 FAR = -2  # status: an argument of a sine, cosine or tangent is beyond what `rt.sin` serves
 _MATHS = re.compile(
-    r"\brt\.(a?(?:sin|cos|tan)h?|exp2?|expm1|log(?:2|10|1p)?|atan2|cbrt|hypot|power|logaddexp2?)\("
+    r"\brt\.(a?(?:sin|cos|tan)h?|exp2?|expm1|log(?:2|10|1p)?|atan2|cbrt|hypot|power|logaddexp2?|erfc?|expit|ndtr)\("
 )
 _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 

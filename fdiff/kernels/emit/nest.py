@@ -68,6 +68,8 @@ def emit_nest(nest: Nest) -> list[str]:
         for statement in accumulator.final:
             lines.after[accumulator.depth] += _text(lines, statement)
     out = [f"# {nest.comment}"]
+    if nest.branches:
+        return out + _edges(lines, nest)
     if nest.hole:
         return out + _around(lines, nest)
     for depth in range(lines.rank + 1):
@@ -97,8 +99,8 @@ def _range(nest: Nest, depth: int) -> str:
     return nest.domain[depth] if bounds is None else ", ".join(bounds)
 
 
-def _around(lines: _Lines, nest: Nest) -> list[str]:
-    """Loops that leave the hole out: the innermost runs up to it, then on from its end."""
+def _outer(lines: _Lines, nest: Nest) -> tuple[list[str], str]:
+    """The loops outside the innermost, and what tells that they are inside the hole."""
     out: list[str] = []
     last = lines.rank - 1
     for depth in range(last):
@@ -106,20 +108,46 @@ def _around(lines: _Lines, nest: Nest) -> list[str]:
         out.append(f"{INDENT * depth}for i{depth} in range({nest.domain[depth]}):")
     out += [INDENT * last + line for line in lines.before[last]]
     bounds = [(k, *b) for k, b in enumerate(nest.hole[:last]) if b is not None]
-    inside = " and ".join(f"{begin} <= i{k} < {end}" for k, begin, end in bounds)
+    return out, " and ".join(f"{begin} <= i{k} < {end}" for k, begin, end in bounds)
+
+
+def _around(lines: _Lines, nest: Nest) -> list[str]:
+    """Loops that leave the hole out: the innermost runs up to it, then on from its end."""
+    out, inside = _outer(lines, nest)
+    last = lines.rank - 1
     size, own = nest.domain[last], nest.hole[last]
     begin, end = own or ("0", "")
     if inside:
         begin, end = (f"{x} if {inside} else {size}" if x else "" for x in (begin, end))
-    depth, bound = last, begin
-    if end:  # one body for both sides: it is compiled once
-        out.append(f"{INDENT * depth}for side in range(2):")
-        depth += 1
-        out.append(f"{INDENT * depth}begin = 0 if side == 0 else ({end})")
-        out.append(f"{INDENT * depth}end = ({begin}) if side == 0 else {size}")
-        bound = "begin, end"
-    out.append(f"{INDENT * depth}for i{last} in range({bound}):")
-    return out + [INDENT * (depth + 1) + line for line in lines.before[lines.rank]]
+    for bound in [begin, f"{end}, {size}"] if end else [begin]:
+        out.append(f"{INDENT * last}for i{last} in range({bound}):")
+        out += [INDENT * lines.rank + line for line in lines.before[lines.rank]]
+    return out
+
+
+def _edges(lines: _Lines, nest: Nest) -> list[str]:
+    """The same for few entries: one loop that jumps over the hole, with as little code as can be.
+
+    Vectorising it would take longer than it ever runs.
+    """
+    out, inside = _outer(lines, nest)
+    last = lines.rank - 1
+    size, own = nest.domain[last], nest.hole[last]
+    indent = INDENT * last
+    if own is None:
+        out.append(f"{indent}for i{last} in range(0 if {inside} else {size}):")
+        jump = []
+    else:
+        begin, end = own
+        skip = f"({end}) - begin"
+        out.append(f"{indent}begin = {begin}")
+        out.append(
+            f"{indent}skip = {skip} if {inside} else 0" if inside else f"{indent}skip = {skip}"
+        )
+        out.append(f"{indent}for e in range({size} - skip):")
+        jump = [f"i{last} = e if e < begin else e + skip"]
+    body = [*jump, "rt.unvectorised()", *lines.before[lines.rank]]
+    return out + [INDENT * lines.rank + line for line in body]
 
 
 def _number(nest: Nest) -> str:

@@ -13,6 +13,8 @@ from .maths import atanh as atanh
 from .maths import cbrt as cbrt
 from .maths import cos as cos
 from .maths import cosh as cosh
+from .maths import erf as erf
+from .maths import erfc as erfc
 from .maths import exp as exp
 from .maths import exp2 as exp2
 from .maths import expit as expit
@@ -25,6 +27,7 @@ from .maths import log2 as log2
 from .maths import log10 as log10
 from .maths import logaddexp as logaddexp
 from .maths import logaddexp2 as logaddexp2
+from .maths import ndtr as ndtr
 from .maths import sin as sin
 from .maths import sinh as sinh
 from .maths import tan as tan
@@ -34,6 +37,7 @@ from .memory import call as call
 from .memory import flat as flat
 from .memory import multiply as multiply
 from .memory import part as part
+from .memory import unvectorised as unvectorised
 from .products import PRODUCTS
 from .scalar import floor_divide as floor_divide
 from .scalar import fmax as fmax

@@ -60,6 +60,20 @@ def flat(typing_context: object, array: types.Type) -> Generated:
 
 
 @intrinsic
+def unvectorised(typing_context: object) -> Generated:
+    """Nothing, which LLVM cannot see through: the loop around it is left as it is."""
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
+    ) -> ir.Value:
+        nothing = ir.FunctionType(ir.VoidType(), [])
+        builder.call(ir.InlineAsm(nothing, "", "~{memory}", side_effect=True), [])
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+@intrinsic
 def part(
     typing_context: object, array: types.Type, start: types.Type, dtype: types.Type
 ) -> Generated:

@@ -5,7 +5,7 @@ Each is a formula on `Value`, written in LLVM's terms once a kernel and inlined.
 2 ns an entry where scalar functions of libm take 2.5 to 15.
 """
 
-from . import exponential, inverse, logarithm, trigonometric
+from . import exponential, gaussian, inverse, logarithm, trigonometric
 from . import power as powers
 from .function import binary, test, unary
 from .function import expecting as expecting
@@ -18,6 +18,9 @@ sinh = unary(exponential.sinh)
 cosh = unary(exponential.cosh)
 tanh = unary(exponential.tanh)
 expit = unary(exponential.expit)
+erf = unary(gaussian.erf)
+erfc = unary(gaussian.erfc)
+ndtr = unary(gaussian.ndtr)
 log = unary(logarithm.log)
 log1p = unary(logarithm.log1p)
 log2 = unary(logarithm.log2)

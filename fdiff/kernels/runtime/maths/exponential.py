@@ -90,6 +90,15 @@ def exp(x: Value) -> Value:
     return scale(fma(r * r, polynomial(r, x.pick(*_EXP)), r) + 1.0, k)
 
 
+def exp_parts(x: Value, low: Value) -> tuple[Pair, Value]:
+    """``exp(x + low)`` as a pair near 1 and the power of two it is scaled by; `x` is not huge."""
+    k, r, lost = _reduce(x)
+    r, low = total(r, lost + low)
+    one = total(x.like(1.0), r)
+    rest = fma(r * r, polynomial(r, x.pick(*_EXP)), low)
+    return total(one.high, one.low + rest), k
+
+
 @libm("exp2")
 def exp2(x: Value) -> Value:
     """Two to a power; whole powers are exact."""
