@@ -65,7 +65,7 @@ class Runner:
         return None if self._fast is None or self._slots is not None else self._fast.parts
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        arrays = [_plain(a) for a in arrays]
+        arrays = [plain(a) for a in arrays]
         layouts = tuple(
             ["A" if a.__class__ is np.ndarray and not a.flags.c_contiguous else "C" for a in arrays]
         )
@@ -127,7 +127,7 @@ class Runner:
         return owned
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
+def plain(array: np.ndarray) -> np.ndarray:
     """`array`, copied where it is small or unaligned."""
     if array.__class__ is not np.ndarray or (array.nbytes > COPY_BELOW and array.flags.aligned):  # type: ignore[comparison-overlap]
         return array

@@ -76,6 +76,16 @@ def test_the_shortcut_is_gone():
     np.testing.assert_allclose(slope, 4 * X**3)
 
 
+def test_small_strided_arrays_are_copied_on_the_way():
+    table = np.arange(18.0).reshape(6, 3) + 1.0
+    scale = table[1::2, 2]
+    call = warmed(fdiff.grad(lambda x, y: np.sum(scale * x**2 * y)), table[::2, 0], table[:3, 1])
+    found = quick_of(call)(table[::2, 0], table[:3, 1])
+    np.testing.assert_allclose(found, 2 * scale * table[::2, 0] * table[:3, 1])
+    odd = np.frombuffer(b"\0" + X.tobytes(), np.uint8)[1:].view(float)
+    np.testing.assert_allclose(quick_of(call)(odd, X), 2 * scale * X * X)
+
+
 def test_results_are_the_callers_own():
     call = warmed(fdiff.grad(cube), X)
     first, second = call(X), call(X)

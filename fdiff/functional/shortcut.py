@@ -16,7 +16,7 @@ import numpy as np
 from ..arguments import Function
 from ..arraytype import F8, ArrayType
 from ..capture.kinds import MISSING
-from ..tiers import PLAIN
+from ..tiers import COPY_BELOW, PLAIN, plain
 
 if TYPE_CHECKING:
     from ..capture.reads import Pins
@@ -112,9 +112,16 @@ def _written(
     names: dict[str, Any] = {"ndarray": np.ndarray, "empty": np.empty, "MISSING": MISSING}
     given = [f"x{k}" for k in range(len(own) + len(vectors))]
     tests = ["rest"]
+    arrays: dict[str, np.ndarray] = {}
     for name, arg in zip(given, (*own, *vectors), strict=True):
         tests += _other_type(name, arg, names)
+        if isinstance(arg, np.ndarray):
+            arrays[name] = arg
     tests += _other_outside(pins, names)
+    arrays |= {f"a{k}": array for k, array in enumerate(pins[-1])}
+    large, lines, copied = _laid_plainly(arrays)
+    tests += large
+    names["plain"] = plain
     outs = [f"o{k}" for k in range(len(parts.made))]
     names |= {f"{out}_dtype": made[1] for out, made in zip(outs, parts.made, strict=True)}
     result = plan.result_of(*outs)
@@ -127,7 +134,8 @@ def _written(
     names |= dict(zip(fixed, parts.fixed, strict=True))
     names |= {"entry": parts.entry, "plan": plan.call}
     captured = [f"a{k}" for k in range(len(pins[-1]))]
-    inputs = [*given[: len(own)], *captured, *given[len(own) :]]
+    sources = [*given[: len(own)], *captured, *given[len(own) :]]
+    inputs = [copied.get(name, name) for name in sources]
     tests += _taken(where, shapes, [*given, *captured], into)
     if result is None:
         passed = "".join(f"{x}, " for x in given[len(own) :])
@@ -140,12 +148,30 @@ def shortcut({first}{", ".join(f"{x}=None" for x in given)}, *rest):
             return None
     except (ValueError, RuntimeError):  # an empty cell, a container that another thread changes
         return None
+    {"; ".join(lines) or "pass"}
     {", ".join(outs)} = {", ".join(rooms)}
     if entry({", ".join([*inputs, *fixed, *outs])}):
         return None
     return {result}"""
     exec(text, names)  # noqa: S102 - our own text
     return names["shortcut"]
+
+
+def _laid_plainly(
+    arrays: dict[str, np.ndarray],
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """Tests for large arrays that are strided; statements that copy small ones, and their names."""
+    tests: list[str] = []
+    lines: list[str] = []
+    copied: dict[str, str] = {}
+    for name, array in arrays.items():
+        odd = f"{name}.flags.num & {PLAIN} != {PLAIN}"
+        if array.nbytes > COPY_BELOW:  # a kernel of its own
+            tests.append(odd)
+        else:
+            copied[name] = f"in_{name}"
+            lines.append(f"in_{name} = plain({name}) if {odd} else {name}")
+    return tests, lines, copied
 
 
 def _other_type(name: str, arg: object, names: dict[str, Any]) -> list[str]:
@@ -157,7 +183,6 @@ def _other_type(name: str, arg: object, names: dict[str, Any]) -> list[str]:
         f"{name}.__class__ is not ndarray",
         f"{name}.dtype is not {name}_dtype",
         f"{name}.shape != {arg.shape}",
-        f"{name}.flags.num & {PLAIN} != {PLAIN}",
     ]
 
 
@@ -176,7 +201,6 @@ def _other_outside(pins: Pins, names: dict[str, Any]) -> list[str]:
         tests.append(f"not check{k}(found{k})")
     for k, array in enumerate(captured):
         names[f"a{k}"] = array
-        tests.append(f"a{k}.flags.num & {PLAIN} != {PLAIN}")
     return tests
 
 
