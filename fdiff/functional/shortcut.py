@@ -110,18 +110,16 @@ def _written(
 ) -> Quick | None:
     """The text of the shortcut, compiled."""
     names: dict[str, Any] = {"ndarray": np.ndarray, "empty": np.empty, "MISSING": MISSING}
+    names |= {"plain": plain, "entry": parts.entry, "plan": plan.call}
     given = [f"x{k}" for k in range(len(own) + len(vectors))]
+    captured = {f"a{k}": array for k, array in enumerate(pins[-1])}
+    values = {**dict(zip(given, (*own, *vectors), strict=True)), **captured}
     tests = ["rest"]
-    arrays: dict[str, np.ndarray] = {}
-    for name, arg in zip(given, (*own, *vectors), strict=True):
-        tests += _other_type(name, arg, names)
-        if isinstance(arg, np.ndarray):
-            arrays[name] = arg
+    for name in given:
+        tests += _other_type(name, values[name], names)
     tests += _other_outside(pins, names)
-    arrays |= {f"a{k}": array for k, array in enumerate(pins[-1])}
-    large, lines, copied = _laid_plainly(arrays)
+    large, lines, copied = _laid_plainly(values)
     tests += large
-    names["plain"] = plain
     outs = [f"o{k}" for k in range(len(parts.made))]
     names |= {f"{out}_dtype": made[1] for out, made in zip(outs, parts.made, strict=True)}
     result = plan.result_of(*outs)
@@ -132,8 +130,6 @@ def _written(
     rooms = [where.get(out, f"empty({shapes[out]}, {out}_dtype)") for out in outs]
     fixed = [f"fixed{k}" for k in range(len(parts.fixed))]
     names |= dict(zip(fixed, parts.fixed, strict=True))
-    names |= {"entry": parts.entry, "plan": plan.call}
-    captured = [f"a{k}" for k in range(len(pins[-1]))]
     sources = [*given[: len(own)], *captured, *given[len(own) :]]
     inputs = [copied.get(name, name) for name in sources]
     tests += _taken(where, shapes, [*given, *captured], into)
@@ -158,13 +154,15 @@ def shortcut({first}{", ".join(f"{x}=None" for x in given)}, *rest):
 
 
 def _laid_plainly(
-    arrays: dict[str, np.ndarray],
+    values: dict[str, object],
 ) -> tuple[list[str], list[str], dict[str, str]]:
     """Tests for large arrays that are strided; statements that copy small ones, and their names."""
     tests: list[str] = []
     lines: list[str] = []
     copied: dict[str, str] = {}
-    for name, array in arrays.items():
+    for name, array in values.items():
+        if not isinstance(array, np.ndarray):
+            continue
         odd = f"{name}.flags.num & {PLAIN} != {PLAIN}"
         if array.nbytes > COPY_BELOW:  # a kernel of its own
             tests.append(odd)
