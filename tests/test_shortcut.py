@@ -304,3 +304,21 @@ def test_an_out_of_the_function_is_the_functions_own():
         return np.sum(out * x)
 
     np.testing.assert_allclose(fdiff.grad(f)(X, out=3.0), np.full(3, 3.0))
+
+    def any_(x, **options):
+        return np.sum(x) * options["out"]
+
+    np.testing.assert_allclose(fdiff.grad(any_)(X, out=3.0), np.full(3, 3.0))
+
+
+def test_results_are_not_written_over_one_another():
+    two = fdiff.grad(lambda x, y: np.sum(x * y), argnums=(0, 1))
+    memory = np.arange(6.0)
+    for _ in range(6):
+        for out in ((memory[:3], memory[2:5]), (memory[1:4],) * 2):
+            with pytest.raises(fdiff.errors.InputError, match=r"grad\(<lambda>\).*share memory"):
+                two(X, X**2, out=out)
+        np.testing.assert_array_equal(memory, np.arange(6.0))  # nothing was written
+        found = two(X, X**2, out=(memory[::2], memory[1::2]))
+        np.testing.assert_allclose(found, (X**2, X))
+        memory[:] = np.arange(6.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import DtypeError, InputError, message, user_line
 from ..trace.traced import stack
-from ..tree import joined
+from ..tree import flatten, joined
 from .kinking import Contexts
 from .shortcut import Shortcuts
 
@@ -32,6 +32,10 @@ def call_into(
         result = short.into(out, *args)
         if result is not None:
             return result
+    places = [a for a in flatten(out)[0] if isinstance(a, np.ndarray)]
+    if any(np.shares_memory(a, b) for k, a in enumerate(places) for b in places[:k]):
+        fact = "two arrays in out share memory: one result would be written over the other."
+        raise InputError(message(name, fact, "Pass an array of its own for each.", user_line()))
     result = call(*args, **kwargs)
     if not kwargs:
         short.look(args, out)

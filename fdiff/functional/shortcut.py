@@ -8,6 +8,7 @@ loops or containers between them, and hand everything else back to the general w
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import CO_VARKEYWORDS
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ class Shortcuts:
 
     def __init__(self, program: Program, f: Function, count: int = 0) -> None:
         self.quick = self.into = never
-        self.serves = not _has_parameter(f, "out")  # else what is given as ``out`` is for `f`
+        self.serves = not _takes(f, "out")  # else what is given as ``out`` is for `f`
         self._program = program
         self._f = f
         self._count = count
@@ -60,12 +61,13 @@ class Shortcuts:
             self.into = made or self.into
 
 
-def _has_parameter(f: Function, name: str) -> bool:
-    """Whether a Python function names this parameter."""
+def _takes(f: Function, name: str) -> bool:
+    """Whether a Python function has a parameter of this name, or takes any."""
     code: CodeType | None = getattr(f, "__code__", None)
     if code is None:
         return False
-    return name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return name in named or bool(code.co_flags & CO_VARKEYWORDS)
 
 
 def shortcut(
