@@ -24,7 +24,7 @@ from .tape import CONSTANT, Tape
 if TYPE_CHECKING:
     from .kernels import Executable, Parts
 
-START_SECONDS = 0.3  # Numba's import and the start of its CPU target, where it is not loaded yet
+START_SECONDS = 0.05  # LLVM, where it is not loaded yet
 LOAD_SECONDS = 0.005  # a kernel from the disk cache
 PATIENCE = 0.02  # interpreting less than this in all is not worth asking what a kernel costs
 ASK_FIRST = 2.0  # a kernel predicted to compile longer than this is compiled only when asked for

@@ -1,18 +1,19 @@
 """The elementary functions of kernels: to 2 ulp of mpmath, exact in special cases, vectorised."""
 
 import re
+from ctypes import CFUNCTYPE, c_int64, c_void_p
 from functools import cache
 
 import mpmath
 import numpy as np
 import pytest
-from numba import njit
 from scipy import special as sc
 from tapes import tape_of, values
 
 from fdiff import kernels
-from fdiff.kernels import runtime as rt
-from fdiff.kernels.runtime.maths.function import INLINED, expecting
+from fdiff.kernels.native import machine
+from fdiff.kernels.native.module import module_of
+from fdiff.kernels.runtime.maths.function import INLINED
 from fdiff.kernels.runtime.maths.trigonometric import REACH
 
 ULP = 2.0
@@ -93,27 +94,40 @@ def cache_folder(tmp_path_factory):
         yield
 
 
+class Loop:
+    """Statements in a loop over arrays, compiled as kernels are."""
+
+    def __init__(self, count, dtype, calls, *statements):
+        kind = f"f{np.dtype(dtype).itemsize}*"
+        names = [*"xy"[:count], "out"]
+        given = [f'{name}: "{kind} data[{k}]"' for k, name in enumerate(names)]
+        body = "".join(f"        {line}\n" for line in statements)
+        text = (
+            f"def kernel({', '.join(given)}, ints: 'i8* ints'):\n"
+            f"    for i in range(ints[0]):\n{body}    return 0\n"
+        )
+        module = module_of(text, "loop", calls)
+        self.ir = str(machine.optimised(module))
+        self.code = machine.Loaded(machine.object_code(module), "loop")
+        self.entry = CFUNCTYPE(c_int64, *[c_void_p] * 4)(self.code.address)
+
+    def __call__(self, *arrays):
+        out = np.empty_like(arrays[0])
+        whole = [np.ascontiguousarray(a) for a in arrays]
+        data = np.array([a.ctypes.data for a in (*whole, out)])
+        assert self.entry(data.ctypes.data, None, np.array([out.size]).ctypes.data, None) == 0
+        return out
+
+
 @cache
 def compiled(name, count, dtype):
-    """The function in a loop over arrays, compiled as kernels are."""
-    function, array = getattr(rt, name), f"f{np.dtype(dtype).itemsize}[::1]"
-
-    def one(x, out):
-        for i in range(x.size):
-            out[i] = function(x[i])
-
-    def two(x, y, out):
-        for i in range(x.size):
-            out[i] = function(x[i], y[i])
-
-    signature = f"void({', '.join([array] * (count + 1))})"
-    return njit(signature, error_model="numpy", boundscheck=False)(one if count == 1 else two)
+    """One function of so many arguments."""
+    arguments = ["x[i]", "y[i]"][:count]
+    return Loop(count, dtype, 1, f"out[i] = rt.{name}({', '.join(arguments)})")
 
 
 def run(name, *arrays):
-    out = np.empty_like(arrays[0])
-    compiled(name, len(arrays), arrays[0].dtype.type)(*arrays, out)
-    return out
+    return compiled(name, len(arrays), arrays[0].dtype.type)(*arrays)
 
 
 def numbers(name, dtype, rng):
@@ -243,13 +257,13 @@ def test_special_values_are_numpys(name, dtype):
 def test_loops_are_vectorised_and_give_what_single_calls_give(name, dtype, rng):
     count = 1 if name in UNARY else 2
     loop = compiled(name, count, dtype)
-    text = loop.inspect_llvm(loop.signatures[0])
+    text = loop.ir
     assert f"x {'double' if dtype is np.float64 else 'float'}>" in text
     assert "call double @" not in text.replace("call double @llvm", "")
     assert "call float @" not in text.replace("call float @llvm", "")
     arrays = [rng.uniform(0.05, 0.95, 77).astype(dtype) for _ in range(count)]
-    single = np.concatenate([out_of(loop, *(a[i : i + 1] for a in arrays)) for i in range(77)])
-    np.testing.assert_array_equal(out_of(loop, *arrays), single)
+    single = np.concatenate([loop(*(a[i : i + 1] for a in arrays)) for i in range(77)])
+    np.testing.assert_array_equal(loop(*arrays), single)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -258,29 +272,16 @@ def test_many_calls_are_calls_of_a_vector_function(name, dtype, rng):
     count, calls = 1 + (name == "atan2"), INLINED + 1
     arrays = [rng.uniform(-1.0, 1.0, 77).astype(dtype) for _ in range(count)]
     half = dtype(0.5)
-    steps = [f"v{k} = rt.{name}({', '.join([f'v{k - 1} * h'] * count)})" for k in range(1, calls)]
-    text = "\n        ".join([f"v0 = rt.{name}(x[i]{', y[i]' * (count - 1)})", *steps])
-    source = (
-        f"def many(x, {'y, ' * (count - 1)}out):\n    for i in range(x.size):\n        {text}\n"
-        f"        out[i] = v{calls - 1}\n"
-    )
-    space = {"rt": rt, "h": half}
-    exec(source, space)  # noqa: S102 - as kernels are made
-    array = f"f{np.dtype(dtype).itemsize}[::1]"
-    with expecting(calls):
-        loop = njit(f"void({', '.join([array] * (count + 1))})", error_model="numpy")(space["many"])
+    steps = [f"v0 = rt.{name}(x[i]{', y[i]' * (count - 1)})"]
+    for k in range(1, calls):
+        argument = f"v{k - 1} * np.{dtype.__name__}(0.5)"
+        steps.append(f"v{k} = rt.{name}({', '.join([argument] * count)})")
+    loop = Loop(count, dtype, calls, *steps, f"out[i] = v{calls - 1}")
     want = run(name, *arrays)
     for _ in range(1, calls):
         want = run(name, *[want * half] * count)
-    np.testing.assert_array_equal(out_of(loop, *arrays), want)
-    text = loop.inspect_llvm(loop.signatures[0])
-    assert re.search(rf"= (tail )?call <\d+ x \w+> @fdiff_{name}_f\d_apart_\d+", text)
-
-
-def out_of(loop, *arrays):
-    out = np.empty_like(arrays[0])
-    loop(*arrays, out)
-    return out
+    np.testing.assert_array_equal(loop(*arrays), want)
+    assert re.search(rf"= (tail )?call <\d+ x \w+> @fdiff_{name}_f\d_apart_\d+", loop.ir)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -7,10 +7,11 @@ loops or containers between them, and hand everything else back to the general w
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from inspect import CO_VARKEYWORDS
-from types import CodeType
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -92,7 +93,8 @@ def shortcut(
     inputs, types = (*own, *pins[-1], *vectors), step.tape.input_types
     if len(inputs) != len(types) or not all(map(_fits, inputs, types)):
         return None
-    return _written(plan, parts, pins, own, vectors, into)
+    short = None if into is not None else _native(plan, parts, pins, own, vectors)
+    return short or _written(plan, parts, pins, own, vectors, into)
 
 
 def _fits(given: object, type_: ArrayType) -> bool:
@@ -100,6 +102,58 @@ def _fits(given: object, type_: ArrayType) -> bool:
     if isinstance(given, np.ndarray):
         return given.ndim > 0 and given.dtype == type_.dtype and given.shape == type_.shape
     return given.__class__ is float and type_ == ArrayType((), F8)
+
+
+def _native(
+    plan: Any, parts: Parts, pins: Pins, own: tuple[object, ...], vectors: tuple[object, ...]
+) -> Quick | None:
+    """The shortcut as a builtin; None where there is more to do than it can."""
+    from ..kernels.native.caller import Output, Outside, caller  # noqa: PLC0415 - loaded by now
+
+    names = [f"o{k}" for k in range(len(parts.made))]
+    text = plan.result_of(*names)
+    result = None if text is None else _postfix(ast.parse(text, mode="eval").body, names)
+    _, codes, items, places, captured = pins
+    known = all(type(f) is FunctionType for f, _ in codes)
+    if result is None or not known or not all(_plain_item(*item) for item in items):
+        return None
+    order, scalars = result
+    sources = [*range(len(own)), *[-1] * len(captured)]
+    sources += range(len(own), len(own) + len(vectors))
+    values = (*own, *captured, *vectors)
+    inputs = [
+        one._replace(
+            source=source,
+            array=cast("np.ndarray", value) if source < 0 else None,
+            copied=isinstance(value, np.ndarray) and value.nbytes <= COPY_BELOW,
+        )
+        for one, source, value in zip(parts.inputs, sources, values, strict=True)
+    ]
+    outputs = [Output(*made, scalar=k in scalars) for k, made in enumerate(parts.made)]
+    count = len(own) + len(vectors)
+    outside = Outside(codes, items, MISSING, places)
+    return caller(parts.call, parts.machinery, count, inputs, outputs, order, outside)
+
+
+def _plain_item(mapping: object, key: object, value: object) -> bool:
+    return type(mapping) is dict and type(key) is str
+
+
+def _postfix(node: ast.expr, names: list[str]) -> tuple[list[int], set[int]] | None:
+    """The expression of a result for `caller`, and which outputs are scalars in it."""
+    if isinstance(node, ast.Tuple):
+        parts = [_postfix(part, names) for part in node.elts]
+        if any(part is None for part in parts):
+            return None
+        order = [k for part in parts for k in part[0]]  # type: ignore[index]
+        scalars = {k for part in parts for k in part[1]}  # type: ignore[index]
+        return [*order, -1 - len(parts)], scalars
+    scalar = isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "()"
+    name = node.value if isinstance(node, ast.Subscript) and scalar else node
+    if not isinstance(name, ast.Name) or name.id not in names:
+        return None
+    k = names.index(name.id)
+    return [k], {k} if scalar else set()
 
 
 def _written(
@@ -130,8 +184,6 @@ def _written(
         return None
     shapes = dict(zip(outs, [shape for shape, _ in parts.made], strict=True))
     rooms = [where.get(out, f"empty({shapes[out]}, {out}_dtype)") for out in outs]
-    fixed = [f"fixed{k}" for k in range(len(parts.fixed))]
-    names |= dict(zip(fixed, parts.fixed, strict=True))
     sources = [*given[: len(own)], *captured, *given[len(own) :]]
     inputs = [copied.get(name, name) for name in sources]
     tests += _taken(where, shapes, [*given, *captured], into)
@@ -148,7 +200,7 @@ def shortcut({first}{", ".join(f"{x}=None" for x in given)}, *rest):
         return None
     {"; ".join(lines) or "pass"}
     {", ".join(outs)} = {", ".join(rooms)}
-    if entry({", ".join([*inputs, *fixed, *outs])}):
+    if entry({", ".join([*inputs, *outs])}) != 0:
         return None
     return {result}"""
     exec(text, names)  # noqa: S102 - our own text

@@ -23,13 +23,6 @@ _MOST_FILES, _MOST_BYTES = 4096, 512 << 20
 _STALE = 3600.0  # seconds after which a draft was left by a process that died
 _DIGEST = hashlib.sha256().digest_size
 _HERE = Path(__file__).parent
-_SETTINGS = (
-    "NUMBA_CPU_NAME",
-    "NUMBA_CPU_FEATURES",
-    "NUMBA_OPT",
-    "NUMBA_LOOP_VECTORIZE",
-    "NUMBA_SLP_VECTORIZE",
-)
 
 
 def name_of(text: str) -> str:
@@ -37,14 +30,11 @@ def name_of(text: str) -> str:
     return hashlib.sha256(f"{environment()}\n{text}".encode()).hexdigest()[:40]
 
 
+@lru_cache(maxsize=1)
 def environment() -> str:
     """Everything outside its text that a compiled kernel depends on."""
-    return "\n".join([_installed(), *(os.environ.get(name, "") for name in _SETTINGS)])
-
-
-@lru_cache(maxsize=1)
-def _installed() -> str:
-    helpers = [*sorted((_HERE / "runtime").rglob("*.py")), _HERE / "targets.py"]
+    folders = (_HERE / "runtime", _HERE / "native")
+    helpers = [*sorted(p for f in folders for p in f.rglob("*.py")), _HERE / "routines.py"]
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in helpers)).hexdigest()
     versions = [metadata.version(package) for package in ("numba", "llvmlite", "numpy")]
     return "\n".join([sources, *versions, sys.version, platform.platform(), _processor()])

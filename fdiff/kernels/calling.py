@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arraytype import ArrayType
 from ..tape import Tape
 from .bones import Values
 from .emit.workspace import Room
+from .native.caller import Input, Machinery, Output, caller
+from .native.machine import Loaded
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
-spare: dict[int, list[np.ndarray]] = {}
-
-
-class Executable(Protocol):
-    """A kernel bound to one tape: call it with the tape's inputs, get its outputs."""
-
-    source: str
-    parts: Parts
-
-    def __call__(self, *arrays: object) -> list[np.ndarray]: ...
-
-
-class Parts(NamedTuple):
-    """What a call comes to: ``entry(*inputs, *fixed, *outputs)``, which gives 0 for success."""
-
-    entry: Callable[..., int]
-    fixed: tuple[object, ...]
-    made: tuple[tuple[tuple[int, ...], np.dtype], ...]  # shapes and dtypes of the outputs
+_BRIEF = 1 << 14  # bytes of arrays up to which other threads may as well wait
+spare: dict[int, np.ndarray] = {}  # by size, a cell with the address of a workspace or 0
 
 
 class Kernel(NamedTuple):
-    """Machine code for one structure, with the addresses of the routines it calls."""
+    """Machine code for one structure, with the addresses of the routines it calls.
 
-    entry: Callable[..., int]
+    `call` is the address of the caller, `patient` makes the kernel for sines of huge arguments.
+    """
+
+    code: Loaded
     addresses: tuple[int, ...]
     rooms: tuple[Room, ...]
     text: str
-    name: str
-    patient: Callable[[], Callable[..., int]] | None
+    layouts: tuple[str, ...]
+    patient: Callable[[], Loaded] | None
+    call: int
+
+
+class Parts(NamedTuple):
+    """What a call comes to, for whoever writes his own."""
+
+    machinery: Machinery
+    inputs: tuple[Input, ...]
+    made: tuple[tuple[tuple[int, ...], np.dtype], ...]  # shapes and dtypes of the outputs
+    call: int
+    entry: Callable[..., int | None]  # of inputs and outputs: the status
 
 
 def _fail(status: int) -> None:
@@ -53,72 +56,102 @@ def _fail(status: int) -> None:
     raise np.linalg.LinAlgError("Matrix is not positive definite")
 
 
-def bind(kernel: Kernel, tape: Tape, values: Values) -> Executable:
-    """A function of the inputs alone; the common numbers of outputs have their own, for speed."""
-    begins = list(accumulate((room.bytes(values.ints) for room in kernel.rooms), initial=0))
-    ints = np.array([*values.ints, *kernel.addresses, *begins], np.int64)
-    fixed = (*values.arrays, ints, np.array(values.floats, np.float64))
+class Executable:
+    """A kernel bound to one tape: call it with the tape's inputs, get its outputs."""
 
-    def furnished(entry: Callable[..., int]) -> Callable[..., int]:
-        return _furnished(entry, begins[-1]) if kernel.rooms else entry
+    def __init__(self, kernel: Kernel, tape: Tape, values: Values) -> None:
+        self.source = kernel.text
+        self._kernel = kernel
+        self._made = tuple((t.shape, _plain(t)) for t in tape.output_types)
+        self._inputs = tuple(
+            Input(k, t.shape, _plain(t), strided=layout == "A" and bool(t.shape))
+            for k, (t, layout) in enumerate(zip(tape.input_types, kernel.layouts, strict=True))
+        )
+        self._machinery = self._furnished(values)
+        result = (*range(len(self._made)), -1 - len(self._made))
+        outputs = [Output(*made) for made in self._made]
+        count = len(self._inputs)
+        self._quick = caller(kernel.call, self._machinery, count, self._inputs, outputs, result)
 
-    entry = furnished(kernel.entry)
-    made = [(t.shape, t.dtype) for t in tape.output_types]
-    empty = np.empty
+    def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
+        found = self._quick(*arrays)
+        return self._careful(arrays) if found is None else found
 
-    def settle(status: int, arrays: tuple[object, ...], outs: list[np.ndarray]) -> list[np.ndarray]:
-        """Call again with copies of oddly laid out inputs, or patiently for huge angles, or raise.
+    @cached_property
+    def parts(self) -> Parts:
+        """The kernel taken apart."""
+        return Parts(self._machinery, self._inputs, self._made, self._kernel.call, self._entry)
 
-        An error too may come from an angle, of which the sine was NaN.
+    @cached_property
+    def _entry(self) -> Callable[..., int | None]:
+        return self._into(self._machinery)
+
+    def _into(self, machinery: Machinery) -> Callable[..., int | None]:
+        """A function of inputs and outputs that gives a status, or None for what it refuses."""
+        given = len(self._inputs)
+        outs = [Input(given + k, *made, written=True) for k, made in enumerate(self._made)]
+        inputs = (*self._inputs, *outs)
+        return caller(self._kernel.call, machinery, len(inputs), inputs, (), ())
+
+    def _careful(self, arrays: tuple[object, ...]) -> tuple[np.ndarray, ...]:
+        """A call with arguments that are laid out oddly, or that fails.
+
+        An error may come from a huge angle, of which the sine was NaN.
         """
-        if status == -1:
-            copies = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in arrays]
-            return settle(entry(*copies, *fixed, *outs), tuple(copies), outs)
-        if status and kernel.patient is not None:
-            status = furnished(kernel.patient())(*arrays, *fixed, *outs)
+        given = [_laid(a, i) for a, i in zip(arrays, self._inputs, strict=True)]
+        outs = tuple(np.empty(shape, dtype) for shape, dtype in self._made)
+        status = self._entry(*given, *outs)
+        if status and self._kernel.patient is not None:
+            code = self._kernel.patient()
+            patient = self._machinery._replace(address=code.address, owner=code)
+            status = self._into(patient)(*given, *outs)
+        assert status is not None, "a kernel was given what its tape has no inputs for"
         if status:
             _fail(status)
         return outs
 
-    def one(*arrays: object) -> list[np.ndarray]:
-        out = empty(shape, dtype)
-        status = entry(*arrays, *fixed, out)
-        return settle(status, arrays, [out]) if status else [out]
-
-    def two(*arrays: object) -> list[np.ndarray]:
-        out, second = empty(shape, dtype), empty(shape2, dtype2)
-        status = entry(*arrays, *fixed, out, second)
-        return settle(status, arrays, [out, second]) if status else [out, second]
-
-    def many(*arrays: object) -> list[np.ndarray]:
-        outs = [empty(s, d) for s, d in made]
-        status = entry(*arrays, *fixed, *outs)
-        return settle(status, arrays, outs) if status else outs
-
-    (shape, dtype), (shape2, dtype2) = [*made, ((), np.float64), ((), np.float64)][:2]
-    run = one if len(made) == 1 else two if len(made) == 2 else many
-    run.source = kernel.text  # type: ignore[attr-defined]
-    run.parts = Parts(entry, fixed, tuple(made))  # type: ignore[attr-defined]
-    return run  # type: ignore[return-value]
+    def _furnished(self, values: Values) -> Machinery:
+        """The kernel with its tables and its workspace."""
+        kernel = self._kernel
+        begins = list(accumulate((room.bytes(values.ints) for room in kernel.rooms), initial=0))
+        ints = np.array([*values.ints, *kernel.addresses, *begins], np.int64)
+        floats = np.array(values.floats, np.float64)
+        size = 1 << max(begins[-1], 4096).bit_length() if begins[-1] <= _KEEP else begins[-1]
+        size = size if kernel.rooms else 0
+        keep = size <= _KEEP
+        cell = spare.setdefault(size, np.zeros(1, np.int64)) if keep else np.zeros(1, np.int64)
+        shapes = [*self._made, *((i.shape, i.dtype) for i in self._inputs)]
+        brief = size + sum(_bytes(*pair) for pair in shapes) <= _BRIEF and not kernel.addresses
+        code = kernel.code
+        return Machinery(
+            code.address, ints, floats, values.arrays, size, cell, keep, not brief, code
+        )
 
 
-def _furnished(entry: Callable[..., int], size: int) -> Callable[..., int]:
-    """`entry` with a workspace as its last argument."""
-    room = 1 << max(size, 4096).bit_length() if size <= _KEEP else size
-    kept = spare.setdefault(room, []) if size <= _KEEP else None
-
-    def run(*arguments: object) -> int:
-        work = kept.pop() if kept else _workspace(room)
-        status = entry(*arguments, work)
-        if kept is not None:
-            kept.append(work)
-        return status
-
-    return run
+def _plain(type_: ArrayType) -> np.dtype[Any]:
+    """The dtype as arrays have it that were made without much thought."""
+    return np.dtype(type_.dtype.str)
 
 
-def _workspace(size: int) -> np.ndarray:
-    """Memory that begins with a cache line; what is never touched costs nothing."""
-    raw = np.empty(size + 64, np.uint8)
-    begin = -raw.ctypes.data % 64
-    return raw[begin : begin + size]
+def _bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+
+def _laid(given: object, wanted: Input) -> np.ndarray:
+    """The argument as an array that a kernel takes, copied if need be."""
+    array = np.asarray(given)
+    if array.dtype is not wanted.dtype:
+        array = array.astype(wanted.dtype)
+    odd = any(step % array.itemsize for step in array.strides) or not array.flags.aligned
+    if odd or not (wanted.strided or array.flags.c_contiguous):
+        array = np.array(array, order="C")
+    return array.view(np.ndarray)
+
+
+def release_spare() -> None:
+    """Give the workspaces back to the system."""
+    free = ctypes.pythonapi.PyMem_RawFree
+    free.argtypes, free.restype = [ctypes.c_void_p], None
+    for cell in spare.values():
+        address, cell[0] = int(cell[0]), 0
+        free(address)

@@ -1,9 +1,9 @@
 """From a tape to an executable kernel: what is at hand, on disk, or has to be compiled.
 
-Importing this does not import Numba; `load` does, when the first kernel is compiled or read from
-disk. ``FDIFF_CACHE_DIR`` moves the disk cache, and ``FDIFF_CACHE_DIR=off`` switches it off. The
-1,024 kernels used last stay in memory; one that is dropped lives on as long as something holds its
-`Executable`.
+Importing this imports neither LLVM nor Numba. LLVM is loaded with the first kernel, Numba with the
+first matrix routine (`routines`). ``FDIFF_CACHE_DIR`` moves the disk cache, and
+``FDIFF_CACHE_DIR=off`` switches it off. The 1,024 kernels used last stay in memory; one that is
+dropped lives on as long as something holds its `Executable`.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache, partial
-from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..tape import Tape
 from . import cache
 from .bones import Skeleton
-from .calling import Executable, Kernel, bind, spare
-from .emit import Source, patient
+from .emit import Source, elementary, patient
 from .emit import emit as text_of
 from .schedule import schedule as loops_of
 from .skeleton import skeleton as skeleton_of
 from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
+
+if TYPE_CHECKING:
+    from .calling import Executable, Kernel
+    from .native.machine import Loaded
 
 
 class CacheInfo(NamedTuple):
@@ -44,6 +45,7 @@ class CacheInfo(NamedTuple):
 _MOST = 1024  # kernels in memory
 _kernels: OrderedDict[Skeleton, Kernel] = OrderedDict()
 _routines: dict[str, int] = {}
+_resident: list[Loaded] = []
 _lock = threading.RLock()
 _count = {"compiled": 0, "loaded": 0, "hits": 0}
 _spent = [0.0]
@@ -63,16 +65,9 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-def load() -> ModuleType:
-    """The part that needs Numba."""
-    from . import targets  # noqa: PLC0415 - the one place where Numba is loaded
-
-    return targets
-
-
 def started() -> bool:
-    """Whether Numba is loaded."""
-    return "fdiff.kernels.targets" in sys.modules
+    """Whether LLVM is loaded."""
+    return f"{__package__}.native.machine" in sys.modules
 
 
 @lru_cache(maxsize=2048)
@@ -104,10 +99,11 @@ def cache_info() -> CacheInfo:
 
 def cache_clear(*, disk: bool = False) -> None:
     """Forget the kernels in memory, and on request those on disk."""
-    for kernel in _kernels.values():
-        load().forget(kernel.name)
     _kernels.clear()
-    spare.clear()
+    if started():
+        from .calling import release_spare  # noqa: PLC0415 - it needs LLVM
+
+        release_spare()
     _source.cache_clear()
     _patient.cache_clear()
     if disk:
@@ -116,63 +112,94 @@ def cache_clear(*, disk: bool = False) -> None:
 
 def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 - the module is the namespace
     """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides)."""
+    from .calling import Executable  # noqa: PLC0415 - this is where LLVM is loaded
+
     bones, values = skeleton_of(tape, layouts)
     kernel = _kernels.get(bones)
     if kernel is None:
         with _lock:
-            kernel = _kernels.get(bones) or _kernels.setdefault(bones, _make(bones))
+            kernel = _kernels.get(bones) or _kernels.setdefault(bones, _make(bones, layouts))
             while len(_kernels) > _MOST:
-                load().forget(_kernels.popitem(last=False)[1].name)
+                _kernels.popitem(last=False)
     else:
         _count["hits"] += 1
         with suppress(KeyError):  # another thread may just have dropped it
             _kernels.move_to_end(bones)
-    return bind(kernel, tape, values)
+    return Executable(kernel, tape, values)
 
 
-def _make(bones: Skeleton) -> Kernel:
+def _make(bones: Skeleton, layouts: tuple[str, ...]) -> Kernel:
+    from .calling import Kernel  # noqa: PLC0415
+    from .native.caller import text as calling  # noqa: PLC0415
+
     made = _source(bones)
     addresses = tuple(_routine(name) for name in made.routines)
-    name = cache.name_of(made.text)
-    text = patient(made.text)
-    again = None if text is None else partial(_patient, replace(made, text=text), bones)
-    return Kernel(_obtain(made, bones, name), addresses, made.rooms, made.text, name, again)
+    again = None if patient(made.text) is None else partial(_patient, made.text)
+    code = _obtain(made.text)
+    return Kernel(code, addresses, made.rooms, made.text, layouts, again, _function(calling()))
 
 
 @lru_cache(maxsize=64)
-def _patient(made: Source, bones: Skeleton) -> Callable[..., int]:
+def _patient(text: str) -> Loaded:
     """The kernel for sines of huge arguments, compiled when the first is met."""
     with _lock:
-        return _obtain(made, bones, cache.name_of(made.text))
+        return _obtain(cast("str", patient(text)))
 
 
-def _obtain(made: Source, bones: Skeleton, name: str) -> Callable[..., int]:
-    """The compiled text, from disk if it is there."""
-    targets, text = load(), made.text
+def _obtain(text: str) -> Loaded:
+    """The compiled kernel, from disk if it is there."""
+    from .native.machine import object_code  # noqa: PLC0415
+    from .native.module import module_of  # noqa: PLC0415
+
+    def compiled() -> bytes:
+        begin = time.perf_counter()
+        code = object_code(module_of(text, "kernel", len(elementary(text))))
+        _spent[0] += time.perf_counter() - begin
+        _count["compiled"] += 1
+        return code
+
+    found, stored = _stored(text, "kernel", compiled)
+    _count["loaded"] += stored
+    return found
+
+
+@lru_cache(maxsize=16)
+def _function(text: str) -> int:
+    """Address of a function for C, which stays loaded."""
+    from .native.machine import object_code  # noqa: PLC0415
+    from .native.module import function_of  # noqa: PLC0415
+
+    name = text[text.index("def ") + 4 : text.index("(")]
+    found, _ = _stored(text, name, lambda: object_code(function_of(text)))
+    _resident.append(found)
+    return found.address
+
+
+def _stored(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Loaded, bool]:
+    """Object code, from disk if it is there (which is told), or compiled and put there."""
+    from .native.machine import Loaded  # noqa: PLC0415
+
+    name = cache.name_of(text)
     payload = cache.read(name)
-    result = None if payload is None else targets.load(payload, text, name)
-    if result is not None:
-        _count["loaded"] += 1
-        return result.entry_point
-    begin = time.perf_counter()
-    signature = targets.signature_of(bones, workspace=bool(made.rooms))
-    result = targets.compile_text(text, name, signature)
-    _spent[0] += time.perf_counter() - begin
-    _count["compiled"] += 1
-    cache.write(name, targets.dump(result))
-    return result.entry_point
+    if payload is not None:
+        with suppress(RuntimeError, ValueError):  # no object code
+            return Loaded(payload, symbol), True
+    code = compiled()
+    cache.write(name, code)
+    return Loaded(code, symbol), False
 
 
 def _routine(routine: str) -> int:
-    """Address of a routine, compiled once a machine."""
+    """Address of a matrix routine, compiled once a machine."""
     address = _routines.get(routine)
     if address is None:
-        targets = load()
+        from . import routines  # noqa: PLC0415 - the one place where Numba is loaded
+
         name = cache.name_of(f"routine {routine}")
         payload = cache.read(name)
-        result = None if payload is None else targets.load_routine(payload, name)
+        result = None if payload is None else routines.load(payload)
         if result is None:
-            result = targets.compile_routine(routine)
-            cache.write(name, targets.dump(result))
-        address = _routines[routine] = targets.address_of(result)
+            result = routines.compiled(routine)
+            cache.write(name, routines.dump(result))
+        address = _routines[routine] = routines.address_of(result)
     return address

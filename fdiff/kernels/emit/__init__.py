@@ -1,4 +1,4 @@
-"""From loop nests to the text of a kernel: Python that Numba compiles and a person can read."""
+"""From loop nests to the text of a kernel: Python that a person can read and `native` compiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ..bones import Skeleton
-from ..loops import BUFFERS, NUMPY, SIZES, Call, Output, Program
+from ..loops import BUFFERS, NUMPY, SIZES, Call, Program
 from .nest import emit_nest
 from .workspace import Room, furnish
 
@@ -15,6 +15,7 @@ FAR = -2  # status: an argument of a sine, cosine or tangent is beyond what `rt.
 _MATHS = re.compile(
     r"\brt\.(a?(?:sin|cos|tan)h?|exp2?|expm1|log(?:2|10|1p)?|atan2|cbrt|hypot|power|logaddexp2?|erfc?|expit|ndtr)\("
 )
+INLINED = 16  # calls of elementary functions in a kernel up to which they are inlined
 _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 
 
@@ -30,32 +31,28 @@ class Source:
     rooms: tuple[Room, ...]
 
     def seconds(self) -> float:
-        """What compiling takes: so much for any kernel, a line, a loop and a use of the runtime.
+        """What compiling takes: so much for any kernel, a line, a loop, an elementary function.
 
-        Many elementary functions are called (`runtime/maths/function.py`), at a price for each.
-
-        Fitted to the processor time of twelve programs (numba 0.68, EPYC; seconds measured,
-        predicted / measured): a chain 0.06 0.9, Rosenbrock's gradient 0.14 1.1, softmax's 0.29 1.1,
-        forty sines 0.39 1.0, Jacobians of MGH10 0.15 1.1, Hahn1 0.19 1.1, ENSO 0.25 1.1 and Gauss1
-        0.32 0.9, GMM 1.5 1.0, bundle adjustment 2.0 0.8, LSTM of 2 and 5 steps 2.1 1.0 and 5.4 0.9.
+        Fitted to the processor time of eight values and gradients (llvmlite 0.50, EPYC; seconds
+        measured, predicted): Rosenbrock 0.044 0.035, a chain 0.047 0.049, softmax 0.093 0.12,
+        Lennard-Jones 0.094 0.12, pairwise log-sum-exp 0.096 0.16, forty sines 0.12 0.14, sixty
+        steps over two arrays 1.7 1.3.
         """
-        lines, loops, uses = (self.text.count(part) for part in ("\n", "for i", "rt."))
+        lines, loops = self.text.count("\n"), self.text.count("for i")
         maths = elementary(self.text)
-        spared = 0.0063 * len(maths) - 0.02 * len(set(maths)) if len(maths) > 16 else 0.0
-        return 0.011 + 0.0011 * lines + 0.0115 * loops + 0.0083 * uses - spared
+        inlined = len(maths) <= INLINED
+        called = 0.008 * len(maths) if inlined else 0.0005 * len(maths) + 0.012 * len(set(maths))
+        return 0.012 + 0.00015 * lines + 0.009 * loops + called
 
 
 def emit(program: Program, bones: Skeleton) -> Source:
-    """``kernel(arrays..., constants..., ints, floats, outs..., work)``, which gives a status."""
+    """``kernel(inputs, constants, outputs, strides, ints, floats, rooms)``: a status."""
     routines = tuple(
         dict.fromkeys(item.routine for item in program.items if isinstance(item, Call))
     )
     where, rooms = furnish(program)
     begin = bones.sizes + bones.ints + len(routines)
-    body = [
-        f"{t.name} = rt.part(work, ints[{begin + where[t.name]}], {NUMPY[t.dtype]})"
-        for t in program.temporaries
-    ]
+    body = [f"{t.name} = r{where[t.name]}" for t in program.temporaries]
     for item in program.items:
         body += _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
     for out in program.outputs:
@@ -63,10 +60,10 @@ def emit(program: Program, bones: Skeleton) -> Source:
             body.append(f"{out.name}[0] = {out.scalar}")
     watched = any("far |=" in line for line in body)
     body += [f"return {FAR} if far else 0" if watched else "return 0"]
-    prologue = [*_prologue(bones, program.outputs, "\n".join(body)), *["far = False"] * watched]
+    prologue = [*_prologue(bones, "\n".join(body)), *["far = False"] * watched]
+    parameters = [*_parameters(bones), *_work(rooms, begin)]
     lines = [
-        _signature(bones),
-        f"def kernel({', '.join(_parameters(bones, rooms))}):",
+        f"def kernel({', '.join(parameters)}):",
         *(INDENT + line for line in (*prologue, *body)),
     ]
     return Source("\n".join(lines) + "\n", routines, rooms)
@@ -88,37 +85,32 @@ def patient(text: str) -> str | None:
     return re.sub(r"\brt\.(sin|cos|tan)\(", r"math.\1(", text)
 
 
-def _parameters(bones: Skeleton, rooms: tuple[Room, ...]) -> list[str]:
-    inputs = [f"a{k}" if bones.parts[i].dims else f"x{k}" for k, i in enumerate(bones.inputs)]
-    constants = [f"c{k}" for k in range(bones.arrays)]
-    outputs = [f"o{k}" for k in range(len(bones.outputs))]
-    return [*inputs, *constants, "ints", "floats", *outputs, *(["work"] if rooms else [])]
+def _parameters(bones: Skeleton) -> list[str]:
+    """Inputs, constants and outputs, and the tables."""
+    inputs = [bones.parts[i] for i in bones.inputs]
+    kinds = [(f"x{k}", part.dtype + "*" * bool(part.dims)) for k, part in enumerate(inputs)]
+    arrays = {p.data[0]: p.dtype for p in bones.parts if p.op == "array"}
+    kinds += [(f"k{k}", f"{arrays[k]}*") for k in range(bones.arrays)]
+    kinds += [(f"out{k}", f"{bones.parts[o].dtype}*") for k, o in enumerate(bones.outputs)]
+    out = [f'{name}: "{kind} data[{k}]"' for k, (name, kind) in enumerate(kinds)]
+    return [*out, 'strides: "i8* strides"', 'ints: "i8* ints"', 'floats: "f8* floats"']
 
 
-def _signature(bones: Skeleton) -> str:
-    """A comment with the types of the arguments, on which the machine code depends too."""
-    inputs = [f"{p.dtype}{p.data[1]}{len(p.dims)}" for p in (bones.parts[i] for i in bones.inputs)]
-    arrays = [p.dtype for _, p in sorted((p.data[0], p) for p in bones.parts if p.op == "array")]
-    outputs = [f"{bones.parts[o].dtype}{len(bones.parts[o].dims)}" for o in bones.outputs]
-    return f"# {' '.join(inputs)} | {' '.join(arrays)} -> {' '.join(outputs)}"
+def _work(rooms: tuple[Room, ...], begin: int) -> list[str]:
+    """The rooms of the workspace."""
+    return [f'r{k}: "{room.dtype}* work[{begin + k}]"' for k, room in enumerate(rooms)]
 
 
-def _prologue(bones: Skeleton, outputs: tuple[Output, ...], body: str) -> list[str]:
+def _prologue(bones: Skeleton, body: str) -> list[str]:
     """Sizes, table entries and flat views of what the body names."""
     used = set(_NAMES.findall(body))
     lines: list[str] = []
+    first = 0
     for k, i in enumerate(bones.inputs):
         part = bones.parts[i]
-        if f"x{k}" in used and part.dims:
-            lines.append(f"x{k} = rt.flat(a{k})")
-        lines += _strides(
-            f"x{k}",
-            f"a{k}",
-            [a for a in range(len(part.dims)) if f"x{k}_{a}" in used],
-            int(part.dtype[1:]),
-        )
-    lines += [f"k{k} = rt.flat(c{k})" for k in range(bones.arrays) if f"k{k}" in used]
-    lines += [f"{out.name} = rt.flat(o{out.name[3:]})" for out in outputs]
+        axes = range(len(part.dims))
+        lines += [f"x{k}_{a} = strides[{first + a}]" for a in axes if f"x{k}_{a}" in used]
+        first += len(axes) if part.data[1] == "A" else 0
     lines += [f"n{k} = ints[{k}]" for k in range(bones.sizes) if f"n{k}" in used]
     for part in bones.parts:
         if part.op == "value" and part.text in used:
@@ -135,23 +127,13 @@ def _prologue(bones: Skeleton, outputs: tuple[Output, ...], body: str) -> list[s
     return lines
 
 
-def _strides(name: str, array: str, axes: list[int], width: int) -> list[str]:
-    """Strides in entries; -1 is returned where they are no multiple of one (fields of records)."""
-    if not axes:
-        return []
-    lines = [f"{name}_{axis} = {array}.strides[{axis}] // {width}" for axis in axes]
-    odd = " | ".join(f"{array}.strides[{axis}]" for axis in axes)
-    return lines if width == 1 else [*lines, f"if ({odd}) & {width - 1}:", f"{INDENT}return -1"]
-
-
 def _call(item: Call, bones: Skeleton, routines: tuple[str, ...]) -> list[str]:
     at = bones.sizes + bones.ints + routines.index(item.routine)
     buffers = (*item.buffers, *[item.buffers[-1]] * (BUFFERS - len(item.buffers)))
     sizes = (*item.sizes, *["1"] * (SIZES - len(item.sizes)))
     return [
         f"# {item.comment}",
-        f"sizes = ({', '.join(sizes)})",
-        f"status = rt.call(ints[{at}], {', '.join(buffers)}, sizes)",
+        f"status = rt.call(ints[{at}], {', '.join((*buffers, *sizes))})",
         "if status != 0:",
         f"{INDENT}return status",
     ]

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from llvmlite import ir
-from numba.core import types
-from numba.core.base import BaseContext
-from numba.core.typing.templates import Signature
-from numba.extending import intrinsic
 
-from .value import F8, TRUTH, Formula, Value, cpu, fused, has
-
-Generated = tuple[Signature, Callable[..., ir.Value]]
-
+from ...native.machine import cpu, has
+from .value import F8, TRUTH, Formula, Value, fused
 
 # Up to so many calls in a kernel are inlined, which takes 5 to 9 ms of compile time each. More are
 # calls of vector functions, at 2 ms each and 20 ms a function, and as fast where loops are long.
@@ -33,22 +27,14 @@ def expecting(calls: int) -> Iterator[None]:
         _apart_now.reset(token)
 
 
-def generator(formula: Formula) -> Callable[..., ir.Value]:
-    """What Numba calls to write a call of the function `formula` describes."""
-
-    def generate(
-        context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: list[ir.Value]
-    ) -> ir.Value:
-        module, kinds = builder.module, [a.type for a in args]
-        if sig.return_type == types.boolean:
-            function = _inlined(module, formula, kinds, TRUTH)
-        elif not (_apart_now.get() and fused()):
-            function = _inlined(module, formula, kinds, kinds[0])
-        else:
-            function = _apart(module, formula, kinds)
-        return builder.call(function, args)
-
-    return generate
+def call(builder: ir.IRBuilder, formula: Formula, args: list[ir.Value], out: ir.Type) -> ir.Value:
+    """A call of the function that `formula` describes."""
+    module, kinds = builder.module, [a.type for a in args]
+    if out == TRUTH or not (_apart_now.get() and fused()):
+        function = _inlined(module, formula, kinds, out)
+    else:
+        function = _apart(module, formula, kinds)
+    return builder.call(function, args)
 
 
 def _defined(
@@ -105,33 +91,3 @@ def _width(kind: ir.Type) -> int:
     """How many numbers LLVM puts in a vector; it uses half the width on Intel's AVX-512."""
     doubles = 8 if has("avx512f") and cpu().startswith("znver") else 4 if has("avx") else 2
     return doubles if kind == F8.real else 2 * doubles
-
-
-def unary(formula: Formula) -> Callable[..., object]:
-    """A function of one number."""
-
-    @intrinsic
-    def function(typing_context: object, x: types.Type) -> Generated:
-        return x(x), generator(formula)
-
-    return function
-
-
-def binary(formula: Formula) -> Callable[..., object]:
-    """A function of two numbers."""
-
-    @intrinsic
-    def function(typing_context: object, x: types.Type, y: types.Type) -> Generated:
-        return x(x, y), generator(formula)
-
-    return function
-
-
-def test(formula: Formula) -> Callable[..., object]:
-    """A truth value of one number."""
-
-    @intrinsic
-    def function(typing_context: object, x: types.Type) -> Generated:
-        return types.boolean(x), generator(formula)
-
-    return function

@@ -1,7 +1,7 @@
 """Formulas as instructions: a `Value` is a number in a function that is being written for LLVM.
 
 Operators append one instruction each, without any fast-math flag, so that compensated arithmetic
-means what it says wherever the function is inlined. Numba's own passes see one call.
+means what it says wherever the function is inlined.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from functools import lru_cache, wraps
 from typing import NamedTuple, TypeVar
 
 from llvmlite import ir
-from numba.core.registry import cpu_target
+
+from ...native.machine import has
 
 TRUTH = ir.IntType(1)
 
@@ -190,17 +191,6 @@ class Value:
         kind = ir.FunctionType(self.at.type, [a.type for a in args])
         function = module.globals.get(symbol) or ir.Function(module, kind, symbol)
         return self._new(self.code.call(function, args))
-
-
-@lru_cache(maxsize=8)
-def has(feature: str) -> bool:
-    """Whether Numba compiles for a processor with this feature."""
-    return f"+{feature}" in cpu_target.target_context.codegen()._tm_features.split(",")
-
-
-def cpu() -> str:
-    """Name of the processor that Numba compiles for, as LLVM has it."""
-    return cpu_target.target_context.codegen()._get_host_cpu_name()
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,254 @@
+"""What kernel texts may call: ``rt.name``, ``math.name`` and ``np.name``.
+
+Elementary functions are formulas (`runtime.maths`), other scalar functions texts of their own
+(`runtime.scalar`); the rest are instructions.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import lru_cache
+
+from llvmlite import ir
+
+from ..runtime import maths, scalar
+from .expressions import UnknownWordError
+from .kinds import BYTE, WORD, Term, convert, is_pointer, llvm_type, whole, width
+from .statements import Writer
+
+_SUM = ("reassoc", "nsz", "contract")  # lets a sum be vectorised; NaN and inf keep their meaning
+_LIBM = frozenset(
+    [
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "cbrt",
+        "cos",
+        "cosh",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "fmod",
+        "hypot",
+        "lgamma",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "nextafter",
+        "pow",
+        "sin",
+        "sinh",
+        "tan",
+        "tanh",
+        "tgamma",
+    ]
+)
+Function = Callable[[Writer, list[Term]], Term]
+
+
+def call(to: Writer, home: str, name: str, args: list[Term]) -> Term:
+    """``home.name(*args)``."""
+    function = _TABLES[home].get(name) if home in _TABLES else None
+    if function is not None:
+        return function(to, args)
+    if home == "rt":
+        if name in maths.FORMULAS:
+            return _formula(to, name, args)
+        if name in scalar.TEXTS:
+            return _text(to, name, args)
+    if home == "math" and name in _LIBM:
+        return _libm(to, name, args)
+    raise UnknownWordError(f"{home}.{name}")
+
+
+def _formula(to: Writer, name: str, args: list[Term]) -> Term:
+    """An elementary function."""
+    kind = args[0].kind
+    if kind[0] != "f":
+        if name in scalar.TEXTS:  # `power` of whole numbers
+            return _text(to, name, args)
+        raise UnknownWordError(f"rt.{name} of {kind}")
+    values = [convert(to.code, a, kind).at for a in args]
+    out = "b1" if name in maths.TESTS else kind
+    return Term(out, maths.call(to.code, maths.FORMULAS[name], values, llvm_type(out)))
+
+
+def _libm(to: Writer, name: str, args: list[Term]) -> Term:
+    """A function of the C library, with an ``f`` at its end for single precision."""
+    kind = args[0].kind if args[0].kind[0] == "f" else "f8"
+    values = [convert(to.code, a, kind).at for a in args]
+    symbol = f"{name}f" if kind == "f4" else name
+    return Term(kind, to.code.call(_external(to, symbol, values, kind), values))
+
+
+def _external(to: Writer, symbol: str, values: list[ir.Value], kind: str) -> ir.Function:
+    found = to.module.globals.get(symbol)
+    type_ = ir.FunctionType(llvm_type(kind), [v.type for v in values])
+    if found is None:
+        found = ir.Function(to.module, type_, symbol)
+        found.attributes.add("nounwind")
+        found.attributes.add("readnone")
+    return found
+
+
+def _ldexp(to: Writer, args: list[Term]) -> Term:
+    x, n = args
+    values = [x.at, convert(to.code, n, "i4").at]
+    symbol = "ldexpf" if x.kind == "f4" else "ldexp"
+    return Term(x.kind, to.code.call(_external(to, symbol, values, x.kind), values))
+
+
+# --- texts ------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _parsed(name: str, family: str) -> ast.FunctionDef:
+    for families, text in scalar.TEXTS[name]:
+        if family in families:
+            (function,) = ast.parse(text).body
+            assert isinstance(function, ast.FunctionDef)
+            return function
+    raise UnknownWordError(f"rt.{name} of kind {family}")
+
+
+def _text(to: Writer, name: str, args: list[Term]) -> Term:
+    """A function that is compiled from its own text once a module and kind of arguments."""
+    node = _parsed(name, args[0].kind[0])
+    kinds = [a.kind for a in args]
+    out = "b1" if name in scalar.TESTS else kinds[0]
+    symbol = f"fdiff_{name}_{'_'.join(kinds)}"
+    function = to.module.globals.get(symbol)
+    if function is None:
+        type_ = ir.FunctionType(llvm_type(out), [llvm_type(k) for k in kinds])
+        function = ir.Function(to.module, type_, symbol)
+        function.linkage = "internal"
+        function.attributes.add("alwaysinline")
+        function.attributes.add("nounwind")
+        writer = Writer(function, node.body, out, call)
+        names = [a.arg for a in node.args.args]
+        writer.write({n: Term(k, v) for n, k, v in zip(names, kinds, function.args, strict=True)})
+    return Term(out, to.code.call(function, [a.at for a in args]))
+
+
+# --- instructions -----------------------------------------------------------------------------
+
+
+def _intrinsic(name: str) -> Function:
+    """An LLVM intrinsic of real numbers; whole numbers are what it makes of them."""
+
+    def function(to: Writer, args: list[Term]) -> Term:
+        return to.intrinsic(name, args) if args[0].kind[0] == "f" else args[0]
+
+    return function
+
+
+def _real(name: str) -> Function:
+    """An LLVM intrinsic that makes real numbers of whole ones."""
+
+    def function(to: Writer, args: list[Term]) -> Term:
+        kind = args[0].kind if args[0].kind[0] == "f" else "f8"
+        return to.intrinsic(name, [convert(to.code, a, kind) for a in args])
+
+    return function
+
+
+def _select(real: str, whole: str) -> Function:
+    """The greater or lesser of two numbers."""
+
+    def function(to: Writer, args: list[Term]) -> Term:
+        x, y = args[0], convert(to.code, args[1], args[0].kind)
+        if x.kind[0] == "f":
+            return to.intrinsic(real, [x, y])
+        compare = to.code.icmp_signed if x.kind[0] == "i" else to.code.icmp_unsigned
+        return Term(x.kind, to.code.select(compare(whole, x.at, y.at), x.at, y.at))
+
+    return function
+
+
+def _reorderable(real: str, whole: str) -> Function:
+    """A sum or product that LLVM may reorder among its like."""
+
+    def function(to: Writer, args: list[Term]) -> Term:
+        x, y = args[0], convert(to.code, args[1], args[0].kind)
+        if x.kind[0] == "f":
+            return Term(x.kind, getattr(to.code, real)(x.at, y.at, flags=_SUM))
+        return Term(x.kind, getattr(to.code, whole)(x.at, y.at))
+
+    return function
+
+
+def _remainder(to: Writer, args: list[Term]) -> Term:
+    return Term(args[0].kind, to.code.frem(args[0].at, args[1].at))
+
+
+def _unvectorised(to: Writer, args: list[Term]) -> Term:
+    """Nothing, which LLVM cannot see through: the loop around it is left as it is."""
+    nothing = ir.FunctionType(ir.VoidType(), [])
+    asm = ir.InlineAsm(nothing, "", "~{memory}", side_effect=True)
+    return Term("", to.code.call(asm, []))
+
+
+def _call(to: Writer, args: list[Term]) -> Term:
+    """The status of the routine at an address, which takes memory and whole numbers."""
+    code = to.code
+    given = [a if is_pointer(a.kind) else convert(code, a, "i8") for a in args[1:]]
+    values = [code.bitcast(a.at, BYTE.as_pointer()) if is_pointer(a.kind) else a.at for a in given]
+    type_ = ir.FunctionType(WORD, [v.type for v in values])
+    target = code.inttoptr(convert(code, args[0], "i8").at, type_.as_pointer())
+    return Term("i8", code.call(target, values))
+
+
+def _memory(kind: str) -> Function:
+    """The memory at an address."""
+
+    def function(to: Writer, args: list[Term]) -> Term:
+        pointer = to.code.inttoptr(convert(to.code, args[0], "i8").at, llvm_type(kind))
+        return Term(kind, pointer)
+
+    return function
+
+
+def _room(to: Writer, args: list[Term]) -> Term:
+    """The address of so many words on the stack."""
+    count = convert(to.code, args[0], "i8").at
+    return Term("i8", to.code.ptrtoint(to.code.alloca(WORD, count), WORD))
+
+
+def _bits(to: Writer, args: list[Term]) -> Term:
+    """How many bits a number has."""
+    return whole(8 * width(args[0].kind))
+
+
+_TABLES: dict[str, dict[str, Function]] = {
+    "rt": {
+        "rint": _intrinsic("llvm.rint"),
+        "maximum": _select("llvm.maximum", ">"),  # NaN wins
+        "minimum": _select("llvm.minimum", "<"),
+        "fmax": _select("llvm.maxnum", ">"),  # NaN loses
+        "fmin": _select("llvm.minnum", "<"),
+        "add": _reorderable("fadd", "add"),
+        "multiply": _reorderable("fmul", "mul"),
+        "rest": _remainder,
+        "bits": _bits,
+        "ldexp": _ldexp,
+        "unvectorised": _unvectorised,
+        "call": _call,
+        "words": _memory("i8*"),
+        "halves": _memory("i4*"),
+        "room": _room,
+    },
+    "math": {"sqrt": _real("llvm.sqrt"), "copysign": _real("llvm.copysign")},
+    "np": {
+        "floor": _intrinsic("llvm.floor"),
+        "ceil": _intrinsic("llvm.ceil"),
+        "trunc": _intrinsic("llvm.trunc"),
+    },
+}
