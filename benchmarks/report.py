@@ -15,6 +15,8 @@ COLD_ORDER = (
     "interpreted",
     "fdiff",
     "disk",
+    "evaluated",
+    "evaluated again",
     "limit",
     "jax",
     "torch",
@@ -22,8 +24,19 @@ COLD_ORDER = (
     "autograd",
     "casadi",
 )
-WARM_ORDER = ("limit", "fdiff", "interpreted", "jax", "torch", "inductor", "autograd", "casadi")
+WARM_ORDER = (
+    "limit",
+    "fdiff",
+    "evaluated",
+    "interpreted",
+    "jax",
+    "torch",
+    "inductor",
+    "autograd",
+    "casadi",
+)
 OTHERS = ("jax", "torch", "inductor", "autograd", "casadi")
+SECOND = {peer.after: name for name, peer in PEERS.items() if peer.after}  # of each machine code
 
 
 def duration(seconds: float) -> str:
@@ -57,10 +70,14 @@ def fastest(peers: Mapping[str, Figures], names: Sequence[str]) -> tuple[str, fl
     return min(known.items(), key=lambda item: item[1]) if known else ("", math.nan)
 
 
+def tier(peers: Mapping[str, Figures]) -> str:
+    """Which of fdiff's is shown: the faster one of compiled and evaluated, or interpreted."""
+    return fastest(peers, list(SECOND))[0] or "interpreted"
+
+
 def ours(peers: Mapping[str, Figures]) -> float:
-    """fdiff's seconds: compiled, or interpreted where there is no kernel."""
-    compiled = median(peers.get("fdiff", {}))
-    return median(peers.get("interpreted", {})) if math.isnan(compiled) else compiled
+    """fdiff's seconds."""
+    return median(peers.get(tier(peers), {}))
 
 
 def cell(figures: Figures, key: str, shown: Callable[[float], str] = duration) -> str:
@@ -97,15 +114,18 @@ def over(above: float, below: float) -> str:
 def summary_row(case: str, peers: Mapping[str, Figures]) -> list[str]:
     limit, mine = median(peers.get("limit", {})), ours(peers)
     name, best = fastest(peers, OTHERS)
-    interpreted = "" if "quartiles" in peers.get("fdiff", {}) else " (interpreted)"
+    mine_by = tier(peers)
+    marked = "" if mine_by == "fdiff" else f" ({mine_by})"
+    again = SECOND.get(mine_by, "disk")
+    cold = ("interpreted", "fdiff" if mine_by == "interpreted" else mine_by, again)
     return [
         case,
         "—" if math.isnan(limit) else duration(limit),
-        "—" if math.isnan(mine) else duration(mine) + interpreted,
+        "—" if math.isnan(mine) else duration(mine) + marked,
         over(mine, limit),
         f"{duration(best)} {PEERS[name].title}" if name else "—",
         over(mine, best),
-        *(cell(peers.get(k, {}), "first") for k in ("interpreted", "fdiff", "disk")),
+        *(cell(peers.get(k, {}), "first") for k in cold),
     ]
 
 

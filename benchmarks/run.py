@@ -170,11 +170,11 @@ def all_peers(case: str, peers: Iterable[str], budget: float) -> dict[str, Figur
                 found[name] = {"skipped": without}
                 continue
             workers[name] = start(case, name, reference, cache)
-            if PEERS[name].repeated or "error" in workers[name].figures:
+            if PEERS[name].after or "error" in workers[name].figures:
                 workers[name].end()
         for _ in range(TURNS):
             for name, worker in workers.items():
-                if not PEERS[name].repeated:
+                if not PEERS[name].after:
                     worker.turn(budget)
         for name, worker in workers.items():
             found[name] = worker.figures if worker.stderr.closed else worker.end()
@@ -183,11 +183,12 @@ def all_peers(case: str, peers: Iterable[str], budget: float) -> dict[str, Figur
 
 def _unstored(name: str, workers: Mapping[str, Worker]) -> str:
     """Why there is nothing to find for a peer that wants what another has kept."""
-    if not PEERS[name].repeated:
+    before = PEERS[name].after
+    if not before:
         return ""
-    if "fdiff" not in workers:
-        return "without a compiled run nothing is kept"
-    return "no kernel was kept" if "error" in workers["fdiff"].figures else ""
+    if before not in workers:
+        return f"without a run of {PEERS[before].title} nothing is kept"
+    return "nothing was kept" if "error" in workers[before].figures else ""
 
 
 def _unmade(name: str, case: str) -> str:

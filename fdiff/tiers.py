@@ -1,13 +1,15 @@
-"""How a tape is executed: interpreted at once, compiled when that pays.
+"""How a tape is executed: interpreted at once, evaluated or compiled when that pays.
 
 The switch is the ski-rental rule (Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching",
-Algorithmica 3, 1988): compile when the time spent interpreting, plus the next call, reaches what
-compiling is expected to cost. Never worse than twice the best choice. `FDIFF_TIER` set to
-``interpret`` or ``compile`` fixes the tier.
+Algorithmica 3, 1988): compile when the time spent on a slower tier, plus the next call, reaches
+what compiling is expected to cost. Never worse than twice the best choice. The evaluator executes a
+tape as data: what it costs a tape is its encoding, and what the evaluator itself costs all tapes
+pay together. `FDIFF_TIER` set to ``interpret``, ``evaluate`` or ``compile`` fixes the tier.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -17,26 +19,103 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import kernels
-from .errors import InputError, message
+from .errors import InputError, UnsupportedError, message
 from .interpret import Plan
 from .tape import CONSTANT, Tape
 
 if TYPE_CHECKING:
     from .kernels import Executable, Parts
+    from .kernels.evaluator import Evaluation
 
 START_SECONDS = 0.05  # LLVM, where it is not loaded yet
 LOAD_SECONDS = 0.005  # a kernel from the disk cache
 PATIENCE = 0.02  # interpreting less than this in all is not worth asking what a kernel costs
 ASK_FIRST = 2.0  # a kernel predicted to compile longer than this is compiled only when asked for
+ENCODE_SECONDS = 5e-6  # encoding a node for the evaluator
+TRIALS = 3  # calls after which the evaluator has to have been faster than NumPy
 COPY_BELOW = 65536  # bytes: a strided input up to here is copied, not worth a kernel of its own
 PLAIN = 0x101  # ndarray.flags: C-contiguous and aligned
 KEPT = 512  # runners remembered, the least recently used dropped first
 
 
-class Runner:
-    """One tape made executable; equal tapes share their runner."""
+_interpreted = [0.0]  # seconds that tapes waiting for an evaluator spent on the interpreter
 
-    __slots__ = ("_fast", "_kernels", "_plan", "_price", "_slots", "asked", "spent", "tape")
+
+class Evaluated:
+    """The middle tier of one tape: encoded when that pays, dropped if NumPy turns out to be faster.
+
+    `reason` says in words why the tape is evaluated or is not.
+    """
+
+    __slots__ = ("_best", "_calls", "_run", "_waiting", "interpreted", "reason", "refused", "tape")
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.reason = "interpreted for too short a time to be encoded"
+        self.refused = False
+        self.interpreted = math.inf  # the fastest call of the interpreter
+        self._run: Evaluation | None = None
+        self._waiting: Evaluation | None = None
+        self._best, self._calls = math.inf, 0
+
+    def choose(self, spent: float, *, forced: bool) -> Evaluation | None:
+        """What evaluates the tape, once `spent` seconds have paid for it."""
+        if self._run is not None and not self.refused:
+            return self._run
+        if not forced and (self.refused or spent < ENCODE_SECONDS * len(self.tape)):
+            return None
+        waiting = self._waiting or self._encoded(forced=forced)
+        if waiting is None:
+            return None
+        if not forced:
+            price = _price_of(waiting)
+            if _interpreted[0] < price:
+                self.reason = "the evaluator has to be compiled first, which does not pay yet"
+                return None
+            _interpreted[0] -= price
+        self.reason = f"encoded as {len(waiting.program.code)} instructions"
+        self._run = waiting
+        return waiting
+
+    def _encoded(self, *, forced: bool) -> Evaluation | None:
+        from .kernels import evaluator  # noqa: PLC0415 - imported when the first tape is encoded
+
+        try:
+            self._waiting = evaluator.prepare(self.tape)
+        except evaluator.RefusedError as error:
+            self.refused, self.reason = True, str(error)
+            if forced:
+                way = "Leave FDIFF_TIER unset, or set it to interpret or compile."
+                raise UnsupportedError(message("FDIFF_TIER=evaluate", f"{error}.", way)) from None
+        return self._waiting
+
+    def took(self, seconds: float) -> None:
+        """Account for an evaluated call; the first loads the evaluator and is not compared."""
+        self._calls += 1
+        if 1 < self._calls <= TRIALS + 1:
+            self._best = min(self._best, seconds)
+            if self._calls == TRIALS + 1 and self._best > self.interpreted:
+                self.refused, self.reason = True, "NumPy is faster, for its arrays are large"
+
+
+def _price_of(evaluation: Evaluation) -> float:
+    """Seconds until it could run: the evaluator is loaded, on disk, or not compiled yet."""
+    if evaluation.loaded:
+        return 0.0
+    start = 0.0 if kernels.started() else START_SECONDS
+    return start + (LOAD_SECONDS if evaluation.at_hand else evaluation.seconds)
+
+
+class Runner:
+    """One tape made executable; equal tapes share their runner.
+
+    `tier` is what ran it last, `reason` why it was not a faster one, in words.
+    """
+
+    __slots__ = (
+        "_due", "_evaluated", "_fast", "_kernels", "_plan", "_slots", "asked", "reason", "spent",
+        "tape", "tier",
+    )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
         unique = tuple(dict.fromkeys(tape.outputs))
@@ -45,9 +124,12 @@ class Runner:
         self._plan: Plan | None = None
         self._kernels: dict[tuple[str, ...], Executable] = {}
         self._fast: Executable | None = None
-        self._price: dict[tuple[str, ...], float] = {}
+        self._evaluated = Evaluated(self.tape)
+        self._due: dict[tuple[str, ...], float] = {}  # seconds that pay for a kernel
         self.spent = 0.0
         self.asked = False
+        self.tier = "interpret"
+        self.reason = "it has not run yet"
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """Outputs at `arrays`: fresh, writable, the caller's own."""
@@ -79,33 +161,49 @@ class Runner:
 
     def _slow(self, arrays: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Sequence[np.ndarray]:
         """One call by the tier that is right now; the kernel is kept for the next ones."""
-        if self._worth(layouts):
+        tier = fixed_tier()
+        if self._worth(layouts, tier):
             run = kernels.compile(self.tape, layouts)
             self._kernels[layouts] = run
             if all(kind == "C" for kind in layouts):
                 self._fast = run
+            self.tier, self.reason = "compile", "a kernel has paid, or was asked for"
             return run(*arrays)
+        evaluated = self._evaluated
+        run_it = None
+        if tier in ("", "evaluate"):
+            run_it = evaluated.choose(self.spent, forced=tier == "evaluate")
         start = perf_counter()
-        if self._plan is None:
-            self._plan = Plan(self.tape)
-        outs = self._own(self._plan(*arrays), arrays)
-        self.spent += perf_counter() - start
+        outs = self._interpret(arrays) if run_it is None else run_it(arrays)
+        seconds = perf_counter() - start
+        self.spent += seconds
+        if run_it is None:
+            evaluated.interpreted = min(evaluated.interpreted, seconds)
+            _interpreted[0] += 0.0 if evaluated.refused else seconds
+        else:
+            evaluated.took(seconds)
+        self.tier = "interpret" if run_it is None else "evaluate"
+        self.reason = f"FDIFF_TIER={tier}" if tier == self.tier else evaluated.reason
         return outs
 
-    def _worth(self, layouts: tuple[str, ...]) -> bool:
-        tier = fixed_tier()
-        forced = tier == "compile" or self.asked
-        if tier == "interpret" or (self.spent < PATIENCE and not forced):
+    def _interpret(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if self._plan is None:
+            self._plan = Plan(self.tape)
+        return self._own(self._plan(*arrays), arrays)
+
+    def _worth(self, layouts: tuple[str, ...], tier: str) -> bool:
+        """Whether a kernel is asked for, or has been paid for."""
+        if tier == "compile" or self.asked:
+            return tier not in ("interpret", "evaluate") and kernels.supported(self.tape)
+        if tier or self.spent < self._due.get(layouts, PATIENCE):
             return False
         if not kernels.supported(self.tape):
+            self._due[layouts] = math.inf
             return False
-        if forced:
-            return True
-        price = self._price.get(layouts)
-        if price is None:
-            price = self._price[layouts] = self._cost(layouts)
+        price = self._cost(layouts)
         start = 0.0 if kernels.started() else START_SECONDS
-        return price <= ASK_FIRST and self.spent >= price + start
+        due = self._due[layouts] = price + start if price <= ASK_FIRST else math.inf
+        return self.spent >= due
 
     def _cost(self, layouts: tuple[str, ...]) -> float:
         seconds = kernels.predict_seconds(self.tape, layouts)
@@ -137,12 +235,12 @@ def plain(array: np.ndarray) -> np.ndarray:
 def fixed_tier() -> str:
     """The tier that the environment fixes, or an empty string."""
     tier = os.environ.get("FDIFF_TIER", "")
-    if tier not in ("", "interpret", "compile"):
+    if tier not in ("", "interpret", "evaluate", "compile"):
         raise InputError(
             message(
                 "FDIFF_TIER",
                 f"{tier!r} is no tier.",
-                "Set it to interpret or compile, or leave it unset.",
+                "Set it to interpret, evaluate or compile, or leave it unset.",
             )
         )
     return tier

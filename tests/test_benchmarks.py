@@ -169,7 +169,7 @@ def test_a_row_is_measured(tmp_path):
     name = "value+grad sum(x²) n=3"
     found = run.all_peers(name, ["limit", "disk"], 0.01)
     assert list(found) == [peer for peer in PEERS if peer in {"interpreted", "limit", "disk"}]
-    assert found["disk"] == {"skipped": "without a compiled run nothing is kept"}
+    assert found["disk"] == {"skipped": "without a run of fdiff compiled nothing is kept"}
     for figures in (found["interpreted"], found["limit"]):
         assert figures["deviation"] < 1e-12
         assert 0 < figures["quartiles"][0] <= figures["quartiles"][2] < figures["first"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 class Peer:
     """Module in this package, title of the table's column, environment of its processes.
 
-    `repeated`: only the first result counts, in a second process that finds what the first kept.
+    `after`: only the first result counts, in a process that finds what this other peer kept.
     `calls`: the only derivatives it has, all if empty. `named`: it runs only where it is named.
     """
 
@@ -25,7 +25,7 @@ class Peer:
     module: str
     title: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    repeated: bool = False
+    after: str = ""
     calls: tuple[str, ...] = ()
     named: bool = False
 
@@ -36,7 +36,15 @@ PEERS = {
         Peer("interpreted", "fdiff_peer", "fdiff interpreted", {"FDIFF_TIER": "interpret"}),
         Peer("limit", "limit_peer", "hand-written"),
         Peer("fdiff", "fdiff_peer", "fdiff compiled", {"FDIFF_TIER": "compile"}),
-        Peer("disk", "fdiff_peer", "fdiff from disk", {"FDIFF_TIER": "compile"}, repeated=True),
+        Peer("disk", "fdiff_peer", "fdiff from disk", {"FDIFF_TIER": "compile"}, after="fdiff"),
+        Peer("evaluated", "fdiff_peer", "fdiff evaluated", {"FDIFF_TIER": "evaluate"}),
+        Peer(
+            "evaluated again",
+            "fdiff_peer",
+            "evaluated from disk",
+            {"FDIFF_TIER": "evaluate"},
+            after="evaluated",
+        ),
         Peer("jax", "jax_peer", "JAX"),
         Peer("torch", "torch_peer", "torch"),
         Peer(

@@ -163,9 +163,14 @@ def _obtain(text: str) -> Loaded:
     return found
 
 
-@lru_cache(maxsize=16)
+def function(text: str) -> int:
+    """Address of the function in `text`, compiled once a machine; it stays loaded."""
+    with _lock:
+        return _function(text)
+
+
+@lru_cache(maxsize=256)
 def _function(text: str) -> int:
-    """Address of a function for C, which stays loaded."""
     from .native.machine import object_code  # noqa: PLC0415
     from .native.module import function_of  # noqa: PLC0415
 

@@ -133,16 +133,23 @@ class Writer:
         self.store(node.target, binary(self, type(node.op), old, other))
 
     def branch(self, node: ast.If) -> None:
-        """``if``, ``elif`` and ``else``."""
-        then, other, end = self.block(), self.block() if node.orelse else None, self.block()
-        self.code.cbranch(truth(self, node.test), then, other or end)
-        for block, body in ((then, node.body), (other, node.orelse)):
-            if block is not None:
-                self.code.position_at_end(block)
-                self.statements(body)
-                if not self.code.block.is_terminated:
-                    self.code.branch(end)
-        self.code.position_at_end(end)
+        """``if``, ``elif`` and ``else``; an ``elif`` lies inside the ``else`` before it."""
+        end, rest = self.block(), [node]
+        while len(rest) == 1 and isinstance(rest[0], ast.If):
+            node, rest = rest[0], rest[0].orelse
+            then, other = self.block(), self.block() if rest else end
+            self.code.cbranch(truth(self, node.test), then, other)
+            self.code.position_at_end(then)
+            self._close_with(node.body, end)
+            self.code.position_at_end(other)
+        if rest:
+            self._close_with(rest, end)
+            self.code.position_at_end(end)
+
+    def _close_with(self, body: list[ast.stmt], end: ir.Block) -> None:
+        self.statements(body)
+        if not self.code.block.is_terminated:
+            self.code.branch(end)
 
     def loop(self, node: ast.For) -> None:
         """``for i in range(...)``, with the test at the end of each turn."""
