@@ -2,9 +2,8 @@
 
 The switch is the ski-rental rule (Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching",
 Algorithmica 3, 1988): compile when the time spent on a slower tier, plus the next call, reaches
-what compiling is expected to cost. Never worse than twice the best choice. The evaluator executes a
-tape as data: what it costs a tape is its encoding, and what the evaluator itself costs all tapes
-pay together. `FDIFF_TIER` set to ``interpret``, ``evaluate`` or ``compile`` fixes the tier.
+what compiling is expected to cost. Never worse than twice the best choice. `FDIFF_TIER` set to
+``interpret``, ``evaluate`` or ``compile`` fixes the tier.
 """
 
 from __future__ import annotations
@@ -19,101 +18,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import kernels
-from .errors import InputError, UnsupportedError, message
+from .errors import InputError, message
+from .evaluated import LOAD_SECONDS, START_SECONDS, Evaluated, waited
 from .interpret import Plan
 from .tape import CONSTANT, Tape
 
 if TYPE_CHECKING:
     from .kernels import Executable, Parts
-    from .kernels.evaluator import Evaluation
 
-START_SECONDS = 0.05  # LLVM, where it is not loaded yet
-LOAD_SECONDS = 0.005  # a kernel from the disk cache
 PATIENCE = 0.02  # interpreting less than this in all is not worth asking what a kernel costs
 ASK_FIRST = 2.0  # a kernel predicted to compile longer than this is compiled only when asked for
-ENCODE_SECONDS = 5e-6  # encoding a node for the evaluator
-TRIALS = 3  # calls after which the evaluator has to have been faster than NumPy
+WRITE_SECONDS = 5e-4  # a node, for the text that the price is read from; compiling takes longer
+NAMED = 3  # ops that are named where there is no kernel
 COPY_BELOW = 65536  # bytes: a strided input up to here is copied, not worth a kernel of its own
 PLAIN = 0x101  # ndarray.flags: C-contiguous and aligned
 KEPT = 512  # runners remembered, the least recently used dropped first
 
 
-_interpreted = [0.0]  # seconds that tapes waiting for an evaluator spent on the interpreter
-
-
-class Evaluated:
-    """The middle tier of one tape: encoded when that pays, dropped if NumPy turns out to be faster.
-
-    `reason` says in words why the tape is evaluated or is not.
-    """
-
-    __slots__ = ("_best", "_calls", "_run", "_waiting", "interpreted", "reason", "refused", "tape")
-
-    def __init__(self, tape: Tape) -> None:
-        self.tape = tape
-        self.reason = "interpreted for too short a time to be encoded"
-        self.refused = False
-        self.interpreted = math.inf  # the fastest call of the interpreter
-        self._run: Evaluation | None = None
-        self._waiting: Evaluation | None = None
-        self._best, self._calls = math.inf, 0
-
-    def choose(self, spent: float, *, forced: bool) -> Evaluation | None:
-        """What evaluates the tape, once `spent` seconds have paid for it."""
-        if self._run is not None and not self.refused:
-            return self._run
-        if not forced and (self.refused or spent < ENCODE_SECONDS * len(self.tape)):
-            return None
-        waiting = self._waiting or self._encoded(forced=forced)
-        if waiting is None:
-            return None
-        if not forced:
-            price = _price_of(waiting)
-            if _interpreted[0] < price:
-                self.reason = "the evaluator has to be compiled first, which does not pay yet"
-                return None
-            _interpreted[0] -= price
-        self.reason = f"encoded as {len(waiting.program.code)} instructions"
-        self._run = waiting
-        return waiting
-
-    def _encoded(self, *, forced: bool) -> Evaluation | None:
-        from .kernels import evaluator  # noqa: PLC0415 - imported when the first tape is encoded
-
-        try:
-            self._waiting = evaluator.prepare(self.tape)
-        except evaluator.RefusedError as error:
-            self.refused, self.reason = True, str(error)
-            if forced:
-                way = "Leave FDIFF_TIER unset, or set it to interpret or compile."
-                raise UnsupportedError(message("FDIFF_TIER=evaluate", f"{error}.", way)) from None
-        return self._waiting
-
-    def took(self, seconds: float) -> None:
-        """Account for an evaluated call; the first loads the evaluator and is not compared."""
-        self._calls += 1
-        if 1 < self._calls <= TRIALS + 1:
-            self._best = min(self._best, seconds)
-            if self._calls == TRIALS + 1 and self._best > self.interpreted:
-                self.refused, self.reason = True, "NumPy is faster, for its arrays are large"
-
-
-def _price_of(evaluation: Evaluation) -> float:
-    """Seconds until it could run: the evaluator is loaded, on disk, or not compiled yet."""
-    if evaluation.loaded:
-        return 0.0
-    start = 0.0 if kernels.started() else START_SECONDS
-    return start + (LOAD_SECONDS if evaluation.at_hand else evaluation.seconds)
-
-
 class Runner:
     """One tape made executable; equal tapes share their runner.
 
-    `tier` is what ran it last, `reason` why it was not a faster one, in words.
+    `tier` is what ran it last, `state` tells what would run it now and why.
     """
 
     __slots__ = (
-        "_due", "_evaluated", "_fast", "_kernels", "_plan", "_slots", "asked", "reason", "spent",
+        "_due", "_evaluated", "_fast", "_kernels", "_plan", "_price", "_slots", "asked", "spent",
         "tape", "tier",
     )  # fmt: skip
 
@@ -126,10 +55,10 @@ class Runner:
         self._fast: Executable | None = None
         self._evaluated = Evaluated(self.tape)
         self._due: dict[tuple[str, ...], float] = {}  # seconds that pay for a kernel
+        self._price = math.nan  # what the last kernel asked for is expected to cost
         self.spent = 0.0
         self.asked = False
-        self.tier = "interpret"
-        self.reason = "it has not run yet"
+        self.tier = ""
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """Outputs at `arrays`: fresh, writable, the caller's own."""
@@ -163,12 +92,7 @@ class Runner:
         """One call by the tier that is right now; the kernel is kept for the next ones."""
         tier = fixed_tier()
         if self._worth(layouts, tier):
-            run = kernels.compile(self.tape, layouts)
-            self._kernels[layouts] = run
-            if all(kind == "C" for kind in layouts):
-                self._fast = run
-            self.tier, self.reason = "compile", "a kernel has paid, or was asked for"
-            return run(*arrays)
+            return self._compiled(layouts)(*arrays)
         evaluated = self._evaluated
         run_it = None
         if tier in ("", "evaluate"):
@@ -179,12 +103,56 @@ class Runner:
         self.spent += seconds
         if run_it is None:
             evaluated.interpreted = min(evaluated.interpreted, seconds)
-            _interpreted[0] += 0.0 if evaluated.refused else seconds
+            waited[0] += 0.0 if evaluated.refused else seconds
         else:
             evaluated.took(seconds)
         self.tier = "interpret" if run_it is None else "evaluate"
-        self.reason = f"FDIFF_TIER={tier}" if tier == self.tier else evaluated.reason
         return outs
+
+    def _compiled(self, layouts: tuple[str, ...]) -> Executable:
+        run = self._kernels[layouts] = kernels.compile(self.tape, layouts)
+        if all(kind == "C" for kind in layouts):
+            self._fast = run
+        self.tier = "compile"
+        return run
+
+    def compile(self) -> None:
+        """Make the kernel for plain arrays now; `state` says why there is none."""
+        self.asked = True
+        layouts = ("C",) * len(self.tape.inputs)
+        if self._fast is None and self._worth(layouts, fixed_tier()):
+            self._compiled(layouts)
+
+    def lacking(self) -> str:
+        """What there is no kernel for, in words; empty if there is one for all of the tape."""
+        found = kernels.missing(self.tape)
+        return ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" * (len(found) > NAMED))
+
+    def state(self) -> str:
+        """Which tier runs the tape for plain arrays, and why, in words."""
+        if self._fast is not None:
+            return "compiled" if self.asked else f"compiled after {_words(self.spent)}"
+        tier = fixed_tier()
+        if not self.tier:
+            return f"not run yet, FDIFF_TIER={tier}" if tier else "not run yet"
+        now = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}[
+            self.tier
+        ]
+        if tier and tier != "compile":
+            return f"{now}, FDIFF_TIER={tier}"
+        return f"{now}, {self._evaluated.reason}; {self._no_kernel()}"
+
+    def _no_kernel(self) -> str:
+        """Why there is no kernel."""
+        lacking = self.lacking()
+        if lacking:
+            return f"there is no kernel for {lacking}"
+        due = self._due.get(("C",) * len(self.tape.inputs))
+        if due is None:
+            return f"{_words(self.spent)} so far are too few to think of a kernel"
+        if due == math.inf:
+            return f"a kernel is compiled when asked for: it would take {_words(self._price)}"
+        return f"{_words(self.spent)} so far, a kernel is expected to take {_words(due)}"
 
     def _interpret(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         if self._plan is None:
@@ -195,13 +163,15 @@ class Runner:
         """Whether a kernel is asked for, or has been paid for."""
         if tier == "compile" or self.asked:
             return tier not in ("interpret", "evaluate") and kernels.supported(self.tape)
-        if tier or self.spent < self._due.get(layouts, PATIENCE):
+        writing = WRITE_SECONDS * len(self.tape)
+        if tier or self.spent < self._due.get(layouts, PATIENCE + writing):
             return False
         if not kernels.supported(self.tape):
             self._due[layouts] = math.inf
             return False
-        price = self._cost(layouts)
+        price = self._cost(layouts) if writing <= ASK_FIRST else writing
         start = 0.0 if kernels.started() else START_SECONDS
+        self._price = price
         due = self._due[layouts] = price + start if price <= ASK_FIRST else math.inf
         return self.spent >= due
 
@@ -223,6 +193,10 @@ class Runner:
             shared = shared or tape.nodes[node].primitive is CONSTANT
             owned.append(np.array(array) if shared or any(array is a for a in arrays) else array)
         return owned
+
+
+def _words(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds >= 1 else f"{1e3 * seconds:.2g} ms"
 
 
 def plain(array: np.ndarray) -> np.ndarray:

@@ -376,7 +376,7 @@ def test_the_tier_can_be_fixed(monkeypatch):
     x = np.linspace(0.0, 1.0, 5)
     run = Runner(tape_of(lambda x: np.sin(x) * 2.0, x))
     np.testing.assert_allclose(run([x])[0], np.sin(x) * 2.0, rtol=1e-15)
-    assert (run.tier, run.reason) == ("evaluate", "FDIFF_TIER=evaluate")
+    assert (run.tier, run.state()) == ("evaluate", "evaluated, FDIFF_TIER=evaluate")
     with pytest.raises(UnsupportedError, match="FDIFF_TIER=evaluate: input gives complex128"):
         Runner(tape_of(lambda z: z * 2.0, np.ones(2, complex)))([np.ones(2, complex)])
     monkeypatch.setenv("FDIFF_TIER", "fast")
@@ -393,13 +393,15 @@ def test_a_long_tape_moves_to_the_evaluator_when_that_has_paid(monkeypatch):
     run = Runner(tape)
     arrays = [*arguments, np.ones(())]
     first = run(arrays)
-    assert (run.tier, run.reason) == ("interpret", "interpreted for too short a time to be encoded")
+    assert run.tier == "interpret"
+    assert "interpreted, the evaluator does not pay yet; " in run.state()
     for _ in range(200):
         last = run(arrays)
         if run.tier == "evaluate":
             break
     assert run.tier == "evaluate"
-    assert "instructions" in run.reason
+    assert "evaluated, as " in run.state()
+    assert "a kernel is compiled when asked for: it would take " in run.state()
     for got, want in zip(last, first, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
 

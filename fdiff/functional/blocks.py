@@ -114,6 +114,11 @@ class JacobianPlan(Plan):
     def step_of_all(self) -> Step | None:
         return self.whole
 
+    def steps(self) -> list[Step]:
+        few = self.__dict__.get("compressed")
+        parts = [step for block in self.blocks for step in block.steps.values()]
+        return [*([] if few is None else [few.step]), *super().steps(), *parts]
+
     def result_of(self, *outs: str) -> str | None:
         variant = self.variant
         single = len(outs) == 1 and variant.in_spec.kind is None is variant.out_spec.kind

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import TypeVar
 
 import numpy as np
 
@@ -20,10 +18,9 @@ from ..tree import map_leaves, unflatten
 from ..variant import Variant
 from .into import call_into
 from .kinking import Contexts, policy, refuse_kinks, warn_outside
+from .prepared import made
 from .shortcut import Shortcuts
 from .steps import Arrays, Missed, Plan, Run, Step, execute, replay, unguarded
-
-Result = TypeVar("Result", bound=Callable[..., object])
 
 
 def invoke(
@@ -141,20 +138,6 @@ class ValuePlan(Plan):
         return results(self.variant, run(self.step, arrays))
 
 
-def transformed(f: Function, name: str) -> Callable[[Result], Result]:
-    """Decorator of the function an operator returns: named after `f`, known to be fdiff's."""
-
-    def decorate(call: Result) -> Result:
-        try:
-            call = wraps(f, updated=())(call)  # type: ignore[assignment]
-        except (AttributeError, TypeError):
-            call.__name__ = name  # type: ignore[attr-defined]
-        call.__fdiff__ = name  # type: ignore[attr-defined]
-        return call
-
-    return decorate
-
-
 def prepared(
     f: Function,
     name: str,
@@ -166,7 +149,6 @@ def prepared(
     program = program_of(f, name, argnums, options, derive)
     short = Shortcuts(program, f)
 
-    @transformed(f, name)
     def call(*args: object, **kwargs: object) -> object:
         if not (kwargs or stack.traces or Contexts.used):
             result = short.quick(*args)
@@ -179,7 +161,7 @@ def prepared(
             short.look(args)
         return result
 
-    return call
+    return made(call, f, program, lambda args: (args, ()))
 
 
 def failure(kind: type[FdiffError], call: str, fact: str, way_out: str = "") -> FdiffError:

@@ -27,12 +27,12 @@ from .calls import (
     invoke,
     results,
     tangents,
-    transformed,
 )
 from .complexes import check_complex
 from .contract import check_inputs, check_outputs, check_strict, check_vector
 from .into import call_into
 from .kinking import Contexts
+from .prepared import made
 from .settings import check_argnums, check_callable, refuse_argnums, refuse_position
 from .shortcut import Shortcuts
 from .steps import Eagerly, settled
@@ -152,7 +152,6 @@ def product(
     program = program_of(f, name, nums, options, derive)
     short = Shortcuts(program, f, 1)
 
-    @transformed(f, name)
     def call(x: object, /, v: object = None, *args: object, **kwargs: object) -> object:
         if not (kwargs or stack.traces or Contexts.used):
             result = short.quick(x, *args, v)
@@ -166,7 +165,10 @@ def product(
             short.look((x, *args, v))
         return result
 
-    return call
+    def given(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+        return place(args[0], args[2:], nums, f, name), args[1:2] or (None,)
+
+    return made(call, f, program, given)
 
 
 def place(

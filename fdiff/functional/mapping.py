@@ -16,7 +16,8 @@ from ..trace import Input, Recording, Trace, TracedArray, current, look, record,
 from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
 from ..watch import private
-from .calls import ValuePlan, failure, invoke, transformed
+from .calls import ValuePlan, failure, invoke
+from .prepared import made
 from .settings import check_callable, is_int
 
 Axis = int | None
@@ -68,11 +69,10 @@ def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
 
     program = program_of(f, "vmap", None, (repr(ins), repr(out_axes)), ValuePlan, body, eager=False)
 
-    @transformed(f, "vmap")
     def call(*args: object, **kwargs: object) -> object:
         return invoke(program, f, args, kwargs)
 
-    return call
+    return made(call, f, program, lambda args: (args, ()))
 
 
 def _mapped(

@@ -39,7 +39,8 @@ def jit(f: Function) -> Function:
     -------
     callable
         Takes the arguments of `f`. Compiled at the first call of each structure of the program,
-        however long that takes; a new shape, constant or process compiles nothing again.
+        however long that takes; a new shape, constant or process compiles nothing again. Its
+        method ``compile(*types)`` compiles before the first call, its `repr` tells what runs.
 
     Raises
     ------
@@ -119,7 +120,7 @@ def source(f: Function, *args: object, **kwargs: object) -> str:
     Returns
     -------
     str
-        The text Numba compiles.
+        The text that is compiled.
 
     Raises
     ------

@@ -57,6 +57,11 @@ class Plan:
         """The one step that gives everything; None if there are several."""
         return getattr(self, "step", None)
 
+    def steps(self) -> list[Step]:
+        """What was made of it by now."""
+        step = self.step_of_all()
+        return [] if step is None else [step]
+
     def result_of(self, *outs: str) -> str | None:
         """An expression for the result in the names of that step's outputs; None if it is long."""
         return None

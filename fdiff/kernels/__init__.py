@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         cache_clear,
         cache_info,
         compile,  # noqa: A004 - the module is the namespace
+        missing,
         on_disk,
         predict_seconds,
         source,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         "cache_clear",
         "cache_info",
         "compile",
+        "missing",
         "on_disk",
         "predict_seconds",
         "source",

@@ -24,6 +24,7 @@ from .bones import Skeleton
 from .emit import Source, elementary, patient
 from .emit import emit as text_of
 from .schedule import schedule as loops_of
+from .skeleton import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .skeleton import skeleton as skeleton_of
 from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
 

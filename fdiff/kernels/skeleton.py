@@ -9,6 +9,7 @@ changes the code stays: the exponents an op has a shorter text for, and zeros th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
@@ -106,11 +107,21 @@ class _Draft:
 
 def supported(tape: Tape) -> bool:
     """Whether a kernel can be made of `tape`."""
-    return all(
-        (node.primitive.name in SPECIAL or _is_scalar(node.primitive.lower))
-        and all(t.dtype.str[1:] in _DTYPES for t in node.types)
-        for node in tape.nodes
-    )
+    return next(_refused(tape), None) is None
+
+
+def missing(tape: Tape) -> list[str]:
+    """The ops of `tape` that no kernel can be made of, or the dtypes they give."""
+    return list(dict.fromkeys(_refused(tape)))
+
+
+def _refused(tape: Tape) -> Iterator[str]:
+    for node in tape.nodes:
+        if node.primitive.name not in SPECIAL and not _is_scalar(node.primitive.lower):
+            yield node.primitive.name
+        for t in node.types:
+            if t.dtype.str[1:] not in _DTYPES:
+                yield f"{node.primitive.name} of {t.dtype}"
 
 
 def skeleton(tape: Tape, layouts: tuple[str, ...]) -> tuple[Skeleton, Values]:
