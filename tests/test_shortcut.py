@@ -20,7 +20,7 @@ def compiled(monkeypatch):
 
 def quick_of(call):
     """The shortcut a prepared function has now."""
-    cells = zip(call.__code__.co_freevars, call.__closure__, strict=True)
+    cells = zip(call.func.__code__.co_freevars, call.func.__closure__, strict=True)
     return next(cell.cell_contents for name, cell in cells if name == "short").quick
 
 
