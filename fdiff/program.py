@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -74,6 +75,7 @@ class Program:
         "eager",
         "name",
         "plans",
+        "short",
         "steady",
         "variants",
         "ways",
@@ -96,6 +98,7 @@ class Program:
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, object] = OrderedDict()
         self.ways: dict[object, Ways] = {}
+        self.short: Any = None  # what immediate calls keep here
         self.steady = False  # whether the last call took the way of the one before
 
     def find(

@@ -9,7 +9,8 @@ in those places nothing has changed, and that is all the next call looks at.
 
 from __future__ import annotations
 
-from types import MethodType
+from operator import is_
+from types import FunctionType, MethodType
 from typing import cast
 
 import numpy as np
@@ -18,6 +19,31 @@ from .kinds import MISSING
 from .walks import Codes, Items, Node, Places, Walk
 
 Pins = tuple[object, Codes, Items, Places, list[np.ndarray]]
+
+
+def siblings(f: object, g: object) -> bool:
+    """Whether functions of one ``def`` or ``lambda`` lead to the same objects, by identity.
+
+    What was found from one of them is then what the other finds.
+    """
+    if type(f) is not FunctionType or type(g) is not FunctionType:
+        return f is g
+    if f.__code__ is not g.__code__ or f.__globals__ is not g.__globals__:
+        return False
+    if f.__kwdefaults__ or g.__kwdefaults__ or f.__dict__ or g.__dict__:
+        return False
+    mine, other = f.__defaults__, g.__defaults__
+    if mine is not other and not (
+        mine and other and len(mine) == len(other) and all(map(is_, mine, other))
+    ):
+        return False
+    try:
+        for a, b in zip(f.__closure__ or (), g.__closure__ or (), strict=True):
+            if a is not b and a.cell_contents is not b.cell_contents:
+                return False
+    except ValueError:  # an empty cell
+        return False
+    return True
 
 
 class Reads:
@@ -54,7 +80,7 @@ class Reads:
         not to be written to.
         """
         root, codes, items, places, arrays = self._pins
-        if f is not root and not (type(f) is MethodType and f == root):
+        if f is not root and not (type(f) is MethodType and f == root) and not siblings(f, root):
             return self._walk(f)
         try:
             for fn, code in codes:
@@ -71,9 +97,9 @@ class Reads:
         return arrays
 
     def pins(self, f: object) -> Pins | None:
-        """Where the last pass looked, and what it found there, if it was for `f` itself."""
+        """Where the last pass looked, and what it found there, if `f` would have it look there."""
         pins = self._pins
-        return pins if pins[0] is f else None
+        return pins if siblings(f, pins[0]) else None
 
     def _walk(self, f: object) -> list[np.ndarray] | None:
         """Read everything again and compare; pins are replaced whole, so threads see old or new."""

@@ -19,7 +19,7 @@ from ..variant import Variant
 from .into import call_into
 from .kinking import Contexts, policy, refuse_kinks, warn_outside
 from .prepared import made
-from .shortcut import Shortcuts
+from .shortcut import Immediate, Shortcuts
 from .steps import Arrays, Missed, Plan, Run, Step, execute, replay, unguarded
 
 
@@ -136,6 +136,22 @@ class ValuePlan(Plan):
             values = self.variant.eager.builder.values  # type: ignore[union-attr]
             return results(self.variant, [np.array(values[o]) for o in self.variant.tape.outputs])
         return results(self.variant, run(self.step, arrays))
+
+
+def immediate(
+    program: Program, f: Function, args: tuple[object, ...], vectors: tuple[object, ...] = ()
+) -> object:
+    """One call of an operator that is given the function and the point at once."""
+    if stack.traces or Contexts.used:
+        return invoke(program, f, args, {}, vectors)
+    short = program.short
+    if short is None:
+        short = program.short = Immediate(program, len(vectors))
+    result = short.quick(f, (*args, *vectors))
+    if result is None:
+        result = invoke(program, f, args, {}, vectors)
+        short.look(f, (*args, *vectors))
+    return result
 
 
 def prepared(

@@ -24,6 +24,7 @@ from .calls import (
     Step,
     failure,
     gradients,
+    immediate,
     invoke,
     results,
     tangents,
@@ -144,7 +145,7 @@ def product(
         refuse_position(inputs, f, name)
         refuse_argnums(argnums, f, name)
         args, nums = check_inputs(inputs, f, name)
-        return invoke(program_of(f, name, nums, options, derive), f, args, {}, (v,))
+        return immediate(program_of(f, name, nums, options, derive), f, args, (v,))
     if v is not None:
         fact = "v is given without inputs."
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")

@@ -6,7 +6,7 @@ from ..arguments import Function, called
 from ..errors import InputError
 from ..program import program_of
 from ..variant import Variant
-from .calls import Plan, failure, invoke, prepared
+from .calls import Plan, failure, immediate, prepared
 from .complexes import check_choice, check_complex
 from .contract import check_inputs
 from .eagerblocks import jacobian_plan
@@ -120,7 +120,7 @@ def dense(
     refuse_position(inputs, f, name)
     refuse_argnums(argnums, f, name)
     args, nums = check_inputs(inputs, f, name)
-    return invoke(program_of(f, name, nums, options, derive), f, args, {})
+    return immediate(program_of(f, name, nums, options, derive), f, args)
 
 
 def _numeric(variant: Variant) -> None:

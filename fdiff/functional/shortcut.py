@@ -18,6 +18,7 @@ import numpy as np
 from ..arguments import Function
 from ..arraytype import F8, ArrayType
 from ..capture.kinds import MISSING
+from ..capture.reads import siblings
 from ..tiers import COPY_BELOW, PLAIN, plain
 
 if TYPE_CHECKING:
@@ -60,6 +61,37 @@ class Shortcuts:
         if into is not None and found is not None:
             made = shortcut(self._program, self._f, args, self._count, into=into)
             self.into = made or self.into
+
+
+class Immediate:
+    """The short way of calls that name the function each time, as ``jacobian(f, x)`` does.
+
+    It serves whatever leads to the same objects as the function it was made for: ``lambda`` in a
+    loop makes a new function at each turn.
+    """
+
+    __slots__ = ("_calls", "_count", "_due", "_program", "_way")
+
+    def __init__(self, program: Program, count: int) -> None:
+        self._program = program
+        self._count = count
+        self._calls, self._due = 0, 2
+        self._way: tuple[object, Quick] = None, never
+
+    def quick(self, f: Function, args: tuple[object, ...]) -> object:
+        """The result; None where the general way must be gone."""
+        known, quick = self._way
+        return quick(*args) if siblings(f, known) else None
+
+    def look(self, f: Function, args: tuple[object, ...]) -> None:
+        """Look for a short way for such calls, after one that went the general way."""
+        self._calls += 1
+        if self._calls < self._due:
+            return
+        self._due = 2 * self._calls
+        found = shortcut(self._program, f, args, self._count)
+        if found is not None:
+            self._way = f, found
 
 
 def _takes(f: Function, name: str) -> bool:
