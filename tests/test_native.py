@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from ctypes import CFUNCTYPE, c_int64
+from ctypes import CFUNCTYPE, c_char, c_double, c_float, c_int, c_int64, c_void_p, cast
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from tapes import tape_of
 from fdiff import kernels
 from fdiff.errors import TapeError
 from fdiff.kernels.native import caller, machine
+from fdiff.kernels.native.expressions import UnknownWordError
 from fdiff.kernels.native.module import function_of, module_of
 
 WORD = st.integers(-(2**31), 2**31)
@@ -183,3 +184,40 @@ def test_threads_run_at_once_with_workspaces_of_their_own():
 
 def test_every_name_in_the_caller_has_its_number():
     assert not [word for word in caller.text().split() if word.startswith(("d[D_", "r[I_", "r[O_"))]
+
+
+def test_a_text_of_several_functions_is_known_by_the_last():
+    text = """
+def twice(x: "f8*", k: "i8") -> "f8":
+    return x[k] + x[k]
+
+def f(n: "i8"):
+    x = rt.float64(rt.room(n))
+    for i in range(n):
+        x[i] = i
+    return twice(rt.at(x, 2), 1)
+"""
+    assert function(text, 1)(5) == 6
+    with pytest.raises(UnknownWordError):
+        function(text.replace("twice(rt", "thrice(rt"), 1)
+
+
+def test_fortran_takes_every_argument_by_its_address():
+    seen = []
+
+    @CFUNCTYPE(None, *[c_void_p] * 4)
+    def routine(letter, number, real, memory):
+        at = (letter, c_char), (number, c_int), (real, c_float), (memory, c_double)
+        seen.extend(kind.from_address(place).value for place, kind in at)
+        c_double.from_address(memory).value = 9.0
+
+    address = cast(routine, c_void_p).value
+    text = f"""
+def f(k: "i8"):
+    x = rt.float64(rt.room(1))
+    x[0] = 0.25
+    rt.fortran({address}, "t" if k > 2 else "n", k, np.float32(1.5), x)
+    return x[0]
+"""
+    assert function(text, 1)(3) == 9
+    assert seen == [b"t", 3, 1.5, 0.25]

@@ -2,7 +2,7 @@
 
 It lies in ``$FDIFF_CACHE_DIR``, else in the user's cache directory; ``FDIFF_CACHE_DIR=off`` (or
 empty) switches it off. Beyond 4,096 kernels or 512 MB those that were not used for longest are
-removed. Nothing here imports Numba.
+removed. Nothing here imports LLVM.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HERE = Path(__file__).parent
 
 
 def name_of(text: str) -> str:
-    """Name of the kernel made from `text` by this very fdiff, Numba, Python and processor."""
+    """Name of the kernel made from `text` by this very fdiff, LLVM, Python and processor."""
     return hashlib.sha256(f"{environment()}\n{text}".encode()).hexdigest()[:40]
 
 
@@ -34,9 +34,9 @@ def name_of(text: str) -> str:
 def environment() -> str:
     """Everything outside its text that a compiled kernel depends on."""
     folders = (_HERE / "runtime", _HERE / "native")
-    helpers = [*sorted(p for f in folders for p in f.rglob("*.py")), _HERE / "routines.py"]
+    helpers = sorted(path for folder in folders for path in folder.rglob("*.py"))
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in helpers)).hexdigest()
-    versions = [metadata.version(package) for package in ("numba", "llvmlite", "numpy")]
+    versions = [metadata.version(package) for package in ("llvmlite", "numpy")]
     return "\n".join([sources, *versions, sys.version, platform.platform(), _processor()])
 
 

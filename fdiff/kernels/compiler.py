@@ -1,14 +1,14 @@
 """From a tape to an executable kernel: what is at hand, on disk, or has to be compiled.
 
-Importing this imports neither LLVM nor Numba. LLVM is loaded with the first kernel, Numba with the
-first matrix routine (`routines`). ``FDIFF_CACHE_DIR`` moves the disk cache, and
-``FDIFF_CACHE_DIR=off`` switches it off. The 1,024 kernels used last stay in memory; one that is
-dropped lives on as long as something holds its `Executable`.
+Importing this does not import LLVM, which is loaded with the first kernel. ``FDIFF_CACHE_DIR``
+moves the disk cache, and ``FDIFF_CACHE_DIR=off`` switches it off. The 1,024 kernels used last stay
+in memory; one that is dropped lives on as long as something holds its `Executable`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -23,6 +23,8 @@ from . import cache
 from .bones import Skeleton
 from .emit import Source, elementary, patient
 from .emit import emit as text_of
+from .routines import text_of as text_of_routine
+from .runtime.blas import table
 from .schedule import schedule as loops_of
 from .skeleton import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .skeleton import skeleton as skeleton_of
@@ -45,7 +47,6 @@ class CacheInfo(NamedTuple):
 
 _MOST = 1024  # kernels in memory
 _kernels: OrderedDict[Skeleton, Kernel] = OrderedDict()
-_routines: dict[str, int] = {}
 _resident: list[Loaded] = []
 _lock = threading.RLock()
 _count = {"compiled": 0, "loaded": 0, "hits": 0}
@@ -57,7 +58,7 @@ def _renew_lock() -> None:
     _lock = threading.RLock()
 
 
-# A fork waits until no thread compiles: a child would inherit Numba's and LLVM's locks as they are.
+# A fork waits until no thread compiles: a child would inherit LLVM's lock as it is.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=lambda: _lock.acquire(),  # noqa: PLW0108 - the lock there is then
@@ -82,7 +83,7 @@ def source(tape: Tape, layouts: tuple[str, ...]) -> str:
 
 
 def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
-    """What compiling would take, Numba's own start apart; 0 if the kernel is at hand."""
+    """What compiling would take, LLVM's own start apart; 0 if the kernel is at hand."""
     bones = skeleton_of(tape, layouts)[0]
     return 0.0 if bones in _kernels else _source(bones).seconds()
 
@@ -134,7 +135,7 @@ def _make(bones: Skeleton, layouts: tuple[str, ...]) -> Kernel:
     from .native.caller import text as calling  # noqa: PLC0415
 
     made = _source(bones)
-    addresses = tuple(_routine(name) for name in made.routines)
+    addresses = _addresses(made.routines)
     again = None if patient(made.text) is None else partial(_patient, made.text)
     code = _obtain(made.text)
     return Kernel(code, addresses, made.rooms, made.text, layouts, again, _function(calling()))
@@ -165,7 +166,7 @@ def _obtain(text: str) -> Loaded:
 
 
 def function(text: str) -> int:
-    """Address of the function in `text`, compiled once a machine; it stays loaded."""
+    """Address of the last function in `text`, compiled once a machine; it stays loaded."""
     with _lock:
         return _function(text)
 
@@ -175,7 +176,7 @@ def _function(text: str) -> int:
     from .native.machine import object_code  # noqa: PLC0415
     from .native.module import function_of  # noqa: PLC0415
 
-    name = text[text.index("def ") + 4 : text.index("(")]
+    name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
     found, _ = _stored(text, name, lambda: object_code(function_of(text)))
     _resident.append(found)
     return found.address
@@ -195,17 +196,9 @@ def _stored(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Load
     return Loaded(code, symbol), False
 
 
-def _routine(routine: str) -> int:
-    """Address of a matrix routine, compiled once a machine."""
-    address = _routines.get(routine)
-    if address is None:
-        from . import routines  # noqa: PLC0415 - the one place where Numba is loaded
-
-        name = cache.name_of(f"routine {routine}")
-        payload = cache.read(name)
-        result = None if payload is None else routines.load(payload)
-        if result is None:
-            result = routines.compiled(routine)
-            cache.write(name, routines.dump(result))
-        address = _routines[routine] = routines.address_of(result)
-    return address
+def _addresses(names: tuple[str, ...]) -> tuple[int, ...]:
+    """Where matrix routines are, compiled once a machine, and the table of what they call."""
+    if not names:
+        return ()
+    found = [_function(text_of_routine(name)) for name in names]
+    return (*found, int(table().ctypes.data))

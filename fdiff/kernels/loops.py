@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 Dims = tuple[str, ...]
 ONE = "1"
-BUFFERS, SIZES = 4, 10  # what every routine takes
 
 
 # dtypes as the text of a kernel spells them
@@ -111,7 +110,7 @@ class Nest:
 
 @dataclass(frozen=True)
 class Call:
-    """A compiled routine of this machine, called by its address on contiguous buffers."""
+    """A compiled routine of this machine, called by its address: its buffers, then its sizes."""
 
     routine: str
     buffers: tuple[str, ...]

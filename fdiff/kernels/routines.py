@@ -1,62 +1,34 @@
-"""Matrix routines, compiled by Numba once a machine. Importing this imports Numba."""
+"""Matrix routines such as ``solve_f8``, as texts for `native`.
+
+A text has words in capitals, which become what is right for a dtype: ``ENTRY`` its kind, ``REAL``
+its name in NumPy, ``GETRF`` and its kin the places of functions in the table `blas`; and the
+numbers below.
+"""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable
+import re
+from functools import lru_cache
 
-from numba import njit
-from numba.core import serialize, types
-from numba.core.compiler import CompileResult
-from numba.core.registry import cpu_target
-from numba.core.runtime.nrt import rtsys
-from numba.core.typing.templates import signature
-
-from .loops import BUFFERS, SIZES
-from .runtime.foreign import provide
+from .runtime.blas import places
 from .runtime.linalg import DECOMPOSITIONS
 from .runtime.products import PRODUCTS
 
-ROUTINES: dict[str, Callable[..., int]] = {**DECOMPOSITIONS, **PRODUCTS}
-_NUMBA = {"f4": types.float32, "f8": types.float64}
-_loaded: list[CompileResult] = []
+_TEXTS = {**DECOMPOSITIONS, **PRODUCTS}
+_NUMPY = {"f4": "float32", "f8": "float64"}
+_NUMBERS = {
+    "SINGULAR": 2,  # statuses
+    "INDEFINITE": 3,
+    "FEW": 20,  # rows from which LAPACK is faster: det 28, inv 24, solve 16, cholesky 14
+    "SAFE": 1e6,  # condition number up to which cofactors come from the inverse
+    "BLAS_FROM": 100,  # multiplications from which BLAS is faster: at 5 x 5 it is, at 4 x 4 not
+}
+_WORDS = re.compile(r"\b[A-Z][A-Z_]+\b")
 
 
-def compiled(routine: str) -> CompileResult:
-    """A routine such as ``solve_f8``: pointers and sizes to a status, callable from C."""
+@lru_cache(maxsize=64)
+def text_of(routine: str) -> str:
+    """The routine with the functions it calls, itself the last."""
     name, dtype = routine.rsplit("_", 1)
-    provide()
-    pointer = types.CPointer(_NUMBA[dtype])
-    kind = signature(types.int64, *[pointer] * BUFFERS, *[types.int64] * SIZES)
-    dispatcher = njit(kind, nogil=True, error_model="numpy", boundscheck=False)(ROUTINES[name])
-    return next(iter(dispatcher.overloads.values()))
-
-
-def address_of(result: CompileResult) -> int:
-    """Where C finds the compiled routine, which stays loaded from now on."""
-    _loaded.append(result)
-    return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
-
-
-def dump(result: CompileResult) -> bytes:
-    """The compiled routine as bytes."""
-    return bytes(serialize.dumps(result._reduce()))
-
-
-def load(payload: bytes) -> CompileResult | None:
-    """The routine of these bytes, without any compiling; None if they cannot be read."""
-    provide()
-    rtsys.initialize(cpu_target.target_context)  # all a loaded routine needs
-    try:
-        parts = pickle.loads(payload)  # noqa: S301 - our own file, owner and checksum verified
-        return CompileResult._rebuild(cpu_target.target_context, *parts)
-    except (
-        pickle.UnpicklingError,
-        AttributeError,
-        ImportError,
-        IndexError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ):
-        return None
+    words = {"ENTRY": dtype, "REAL": _NUMPY[dtype], **_NUMBERS, **places(dtype)}
+    return _WORDS.sub(lambda m: str(words[m[0]]), "".join(_TEXTS[name]))

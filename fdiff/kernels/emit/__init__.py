@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ..bones import Skeleton
-from ..loops import BUFFERS, NUMPY, SIZES, Call, Program
+from ..loops import NUMPY, Call, Program
 from .nest import emit_nest
 from .workspace import Room, furnish
 
@@ -23,7 +23,8 @@ _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 class Source:
     """Text of a kernel, and what its integer table ends with.
 
-    That is the addresses of the routines, then where each of the rooms begins in the workspace.
+    That is the addresses of the routines and, if there are any, of the table of what they call;
+    then where each of the rooms begins in the workspace.
     """
 
     text: str
@@ -51,7 +52,7 @@ def emit(program: Program, bones: Skeleton) -> Source:
         dict.fromkeys(item.routine for item in program.items if isinstance(item, Call))
     )
     where, rooms = furnish(program)
-    begin = bones.sizes + bones.ints + len(routines)
+    begin = bones.sizes + bones.ints + len(routines) + bool(routines)
     body = [f"{t.name} = r{where[t.name]}" for t in program.temporaries]
     for item in program.items:
         body += _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
@@ -128,12 +129,12 @@ def _prologue(bones: Skeleton, body: str) -> list[str]:
 
 
 def _call(item: Call, bones: Skeleton, routines: tuple[str, ...]) -> list[str]:
-    at = bones.sizes + bones.ints + routines.index(item.routine)
-    buffers = (*item.buffers, *[item.buffers[-1]] * (BUFFERS - len(item.buffers)))
-    sizes = (*item.sizes, *["1"] * (SIZES - len(item.sizes)))
+    first = bones.sizes + bones.ints
+    at, table = first + routines.index(item.routine), first + len(routines)
+    given = ", ".join((*item.buffers, *item.sizes, f"ints[{table}]"))
     return [
         f"# {item.comment}",
-        f"status = rt.call(ints[{at}], {', '.join((*buffers, *sizes))})",
+        f"status = rt.call(ints[{at}], {given})",
         "if status != 0:",
         f"{INDENT}return status",
     ]

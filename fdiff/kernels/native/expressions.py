@@ -76,6 +76,8 @@ def _constant(to: Writer, node: ast.Constant) -> Term:
     value = node.value
     if isinstance(value, bool):
         return constant(value, "b1")
+    if isinstance(value, str):  # one character, as `rt.fortran` takes them
+        return constant(ord(value), "i1")
     return whole(value) if isinstance(value, int) else constant(value, "f8")  # type: ignore[arg-type]
 
 
@@ -254,7 +256,9 @@ def _phi(to: Writer, pairs: list[tuple[ir.Value, ir.Block]]) -> ir.Value:
 def _call(to: Writer, node: ast.Call) -> Term:
     function = node.func
     if isinstance(function, ast.Name):
-        return _PLAIN[function.id](to, [expression(to, a) for a in node.args])
+        args = [expression(to, a) for a in node.args]
+        plain = _PLAIN.get(function.id)
+        return to.function("", function.id, args) if plain is None else plain(to, args)
     if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
         raise UnknownWordError(ast.unparse(node))
     home, name = function.value.id, function.attr

@@ -59,6 +59,8 @@ def call(to: Writer, home: str, name: str, args: list[Term]) -> Term:
     function = _TABLES[home].get(name) if home in _TABLES else None
     if function is not None:
         return function(to, args)
+    if not home:
+        return _local(to, name, args)
     if home == "rt":
         if name in maths.FORMULAS:
             return _formula(to, name, args)
@@ -107,6 +109,27 @@ def _ldexp(to: Writer, args: list[Term]) -> Term:
 
 
 # --- texts ------------------------------------------------------------------------------------
+
+
+def local(name: str) -> str:
+    """The symbol of a function that stands in the same text as those that call it."""
+    return f"local_{name}"
+
+
+def _local(to: Writer, name: str, args: list[Term]) -> Term:
+    """A function of the same text."""
+    function = to.module.globals.get(local(name))
+    if function is None:
+        raise UnknownWordError(name)
+    values = []
+    for term, type_ in zip(args, function.ftype.args, strict=True):
+        kind = _KINDS.get(str(type_), term.kind)
+        values.append(convert(to.code, term, kind).at)
+    out = _KINDS[str(function.ftype.return_type)]
+    return Term(out, to.code.call(function, values))
+
+
+_KINDS = {str(llvm_type(kind)): kind for kind in ("i8", "i4", "f8", "f4")}
 
 
 @lru_cache(maxsize=256)
@@ -206,6 +229,31 @@ def _call(to: Writer, args: list[Term]) -> Term:
     return Term("i8", code.call(target, values))
 
 
+def _fortran(to: Writer, args: list[Term]) -> Term:
+    """The routine at an address, called as Fortran is: every argument by its address.
+
+    A whole number becomes an int, a character stays one.
+    """
+    code, values = to.code, []
+    for term in args[1:]:
+        if is_pointer(term.kind):
+            place = term.at
+        else:
+            kind = term.kind if term.kind in ("i1", "f4", "f8") else "i4"
+            place = to.place(kind)
+            code.store(convert(code, term, kind).at, place)
+        values.append(code.bitcast(place, BYTE.as_pointer()))
+    type_ = ir.FunctionType(ir.VoidType(), [v.type for v in values])
+    target = code.inttoptr(convert(code, args[0], "i8").at, type_.as_pointer())
+    return Term("", code.call(target, values))
+
+
+def _at(to: Writer, args: list[Term]) -> Term:
+    """The same memory from an entry on."""
+    place = convert(to.code, args[1], "i8").at
+    return Term(args[0].kind, to.code.gep(args[0].at, [place], inbounds=True))
+
+
 def _memory(kind: str) -> Function:
     """The memory at an address."""
 
@@ -241,8 +289,12 @@ _TABLES: dict[str, dict[str, Function]] = {
         "ldexp": _ldexp,
         "unvectorised": _unvectorised,
         "call": _call,
+        "fortran": _fortran,
+        "at": _at,
         "words": _memory("i8*"),
         "halves": _memory("i4*"),
+        "float64": _memory("f8*"),
+        "float32": _memory("f4*"),
         "room": _room,
     },
     "math": {"sqrt": _real("llvm.sqrt"), "copysign": _real("llvm.copysign")},

@@ -18,7 +18,7 @@ from llvmlite import ir
 from ...errors import TapeError
 from ..runtime import maths
 from .expressions import UnknownWordError
-from .functions import call
+from .functions import call, local
 from .kinds import BYTE, WORD, Term, convert, is_pointer, llvm_type, stored_type
 from .statements import Writer
 
@@ -55,17 +55,34 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
 
 
 def function_of(text: str) -> ir.Module:
-    """The module of one function of whole numbers and memory, as C would call it."""
-    (node,) = ast.parse(text).body
-    assert isinstance(node, ast.FunctionDef)
-    module = ir.Module(node.name)
-    kinds = [str(ast.literal_eval(a.annotation)) for a in node.args.args if a.annotation]
-    function = ir.Function(module, ir.FunctionType(WORD, [llvm_type(k) for k in kinds]), node.name)
+    """The module of one function of numbers and memory, as C would call it.
+
+    It is the last in the text; the functions before it are its own, each for those after it.
+    """
+    nodes = ast.parse(text).body
+    module = ir.Module()
+    for node in nodes:
+        assert isinstance(node, ast.FunctionDef)
+        _define(module, node, own=node is not nodes[-1])
+    return module
+
+
+def _define(module: ir.Module, node: ast.FunctionDef, *, own: bool) -> None:
+    """One function; what its parameters and result are is said by their annotations."""
+    spoken = [str(ast.literal_eval(a.annotation)) for a in node.args.args if a.annotation]
+    kinds = [words.split()[0] for words in spoken]
+    out = str(ast.literal_eval(node.returns)) if node.returns else "i8"
+    type_ = ir.FunctionType(llvm_type(out), [llvm_type(k) for k in kinds])
+    function = ir.Function(module, type_, local(node.name) if own else node.name)
+    function.linkage = "internal" if own else ""
+    function.attributes.add("nounwind")
+    for argument, words in zip(function.args, spoken, strict=True):
+        if words.endswith(" noalias"):
+            argument.add_attribute("noalias")
+    writer = Writer(function, node.body, out, call)
     names = [a.arg for a in node.args.args]
-    writer = Writer(function, node.body, "i8", call)
     values = zip(names, kinds, function.args, strict=True)
     writer.write({n: Term(kind, value) for n, kind, value in values})
-    return module
 
 
 def _spoken(argument: ast.arg) -> tuple[str, str]:

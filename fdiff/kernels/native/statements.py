@@ -61,6 +61,10 @@ class Writer:
         """A new block, to be filled."""
         return self._function.append_basic_block()
 
+    def place(self, kind: str) -> ir.Value:
+        """A place on the stack for one value."""
+        return self._room.alloca(llvm_type(kind))
+
     @property
     def module(self) -> ir.Module:
         return self._function.module
@@ -103,7 +107,7 @@ class Writer:
             self._known[name] = term
             return
         if name not in self._slots:
-            self._slots[name] = Term(term.kind, self._room.alloca(llvm_type(term.kind)))
+            self._slots[name] = Term(term.kind, self.place(term.kind))
         kind, place = self._slots[name]
         self.code.store(convert(self.code, term, kind).at, place)
 

@@ -135,7 +135,8 @@ def _call(plan: Plan, root: Root) -> Call:
 
 
 def _scratch(part: Part, node: int) -> tuple[str, ...]:
-    return (f"w{node}",) if part.op in SCRATCH else ()
+    count, _ = SCRATCH.get(part.op, (0, ""))
+    return tuple(f"w{node}" + f"_{k}" * bool(k) for k in range(count))
 
 
 def _projections(plan: Plan, node: int) -> dict[int, int]:
@@ -171,7 +172,8 @@ def _temporaries(plan: Plan) -> tuple[Temporary, ...]:
     for i, part in enumerate(plan.parts):
         for name in _scratch(part, i):
             matrix = plan.parts[part.args[0]]
-            out.append(Temporary(name, matrix.dtype, matrix.dims[-2:]))
+            dtype = SCRATCH[part.op][1] or matrix.dtype
+            out.append(Temporary(name, dtype, matrix.dims[-2:]))
         if part.op in ROUTINES and len(part.shapes) > 1:
             used = _projections(plan, i)
             out += [

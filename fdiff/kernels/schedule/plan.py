@@ -18,7 +18,8 @@ REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
 ARGUMENTS = frozenset(["argmax", "argmin"])
 SCANS = frozenset(["cumsum", "cumprod", "cummax", "recurrence"])
 ROUTINES = frozenset(["solve", "inv", "det", "slogdet", "cholesky", "cofactor", "matmul"])
-SCRATCH = frozenset(["solve", "inv", "det", "slogdet"])  # routines that need room for a matrix
+# how many matrices of which dtype a routine needs room for; "" for its own
+SCRATCH = {**dict.fromkeys(["solve", "inv", "det", "slogdet"], (1, "")), "cofactor": (2, "f8")}
 SCATTERS = frozenset(["unslice", "scatter_add"])
 STORES = frozenset(["update", "scatter_set"])
 VIEWS = frozenset(["reshape", "transpose", "broadcast_to", "slice"])

@@ -1,0 +1,56 @@
+"""BLAS and LAPACK as SciPy carries them, by their addresses: `table`.
+
+Only SciPy's two modules of addresses are loaded: `scipy.linalg` itself takes 0.2 s to import. The
+addresses are handed to a routine when it is called, so that none stands in object code on disk.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from types import ModuleType
+
+import numpy as np
+
+_BLAS, _LAPACK = ("gemm", "gemv", "trsm"), ("getrf", "potrf")
+_LETTERS = {"f4": "s", "f8": "d"}
+NAMES = [letter + name for letter in _LETTERS.values() for name in (*_BLAS, *_LAPACK)]
+
+
+def places(dtype: str) -> dict[str, int]:
+    """Where the table has the functions for matrices of this dtype, by their names in capitals.
+
+    The functions for double precision are there with their letter, too (``DGETRF``).
+    """
+    letter = _LETTERS[dtype]
+    own = {name[1:].upper(): k for k, name in enumerate(NAMES) if name[0] == letter}
+    return own | {name.upper(): k for k, name in enumerate(NAMES) if name[0] == "d"}
+
+
+@lru_cache(maxsize=1)
+def table() -> np.ndarray:
+    """The addresses, which are good as long as the process lives."""
+    found = [_module(module) for module in ("cython_blas", "cython_lapack")]
+    capsules = {k: v for module in found for k, v in module.__pyx_capi__.items()}
+    return np.array([_address(capsules[name]) for name in NAMES], np.int64)
+
+
+def _module(name: str) -> ModuleType:
+    """A module of `scipy.linalg`, without that package; when it is imported it finds the same."""
+    folders = [f"{folder}/linalg" for folder in import_module("scipy").__path__]
+    spec = PathFinder.find_spec(f"scipy.linalg.{name}", folders)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"SciPy has no scipy.linalg.{name}", name=f"scipy.linalg.{name}")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _address(capsule: object) -> int:
+    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return int(pointer(capsule, name(capsule)))
