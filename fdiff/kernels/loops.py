@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 Dims = tuple[str, ...]
 ONE = "1"
+BLOCK, BEGIN, END = "block", "begin_row", "end_row"
 
 
 # dtypes as the text of a kernel spells them
@@ -118,12 +119,29 @@ class Call:
     comment: str = ""
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """Items that run for so many rows of an axis at a time, one block after another.
+
+    What they hand to each other then stays in the cache. The rows are counted by `BEGIN` and `END`.
+    """
+
+    rows: str
+    block: str  # how many rows at a time
+    items: tuple[Nest | Call, ...]
+
+    @property
+    def everything(self) -> list[Statement]:
+        return [s for item in self.items if isinstance(item, Nest) for s in item.everything]
+
+
 class Temporary(NamedTuple):
-    """Memory a kernel allocates for itself."""
+    """Memory a kernel allocates for itself; an axis called `BLOCK` is of `block_size(rows)`."""
 
     name: str
     dtype: str
     dims: Dims
+    rows: tuple[Dims, ...] = ()
 
 
 class Output(NamedTuple):
@@ -140,8 +158,41 @@ class Program:
     """The whole kernel: what is allocated, what runs in which order, what comes out."""
 
     temporaries: tuple[Temporary, ...]
-    items: tuple[Nest | Call, ...]
+    items: tuple[Nest | Call | Blocks, ...]
     outputs: tuple[Output, ...]
+
+    @property
+    def calls(self) -> list[Call]:
+        """The routines that are called, in order."""
+        inside = [i.items if isinstance(i, Blocks) else (i,) for i in self.items]
+        return [i for items in inside for i in items if isinstance(i, Call)]
+
+
+_HELD, _LEAST, _MOST = 1 << 17, 16, 512  # entries of a block, and rows of it
+
+
+def block_size(rows: tuple[Dims, ...]) -> str:
+    """How many rows are in a block, as text, if each has entries of these shapes."""
+    total = "0"
+    for dims in rows:
+        total = plus(total, size(dims))
+    return f"max({_LEAST}, min({_MOST}, {_HELD} // max(1, {total})))"
+
+
+def block_of(rows: tuple[Dims, ...], sizes: tuple[int, ...]) -> int:
+    """The same as a number, for these values of ``n0, n1, ...``."""
+    total = 0
+    for dims in rows:
+        total += entries(dims, sizes)
+    return max(_LEAST, min(_MOST, _HELD // max(total, 1)))
+
+
+def entries(dims: Dims, sizes: tuple[int, ...]) -> int:
+    """The number of entries for these values of ``n0, n1, ...``."""
+    total = 1
+    for dim in dims:
+        total *= int(dim) if dim.isdigit() else sizes[int(dim[1:])]
+    return total
 
 
 # --- arithmetic on text -----------------------------------------------------------------------
@@ -153,6 +204,8 @@ def times(a: str, b: str) -> str:
         return "0"
     if a == "1" or b == "1":
         return b if a == "1" else a
+    if _WHOLE.fullmatch(a) and _WHOLE.fullmatch(b):
+        return str(int(a) * int(b))
     if a == "-1" or b == "-1":
         other = b if a == "-1" else a
         return "1" if other == "-1" else f"-{_atom(other)}"

@@ -20,6 +20,7 @@ from ..arraytype import Shape
 from ..primitive import Lower
 from ..tape import CONSTANT, INPUT, Constant, Node, Tape
 from .bones import Data, Part, Skeleton, Values
+from .small import small_sizes
 
 _MOST_APART = 64  # stores that one is compared with
 _LARGE = 4  # a store of a quarter of an array is a large one
@@ -78,6 +79,10 @@ class _Draft:
     regions: dict[tuple[object, ...], Data] = field(default_factory=dict)
 
     @cached_property
+    def small(self) -> frozenset[int]:
+        return small_sizes(self.tape)
+
+    @cached_property
     def above(self) -> dict[int, int]:
         """The store into each array; -1 where there are several."""
         out: dict[int, int] = {}
@@ -91,7 +96,9 @@ class _Draft:
         return len(self.parts) - 1
 
     def dim(self, n: int) -> str:
-        return "1" if n == 1 else self.symbols.setdefault(n, f"n{len(self.symbols)}")
+        if n == 1 or n in self.small:
+            return str(n)
+        return self.symbols.setdefault(n, f"n{len(self.symbols)}")
 
     def dims(self, shape: Shape) -> tuple[str, ...]:
         return tuple([self.dim(n) for n in shape])
@@ -332,6 +339,9 @@ def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Sha
     for start, step, n, full in zip(starts, steps, inner, outer, strict=True):
         if n == full and (n <= 1 or (start == 0 and step == 1)):
             out.append(("0", "1"))
+            continue
+        if full in draft.small:
+            out.append((str(int(start)), str(int(step) if n > 1 else 1)))
             continue
         text = "1" if step == 1 or n == 1 else "-1" if step == -1 else draft.integer(int(step))
         out.append((draft.integer(int(start) if n else 0), text))

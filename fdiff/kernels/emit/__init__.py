@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from ..bones import Skeleton
-from ..loops import NUMPY, Call, Program
-from .nest import emit_nest
+from ..loops import NUMPY, Blocks, Call, Nest, Program
+from .nest import emit_blocks, emit_nest
 from .workspace import Room, furnish
 
 INDENT = "    "
@@ -48,14 +48,12 @@ class Source:
 
 def emit(program: Program, bones: Skeleton) -> Source:
     """``kernel(inputs, constants, outputs, strides, ints, floats, rooms)``: a status."""
-    routines = tuple(
-        dict.fromkeys(item.routine for item in program.items if isinstance(item, Call))
-    )
+    routines = tuple(dict.fromkeys(call.routine for call in program.calls))
     where, rooms = furnish(program)
     begin = bones.sizes + bones.ints + len(routines) + bool(routines)
     body = [f"{t.name} = r{where[t.name]}" for t in program.temporaries]
     for item in program.items:
-        body += _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
+        body += _item(item, bones, routines)
     for out in program.outputs:
         if out.scalar:
             body.append(f"{out.name}[0] = {out.scalar}")
@@ -68,6 +66,13 @@ def emit(program: Program, bones: Skeleton) -> Source:
         *(INDENT + line for line in (*prologue, *body)),
     ]
     return Source("\n".join(lines) + "\n", routines, rooms)
+
+
+def _item(item: Nest | Call | Blocks, bones: Skeleton, routines: tuple[str, ...]) -> list[str]:
+    if isinstance(item, Blocks):
+        inside = (line for inner in item.items for line in _item(inner, bones, routines))
+        return emit_blocks(item, inside)
+    return _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
 
 
 def elementary(text: str) -> list[str]:

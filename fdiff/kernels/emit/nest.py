@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from ..loops import Access, Guard, Nest, Statement, plus, strides, times
+from collections.abc import Iterable
+
+from ..loops import (
+    BEGIN,
+    BLOCK,
+    END,
+    Access,
+    Blocks,
+    Guard,
+    Nest,
+    Statement,
+    plus,
+    strides,
+    times,
+)
 from .collapse import collapse
 
 INDENT = "    "
@@ -55,7 +69,7 @@ class _Lines:
 
 def emit_nest(nest: Nest) -> list[str]:
     """Lines of the nest, flattened where memory is walked through in order."""
-    nest = nest if nest.hole or nest.window else collapse(nest)
+    nest = nest if nest.hole else collapse(nest)
     lines = _Lines(nest, _number(nest))
     for accumulator in nest.accumulators:
         if accumulator.identity != accumulator.name:  # or it has been begun
@@ -79,6 +93,18 @@ def emit_nest(nest: Nest) -> list[str]:
     for depth in range(lines.rank - 1, -1, -1):
         out += [INDENT * depth + line for line in lines.after[depth]]
     return out
+
+
+def emit_blocks(blocks: Blocks, inside: Iterable[str]) -> list[str]:
+    """The loop over blocks of rows around the lines for one of them."""
+    rows, counter = blocks.rows, f"{BLOCK}s"
+    return [
+        f"{BLOCK} = {blocks.block}",
+        f"for {counter} in range(({rows} + {BLOCK} - 1) // {BLOCK}):",
+        f"{INDENT}{BEGIN} = {counter} * {BLOCK}",
+        f"{INDENT}{END} = min({BEGIN} + {BLOCK}, {rows})",
+        *(INDENT + line for line in inside),
+    ]
 
 
 def _branch(lines: _Lines, guard: Guard, statements: tuple[Statement, ...]) -> None:

@@ -9,36 +9,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..loops import Call, Dims, Nest, Program, proper
+from ..loops import BLOCK, Blocks, Call, Dims, Nest, Program, block_of, entries, proper
 
 
 class Room(NamedTuple):
-    """Memory for entries of one dtype, `dims` of them."""
+    """Memory for entries of one dtype, `dims` of them; `rows` say how many rows a block has."""
 
     dims: Dims
     dtype: str
+    rows: tuple[Dims, ...] = ()
 
     def bytes(self, sizes: tuple[int, ...]) -> int:
         """How many bytes these are with these values of ``n0, n1, ...``, in whole cache lines."""
-        total = int(self.dtype[1])
-        for dim in self.dims:
-            total *= sizes[int(dim[1:])]
+        total = int(self.dtype[1]) * entries(tuple(d for d in self.dims if d != BLOCK), sizes)
+        if BLOCK in self.dims:
+            total *= block_of(self.rows, sizes)
         return -(-total // 64) * 64
 
 
 def furnish(program: Program) -> tuple[dict[str, int], tuple[Room, ...]]:
     """The room of each temporary; one that is used no more leaves its own to others."""
+    short = {t.name for t in program.temporaries if t.rows}
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    for k, item in enumerate(program.items):
-        for name in _buffers(item):
+    for k, names in enumerate(_in_turn(program, short)):
+        for name in names:
             first.setdefault(name, k)
             last[name] = k
     rooms: list[Room] = []
     free: list[int] = []  # the item with which each room was last used
     where: dict[str, int] = {}
     for t in sorted(program.temporaries, key=lambda t: first.get(t.name, 0)):
-        room, begin = Room(proper(t.dims), t.dtype), first.get(t.name, 0)
+        room, begin = Room(proper(t.dims), t.dtype, t.rows), first.get(t.name, 0)
         same = (r for r, end in enumerate(free) if rooms[r] == room and end < begin)
         r = next(same, len(rooms))
         if r == len(rooms):
@@ -47,6 +49,19 @@ def furnish(program: Program) -> tuple[dict[str, int], tuple[Room, ...]]:
         where[t.name] = r
         free[r] = last.get(t.name, begin)
     return where, tuple(rooms)
+
+
+def _in_turn(program: Program, short: set[str]) -> Iterator[list[str]]:
+    """The memory that each item uses; what is not of a block, a loop over blocks uses all along."""
+    for item in program.items:
+        if not isinstance(item, Blocks):
+            yield list(_buffers(item))
+            continue
+        names = [list(_buffers(inner)) for inner in item.items]
+        whole = [name for some in names for name in some if name not in short]
+        yield whole
+        yield from names
+        yield whole
 
 
 def _buffers(item: Nest | Call) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 
@@ -18,24 +19,27 @@ from ..loops import (
     Temporary,
     size,
 )
+from .blocks import in_blocks
 from .body import Body
 from .effects import enter
 from .group import Group, group
 from .lowering import lower
 from .order import in_order
-from .plan import LEAVES, ROUTINES, SCRATCH, SLOW, Plan, flops_of, make_plan
+from .plan import LEAVES, ROUTINES, SCRATCH, SLOW, VIEWS, Plan, flops_of, make_plan
 from .putback import beside
 from .reread import reread
 from .reuse import reuse
 from .root import Root
 from .roots import make_roots
+from .split import split
+from .unread import without_unread
 
 _ROUNDS = 4
 
 
 def schedule(bones: Skeleton) -> Program:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
-    bones = lower(reread(bones))
+    bones = lower(split(reread(bones)))
     also: set[int] = set()
     plan, items, again = _attempt(bones, also)
     for _ in range(_ROUNDS - 1):
@@ -43,24 +47,26 @@ def schedule(bones: Skeleton) -> Program:
             break
         also |= again
         plan, items, again = _attempt(bones, also)
-    return Program(_temporaries(plan), tuple(items), _outputs(plan))
+    made = Program(_temporaries(plan), tuple(items), _outputs(plan))
+    return in_blocks(without_unread(made))
 
 
 def _attempt(bones: Skeleton, also: set[int]) -> tuple[Plan, list[Nest | Call], set[int]]:
     """The loops if `also` is kept, and what had better be kept as well."""
     plan = reuse(make_plan(bones, also), also)
     roots = in_order(plan, beside(plan, make_roots(plan)))
-    items, evaluated = _items(plan, roots, group(plan, roots))
-    return plan, items, _computed_again(plan, evaluated)
+    items, evaluated, twice = _items(plan, roots, group(plan, roots))
+    return plan, items, _computed_again(plan, evaluated, twice)
 
 
 def _items(
     plan: Plan, roots: list[Root], groups: list[Group]
-) -> tuple[list[Nest | Call], dict[int, int]]:
-    """The nests in order, and how often each fused node is evaluated."""
+) -> tuple[list[Nest | Call], list[set[int]], set[int]]:
+    """The nests in order, the fused nodes that each evaluates, and those evaluated repeatedly."""
     names = count()
     items: list[Nest | Call] = []
-    evaluated: dict[int, int] = {}
+    evaluated: list[set[int]] = []
+    twice: set[int] = set()
     for g in groups:
         members = [roots[r] for r in g.members]
         if g.domain is None:
@@ -73,11 +79,13 @@ def _items(
         body = Body(plan, names)
         for root in members:
             enter(body, root)
-        for key in body.computed:
-            evaluated[key.node] = evaluated.get(key.node, 0) + 1
+        nodes = Counter(key.node for key in body.computed)
+        evaluated.append(set(nodes))
+        # of a row that is gathered each field is read once
+        twice |= {i for i, n in nodes.items() if n > 1 and plan.parts[i].op != "gather"}
         lines, sums = tuple(body.statements), tuple(body.accumulators)
         items.append(Nest(g.domain, lines, sums, comment, g.hole, g.window))
-    return items, evaluated
+    return items, evaluated, twice
 
 
 def _around(plan: Plan, g: Group, members: list[Root], names: Iterator[int], comment: str) -> Nest:
@@ -100,8 +108,8 @@ def _describe(plan: Plan, root: Root) -> str:
     return f"{root.buffer.name} = {name}" if root.buffer.name else name
 
 
-def _computed_again(plan: Plan, evaluated: dict[int, int]) -> set[int]:
-    """Dear nodes that several nests compute: the last of each chain, to be kept from now on."""
+def _computed_again(plan: Plan, evaluated: list[set[int]], twice: set[int]) -> set[int]:
+    """Dear nodes that several nests compute: what later ones begin with, to be kept from now on."""
     parts = plan.parts
     cost: list[int] = []
     users: dict[int, list[int]] = {}
@@ -109,10 +117,24 @@ def _computed_again(plan: Plan, evaluated: dict[int, int]) -> set[int]:
         free = i in plan.kept or part.op in LEAVES
         fused = sum(cost[a] for a in part.args)
         cost.append(0 if free else fused + (SLOW if part.op == "gather" else flops_of(part.text)))
-        for a in part.args:
-            users.setdefault(a, []).append(i)
-    again = {i for i, n in evaluated.items() if n > 1 and i not in plan.kept and cost[i] >= SLOW}
-    return {i for i in again if not users.get(i) or any(u not in again for u in users[i])}
+        if part.op not in VIEWS:
+            for a in part.args:
+                users.setdefault(_seen(plan, a), []).append(i)
+    dear = {i for i, c in enumerate(cost) if c >= SLOW and i not in plan.kept}
+    known: set[int] = set()
+    again: set[int] = set()
+    for nodes in [*evaluated, twice]:
+        repeated = nodes & known & dear
+        again |= {i for i in repeated if repeated.isdisjoint(users.get(i, ()))}
+        known |= nodes
+    return again
+
+
+def _seen(plan: Plan, i: int) -> int:
+    """What a view without memory is of."""
+    while plan.parts[i].op in VIEWS and i not in plan.kept:
+        i = plan.parts[i].args[0]
+    return i
 
 
 def _call(plan: Plan, root: Root) -> Call:

@@ -39,6 +39,7 @@ class Body:
         self.reads: dict[Key, None] = {}
         self.computed: list[Key] = []
         self._names = names
+        self._wrapped: dict[tuple[str, str], str] = {}
 
     def fresh(self) -> str:
         return f"v{next(self._names)}"
@@ -156,9 +157,10 @@ class Body:
         """Positions counted from the front, after a check that they lie within `dims`."""
         out: list[str] = []
         for position, dim in zip(positions, dims, strict=False):
-            name = self.fresh()
-            self.statements.append(Statement("wrap", name, dim, (position,)))
-            out.append(name)
+            if (position, dim) not in self._wrapped:
+                name = self._wrapped[position, dim] = self.fresh()
+                self.statements.append(Statement("wrap", name, dim, (position,)))
+            out.append(self._wrapped[position, dim])
         return out
 
 

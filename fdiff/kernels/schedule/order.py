@@ -109,6 +109,8 @@ def _in_line(root: Root, before: Root) -> bool:
     """Whether one statement follows the other: neither has a loop, or both are of one entry."""
     if root.edge and before.edge:
         return root.node == before.node
+    if root.kind == before.kind == "update" and root.node == before.node:
+        return True  # terms of one sum
     return not root.domain and not before.domain and before.kind != "call"
 
 

@@ -24,8 +24,10 @@ SCATTERS = frozenset(["unslice", "scatter_add"])
 STORES = frozenset(["update", "scatter_set"])
 VIEWS = frozenset(["reshape", "transpose", "broadcast_to", "slice"])
 LEAVES = frozenset(["input", "array", "value"])
-_MEMORY = REDUCTIONS | ARGUMENTS | SCANS | SCATTERS | STORES | {"contract", "concatenate", "item"}
-_PIECEWISE = SCATTERS | STORES | SCANS | ROUTINES | {"concatenate", "item", "array"}
+_MEMORY = REDUCTIONS | ARGUMENTS | SCANS | SCATTERS | STORES | {
+    "contract", "concatenate", "place", "item",
+}  # fmt: skip
+_PIECEWISE = SCATTERS | STORES | SCANS | ROUTINES | {"concatenate", "place", "item", "array"}
 _CHEAP = (
     "math.sqrt",
     "math.copysign",
@@ -303,7 +305,7 @@ def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:
     parts = bones.parts
     outputs = set(bones.outputs)
     holds = [False] * len(parts)
-    indexed = [False] * len(parts)  # sums with a term whose places are known at run time only
+    indexed = [0] * len(parts)  # leading axes along which places are known at run time only
 
     def single(a: int) -> bool:
         return len(users[a]) == 1 and a not in outputs and holds[a] and parts[a].dtype[0] == "f"
@@ -311,6 +313,10 @@ def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:
     def passes(i: int, a: int) -> bool:
         """Whether what is added to node `a` can be added to node `i` instead."""
         part = parts[i]
+        if indexed[a] and part.op == "unslice":
+            lead = indexed[a]
+            whole = parts[a].dims[:lead] == part.dims[:lead]
+            return whole and all(pair == ("0", "1") for pair in part.slices[:lead])
         if indexed[a] and part.op != "add":
             return False
         if part.op == "reshape":
@@ -320,9 +326,9 @@ def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:
         )
 
     for i, part in enumerate(parts):
-        indexed[i] = part.op == "scatter_add" or (
-            part.op == "add" and any(indexed[a] and single(a) and passes(i, a) for a in part.args)
-        )
+        indexed[i] = len(part.args) - 1 if part.op == "scatter_add" else 0
+        if part.op in ("add", "unslice"):
+            indexed[i] = max(indexed[a] if single(a) and passes(i, a) else 0 for a in part.args)
         holds[i] = part.op in SCATTERS or (
             part.op in ("add", "reshape", "transpose")
             and any(single(a) and passes(i, a) for a in part.args)

@@ -84,10 +84,9 @@ def _scatter(plan: Plan, i: int, part: Part, leaf: int, chain: tuple[int, ...]) 
     dims = plan.parts[bar].dims
     lead = len(plan.parts[positions[0]].dims)
     index = identity(dims)
-    place = (*(FIRST for _ in positions), *index[lead:])
+    place = _push(plan, (*(FIRST for _ in positions), *index[lead:]), part.dims, chain)
     views = tuple((p, index[:lead]) for p in positions)
-    update = _update(plan, i, (bar, index), place, dims)
-    return replace(update, dims=part.dims, positions=views)
+    return replace(_update(plan, i, (bar, index), place, dims), positions=views)
 
 
 def _leaves(plan: Plan, i: int) -> list[Leaf]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from ..bones import Part
 from ..loops import (
@@ -17,7 +18,9 @@ from ..loops import (
     proper,
     same_but_ones,
     through_ones,
+    through_slice,
 )
+from .pieces import Slices
 from .plan import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES, Plan
 from .putback import put_back
 from .root import Root, View
@@ -49,6 +52,8 @@ def _roots_of(plan: Plan, i: int, part: Part) -> list[Root]:
         return stored(plan, i, part)
     if part.op == "concatenate":
         return _concatenated(plan, i, part)
+    if part.op == "place":
+        return _placed(plan, i, part)
     if part.op in REDUCTIONS:
         return _reduced(plan, i, plan.parts[part.args[0]].dims, part.axes)
     if part.op in ARGUMENTS:
@@ -90,6 +95,19 @@ def _concatenated(plan: Plan, i: int, part: Part) -> list[Root]:
             Root("store", i, proper(dims), ((a, index),), part.dims, place, plan.buffer(i))
         )
         start = plus(start, dims[axis])
+    return roots
+
+
+def _placed(plan: Plan, i: int, part: Part) -> list[Root]:
+    """Each term at the start and step it has on every axis."""
+    roots: list[Root] = []
+    for a, pairs in zip(part.args, cast("tuple[Slices, ...]", part.data), strict=True):
+        dims = plan.parts[a].dims
+        index = identity(dims)
+        place = through_slice(index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+        roots.append(
+            Root("store", i, proper(dims), ((a, index),), part.dims, place, plan.buffer(i))
+        )
     return roots
 
 

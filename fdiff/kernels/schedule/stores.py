@@ -17,12 +17,16 @@ def stored(plan: Plan, i: int, part: Part) -> list[Root]:
     """The entries around those that are stored, unless they are in place, and the store."""
     index = part.op == "scatter_set"
     hole = () if index else _hole(part, plan.parts[part.args[1]].dims)
-    whole = not index and all(pair == ("0", "1") for pair in part.slices)
+    whole = not index and _whole(part, plan.parts[part.args[1]].dims)
     over = plan.reused.get(i, -1)
     before = [] if over >= 0 or whole else [_base(plan, i, part, hole)]
     after = (i,) if before and not hole else ()
     store = _indexed(plan, i, part) if index else _sliced(plan, i, part)
     return [*before, replace(store, after=after, over=over)]
+
+
+def _whole(part: Part, new: Dims) -> bool:
+    return part.dims == new and all(pair == ("0", "1") for pair in part.slices)
 
 
 def _sliced(plan: Plan, i: int, part: Part) -> Root:
@@ -89,7 +93,7 @@ def _hole(part: Part, new: Dims) -> Hole:
         pairs = part.slices
         if all(step in ("1", "-1") for _, step in pairs):
             return tuple(
-                None if (start, step) == ("0", "1") else _extent(start, step, n)
+                None if (start, step, n) == ("0", "1", full) else _extent(start, step, n)
                 for (start, step), n, full in zip(pairs, new, part.dims, strict=True)
                 if full != ONE
             )

@@ -1,0 +1,149 @@
+"""Loops over the same rows, run a block of rows at a time: what they hand on stays in the cache.
+
+All nests and products of matrices over the rows of one axis that can follow each other for a few
+rows are put into one loop over blocks. Temporaries that only they use are as large as a block. What
+they add up over the rows is begun before the loop and complete after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ..loops import BLOCK, Blocks, Call, Nest, Program, Temporary, block_size, proper
+from .products import added_up, of_rows, role_of
+from .rowwise import Uses, finished, for_rows, rowwise, started, uses_of
+
+Item = Nest | Call | Blocks
+
+
+def in_blocks(program: Program) -> Program:
+    """The program with its rows in blocks, where that spares passes over memory."""
+    axes = {d for t in program.temporaries for d in proper(t.dims) if not d.isdigit()}
+    runs = [_grow(program, axis) for axis in sorted(axes)]
+    best = max(runs, key=_Run.worth, default=None)
+    return program if best is None or not best.worth() else best.program()
+
+
+def _grow(program: Program, axis: str) -> _Run:
+    """The most that can run together; without calls that read what has to stay whole."""
+    banned: set[int] = set()
+    while True:
+        run = _Run(program, axis)
+        for k, item in enumerate(program.items):
+            run.take(item, banned=k in banned)
+        wrong = {
+            k for k, item in enumerate(program.items) if item in run.run and not run.fits(item)
+        }
+        if not wrong:
+            return run
+        banned |= wrong
+
+
+@dataclass
+class _Run:
+    """The items of a run, those that come before it, and those that come after."""
+
+    whole: Program
+    axis: str
+    before: list[Item] = field(default_factory=list)
+    run: list[Nest | Call] = field(default_factory=list)
+    after: list[Item] = field(default_factory=list)
+    uses: Uses = field(default_factory=Uses)
+    late: Uses = field(default_factory=Uses)
+
+    def __post_init__(self) -> None:
+        outputs = [Temporary(o.name, o.dtype, o.dims) for o in self.whole.outputs]
+        self.memory = {t.name: t for t in (*self.whole.temporaries, *outputs)}
+        self.dims = {name: t.dims for name, t in self.memory.items()}
+
+    def take(self, item: Item, *, banned: bool) -> None:
+        """Put the next item where it can be."""
+        assert not isinstance(item, Blocks)
+        uses = uses_of(item, self.axis, self.dims)
+        if uses.follows(self.late):
+            self.after.append(item)
+            self.late.add(uses)
+        elif not banned and self._over_rows(item) and self.uses.together(uses):
+            self.run.append(item)
+            self.uses.add(uses)
+        elif uses.follows(self.uses):
+            self.after.append(item)
+            self.late.add(uses)
+        else:
+            self.before.append(item)
+
+    def _over_rows(self, item: Nest | Call) -> bool:
+        if isinstance(item, Call):
+            return role_of(item, self.axis, self.dims) is not None
+        return rowwise(item, self.axis)
+
+    def fits(self, item: Nest | Call) -> bool:
+        """Whether what a product reads or writes by rows can be of a block only."""
+        if isinstance(item, Nest):
+            return True
+        return all(b in self.short for b in item.buffers if self.axis in self.dims.get(b, ()))
+
+    @property
+    def short(self) -> dict[str, int]:
+        """The temporaries that need no more than a block, and which axis is that of the rows."""
+        outside = Uses()
+        for item in (*self.before, *self.after):
+            assert not isinstance(item, Blocks)
+            outside.add(uses_of(item, self.axis, self.dims))
+        out: dict[str, int] = {}
+        for t in self.whole.temporaries:
+            rows = self.uses.by_rows(t.name)
+            if rows is not None and rows[0] == t.dims and t.name not in outside.names:
+                out[t.name] = rows[1]
+        return out
+
+    def worth(self) -> int:
+        """How many entries are spared, roughly: none where nothing is."""
+        if len(self.run) < 2:
+            return 0
+        return sum(8 ** len(proper(self.dims[name])) for name in self.short)
+
+    def program(self) -> Program:
+        short = self.short
+        rows = tuple(
+            tuple(d for k, d in enumerate(self.dims[name]) if k != axis)
+            for name, axis in short.items()
+        )
+        size = block_size(rows)
+        inside: list[Nest | Call] = []
+        begins: list[Nest] = []
+        ends: list[Nest] = []
+        extra: list[Temporary] = []
+        for item in self.run:
+            if isinstance(item, Nest):
+                inside.append(for_rows(item, short))
+                begins += started(item)
+                ends += finished(item)
+                continue
+            part = of_rows(item, self.axis)
+            if role_of(item, self.axis, self.dims) == "sum":
+                like = self.memory[item.buffers[2]]
+                some, add, zeros = added_up(part, like)
+                inside += [some, add]
+                begins.append(zeros)
+                extra.append(like._replace(name=some.buffers[2]))
+            else:
+                inside.append(part)
+        blocks = Blocks(self.axis, size, tuple(inside))
+        return replace(
+            self.whole,
+            temporaries=tuple(_shortened(self.whole.temporaries, short, rows)) + tuple(extra),
+            items=(*self.before, *begins, blocks, *ends, *self.after),
+        )
+
+
+def _shortened(
+    temporaries: Iterable[Temporary], short: dict[str, int], rows: tuple[tuple[str, ...], ...]
+) -> Iterable[Temporary]:
+    for t in temporaries:
+        if t.name in short:
+            dims = tuple(BLOCK if k == short[t.name] else d for k, d in enumerate(t.dims))
+            yield t._replace(dims=dims, rows=rows)
+        else:
+            yield t
