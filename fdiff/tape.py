@@ -86,6 +86,9 @@ class Node(NamedTuple):
         return cast("int", self.params[0][1])
 
 
+new_node = tuple.__new__  # ``new_node(Node, (...))``: half the time of ``Node(...)``
+
+
 def _infer_item(source: tuple[ArrayType, ...], *, k: int) -> tuple[ArrayType, ...]:
     return (source[k],)
 
@@ -171,6 +174,10 @@ def _operation(node: Node) -> str:
     return f"{node.primitive.name}({', '.join([*(f'%{a}' for a in node.args), *params])})"
 
 
+_MOST = 1 << 13  # type rules whose answers are remembered
+_inferred: dict[tuple[object, ...], tuple[ArrayType, ...]] = {}
+
+
 class Builder:
     """Grows a tape node by node; an equal node is never entered twice."""
 
@@ -204,21 +211,33 @@ class Builder:
         node_id = self._ids.get(key)
         if node_id is None:
             nodes = self.nodes
-            if types is not None:
-                pass
-            elif primitive is ITEM:
-                types = ITEM.infer(nodes[args[0]].types, **dict(params))
-            elif params:
-                types = primitive.infer(*[nodes[a].types[0] for a in args], **dict(params))
-            else:
-                types = primitive.infer(*[nodes[a].types[0] for a in args])
+            if types is None:
+                types = self.infer(primitive, args, params)
             node_id = self._ids[key] = len(nodes)
-            nodes.append(Node(primitive, args, params, types))
-        if line is not None:
+            nodes.append(new_node(Node, (primitive, args, params, types)))
+            if line is not None:
+                self.lines[node_id] = (line,)
+        elif line is not None:
             known = self.lines.get(node_id, ())
             if line not in known:
                 self.lines[node_id] = (*known, line)
         return node_id
+
+    def infer(
+        self, primitive: Primitive, args: tuple[int, ...], params: Params
+    ) -> tuple[ArrayType, ...]:
+        """Types of the outputs of a node."""
+        nodes = self.nodes
+        if primitive is ITEM:
+            return ITEM.infer(nodes[args[0]].types, **dict(params))
+        given = [nodes[a].types[0] for a in args]
+        key = (primitive, params, *given)
+        types = _inferred.get(key)
+        if types is None:
+            if len(_inferred) >= _MOST:
+                _inferred.clear()
+            types = _inferred[key] = primitive.infer(*given, **dict(params))
+        return types
 
     def type(self, node_id: int) -> ArrayType:
         return self.nodes[node_id].types[0]
@@ -230,24 +249,32 @@ class Builder:
 
 def prune(tape: Tape) -> Tape:
     """The same program without the nodes that no output needs; inputs stay."""
-    live = bytearray(len(tape.nodes))
+    nodes = tape.nodes
+    live = bytearray(len(nodes))
     for i in (*tape.inputs, *tape.outputs):
         live[i] = 1
-    for i in range(len(tape.nodes) - 1, -1, -1):
+    for i in range(len(nodes) - 1, -1, -1):
         if live[i]:
-            for a in tape.nodes[i].args:
+            for a in nodes[i].args:
                 live[a] = 1
-    if all(live):
+    first = live.find(0)
+    if first < 0:
         return tape
-    new_id: dict[int, int] = {}
-    nodes: list[Node] = []
-    for i, node in enumerate(tape.nodes):
+    kept = list(nodes[:first])
+    new_id = list(range(len(nodes)))
+    renumbered = new_id.__getitem__
+    for i in range(first, len(nodes)):
         if live[i]:
-            new_id[i] = len(nodes)
-            nodes.append(node._replace(args=tuple(new_id[a] for a in node.args)))
-    lines = {new_id[i]: where for i, where in tape.lines.items() if i in new_id}
+            new_id[i] = len(kept)
+            primitive, args, params, types = node = nodes[i]
+            if args:
+                args = (*map(renumbered, args),)
+                node = new_node(Node, (primitive, args, params, types))
+            kept.append(node)
+    # A builder that goes on shares its lines with the tapes made of it so far.
+    lines = {new_id[i]: where for i, where in tape.lines.items() if i < len(nodes) and live[i]}
     return Tape(
-        tuple(nodes),
+        tuple(kept),
         tuple(new_id[i] for i in tape.inputs),
         tuple(new_id[i] for i in tape.outputs),
         lines,

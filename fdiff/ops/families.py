@@ -16,6 +16,7 @@ from ..arraytype import ArrayType, Shape, broadcast, loop_dtypes
 from ..errors import TraceError
 from ..primitive import UFUNCS, ZERO, Kink, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, unsupported
+from ..trace.entrywise import enter
 from ..trace.local import Local, Stored
 
 Rule = Callable[..., object]
@@ -49,6 +50,8 @@ def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
     """What answers for `ufunc`: operands converted to NumPy's loop dtypes, then one node."""
 
     def call(*operands: object, dtype: object = None, **keywords: object) -> TracedArray:
+        if dtype is None and not keywords and (out := enter(primitive, ufunc, operands)) is not None:
+            return out
         if keywords:
             refuse(ufunc, keywords)
         trace = current(*operands)

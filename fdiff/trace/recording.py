@@ -10,7 +10,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..errors import InputError, Line, TraceError, message, user_line
 from ..primitive import ANSWERS, FUNCTIONS, PRIMITIVES, Primitive
-from ..tape import CONSTANT, ITEM, Builder
+from ..tape import CONSTANT, ITEM, Builder, Params
 from .looking import Looks
 from .outs import taking_out
 from .stores import SHORTER
@@ -34,8 +34,8 @@ class Trace:
 
     eager = False  # whether nodes are computed as they are entered
 
-    def __init__(self, call: str, *, lines: bool = True) -> None:
-        self.builder = Builder()
+    def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:
+        self.builder = builder or Builder()
         self.call = call
         self.lines = lines
         self.mutable = lines  # whether code of the user runs, which may store into arrays
@@ -207,9 +207,20 @@ def apply(
     primitive: Primitive, *args: object, scalar: bool = False, weak: bool = False, **params: object
 ) -> TracedArray:
     """Record a single-output primitive on lifted arguments."""
+    return applied(primitive, args, tuple(sorted(params.items())), scalar=scalar, weak=weak)
+
+
+def applied(
+    primitive: Primitive,
+    args: tuple[object, ...],
+    given: Params,
+    *,
+    scalar: bool = False,
+    weak: bool = False,
+) -> TracedArray:
+    """The same for parameters in order."""
     trace = current(*args)
     ids = tuple([trace.lift(a) for a in args])
-    given = tuple(sorted(params.items()))
     node = trace.add(primitive, ids, given)
     out = TracedArray(trace, node, trace.builder.type(node), scalar=scalar, weak=weak)
     if primitive.view and trace.mutable and isinstance(parent := args[0], TracedArray):

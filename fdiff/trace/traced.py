@@ -187,9 +187,12 @@ class TracedArray:
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> object:
-        inputs = resolved(inputs)
-        if method == "__call__" and not kwargs and stack.traces and stack.traces[-1].eager:
-            return stack.traces[-1].ufunc(ufunc, inputs)  # type: ignore[attr-defined]
+        if len(inputs) > 1 or inputs[0] is not self:
+            inputs = resolved(inputs)
+        if method == "__call__" and not kwargs:
+            if stack.traces and stack.traces[-1].eager:
+                return stack.traces[-1].ufunc(ufunc, inputs)  # type: ignore[attr-defined]
+            return ufunc_handler(ufunc)(*inputs)
         outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment]
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
         if method == "at":

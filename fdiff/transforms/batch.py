@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..errors import message
-from ..tape import INPUT, ITEM, Tape
+from ..errors import Line
+from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
-from .forward import replay
+from .noderules import widen
+from .simplify import Simplifier
+from .templates import batches
 
 
 def batch(
@@ -19,43 +21,74 @@ def batch(
     """Tape of the same program, where input `k` carries a leading axis of `size` if ``mapped[k]``.
 
     Nodes that depend on no mapped input are computed once. Each output carries the leading axis,
-    broadcast if need be, unless ``spread`` says otherwise for it.
+    broadcast if need be, unless ``spread`` says otherwise for it. The tape is simplified.
     """
-    with Trace("vmap", lines=False) as trace:
-        values: dict[int, TracedArray] = {}
-        carries: dict[int, bool] = {}
-        outputs: dict[int, Sequence[TracedArray]] = {}
+    with Trace("vmap", lines=False, builder=Simplifier()) as trace:
+        sweep = _Sweep(tape, trace, mapped, size)
+        sweep.run()
+        wide = spread or [True] * len(tape.outputs)
+        return trace.builder.finish(
+            [sweep.result(o, wide=w) for o, w in zip(tape.outputs, wide, strict=True)]
+        )
+
+
+class _Sweep:
+    """The nodes of a tape as ids of nodes in a trace, and which of them carry the new axis."""
+
+    def __init__(self, tape: Tape, trace: Trace, mapped: Sequence[bool], size: int) -> None:
+        self.tape, self.trace, self.size = tape, trace, size
+        self.builder: Simplifier = trace.builder  # type: ignore[assignment]
+        self.values = [-1] * len(tape.nodes)
+        self.carries = bytearray(len(tape.nodes))
+        self.parts: dict[int, list[int]] = {}
         for i, on in zip(tape.inputs, mapped, strict=True):
             type_ = tape.nodes[i].type
-            values[i] = trace.input(ArrayType((size, *type_.shape), type_.dtype) if on else type_)
-            carries[i] = on
-        for i, node in enumerate(tape.nodes):
-            if node.primitive is INPUT:
-                continue
-            trace.line = tape.lines.get(i, (None,))[0]
-            if node.primitive is ITEM:
-                values[i] = outputs[node.args[0]][node.k]
-                carries[i] = carries[node.args[0]]
-                continue
-            on = [carries[a] for a in node.args]
-            carries[i] = any(on)
-            if not carries[i]:
-                outputs[i] = replay(trace, node, values)
-            elif node.primitive.batch is None:
-                raise NotImplementedError(
-                    message("vmap", f"{node.primitive.name} has no batching rule.")
-                )
-            else:
-                args = [values[a] for a in node.args]
-                outputs[i] = node.primitive.batch(args, on, size, **dict(node.params))  # type: ignore[assignment]
-            values[i] = outputs[i][0]
-        wide = spread or [True] * len(tape.outputs)
-        results = [
-            _full(values[o], size, carries[o] or not w)
-            for o, w in zip(tape.outputs, wide, strict=True)
-        ]
-        return trace.builder.finish([trace.lift(x) for x in results])
+            wide = ArrayType((size, *type_.shape), type_.dtype)
+            self.values[i] = self.builder.input(wide if on else type_)
+            self.carries[i] = on
 
+    def run(self) -> None:
+        """Enter each node, or what its rule puts in its place."""
+        lines, values, carries, builder = self.tape.lines, self.values, self.carries, self.builder
+        for i, node in enumerate(self.tape.nodes):
+            primitive, args, params, types = node
+            if primitive is INPUT:
+                continue
+            line = lines[i][0] if i in lines else None
+            ids = tuple([values[a] for a in args])
+            on = tuple([carries[a] for a in args])
+            if 1 not in on:
+                values[i] = builder.add(primitive, ids, params, line, types)
+                continue
+            carries[i] = 1
+            if primitive is ITEM:
+                values[i] = self.parts[args[0]][node.k]
+                continue
+            outs = self._widened(node, ids, on, line)
+            values[i] = outs[0]
+            if len(types) > 1:
+                self.parts[i] = outs
 
-def _full(value: TracedArray, size: int, done: bool) -> object:  # noqa: FBT001 - private
-    return value if done else np.broadcast_to(value, (size, *value.shape))  # type: ignore[call-overload]
+    def _widened(
+        self, node: Node, args: Sequence[int], on: tuple[int, ...], line: Line | None
+    ) -> list[int]:
+        """Outputs of one node, by its template or by its rule."""
+        nodes, ids = self.builder.nodes, [*args]
+        types = tuple([nodes[i].types[0] for i in ids])
+        template = batches.find(self.builder, node, (on, self.size), types, ids, 0)
+        if template is not None:
+            self.builder.splice(template.steps, ids, line)
+            return [ids[k] for k in template.outputs]
+        trace = self.trace
+        trace.line = line
+        arguments = [TracedArray(trace, i, t) for i, t in zip(ids, types, strict=True)]
+        outs = widen(node, arguments, [bool(m) for m in on], self.size)
+        return [trace.lift(out) for out in outs]
+
+    def result(self, o: int, *, wide: bool) -> int:
+        """An output, with the leading axis if it is to be `wide`."""
+        node = self.values[o]
+        if self.carries[o] or not wide:
+            return node
+        value = TracedArray(self.trace, node, self.tape.nodes[o].type)
+        return self.trace.lift(np.broadcast_to(value, (self.size, *value.shape)))  # type: ignore[call-overload]

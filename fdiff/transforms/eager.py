@@ -16,7 +16,8 @@ from ..primitive import PRIMITIVES
 from ..tape import ITEM
 from ..trace.eager import EagerTrace
 from ..trace.opkinds import Op
-from .rules import EnteredPull, Pull, Push, Seeds, Slices
+from .rules import EnteredPull, Pull, Push, Slices
+from .templates import Seeds
 
 
 def pull_values(

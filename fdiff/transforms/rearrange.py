@@ -59,12 +59,11 @@ def gradient(tape: Tape, wrt: Sequence[int]) -> Tape:
     Of a complex output it is the complex derivative, which exists where the function is
     holomorphic.
     """
-    seed = len(tape.inputs)
-    pull = vjp if _complex(tape.output_types[0]) else pullback
-    pulled = pull(tape, wrt, of=(0,))
-    return simplify(
-        bind(pulled, {seed: np.ones(tape.output_types[0].shape, tape.output_types[0].dtype)})
-    )
+    out = tape.output_types[0]
+    one = np.ones(out.shape, out.dtype)
+    if _complex(out) or not any(_complex(tape.input_types[k]) for k in wrt):
+        return vjp(tape, wrt, of=(0,), seeds=[one])
+    return simplify(bind(pullback(tape, wrt, of=(0,)), {len(tape.inputs): one}))
 
 
 def unit_seeds(type_: ArrayType, first: TracedArray | int, size: int) -> object:

@@ -3,240 +3,191 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import message
-from ..ops.contraction import parse
-from ..ops.families import unbroadcast
-from ..primitive import ZERO
+from ..errors import Line, TapeError
+from ..primitive import PRIMITIVES, ZERO, Primitive
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
-from .forward import materialise, replay
+from .forward import materialise
+from .noderules import Bar, pull
+from .simplify import Simplifier
+from .templates import Seeds, pulls
+
+_ADD, _OR = PRIMITIVES["add"], PRIMITIVES["logical_or"]
+_PLAIN: Seeds = (False,)
+_MASKED: Seeds = (True,)
 
 
-class Bar(NamedTuple):
-    """A cotangent; where `mask` is given it is zero outside, and known to be.
-
-    A cotangent that comes out of a `where` carries the mask of its branch, so that a slope that
-    is infinite or NaN where the branch was not taken is never multiplied in.
-    """
-
-    value: TracedArray
-    mask: TracedArray | None = None
-
-
-def vjp(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) -> Tape:
-    """Tape of ``(*inputs, *bars) -> (*outputs, *input_bars)``.
+def vjp(
+    tape: Tape,
+    wrt: Sequence[int],
+    of: Sequence[int] | None = None,
+    seeds: Sequence[np.ndarray] | None = None,
+) -> Tape:
+    """Tape of ``(*inputs, *bars) -> (*outputs, *input_bars)``, simplified.
 
     There is one cotangent for each floating output (or for those at the positions `of`), and one
-    result for each input in `wrt`.
+    result for each input in `wrt`. Where the cotangents are known, as `seeds`, they are no inputs.
     Walks the nodes once, backwards: the work is at most a small multiple of the tape's, whatever
     the number of inputs (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
     section 3.3).
     """
-    with Trace("vjp", lines=False) as trace:
-        values = {i: trace.input(tape.nodes[i].type) for i in tape.inputs}
-        outputs = replay_all(tape, trace, values)
-        wanted = reached(tape, [tape.inputs[k] for k in wrt])
-        bars: dict[int, Bar] = {}
+    with Trace("vjp", lines=False, builder=Simplifier()) as trace:
+        sweep = _Sweep(tape, trace, [tape.inputs[k] for k in wrt])
+        known = iter(seeds or ())
         for o in [tape.outputs[k] for k in (range(len(tape.outputs)) if of is None else of)]:
-            if tape.nodes[o].type.floating:
-                seed = Bar(trace.input(tape.nodes[o].type))
-                if o in wanted:
-                    _accumulate(bars, o, seed)
-        pull_all(tape, trace, values, outputs, wanted, bars)
-        grads = [
-            bars[i].value if i in bars else materialise(ZERO, values[i])
-            for i in (tape.inputs[k] for k in wrt)
-        ]
-        return trace.builder.finish(
-            [trace.lift(x) for x in (*(values[o] for o in tape.outputs), *grads)]
-        )
+            type_ = tape.nodes[o].type
+            if type_.floating:
+                seed = trace.lift(next(known)) if seeds is not None else trace.input(type_).node
+                sweep.seed(o, seed)
+        sweep.run()
+        results = [sweep.values[o] for o in tape.outputs]
+        results += [sweep.result(tape.inputs[k]) for k in wrt]
+        return trace.builder.finish(results)
 
 
-def replay_all(
-    tape: Tape, trace: Trace, values: dict[int, TracedArray]
-) -> dict[int, tuple[TracedArray, ...]]:
-    """Replay the tape; fills `values` and gives every node's outputs."""
-    outputs: dict[int, tuple[TracedArray, ...]] = {}
-    for i, node in enumerate(tape.nodes):
-        if node.primitive is INPUT:
-            continue
-        trace.line = tape.lines.get(i, (None,))[0]
-        if node.primitive is ITEM:
-            values[i] = outputs[node.args[0]][node.k]
-        else:
-            outputs[i] = replay(trace, node, values)
-            values[i] = outputs[i][0]
-    return outputs
+class _Sweep:
+    """Cotangents of the nodes of a tape, as ids of nodes in a trace, pulled backwards.
 
+    A cotangent that has a mask is zero outside of it (`noderules.Bar`).
+    """
 
-def reached(tape: Tape, inputs: Sequence[int]) -> set[int]:
-    """Nodes with a floating output that depend on one of `inputs`."""
-    reached = set(inputs)
-    for i, node in enumerate(tape.nodes):
-        if any(t.floating for t in node.types) and any(a in reached for a in node.args):
-            reached.add(i)
-    return reached
+    def __init__(self, tape: Tape, trace: Trace, wrt: Sequence[int]) -> None:
+        self.tape, self.trace = tape, trace
+        self.builder: Simplifier = trace.builder  # type: ignore[assignment]
+        self.values = self.builder.replay(tape)
+        self.types = [node.types[0] for node in tape.nodes]
+        self.wanted = reached(tape, wrt)
+        self.bars: dict[int, int] = {}
+        self.masks: dict[int, int] = {}
+        self.parts: dict[int, dict[int, tuple[int, int | None]]] = {}
 
+    def seed(self, i: int, bar: int) -> None:
+        """Begin with a cotangent of node `i`."""
+        if self.wanted[i]:
+            self._put(i, bar, None, None)
 
-def pull_all(
-    tape: Tape,
-    trace: Trace,
-    values: dict[int, TracedArray],
-    outputs: dict[int, tuple[TracedArray, ...]],
-    wanted: set[int],
-    bars: dict[int, Bar],
-) -> None:
-    """Walk the nodes backwards, leaving cotangents of the inputs in `bars`."""
-    parts: dict[int, dict[int, Bar]] = {}
-    for i in range(len(tape.nodes) - 1, -1, -1):
-        node = tape.nodes[i]
-        if node.primitive is INPUT or i not in wanted:
-            continue
-        if node.primitive is ITEM:
-            if i in bars:
-                parts.setdefault(node.args[0], {})[node.k] = bars.pop(i)
-            continue
-        seeds: list[Bar | object] = (
-            [bars.pop(i, ZERO)]
-            if len(node.types) == 1
-            else [parts.get(i, {}).get(k, ZERO) for k in range(len(node.types))]
-        )
-        if all(s is ZERO for s in seeds):
-            continue
-        trace.line = tape.lines.get(i, (None,))[0]
-        args = [values[a] for a in node.args]
-        needed = [a in wanted for a in node.args]
-        for a, bar in zip(node.args, pull(node, seeds, args, outputs[i], needed), strict=True):
+    def result(self, i: int) -> int:
+        """The cotangent of an input."""
+        if i in self.bars:
+            return self.bars[i]
+        like = TracedArray(self.trace, self.values[i], self.tape.nodes[i].type)
+        return self.trace.lift(materialise(ZERO, like))
+
+    def run(self) -> None:
+        """Walk the nodes backwards, leaving cotangents of the inputs."""
+        nodes, lines, wanted = self.tape.nodes, self.tape.lines, self.wanted
+        bars, masks, parts = self.bars, self.masks, self.parts
+        for i in range(len(nodes) - 1, -1, -1):
+            if not wanted[i] or (i not in bars and i not in parts):
+                continue
+            node = nodes[i]
+            if node.primitive is INPUT:
+                continue
+            line = lines[i][0] if i in lines else None
+            if i in parts:
+                self._pull_parts(i, node, line)
+                continue
+            bar = bars.pop(i)
+            mask = masks.pop(i, None) if masks else None
+            if node.primitive is ITEM:
+                parts.setdefault(node.args[0], {})[node.k] = bar, mask
+            elif mask is None:
+                self._pull(node, _PLAIN, [bar], [self.values[i]], line)
+            else:
+                self._pull(node, _MASKED, [bar, mask], [self.values[i]], line)
+
+    def _pull_parts(self, i: int, node: Node, line: Line | None) -> None:
+        """Pull through a node with several outputs, some of which have cotangents."""
+        parts, count = self.parts.pop(i), len(node.types)
+        there = [parts.get(k, (None, None)) for k in range(count)]
+        seeds = tuple([None if bar is None else mask is not None for bar, mask in there])
+        given = [bar for bar, _ in there if bar is not None]
+        given += [mask for _, mask in there if mask is not None]
+        source, add = self.values[i], self.builder.add
+        outs = [add(ITEM, (source,), (("k", k),)) for k in range(count)]
+        self._pull(node, seeds, given, outs, line)
+
+    def _pull(
+        self, node: Node, seeds: Seeds, given: list[int], outs: list[int], line: Line | None
+    ) -> None:
+        """Cotangents of the arguments of one node, by its template or by its rule.
+
+        `given` are the cotangents of its outputs that there are, then their masks.
+        """
+        args = node.args
+        ids = [*given, *map(self.values.__getitem__, args), *outs]
+        types = (*map(self.types.__getitem__, args),)
+        needed = (*map(self.wanted.__getitem__, args),)
+        template = pulls.find(self.builder, node, (seeds, needed), types, ids, len(given))
+        if template is None:
+            self._ask(node, given, seeds, outs, line)
+            return
+        self.builder.splice(template.steps, ids, line)
+        outputs = template.outputs
+        for k, place, masked in template.targets:
+            mask = None if masked is None else ids[outputs[masked]]
+            self._put(args[k], ids[outputs[place]], mask, line)
+
+    def _ask(
+        self,
+        node: Node,
+        given: Sequence[int],
+        seeds: Seeds,
+        outs: Sequence[int],
+        line: Line | None,
+    ) -> None:
+        """The same by the rule itself."""
+        trace, args = self.trace, node.args
+        trace.line = line
+        bars = iter(self._traced(given))
+        there = {k: next(bars) for k, s in enumerate(seeds) if s is not None}
+        masks = {k: next(bars) for k, s in enumerate(seeds) if s}
+        plain = [Bar(there[k], masks.get(k)) if k in there else ZERO for k in range(len(seeds))]
+        arguments = self._traced([self.values[a] for a in args])
+        needed = [bool(self.wanted[a]) for a in args]
+        pulled = pull(node, plain, arguments, self._traced(outs), needed)
+        for a, bar in zip(args, pulled, strict=True):
             if bar is not None:
-                _accumulate(bars, a, bar)
+                mask = None if bar.mask is None else trace.lift(bar.mask)
+                self._put(a, trace.lift(bar.value), mask, line)
+
+    def _traced(self, ids: Sequence[int]) -> list[TracedArray]:
+        nodes = self.builder.nodes
+        return [TracedArray(self.trace, i, nodes[i].types[0]) for i in ids]
+
+    def _put(self, a: int, bar: int, mask: int | None, line: Line | None) -> None:
+        """Add to the cotangent of a node; the sum is known to be zero outside both masks."""
+        bars, masks = self.bars, self.masks
+        known = bars.get(a)
+        if known is None:
+            bars[a] = bar
+            if mask is not None:
+                masks[a] = mask
+            return
+        bars[a] = self._entered(_ADD, known, bar, line)
+        there = masks.pop(a, None) if masks else None
+        if there is not None and mask is not None:
+            masks[a] = there if there == mask else self._entered(_OR, there, mask, line)
+
+    def _entered(self, primitive: Primitive, a: int, b: int, line: Line | None) -> int:
+        """The sum of two cotangents or masks of one type."""
+        types = self.builder.nodes[a].types
+        if self.builder.nodes[b].types != types:
+            raise TapeError(f"cotangents of types {types} and {self.builder.nodes[b].types} met")
+        return self.builder.add(primitive, (a, b), (), line, types)
 
 
-def pull(
-    node: Node,
-    seeds: Sequence[object],
-    args: Sequence[TracedArray],
-    outs: Sequence[TracedArray],
-    needed: Sequence[bool],
-) -> list[Bar | None]:
-    """Cotangents of the `needed` arguments of one node; None where there is none.
-
-    A rule may give a function in place of a cotangent: it is called only where that is needed.
-    """
-    primitive, params = node.primitive, dict(node.params)
-    if primitive.vjp is None:
-        raise NotImplementedError(message("vjp", f"{primitive.name} has no reverse rule."))
-    first = seeds[0]
-    mask = first.mask if isinstance(first, Bar) and len(seeds) == 1 else None
-    plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]
-    inner = mask is not None and primitive.family != "elementwise"
-    masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type]
-    if primitive.name == "contract" and inner:
-        # It sums over entries whose cotangent is zero, and 0 * NaN is NaN.
-        args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc]
-    results = [
-        (r() if callable(r) else r) if need else ZERO
-        for r, need in zip(primitive.vjp(plain, args, outs, **params), needed, strict=True)
-    ]
-    if primitive.family == "elementwise":
-        return [_elementwise_bar(k, primitive.name, r, mask, args) for k, r in enumerate(results)]
-    if not primitive.structural and primitive.name != "contract":
-        results = [_inside(m, r) for m, r in zip(masks, results, strict=True)]
-    return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]  # type: ignore[arg-type]
-
-
-def _inside(mask: TracedArray | None, value: object) -> object:
-    """`value` where `mask` is true, and zero elsewhere."""
-    if mask is None or value is ZERO:
-        return value
-    return np.where(mask, value, np.zeros((), value.dtype))  # type: ignore[call-overload,attr-defined]
-
-
-def _elementwise_bar(
-    k: int, name: str, result: object, mask: TracedArray | None, args: Sequence[TracedArray]
-) -> Bar | None:
-    """Cotangent of argument `k` of an elementwise op: the mask kept, broadcasting undone."""
-    if result is ZERO:
-        return None
-    bar: TracedArray = result  # type: ignore[assignment]
-    if mask is not None and name not in _SAFE:
-        bar = np.where(mask, bar, 0.0)  # type: ignore[assignment]
-    if name == "where":
-        chosen = args[0] if k == 1 else np.logical_not(args[0])
-        mask = chosen if mask is None else np.logical_and(mask, chosen)  # type: ignore[assignment]
-        mask = np.broadcast_to(mask, bar.shape)  # type: ignore[assignment,arg-type]
-    shape = args[k].shape
-    return Bar(unbroadcast(bar, shape), None if mask is None else narrow_mask(mask, shape))
-
-
-_SAFE = frozenset(
-    {"add", "subtract", "negative", "where", "convert"}
-)  # slopes are 1, -1 or a selection
-
-
-def narrow_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
-    """The mask of what was broadcast from `shape`: true where it is for any of the copies."""
-    if mask.shape == shape:
-        return mask
-    lead = mask.ndim - len(shape)
-    axes = (
-        *range(lead),
-        *(lead + i for i, n in enumerate(shape) if n == 1 and mask.shape[lead + i] != 1),
-    )
-    return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value,arg-type]
-
-
-def masks_of_arguments(
-    node: Node, mask: TracedArray, args: Sequence[TracedArray], outs: Sequence[TracedArray]
-) -> list[TracedArray | None]:
-    """A mask of the output pulled back: true for each entry that a true one depends on.
-
-    Exact for ops that move or add entries, reductions and products; for any other op all entries
-    or none take part.
-    """
-    params = dict(node.params)
-    if node.primitive.structural:
-        weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
-        weight = np.broadcast_to(weight, outs[0].shape)  # type: ignore[arg-type]
-        pulled = node.primitive.vjp([weight], args, outs, **params)  # type: ignore[misc]
-        pulled = [p() if callable(p) else p for p in pulled]
-        return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc]
-    if node.primitive.name == "contract":
-        return _contracted_masks(mask, args, str(params["subscripts"]))
-    if node.primitive.family == "reduction" and "axes" in params:
-        kept = np.expand_dims(mask, params["axes"])  # type: ignore[call-overload]
-        return [np.broadcast_to(kept, a.shape) for a in args]  # type: ignore[misc,arg-type]
-    some = np.any(mask)
-    return [np.broadcast_to(some, a.shape) for a in args]  # type: ignore[misc,arg-type]
-
-
-def _contracted_masks(
-    mask: TracedArray, args: Sequence[TracedArray], subscripts: str
-) -> list[TracedArray | None]:
-    """An entry of an operand takes part if one of the products it is summed into does."""
-    *operands, out = parse(subscripts)
-    masks: list[TracedArray | None] = []
-    for labels, arg in zip(operands, args, strict=True):
-        away = tuple(k for k, label in enumerate(out) if label not in labels)
-        some = np.any(mask, axis=away) if away else mask
-        left = [label for label in out if label in labels]
-        order = [left.index(label) for label in labels if label in left]
-        shape = tuple(n if label in left else 1 for label, n in zip(labels, arg.shape, strict=True))
-        there = np.reshape(np.transpose(some, order), shape)  # type: ignore[arg-type,call-overload]
-        masks.append(np.broadcast_to(there, arg.shape))  # type: ignore[arg-type]
-    return masks
-
-
-def _accumulate(bars: dict[int, Bar], i: int, bar: Bar) -> None:
-    """Add `bar` to the cotangent of node `i`; the sum is known zero outside both masks."""
-    known = bars.get(i)
-    if known is None:
-        bars[i] = bar
-        return
-    mask = None
-    if known.mask is not None and bar.mask is not None:
-        mask = known.mask if known.mask.id == bar.mask.id else np.logical_or(known.mask, bar.mask)
-    bars[i] = Bar(known.value + bar.value, mask)  # type: ignore[operator,arg-type]
+def reached(tape: Tape, inputs: Sequence[int]) -> bytearray:
+    """Marks of the nodes with a floating output that depend on one of `inputs`."""
+    marks = bytearray(len(tape.nodes))
+    for i in inputs:
+        marks[i] = 1
+    for i, (_, args, _, types) in enumerate(tape.nodes):
+        for a in args:
+            if marks[a]:
+                marks[i] = types[0].floating if len(types) == 1 else any(t.floating for t in types)
+                break
+    return marks

@@ -1,8 +1,7 @@
-"""Derivative rules of ops, each traced once: for eager traces, which ask for the same again.
+"""Derivative rules of ops for eager traces, which ask for the same again.
 
-What a rule does depends on the types of the arguments alone. It is traced into a small tape, which
-is then run on values as a Python function, or entered node by node where derivatives are to be
-differentiated again.
+The tape of a rule (`transforms/templates.py`) is run on values as a Python function, or entered
+node by node where derivatives are to be differentiated again.
 """
 
 from __future__ import annotations
@@ -10,19 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..arraytype import BOOL, ArrayType
 from ..ops.shaping import slices
-from ..primitive import ZERO
-from ..tape import CONSTANT, INPUT, Node, Tape
-from ..trace import Trace, TracedArray
+from ..tape import CONSTANT, INPUT, Tape
 from ..trace.eager import EagerTrace
 from ..trace.opkinds import INFIX, Op, caller, op_of
 from .batch import batch
-from .forward import push
-from .reverse import Bar, pull
 from .simplify import simplify
+from .templates import Seeds, pulled, pushed
 
-Seeds = tuple[bool | None, ...]  # of each output: None without a cotangent, else whether masked
 Slices = tuple[slice, ...]
 
 
@@ -37,7 +31,11 @@ class Pull:
     __slots__ = ("run", "targets")
 
     def __init__(self, op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | None) -> None:
-        tape, self.targets = _pulled(op, seeds, needed, size)
+        tape, found, _ = pulled(op, (seeds, needed))
+        given = sum(1 + s for s in seeds if s is not None)
+        tape = _batched(tape, given, size)
+        self.targets: list[tuple[int, int, int | None, Slices | None]]
+        self.targets = [(*target, None) for target in found]
         outputs = list(tape.outputs)
         for k, (_, place, mask, _) in enumerate(self.targets):
             node = tape.nodes[outputs[place]]
@@ -56,7 +54,8 @@ class EnteredPull:
     __slots__ = ("steps", "targets")
 
     def __init__(self, op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> None:
-        tape, self.targets = _pulled(op, seeds, needed, None)
+        tape, found, _ = pulled(op, (seeds, needed))
+        self.targets = [(*target, None) for target in found]
         self.steps = _Steps(tape)
 
     def enter(self, trace: EagerTrace, ids: Sequence[int]) -> list[int]:
@@ -73,53 +72,12 @@ class Push:
     __slots__ = ("run", "targets")
 
     def __init__(self, op: Op, moving: tuple[bool, ...], size: int | None) -> None:
-        with Trace("jvp", lines=False) as trace:
-            dots = [trace.input(t[0]) if m else ZERO for t, m in zip(op.given, moving, strict=True)]
-            args, outs = _arguments(trace, op)
-            found = push(Node(op.primitive, (), op.params, op.types), dots, args, outs)
-            there = [dot for dot in found if dot is not ZERO]
-            tape = trace.builder.finish([trace.lift(dot) for dot in there])
-        count = iter(range(len(there)))
-        self.targets = [None if dot is ZERO else next(count) for dot in found]
+        tape, self.targets, _ = pushed(op, moving)
         self.run = _function(_batched(tape, sum(moving), size))
-
-
-Targets = list[tuple[int, int, int | None, Slices | None]]
-
-
-def _pulled(
-    op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | None
-) -> tuple[Tape, Targets]:
-    """The tape of a reverse rule, and which of its outputs belong to which argument."""
-    given = [(t, s) for t, s in zip(op.types, seeds, strict=True) if s is not None]
-    with Trace("vjp", lines=False) as trace:
-        bars = iter([trace.input(t) for t, _ in given])
-        masks = iter([trace.input(ArrayType(t.shape, BOOL)) for t, masked in given if masked])
-        plain = [ZERO if s is None else Bar(next(bars), next(masks) if s else None) for s in seeds]
-        args, outs = _arguments(trace, op)
-        pulled = pull(Node(op.primitive, (), op.params, op.types), plain, args, outs, needed)
-        found = [(k, bar) for k, bar in enumerate(pulled) if bar is not None]
-        there = [b.value for _, b in found] + [b.mask for _, b in found if b.mask is not None]
-        tape = trace.builder.finish([trace.lift(x) for x in there])
-    masked = len(found)
-    targets: Targets = []
-    for place, (k, bar) in enumerate(found):
-        targets.append((k, place, None if bar.mask is None else masked, None))
-        masked += bar.mask is not None
-    return _batched(tape, len(given) + sum(s for _, s in given if s), size), targets
-
-
-def _arguments(trace: Trace, op: Op) -> tuple[list[TracedArray], list[TracedArray]]:
-    """Inputs for the arguments of an op that are no small constants, and for its outputs."""
-    args = [trace.input(types[0]) for types in op.given]
-    for k, constant in op.constants:
-        args[k] = TracedArray(trace, trace.builder.constant(constant.array), op.given[k][0])
-    return args, [trace.input(t) for t in op.types]
 
 
 def _batched(tape: Tape, seeds: int, size: int | None) -> Tape:
     """The tape for `size` seeds at once; the first of its inputs are the seeds."""
-    tape = simplify(tape)
     if size is None:
         return tape
     return simplify(batch(tape, [k < seeds for k in range(len(tape.inputs))], size))

@@ -1,238 +1,210 @@
-"""Rewrite a tape into an equal, shorter one.
+"""Rewrite a tape into an equal, shorter one, or make it short from the start.
 
 Common subexpressions merge because the `Builder` never enters an equal node twice; dead nodes go
-when the tape is finished; the table below does the rest. A rewrite must give the same values for
-every input, NaN and infinities included: ``0 * x`` is kept, `ZERO` never reaches a tape.
+when the tape is finished; the table of `transforms/rewrites.py` does the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
-from ..primitive import PRIMITIVES, Primitive
-from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape
+from ..arraytype import ArrayType
+from ..errors import Line
+from ..primitive import Primitive
+from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
+from ..trace.stores import SHORTER
+from .rewrites import ALWAYS, NOTABLE, SEEKING, kind
 
 Ids = tuple[int, ...]
-Rule = Callable[[Builder, Ids, dict[str, object]], int | None]
+Types = tuple[ArrayType, ...]
+
+_NOTED = NOTABLE | {CONSTANT.name}  # ops of nodes that are looked for
+
+
+class Step(NamedTuple):
+    """A node to be entered: its arguments are places in a list of ids, `take` picks them.
+
+    `special` tells that rules are asked whatever the arguments are, `seeking` that they are asked
+    for some, `noted` that rules look for the node.
+    """
+
+    primitive: Primitive
+    places: Ids
+    take: Callable[[list[int]], Ids] | None  # of at least two
+    params: Params
+    types: Types
+    special: bool
+    seeking: bool
+    noted: bool
+
+
+class Simplifier(Builder):
+    """A builder that enters what the table of rewrites puts in the place of a node.
+
+    `notable` are the nodes that rules look for among the arguments of others; `constants` too are
+    looked for: a node of constants alone is one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notable: set[int] = set()
+        self.constants: set[int] = set()
+
+    def add(
+        self,
+        primitive: Primitive,
+        args: Ids,
+        params: Params = (),
+        line: Line | None = None,
+        types: Types | None = None,
+    ) -> int:
+        name, found = primitive.name, None
+        if name in ALWAYS or (name in SEEKING and not self.notable.isdisjoint(args)):
+            types = types or self.infer(primitive, args, params)
+            found = self._rewritten(primitive, args, params, types) if len(types) == 1 else None
+        if found is None and args and args[0] in self.constants and self.constants.issuperset(args):
+            types = types or self.infer(primitive, args, params)
+            found = self._folded(Node(primitive, args, params, types))
+        if found is None:
+            count = len(self.nodes)
+            found = super().add(primitive, args, params, line, types)
+            if name in _NOTED:
+                self._note(count)
+        elif line is not None and found not in self.lines:
+            self.lines[found] = (line,)
+        return found
+
+    def _note(self, first: int) -> None:
+        """Remember what may be looked for among the nodes from `first` on."""
+        for i in range(first, len(self.nodes)):
+            node = self.nodes[i]
+            if node.primitive is CONSTANT:
+                self.constants.add(i)
+            if kind(node) in NOTABLE:
+                self.notable.add(i)
+
+    def _rewritten(
+        self, primitive: Primitive, args: Ids, params: Params, types: Types
+    ) -> int | None:
+        """What a rule of the table puts in the place of a node."""
+        nodes, count = self.nodes, len(self.nodes)
+        named = dict(params)
+        kinds = [kind(nodes[a]) for a in args]
+        for rule, sought in SEEKING.get(primitive.name, ()):
+            if sought is None or not sought.isdisjoint(kinds):
+                found = rule(self, args, named)
+                self._note(count)
+                count = len(nodes)
+                if found is not None and nodes[found].types == types:
+                    return found
+        return None
+
+    def _folded(self, node: Node) -> int | None:
+        """The constant that a small node of constants is."""
+        if len(node.types) > 1 or node.type.size > FOLD_LIMIT:
+            return None
+        if node.primitive.name == "broadcast_to":
+            return None
+        given = [self.nodes[a].value for a in node.args]
+        with np.errstate(all="ignore"):
+            value = node.primitive.evaluate(*given, **dict(node.params))
+        return self.constant(np.array(value, dtype=node.type.dtype, order="C"))
+
+    def splice(self, steps: Iterable[Step], ids: list[int], line: Line | None) -> None:
+        """Enter steps; `ids` are those of their operands, and get that of each step as well.
+
+        As with ops that are recorded, a read sees through stores beside it.
+        """
+        known, nodes, lines = self._ids, self.nodes, self.lines
+        notable, constants = self.notable, self.constants
+        where = None if line is None else (line,)
+        for primitive, places, take, params, types, special, seeking, noted in steps:
+            args = take(ids) if take is not None else tuple([ids[k] for k in places])
+            if (
+                special
+                or (seeking and not notable.isdisjoint(args))
+                or (args and args[0] in constants and constants.issuperset(args))
+            ):
+                if (shorter := SHORTER.get(primitive.name)) is not None:
+                    found, args = shorter(self, args, dict(params))  # type: ignore[arg-type]
+                    if found is not None:
+                        ids.append(found)
+                        continue
+                ids.append(self.add(primitive, args, params, line, types))
+                continue
+            key = (primitive, args, params)
+            node_id = known.get(key)
+            if node_id is None:
+                node_id = known[key] = len(nodes)
+                nodes.append(new_node(Node, (primitive, args, params, types)))
+                if noted:
+                    self._note(node_id)
+                if where is not None:
+                    lines[node_id] = where
+            elif where is not None and line not in (there := lines.get(node_id, ())):
+                lines[node_id] = (*there, *where)
+            ids.append(node_id)
+
+    def replay(self, tape: Tape) -> list[int]:
+        """Enter the nodes of a tape, the inputs first; their ids."""
+        known, nodes, lines, told = self._ids, self.nodes, self.lines, tape.lines
+        notable, constants = self.notable, self.constants
+        ids = [-1] * len(tape.nodes)
+        renumbered = ids.__getitem__
+        for i in tape.inputs:
+            ids[i] = self.input(tape.nodes[i].type)
+        for i, (primitive, args, params, types) in enumerate(tape.nodes):
+            if primitive is INPUT:
+                continue
+            given = (*map(renumbered, args),)
+            name = primitive.name
+            if (
+                name in ALWAYS
+                or name in _NOTED
+                or (name in SEEKING and not notable.isdisjoint(given))
+                or (given and given[0] in constants and constants.issuperset(given))
+            ):
+                node_id = self.add(primitive, given, params, None, types)
+            else:
+                key = (primitive, given, params)
+                node_id = known.get(key)  # type: ignore[assignment]
+                if node_id is None:
+                    node_id = known[key] = len(nodes)
+                    nodes.append(new_node(Node, (primitive, given, params, types)))
+            ids[i] = node_id
+            if i in told and node_id not in lines:
+                lines[node_id] = told[i]
+        return ids
 
 
 def simplify(tape: Tape) -> Tape:
     """The same program after one pass of the rewrite table and removal of dead nodes."""
-    builder = Builder()
-    ids: dict[int, int] = {}
-    for i, node in enumerate(tape.nodes):
-        if node.primitive is INPUT:
-            ids[i] = builder.input(node.type)
-            continue
-        args = tuple(ids[a] for a in node.args)
-        ids[i] = _enter(builder, node, args)
-        if i in tape.lines and ids[i] not in builder.lines:
-            builder.lines[ids[i]] = tape.lines[i]
-    return builder.finish(ids[o] for o in tape.outputs)
+    builder = Simplifier()
+    ids = builder.replay(tape)
+    return builder.finish([ids[o] for o in tape.outputs])
 
 
-def _enter(builder: Builder, node: Node, args: Ids) -> int:
-    """The node itself, or what a rule of the table puts in its place."""
-    if len(node.types) == 1:
-        for rule in RULES.get(node.primitive.name, ()):
-            found = rule(builder, args, dict(node.params))
-            if found is not None and builder.type(found) == node.type:
-                return found
-        if args and all(builder.nodes[a].primitive is CONSTANT for a in args):
-            folded = _fold(builder, node, args)
-            if folded is not None:
-                return folded
-    return builder.add(node.primitive, args, node.params)
+def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
+    """The nodes of a tape to be spliced, and the places of its outputs.
 
-
-def _fold(builder: Builder, node: Node, args: Ids) -> int | None:
-    if node.type.size > FOLD_LIMIT or node.primitive.name == "broadcast_to":
-        return None
-    with np.errstate(all="ignore"):
-        value = node.primitive.evaluate(*[_value(builder, a) for a in args], **dict(node.params))
-    return builder.constant(np.array(value, dtype=node.type.dtype, order="C"))
-
-
-def _value(builder: Builder, i: int) -> np.ndarray | None:
-    return builder.nodes[i].value
-
-
-def _number(builder: Builder, i: int) -> object:
-    """The number that node `i` repeats, seen through broadcasting; None if it is not constant."""
-    node = builder.nodes[i]
-    while node.primitive.name in ("broadcast_to", "reshape"):
-        node = builder.nodes[node.args[0]]
-    return node.value.item() if node.value is not None and node.value.size == 1 else None
-
-
-def _of(builder: Builder, i: int, name: str) -> Node | None:
-    node = builder.nodes[i]
-    return node if node.primitive.name == name else None
-
-
-def _new(builder: Builder, name: str, args: Ids, **params: object) -> int:
-    primitive: Primitive = PRIMITIVES[name]
-    ordered: Params = tuple(sorted(params.items()))
-    return builder.add(primitive, args, ordered)
-
-
-# --- the rules: each gives the id that may stand in for the node, or None ------------------------
-
-
-def _times_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """``x * 1 -> x`` and ``x * -1 -> -x``; also through a broadcast one.
-
-    Not of complex numbers: ``(1 + 0j) * (inf + 0j)`` is ``inf + nanj``.
+    The places are those of a list that begins with the ids given for the inputs.
     """
-    if b.type(args[0]).dtype.kind == "c":
-        return None
-    for here, other in ((0, 1), (1, 0)):
-        number = _number(b, args[here])
-        if number == 1 and not isinstance(number, bool):
-            return args[other]
-        if number == -1:
-            return _new(b, "negative", (args[other],))
-    return None
-
-
-def _over_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    return args[0] if _number(b, args[1]) == 1 and b.type(args[0]).dtype.kind != "c" else None
-
-
-def _double_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    inner = _of(b, args[0], "negative")
-    return inner.args[0] if inner else None
-
-
-def _minus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """``x + (-y) -> x - y``, ``(-x) + y -> y - x``."""
-    if right := _of(b, args[1], "negative"):
-        return _new(b, "subtract", (args[0], right.args[0]))
-    if left := _of(b, args[0], "negative"):
-        return _new(b, "subtract", (args[1], left.args[0]))
-    return None
-
-
-def _plus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """``x - (-y) -> x + y``."""
-    right = _of(b, args[1], "negative")
-    return _new(b, "add", (args[0], right.args[0])) if right else None
-
-
-def _pull_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """(-x) * (-y) -> x * y; the sign of one factor stays where it is."""
-    left, right = _of(b, args[0], "negative"), _of(b, args[1], "negative")
-    return _new(b, "multiply", (left.args[0], right.args[0])) if left and right else None
-
-
-def _drop_broadcast(name: str) -> Rule:
-    """op(broadcast(x), y) -> op(x, y) where y alone gives the shape."""
-
-    def rule(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-        shapes = [b.type(a).shape for a in args]
-        full = np.broadcast_shapes(*shapes)
-        for k, a in enumerate(args):
-            inner = _of(b, a, "broadcast_to")
-            rest = [s for j, s in enumerate(shapes) if j != k]
-            if inner and np.broadcast_shapes(*rest, b.type(inner.args[0]).shape) == full:
-                return _new(b, name, (*args[:k], inner.args[0], *args[k + 1 :]), **params)
-        return None
-
-    return rule
-
-
-def _broadcast(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """A broadcast of leading ones needs no reshape; of a broadcast, one is enough."""
-    if b.type(args[0]).shape == params["shape"]:
-        return args[0]
-    inner = _of(b, args[0], "broadcast_to")
-    if inner:
-        return _new(b, "broadcast_to", inner.args, **params)
-    inner = _of(b, args[0], "reshape")
-    if inner:
-        source = b.type(inner.args[0]).shape
-        target = b.type(args[0]).shape
-        if target[len(target) - len(source) :] == source and all(
-            n == 1 for n in target[: len(target) - len(source)]
-        ):
-            return _new(b, "broadcast_to", inner.args, **params)
-    return None
-
-
-def _reshape(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    if b.type(args[0]).shape == params["shape"]:
-        return args[0]
-    inner = _of(b, args[0], "reshape")
-    return _reshape_of(b, inner.args[0], params["shape"]) if inner else None
-
-
-def _reshape_of(b: Builder, x: int, shape: object) -> int:
-    """Node `x` in another shape: no node where it has that shape, one reshape in any case else."""
-    inner = _of(b, x, "reshape")
-    source = inner.args[0] if inner else x
-    return source if b.type(source).shape == shape else _new(b, "reshape", (source,), shape=shape)
-
-
-def _transpose(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    axes: Ids = params["axes"]  # type: ignore[assignment]
-    if axes == tuple(range(len(axes))):
-        return args[0]
-    inner = _of(b, args[0], "transpose")
-    if inner is None:
-        return None
-    first = dict(inner.params)["axes"]
-    return _transpose_of(b, inner.args[0], tuple(first[a] for a in axes))  # type: ignore[index]
-
-
-def _transpose_of(b: Builder, x: int, axes: Ids) -> int:
-    return x if axes == tuple(range(len(axes))) else _new(b, "transpose", (x,), axes=axes)
-
-
-def _same(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """A conversion to the dtype the value has already."""
-    return args[0]
-
-
-def _where(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """where(c, x, x) -> x, and nested choices by the same condition."""
-    if args[1] == args[2]:
-        return args[1]
-    for k in (1, 2):
-        inner = _of(b, args[k], "where")
-        if inner and inner.args[0] == args[0]:
-            kept = list(args)
-            kept[k] = inner.args[k]
-            return _new(b, "where", tuple(kept))
-    return None
-
-
-def _sum_nothing(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """A sum over axes of length one is a reshape; over no axes, the value."""
-    source = b.type(args[0])
-    axes: Ids = params["axes"]  # type: ignore[assignment]
-    if all(source.shape[a] == 1 for a in axes):
-        shape = tuple(n for k, n in enumerate(source.shape) if k not in axes)
-        return _reshape_of(b, args[0], shape)
-    return None
-
-
-RULES: dict[str, tuple[Rule, ...]] = {
-    "multiply": (_times_one, _pull_negative, _drop_broadcast("multiply")),
-    "divide": (_over_one, _drop_broadcast("divide")),
-    "add": (_minus_negative, _drop_broadcast("add")),
-    "subtract": (_plus_negative, _drop_broadcast("subtract")),
-    "negative": (_double_negative,),
-    "where": (_where, _drop_broadcast("where")),
-    "maximum": (_drop_broadcast("maximum"),),
-    "minimum": (_drop_broadcast("minimum"),),
-    "power": (_drop_broadcast("power"),),
-    "broadcast_to": (_broadcast,),
-    "reshape": (_reshape,),
-    "transpose": (_transpose,),
-    "convert": (_same,),
-    "copy": (_same,),
-    "sum": (_sum_nothing,),
-}
+    place = {i: k for k, i in enumerate(tape.inputs)}
+    steps: list[Step] = []
+    for i, node in enumerate(tape.nodes):
+        primitive, args, params, types = node
+        if primitive is not INPUT:
+            place[i] = len(tape.inputs) + len(steps)
+            name = primitive.name
+            special = name in ALWAYS or name in SHORTER
+            noted = primitive is CONSTANT or kind(node) in NOTABLE
+            places = tuple([place[a] for a in args])
+            take = itemgetter(*places) if len(places) > 1 else None
+            seeking = name in SEEKING
+            steps.append(Step(primitive, places, take, params, types, special, seeking, noted))
+    return steps, tuple([place[o] for o in tape.outputs])

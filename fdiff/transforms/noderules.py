@@ -1,0 +1,162 @@
+"""Derivative rules of one node, asked of traced arrays: cotangents, tangents, batching."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import message
+from ..ops.contraction import parse
+from ..ops.families import unbroadcast
+from ..primitive import ZERO
+from ..tape import Node
+from ..trace import TracedArray
+
+
+class Bar(NamedTuple):
+    """A cotangent; where `mask` is given it is zero outside, and known to be.
+
+    A cotangent that comes out of a `where` carries the mask of its branch, so that a slope that
+    is infinite or NaN where the branch was not taken is never multiplied in.
+    """
+
+    value: TracedArray
+    mask: TracedArray | None = None
+
+
+def pull(
+    node: Node,
+    seeds: Sequence[object],
+    args: Sequence[TracedArray],
+    outs: Sequence[TracedArray],
+    needed: Sequence[bool],
+) -> list[Bar | None]:
+    """Cotangents of the `needed` arguments of one node; None where there is none.
+
+    A rule may give a function in place of a cotangent: it is called only where that is needed.
+    """
+    primitive, params = node.primitive, dict(node.params)
+    if primitive.vjp is None:
+        raise NotImplementedError(message("vjp", f"{primitive.name} has no reverse rule."))
+    first = seeds[0]
+    mask = first.mask if isinstance(first, Bar) and len(seeds) == 1 else None
+    plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]
+    inner = mask is not None and primitive.family != "elementwise"
+    masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type]
+    if primitive.name == "contract" and inner:
+        # It sums over entries whose cotangent is zero, and 0 * NaN is NaN.
+        args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc]
+    results = [
+        (r() if callable(r) else r) if need else ZERO
+        for r, need in zip(primitive.vjp(plain, args, outs, **params), needed, strict=True)
+    ]
+    if primitive.family == "elementwise":
+        return [_elementwise_bar(k, primitive.name, r, mask, args) for k, r in enumerate(results)]
+    if not primitive.structural and primitive.name != "contract":
+        results = [_inside(m, r) for m, r in zip(masks, results, strict=True)]
+    return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]  # type: ignore[arg-type]
+
+
+def _inside(mask: TracedArray | None, value: object) -> object:
+    """`value` where `mask` is true, and zero elsewhere."""
+    if mask is None or value is ZERO:
+        return value
+    return np.where(mask, value, np.zeros((), value.dtype))  # type: ignore[call-overload,attr-defined]
+
+
+def _elementwise_bar(
+    k: int, name: str, result: object, mask: TracedArray | None, args: Sequence[TracedArray]
+) -> Bar | None:
+    """Cotangent of argument `k` of an elementwise op: the mask kept, broadcasting undone."""
+    if result is ZERO:
+        return None
+    bar: TracedArray = result  # type: ignore[assignment]
+    if mask is not None and name not in _SAFE:
+        bar = np.where(mask, bar, 0.0)  # type: ignore[assignment]
+    if name == "where":
+        chosen = args[0] if k == 1 else np.logical_not(args[0])
+        mask = chosen if mask is None else np.logical_and(mask, chosen)  # type: ignore[assignment]
+        mask = np.broadcast_to(mask, bar.shape)  # type: ignore[assignment,arg-type]
+    shape = args[k].shape
+    return Bar(unbroadcast(bar, shape), None if mask is None else narrow_mask(mask, shape))
+
+
+_SAFE = frozenset(
+    {"add", "subtract", "negative", "where", "convert"}
+)  # slopes are 1, -1 or a selection
+
+
+def narrow_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
+    """The mask of what was broadcast from `shape`: true where it is for any of the copies."""
+    if mask.shape == shape:
+        return mask
+    lead = mask.ndim - len(shape)
+    axes = (
+        *range(lead),
+        *(lead + i for i, n in enumerate(shape) if n == 1 and mask.shape[lead + i] != 1),
+    )
+    return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value,arg-type]
+
+
+def masks_of_arguments(
+    node: Node, mask: TracedArray, args: Sequence[TracedArray], outs: Sequence[TracedArray]
+) -> list[TracedArray | None]:
+    """A mask of the output pulled back: true for each entry that a true one depends on.
+
+    Exact for ops that move or add entries, reductions and products; for any other op all entries
+    or none take part.
+    """
+    params = dict(node.params)
+    if node.primitive.structural:
+        weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
+        weight = np.broadcast_to(weight, outs[0].shape)  # type: ignore[arg-type]
+        pulled = node.primitive.vjp([weight], args, outs, **params)  # type: ignore[misc]
+        pulled = [p() if callable(p) else p for p in pulled]
+        return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc]
+    if node.primitive.name == "contract":
+        return _contracted_masks(mask, args, str(params["subscripts"]))
+    if node.primitive.family == "reduction" and "axes" in params:
+        kept = np.expand_dims(mask, params["axes"])  # type: ignore[call-overload]
+        return [np.broadcast_to(kept, a.shape) for a in args]  # type: ignore[misc,arg-type]
+    some = np.any(mask)
+    return [np.broadcast_to(some, a.shape) for a in args]  # type: ignore[misc,arg-type]
+
+
+def _contracted_masks(
+    mask: TracedArray, args: Sequence[TracedArray], subscripts: str
+) -> list[TracedArray | None]:
+    """An entry of an operand takes part if one of the products it is summed into does."""
+    *operands, out = parse(subscripts)
+    masks: list[TracedArray | None] = []
+    for labels, arg in zip(operands, args, strict=True):
+        away = tuple(k for k, label in enumerate(out) if label not in labels)
+        some = np.any(mask, axis=away) if away else mask
+        left = [label for label in out if label in labels]
+        order = [left.index(label) for label in labels if label in left]
+        shape = tuple(n if label in left else 1 for label, n in zip(labels, arg.shape, strict=True))
+        there = np.reshape(np.transpose(some, order), shape)  # type: ignore[arg-type,call-overload]
+        masks.append(np.broadcast_to(there, arg.shape))  # type: ignore[arg-type]
+    return masks
+
+
+def push(
+    node: Node, dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]
+) -> Sequence[object]:
+    """Tangents of the outputs of one node; `ZERO` where there is none."""
+    if not any(t.floating for t in node.types):
+        return [ZERO] * len(outs)
+    if node.primitive.jvp is None:
+        raise NotImplementedError(message("jvp", f"{node.primitive.name} has no forward rule."))
+    return node.primitive.jvp(dots, args, outs, **dict(node.params))
+
+
+def widen(
+    node: Node, args: Sequence[TracedArray], mapped: Sequence[bool], size: int
+) -> Sequence[object]:
+    """Outputs of one node with a leading axis of `size`, which the `mapped` arguments carry."""
+    if node.primitive.batch is None:
+        fact = f"{node.primitive.name} has no batching rule."
+        raise NotImplementedError(message("vmap", fact))
+    return node.primitive.batch(args, mapped, size, **dict(node.params))

@@ -1,0 +1,200 @@
+"""Rules of ops as templates: traced once for operands of given types, then spliced node by node.
+
+What a rule does depends on the types of the operands, on parameters, and, where it asks for them,
+on small constants among the operands. So it is traced into a small tape, whose nodes are entered
+in place of the rule from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+from ..arraytype import BOOL, ArrayType
+from ..ops.kinks import looking
+from ..primitive import ZERO
+from ..tape import CONSTANT, Constant, Node, Tape
+from ..trace import Trace, TracedArray
+from ..trace.opkinds import MOST, SMALL, Op
+from .noderules import Bar, pull, push, widen
+from .simplify import Simplifier, Step, simplify, steps_of
+
+Types = tuple[ArrayType, ...]
+Constants = tuple[tuple[int, Constant], ...]  # by argument
+Seeds = tuple[bool | None, ...]  # of each output: None without a cotangent, else whether masked
+Targets = list[tuple[int, int, int | None]]  # argument, cotangent and mask among the outputs
+Places = list[int | None]  # of each output of a node its tangent, None where it does not move
+
+
+class Traced(NamedTuple):
+    """A rule as a tape, what its outputs are, and whether it asked for the value of a constant."""
+
+    tape: Tape
+    targets: Any
+    tainted: bool
+
+
+def pulled(op: Op, detail: tuple[Seeds, Sequence[bool]]) -> Traced:
+    """The reverse rule for some cotangents and the arguments that need one.
+
+    The inputs are the cotangents, their masks, the arguments and the outputs; `Targets` tells what
+    the outputs are.
+    """
+    seeds, needed = detail
+    given = [(t, s) for t, s in zip(op.types, seeds, strict=True) if s is not None]
+    with Trace("vjp", lines=False) as trace:
+        values = iter([trace.input(t) for t, _ in given])
+        masks = iter([trace.input(ArrayType(t.shape, BOOL)) for t, masked in given if masked])
+        plain = [
+            ZERO if s is None else Bar(next(values), next(masks) if s else None) for s in seeds
+        ]
+        args, outs = _arguments(trace, op), [trace.input(t) for t in op.types]
+        node = Node(op.primitive, (), op.params, op.types)
+        bars = pull(node, plain, args, outs, needed)
+        found = [(k, bar) for k, bar in enumerate(bars) if bar is not None]
+        there = [b.value for _, b in found] + [b.mask for _, b in found if b.mask is not None]
+        tape = trace.builder.finish([trace.lift(x) for x in there])
+    masked = len(found)
+    targets: Targets = []
+    for place, (k, bar) in enumerate(found):
+        targets.append((k, place, None if bar.mask is None else masked))
+        masked += bar.mask is not None
+    return Traced(simplify(tape), targets, trace.tainted)
+
+
+def pushed(op: Op, moving: Sequence[bool]) -> Traced:
+    """The forward rule where some of the arguments move.
+
+    The inputs are the tangents, the arguments and the outputs; `Places` tells what the outputs are.
+    """
+    with Trace("jvp", lines=False) as trace:
+        dots = [trace.input(t[0]) if m else ZERO for t, m in zip(op.given, moving, strict=True)]
+        args, outs = _arguments(trace, op), [trace.input(t) for t in op.types]
+        found = push(Node(op.primitive, (), op.params, op.types), dots, args, outs)
+        there = [dot for dot in found if dot is not ZERO]
+        tape = trace.builder.finish([trace.lift(dot) for dot in there])
+    count = iter(range(len(there)))
+    places: Places = [None if dot is ZERO else next(count) for dot in found]
+    return Traced(simplify(tape), places, trace.tainted)
+
+
+def batched(op: Op, detail: tuple[Sequence[bool], int]) -> Traced:
+    """The batching rule; the arguments of the op are those that carry the axis or do not."""
+    mapped, size = detail
+    with Trace("vmap", lines=False) as trace:
+        node = Node(op.primitive, (), op.params, op.types)
+        outs = widen(node, _arguments(trace, op), [bool(m) for m in mapped], size)
+        tape = trace.builder.finish([trace.lift(out) for out in outs])
+    return Traced(simplify(tape), None, trace.tainted)
+
+
+def _arguments(trace: Trace, op: Op) -> list[TracedArray]:
+    """Inputs for the arguments of an op; its constants for those that are."""
+    args = [trace.input(types[0]) for types in op.given]
+    for k, constant in op.constants:
+        args[k] = TracedArray(trace, trace.builder.constant(constant.array), op.given[k][0])
+    return args
+
+
+class Template(NamedTuple):
+    """A rule to be spliced: `outputs` are places among the operands and the steps.
+
+    `squared` are the operands it squares: the square of an absolute value is an op of its own.
+    """
+
+    steps: list[Step]
+    outputs: tuple[int, ...]
+    targets: Any
+    squared: tuple[int, ...]
+
+
+# What is known of a rule without a template: it was met once, or it reads constants.
+_MET, _READS = "met", "reads"
+
+
+class Templates:
+    """The templates of one kind of rule.
+
+    ``trace(op, detail)`` traces the rule; `detail` says what is asked of it. A template is made
+    when a rule is met for the second time, because that costs a few times what asking it does.
+    """
+
+    def __init__(self, trace: Callable[[Op, Any], Traced]) -> None:
+        self.trace = trace
+        self.known: dict[object, Template | str] = {}
+
+    def find(
+        self,
+        builder: Simplifier,
+        node: Node,
+        detail: object,
+        types: Types,
+        ids: list[int],
+        first: int,
+    ) -> Template | None:
+        """The template for a node whose arguments have these `types`; None to ask the rule.
+
+        `ids` are the operands, from the place `first` on the arguments of the node.
+        """
+        key: tuple[object, ...] = (node.primitive, node.params, detail, types)
+        constants: Constants = ()
+        if not builder.constants.isdisjoint(ids):
+            constants = _constants(builder, ids[first : first + len(types)])
+            if constants:
+                key = (*key, *[k for k, _ in constants])
+        found, reads = self.known.get(key), False
+        if found is _READS:
+            if any(c.array.size > SMALL for _, c in constants):
+                return None
+            key, reads = (*key, constants), True
+            found = self.known.get(key)
+        if found is None:  # met for the first time
+            if len(self.known) >= MOST:
+                self.known.clear()
+            self.known[key] = _MET
+            return None
+        if found is _MET:
+            given = tuple([(t,) for t in types])
+            op = Op(node.primitive, node.params, given, constants, node.types)
+            found = self.known[key] = self._learnt(op, detail, reads=reads)
+        if found is _READS or looking.on:
+            return None
+        template = cast("Template", found)
+        for k in template.squared:
+            if builder.nodes[ids[k]].primitive.name == "absolute":
+                return None
+        return template
+
+    def _learnt(self, op: Op, detail: object, *, reads: bool) -> Template | str:
+        """The template of a rule that `reads` the constants of the op, or may do so."""
+        traced = self.trace(op, detail)
+        if op.constants and not reads:
+            if traced.tainted:
+                return _READS
+            traced = self.trace(Op(op.primitive, op.params, op.given, (), op.types), detail)
+        steps, outputs = steps_of(traced.tape)
+        given = len(traced.tape.inputs)
+        squared = {k for s in steps if s.primitive.name == "square" for k in s.places if k < given}
+        return Template(steps, outputs, traced.targets, tuple(sorted(squared)))
+
+
+def _constants(builder: Simplifier, arguments: list[int]) -> Constants:
+    nodes = builder.nodes
+    return tuple(
+        [
+            (k, cast("Constant", nodes[a].params[0][1]))
+            for k, a in enumerate(arguments)
+            if nodes[a].primitive is CONSTANT
+        ]
+    )
+
+
+pulls = Templates(pulled)
+pushes = Templates(pushed)
+batches = Templates(batched)
+
+
+def forget() -> None:
+    """Drop every template."""
+    for templates in (pulls, pushes, batches):
+        templates.known.clear()
