@@ -1,5 +1,7 @@
 """What holds for every program: hypothesis draws small ones and looks for one where it does not."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -226,3 +228,33 @@ def test_kernels_give_what_the_interpreter_gives(program, seed):
         for a, b in zip(kernel(*arrays), values(tape, *arrays), strict=True):
             # sums are taken in another order; exp, log are polynomials of our own: a few ulp
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    shape=st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    cuts=st.lists(st.integers(0, 4), max_size=3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_transposes_of_what_a_reshape_joins(shape, cuts, seed):
+    """Axes joined, split again or of length one: the values stay, and joins move to the end."""
+    rng = np.random.default_rng(seed)
+    first = rng.permutation(len(shape))
+    x = rng.normal(size=np.array(shape)[np.argsort(first)])  # of this shape when transposed
+    bounds = sorted({0, *(min(c, len(shape)) for c in cuts), len(shape)})
+    joined = [int(np.prod(shape[a:b])) for a, b in itertools.pairwise(bounds)]
+    joined.insert(int(rng.integers(len(joined) + 1)), 1)
+    axes = rng.permutation(len(joined))
+
+    def f(x):
+        return np.transpose(np.transpose(x, first).reshape(joined), axes) * 2.0
+
+    tape = verify(simplify(tape_of(f, x)))
+    np.testing.assert_array_equal(values(tape, x)[0], f(x))
+    assert [node.primitive.name for node in tape.nodes].count("transpose") <= 2
+
+
+def test_columns_of_a_jacobian_are_written_where_they_belong():
+    x = np.zeros((5, 3, 2))
+    tape = simplify(tape_of(lambda x: np.sin(x).reshape(5, 6).T, x))
+    assert [node.primitive.name for node in tape.nodes][-2:] == ["transpose", "reshape"]

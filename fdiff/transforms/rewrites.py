@@ -175,6 +175,48 @@ def _transpose(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     return _transpose_of(b, inner.args[0], tuple(first[a] for a in axes))  # type: ignore[index]
 
 
+def _groups(source: Ids, target: Ids) -> list[list[int]] | None:
+    """The axes of `source` that a reshape to `target` joins to each axis; None if it splits one."""
+    groups: list[list[int]] = []
+    taken = 0
+    for n in target:
+        group: list[int] = []
+        joined = 1
+        while joined < n and taken < len(source):
+            group.append(taken)
+            joined *= source[taken]
+            taken += 1
+        if joined != n:
+            return None
+        groups.append(group)
+    if groups and all(source[a] == 1 for a in range(taken, len(source))):
+        groups[-1] += range(taken, len(source))
+        return groups
+    return None
+
+
+@seeks("reshape")
+def _transpose_joined(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """Axes that a reshape joins are put in order before: its result may then be the memory itself.
+
+    Columns of a Jacobian, ``(n, a * b)`` to ``(a * b, n)``, are written where they belong.
+    """
+    inner = _of(b, args[0], "reshape")
+    if inner is None:
+        return None
+    axes: Ids = params["axes"]  # type: ignore[assignment]
+    target = b.type(args[0]).shape
+    groups = _groups(b.type(inner.args[0]).shape, target)
+    if groups is None or not any(len(group) > 1 for group in groups):
+        return None
+    order = tuple(a for axis in axes for a in groups[axis])
+    before = dict(params, axes=order)
+    x = _transpose(b, inner.args, before)
+    if x is None:
+        x = _transpose_of(b, inner.args[0], order)
+    return _reshape_of(b, x, tuple(target[axis] for axis in axes))
+
+
 def _transpose_of(b: Builder, x: int, axes: Ids) -> int:
     return x if axes == tuple(range(len(axes))) else _new(b, "transpose", (x,), axes=axes)
 
@@ -219,7 +261,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "power": (_drop_broadcast("power"),),
     "broadcast_to": (_broadcast,),
     "reshape": (_reshape,),
-    "transpose": (_transpose,),
+    "transpose": (_transpose, _transpose_joined),
     "convert": (_same,),
     "copy": (_same,),
     "sum": (_sum_nothing,),
