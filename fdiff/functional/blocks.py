@@ -26,7 +26,7 @@ from ..transforms.reverse import vjp
 from ..tree import unflatten
 from ..variant import Variant
 from .calls import Arrays, Plan, Run, Step, deliver, execute, replay
-from .compressed import Compressed, compressed
+from .compressed import compressed
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
 Finish = Callable[[Sequence[object]], object]
@@ -112,12 +112,11 @@ class JacobianPlan(Plan):
         return any(c < b.count for c, b in zip(self.chunks, self.blocks, strict=True))
 
     def step_of_all(self) -> Step | None:
-        return self.whole
+        return self.__dict__.get("compressed") or self.whole
 
     def steps(self) -> list[Step]:
-        few = self.__dict__.get("compressed")
         parts = [step for block in self.blocks for step in block.steps.values()]
-        return [*([] if few is None else [few.step]), *super().steps(), *parts]
+        return [*super().steps(), *parts]
 
     def result_of(self, *outs: str) -> str | None:
         variant = self.variant
@@ -126,7 +125,7 @@ class JacobianPlan(Plan):
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         if run is not replay and (few := self.compressed) is not None:
-            return self.finish(few.call(arrays, run))
+            return self.finish(run(few, arrays))
         if self.chunked and run is not replay:
             return self.finish(self.in_chunks(arrays))
         if self.whole is None:
@@ -134,11 +133,12 @@ class JacobianPlan(Plan):
         return self.finish(run(self.whole, arrays))
 
     @cached_property
-    def compressed(self) -> Compressed | None:
+    def compressed(self) -> Step | None:
         """The way of few sweeps, where the pattern of the Jacobian is sparse."""
         if not self.sparse or len(self.types) != 1:
             return None
-        return compressed(self.variant, self.types[0], symmetric=self.order > 1)
+        tape = compressed(self.variant, self.types[0], symmetric=self.order > 1)
+        return None if tape is None else Step(tape, self.variant)
 
     def merged(self) -> Tape:
         """Every block in one tape, in the order (output, input); zeros where there is none."""

@@ -11,14 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..ops.storing import scatter_set
 from ..tape import Tape
+from ..trace import Trace, apply, splice
 from ..transforms.batch import batch
 from ..transforms.forward import jvp
 from ..transforms.pattern import pattern
-from ..transforms.rearrange import choose
+from ..transforms.rearrange import bind, choose
 from ..transforms.simplify import simplify
 from ..variant import Variant
-from .steps import Arrays, Run, Step
 
 SMALL = 32  # columns up to which all are computed at once
 SPARSE = 4  # colours must be fewer than the columns by this factor
@@ -34,36 +35,35 @@ class Compression(NamedTuple):
     mirror: np.ndarray | None  # of each entry of a symmetric matrix, the one across the diagonal
 
 
-class Compressed:
-    """The Jacobian of output 0 with respect to one input, of `type_`, from few sweeps."""
-
-    def __init__(self, variant: Variant, type_: ArrayType, found: Compression) -> None:
-        tape, k = variant.tape, variant.wrt[0]
-        pushed = choose(jvp(tape, (k,)), (1,))
-        mapped = [*(False for _ in tape.inputs), True]
-        self.step = Step(simplify(batch(simplify(pushed), mapped, len(found.seeds))), variant)
-        self.found = found
-        self.type = type_
-
-    def call(self, arrays: Arrays, run: Run) -> list[np.ndarray]:
-        (sweeps,) = run(self.step, [*arrays, self.found.seeds])
-        entries = np.asarray(sweeps).reshape(-1)[self.found.source]
-        if self.found.mirror is not None:
-            entries = 0.5 * (entries + entries[self.found.mirror])
-        whole = np.zeros(self.type.shape, self.type.dtype)
-        whole.reshape(-1)[self.found.place] = entries
-        return [whole]
-
-
-def compressed(variant: Variant, type_: ArrayType, *, symmetric: bool) -> Compressed | None:
-    """The compressed way to a block of this type; None where it would not pay."""
+def compressed(variant: Variant, type_: ArrayType, *, symmetric: bool) -> Tape | None:
+    """A tape of the block of this type from few sweeps; None where it would not pay."""
     tape, k = variant.tape, variant.wrt[0]
     source = tape.input_types[k]
     plain = all(t.dtype.kind == "f" for t in (source, tape.output_types[0]))
     if not plain or source.size <= SMALL or len(tape.output_types) != 1 or len(variant.wrt) != 1:
         return None
     found = _compression(tape, k, symmetric=symmetric)
-    return None if found is None else Compressed(variant, type_, found)
+    return None if found is None else _placed(_swept(tape, k, found.seeds), found, type_)
+
+
+def _swept(tape: Tape, k: int, seeds: np.ndarray) -> Tape:
+    """The tape of the derivatives in the directions of the seeds."""
+    pushed = choose(jvp(tape, (k,)), (1,))
+    mapped = [*(False for _ in tape.inputs), True]
+    swept = simplify(batch(simplify(pushed), mapped, len(seeds)))
+    return bind(swept, {len(tape.inputs): seeds})
+
+
+def _placed(tape: Tape, found: Compression, type_: ArrayType) -> Tape:
+    """The tape with its entries in their places; between them are zeros."""
+    with Trace("jacobian", lines=False) as trace:
+        (sweeps,) = splice(tape, [trace.input(t) for t in tape.input_types], trace)
+        entries = np.reshape(sweeps, (-1,))[found.source]
+        if found.mirror is not None:
+            entries = 0.5 * (entries + entries[found.mirror])
+        whole = apply(scatter_set, np.zeros(type_.size, entries.dtype), entries, found.place)
+        dense = np.reshape(whole, type_.shape)
+        return simplify(trace.builder.finish([trace.lift(dense, type_.dtype)]))
 
 
 def _compression(tape: Tape, k: int, *, symmetric: bool) -> Compression | None:
