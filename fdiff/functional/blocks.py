@@ -11,6 +11,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..tape import Tape
+from ..transforms.entries import entry_columns
 from ..transforms.forward import jvp
 from ..transforms.rearrange import (
     choose,
@@ -198,7 +199,8 @@ def _forward(tape: Tape, wrt: Sequence[int]) -> list[Block]:
 
 
 def _columns(tape: Tape, k: int, keep: Sequence[int], size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
-    return choose(forward_blocks(tape, k, size, chunked=chunked), keep)
+    apart = None if chunked else entry_columns(tape, k, keep)
+    return apart or choose(forward_blocks(tape, k, size, chunked=chunked), keep)
 
 
 def _reverse(tape: Tape, wrt: Sequence[int]) -> list[Block]:

@@ -1,0 +1,75 @@
+"""Columns of a Jacobian with respect to parameters that a function reads one by one.
+
+``b[0] * np.exp(-b[1] * x)`` reads entries. Each has a tangent of its own then, one in place of a
+vector of zeros and a one, and what an entry does not reach is no part of its column: the tape is
+what a person would write. (Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008,
+section 3.1: tangents of independents.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..ops.shaping import traced
+from ..tape import Builder, Tape
+from ..trace import Trace, splice
+from .forward import jvp
+from .simplify import simplify
+
+MOST_ENTRIES = 32
+MOST_NODES = 2048  # of all columns together, before what they share is shared
+
+
+def entry_columns(tape: Tape, k: int, keep: Sequence[int]) -> Tape | None:
+    """Blocks for input `k`, of the shape of the output, then of the input, one for each output.
+
+    None where the input is not a vector that is read entry by entry, or the tape would be long.
+    """
+    type_ = tape.input_types[k]
+    short = type_.ndim == 1 and 1 < type_.size <= MOST_ENTRIES
+    if not short or type_.dtype.kind != "f" or len(tape) * type_.size > MOST_NODES:
+        return None
+    apart = _apart(tape, k)
+    if apart is None:
+        return None
+    count = len(tape.outputs)
+    with Trace("jacobian", lines=False) as trace:
+        inputs = [trace.input(t) for t in tape.input_types]
+        entries = [inputs[k][j : j + 1] for j in range(type_.size)]
+        one = traced(np.ones(1, type_.dtype))
+        given = [*inputs[:k], *inputs[k + 1 :], *entries]
+        columns = []
+        for j in range(type_.size):
+            pushed = simplify(jvp(apart, (len(tape.inputs) - 1 + j,)))
+            columns.append(splice(pushed, [*given, one], trace)[count:])
+        blocks = [np.stack([column[o] for column in columns], axis=-1) for o in keep]  # type: ignore[misc]
+        return simplify(trace.builder.finish([trace.lift(block) for block in blocks]))
+
+
+def _apart(tape: Tape, k: int) -> Tape | None:
+    """The tape with an input for each entry of input `k` behind the others; None if more is read."""
+    source = tape.inputs[k]
+    builder = Builder()
+    ids: dict[int, int] = {}
+    for i in (*tape.inputs[:k], *tape.inputs[k + 1 :]):
+        ids[i] = builder.input(tape.nodes[i].type)
+    type_ = tape.nodes[source].type
+    entries = [builder.input(type_._replace(shape=(1,))) for _ in range(type_.size)]
+    for i, node in enumerate(tape.nodes):
+        if i in ids or i == source:
+            continue
+        if source not in node.args:
+            primitive, args, params, types = node
+            ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, types=types)
+            if i in tape.lines:
+                builder.lines[ids[i]] = tape.lines[i]
+            continue
+        if node.primitive.name != "slice" or node.type.shape != (1,):
+            return None
+        (start,) = dict(node.params)["starts"]  # type: ignore[misc]
+        ids[i] = entries[start]
+    if source in tape.outputs:
+        return None
+    return builder.finish([ids[o] for o in tape.outputs])
