@@ -12,7 +12,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..loops import BEGIN, Access, Axis, Blocks, Buffer, Call, Nest, Program, Statement, Temporary
+from ..loops import (
+    BEGIN,
+    END,
+    FIRST,
+    NUMPY,
+    Access,
+    Accumulator,
+    Axis,
+    Blocks,
+    Buffer,
+    Call,
+    Choice,
+    Nest,
+    Program,
+    Statement,
+    Temporary,
+)
 from .plan import SLOW, flops_of
 from .rowwise import finished, for_rows, started
 
@@ -61,6 +77,16 @@ class _Staged:
     def places(self) -> frozenset[str]:
         return frozenset(s.target for s in self.nest.statements if s.kind == "wrap")
 
+    @cached_property
+    def varying(self) -> frozenset[str]:
+        """What is not the same for all rows."""
+        out: set[str] = set()
+        for s in self.nest.statements:
+            walks = s.access is not None and any(a.var >= 0 for a in s.access.index)
+            if walks or not out.isdisjoint(_read(s)):
+                out.add(s.target)
+        return frozenset(out)
+
     def _picks(self, s: Statement) -> bool:
         return s.access is not None and any(a.start in self.places for a in s.access.index)
 
@@ -84,6 +110,14 @@ class _Staged:
             s for s in writes
             if s.access is not None and (self._picks(s) or counts[s.access.buffer.name] > 1)
         ]  # fmt: skip
+
+    @cached_property
+    def groups(self) -> dict[tuple[str, ...], list[Statement]]:
+        """What is written in the last stage, by the places it is written to."""
+        out: dict[tuple[str, ...], list[Statement]] = {}
+        for s in self.last:
+            out.setdefault(tuple(n for n in _read(s) if n in self.places), []).append(s)
+        return out
 
     @cached_property
     def first(self) -> list[Statement]:
@@ -125,14 +159,14 @@ class _Staged:
         return [s for s in self.nest.statements if id(s) in ids]
 
     def worth(self) -> bool:
-        """Whether there is enough to compute, in an order that stages do not change."""
+        """Whether there is enough to compute, in an order that may be changed."""
         nest = self.nest
         if len(nest.domain) != 1 or nest.window or nest.hole or nest.branches or not self.places:
             return False
         if any(s.kind in ("carry", "pick") for s in nest.statements):
             return False
-        if any(len(s.operands) > 1 and s.kind == "update" for s in nest.statements) and not self.last:
-            return False
+        if not self.places <= self.varying:
+            return False  # a place for all rows stops nothing
         work = sum(flops_of(s.text) for s in self.middle if s.kind == "let")
         return work >= SLOW and self._apart()
 
@@ -145,7 +179,18 @@ class _Staged:
                 if s.access is not None and s.access.buffer.name:
                     used.setdefault(s.access.buffer.name, set()).add(k)
                     written.update([s.access.buffer.name] if s.kind in _WRITES else [])
-        return all(len(used[name]) == 1 for name in written)
+        return all(len(used[name]) == 1 for name in written) and self._in_turn()
+
+    def _in_turn(self) -> bool:
+        """Whether each memory of the last stage is added to only, or stored into by one loop."""
+        stored: dict[str, int] = {}
+        for k, statements in enumerate(self.groups.values()):
+            for s in statements:
+                assert s.access is not None
+                group = -1 if s.kind == "update" else k
+                if stored.setdefault(s.access.buffer.name, group) != group:
+                    return False
+        return True
 
     # --- the stages as nests ------------------------------------------------------------------
 
@@ -170,10 +215,12 @@ class _Staged:
         rows = {f.room: (f.dtype, f.row + 1) for f in self.fields.values()}
         return [Temporary(name, d, (str(n), _ROWS)) for name, (d, n) in rows.items()]
 
-    def _waiting(self, name: str) -> Access:
+    def _waiting(self, name: str, *, first: bool = False) -> Access:
+        """Where the value waits, of each row or of the first."""
         field = self.fields[name]
         rows = max(f.row for f in self.fields.values() if f.room == field.room) + 1
-        index = (Axis(-1, "1", str(field.row)), Axis(0, "1", f"-{BEGIN}"))
+        row = FIRST if first else Axis(0, "1", f"-{BEGIN}")
+        index = (Axis(-1, "1", str(field.row)), row)
         return Access(Buffer(field.room), (str(rows), _ROWS), index)
 
     def _kept(self, names: Iterable[str]) -> Iterator[Statement]:
@@ -182,7 +229,9 @@ class _Staged:
     def _taken(self, stage: list[Statement]) -> list[Statement]:
         """The stage behind loads of all that waits for it."""
         own = {s.target for s in stage}
-        names = dict.fromkeys(n for s in stage for n in _read(s) if n in self.fields and n not in own)
+        names = dict.fromkeys(
+            n for s in stage for n in _read(s) if n in self.fields and n not in own
+        )
         return [*(Statement("load", n, "", (), self._waiting(n)) for n in names), *stage]
 
     def items(self) -> list[Item]:
@@ -190,13 +239,58 @@ class _Staged:
         nest = self.nest
         read = {n for s in (*self.middle, *self.last) for n in _read(s)}
         needed = [s.target for s in self.gathered if s.target in read]
-        stages = [
-            Nest(nest.domain, (*self.first, *self._kept(needed)), (), "gathered"),
-            replace(nest, statements=(*self._taken(self.middle), *self._kept(self.results))),
-            Nest(nest.domain, tuple(self._taken(self.last)), (), "scattered"),
-        ]
-        inside = tuple(for_rows(stage, {}) for stage in stages if stage.statements)
-        return [*started(nest), Blocks(nest.domain[0], _ROWS, inside), *finished(nest)]
+        first = Nest(nest.domain, (*self.first, *self._kept(needed)), (), "gathered")
+        lines = (*self._taken(self.middle), *self._kept(self.results))
+        inside = [for_rows(s, {}) for s in (first, replace(nest, statements=lines)) if s.statements]
+        return [
+            *started(nest), Blocks(nest.domain[0], _ROWS, (*inside, *self._scattered())),
+            *finished(nest),
+        ]  # fmt: skip
+
+    def _scattered(self) -> Iterator[Nest | Choice]:
+        for places, statements in self.groups.items():
+            row_by_row = self._loop(self._taken(statements), "scattered")
+            if places and all(self._adds(s) for s in statements):
+                yield from self._at_one_place(places, statements, row_by_row)
+            else:
+                yield row_by_row
+
+    def _adds(self, s: Statement) -> bool:
+        assert s.access is not None
+        fixed = all(a.var < 0 for a in s.access.index)
+        return s.kind == "update" and fixed and self.dtypes[s.access.buffer.name] in ("f8", "f4")
+
+    def _loop(
+        self, statements: Iterable[Statement], comment: str, sums: Iterable[Accumulator] = ()
+    ) -> Nest:
+        window = ((BEGIN, END),)
+        return Nest(self.nest.domain, tuple(statements), tuple(sums), comment, (), window)
+
+    def _at_one_place(
+        self, places: tuple[str, ...], statements: list[Statement], row_by_row: Nest
+    ) -> Iterator[Nest | Choice]:
+        """Where all rows of a block add to one place, as sorted rows do, they are summed first.
+
+        One after another, each would wait for the entry that the last has just written.
+        """
+        places = tuple(dict.fromkeys(places))
+        one = {p: f"one_{p}" for p in places}
+        apart = f"apart_{'_'.join(places)}"
+        begin = [Statement("load", one[p], "", (), self._waiting(p, first=True)) for p in places]
+        yield Nest((), tuple(begin), (), "places")
+        test = [Statement("accumulate", apart, "{0} | ({1} ^ {2})", (p, one[p])) for p in places]
+        loads = [Statement("load", p, "", (), self._waiting(p)) for p in places]
+        yield self._loop([*loads, *test], "one place?", [Accumulator(apart, "0", 0, ())])
+        lines: list[Statement] = []
+        sums: list[Accumulator] = []
+        for s in statements:
+            assert s.access is not None
+            name, dtype = f"sum_{s.target}", self.dtypes[s.access.buffer.name]
+            lines.append(Statement("accumulate", name, s.text, s.operands[:1]))
+            index = tuple(a._replace(start=one.get(a.start, a.start)) for a in s.access.index)
+            total = Statement("update", s.target, s.text, (name,), s.access._replace(index=index))
+            sums.append(Accumulator(name, f"{NUMPY[dtype]}(0)", 0, (total,)))
+        yield Choice(apart, self._loop(self._taken(lines), "at one place", sums), row_by_row)
 
 
 def _read(s: Statement) -> list[str]:
