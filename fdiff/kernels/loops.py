@@ -120,6 +120,15 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Loops for where a local is zero, and others for where it is not."""
+
+    local: str
+    zero: Nest
+    other: Nest
+
+
+@dataclass(frozen=True)
 class Blocks:
     """Items that run for so many rows of an axis at a time, one block after another.
 
@@ -128,11 +137,7 @@ class Blocks:
 
     rows: str
     block: str  # how many rows at a time
-    items: tuple[Nest | Call, ...]
-
-    @property
-    def everything(self) -> list[Statement]:
-        return [s for item in self.items if isinstance(item, Nest) for s in item.everything]
+    items: tuple[Nest | Call | Choice, ...]
 
 
 class Temporary(NamedTuple):

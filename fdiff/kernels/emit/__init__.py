@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ..bones import Skeleton
-from ..loops import NUMPY, Blocks, Call, Nest, Program
+from ..loops import NUMPY, Blocks, Call, Choice, Nest, Program
 from .nest import emit_blocks, emit_nest
 from .workspace import Room, furnish
 
@@ -68,10 +68,16 @@ def emit(program: Program, bones: Skeleton) -> Source:
     return Source("\n".join(lines) + "\n", routines, rooms)
 
 
-def _item(item: Nest | Call | Blocks, bones: Skeleton, routines: tuple[str, ...]) -> list[str]:
+def _item(
+    item: Nest | Call | Blocks | Choice, bones: Skeleton, routines: tuple[str, ...]
+) -> list[str]:
     if isinstance(item, Blocks):
         inside = (line for inner in item.items for line in _item(inner, bones, routines))
         return emit_blocks(item, inside)
+    if isinstance(item, Choice):
+        cases = ([INDENT + line for line in emit_nest(nest)] for nest in (item.zero, item.other))
+        zero, other = cases
+        return [f"if {item.local} == 0:", *zero, "else:", *other]
     return _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
 
 

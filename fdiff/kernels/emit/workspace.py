@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..loops import BLOCK, Blocks, Call, Dims, Nest, Program, block_of, entries, proper
+from ..loops import BLOCK, Blocks, Call, Choice, Dims, Nest, Program, block_of, entries, proper
 
 
 class Room(NamedTuple):
@@ -64,7 +64,11 @@ def _in_turn(program: Program, short: set[str]) -> Iterator[list[str]]:
         yield whole
 
 
-def _buffers(item: Nest | Call) -> Iterator[str]:
+def _buffers(item: Nest | Call | Choice) -> Iterator[str]:
+    if isinstance(item, Choice):
+        yield from _buffers(item.zero)
+        yield from _buffers(item.other)
+        return
     if isinstance(item, Call):
         yield from item.buffers
         return

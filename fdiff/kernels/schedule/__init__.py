@@ -32,6 +32,8 @@ from .reuse import reuse
 from .root import Root
 from .roots import make_roots
 from .split import split
+from .stages import in_stages
+from .sums import summed_first
 from .unread import without_unread
 
 _ROUNDS = 4
@@ -39,7 +41,7 @@ _ROUNDS = 4
 
 def schedule(bones: Skeleton) -> Program:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
-    bones = lower(split(reread(bones)))
+    bones = lower(split(summed_first(reread(bones))))
     also: set[int] = set()
     plan, items, again = _attempt(bones, also)
     for _ in range(_ROUNDS - 1):
@@ -48,7 +50,7 @@ def schedule(bones: Skeleton) -> Program:
         also |= again
         plan, items, again = _attempt(bones, also)
     made = Program(_temporaries(plan), tuple(items), _outputs(plan))
-    return in_blocks(without_unread(made))
+    return in_stages(in_blocks(without_unread(made)), _dtypes(bones, made))
 
 
 def _attempt(bones: Skeleton, also: set[int]) -> tuple[Plan, list[Nest | Call], set[int]]:
@@ -204,6 +206,16 @@ def _temporaries(plan: Plan) -> tuple[Temporary, ...]:
                 if k not in used
             ]
     return tuple(out)
+
+
+def _dtypes(bones: Skeleton, program: Program) -> dict[str, str]:
+    """The dtypes of all memory, by name."""
+    given = {
+        f"{'x' if part.op == 'input' else 'k'}{part.data[0]}": part.dtype
+        for part in bones.parts
+        if part.op in ("input", "array")
+    }
+    return given | {m.name: m.dtype for m in (*program.temporaries, *program.outputs)}
 
 
 def _outputs(plan: Plan) -> tuple[Output, ...]:

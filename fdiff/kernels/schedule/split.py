@@ -63,7 +63,7 @@ def split(bones: Skeleton) -> Skeleton:
         bones, parts=tuple(new.parts), inputs=tuple(new.all(i) for i in bones.inputs),
         outputs=tuple(new.all(o) for o in bones.outputs),
     )  # fmt: skip
-    return _pruned(replace(made, parts=tuple(new.parts)))
+    return pruned(replace(made, parts=tuple(new.parts)))
 
 
 def _enter(new: Pieces, i: int, part: Part) -> None:
@@ -84,7 +84,7 @@ def _enter(new: Pieces, i: int, part: Part) -> None:
         new.whole[i] = new.add(part._replace(args=tuple([new.all(a) for a in part.args])))
 
 
-def _pruned(bones: Skeleton) -> Skeleton:
+def pruned(bones: Skeleton) -> Skeleton:
     """Without the parts that nothing reads."""
     live = {*bones.inputs, *bones.outputs}
     for i in range(len(bones.parts) - 1, -1, -1):
