@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType, Shape, broadcast, shadow
 from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
-from ..trace import TracedArray, apply, current, implements, look, unsupported
+from ..tape import Params
+from ..trace import TracedArray, applied, apply, current, implements, look, unsupported
 from ..trace.local import resolve
 from ..trace.views import Stores, View, positions, root_of
 from .joining import concatenate_call
@@ -175,8 +177,23 @@ class Place(NamedTuple):
     scalar: bool = False
 
 
+class Cut(NamedTuple):
+    """What a key without arrays takes: parameters of a slice and of a reshape, None where none is needed.
+
+    `entry` and `scalar` as in `Place`.
+    """
+
+    within: Params | None
+    shape: Params | None
+    entry: tuple[int, ...] | None = None
+    scalar: bool = False
+
+
 def place(x: TracedArray, key: object) -> Place:
     """Where ``x[key]`` is."""
+    if (parts := _concrete(key)) is not None:
+        cut = _kept_cut(x.type.shape, parts)
+        return Place(_taken(x, cut)) if cut.entry is None else Place(x, entry=cut.entry, scalar=cut.scalar)
     given = key if isinstance(key, tuple) else (key,)
     whole = not any(i is Ellipsis for i in given)  # an Ellipsis gives an array, if only of 0-d
     items = _expanded(given, x.ndim)
@@ -184,10 +201,42 @@ def place(x: TracedArray, key: object) -> Place:
         x, items = without_masks(x, items)
     if not all(_simple(i) for i in items):
         return _advanced(x, items, scalar=whole)
-    if all(isinstance(i, (int, np.integer)) for i in items):
-        entry = tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, x.shape, strict=True))])
+    if (entry := _entry(x.shape, items)) is not None:
         return Place(x, entry=entry, scalar=whole)
     return Place(_basic(x, items))
+
+
+def _entry(shape: Shape, items: Sequence[object]) -> tuple[int, ...] | None:
+    """The position of the entry that integers alone name; None for any other key."""
+    if not all(isinstance(i, (int, np.integer)) for i in items):
+        return None
+    return tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, shape, strict=True))])  # type: ignore[call-overload]
+
+
+def _concrete(key: object) -> tuple[object, ...] | None:
+    """A key of Python's integers, slices of such, None and Ellipsis as what can be remembered, else None."""
+    parts: list[object] = []
+    for item in key if key.__class__ is tuple else (key,):  # type: ignore[attr-defined]
+        if item.__class__ is slice:
+            start, stop, step = item.start, item.stop, item.step
+            for end in (start, stop, step):
+                if end is not None and end.__class__ is not int:
+                    return None
+            parts.append((start, stop, step))
+        elif item.__class__ is int or item is None or item is Ellipsis:
+            parts.append(item)
+        else:
+            return None
+    return tuple(parts)
+
+
+@lru_cache(maxsize=4096)
+def _kept_cut(shape: Shape, parts: tuple[object, ...]) -> Cut:
+    """What such a key takes from an array of a shape."""
+    given = tuple([slice(*part) if isinstance(part, tuple) else part for part in parts])
+    items = _expanded(given, len(shape))
+    entry = _entry(shape, items)
+    return _cut(shape, items) if entry is None else Cut(None, None, entry, Ellipsis not in given)
 
 
 def getitem(x: TracedArray, key: object) -> TracedArray:
@@ -276,8 +325,22 @@ def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray,
 
 def _basic(x: TracedArray, items: Sequence[object]) -> TracedArray:
     """Slices, integers and new axes: at most one slice and one reshape, a view of `x`."""
+    return _taken(x, _cut(x.shape, items))
+
+
+def _taken(x: TracedArray, cut: Cut) -> TracedArray:
+    out = x
+    if cut.within is not None:
+        out = applied(slice_, (x,), cut.within)
+    if cut.shape is not None:
+        out = applied(reshape, (out,), cut.shape)
+    return TracedArray(out.home, out.id, out.type) if x.scalar else out
+
+
+def _cut(source: Shape, items: Sequence[object]) -> Cut:
+    """What slices, integers and new axes take from an array of a shape."""
     starts, sizes, steps, shape = [], [], [], []
-    axes = iter(x.shape)
+    axes = iter(source)
     axis = 0
     for item in items:
         if item is None:
@@ -296,12 +359,9 @@ def _basic(x: TracedArray, items: Sequence[object]) -> TracedArray:
         sizes.append(size)
         steps.append(step if size > 1 else 1)
         axis += 1
-    out = x
-    if tuple(sizes) != x.shape or any(s != 1 for s in steps):
-        out = apply(slice_, x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
-    if tuple(shape) != out.shape:
-        out = apply(reshape, out, shape=tuple(shape))
-    return TracedArray(out.home, out.id, out.type) if x.scalar else out
+    same = tuple(sizes) == source and all(s == 1 for s in steps)
+    within = (("sizes", tuple(sizes)), ("starts", tuple(starts)), ("steps", tuple(steps)))
+    return Cut(None if same else within, None if shape == sizes else (("shape", tuple(shape)),))
 
 
 def _whole(value: object) -> object:

@@ -11,7 +11,7 @@ from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Kink, Lower, Primitive, Sam
 from ..trace import TracedArray, apply, implements
 from .elementwise import positive, real, stop, truth
 from .families import kind_of, linear, refuse
-from .scans import cumprod, wide
+from .scans import cumprod, total_dtype, wide
 from .shaping import broadcast_to, normal_axes, normal_axis, traced
 
 Axes = tuple[int, ...]
@@ -154,6 +154,14 @@ def _masked(x: TracedArray, where: object, fill: object) -> TracedArray:
 
 
 
+def _widened(x: object, dtype: object, ufunc: np.ufunc) -> TracedArray:
+    """`x` in the dtype NumPy accumulates in; no copy where it is that already."""
+    array = traced(x)
+    if dtype is None and total_dtype(ufunc, array.type.dtype) == array.type.dtype:
+        return array
+    return wide(array, dtype, ufunc)
+
+
 def given(value: object) -> bool:
     return value is not None and value is not np._NoValue
 
@@ -161,7 +169,7 @@ def given(value: object) -> bool:
 @implements(np.sum, method="sum")
 def sum_call(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
     """``np.sum`` with axis tuples, keepdims, initial and where."""
-    array = wide(traced(x), dtype, np.add)
+    array = _widened(x, dtype, np.add)
     axes = normal_axes(axis, array.ndim)
     array = _masked(array, where, 0)
     total = _finish(apply(sum_, array, axes=axes), array.shape, axes, keepdims=keepdims)
@@ -171,7 +179,7 @@ def sum_call(x: object, axis: object = None, dtype: object = None, out: object =
 @implements(np.prod, method="prod")
 def prod_call(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
     """``np.prod``; its derivative is exact where entries are zero."""
-    array = wide(traced(x), dtype, np.multiply)
+    array = _widened(x, dtype, np.multiply)
     axes = normal_axes(axis, array.ndim)
     array = _masked(array, where, 1)
     total = _finish(apply(prod, array, axes=axes), array.shape, axes, keepdims=keepdims)

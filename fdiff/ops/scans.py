@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -129,8 +130,13 @@ cummax = register(
 
 def wide(x: TracedArray, dtype: object, ufunc: np.ufunc) -> TracedArray:
     """`x` in the dtype NumPy accumulates in (small integers and bools become int64)."""
-    target = np.dtype(dtype) if dtype is not None else ufunc.reduce(np.zeros(1, x.dtype)).dtype
-    return x.astype(target)
+    return x.astype(np.dtype(dtype) if dtype is not None else total_dtype(ufunc, x.dtype))
+
+
+@lru_cache(maxsize=256)
+def total_dtype(ufunc: np.ufunc, dtype: np.dtype) -> np.dtype:
+    """The dtype in which NumPy accumulates entries of `dtype`."""
+    return ufunc.reduce(np.zeros(1, dtype)).dtype
 
 
 def _scan_call(primitive: Primitive, ufunc: np.ufunc, x: object, axis: int | None, dtype: object) -> TracedArray:

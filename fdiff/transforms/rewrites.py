@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
+from ..arraytype import broadcast
 from ..primitive import PRIMITIVES, Primitive
 from ..tape import CONSTANT, Builder, Node, Params
 
@@ -121,11 +120,11 @@ def _drop_broadcast(name: str) -> Rule:
     @seeks("broadcast_to")
     def rule(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
         shapes = [b.type(a).shape for a in args]
-        full = np.broadcast_shapes(*shapes)
+        full = broadcast(*shapes)
         for k, a in enumerate(args):
             inner = _of(b, a, "broadcast_to")
             rest = [s for j, s in enumerate(shapes) if j != k]
-            if inner and np.broadcast_shapes(*rest, b.type(inner.args[0]).shape) == full:
+            if inner and broadcast(*rest, b.type(inner.args[0]).shape) == full:
                 return _new(b, name, (*args[:k], inner.args[0], *args[k + 1 :]), **params)
         return None
 

@@ -46,13 +46,13 @@ class Step(NamedTuple):
 class Simplifier(Builder):
     """A builder that enters what the table of rewrites puts in the place of a node.
 
-    `notable` are the nodes that rules look for among the arguments of others; `constants` too are
-    looked for: a node of constants alone is one.
+    `notable` are the nodes that rules look for among the arguments of others, by kind; `constants`
+    too are looked for: a node of constants alone is one.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.notable: set[int] = set()
+        self.notable: dict[int, str] = {}
         self.constants: set[int] = set()
 
     def add(
@@ -64,7 +64,7 @@ class Simplifier(Builder):
         types: Types | None = None,
     ) -> int:
         name, found = primitive.name, None
-        if name in ALWAYS or (name in SEEKING and not self.notable.isdisjoint(args)):
+        if name in ALWAYS or (name in SEEKING and not self.notable.keys().isdisjoint(args)):
             types = types or self.infer(primitive, args, params)
             found = self._rewritten(primitive, args, params, types) if len(types) == 1 else None
         if found is None and args and args[0] in self.constants and self.constants.issuperset(args):
@@ -85,8 +85,8 @@ class Simplifier(Builder):
             node = self.nodes[i]
             if node.primitive is CONSTANT:
                 self.constants.add(i)
-            if kind(node) in NOTABLE:
-                self.notable.add(i)
+            if (sought := kind(node)) in NOTABLE:
+                self.notable[i] = sought
 
     def _rewritten(
         self, primitive: Primitive, args: Ids, params: Params, types: Types
@@ -94,7 +94,7 @@ class Simplifier(Builder):
         """What a rule of the table puts in the place of a node."""
         nodes, count = self.nodes, len(self.nodes)
         named = dict(params)
-        kinds = [kind(nodes[a]) for a in args]
+        kinds = [self.notable.get(a) for a in args]
         for rule, sought in SEEKING.get(primitive.name, ()):
             if sought is None or not sought.isdisjoint(kinds):
                 found = rule(self, args, named)
@@ -121,7 +121,7 @@ class Simplifier(Builder):
         As with ops that are recorded, a read sees through stores beside it.
         """
         known, nodes, lines = self._ids, self.nodes, self.lines
-        notable, constants = self.notable, self.constants
+        notable, constants = self.notable.keys(), self.constants
         where = None if line is None else (line,)
         for primitive, places, take, params, types, special, seeking, noted in steps:
             args = take(ids) if take is not None else tuple([ids[k] for k in places])
@@ -153,7 +153,7 @@ class Simplifier(Builder):
     def replay(self, tape: Tape) -> list[int]:
         """Enter the nodes of a tape, the inputs first; their ids."""
         known, nodes, lines, told = self._ids, self.nodes, self.lines, tape.lines
-        notable, constants = self.notable, self.constants
+        notable, constants = self.notable.keys(), self.constants
         ids = [-1] * len(tape.nodes)
         renumbered = ids.__getitem__
         for i in tape.inputs:
