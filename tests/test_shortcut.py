@@ -9,6 +9,7 @@ import fdiff
 from fdiff.functional.shortcut import never
 
 X = np.array([1.0, 2.0, 3.0])
+A = np.array([[2.0, 1.0, 0.0], [0.5, 3.0, 1.0], [1.0, 0.0, 4.0]])
 SCALE = 2.0
 WEIGHTS = np.array([1.0, 0.5, 0.25])
 
@@ -46,6 +47,8 @@ MADE = {
     "jvp": (fdiff.jvp(lambda x: x**2), (X, X), (X**2, 2 * X * X)),
     "pair": (fdiff.jacobian(lambda x: (x**2, x[0] * x)), (X,), None),
     "of a float": (fdiff.grad(lambda x, s: np.sum(x) * s), (X, 2.0), np.full(3, 2.0)),
+    "product": (fdiff.grad(lambda x, a: x @ a @ x), (X, A), (A + A.T) @ X),
+    "solve": (fdiff.jacobian(lambda x, a: np.linalg.solve(a, x)), (X, A), np.linalg.inv(A)),
     "two": (fdiff.grad(lambda x, y: np.sum(x * y), argnums=(0, 1)), (X, X**2), (X**2, X)),
 }
 

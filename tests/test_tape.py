@@ -11,6 +11,7 @@ from fdiff.errors import TapeError
 from fdiff.primitive import PRIMITIVES, ZERO, Zero, register
 from fdiff.tape import INPUT, ITEM, Builder, Node, Tape, prune, same_types, verify
 from fdiff.transforms.forward import depends, jvp
+from fdiff.transforms.rearrange import unit_seeds
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -314,6 +315,16 @@ REWRITES = {
     "reshape there and back": (lambda x: x.reshape(6).reshape(2, 3), []),
     "transpose twice": (lambda x: x.T.T, []),
     "three transposes": (lambda x: x[None].transpose(1, 2, 0).transpose(2, 0, 1), ["reshape"]),
+    "transpose + 2": (lambda x: x.T + 2.0, ["constant", "add", "transpose"]),
+    "transpose / transpose": (lambda x: x.T / x.T, ["divide", "transpose"]),
+    "transpose * vector": (
+        lambda x: x.T * x[:, 1],
+        ["slice", "multiply", "transpose"],
+    ),
+    "vector - transpose": (
+        lambda x: x[1][:, None] - x.T,
+        ["slice", "subtract", "transpose"],
+    ),
     "where of one value": (lambda x: np.where(x > 2, x, x), []),
     "where in where": (
         lambda x: np.where(x > 2, np.where(x > 2, np.sin(x), x), x),
@@ -334,6 +345,7 @@ KEPT = {
         lambda x: np.broadcast_to(np.sum(x), (2, 3)) * 2.0,
         "broadcast_to",
     ),
+    "transpose * another": (lambda x: x[None].T * x.T[..., None], "multiply"),
     "sum of some": (lambda x: np.sum(x, axis=0), "sum"),
 }
 
@@ -358,3 +370,25 @@ def test_simplify_keeps(case):
     for a, b in zip(values(after, special), values(before, special), strict=True):
         np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(np.signbit(a), np.signbit(b))
+
+
+@pytest.mark.parametrize("subscripts", ["ab,bc->ac", "ca,bc->ab", "ab,cb->ac", "ba,ca->cb"])
+def test_unit_seeds_are_no_factor(subscripts):
+    def product(x):
+        seeds = unit_seeds(VECTOR, 0, 3)
+        return np.einsum(subscripts, seeds, x)
+
+    x = np.arange(9.0).reshape(3, 3)
+    before = tape_of(product, x)
+    after = verify(simplify(before))
+    assert "contract" in names(before)
+    assert names(after) in ([], ["transpose"])
+    np.testing.assert_array_equal(values(after, x)[0], values(before, x)[0])
+
+
+def test_seeds_of_some_directions_are_a_factor():
+    x = np.arange(9.0).reshape(3, 3)
+    seeds = lambda x: unit_seeds(VECTOR, 1, 3) @ x  # noqa: E731
+    tape = simplify(tape_of(seeds, x))
+    assert "contract" in names(tape)
+    np.testing.assert_array_equal(values(tape, x)[0], np.eye(3, k=1) @ x)

@@ -13,8 +13,9 @@ from functools import lru_cache
 from .runtime.blas import places
 from .runtime.linalg import DECOMPOSITIONS
 from .runtime.products import PRODUCTS
+from .runtime.triangular import TRIANGULAR
 
-_TEXTS = {**DECOMPOSITIONS, **PRODUCTS}
+_TEXTS = {**DECOMPOSITIONS, **PRODUCTS, **TRIANGULAR}
 _NUMPY = {"f4": "float32", "f8": "float64"}
 _NUMBERS = {
     "SINGULAR": 2,  # statuses

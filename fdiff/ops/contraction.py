@@ -120,7 +120,7 @@ def _couple(left: tuple[TracedArray, str], right: tuple[TracedArray, str], keep:
     b, lb = _alone(b, lb, keep + la)
     out = "".join(s for s in dict.fromkeys(la + lb) if s in keep)
     dtype = promote(kind_of(a), kind_of(b))
-    return apply(contract, a.astype(dtype), b.astype(dtype), subscripts=f"{la},{lb}->{out}"), out
+    return apply(contract, a.astype(dtype, copy=False), b.astype(dtype, copy=False), subscripts=f"{la},{lb}->{out}"), out
 
 
 def _spelled(subscripts: str, operands: Sequence[TracedArray]) -> tuple[list[str], str]:
@@ -176,7 +176,7 @@ def einsum(subscripts: object, *operands: object, optimize: object = False, dtyp
     if missing := set(out) - set(last):
         raise ValueError(f"einsum: output subscripts {sorted(missing)} appear in no input")
     final = _permuted(result, last, out)
-    final = final if dtype is None else final.astype(dtype)
+    final = final if dtype is None else final.astype(dtype, copy=False)
     return final if final.ndim else _scalar(final)
 
 

@@ -308,7 +308,7 @@ def solve_call(a: object, b: object) -> TracedArray:
     if left.shape[-1] != right.shape[0 if right.ndim == 1 else -2]:
         raise ValueError(f"solve: Input operand 1 has a mismatch in its core dimension 0 (size {right.shape[0 if right.ndim == 1 else -2]} is different from {left.shape[-1]})")
     dtype = promote(kind_of(left), kind_of(right))
-    left, right = left.astype(dtype), right.astype(dtype)
+    left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
     attempt("solve", left)
     if right.ndim == 1:
         return reshape_call(apply(solve, left, right.reshape((-1, 1))), (*left.shape[:-2], -1))

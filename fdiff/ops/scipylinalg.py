@@ -45,7 +45,7 @@ def _pair(a: object, b: object) -> tuple[TracedArray, TracedArray, bool]:
     right = right[:, None] if line else right
     if left.shape[-1] != right.shape[-2]:
         raise ValueError(f"incompatible dimensions: the matrix has shape {left.shape}, the right-hand side {np.shape(b)}")
-    return left.astype(dtype), right.astype(dtype), line
+    return left.astype(dtype, copy=False), right.astype(dtype, copy=False), line
 
 
 def _result(x: TracedArray, line: bool) -> TracedArray:
@@ -311,7 +311,7 @@ def _pair_of_rows(a: object, b: object) -> tuple[TracedArray, TracedArray, bool]
     if left.shape[0] != right.shape[0]:
         raise ValueError(f"Shape mismatch: a and b should have the same number of rows ({left.shape[0]} != {right.shape[0]}).")
     dtype, line = promote(kind_of(left), kind_of(right)), right.ndim == 1
-    return left.astype(dtype), (right[:, None] if line else right).astype(dtype), line
+    return left.astype(dtype, copy=False), (right[:, None] if line else right).astype(dtype, copy=False), line
 
 
 from . import scipystructured  # noqa: E402 - after the functions above, which it uses

@@ -49,7 +49,7 @@ def entry_columns(tape: Tape, k: int, keep: Sequence[int]) -> Tape | None:
 
 
 def _apart(tape: Tape, k: int) -> Tape | None:
-    """The tape with an input for each entry of input `k` behind the others; None if more is read."""
+    """The tape with an input for each entry of input `k`; None if it is not read so."""
     source = tape.inputs[k]
     builder = Builder()
     ids: dict[int, int] = {}

@@ -248,11 +248,88 @@ def _sum_nothing(b: Builder, args: Ids, params: dict[str, object]) -> int | None
     return None
 
 
+def _seeds(b: Builder, i: int) -> bool:
+    """Whether node `i` is an identity matrix made of counters, as unit seeds are."""
+    node, shape = b.nodes[i], b.type(i).shape
+    if node.primitive.name != "where" or len(shape) != 2 or shape[0] != shape[1]:
+        return False
+    test, one, zero = node.args
+    hit = _of(b, test, "equal")
+    if hit is None or (_number(b, one), _number(b, zero)) != (1.0, 0.0):
+        return False
+    rows, columns = (b.nodes[a] for a in hit.args)
+    if rows.primitive.name != "reshape" or rows.type.shape != (shape[0], 1):
+        return False
+    count = b.nodes[rows.args[0]]
+    if count.primitive.name == "add" and _number(b, count.args[1]) == 0:
+        count = b.nodes[count.args[0]]
+    counters = count.primitive.name == columns.primitive.name == "iota"
+    return counters and columns.type.shape == shape[1:]
+
+
+@seeks("where")
+def _unseeded(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """The product of an identity matrix with ``x`` is ``x``, of which an axis has a new name.
+
+    Zeros of unit seeds are directions that are not taken: they are no factors of what is infinite.
+    """
+    labels, out = str(params["subscripts"]).split("->")
+    sides = labels.split(",")
+    for here, other in ((0, 1), (1, 0)):
+        if not _seeds(b, args[here]):
+            continue
+        summed = [x for x in sides[here] if x in sides[other] and x not in out]
+        free = [x for x in sides[here] if x in out and x not in sides[other]]
+        if len(summed) == len(free) == 1:
+            renamed = sides[other].replace(summed[0], free[0])
+            return _transpose_of(b, args[other], tuple(renamed.index(x) for x in out))
+    return None
+
+
+def _outer_transpose(name: str) -> Rule:
+    """op(transpose(x), y) -> transpose(op(x, y)), where y is as transposed or has but one axis.
+
+    Products of matrices take transposes as they are, but none below other arithmetic.
+    """
+
+    @seeks("transpose")
+    def rule(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+        turned = [n for n in (_of(b, a, "transpose") for a in args) if n is not None]
+        if not turned or any(n.params != turned[0].params for n in turned):
+            return None
+        axes: Ids = dict(turned[0].params)["axes"]  # type: ignore[assignment]
+        inner = tuple(_untransposed(b, a, axes) for a in args)
+        if any(a < 0 for a in inner):
+            return None
+        return _transpose_of(b, _new(b, name, inner, **params), axes)
+
+    return rule
+
+
+def _untransposed(b: Builder, i: int, axes: Ids) -> int:
+    """What makes node `i` when its axes are put in this order; -1 if it has not all of them."""
+    if node := _of(b, i, "transpose"):
+        return node.args[0]
+    shape = b.type(i).shape
+    if len(shape) > len(axes) or sum(n != 1 for n in shape) > 1:
+        return -1
+    if all(n == 1 for n in shape):
+        return i
+    padded = (1,) * (len(axes) - len(shape)) + shape
+    return _reshape_of(b, i, tuple(padded[axes.index(k)] for k in range(len(axes))))
+
+
 RULES: dict[str, tuple[Rule, ...]] = {
-    "multiply": (_times_one, _pull_negative, _drop_broadcast("multiply")),
-    "divide": (_over_one, _drop_broadcast("divide")),
-    "add": (_minus_negative, _drop_broadcast("add")),
-    "subtract": (_plus_negative, _drop_broadcast("subtract")),
+    "contract": (_unseeded,),
+    "multiply": (
+        _times_one,
+        _pull_negative,
+        _drop_broadcast("multiply"),
+        _outer_transpose("multiply"),
+    ),
+    "divide": (_over_one, _drop_broadcast("divide"), _outer_transpose("divide")),
+    "add": (_minus_negative, _drop_broadcast("add"), _outer_transpose("add")),
+    "subtract": (_plus_negative, _drop_broadcast("subtract"), _outer_transpose("subtract")),
     "negative": (_double_negative,),
     "where": (_where, _drop_broadcast("where")),
     "maximum": (_drop_broadcast("maximum"),),

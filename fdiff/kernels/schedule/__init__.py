@@ -173,7 +173,7 @@ def _projections(plan: Plan, node: int) -> dict[int, int]:
 
 
 def _routine(part: Part) -> str:
-    flips = part.parameter("flips", str) if part.op == "matmul" else ""
+    flips = part.parameter("flips", str) if part.op in ("matmul", "triangular") else ""
     return f"{part.op}{flips}_{part.dtypes[-1]}"
 
 
@@ -183,7 +183,7 @@ def _sizes(plan: Plan, part: Part) -> tuple[str, ...]:
         return part.parameter("sizes", tuple)
     first: Dims = plan.parts[part.args[0]].dims
     batch, n = size(first[:-2]), first[-1]
-    return (batch, n, part.dims[-1]) if part.op == "solve" else (batch, n)
+    return (batch, n, part.dims[-1]) if part.op in ("solve", "triangular") else (batch, n)
 
 
 def _temporaries(plan: Plan) -> tuple[Temporary, ...]:

@@ -84,10 +84,7 @@ def _rewrite(new: _Rewrite, part: Part) -> int:
     if part.op == "transpose":
         return new.transposed(part.args[0], part.axes)
     if part.op == "solve":
-        a, b = part.args
-        matrix = (*part.dims[:-2], *new.parts[a].dims[-2:])
-        args = (new.contiguous(new.spread(a, matrix)), new.contiguous(new.spread(b, part.dims)))
-        return new.add(part._replace(args=args))
+        return _solve(new, part)
     if part.op in ROUTINES or (
         part.op == "reshape" and not same_but_ones(part.dims, new.parts[part.args[0]].dims)
     ):
@@ -102,6 +99,25 @@ def _rewrite(new: _Rewrite, part: Part) -> int:
         widest = max((new.parts[i].dims for i in indices), key=lambda d: (len(d), len(proper(d))))
         return new.add(part._replace(args=(bar, *[new.spread(i, widest) for i in indices])))
     return new.add(part)
+
+
+def _solve(new: _Rewrite, part: Part) -> int:
+    """A system of equations; substitutions are enough where the matrix is a Cholesky factor.
+
+    Its diagonal is positive, or there is none, so that no such system is singular.
+    """
+    a, b = part.args
+    matrix, flip = new.parts[a], 0
+    last = len(matrix.dims) - 1
+    if matrix.op == "transpose" and matrix.axes == (*range(last - 1), last, last - 1):
+        a, flip = matrix.args[0], 1
+    if new.parts[a].op == "cholesky":
+        part = part._replace(op="triangular", data=(("flips", str(flip)),))
+    else:
+        a = part.args[0]
+    square = (*part.dims[:-2], *new.parts[a].dims[-2:])
+    args = (new.contiguous(new.spread(a, square)), new.contiguous(new.spread(b, part.dims)))
+    return new.add(part._replace(args=args))
 
 
 def _contract(new: _Rewrite, part: Part) -> int:

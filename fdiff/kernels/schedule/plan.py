@@ -17,7 +17,9 @@ from ..loops import ONE, Buffer, Dims, Index, proper, same_but_ones
 REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
 ARGUMENTS = frozenset(["argmax", "argmin"])
 SCANS = frozenset(["cumsum", "cumprod", "cummax", "recurrence"])
-ROUTINES = frozenset(["solve", "inv", "det", "slogdet", "cholesky", "cofactor", "matmul"])
+ROUTINES = frozenset(
+    ["solve", "triangular", "inv", "det", "slogdet", "cholesky", "cofactor", "matmul"]
+)
 # how many matrices of which dtype a routine needs room for; "" for its own
 SCRATCH = {**dict.fromkeys(["solve", "inv", "det", "slogdet"], (1, "")), "cofactor": (2, "f8")}
 SCATTERS = frozenset(["unslice", "scatter_add"])

@@ -161,14 +161,16 @@ class _Staged:
     def worth(self) -> bool:
         """Whether there is enough to compute, in an order that may be changed."""
         nest = self.nest
-        if len(nest.domain) != 1 or nest.window or nest.hole or nest.branches or not self.places:
+        if len(nest.domain) != 1 or nest.window or nest.hole or nest.branches:
             return False
         if any(s.kind in ("carry", "pick") for s in nest.statements):
             return False
         if not self.places <= self.varying:
             return False  # a place for all rows stops nothing
-        work = sum(flops_of(s.text) for s in self.middle if s.kind == "let")
-        return work >= SLOW and self._apart()
+        work = [flops_of(s.text) for s in self.middle if s.kind == "let"]
+        if not self.places and (not self.last or max(work, default=0) < SLOW):
+            return False  # processors can write apart what takes no function to compute
+        return sum(work) >= SLOW and self._apart()
 
     def _apart(self) -> bool:
         """Whether no memory that is written to is used in more than one stage."""
