@@ -299,6 +299,55 @@ def test_large_matrices_may_be_stacked_strided_and_singular(rng):
         run(tape_of(np.linalg.cholesky, a), -a)
 
 
+FACTORED = {
+    "one": lambda low, b: np.linalg.solve(low, b[..., :1]),
+    "many": np.linalg.solve,
+    "turned, one": lambda low, b: np.linalg.solve(np.swapaxes(low, -1, -2), b[..., :1]),
+    "turned, many": lambda low, b: np.linalg.solve(np.swapaxes(low, -1, -2), b),
+    "stack of sides": lambda low, b: np.linalg.solve(low, np.stack([b, -b])),
+}
+
+
+def factor_of(a):
+    return np.linalg.cholesky(a @ np.swapaxes(a, -1, -2) + np.eye(a.shape[-1], dtype=a.dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [1, 7, 33])
+@pytest.mark.parametrize("name", FACTORED)
+def test_systems_with_a_cholesky_factor_are_substituted(name, n, dtype, rng):
+    a = (rng.normal(size=(2, n, n)) / n).astype(dtype)
+    b = rng.normal(size=(2, n, 5)).astype(dtype)
+    tape = tape_of(lambda a, b: FACTORED[name](factor_of(a), b), a, b)
+    text = kernels.source(tape, ("C", "C"))
+    assert "= triangular" in text
+    assert "= solve" not in text
+    tight = 1e-12 if dtype is np.float64 else 1e-5
+    check(tape, a, b, rtol=tight, atol=tight)
+
+
+def test_other_systems_are_not(rng):
+    a = rng.normal(size=(2, 3, 3)) + 3.0 * np.eye(3)
+    turned = tape_of(
+        lambda a: np.linalg.solve(factor_of(a).transpose(2, 1, 0), np.ones((3, 2))),
+        a[:1].repeat(3, 0),
+    )
+    plain = tape_of(lambda a: np.linalg.solve(a, factor_of(a)), a)
+    for tape in (turned, plain):
+        assert "= solve" in kernels.source(tape, ("C",))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [1, 2, 20, 32, 33, 71])
+def test_cotangents_of_a_cholesky_factor_come_in_blocks(n, dtype, rng):
+    a = (rng.normal(size=(2, n, n)) / n).astype(dtype)
+    bar = rng.normal(size=(2, n, n)).astype(dtype)
+    tape = simplify(vjp(tape_of(factor_of, a), [0]))
+    assert "= cholesky_bar" in kernels.source(tape, ("C", "C"))
+    tight = 1e-12 if dtype is np.float64 else 1e-4
+    check(tape, a, bar, rtol=tight, atol=tight)
+
+
 @pytest.mark.parametrize("lost", [0, 1, 2])
 def test_cofactors_of_large_matrices_whatever_their_rank(lost, rng):
     u, s, vt = np.linalg.svd(rng.normal(size=(24, 24)))

@@ -21,6 +21,7 @@ _NUMBERS = {
     "SINGULAR": 2,  # statuses
     "INDEFINITE": 3,
     "FEW": 20,  # rows from which LAPACK is faster: det 28, inv 24, solve 16, cholesky 14
+    "BLOCK": 32,  # columns at a time
     "SAFE": 1e6,  # condition number up to which cofactors come from the inverse
     "BLAS_FROM": 100,  # multiplications from which BLAS is faster: at 5 x 5 it is, at 4 x 4 not
 }

@@ -57,6 +57,7 @@ SPECIAL = frozenset(
         "det",
         "slogdet",
         "cholesky",
+        "cholesky_bar",
         "cofactor",
     ]
 )
