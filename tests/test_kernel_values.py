@@ -268,6 +268,29 @@ def test_products_take_their_operands_in_any_order(subscripts, sizes, dtype, rng
     check(tape, left, right, rtol=tight, atol=tight)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("subscripts", ["ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "ji,kj->ik"])
+@pytest.mark.parametrize(
+    "sizes",
+    [(2, 3, 8), (3, 5, 17), (5, 2, 33), (17, 20, 40), (33, 600, 31), (9, 1100, 19), (70, 70, 70)],
+)
+def test_products_of_every_size(sizes, subscripts, dtype, rng):
+    m, k, n = sizes
+    length = {"i": m, "j": k, "k": n}
+    left, right = (
+        rng.normal(size=[length[x] for x in labels]).astype(dtype)
+        for labels in subscripts.split("->")[0].split(",")
+    )
+    tape = tape_of(lambda a, b: np.einsum(subscripts, a, b), left, right)
+    tight = 1e-12 if dtype is np.float64 else 1e-3
+    check(tape, left, right, rtol=tight, atol=tight)
+
+
+def test_a_product_without_terms_is_zero():
+    tape = tape_of(lambda a, b: a @ b, np.ones((3, 0)), np.ones((0, 20)))
+    check(tape, np.ones((3, 0)), np.ones((0, 20)))
+
+
 LARGE = {
     "solve one": lambda a, s: np.linalg.solve(a, a[..., 0]),
     "solve many": lambda a, s: np.linalg.solve(a, s[..., :5]),

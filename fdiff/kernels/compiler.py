@@ -199,5 +199,8 @@ def _addresses(names: tuple[str, ...]) -> tuple[int, ...]:
     """Where matrix routines are, compiled once a machine, and the table of what they call."""
     if not names:
         return ()
-    found = [_function(text_of_routine(name), unrolled=False) for name in names]
+    from .native.machine import has  # noqa: PLC0415
+
+    vector = 64 if has("avx512f") else 32
+    found = [_function(text_of_routine(name, vector), unrolled=False) for name in names]
     return (*found, int(table().ctypes.data))
