@@ -268,6 +268,29 @@ def test_products_take_their_operands_in_any_order(subscripts, sizes, dtype, rng
     check(tape, left, right, rtol=tight, atol=tight)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("subscripts", ["ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "ji,kj->ik"])
+@pytest.mark.parametrize(
+    "sizes",
+    [(2, 3, 8), (3, 5, 17), (5, 2, 33), (17, 20, 40), (33, 600, 31), (9, 1100, 19), (70, 70, 70)],
+)
+def test_products_of_every_size(sizes, subscripts, dtype, rng):
+    m, k, n = sizes
+    length = {"i": m, "j": k, "k": n}
+    left, right = (
+        rng.normal(size=[length[x] for x in labels]).astype(dtype)
+        for labels in subscripts.split("->")[0].split(",")
+    )
+    tape = tape_of(lambda a, b: np.einsum(subscripts, a, b), left, right)
+    tight = 1e-12 if dtype is np.float64 else 1e-3
+    check(tape, left, right, rtol=tight, atol=tight)
+
+
+def test_a_product_without_terms_is_zero():
+    tape = tape_of(lambda a, b: a @ b, np.ones((3, 0)), np.ones((0, 20)))
+    check(tape, np.ones((3, 0)), np.ones((0, 20)))
+
+
 LARGE = {
     "solve one": lambda a, s: np.linalg.solve(a, a[..., 0]),
     "solve many": lambda a, s: np.linalg.solve(a, s[..., :5]),
@@ -297,6 +320,55 @@ def test_large_matrices_may_be_stacked_strided_and_singular(rng):
     assert run(tape_of(np.linalg.det, a), a)[0][1] == 0.0
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         run(tape_of(np.linalg.cholesky, a), -a)
+
+
+FACTORED = {
+    "one": lambda low, b: np.linalg.solve(low, b[..., :1]),
+    "many": np.linalg.solve,
+    "turned, one": lambda low, b: np.linalg.solve(np.swapaxes(low, -1, -2), b[..., :1]),
+    "turned, many": lambda low, b: np.linalg.solve(np.swapaxes(low, -1, -2), b),
+    "stack of sides": lambda low, b: np.linalg.solve(low, np.stack([b, -b])),
+}
+
+
+def factor_of(a):
+    return np.linalg.cholesky(a @ np.swapaxes(a, -1, -2) + np.eye(a.shape[-1], dtype=a.dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [1, 7, 33])
+@pytest.mark.parametrize("name", FACTORED)
+def test_systems_with_a_cholesky_factor_are_substituted(name, n, dtype, rng):
+    a = (rng.normal(size=(2, n, n)) / n).astype(dtype)
+    b = rng.normal(size=(2, n, 5)).astype(dtype)
+    tape = tape_of(lambda a, b: FACTORED[name](factor_of(a), b), a, b)
+    text = kernels.source(tape, ("C", "C"))
+    assert "= triangular" in text
+    assert "= solve" not in text
+    tight = 1e-12 if dtype is np.float64 else 1e-5
+    check(tape, a, b, rtol=tight, atol=tight)
+
+
+def test_other_systems_are_not(rng):
+    a = rng.normal(size=(2, 3, 3)) + 3.0 * np.eye(3)
+    turned = tape_of(
+        lambda a: np.linalg.solve(factor_of(a).transpose(2, 1, 0), np.ones((3, 2))),
+        a[:1].repeat(3, 0),
+    )
+    plain = tape_of(lambda a: np.linalg.solve(a, factor_of(a)), a)
+    for tape in (turned, plain):
+        assert "= solve" in kernels.source(tape, ("C",))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [1, 2, 20, 32, 33, 71])
+def test_cotangents_of_a_cholesky_factor_come_in_blocks(n, dtype, rng):
+    a = (rng.normal(size=(2, n, n)) / n).astype(dtype)
+    bar = rng.normal(size=(2, n, n)).astype(dtype)
+    tape = simplify(vjp(tape_of(factor_of, a), [0]))
+    assert "= cholesky_bar" in kernels.source(tape, ("C", "C"))
+    tight = 1e-12 if dtype is np.float64 else 1e-4
+    check(tape, a, bar, rtol=tight, atol=tight)
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])

@@ -221,3 +221,16 @@ def f(k: "i8"):
 """
     assert function(text, 1)(3) == 9
     assert seen == [b"t", 3, 1.5, 0.25]
+
+
+def test_vectors_are_read_combined_and_stored():
+    text = """
+def f(n: "i8"):
+    x = rt.float64(rt.room(9))
+    for i in range(9):
+        x[i] = i
+    twice = rt.multiply(rt.vector(x, 1, 4), rt.spread(np.float64(n), 4))
+    rt.put(x, 5, rt.add(twice, rt.vector(x, 0, 4)))
+    return x[4] + 100 * x[5] + 10000 * x[8]
+"""
+    assert function(text, 1)(3) == 4 + 100 * 3 + 10000 * 15

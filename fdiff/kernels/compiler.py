@@ -172,12 +172,12 @@ def function(text: str) -> int:
 
 
 @lru_cache(maxsize=256)
-def _function(text: str) -> int:
+def _function(text: str, *, unrolled: bool = True) -> int:
     from .native.machine import object_code  # noqa: PLC0415
     from .native.module import function_of  # noqa: PLC0415
 
     name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
-    found, _ = _stored(text, name, lambda: object_code(function_of(text)))
+    found, _ = _stored(text, name, lambda: object_code(function_of(text), unrolled=unrolled))
     _resident.append(found)
     return found.address
 
@@ -200,5 +200,8 @@ def _addresses(names: tuple[str, ...]) -> tuple[int, ...]:
     """Where matrix routines are, compiled once a machine, and the table of what they call."""
     if not names:
         return ()
-    found = [_function(text_of_routine(name)) for name in names]
+    from .native.machine import has  # noqa: PLC0415
+
+    vector = 64 if has("avx512f") else 32
+    found = [_function(text_of_routine(name, vector), unrolled=False) for name in names]
     return (*found, int(table().ctypes.data))

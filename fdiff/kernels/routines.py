@@ -21,6 +21,8 @@ _NUMBERS = {
     "SINGULAR": 2,  # statuses
     "INDEFINITE": 3,
     "FEW": 20,  # rows from which LAPACK is faster: det 28, inv 24, solve 16, cholesky 14
+    "PANEL": 16384,  # entries of columns that are copied to lie next to one another
+    "BLOCK": 32,  # columns at a time
     "SAFE": 1e6,  # condition number up to which cofactors come from the inverse
     "BLAS_FROM": 100,  # multiplications from which BLAS is faster: at 5 x 5 it is, at 4 x 4 not
 }
@@ -28,8 +30,9 @@ _WORDS = re.compile(r"\b[A-Z][A-Z_]+\b")
 
 
 @lru_cache(maxsize=64)
-def text_of(routine: str) -> str:
-    """The routine with the functions it calls, itself the last."""
+def text_of(routine: str, vector: int = 64) -> str:
+    """The routine with the functions it calls, itself the last; for vectors of so many bytes."""
     name, dtype = routine.rsplit("_", 1)
-    words = {"ENTRY": dtype, "REAL": _NUMPY[dtype], **_NUMBERS, **places(dtype)}
+    words = {"ENTRY": dtype, "REAL": _NUMPY[dtype], "LANES": vector // int(dtype[1])}
+    words |= {**_NUMBERS, **places(dtype)}
     return _WORDS.sub(lambda m: str(words[m[0]]), "".join(_TEXTS[name]))

@@ -59,6 +59,7 @@ SPECIAL = frozenset(
         "det",
         "slogdet",
         "cholesky",
+        "cholesky_bar",
         "cofactor",
     ]
 )

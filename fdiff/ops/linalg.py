@@ -236,15 +236,52 @@ def _cholesky_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
 
 
 def _cholesky_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
-    low = outs[0]
-    middle = _phi(_t(low) @ bars[0])
-    half = apply(solve, _t(low), middle)
-    full = _t(apply(solve, _t(low), _t(half)))
-    symmetric = full + _t(full)
-    return [np.tril(symmetric, -1) + 0.5 * np.tril(np.triu(symmetric))]
+    return [apply(cholesky_bar, outs[0], bars[0])]
 
 
 cholesky_ = opaque("cholesky", _same, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, _spd)
+
+# The cotangent of a matrix whose factor is L with cotangent B: phi(S + S') with S = inv(L') phi(L' B) inv(L). It is
+# an op because kernels do it block by block with a fifth of the work. Its rules hold for any regular L:
+# with M = phi(dL' B), N = inv(L') dL' (S + S') it moves by phi(inv(L') (M + M') inv(L) - N - N').
+
+
+def _low_bar(low: np.ndarray, bar: np.ndarray) -> np.ndarray:
+    n = low.shape[-1]
+    weight = np.tril(np.ones((n, n), low.dtype)) - (0.5 * np.eye(n)).astype(low.dtype)
+    up = np.swapaxes(low, -1, -2)
+    half = np.linalg.solve(up, (up @ bar) * weight)
+    full = np.linalg.solve(up, np.swapaxes(half, -1, -2))
+    return (full + np.swapaxes(full, -1, -2)) * weight
+
+
+def _low_bar_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    (low_dot, bar_dot), (low, bar), out = dots, args, outs[0]
+    moved = ZERO if bar_dot is ZERO else apply(cholesky_bar, low, bar_dot)
+    if low_dot is not ZERO:
+        middle = _phi(_t(low_dot) @ bar)
+        half = apply(solve, _t(low), middle + _t(middle))
+        turned = apply(solve, _t(low), _t(low_dot)) @ (out + _t(out))
+        moved = add_up([moved, _phi(apply(solve, _t(low), _t(half)) - turned - _t(turned))])
+    return [stretch(moved, out.shape)]
+
+
+def _low_bar_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    (low, bar), out, weighted = args, outs[0], _phi(bars[0])
+    half = apply(solve, low, weighted + _t(weighted))
+    middle = _phi(_t(apply(solve, low, _t(half))))
+    low_bar = bar @ _t(middle) - (out + _t(out)) @ _t(half)
+    return [unbroadcast(low_bar, low.shape), unbroadcast(low @ middle, bar.shape)]
+
+
+cholesky_bar = register(
+    Primitive(
+        "cholesky_bar", lambda low, bar: (ArrayType(broadcast(low.shape, bar.shape), low.dtype),), _low_bar, _low_bar_jvp, _low_bar_vjp,
+        lambda args, mapped, size: [apply(cholesky_bar, *_leading(args, mapped, (2, 2)))],
+        Lower("call", "cholesky_bar"), "opaque",
+        samples=(Sample(lambda rng: (np.linalg.cholesky(*_spd(rng)), rng.normal(size=(2, 3, 3)))),),
+    )
+)  # fmt: skip
 
 # --- matrices that NumPy refuses ----------------------------------------------------------------
 

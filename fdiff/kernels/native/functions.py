@@ -254,6 +254,32 @@ def _at(to: Writer, args: list[Term]) -> Term:
     return Term(args[0].kind, to.code.gep(args[0].at, [place], inbounds=True))
 
 
+def _vector(to: Writer, args: list[Term]) -> Term:
+    """The entries from a place on: memory, place, count."""
+    kind = f"{args[0].kind[:-1]}x{args[2].at.constant}"
+    return Term(kind, to.code.load(_many(to, args, kind), align=width(kind)))
+
+
+def _spread(to: Writer, args: list[Term]) -> Term:
+    """A vector of so many times the same number."""
+    kind = f"{args[0].kind}x{args[1].at.constant}"
+    nothing, first = ir.Constant(llvm_type(kind), ir.Undefined), ir.Constant(ir.IntType(32), 0)
+    one = to.code.insert_element(nothing, args[0].at, first)
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), int(args[1].at.constant)), None)
+    return Term(kind, to.code.shuffle_vector(one, nothing, mask))
+
+
+def _put(to: Writer, args: list[Term]) -> Term:
+    """A vector stored from a place on: memory, place, vector."""
+    value = args[2]
+    to.code.store(value.at, _many(to, args, value.kind), align=width(value.kind))
+    return value
+
+
+def _many(to: Writer, args: list[Term], kind: str) -> ir.Value:
+    return to.code.bitcast(_at(to, args).at, llvm_type(kind).as_pointer())
+
+
 def _memory(kind: str) -> Function:
     """The memory at an address."""
 
@@ -291,6 +317,9 @@ _TABLES: dict[str, dict[str, Function]] = {
         "call": _call,
         "fortran": _fortran,
         "at": _at,
+        "vector": _vector,
+        "spread": _spread,
+        "put": _put,
         "words": _memory("i8*"),
         "halves": _memory("i4*"),
         "float64": _memory("f8*"),

@@ -1,8 +1,9 @@
 """Kinds of values in the text of a kernel, and how one becomes another.
 
-A kind is a dtype (``b1``, ``i1`` to ``i8``, ``u1`` to ``u8``, ``f4``, ``f8``) or, with a star, a
-pointer to entries of one. Arithmetic on them follows Numba: whole numbers are computed with 64
-bits, single precision with anything but small whole numbers in double precision.
+A kind is a dtype (``b1``, ``i1`` to ``i8``, ``u1`` to ``u8``, ``f4``, ``f8``), with a star a
+pointer to entries of one, with a count (``f8x8``) a vector of them. Arithmetic on numbers follows
+Numba: whole numbers are computed with 64 bits, single precision with anything but small whole
+numbers in double precision.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ def llvm_type(kind: str) -> ir.Type:
         return stored_type(kind[:-1]).as_pointer()
     if kind == "b1":
         return TRUTH
+    if "x" in kind:
+        entry, count = kind.split("x")
+        return ir.VectorType(llvm_type(entry), int(count))
     return _REAL.get(kind) or ir.IntType(8 * width(kind))
 
 

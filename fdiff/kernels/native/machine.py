@@ -47,13 +47,13 @@ def _new_machine() -> llvm.TargetMachine:
     )
 
 
-def object_code(module: ir.Module) -> bytes:
+def object_code(module: ir.Module, *, unrolled: bool = True) -> bytes:
     """Machine code of the module."""
-    return bytes(_machine().emit_object(optimised(module)))
+    return bytes(_machine().emit_object(optimised(module, unrolled=unrolled)))
 
 
-def optimised(module: ir.Module) -> llvm.ModuleRef:
-    """The module, optimised for this processor."""
+def optimised(module: ir.Module, *, unrolled: bool = True) -> llvm.ModuleRef:
+    """The module, optimised for this processor; loops that are not unrolled compile faster."""
     machine = _machine()
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
@@ -61,6 +61,7 @@ def optimised(module: ir.Module) -> llvm.ModuleRef:
     parsed.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.slp_vectorization = True
+    options.loop_unrolling = unrolled
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(parsed, builder)
     return parsed

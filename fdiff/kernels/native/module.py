@@ -76,6 +76,8 @@ def _define(module: ir.Module, node: ast.FunctionDef, *, own: bool) -> None:
     function = ir.Function(module, type_, local(node.name) if own else node.name)
     function.linkage = "internal" if own else ""
     function.attributes.add("nounwind")
+    if own:
+        function.attributes.add("noinline")  # compiled once, however often it is called
     for argument, words in zip(function.args, spoken, strict=True):
         if words.endswith(" noalias"):
             argument.add_attribute("noalias")

@@ -7,6 +7,7 @@ addresses are handed to a routine when it is called, so that none stands in obje
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -26,16 +27,28 @@ def places(dtype: str) -> dict[str, int]:
     The functions for double precision are there with their letter, too (``DGETRF``).
     """
     letter = _LETTERS[dtype]
-    own = {name[1:].upper(): k for k, name in enumerate(NAMES) if name[0] == letter}
+    own = {"BLOCKS_TO": len(NAMES)} | {
+        name[1:].upper(): k for k, name in enumerate(NAMES) if name[0] == letter
+    }
     return own | {name.upper(): k for k, name in enumerate(NAMES) if name[0] == "d"}
 
 
 @lru_cache(maxsize=1)
 def table() -> np.ndarray:
-    """The addresses, which are good as long as the process lives."""
+    """The addresses, which are good as long as the process lives; behind them a number.
+
+    It says up to how many multiplications a product is not for BLAS.
+    """
     found = [_module(module) for module in ("cython_blas", "cython_lapack")]
     capsules = {k: v for module in found for k, v in module.__pyx_capi__.items()}
-    return np.array([_address(capsules[name]) for name in NAMES], np.int64)
+    return np.array([*(_address(capsules[name]) for name in NAMES), _blocks_to()], np.int64)
+
+
+def _blocks_to() -> int:
+    """BLAS shares work among threads from about 64 x 64 x 64 on, if it is allowed any."""
+    wanted = [os.environ.get(f"{name}_NUM_THREADS") for name in ("OPENBLAS", "GOTO", "OMP", "MKL")]
+    told = next((int(n) for n in wanted if n and n.isdigit()), 0)
+    return 1 << 26 if (told or os.cpu_count()) == 1 else 1 << 18
 
 
 def _module(name: str) -> ModuleType:

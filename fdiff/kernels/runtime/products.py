@@ -1,4 +1,4 @@
-"""Matrix products: plain loops for small matrices, BLAS for the others.
+"""Matrix products: loops for tiny matrices, blocks of vectors for small ones, BLAS for the others.
 
 How texts are written, `routines` tells.
 """
@@ -30,6 +30,76 @@ def row(c: "ENTRY*", a: "ENTRY*", step: "i8", b: "ENTRY*", lead: "i8", k: "i8", 
     return 0
 """
 
+
+def _block(rows: int, vectors: int) -> str:
+    """``c = a @ b`` for so many rows and vectors of columns, which stay in registers."""
+    each = [(r, v) for r in range(rows) for v in range(vectors)]
+    lines = [
+        f"def block{rows}{vectors}(",
+        '    c: "ENTRY* noalias", lead_c: "i8", a: "ENTRY* noalias", down: "i8", step: "i8",',
+        '    b: "ENTRY* noalias", lead: "i8", k: "i8",',
+        "):",
+        *[f"    c{r}{v} = rt.spread(np.REAL(0), LANES)" for r, v in each],
+        "    for p in range(k):",
+        *[f"        b{v} = rt.vector(b, p * lead + {v} * LANES, LANES)" for v in range(vectors)],
+        *[f"        a{r} = rt.spread(a[{r} * down + p * step], LANES)" for r in range(rows)],
+        *[f"        c{r}{v} = rt.add(c{r}{v}, rt.multiply(a{r}, b{v}))" for r, v in each],
+        *[f"    rt.put(c, {r} * lead_c + {v} * LANES, c{r}{v})" for r, v in each],
+        "    return 0",
+    ]
+    return "\n".join(["", *lines, ""])
+
+
+_SHAPES = [_block(rows, vectors) for rows in (1, 4) for vectors in (1, 2)]
+
+# Columns of `b` next to one another: those of a matrix with long rows share few lines of the cache.
+_PANEL = """
+def panel_of(room: "ENTRY* noalias", b: "ENTRY* noalias", lead: "i8", k: "i8", n: "i8"):
+    if FLIP_B:
+        for j in range(n):
+            for p in range(k):
+                room[p * n + j] = b[j * lead + p]
+    else:
+        for q in range(k):
+            for v in range(0, n, LANES):
+                rt.put(room, q * n + v, rt.vector(b, q * lead + v, LANES))
+    return 0
+"""
+
+# At least a vector of columns, in blocks; where one ends beyond the matrix, it begins earlier.
+_BLOCKS = """
+def blocks(
+    c: "ENTRY*", lead_c: "i8", a: "ENTRY*", down: "i8", step: "i8", b: "ENTRY*", lead: "i8",
+    m: "i8", k: "i8", n: "i8", room: "ENTRY*", packed: "i8",
+):
+    j = 0
+    while j < n:
+        wide = n - j > LANES and n >= 2 * LANES
+        width = 2 * LANES if wide else LANES
+        begin = min(j, n - width)
+        columns = rt.at(b, begin * lead if FLIP_B else begin)
+        if packed:
+            panel_of(room, columns, lead, k, width)
+            columns = room
+        across = width if packed else lead
+        i = 0
+        while i < m:
+            r = i if m < 4 else min(i, m - 4)
+            to = rt.at(c, r * lead_c + begin)
+            line = rt.at(a, r * down)
+            if wide and m >= 4:
+                block42(to, lead_c, line, down, step, columns, across, k)
+            elif m >= 4:
+                block41(to, lead_c, line, down, step, columns, across, k)
+            elif wide:
+                block12(to, lead_c, line, down, step, columns, across, k)
+            else:
+                block11(to, lead_c, line, down, step, columns, across, k)
+            i = i + (1 if m < 4 else 4)
+        j = j + width
+    return 0
+"""
+
 # By BLAS, which sees transposes: c' = b' a'.
 _LARGE = """
 def large(
@@ -58,31 +128,35 @@ def matmul(
     a: "ENTRY*", b: "ENTRY*", c: "ENTRY*", stack: "i8", m: "i8", k: "i8", n: "i8",
     step_a: "i8", lead_a: "i8", step_b: "i8", lead_b: "i8", step_c: "i8", lead_c: "i8", blas: "i8*",
 ):
-    few = m * n * k < BLAS_FROM
-    turned = rt.REAL(rt.room(min(k * n, BLAS_FROM) if FLIP_B else 1))  # no rows, no need
+    # blocks are faster than one thread of gemm, as long as a panel stays in the cache
+    packed = FLIP_B or (m >= 16 and k * lead_b > PANEL)
+    wide = n >= LANES and m * n * k <= blas[BLOCKS_TO] and not (packed and 2 * LANES * k > PANEL)
+    few = wide or m * n * k < BLAS_FROM
+    size = 2 * LANES * k if wide else min(k * n, BLAS_FROM)
+    room = rt.REAL(rt.room(size if packed and few else 1))
     for s in range(stack):
         x = rt.at(a, s * step_a)
         y = rt.at(b, s * step_b)
         z = rt.at(c, s * step_c)
-        if not few:
-            large(x, lead_a, y, lead_b, z, lead_c, m, k, n, blas)
-            continue
-        if FLIP_B and m > 0:
-            for j in range(n):
-                for p in range(k):
-                    turned[p * n + j] = y[j * lead_b + p]
         step = lead_a if FLIP_A else 1
         down = 1 if FLIP_A else lead_a
-        below = turned if FLIP_B else y
-        lead = n if FLIP_B else lead_b
-        for i in range(m):
-            row(rt.at(z, i * lead_c), rt.at(x, i * down), step, below, lead, k, n)
+        if wide:
+            blocks(z, lead_c, x, down, step, y, lead_b, m, k, n, room, packed)
+        elif not few:
+            large(x, lead_a, y, lead_b, z, lead_c, m, k, n, blas)
+        elif m > 0:
+            if FLIP_B:
+                panel_of(room, y, lead_b, k, n)
+            below = room if FLIP_B else y
+            lead = n if FLIP_B else lead_b
+            for i in range(m):
+                row(rt.at(z, i * lead_c), rt.at(x, i * down), step, below, lead, k, n)
     return 0
 """
 
 
 def _flipped(flip_a: int, flip_b: int) -> tuple[str, ...]:
-    texts = (_ROW, _LARGE, _MATMUL)
+    texts = (_ROW, *_SHAPES, _PANEL, _BLOCKS, _LARGE, _MATMUL)
     return tuple(
         t.replace("FLIP_A", str(bool(flip_a))).replace("FLIP_B", str(bool(flip_b))) for t in texts
     )

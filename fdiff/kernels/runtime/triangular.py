@@ -1,4 +1,4 @@
-"""Systems with the factor of a Cholesky decomposition: texts of routines.
+"""Systems with the factor of a Cholesky decomposition, and its adjoint: texts of routines.
 
 `low` is lower triangular with a diagonal that is not zero; what lies above it is not read. How
 texts are written, `routines` tells.
@@ -74,6 +74,95 @@ def triangular(
 """
 
 
+# --- the cotangent of a matrix, from that of its factor -----------------------------------------
+
+# In place of `bar`, row by row from the last (I. Murray, arXiv:1602.07527, 2016, section 3.2).
+_BAR_ROWS = """
+def bar_rows(low: "ENTRY* noalias", bar: "ENTRY* noalias", lead: "i8", n: "i8"):
+    for k in range(n - 1, -1, -1):
+        here = k * lead
+        pivot = low[here + k]
+        total = np.REAL(0)
+        for i in range(k + 1, n):
+            total = rt.add(total, rt.multiply(low[i * lead + k], bar[i * lead + k]))
+        middle = (bar[here + k] - total / pivot) / pivot
+        for j in range(k):
+            bar[here + j] = rt.add(bar[here + j], rt.multiply(-middle, low[here + j]))
+        for i in range(k + 1, n):
+            below = i * lead
+            part = bar[below + k] / pivot
+            bar[below + k] = part
+            for j in range(k):
+                bar[here + j] = rt.add(bar[here + j], rt.multiply(-part, low[below + j]))
+                bar[below + j] = rt.add(bar[below + j], rt.multiply(-part, low[here + j]))
+        bar[here + k] = middle / 2
+    return 0
+"""
+
+# The same by blocks of columns, from the last (section 3.3). Of a block, D is on the diagonal, R to
+# its left, C below it and B below R: C <- C inv(D), B <- B - C R, D <- D - C' C, D by rows,
+# R <- R - C' B - (D + D') R, where those changed are cotangents. Fortran sees transposes.
+_BAR_BLOCKS = """
+def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
+    both = rt.REAL(rt.room(BLOCK * BLOCK))
+    one = np.REAL(1)
+    minus = np.REAL(-1)
+    end = n
+    while end > 0:
+        j = max(end - BLOCK, 0)
+        w = end - j
+        m = n - end
+        at = j * n
+        diagonal = rt.at(low, at + j)
+        diagonal_bar = rt.at(bar, at + j)
+        below = rt.at(low, end * n + j)
+        below_bar = rt.at(bar, end * n + j)
+        if m > 0:
+            rt.fortran(blas[TRSM], "l", "u", "n", "n", w, m, one, diagonal, n, below_bar, n)
+            rt.fortran(
+                blas[GEMM], "n", "t", w, w, m, minus, below, n, below_bar, n, one, diagonal_bar, n
+            )
+        bar_rows(diagonal, diagonal_bar, n, w)
+        if j > 0:
+            left = rt.at(low, at)
+            left_bar = rt.at(bar, at)
+            if m > 0:
+                first = rt.at(low, end * n)
+                first_bar = rt.at(bar, end * n)
+                rt.fortran(
+                    blas[GEMM], "n", "n", j, m, w, minus, left, n, below_bar, n, one, first_bar, n
+                )
+                rt.fortran(
+                    blas[GEMM], "n", "t", j, w, m, minus, first, n, below_bar, n, one, left_bar, n
+                )
+            for r in range(w):
+                for c in range(r + 1):
+                    entry = diagonal_bar[r * n + c]
+                    both[r * w + c] = entry
+                    both[c * w + r] = entry + entry if r == c else entry
+            rt.fortran(blas[GEMM], "n", "n", j, w, w, minus, left, n, both, w, one, left_bar, n)
+        end = j
+    return 0
+"""
+
+# The cotangents of stacked matrices; only lower triangles are read.
+_CHOLESKY_BAR = """
+def cholesky_bar(
+    low: "ENTRY*", given: "ENTRY*", x: "ENTRY*", stack: "i8", n: "i8", blas: "i8*"
+):
+    for s in range(stack):
+        here = rt.at(low, s * n * n)
+        found = rt.at(x, s * n * n)
+        for i in range(n * n):
+            found[i] = given[s * n * n + i]
+        bar_blocks(here, found, n, blas)
+        for i in range(n):
+            for j in range(i + 1, n):
+                found[i * n + j] = 0
+    return 0
+"""
+
+
 def _turned(how: str, way: str) -> str:
     return _TRIANGULAR.replace("HOW", f'"{how}"').replace("ONE", way).replace("ROWS", f"{way}_rows")
 
@@ -81,4 +170,5 @@ def _turned(how: str, way: str) -> str:
 TRIANGULAR = {
     "triangular0": (_FORWARD, _FORWARD_ROWS, _turned("n", "forward")),
     "triangular1": (_BACKWARD, _BACKWARD_ROWS, _turned("t", "backward")),
+    "cholesky_bar": (_BAR_ROWS, _BAR_BLOCKS, _CHOLESKY_BAR),
 }

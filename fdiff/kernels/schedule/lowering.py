@@ -85,6 +85,9 @@ def _rewrite(new: _Rewrite, part: Part) -> int:
         return new.transposed(part.args[0], part.axes)
     if part.op == "solve":
         return _solve(new, part)
+    if part.op == "cholesky_bar":
+        args = tuple([new.contiguous(new.spread(a, part.dims)) for a in part.args])
+        return new.add(part._replace(args=args))
     if part.op in ROUTINES or (
         part.op == "reshape" and not same_but_ones(part.dims, new.parts[part.args[0]].dims)
     ):

@@ -18,8 +18,11 @@ REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
 ARGUMENTS = frozenset(["argmax", "argmin"])
 SCANS = frozenset(["cumsum", "cumprod", "cummax", "recurrence"])
 ROUTINES = frozenset(
-    ["solve", "triangular", "inv", "det", "slogdet", "cholesky", "cofactor", "matmul"]
-)
+    [
+        "solve", "triangular", "inv", "det", "slogdet", "cholesky", "cholesky_bar", "cofactor",
+        "matmul",
+    ]
+)  # fmt: skip
 # how many matrices of which dtype a routine needs room for; "" for its own
 SCRATCH = {**dict.fromkeys(["solve", "inv", "det", "slogdet"], (1, "")), "cofactor": (2, "f8")}
 SCATTERS = frozenset(["unslice", "scatter_add"])
