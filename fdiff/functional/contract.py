@@ -19,6 +19,7 @@ from ..transforms.forward import depends
 from ..variant import Variant
 from .calls import failure
 from .complexes import refuse_complex
+from .settings import refuse_argnums, refuse_position
 
 ARRAYS = (np.ndarray, np.generic, float, int, complex, TracedArray)
 ARRAY_OR_TUPLE = "must be either an array or a tuple of arrays but the"
@@ -26,6 +27,17 @@ ONE_OUTPUT = "the user-provided function returns a single array with a single el
 ONE_INPUT = "the input to the user-provided function is a single array with a single element"
 OUTPUTS = "outputs of the user-provided function"
 NOT_STRICT = "This is not allowed in strict mode."
+
+
+def given(
+    inputs: object, argnums: object, f: object, name: str
+) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
+    """Arguments and argnums where a call names the point: checked, but for a plain array."""
+    if inputs.__class__ is np.ndarray and argnums.__class__ is int and argnums == 0:
+        return (inputs,), 0
+    refuse_position(inputs, f, name)
+    refuse_argnums(argnums, f, name)
+    return check_inputs(inputs, f, name)
 
 
 def check_inputs(

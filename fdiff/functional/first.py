@@ -30,11 +30,11 @@ from .calls import (
     tangents,
 )
 from .complexes import check_complex
-from .contract import check_inputs, check_outputs, check_strict, check_vector
+from .contract import check_outputs, check_strict, check_vector, given
 from .into import call_into
 from .kinking import Contexts
 from .prepared import made
-from .settings import check_argnums, check_callable, refuse_argnums, refuse_position
+from .settings import check_argnums, check_callable
 from .shortcut import Shortcuts
 from .steps import Eagerly, settled
 
@@ -142,9 +142,7 @@ def product(
     """The result of a product at `inputs`; with `inputs` left out, the prepared function."""
     check_callable(f, name)
     if inputs is not None:
-        refuse_position(inputs, f, name)
-        refuse_argnums(argnums, f, name)
-        args, nums = check_inputs(inputs, f, name)
+        args, nums = given(inputs, argnums, f, name)
         return immediate(program_of(f, name, nums, options, derive), f, args, (v,))
     if v is not None:
         fact = "v is given without inputs."
@@ -166,10 +164,10 @@ def product(
             short.look((x, *args, v))
         return result
 
-    def given(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    def split(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
         return place(args[0], args[2:], nums, f, name), args[1:2] or (None,)
 
-    return made(call, f, program, given)
+    return made(call, f, program, split)
 
 
 def place(

@@ -8,7 +8,7 @@ from ..program import program_of
 from ..variant import Variant
 from .calls import Plan, failure, immediate, prepared
 from .complexes import check_choice, check_complex
-from .contract import check_inputs
+from .contract import given
 from .eagerblocks import jacobian_plan
 from .first import Derive, checked
 from .settings import (
@@ -17,8 +17,6 @@ from .settings import (
     check_chunk,
     check_device,
     check_mode,
-    refuse_argnums,
-    refuse_position,
 )
 
 
@@ -97,13 +95,35 @@ def jacobian(
            [0., 4.]])
     """
     check_callable(f, "jacobian")
+    settings = (device, mode, strategy, chunk_size, complex_inputs, strict)
+    try:
+        options, derive = _known[chunk_size.__class__, settings]  # 1.0 is no 1
+    except (KeyError, TypeError):  # met for the first time, or not hashable
+        options, derive = _way(f, *settings)
+        _known[chunk_size.__class__, settings] = options, derive
+    return dense(f, "jacobian", inputs, argnums, options, derive)
+
+
+_known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid
+
+
+def _way(
+    f: Function,
+    device: object,
+    mode: object,
+    strategy: object,
+    chunk_size: object,
+    complex_inputs: object,
+    strict: object,
+) -> tuple[tuple[object, ...], Derive]:
+    """What settings of `jacobian` mean, once they are found to be valid."""
     call = called("jacobian", f)
     check_device(device, call)
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
     choice = check_choice(complex_inputs, call)
     plan = lambda variant: jacobian_plan(variant, way, chunk)  # noqa: E731
-    derive = checked(plan, "jacobian", strict=strict, choice=choice)
-    return dense(f, "jacobian", inputs, argnums, (way, chunk, strict, choice), derive)
+    derive = checked(plan, "jacobian", strict=bool(strict), choice=choice)
+    return (way, chunk, strict, choice), derive
 
 
 def dense(
@@ -117,9 +137,7 @@ def dense(
     """The dense derivative at `inputs`; with `inputs` left out, the prepared function."""
     if inputs is None:
         return prepared(f, name, check_argnums(argnums, f, name), options, derive)
-    refuse_position(inputs, f, name)
-    refuse_argnums(argnums, f, name)
-    args, nums = check_inputs(inputs, f, name)
+    args, nums = given(inputs, argnums, f, name)
     return immediate(program_of(f, name, nums, options, derive), f, args)
 
 
