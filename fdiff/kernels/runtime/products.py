@@ -54,8 +54,10 @@ _SHAPES = [_block(rows, vectors) for rows in (1, 4) for vectors in (1, 2)]
 
 # Columns of `b` next to one another: those of a matrix with long rows share few lines of the cache.
 _PANEL = """
-def panel_of(room: "ENTRY* noalias", b: "ENTRY* noalias", lead: "i8", k: "i8", n: "i8"):
-    if FLIP_B:
+def panel_of(
+    room: "ENTRY* noalias", b: "ENTRY* noalias", lead: "i8", k: "i8", n: "i8", flip: "i8"
+):
+    if flip:
         for j in range(n):
             for p in range(k):
                 room[p * n + j] = b[j * lead + p]
@@ -70,16 +72,16 @@ def panel_of(room: "ENTRY* noalias", b: "ENTRY* noalias", lead: "i8", k: "i8", n
 _BLOCKS = """
 def blocks(
     c: "ENTRY*", lead_c: "i8", a: "ENTRY*", down: "i8", step: "i8", b: "ENTRY*", lead: "i8",
-    m: "i8", k: "i8", n: "i8", room: "ENTRY*", packed: "i8",
+    m: "i8", k: "i8", n: "i8", room: "ENTRY*", packed: "i8", flip: "i8",
 ):
     j = 0
     while j < n:
         wide = n - j > LANES and n >= 2 * LANES
         width = 2 * LANES if wide else LANES
         begin = min(j, n - width)
-        columns = rt.at(b, begin * lead if FLIP_B else begin)
+        columns = rt.at(b, begin * lead if flip else begin)
         if packed:
-            panel_of(room, columns, lead, k, width)
+            panel_of(room, columns, lead, k, width, flip)
             columns = room
         across = width if packed else lead
         i = 0
@@ -104,32 +106,33 @@ def blocks(
 _LARGE = """
 def large(
     a: "ENTRY*", lead_a: "i8", b: "ENTRY*", lead_b: "i8", c: "ENTRY*", lead_c: "i8",
-    m: "i8", k: "i8", n: "i8", blas: "i8*",
+    m: "i8", k: "i8", n: "i8", flip_a: "i8", flip_b: "i8", blas: "i8*",
 ):
     one = np.REAL(1)
     none = np.REAL(0)
-    if n == 1 and not FLIP_B and lead_b == 1 and lead_c == 1:
-        rows = m if FLIP_A else k
-        across = k if FLIP_A else m
-        how = "n" if FLIP_A else "t"
+    if n == 1 and not flip_b and lead_b == 1 and lead_c == 1:
+        rows = m if flip_a else k
+        across = k if flip_a else m
+        how = "n" if flip_a else "t"
         rt.fortran(blas[GEMV], how, rows, across, one, a, lead_a, b, 1, none, c, 1)
         return 0
-    left = "t" if FLIP_B else "n"
-    right = "t" if FLIP_A else "n"
+    left = "t" if flip_b else "n"
+    right = "t" if flip_a else "n"
     rt.fortran(blas[GEMM], left, right, n, m, k, one, b, lead_b, a, lead_a, none, c, lead_c)
     return 0
 """
 
-# ``c = a @ b`` for stacks of matrices, either operand stored transposed. For each operand and the
-# result, how far one matrix lies from the next, and one row from the next: matrices may lie
-# interleaved in memory, as views of arrays with more axes.
+# ``c = a @ b`` for stacks of matrices, either operand stored transposed (`flip_a`, `flip_b`). For
+# each operand and the result, how far one matrix lies from the next, and one row from the next:
+# matrices may lie interleaved in memory, as views of arrays with more axes.
 _MATMUL = """
 def matmul(
     a: "ENTRY*", b: "ENTRY*", c: "ENTRY*", stack: "i8", m: "i8", k: "i8", n: "i8",
-    step_a: "i8", lead_a: "i8", step_b: "i8", lead_b: "i8", step_c: "i8", lead_c: "i8", blas: "i8*",
+    step_a: "i8", lead_a: "i8", step_b: "i8", lead_b: "i8", step_c: "i8", lead_c: "i8",
+    flip_a: "i8", flip_b: "i8", blas: "i8*",
 ):
     # blocks are faster than one thread of gemm, as long as a panel stays in the cache
-    packed = FLIP_B or (m >= 16 and k * lead_b > PANEL)
+    packed = flip_b or (m >= 16 and k * lead_b > PANEL)
     wide = n >= LANES and m * n * k <= blas[BLOCKS_TO] and not (packed and 2 * LANES * k > PANEL)
     few = wide or m * n * k < BLAS_FROM
     size = 2 * LANES * k if wide else min(k * n, BLAS_FROM)
@@ -138,28 +141,20 @@ def matmul(
         x = rt.at(a, s * step_a)
         y = rt.at(b, s * step_b)
         z = rt.at(c, s * step_c)
-        step = lead_a if FLIP_A else 1
-        down = 1 if FLIP_A else lead_a
+        step = lead_a if flip_a else 1
+        down = 1 if flip_a else lead_a
         if wide:
-            blocks(z, lead_c, x, down, step, y, lead_b, m, k, n, room, packed)
+            blocks(z, lead_c, x, down, step, y, lead_b, m, k, n, room, packed, flip_b)
         elif not few:
-            large(x, lead_a, y, lead_b, z, lead_c, m, k, n, blas)
+            large(x, lead_a, y, lead_b, z, lead_c, m, k, n, flip_a, flip_b, blas)
         elif m > 0:
-            if FLIP_B:
-                panel_of(room, y, lead_b, k, n)
-            below = room if FLIP_B else y
-            lead = n if FLIP_B else lead_b
+            if flip_b:
+                panel_of(room, y, lead_b, k, n, 1)
+            below = room if flip_b else y
+            lead = n if flip_b else lead_b
             for i in range(m):
                 row(rt.at(z, i * lead_c), rt.at(x, i * down), step, below, lead, k, n)
     return 0
 """
 
-
-def _flipped(flip_a: int, flip_b: int) -> tuple[str, ...]:
-    texts = (_ROW, *_SHAPES, _PANEL, _BLOCKS, _LARGE, _MATMUL)
-    return tuple(
-        t.replace("FLIP_A", str(bool(flip_a))).replace("FLIP_B", str(bool(flip_b))) for t in texts
-    )
-
-
-PRODUCTS = {f"matmul{i}{j}": _flipped(i, j) for i in (0, 1) for j in (0, 1)}
+PRODUCTS = {"matmul": (_ROW, *_SHAPES, _PANEL, _BLOCKS, _LARGE, _MATMUL)}

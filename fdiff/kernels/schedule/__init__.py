@@ -174,14 +174,14 @@ def _projections(plan: Plan, node: int) -> dict[int, int]:
 
 
 def _routine(part: Part) -> str:
-    flips = part.parameter("flips", str) if part.op in ("matmul", "triangular") else ""
-    return f"{part.op}{flips}_{part.dtypes[-1]}"
+    flip = part.parameter("flip", str) if part.op == "triangular" else ""
+    return f"{part.op}{flip}_{part.dtypes[-1]}"
 
 
 def _sizes(plan: Plan, part: Part) -> tuple[str, ...]:
     """Batch, then the sizes of one matrix problem."""
     if part.op == "matmul":
-        return part.parameter("sizes", tuple)
+        return (*part.parameter("sizes", tuple), *part.parameter("flips", str))
     first: Dims = plan.parts[part.args[0]].dims
     batch, n = size(first[:-2]), first[-1]
     return (batch, n, part.dims[-1]) if part.op in ("solve", "triangular") else (batch, n)

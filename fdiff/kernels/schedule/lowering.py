@@ -115,7 +115,7 @@ def _solve(new: _Rewrite, part: Part) -> int:
     if matrix.op == "transpose" and matrix.axes == (*range(last - 1), last, last - 1):
         a, flip = matrix.args[0], 1
     if new.parts[a].op == "cholesky":
-        part = part._replace(op="triangular", data=(("flips", str(flip)),))
+        part = part._replace(op="triangular", data=(("flip", str(flip)),))
     else:
         a = part.args[0]
     square = (*part.dims[:-2], *new.parts[a].dims[-2:])
