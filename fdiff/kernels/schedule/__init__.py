@@ -34,6 +34,7 @@ from .roots import make_roots
 from .split import split
 from .stages import in_stages
 from .sums import summed_first
+from .turned import turned
 from .unread import without_unread
 
 _ROUNDS = 4
@@ -41,7 +42,7 @@ _ROUNDS = 4
 
 def schedule(bones: Skeleton) -> Program:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
-    bones = lower(split(summed_first(reread(bones))))
+    bones = lower(turned(split(summed_first(reread(bones)))))
     also: set[int] = set()
     plan, items, again = _attempt(bones, also)
     for _ in range(_ROUNDS - 1):

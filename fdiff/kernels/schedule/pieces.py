@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from ..bones import Part
-from ..loops import ONE, Dims
+from ..loops import ONE, Dims, same_but_ones
 
 Place = dict[int, int]  # of each small axis, where on it
 Ids = tuple[int, ...]
@@ -101,6 +101,8 @@ class Pieces:
     def shaped(self, part: int, dims: Dims) -> int:
         """The part with other axes of size one."""
         source = self.parts[part]
+        if source.op == "reshape" and same_but_ones(source.dims, self.parts[source.args[0]].dims):
+            return self.shaped(source.args[0], dims)
         if source.dims == dims:
             return part
         new = self.add(Part("reshape", "", (part,), source.dtypes, (dims,)))

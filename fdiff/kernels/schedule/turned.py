@@ -1,0 +1,140 @@
+"""Elementwise results that are read transposed are computed in that order to begin with.
+
+Where what they are computed from was itself transposed, or has fewer axes, nothing is left that
+walks through memory the wrong way, and loops that differed in their order become one: a batch of
+tangents of what was gathered, added up again at places, needs no array between the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ..bones import Part, Skeleton
+from ..loops import ONE, Dims, proper, same_but_ones
+from .plan import LEAVES, REDUCTIONS, ROUTINES, SCANS, SCATTERS, STORES, VIEWS, users_of
+from .split import pruned
+
+Axes = tuple[int, ...]
+_NO = REDUCTIONS | SCANS | SCATTERS | STORES | ROUTINES | VIEWS | LEAVES
+
+
+def turned(bones: Skeleton) -> Skeleton:
+    """The same structure with such transposes at the operands."""
+    if not any(part.op == "transpose" for part in bones.parts):
+        return bones
+    wanted = _worth(bones, _wanted(bones))
+    if not wanted:
+        return bones
+    new = _Rewrite(bones.parts, wanted)
+    for i, part in enumerate(bones.parts):
+        new.enter(i, part)
+    return pruned(replace(
+        bones, parts=tuple(new.parts), inputs=tuple(new.place[i] for i in bones.inputs),
+        outputs=tuple(new.place[o] for o in bones.outputs),
+    ))  # fmt: skip
+
+
+def _wanted(bones: Skeleton) -> dict[int, Axes]:
+    """The elementwise parts that are read in one other order only, and that order."""
+    parts, users = bones.parts, users_of(bones)
+    out: dict[int, Axes] = {}
+    for i in range(len(parts) - 1, -1, -1):
+        part = parts[i]
+        if part.op in _NO or "{0}" not in part.text or len(part.shapes) > 1 or i in bones.outputs:
+            continue
+        orders = {
+            parts[u].axes if parts[u].op == "transpose"
+            else out.get(u, ()) if parts[u].dims == part.dims else ()
+            for u in users[i]
+        }  # fmt: skip
+        if len(orders) == 1 and (order := orders.pop()) not in ((), tuple(range(len(order)))):
+            out[i] = order
+    return out
+
+
+def _worth(bones: Skeleton, wanted: dict[int, Axes]) -> dict[int, Axes]:
+    """Of these, the ones that read no more in another order than transposes fall away.
+
+    Parts that read each other are turned together or not at all.
+    """
+    leader: dict[int, int] = {}
+
+    def group(i: int) -> int:
+        while leader.setdefault(i, i) != i:
+            i = leader[i]
+        return i
+
+    gains: list[tuple[int, int]] = []
+    for i, axes in wanted.items():
+        for a in dict.fromkeys(bones.parts[i].args):
+            if a in wanted:
+                leader[group(a)] = group(i)
+            else:
+                gains.append((i, _gain(bones.parts, a, axes)))
+    total: dict[int, int] = {}
+    for i, gain in gains:
+        total[group(i)] = total.get(group(i), 0) + gain
+    return {i: axes for i, axes in wanted.items() if total.get(group(i), 0) > 0}
+
+
+def _gain(parts: tuple[Part, ...], i: int, axes: Axes) -> int:
+    """1 for a transpose that is undone, -1 for an array that is read in another order."""
+    part = parts[i]
+    if part.op == "transpose" and _undone(part.axes, axes):
+        return 1
+    whole = len(proper(part.dims)) > 1 and part.op not in ("broadcast_to", "value")
+    return -int(whole)
+
+
+def _undone(first: Axes, then: Axes) -> bool:
+    return len(first) == len(then) and all(first[a] == k for k, a in enumerate(then))
+
+
+@dataclass
+class _Rewrite:
+    old: tuple[Part, ...]
+    wanted: dict[int, Axes]
+    parts: list[Part] = field(default_factory=list)
+    place: dict[int, int] = field(default_factory=dict)
+    made: dict[tuple[int, Axes], int] = field(default_factory=dict)
+
+    def add(self, part: Part) -> int:
+        self.parts.append(part)
+        return len(self.parts) - 1
+
+    def enter(self, i: int, part: Part) -> None:
+        axes = self.wanted.get(i)
+        if axes is not None:
+            args = tuple([self.operand(a, axes) for a in part.args])
+            dims = tuple(part.dims[a] for a in axes)
+            self.made[i, axes] = self.add(part._replace(args=args, shapes=(dims,)))
+        elif part.op == "transpose" and part.args[0] in self.wanted:
+            self.place[i] = self.made[part.args[0], part.axes]
+        else:
+            args = tuple([self.place[a] for a in part.args])
+            self.place[i] = self.add(part._replace(args=args))
+
+    def operand(self, i: int, axes: Axes) -> int:
+        """Old part `i` as an operand of a result whose axes are in the order `axes`."""
+        if (i, axes) not in self.made:
+            self.made[i, axes] = self._operand(i, axes)
+        return self.made[i, axes]
+
+    def _operand(self, i: int, axes: Axes) -> int:
+        part = self.old[i]
+        if not proper(part.dims):
+            return self.place[i]
+        if part.op == "transpose" and _undone(part.axes, axes):
+            return self.place[part.args[0]]
+        dims = (*(ONE for _ in range(len(axes) - len(part.dims))), *part.dims)
+        out = tuple(dims[a] for a in axes)
+        if same_but_ones(dims, out):
+            return self._shaped(self.place[i], out)
+        first = self._shaped(self.place[i], dims)
+        return self.add(Part("transpose", "", (first,), part.dtypes, (out,), (("axes", axes),)))
+
+    def _shaped(self, i: int, dims: Dims) -> int:
+        part = self.parts[i]
+        if part.dims == dims:
+            return i
+        return self.add(Part("reshape", "", (i,), part.dtypes, (dims,)))
