@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from .collector import collector_paused
 from .tape import CONSTANT, INPUT, Tape
 
 Step = tuple[Callable[..., object], int, tuple[int, ...], tuple[int, ...]]
@@ -23,17 +24,25 @@ class Plan:
         self.outputs = tape.outputs
         self.constants: list[tuple[int, object]] = []
         self.steps: list[Step] = []
+        with collector_paused():
+            self._lay_out(tape)
+
+    def _lay_out(self, tape: Tape) -> None:
         dies = _last_uses(tape)
-        for i, node in enumerate(tape.nodes):
-            if node.primitive is INPUT:
+        bound: dict[object, Callable[..., object]] = {}  # the same parameters are bound once
+        for i, (primitive, args, params, _) in enumerate(tape.nodes):
+            if primitive is INPUT:
                 continue
-            params = dict(node.params)
-            if node.primitive is CONSTANT:
-                self.constants.append((i, node.primitive.evaluate(**params)))
+            function = primitive.evaluate
+            if primitive is CONSTANT:
+                self.constants.append((i, function(**dict(params))))
                 continue
-            function = node.primitive.evaluate
-            bound = partial(function, **params) if params else function
-            self.steps.append((bound, i, node.args, dies.get(i, ())))
+            if params:
+                key = function, id(params)
+                if (found := bound.get(key)) is None:
+                    found = bound[key] = partial(function, **dict(params))
+                function = found
+            self.steps.append((function, i, args, dies.get(i, ())))
 
     def __call__(self, *arrays: np.ndarray) -> list[object]:
         values: list[object] = [None] * self.size

@@ -30,7 +30,7 @@ class Constant:
         self._hash: int | None = None
 
     def _key(self) -> tuple[object, ...]:
-        return self.array.dtype.str, self.array.shape, self.array.tobytes()
+        return self.array.dtype, self.array.shape, self.array.tobytes()
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Constant) and self._key() == other._key())
@@ -196,7 +196,8 @@ class Builder:
 
     def constant(self, array: np.ndarray) -> int:
         """Enter a constant; the caller hands over an array nobody else writes to."""
-        return self.add(CONSTANT, (), (("value", Constant(array)),))
+        # Not inferred: what was inferred is remembered, and would keep the array.
+        return self.add(CONSTANT, (), (("value", Constant(array)),), None, (type_of(array),))
 
     def add(
         self,
@@ -208,12 +209,15 @@ class Builder:
     ) -> int:
         """Id of the node, entered now unless an equal one exists; `types` spares the inference."""
         key = (primitive, args, params)
-        node_id = self._ids.get(key)
-        if node_id is None:
-            nodes = self.nodes
-            if types is None:
+        nodes, count = self.nodes, len(self.nodes)
+        if types is None:
+            node_id = self._ids.get(key, count)
+            if node_id == count:  # known only once the types are: they may be refused
                 types = self.infer(primitive, args, params)
-            node_id = self._ids[key] = len(nodes)
+                self._ids[key] = count
+        else:
+            node_id = self._ids.setdefault(key, count)
+        if node_id == count:
             nodes.append(new_node(Node, (primitive, args, params, types)))
             if line is not None:
                 self.lines[node_id] = (line,)

@@ -21,6 +21,12 @@ from fdiff.transforms.simplify import Simplifier
 X = np.array([0.3, -0.7, 1.1])
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """A template is made when a rule is met again."""
+    monkeypatch.setattr(templates, "PATIENCE", 1)
+
+
 def forward(tape):
     return jvp(tape, floating(tape))
 
@@ -148,6 +154,17 @@ def test_a_rule_is_asked_once_then_spliced():
     assert not made()
     assert reverse(tape) == first
     assert len(made()) == 3
+
+
+def test_a_rule_is_asked_until_a_template_pays(monkeypatch):
+    monkeypatch.setattr(templates, "PATIENCE", 3)
+    tape = tape_of(lambda x: np.sum(np.sin(x)), X)
+    templates.forget()
+    tapes = [reverse(tape) for _ in range(3)]
+    assert not made()
+    tapes += [reverse(tape), reverse(tape)]
+    assert made()
+    assert tapes == tapes[:1] * 5
 
 
 def test_a_template_serves_any_constant_the_rule_does_not_read():

@@ -73,11 +73,16 @@ def taking_lists(function: Callable[..., object], convert: Callable[[object], ob
 
     @functools.wraps(function)
     def call(*args: object, **keywords: object) -> object:
-        if any(type(v) in (list, tuple) for v in (*args, *keywords.values())):
-            args = tuple([convert(a) for a in args])
-            keywords = {k: convert(v) for k, v in keywords.items()}
-            if function in OF_ARRAYS and type(args[0]) is list and holds_traced(args[0]):
-                return call_with_out(FUNCTIONS[function], function.__name__, args, keywords)
+        for v in (*args, *keywords.values()):
+            if type(v) in (list, tuple):
+                return with_lists(args, keywords)
+        return localised(function(*args, **keywords))
+
+    def with_lists(args: tuple[object, ...], keywords: dict[str, object]) -> object:
+        args = tuple([convert(a) for a in args])
+        keywords = {k: convert(v) for k, v in keywords.items()}
+        if function in OF_ARRAYS and type(args[0]) is list and holds_traced(args[0]):
+            return call_with_out(FUNCTIONS[function], function.__name__, args, keywords)
         return localised(function(*args, **keywords))
 
     return call

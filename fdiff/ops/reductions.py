@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
 from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Kink, Lower, Primitive, Sample, register
-from ..trace import TracedArray, apply, implements
+from ..trace import TracedArray, applied, apply, implements
 from .elementwise import positive, real, stop, truth
 from .families import kind_of, linear, refuse
 from .scans import cumprod, total_dtype, wide
@@ -172,7 +172,7 @@ def sum_call(x: object, axis: object = None, dtype: object = None, out: object =
     array = _widened(x, dtype, np.add)
     axes = normal_axes(axis, array.ndim)
     array = _masked(array, where, 0)
-    total = _finish(apply(sum_, array, axes=axes), array.shape, axes, keepdims=keepdims)
+    total = _finish(applied(sum_, (array,), (("axes", axes),)), array.shape, axes, keepdims=keepdims)
     return total + traced(initial).astype(total.dtype) if given(initial) else total
 
 

@@ -128,8 +128,8 @@ class EagerTrace(Trace):
             builder.values[i] = np.asarray(self.looks.given[i])[()]
             builder.moves[i] = i in self.looks.moving
 
-    def where(self) -> Line | None:
-        return user_line() if self.mutable else None
+    def where(self, depth: int = 1) -> Line | None:
+        return user_line(depth + 1) if self.mutable else None
 
     def capture(self, array: np.ndarray) -> TracedArray:
         traced = super().capture(array)

@@ -59,13 +59,13 @@ def enter(primitive: Primitive, ufunc: np.ufunc, operands: tuple[Any, ...]) -> T
     if entry is None:
         return None
     for k, dtype in entry.numbers:
-        ids[k] = trace.lift(operands[k], dtype)
+        ids[k] = trace.number(operands[k], dtype)
     builder = trace.builder
     nodes = builder.nodes
     if nodes[ids[0]].primitive is CONSTANT and nodes[ids[-1]].primitive is CONSTANT:
         node = trace.add(primitive, tuple(ids))  # it is folded
     else:
-        node = builder.add(primitive, tuple(ids), (), trace.where(), entry.types)
+        node = builder.add(primitive, tuple(ids), (), trace.where(3), entry.types)
     made = TracedArray.__new__(TracedArray)
     made.home = made.born = trace
     made.node = made.made = node

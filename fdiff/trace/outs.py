@@ -15,15 +15,21 @@ if TYPE_CHECKING:
     from .traced import TracedArray
 
 
+_HOLDING = frozenset((list, tuple))
+
+
 def resolved(args: tuple[object, ...]) -> tuple[object, ...]:
     """Arguments with traced arrays in place of the arrays that stand for them."""
-    return tuple([resolve_one(a) for a in args])
+    for a in args:
+        if isinstance(a, np.ndarray) or a.__class__ in _HOLDING:
+            return tuple([resolve_one(a) for a in args])
+    return args
 
 
 def resolve_one(value: object) -> object:
     if isinstance(value, np.ndarray):
         return getattr(value, "handle", value)
-    if type(value) in {list, tuple}:
+    if type(value) in _HOLDING:
         return type(value)([resolve_one(v) for v in value])  # type: ignore[call-arg,attr-defined]
     return value
 
@@ -55,7 +61,9 @@ def call_with_out(
     place = _place_of_out(handler)
     if place is not None and len(args) > place:
         out, args = args[place], (*args[:place], None, *args[place + 1 :])
-    result = handler(*args, **{k: resolve_one(v) for k, v in kwargs.items()})
+    if kwargs:
+        kwargs = {k: resolve_one(v) for k, v in kwargs.items()}
+    result = handler(*args, **kwargs)
     return result if out is None else stored((out,), result, True, name)
 
 

@@ -69,8 +69,9 @@ class Trace:
     def begin(self) -> None:
         """Called when the arguments are known and before code of the user runs."""
 
-    def where(self) -> Line | None:
-        return user_line() if self.lines else self.line
+    def where(self, depth: int = 1) -> Line | None:
+        """The line that is being run; at least `depth` frames above this one are not the user's."""
+        return user_line(depth + 1) if self.lines else self.line
 
     def input(self, type_: ArrayType, *, scalar: bool = False, weak: bool = False) -> TracedArray:
         return TracedArray(self, self.builder.input(type_), type_, scalar=scalar, weak=weak)
@@ -103,14 +104,8 @@ class Trace:
         if not isinstance(value, TracedArray):
             if (handle := getattr(value, "handle", None)) is not None:
                 return self.lift(handle, dtype)
-            if (
-                dtype is not None and type(value) in (int, float) and value
-            ):  # not -0.0, which equals 0.0
-                if (known := self._numbers.get((value, dtype))) is None:
-                    known = self._numbers[value, dtype] = self.builder.constant(
-                        np.array(value, dtype)
-                    )
-                return known
+            if dtype is not None and type(value) in (int, float):
+                return self.number(value, dtype)  # type: ignore[arg-type]
             array = np.asarray(value)
             if isinstance(value, np.ndarray) and type(value) not in _ARRAYS:
                 name = type(value).__name__
@@ -134,6 +129,15 @@ class Trace:
         if dtype is not None and value.type.dtype != dtype:
             return self.add(PRIMITIVES["convert"], (node,), (("dtype", dtype),))
         return node
+
+    def number(self, value: float, dtype: np.dtype) -> int:
+        """Id of the constant that a Python number is."""
+        known = self._numbers.get((value, dtype))
+        if known is None:
+            known = self.builder.constant(np.array(value, dtype))
+            if value:  # not -0.0, which equals 0.0
+                self._numbers[value, dtype] = known
+        return known
 
     def _lift_array(self, array: np.ndarray, dtype: np.dtype) -> int:
         """A constant of the tape; an array of one repeated value is a scalar, broadcast."""

@@ -60,6 +60,8 @@ class _Sweep:
         self.values = self.builder.replay(tape)
         self.types = [node.types[0] for node in tape.nodes]
         self.wanted = reached(tape, wrt)
+        self.value_of, self.type_of = self.values.__getitem__, self.types.__getitem__
+        self.is_wanted = self.wanted.__getitem__
         self.bars: dict[int, int] = {}
         self.masks: dict[int, int] = {}
         self.parts: dict[int, dict[int, tuple[int, int | None]]] = {}
@@ -117,17 +119,21 @@ class _Sweep:
 
         `given` are the cotangents of its outputs that there are, then their masks.
         """
-        args = node.args
-        ids = [*given, *map(self.values.__getitem__, args), *outs]
-        types = (*map(self.types.__getitem__, args),)
-        needed = (*map(self.wanted.__getitem__, args),)
-        template = pulls.find(self.builder, node, (seeds, needed), types, ids, len(given))
+        args, builder = node.args, self.builder
+        ids = [*given, *map(self.value_of, args), *outs]
+        types = (*map(self.type_of, args),)
+        detail = seeds, (*map(self.is_wanted, args),)
+        template = pulls.find(builder, node, detail, types, ids, len(given))
         if template is None:
             self._ask(node, given, seeds, outs, line)
             return
-        self.builder.splice(template.steps, ids, line)
-        outputs = template.outputs
+        if template.steps:
+            builder.splice(template.steps, ids, line)
+        outputs, bars = template.outputs, self.bars
         for k, place, masked in template.targets:
+            if masked is None and args[k] not in bars:
+                bars[args[k]] = ids[outputs[place]]
+                continue
             mask = None if masked is None else ids[outputs[masked]]
             self._put(args[k], ids[outputs[place]], mask, line)
 

@@ -225,7 +225,19 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 
 # By op: its rules, each with the kinds it looks for among the arguments, None where it is asked
-# always; the ops that have such a rule, and all kinds that are looked for.
+# always; all kinds that are looked for.
 SEEKING = {name: [(rule, _SOUGHT.get(rule)) for rule in rules] for name, rules in RULES.items()}
-ALWAYS = frozenset(name for name, rules in SEEKING.items() if any(s is None for _, s in rules))
 NOTABLE = frozenset[str]().union(*_SOUGHT.values())
+
+# What is done about nodes of an op: its rules are asked always, or only where an argument is
+# notable; the node is looked for itself.
+ASKED, SEEKS, NOTED = 1, 2, 4
+
+
+def _mode(name: str) -> int:
+    rules = SEEKING.get(name, ())
+    mode = ASKED if any(sought is None for _, sought in rules) else SEEKS if rules else 0
+    return mode | (NOTED if name in NOTABLE or name == CONSTANT.name else 0)
+
+
+MODES = {PRIMITIVES[name]: _mode(name) for name in (*RULES, *(NOTABLE - {"unit"}), CONSTANT.name)}

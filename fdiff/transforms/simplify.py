@@ -18,12 +18,10 @@ from ..primitive import Primitive
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
 from ..trace.stores import SHORTER
-from .rewrites import ALWAYS, NOTABLE, SEEKING, kind
+from .rewrites import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS, kind
 
 Ids = tuple[int, ...]
 Types = tuple[ArrayType, ...]
-
-_NOTED = NOTABLE | {CONSTANT.name}  # ops of nodes that are looked for
 
 
 class Step(NamedTuple):
@@ -63,17 +61,17 @@ class Simplifier(Builder):
         line: Line | None = None,
         types: Types | None = None,
     ) -> int:
-        name, found = primitive.name, None
-        if name in ALWAYS or (name in SEEKING and not self.notable.keys().isdisjoint(args)):
+        mode, found, constants = MODES.get(primitive, 0), None, self.constants
+        if mode & ASKED or (mode & SEEKS and not self.notable.keys().isdisjoint(args)):
             types = types or self.infer(primitive, args, params)
             found = self._rewritten(primitive, args, params, types) if len(types) == 1 else None
-        if found is None and args and args[0] in self.constants and self.constants.issuperset(args):
+        if found is None and args and args[0] in constants and constants.issuperset(args):
             types = types or self.infer(primitive, args, params)
             found = self._folded(Node(primitive, args, params, types))
         if found is None:
             count = len(self.nodes)
-            found = super().add(primitive, args, params, line, types)
-            if name in _NOTED:
+            found = Builder.add(self, primitive, args, params, line, types)
+            if mode & NOTED:
                 self._note(count)
         elif line is not None and found not in self.lines:
             self.lines[found] = (line,)
@@ -138,9 +136,9 @@ class Simplifier(Builder):
                 ids.append(self.add(primitive, args, params, line, types))
                 continue
             key = (primitive, args, params)
-            node_id = known.get(key)
-            if node_id is None:
-                node_id = known[key] = len(nodes)
+            count = len(nodes)
+            node_id = known.setdefault(key, count)
+            if node_id == count:
                 nodes.append(new_node(Node, (primitive, args, params, types)))
                 if noted:
                     self._note(node_id)
@@ -154,28 +152,31 @@ class Simplifier(Builder):
         """Enter the nodes of a tape, the inputs first; their ids."""
         known, nodes, lines, told = self._ids, self.nodes, self.lines, tape.lines
         notable, constants = self.notable.keys(), self.constants
-        ids = [-1] * len(tape.nodes)
+        ids, modes = [-1] * len(tape.nodes), MODES
         renumbered = ids.__getitem__
         for i in tape.inputs:
             ids[i] = self.input(tape.nodes[i].type)
-        for i, (primitive, args, params, types) in enumerate(tape.nodes):
+        for i, node in enumerate(tape.nodes):
+            primitive, args, params, types = node
             if primitive is INPUT:
                 continue
             given = (*map(renumbered, args),)
-            name = primitive.name
+            mode = modes.get(primitive, 0)
             if (
-                name in ALWAYS
-                or name in _NOTED
-                or (name in SEEKING and not notable.isdisjoint(given))
+                mode & (ASKED | NOTED)
+                or (mode and not notable.isdisjoint(given))
                 or (given and given[0] in constants and constants.issuperset(given))
             ):
                 node_id = self.add(primitive, given, params, None, types)
             else:
                 key = (primitive, given, params)
-                node_id = known.get(key)  # type: ignore[assignment]
-                if node_id is None:
-                    node_id = known[key] = len(nodes)
-                    nodes.append(new_node(Node, (primitive, given, params, types)))
+                count = len(nodes)
+                node_id = known.setdefault(key, count)
+                if node_id == count:
+                    same = given == args
+                    nodes.append(
+                        node if same else new_node(Node, (primitive, given, params, types))
+                    )
             ids[i] = node_id
             if i in told and node_id not in lines:
                 lines[node_id] = told[i]
@@ -200,11 +201,11 @@ def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
         primitive, args, params, types = node
         if primitive is not INPUT:
             place[i] = len(tape.inputs) + len(steps)
-            name = primitive.name
-            special = name in ALWAYS or name in SHORTER
+            mode = MODES.get(primitive, 0)
+            special = bool(mode & ASKED) or primitive.name in SHORTER
             noted = primitive is CONSTANT or kind(node) in NOTABLE
             places = tuple([place[a] for a in args])
             take = itemgetter(*places) if len(places) > 1 else None
-            seeking = name in SEEKING
+            seeking = bool(mode & SEEKS)
             steps.append(Step(primitive, places, take, params, types, special, seeking, noted))
     return steps, tuple([place[o] for o in tape.outputs])

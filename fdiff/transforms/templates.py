@@ -108,20 +108,21 @@ class Template(NamedTuple):
     squared: tuple[int, ...]
 
 
-# What is known of a rule without a template: it was met once, or it reads constants.
-_MET, _READS = "met", "reads"
+# What is known of a rule without a template: how often it was met, or that it reads constants.
+_READS = "reads"
+PATIENCE = 3  # times that a rule is asked before a template is made, which costs about as much
 
 
 class Templates:
     """The templates of one kind of rule.
 
     ``trace(op, detail)`` traces the rule; `detail` says what is asked of it. A template is made
-    when a rule is met for the second time, because that costs a few times what asking it does.
+    when a rule has been met often enough to pay for it, as with kernels (`tiers.py`).
     """
 
     def __init__(self, trace: Callable[[Op, Any], Traced]) -> None:
         self.trace = trace
-        self.known: dict[object, Template | str] = {}
+        self.known: dict[object, Template | str | int] = {}
 
     def find(
         self,
@@ -138,10 +139,9 @@ class Templates:
         """
         key: tuple[object, ...] = (node.primitive, node.params, detail, types)
         constants: Constants = ()
-        if not builder.constants.isdisjoint(ids):
-            constants = _constants(builder, ids[first : first + len(types)])
-            if constants:
-                key = (*key, *[k for k, _ in constants])
+        if not builder.constants.isdisjoint(given := ids[first : first + len(types)]):
+            constants = _constants(builder, given)
+            key = (*key, *[k for k, _ in constants])
         found, reads = self.known.get(key), False
         if found is _READS:
             if any(c.array.size > SMALL for _, c in constants):
@@ -151,9 +151,12 @@ class Templates:
         if found is None:  # met for the first time
             if len(self.known) >= MOST:
                 self.known.clear()
-            self.known[key] = _MET
+            self.known[key] = 1
             return None
-        if found is _MET:
+        if found.__class__ is int:
+            if found < PATIENCE:  # type: ignore[operator]
+                self.known[key] = found + 1  # type: ignore[operator]
+                return None
             given = tuple([(t,) for t in types])
             op = Op(node.primitive, node.params, given, constants, node.types)
             found = self.known[key] = self._learnt(op, detail, reads=reads)
