@@ -119,7 +119,7 @@ def source(f: Function, *args: object, **kwargs: object) -> str:
     Returns
     -------
     str
-        The text Numba compiles.
+        The text that is compiled.
 
     Raises
     ------
