@@ -15,6 +15,8 @@ from fdiff.errors import TapeError
 from fdiff.kernels.native import caller, machine
 from fdiff.kernels.native.expressions import UnknownWordError
 from fdiff.kernels.native.module import function_of, module_of
+from fdiff.kernels.routines import text_of
+from fdiff.kernels.runtime.blas import table
 
 WORD = st.integers(-(2**31), 2**31)
 
@@ -234,3 +236,16 @@ def f(n: "i8"):
     return x[4] + 100 * x[5] + 10000 * x[8]
 """
     assert function(text, 1)(3) == 4 + 100 * 3 + 10000 * 15
+
+
+@pytest.mark.parametrize("vector", [32, 64])
+@pytest.mark.parametrize("flip", [0, 1])
+def test_products_are_the_same_whatever_vectors_a_machine_has(vector, flip, rng):
+    code = machine.Loaded(machine.object_code(function_of(text_of("matmul_f8", vector))), "matmul")
+    call = CFUNCTYPE(c_int64, *[c_void_p] * 3, *[c_int64] * 12, c_void_p)(code.address)
+    m, k, n = 6, 9, 21
+    a, b, c = rng.normal(size=(m, k)), rng.normal(size=(n, k) if flip else (k, n)), np.zeros((m, n))
+    at = [x.ctypes.data for x in (a, b, c)]
+    status = call(*at, 1, m, k, n, 0, k, 0, b.shape[1], 0, n, 0, flip, table().ctypes.data)
+    assert status == 0
+    np.testing.assert_allclose(c, a @ (b.T if flip else b), rtol=1e-13, atol=1e-14)
