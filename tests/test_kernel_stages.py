@@ -73,7 +73,14 @@ def both(x, i, j):
     return np.sum(np.exp(-y * y) / (1.0 + np.cos(y) ** 2) + np.sqrt(2.0 + np.sin(y)))
 
 
-FUNCTIONS = [pull, several, chained, both]
+def running(x, i, j):
+    """What has run up to a row, and places found that way."""
+    y = np.cumsum(x[i, 0]) * x[j, 1]
+    largest = np.maximum.accumulate(np.sin(x[i, 2]) / (2.0 + np.cos(x[j, 0])))
+    return np.exp(-y * y) * largest, np.sum(np.sqrt(1.0 + y * y) / (1.0 + largest**2))
+
+
+FUNCTIONS = [pull, several, chained, both, running]
 
 
 @pytest.mark.parametrize("n", ROWS)

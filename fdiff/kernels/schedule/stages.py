@@ -167,6 +167,9 @@ class _Staged:
             return False
         if not self.places <= self.varying:
             return False  # a place for all rows stops nothing
+        sums = {s.target for s in nest.statements if s.kind == "accumulate"}
+        if not sums.isdisjoint(n for s in nest.statements for n in _read(s)):
+            return False  # what has run up to a row is read there: a scan
         work = [flops_of(s.text) for s in self.middle if s.kind == "let"]
         if not self.places and (not self.last or max(work, default=0) < SLOW):
             return False  # processors can write apart what takes no function to compute
