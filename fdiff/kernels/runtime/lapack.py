@@ -22,12 +22,12 @@ def factor(a: "ENTRY*", lu: "ENTRY*", swaps: "i4*", n: "i8", blas: "i8*"):
 SUBSTITUTE_ROWS = """
 def substitute_rows(lu: "ENTRY*", x: "ENTRY*", n: "i8"):
     for i in range(n):
-        total = np.REAL(0)
+        total = x[i] - x[i]
         for k in range(i):
             total = rt.add(total, rt.multiply(lu[i * n + k], x[k]))
         x[i] = (x[i] - total) / lu[i * n + i]
     for i in range(n - 1, -1, -1):
-        rest = np.REAL(0)
+        rest = x[i] - x[i]
         for k in range(i + 1, n):
             rest = rt.add(rest, rt.multiply(lu[i * n + k], x[k]))
         x[i] = x[i] - rest
