@@ -286,6 +286,9 @@ def _unseeded(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     return None
 
 
+_PLACED = ("gather", "scatter_add")  # made of rows, in turn
+
+
 def _outer_transpose(name: str) -> Rule:
     """op(transpose(x), y) -> transpose(op(x, y)), where y is as transposed or has but one axis.
 
@@ -297,6 +300,8 @@ def _outer_transpose(name: str) -> Rule:
         turned = [n for n in (_of(b, a, "transpose") for a in args) if n is not None]
         if not turned or any(n.params != turned[0].params for n in turned):
             return None
+        if any(b.nodes[n.args[0]].primitive.name in _PLACED for n in turned):
+            return None  # one loop over the rows takes them in any order
         axes: Ids = dict(turned[0].params)["axes"]  # type: ignore[assignment]
         inner = tuple(_untransposed(b, a, axes) for a in args)
         if any(a < 0 for a in inner):
