@@ -171,7 +171,7 @@ class _Staged:
         if not sums.isdisjoint(n for s in nest.statements for n in _read(s)):
             return False  # what has run up to a row is read there: a scan
         work = [flops_of(s.text) for s in self.middle if s.kind == "let"]
-        if not self.places and (not self.last or max(work, default=0) < SLOW):
+        if not self.places and (max(work, default=0) < SLOW or not any(map(_strided, self.last))):
             return False  # processors can write apart what takes no function to compute
         return sum(work) >= SLOW and self._apart()
 
@@ -296,6 +296,13 @@ class _Staged:
             total = Statement("update", s.target, s.text, (name,), s.access._replace(index=index))
             sums.append(Accumulator(name, f"{NUMPY[dtype]}(0)", 0, (total,)))
         yield Choice(apart, self._loop(self._taken(lines), "at one place", sums), row_by_row)
+
+
+def _strided(s: Statement) -> bool:
+    """Whether rows lie apart in the memory that a statement of one loop is about."""
+    assert s.access is not None
+    last = s.access.index[-1]
+    return last.var != 0 or last.step != "1"
 
 
 def _read(s: Statement) -> list[str]:
