@@ -11,6 +11,7 @@ from itertools import product
 from ..bones import Part
 from ..loops import ONE, Dims, plus, proper, same_but_ones, times
 from .pieces import WHOLE, Ids, Pieces, Place, is_small, places, small_axes, without_small
+from .plan import ROUTINES
 
 COMBINED = {
     "sum": ("add", "{0} + {1}"),
@@ -131,6 +132,8 @@ def scanned(new: Pieces, i: int, part: Part) -> Ids | None:
 
 
 def transposed(new: Pieces, i: int, part: Part) -> Ids | None:
+    if new.old[part.args[0]].op in ROUTINES:
+        return None  # other routines take matrices as they are: systems with a Cholesky factor
     if new.sums.issuperset(part.args):
         new.sums.add(i)
         return None
