@@ -91,6 +91,9 @@ class Runner:
     def _slow(self, arrays: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Sequence[np.ndarray]:
         """One call by the tier that is right now; the kernel is kept for the next ones."""
         tier = fixed_tier()
+        if tier == "interpret":  # whatever that costs, nothing is to be decided by it
+            self.tier = tier
+            return self._interpret(arrays)
         if self._worth(layouts, tier):
             return self._compiled(layouts)(*arrays)
         evaluated = self._evaluated
