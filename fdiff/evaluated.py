@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from . import kernels
-from .errors import UnsupportedError, message
+from .errors import UnsupportedError, message, user_line
 from .tape import Tape
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 0.05  # LLVM, where it is not loaded yet
 LOAD_SECONDS = 0.005  # machine code from the disk cache
-ENCODE_SECONDS = 5e-6  # encoding a node for the evaluator
+ENCODE_SECONDS = 1e-5  # encoding a node for the evaluator
 TRIALS = 3  # calls after which the evaluator has to have been faster than NumPy
 
 waited = [0.0]  # seconds that tapes waiting for an evaluator spent on the interpreter
@@ -69,7 +69,10 @@ class Evaluated:
             self.refused, self.reason = True, f"the evaluator refuses it, {error}"
             if forced:
                 way = "Leave FDIFF_TIER unset, or set it to interpret or compile."
-                raise UnsupportedError(message("FDIFF_TIER=evaluate", f"{error}.", way)) from None
+                where = user_line()
+                raise UnsupportedError(
+                    message("FDIFF_TIER=evaluate", f"{error}.", way, where)
+                ) from None
         return self._waiting
 
     def took(self, seconds: float) -> None:
@@ -78,10 +81,8 @@ class Evaluated:
         if 1 < self._calls <= TRIALS + 1:
             self._best = min(self._best, seconds)
             if self._calls == TRIALS + 1 and self._best > self.interpreted:
-                self.refused, self.reason = (
-                    True,
-                    "NumPy is faster than the evaluator, for its arrays are large",
-                )
+                self.refused = True
+                self.reason = "NumPy is faster than the evaluator, for its arrays are large"
 
 
 def price_of(evaluation: Evaluation) -> float:

@@ -32,6 +32,7 @@ WRITE_SECONDS = 5e-4  # a node, for the text that the price is read from; compil
 NAMED = 3  # ops that are named where there is no kernel
 COPY_BELOW = 65536  # bytes: a strided input up to here is copied, not worth a kernel of its own
 PLAIN = 0x101  # ndarray.flags: C-contiguous and aligned
+VARIABLE = "FDIFF_TIER"
 KEPT = 512  # runners remembered, the least recently used dropped first
 
 
@@ -135,7 +136,7 @@ class Runner:
         """Which tier runs the tape for plain arrays, and why, in words."""
         if self._fast is not None:
             return "compiled" if self.asked else f"compiled after {_words(self.spent)}"
-        tier = fixed_tier()
+        tier = os.environ.get(VARIABLE, "")
         if not self.tier:
             return f"not run yet, FDIFF_TIER={tier}" if tier else "not run yet"
         now = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}[
@@ -211,11 +212,11 @@ def plain(array: np.ndarray) -> np.ndarray:
 
 def fixed_tier() -> str:
     """The tier that the environment fixes, or an empty string."""
-    tier = os.environ.get("FDIFF_TIER", "")
+    tier = os.environ.get(VARIABLE, "")
     if tier not in ("", "interpret", "evaluate", "compile"):
         raise InputError(
             message(
-                "FDIFF_TIER",
+                VARIABLE,
                 f"{tier!r} is no tier.",
                 "Set it to interpret, evaluate or compile, or leave it unset.",
             )

@@ -48,6 +48,8 @@ def test_the_repr_says_which_tier_runs_and_why(monkeypatch):
     assert "\n  f8[5]: compiled>" in repr(made)
     monkeypatch.setenv("FDIFF_TIER", "interpret")
     assert "f8[3]: interpreted, FDIFF_TIER=interpret" in repr(made)
+    monkeypatch.setenv("FDIFF_TIER", "fast")
+    assert "f8[3]: interpreted, FDIFF_TIER=fast" in repr(made)  # to show is not to refuse
 
 
 def test_what_has_no_kernel_is_named():
@@ -57,6 +59,23 @@ def test_what_has_no_kernel_is_named():
     assert "dft" in repr(made)
     with pytest.raises(UnsupportedError, match=r"grad.compile\(<lambda>\): there is no kernel for"):
         made.compile("f8[4]")
+
+
+@pytest.mark.parametrize(
+    ("made", "types", "words"),
+    [
+        (fdiff.grad(model), ["g8[3]"], r"grad.compile\(model\): 'g8\[3\]' names no dtype of NumPy"),
+        (fdiff.grad(model), [], r"grad\(model\): argnums=0 requires at least 1"),
+        (fdiff.grad(model), ["i8[3]"], r"grad\(model\): only floating-point inputs"),
+        (fdiff.grad(model), ["f8[-3]"], r"grad\(model\): cannot differentiate .* type str"),
+        (fdiff.hvp(model), [], r"hvp\(model\): the point and the vector are missing"),
+        (fdiff.hvp(model), ["f8[3]", "f8[4]"], r"hvp\(model\): v has invalid size"),
+    ],
+)
+def test_bad_types_are_refused(made, types, words):
+    with pytest.raises(fdiff.errors.FdiffError, match=words) as caught:
+        made.compile(*types)
+    assert "test_prepared.py" in str(caught.value)  # the user's line
 
 
 @pytest.mark.parametrize(

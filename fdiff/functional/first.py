@@ -165,6 +165,9 @@ def product(
         return result
 
     def split(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+        if not args:
+            fact = "the point and the vector are missing."
+            raise failure(InputError, called(name, f), fact, "Give an example or a type of each.")
         return place(args[0], args[2:], nums, f, name), args[1:2] or (None,)
 
     return made(call, f, program, split)

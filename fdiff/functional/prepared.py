@@ -10,10 +10,11 @@ from types import MethodType
 import numpy as np
 
 from ..arguments import Function, called
-from ..errors import UnsupportedError, message, user_line
+from ..errors import InputError, UnsupportedError, message, user_line
 from ..program import Program
 from .steps import Arrays, Plan, Step
 
+CALL_IT = "Call it as it is: it is interpreted, or evaluated."
 _TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")  # as the repr shows them
 
 
@@ -62,6 +63,8 @@ class Prepared(partial):  # type: ignore[type-arg]
         ------
         UnsupportedError
             If it has no kernel, because of an operation or a dtype that is only interpreted.
+        InputError
+            If a text names no dtype, or an argument is missing.
 
         Examples
         --------
@@ -72,13 +75,13 @@ class Prepared(partial):  # type: ignore[type-arg]
           f8[3]: compiled>
         """
         call = called(f"{self.__fdiff__}.compile", self.__wrapped__)
-        args, vectors = self.given(tuple([_example(t) for t in types]))
-        named = {name: _example(value) for name, value in kwargs.items()}
+        args, vectors = self.given(tuple([_example(t, call) for t in types]))
+        named = {name: _example(value, call) for name, value in kwargs.items()}
         variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
         plan: Plan = variant.plan  # type: ignore[assignment]
         if variant.eager is not None:
             fact = "the function is differentiated as it runs, for its branches change every time."
-            raise UnsupportedError(message(call, fact, "", user_line()))
+            raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
         plan.call(arrays, vectors, partial(_compiled, call))
         return self
 
@@ -87,19 +90,24 @@ def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
     """In place of a run: the kernel is made, and the results are zeros."""
     lacking = step.runner.lacking()
     if lacking:
-        fact = f"there is no kernel for {lacking}; the function is interpreted."
-        raise UnsupportedError(message(call, fact, "", user_line()))
+        fact = f"there is no kernel for {lacking}."
+        raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
     step.runner.compile()
     return [np.zeros(t.shape, t.dtype) for t in step.tape.output_types]
 
 
-def _example(given: object) -> object:
+def _example(given: object, call: str) -> object:
     """An argument of a type that is spelled out, or what was given."""
     found = _TYPE.fullmatch(given) if isinstance(given, str) else None
     if found is None:
         return given
     shape = tuple([int(n) for n in found[2].split(",") if n])
-    return np.zeros(shape, np.dtype(found[1]))
+    try:
+        return np.zeros(shape, np.dtype(found[1]))
+    except TypeError:
+        fact = f"{given!r} names no dtype of NumPy."
+        way = "Write a dtype and a shape, as in 'f8[10,3]' or 'float32[]'."
+        raise InputError(message(call, fact, way, user_line())) from None
 
 
 def _states(program: Program) -> Iterator[str]:
