@@ -17,6 +17,11 @@ def _lines(text: str, **names: str) -> tuple[str, ...]:
     return tuple(line for line in dedent(text).splitlines() if line.strip())
 
 
+def _numbers(names: str) -> str:
+    """Statements that read these from row ``x`` of ``extra``."""
+    return "".join(f"    {name} = extra[x + {k}]\n" for k, name in enumerate(names.split()))
+
+
 # --- moving entries, whatever their dtype -------------------------------------------------------
 _FILL = """
     word = ints[a]
@@ -33,20 +38,10 @@ _MOVE_PADDED = """
 """
 # A copy into an array of the caller's finds its destination in `extra`, as it lies far away.
 # extra: four lengths, four steps of the source, four of the destination; the last axis innermost
-_COPY = """
-    to = d
-    c0 = extra[x]
-    c1 = extra[x + 1]
-    c2 = extra[x + 2]
-    c3 = extra[x + 3]
-    from0 = extra[x + 4]
-    from1 = extra[x + 5]
-    from2 = extra[x + 6]
-    from3 = extra[x + 7]
-    to0 = extra[x + 8]
-    to1 = extra[x + 9]
-    to2 = extra[x + 10]
-    to3 = extra[x + 11]
+_COPY = (
+    "    to = d\n"
+    + _numbers("c0 c1 c2 c3 from0 from1 from2 from3 to0 to1 to2 to3")
+    + """\
     for j0 in range(c0):
         for j1 in range(c1):
             for j2 in range(c2):
@@ -67,6 +62,7 @@ _COPY = """
                     for i in range(c3):
                         ints[g + i * to3] = ints[e + i * from3]
 """
+)
 # --- reductions and scans: m outer, b reduced, c inner entries, in order ------------------------
 _REDUCE = """
     if c == 1:
@@ -141,29 +137,9 @@ def _place(*body: str) -> tuple[str, ...]:
 
 # --- products: extra holds four lengths, the steps of both operands and of the result, then two
 # lengths of summed axes and the steps of both operands there --------------------------------------
-_PRODUCT = """
-    c0 = extra[x]
-    c1 = extra[x + 1]
-    c2 = extra[x + 2]
-    c3 = extra[x + 3]
-    a0 = extra[x + 4]
-    a1 = extra[x + 5]
-    a2 = extra[x + 6]
-    a3 = extra[x + 7]
-    b0 = extra[x + 8]
-    b1 = extra[x + 9]
-    b2 = extra[x + 10]
-    b3 = extra[x + 11]
-    o0 = extra[x + 12]
-    o1 = extra[x + 13]
-    o2 = extra[x + 14]
-    o3 = extra[x + 15]
-    k0 = extra[x + 16]
-    k1 = extra[x + 17]
-    ak0 = extra[x + 18]
-    ak1 = extra[x + 19]
-    bk0 = extra[x + 20]
-    bk1 = extra[x + 21]
+_PRODUCT = (
+    _numbers("c0 c1 c2 c3 a0 a1 a2 a3 b0 b1 b2 b3 o0 o1 o2 o3 k0 k1 ak0 ak1 bk0 bk1")
+    + """\
     for j0 in range(c0):
         for j1 in range(c1):
             for j2 in range(c2):
@@ -172,6 +148,7 @@ _PRODUCT = """
                 q = d + j0 * o0 + j1 * o1 + j2 * o2
                 <body>
 """
+)
 _PRODUCT_PLAIN = """
     for i in range(c3):
         fz = 0.0
