@@ -66,7 +66,13 @@ def together(x, y):
     return first.T, (second * first).T
 
 
-FUNCTIONS = [undone, read_twice, three_axes, together]
+def there_and_back(x, y):
+    """What is turned is read, through its own transpose, by another that is turned."""
+    z = np.exp(np.sin(x.T).T).T
+    return z, np.cos(np.tanh(np.sin(x.T * y).T).T).T * 2.0, np.sqrt(1.0 + (z.T * x).T ** 2).T
+
+
+FUNCTIONS = [undone, read_twice, three_axes, together, there_and_back]
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (8, 7), (30, 30)])

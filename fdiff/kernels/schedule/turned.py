@@ -7,6 +7,7 @@ tangents of what was gathered, added up again at places, needs no array between 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from ..bones import Part, Skeleton
@@ -70,17 +71,20 @@ def _worth(bones: Skeleton, wanted: dict[int, Axes]) -> dict[int, Axes]:
             if a in wanted:
                 leader[group(a)] = group(i)
             else:
-                gains.append((i, _gain(bones.parts, a, axes)))
+                gains.append((i, _gain(bones.parts, a, axes, wanted)))
     total: dict[int, int] = {}
     for i, gain in gains:
         total[group(i)] = total.get(group(i), 0) + gain
     return {i: axes for i, axes in wanted.items() if total.get(group(i), 0) > 0}
 
 
-def _gain(parts: tuple[Part, ...], i: int, axes: Axes) -> int:
-    """1 for a transpose that is undone, -1 for an array that is read in another order."""
+def _gain(parts: tuple[Part, ...], i: int, axes: Axes, wanted: Collection[int]) -> int:
+    """1 for a transpose that is undone, -1 for an array that is read in another order.
+
+    What is turned itself is there in the new order alone.
+    """
     part = parts[i]
-    if part.op == "transpose" and _undone(part.axes, axes):
+    if part.op == "transpose" and _undone(part.axes, axes) and part.args[0] not in wanted:
         return 1
     whole = len(proper(part.dims)) > 1 and part.op not in ("broadcast_to", "value")
     return -int(whole)
@@ -124,7 +128,8 @@ class _Rewrite:
         part = self.old[i]
         if not proper(part.dims):
             return self.place[i]
-        if part.op == "transpose" and _undone(part.axes, axes):
+        undone = part.op == "transpose" and _undone(part.axes, axes)
+        if undone and part.args[0] not in self.wanted:
             return self.place[part.args[0]]
         dims = (*(ONE for _ in range(len(axes) - len(part.dims))), *part.dims)
         out = tuple(dims[a] for a in axes)
