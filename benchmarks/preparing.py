@@ -57,7 +57,7 @@ def hundred(n: int, rng: np.random.Generator) -> Call:
         ]
     names: dict[str, object] = {"np": np}
     exec("\n".join([*lines, "    return s"]), names)  # noqa: S102 - our own text
-    derivative, x = fdiff.value_and_grad(names["f"]), np.linspace(0.1, 0.9, n)  # type: ignore[arg-type]
+    derivative, x = fdiff.value_and_grad(names["f"]), np.linspace(0.1, 0.9, n)  # type: ignore[arg-type] - made by exec, or patched in
     return lambda: derivative(x)
 
 
@@ -72,7 +72,7 @@ def programs(name: str) -> Iterator[Call]:
     xs, _ = case.arguments()
     while True:
         derivative = prepared(case, "fdiff", fdiff_peer)
-        yield lambda derivative=derivative: derivative(*xs)  # type: ignore[misc]
+        yield lambda derivative=derivative: derivative(*xs)  # type: ignore[misc] - its type is that of the default
 
 
 class Clock:
@@ -133,7 +133,7 @@ def watched(clock: Clock, stack: ExitStack) -> None:
             wrapped = clock.timed(stage, getattr(owner, name))
             if isinstance(owner, type):
                 function = wrapped
-                wrapped = lambda self, *a, function=function: function(self, *a)  # noqa: E731
+                wrapped = lambda self, *a, function=function: function(self, *a)  # noqa: E731 - a function in words of its own would say no more
             stack.enter_context(mock.patch.object(owner, name, wrapped))
 
 

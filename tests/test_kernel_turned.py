@@ -15,7 +15,7 @@ from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-I = np.arange(90) * 7 % 20  # noqa: E741
+I = np.arange(90) * 7 % 20  # noqa: E741 - indices, as in i, j
 J = np.arange(90) * 11 % 20
 
 

@@ -18,7 +18,7 @@ CALL_IT = "Call it as it is: it is interpreted, or evaluated."
 _TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")  # as the repr shows them
 
 
-class Prepared(partial):  # type: ignore[type-arg]
+class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
     """A function with the arguments of the user's, whose `repr` says how it runs.
 
     Calls cost what those of a function do. Methods may be decorated.
@@ -78,7 +78,7 @@ class Prepared(partial):  # type: ignore[type-arg]
         args, vectors = self.given(tuple([_example(t, call) for t in types]))
         named = {name: _example(value, call) for name, value in kwargs.items()}
         variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
-        plan: Plan = variant.plan  # type: ignore[assignment]
+        plan: Plan = variant.plan  # type: ignore[assignment] - an object to `variant`, which lies below plans
         if variant.eager is not None:
             fact = "the function is differentiated as it runs, for its branches change every time."
             raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
@@ -115,7 +115,7 @@ def _states(program: Program) -> Iterator[str]:
     for variants in program.variants.values():
         for variant in variants:
             types = ", ".join(map(str, variant.tape.input_types[: len(variant.traced)]))
-            for step in variant.plan.steps():  # type: ignore[attr-defined]
+            for step in variant.plan.steps():  # type: ignore[attr-defined] - an object to `variant`, which lies below plans
                 yield f"{types}: {step.runner.state()}"
 
 
@@ -137,8 +137,8 @@ def made(
     try:
         wraps(f, updated=())(prepared)
     except (AttributeError, TypeError):
-        prepared.__name__ = program.name  # type: ignore[attr-defined]
-    prepared.__wrapped__ = f  # type: ignore[attr-defined]
+        prepared.__name__ = program.name  # type: ignore[attr-defined] - a partial has a dict for these
+    prepared.__wrapped__ = f  # type: ignore[attr-defined] - a partial has a dict for these
     prepared.__fdiff__ = program.name
     prepared.program, prepared.given = program, given
     return prepared

@@ -177,8 +177,8 @@ def _postfix(node: ast.expr, names: list[str]) -> tuple[list[int], set[int]] | N
         parts = [_postfix(part, names) for part in node.elts]
         if any(part is None for part in parts):
             return None
-        order = [k for part in parts for k in part[0]]  # type: ignore[index]
-        scalars = {k for part in parts for k in part[1]}  # type: ignore[index]
+        order = [k for part in parts for k in part[0]]  # type: ignore[index] - none is None here
+        scalars = {k for part in parts for k in part[1]}  # type: ignore[index] - none is None here
         return [*order, -1 - len(parts)], scalars
     scalar = isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "()"
     name = node.value if isinstance(node, ast.Subscript) and scalar else node

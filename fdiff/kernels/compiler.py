@@ -131,8 +131,8 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
 
 
 def _make(bones: Skeleton, layouts: tuple[str, ...]) -> Kernel:
-    from .calling import Kernel  # noqa: PLC0415
-    from .native.caller import text as calling  # noqa: PLC0415
+    from .calling import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    from .native.caller import text as calling  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     made = _source(bones)
     addresses = _addresses(made.routines)
@@ -150,8 +150,8 @@ def _patient(text: str) -> Loaded:
 
 def _obtain(text: str) -> Loaded:
     """The compiled kernel, from disk if it is there."""
-    from .native.machine import object_code  # noqa: PLC0415
-    from .native.module import module_of  # noqa: PLC0415
+    from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    from .native.module import module_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     def compiled() -> bytes:
         begin = time.perf_counter()
@@ -173,8 +173,8 @@ def function(text: str) -> int:
 
 @lru_cache(maxsize=256)
 def _function(text: str, *, unrolled: bool = True) -> int:
-    from .native.machine import object_code  # noqa: PLC0415
-    from .native.module import function_of  # noqa: PLC0415
+    from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    from .native.module import function_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
     found, _ = _stored(text, name, lambda: object_code(function_of(text), unrolled=unrolled))
@@ -184,7 +184,7 @@ def _function(text: str, *, unrolled: bool = True) -> int:
 
 def _stored(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Loaded, bool]:
     """Object code, from disk if it is there (which is told), or compiled and put there."""
-    from .native.machine import Loaded  # noqa: PLC0415
+    from .native.machine import Loaded  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = cache.name_of(text)
     payload = cache.read(name)
@@ -200,7 +200,7 @@ def _addresses(names: tuple[str, ...]) -> tuple[int, ...]:
     """Where matrix routines are, compiled once a machine, and the table of what they call."""
     if not names:
         return ()
-    from .native.machine import has  # noqa: PLC0415
+    from .native.machine import has  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     vector = 64 if has("avx512f") else 32
     found = [_function(text_of_routine(name, vector), unrolled=False) for name in names]

@@ -210,13 +210,13 @@ def _entry(shape: Shape, items: Sequence[object]) -> tuple[int, ...] | None:
     """The position of the entry that integers alone name; None for any other key."""
     if not all(isinstance(i, (int, np.integer)) for i in items):
         return None
-    return tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, shape, strict=True))])  # type: ignore[call-overload]
+    return tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, shape, strict=True))])  # type: ignore[call-overload] - its kind was looked at
 
 
 def _concrete(key: object) -> tuple[object, ...] | None:
     """A key of Python's integers, slices of such, None and Ellipsis as what can be remembered, else None."""
     parts: list[object] = []
-    for item in key if key.__class__ is tuple else (key,):  # type: ignore[attr-defined]
+    for item in key if key.__class__ is tuple else (key,):  # type: ignore[attr-defined] - its class was looked at
         if item.__class__ is slice:
             start, stop, step = item.start, item.stop, item.step
             for end in (start, stop, step):

@@ -105,7 +105,7 @@ class Trace:
             if (handle := getattr(value, "handle", None)) is not None:
                 return self.lift(handle, dtype)
             if dtype is not None and type(value) in (int, float):
-                return self.number(value, dtype)  # type: ignore[arg-type]
+                return self.number(value, dtype)  # type: ignore[arg-type] - its class was looked at
             array = np.asarray(value)
             if isinstance(value, np.ndarray) and type(value) not in _ARRAYS:
                 name = type(value).__name__

@@ -191,7 +191,7 @@ class TracedArray:
             inputs = resolved(inputs)
         if method == "__call__" and not kwargs:
             if stack.traces and stack.traces[-1].eager:
-                return stack.traces[-1].ufunc(ufunc, inputs)  # type: ignore[attr-defined]
+                return stack.traces[-1].ufunc(ufunc, inputs)  # type: ignore[attr-defined] - the innermost trace is an eager one here
             return ufunc_handler(ufunc)(*inputs)
         outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment]
         where = kwargs.pop("where", True) if outs and method == "__call__" else True

@@ -37,7 +37,7 @@ class _Sweep:
 
     def __init__(self, tape: Tape, trace: Trace, mapped: Sequence[bool], size: int) -> None:
         self.tape, self.trace, self.size = tape, trace, size
-        self.builder: Simplifier = trace.builder  # type: ignore[assignment]
+        self.builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
         self.values = [-1] * len(tape.nodes)
         self.carries = bytearray(len(tape.nodes))
         self.parts: dict[int, list[int]] = {}
@@ -91,4 +91,4 @@ class _Sweep:
         if self.carries[o] or not wide:
             return node
         value = TracedArray(self.trace, node, self.tape.nodes[o].type)
-        return self.trace.lift(np.broadcast_to(value, (self.size, *value.shape)))  # type: ignore[call-overload]
+        return self.trace.lift(np.broadcast_to(value, (self.size, *value.shape)))  # type: ignore[call-overload] - stubs know no traced arrays

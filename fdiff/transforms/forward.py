@@ -34,7 +34,7 @@ class _Sweep:
 
     def __init__(self, tape: Tape, trace: Trace, moving: Sequence[int]) -> None:
         self.tape, self.trace = tape, trace
-        self.builder: Simplifier = trace.builder  # type: ignore[assignment]
+        self.builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
         self.values = [-1] * len(tape.nodes)
         for i in tape.inputs:
             self.values[i] = self.builder.input(tape.nodes[i].type)

@@ -44,10 +44,10 @@ def pull(
     mask = first.mask if isinstance(first, Bar) and len(seeds) == 1 else None
     plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]
     inner = mask is not None and primitive.family != "elementwise"
-    masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type]
+    masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type] - stubs know no traced arrays
     if primitive.name == "contract" and inner:
         # It sums over entries whose cotangent is zero, and 0 * NaN is NaN.
-        args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc]
+        args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc] - stubs know no traced arrays
     results = [
         (r() if callable(r) else r) if need else ZERO
         for r, need in zip(primitive.vjp(plain, args, outs, **params), needed, strict=True)
@@ -56,14 +56,14 @@ def pull(
         return [_elementwise_bar(k, primitive.name, r, mask, args) for k, r in enumerate(results)]
     if not primitive.structural and primitive.name != "contract":
         results = [_inside(m, r) for m, r in zip(masks, results, strict=True)]
-    return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]  # type: ignore[arg-type]
+    return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]  # type: ignore[arg-type] - stubs know no traced arrays
 
 
 def _inside(mask: TracedArray | None, value: object) -> object:
     """`value` where `mask` is true, and zero elsewhere."""
     if mask is None or value is ZERO:
         return value
-    return np.where(mask, value, np.zeros((), value.dtype))  # type: ignore[call-overload,attr-defined]
+    return np.where(mask, value, np.zeros((), value.dtype))  # type: ignore[call-overload,attr-defined] - stubs know no traced arrays
 
 
 def _elementwise_bar(
@@ -72,13 +72,13 @@ def _elementwise_bar(
     """Cotangent of argument `k` of an elementwise op: the mask kept, broadcasting undone."""
     if result is ZERO:
         return None
-    bar: TracedArray = result  # type: ignore[assignment]
+    bar: TracedArray = result  # type: ignore[assignment] - stubs know no traced arrays
     if mask is not None and name not in _SAFE:
-        bar = np.where(mask, bar, 0.0)  # type: ignore[assignment]
+        bar = np.where(mask, bar, 0.0)  # type: ignore[assignment] - stubs know no traced arrays
     if name == "where":
         chosen = args[0] if k == 1 else np.logical_not(args[0])
-        mask = chosen if mask is None else np.logical_and(mask, chosen)  # type: ignore[assignment]
-        mask = np.broadcast_to(mask, bar.shape)  # type: ignore[assignment,arg-type]
+        mask = chosen if mask is None else np.logical_and(mask, chosen)  # type: ignore[assignment] - stubs know no traced arrays
+        mask = np.broadcast_to(mask, bar.shape)  # type: ignore[assignment,arg-type] - stubs know no traced arrays
     shape = args[k].shape
     return Bar(unbroadcast(bar, shape), None if mask is None else narrow_mask(mask, shape))
 
@@ -97,7 +97,7 @@ def narrow_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
         *range(lead),
         *(lead + i for i, n in enumerate(shape) if n == 1 and mask.shape[lead + i] != 1),
     )
-    return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value,arg-type]
+    return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value,arg-type] - stubs know no traced arrays
 
 
 def masks_of_arguments(
@@ -111,17 +111,17 @@ def masks_of_arguments(
     params = dict(node.params)
     if node.primitive.structural:
         weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
-        weight = np.broadcast_to(weight, outs[0].shape)  # type: ignore[arg-type]
-        pulled = node.primitive.vjp([weight], args, outs, **params)  # type: ignore[misc]
+        weight = np.broadcast_to(weight, outs[0].shape)  # type: ignore[arg-type] - stubs know no traced arrays
+        pulled = node.primitive.vjp([weight], args, outs, **params)  # type: ignore[misc] - parameters are objects to the checker
         pulled = [p() if callable(p) else p for p in pulled]
-        return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc]
+        return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
     if node.primitive.name == "contract":
         return _contracted_masks(mask, args, str(params["subscripts"]))
     if node.primitive.family == "reduction" and "axes" in params:
-        kept = np.expand_dims(mask, params["axes"])  # type: ignore[call-overload]
-        return [np.broadcast_to(kept, a.shape) for a in args]  # type: ignore[misc,arg-type]
+        kept = np.expand_dims(mask, params["axes"])  # type: ignore[call-overload] - parameters are objects to the checker
+        return [np.broadcast_to(kept, a.shape) for a in args]  # type: ignore[misc,arg-type] - stubs know no traced arrays
     some = np.any(mask)
-    return [np.broadcast_to(some, a.shape) for a in args]  # type: ignore[misc,arg-type]
+    return [np.broadcast_to(some, a.shape) for a in args]  # type: ignore[misc,arg-type] - stubs know no traced arrays
 
 
 def _contracted_masks(
@@ -136,8 +136,8 @@ def _contracted_masks(
         left = [label for label in out if label in labels]
         order = [left.index(label) for label in labels if label in left]
         shape = tuple(n if label in left else 1 for label, n in zip(labels, arg.shape, strict=True))
-        there = np.reshape(np.transpose(some, order), shape)  # type: ignore[arg-type,call-overload]
-        masks.append(np.broadcast_to(there, arg.shape))  # type: ignore[arg-type]
+        there = np.reshape(np.transpose(some, order), shape)  # type: ignore[arg-type,call-overload] - stubs know no traced arrays
+        masks.append(np.broadcast_to(there, arg.shape))  # type: ignore[arg-type] - stubs know no traced arrays
     return masks
 
 

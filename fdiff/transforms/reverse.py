@@ -56,7 +56,7 @@ class _Sweep:
 
     def __init__(self, tape: Tape, trace: Trace, wrt: Sequence[int]) -> None:
         self.tape, self.trace = tape, trace
-        self.builder: Simplifier = trace.builder  # type: ignore[assignment]
+        self.builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
         self.values = self.builder.replay(tape)
         self.types = [node.types[0] for node in tape.nodes]
         self.wanted = reached(tape, wrt)

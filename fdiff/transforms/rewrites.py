@@ -164,14 +164,14 @@ def _reshape_of(b: Builder, x: int, shape: object) -> int:
 
 
 def _transpose(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    axes: Ids = params["axes"]  # type: ignore[assignment]
+    axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
     if axes == tuple(range(len(axes))):
         return args[0]
     inner = _of(b, args[0], "transpose")
     if inner is None:
         return None
     first = dict(inner.params)["axes"]
-    return _transpose_of(b, inner.args[0], tuple(first[a] for a in axes))  # type: ignore[index]
+    return _transpose_of(b, inner.args[0], tuple(first[a] for a in axes))  # type: ignore[index] - parameters are objects to the checker
 
 
 def _groups(source: Ids, target: Ids) -> list[list[int]] | None:
@@ -203,7 +203,7 @@ def _transpose_joined(b: Builder, args: Ids, params: dict[str, object]) -> int |
     inner = _of(b, args[0], "reshape")
     if inner is None:
         return None
-    axes: Ids = params["axes"]  # type: ignore[assignment]
+    axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
     target = b.type(args[0]).shape
     groups = _groups(b.type(inner.args[0]).shape, target)
     if groups is None or not any(len(group) > 1 for group in groups):
@@ -241,7 +241,7 @@ def _where(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
 def _sum_nothing(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """A sum over axes of length one is a reshape; over no axes, the value."""
     source = b.type(args[0])
-    axes: Ids = params["axes"]  # type: ignore[assignment]
+    axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
     if all(source.shape[a] == 1 for a in axes):
         shape = tuple(n for k, n in enumerate(source.shape) if k not in axes)
         return _reshape_of(b, args[0], shape)
@@ -302,7 +302,7 @@ def _outer_transpose(name: str) -> Rule:
             return None
         if any(b.nodes[n.args[0]].primitive.name in _PLACED for n in turned):
             return None  # one loop over the rows takes them in any order
-        axes: Ids = dict(turned[0].params)["axes"]  # type: ignore[assignment]
+        axes: Ids = dict(turned[0].params)["axes"]  # type: ignore[assignment] - parameters are objects to the checker
         inner = tuple(_untransposed(b, a, axes) for a in args)
         if any(a < 0 for a in inner):
             return None

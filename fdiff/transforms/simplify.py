@@ -129,7 +129,7 @@ class Simplifier(Builder):
                 or (args and args[0] in constants and constants.issuperset(args))
             ):
                 if (shorter := SHORTER.get(primitive.name)) is not None:
-                    found, args = shorter(self, args, dict(params))  # type: ignore[arg-type]
+                    found, args = shorter(self, args, dict(params))  # type: ignore[arg-type] - a count until it is a template
                     if found is not None:
                         ids.append(found)
                         continue

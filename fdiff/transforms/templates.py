@@ -154,8 +154,8 @@ class Templates:
             self.known[key] = 1
             return None
         if found.__class__ is int:
-            if found < PATIENCE:  # type: ignore[operator]
-                self.known[key] = found + 1  # type: ignore[operator]
+            if found < PATIENCE:  # type: ignore[operator] - a count until it is a template
+                self.known[key] = found + 1  # type: ignore[operator] - a count until it is a template
                 return None
             given = tuple([(t,) for t in types])
             op = Op(node.primitive, node.params, given, constants, node.types)

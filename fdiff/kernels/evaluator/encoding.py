@@ -203,7 +203,7 @@ def _apply(encoder: Encoder, i: int, args: tuple[int, ...], plan: Apply) -> None
     if copies:
         layouts = encoder.layouts
         operands = [
-            places[a] if layouts[a].size == 1 else encoder.dense(a, layout.shape)  # type: ignore[union-attr]
+            places[a] if layouts[a].size == 1 else encoder.dense(a, layout.shape)  # type: ignore[union-attr] - laid out before it is read
             for a in args
         ]
     kept = encoder.free.get(room)

@@ -93,7 +93,7 @@ def along_axis(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
     params, name, source = dict(node.params), node.primitive.name, sources[0]
     if name in _SCANS and (source.dtype == "b1" or (name == "recurrence" and source.dtype != "f8")):
         return None
-    parts = _split(source.shape, (params["axis"],))  # type: ignore[arg-type]
+    parts = _split(source.shape, (params["axis"],))  # type: ignore[arg-type] - parameters are objects to the checker
     assert parts is not None
     outer, along, inner = parts
     opcode = name if name == "recurrence" else f"{name} {'f8' if source.dtype == 'f8' else 'i8'}"
@@ -145,8 +145,8 @@ def _window(node: Node, part: Layout, out: Layout) -> tuple[int, tuple[int, ...]
     """Where a slice begins and its steps."""
     params = dict(node.params)
     starts, steps = params["starts"], params["steps"]
-    begin = sum(a * s for a, s in zip(starts, out.steps, strict=True)) if part.size else 0  # type: ignore[call-overload]
-    return begin, tuple(a * s for a, s in zip(steps, out.steps, strict=True))  # type: ignore[call-overload]
+    begin = sum(a * s for a, s in zip(starts, out.steps, strict=True)) if part.size else 0  # type: ignore[call-overload] - laid out before it is read
+    return begin, tuple(a * s for a, s in zip(steps, out.steps, strict=True))  # type: ignore[call-overload] - laid out before it is read
 
 
 def unslice(node: Node, sources: tuple[Layout, ...]) -> Plan | None:

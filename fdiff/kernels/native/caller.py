@@ -345,7 +345,7 @@ def _fixed() -> dict[str, int]:
     """Addresses that are the same for every table."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    api = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    api = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined] - NumPy's C API has no stub
     functions = ctypes.cast(api, ctypes.POINTER(ctypes.c_void_p))
     out = {"none": id(None), "true": id(True), "array": id(np.ndarray), "float": id(float)}
     out |= {"float64": id(np.float64)}
@@ -370,4 +370,4 @@ def _builtin(call: int, table: _Table) -> Callable[..., Any]:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(_method(call)), table, None)  # type: ignore[no-any-return]
+    return make(ctypes.addressof(_method(call)), table, None)  # type: ignore[no-any-return] - ctypes gives any object

@@ -78,7 +78,7 @@ def _constant(to: Writer, node: ast.Constant) -> Term:
         return constant(value, "b1")
     if isinstance(value, str):  # one character, as `rt.fortran` takes them
         return constant(ord(value), "i1")
-    return whole(value) if isinstance(value, int) else constant(value, "f8")  # type: ignore[arg-type]
+    return whole(value) if isinstance(value, int) else constant(value, "f8")  # type: ignore[arg-type] - a literal of Python is one or the other
 
 
 def _attribute(to: Writer, node: ast.Attribute) -> Term:
@@ -297,4 +297,4 @@ _HANDLERS: dict[type[ast.expr], Callable[[Writer, ast.expr], Term]] = {
     ast.Name: _name, ast.Constant: _constant, ast.Subscript: _subscript, ast.UnaryOp: _unary,
     ast.BinOp: _binary, ast.Compare: _compare, ast.BoolOp: _both, ast.IfExp: _choice,
     ast.Call: _call, ast.Attribute: _attribute,
-}  # type: ignore[dict-item]  # fmt: skip
+}  # type: ignore[dict-item] - methods of one class, each for one kind of node  # fmt: skip

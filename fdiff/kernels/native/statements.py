@@ -249,4 +249,4 @@ _HANDLERS: dict[type[ast.stmt], Callable[[Writer, ast.stmt], None]] = {
     ast.For: Writer.loop, ast.While: Writer.repeat, ast.Break: Writer.leave,
     ast.Continue: Writer.go_on, ast.Return: Writer.give, ast.Expr: Writer.call,
     ast.Pass: lambda to, node: None,
-}  # type: ignore[dict-item]  # fmt: skip
+}  # type: ignore[dict-item] - methods of one class, each for one kind of node  # fmt: skip

@@ -120,7 +120,7 @@ def scanned(new: Pieces, i: int, part: Part) -> Ids | None:
     if is_small(part.dims[axis]) or any(new.dims(a) != part.dims for a in part.args):
         return None
     (moved,) = among_kept(part.dims, (axis,))
-    data = tuple((k, moved if k == "axis" else v) for k, v in part.data)  # type: ignore[misc]
+    data = tuple((k, moved if k == "axis" else v) for k, v in part.data)  # type: ignore[misc] - parameters are objects to the checker
     like = part._replace(shapes=(without_small(part.dims),), data=data)
     return tuple(
         new.add(like._replace(args=tuple([new.at(a, place) for a in part.args])))

@@ -41,7 +41,7 @@ def _unfolded(
     """Where a term is put; what was itself put together as a vector is put there at once."""
     part = new.parts[term]
     if part.op == "place" and rank == 1:
-        spots = [spot[0] for spot in part.data]  # type: ignore[index]
+        spots = [spot[0] for spot in part.data]  # type: ignore[index] - parameters are objects to the checker
         return [(a, ((plus(start, s[0]), s[1]),)) for a, s in zip(part.args, spots, strict=True)]
     return [(term, tuple((start, "1") if x == axis else WHOLE for x in range(rank)))]
 
