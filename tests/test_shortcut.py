@@ -325,3 +325,65 @@ def test_results_are_not_written_over_one_another():
         found = two(X, X**2, out=(memory[::2], memory[1::2]))
         np.testing.assert_allclose(found, (X**2, X))
         memory[:] = np.arange(6.0)
+
+
+class Model:
+    power = 2.0
+
+    def __init__(self):
+        self.scale, self.weights = 2.0, [1.0, 0.5, 0.25]
+
+    def loss(self, x, shift=1.0):
+        return np.sum(self.scale * np.array(self.weights) * (x + shift) ** self.power)
+
+
+def test_what_machine_code_reads_outside_is_read_again(monkeypatch):
+    model, factors, depth = Model(), [1.0, [2.0, 3.0]], 2.0
+
+    def f(x, k=2.0, *, m=1.0):
+        return np.sum(k * m * factors[0] * factors[1][1] * depth * x) + model.loss(x)
+
+    def wanted():
+        k, m = f.__defaults__[0], f.__kwdefaults__["m"]
+        inner = model.scale * np.array(model.weights) * model.power
+        return k * m * factors[0] * factors[1][1] * depth * np.ones(3) + inner * (X + 1.0) ** (
+            model.power - 1.0
+        )
+
+    def instead(change):
+        call = warmed(fdiff.grad(f), X)
+        np.testing.assert_allclose(quick_of(call)(X), wanted(), rtol=1e-14)
+        change()
+        assert quick_of(call)(X) is None
+        np.testing.assert_allclose(call(X), wanted(), rtol=1e-14)
+
+    instead(lambda: setattr(model, "scale", 3.0))
+    instead(lambda: model.weights.__setitem__(1, 4.0))
+    instead(lambda: monkeypatch.setattr(Model, "power", 3.0))
+    instead(lambda: setattr(model, "power", 2.0))
+    instead(lambda: setattr(model, "__dict__", dict(vars(model), scale=5.0)))
+    instead(lambda: factors[1].__setitem__(1, 5.0))
+    instead(lambda: factors.__setitem__(1, [1.0, 7.0]))
+    instead(lambda: setattr(f, "__defaults__", (4.0,)))
+    instead(lambda: f.__kwdefaults__.__setitem__("m", 3.0))
+    instead(lambda: setattr(f, "__kwdefaults__", {"m": 5.0}))
+
+    def rebind():
+        nonlocal depth
+        depth = 6.0
+
+    instead(rebind)
+    instead(lambda: factors.append(0.0))  # another length
+
+
+def test_what_no_call_of_python_reaches_is_asked_in_python():
+    class Slotted:
+        __slots__ = ("scale",)
+
+    slotted = Slotted()
+    slotted.scale = 2.0
+    call = warmed(fdiff.grad(lambda x: np.sum(slotted.scale * x)), X)
+    np.testing.assert_array_equal(quick_of(call)(X), np.full(3, 2.0))
+    slotted.scale = 3.0
+    assert quick_of(call)(X) is None
+    np.testing.assert_array_equal(call(X), np.full(3, 3.0))

@@ -26,8 +26,10 @@ def siblings(f: object, g: object) -> bool:
 
     What was found from one of them is then what the other finds.
     """
+    if f is g:
+        return True
     if type(f) is not FunctionType or type(g) is not FunctionType:
-        return f is g
+        return False
     if f.__code__ is not g.__code__ or f.__globals__ is not g.__globals__:
         return False
     if f.__kwdefaults__ or g.__kwdefaults__ or f.__dict__ or g.__dict__:

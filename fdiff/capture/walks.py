@@ -20,36 +20,40 @@ Codes = tuple[tuple[FunctionType, CodeType], ...]
 Places = tuple[tuple[Callable[..., bool], tuple[object, ...]], ...]
 
 
-def _objects(found: tuple[tuple[object, type, object], ...]) -> bool:
+def objects(found: tuple[tuple[object, type, object], ...]) -> bool:
     for thing, kind, namespace in found:
         if type(thing) is not kind or thing.__dict__ is not namespace:
             return False
     return True
 
 
-def _names(found: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]) -> bool:
+def items(found: Items) -> bool:
+    return all(mapping.get(key, MISSING) is value for mapping, key, value in found)
+
+
+def names(found: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]) -> bool:
     return all(tuple(mapping) == names for mapping, names in found)
 
 
-def _attributes(found: tuple[tuple[object, str, object], ...]) -> bool:
+def attributes(found: tuple[tuple[object, str, object], ...]) -> bool:
     return all(getattr(thing, name, MISSING) is value for thing, name, value in found)
 
 
-def _contents(found: tuple[tuple[Collection[object], tuple[object, ...]], ...]) -> bool:
+def contents(found: tuple[tuple[Collection[object], tuple[object, ...]], ...]) -> bool:
     for container, values in found:
         if len(container) != len(values) or not all(map(is_, container, values)):
             return False
     return True
 
 
-def _known(found: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bool:
+def known(found: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bool:
     for array, shape, dtype in found:
         if array.dtype is not dtype or array.shape != shape:
             return False
     return True
 
 
-def _calls(found: tuple[tuple[Call, object], ...]) -> bool:
+def calls(found: tuple[tuple[Call, object], ...]) -> bool:
     return all(function(*args, **keys) is result for (function, args, keys), result in found)
 
 
@@ -90,8 +94,8 @@ class Walk:
     def places(self) -> Places:
         """Where it looked other than in mappings and at code."""
         kinds = (
-            (_objects, self.objects), (_names, self.names), (_attributes, self.attributes),
-            (_contents, self.contents), (_known, self.known), (_calls, self.calls),
+            (objects, self.objects), (names, self.names), (attributes, self.attributes),
+            (contents, self.contents), (known, self.known), (calls, self.calls),
         )  # fmt: skip
         return tuple((check, tuple(found)) for check, found in kinds if found)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from inspect import CO_VARKEYWORDS
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -140,16 +140,16 @@ def _native(
     plan: Any, parts: Parts, pins: Pins, own: tuple[object, ...], vectors: tuple[object, ...]
 ) -> Quick | None:
     """The shortcut as a builtin; None where there is more to do than it can."""
-    from ..kernels.native.caller import Output, Outside, caller  # noqa: PLC0415 - loaded by now
+    from ..kernels.native.caller import Output, caller  # noqa: PLC0415 - loaded by now
+    from .outside import outside  # noqa: PLC0415 - it imports the former
 
     names = [f"o{k}" for k in range(len(parts.made))]
     text = plan.result_of(*names)
     result = None if text is None else _postfix(ast.parse(text, mode="eval").body, names)
-    _, codes, items, places, captured = pins
-    known = all(type(f) is FunctionType for f, _ in codes)
-    if result is None or not known or not all(_plain_item(*item) for item in items):
+    if result is None:
         return None
     order, scalars = result
+    captured = pins[-1]
     sources = [*range(len(own)), *[-1] * len(captured)]
     sources += range(len(own), len(own) + len(vectors))
     values = (*own, *captured, *vectors)
@@ -163,12 +163,8 @@ def _native(
     ]
     outputs = [Output(*made, scalar=k in scalars) for k, made in enumerate(parts.made)]
     count = len(own) + len(vectors)
-    outside = Outside(codes, items, MISSING, places)
-    return caller(parts.call, parts.machinery, count, inputs, outputs, order, outside)
-
-
-def _plain_item(mapping: object, key: object, value: object) -> bool:
-    return type(mapping) is dict and type(key) is str
+    call, machinery = parts.call, parts.machinery
+    return caller(call, machinery, count, inputs, outputs, order, outside(pins))
 
 
 def _postfix(node: ast.expr, names: list[str]) -> tuple[list[int], set[int]] | None:

@@ -26,18 +26,17 @@ HEAD = object.__basicsize__ // 8  # words before the contents of an object; its 
 _PLAIN, _WRITEABLE, _ALIGNED = 0x101, 0x400, 0x100  # of ndarray.flags
 _NUMPY_API = {"NewCopy": 85, "NewFromDescr": 94, "Scalar": 60}
 _PYTHON_API = (
-    "Py_IncRef", "Py_DecRef", "PyDict_GetItemWithError", "PyFunction_GetCode",
-    "PyObject_CallOneArg", "PyErr_Clear", "PyErr_Occurred", "PyTuple_New", "PyTuple_SetItem",
-    "PyEval_SaveThread", "PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree",
-    "PyLong_FromLong",
+    "Py_IncRef", "Py_DecRef", "PyObject_CallOneArg", "PyErr_Clear", "PyErr_Occurred",
+    "PyTuple_New", "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread",
+    "PyMem_RawMalloc", "PyMem_RawFree", "PyLong_FromLong",
 )  # fmt: skip
 
 # What a table holds, word by word.
 _HEADER = (
     "none", "true", "array", "float", "float64", *_PYTHON_API, *_NUMPY_API, "kernel", "ints",
     "floats", "arguments", "data", "strides", "cell", "size", "keep", "release", "inputs",
-    "input_count", "constants", "constant_count", "codes", "code_count", "items", "item_count",
-    "places", "place_count", "outputs", "output_count", "first", "result", "result_count",
+    "input_count", "constants", "constant_count", "reads", "read_count", "places", "place_count",
+    "outputs", "output_count", "first", "result", "result_count",
 )  # fmt: skip
 _INPUT = (
     "at",
@@ -53,6 +52,7 @@ _INPUT = (
     "real",
 )
 _OUTPUT = ("descr", "rank", "dims", "scalar")
+_READ = ("function", "object", "argument", "value", "owned")
 
 _TEXT = """
 def call(self: "i8", args: "i8", n: "i8"):
@@ -108,14 +108,15 @@ def call(self: "i8", args: "i8", n: "i8"):
         else:
             ok = False
     # --- what was read from outside
-    for k in range(d[D_code_count]):
-        r = rt.words(d[D_codes] + 16 * k)
+    for k in range(d[D_read_count]):
+        r = rt.words(d[D_reads] + 8 * READ * k)
         if ok:
-            ok = rt.call(d[D_PyFunction_GetCode], r[0]) == r[1]
-    for k in range(d[D_item_count]):
-        r = rt.words(d[D_items] + 24 * k)
-        if ok:
-            ok = rt.call(d[D_PyDict_GetItemWithError], r[0], r[1]) == r[2]
+            held = rt.call(r[R_function], r[R_object], r[R_argument])
+            ok = held == r[R_value]
+            if held != 0 and r[R_owned] != 0:
+                rt.call(d[D_Py_DecRef], held)
+            elif held == 0 and not ok:
+                rt.call(d[D_PyErr_Clear])
     for k in range(d[D_place_count]):
         r = rt.words(d[D_places] + 16 * k)
         if ok:
@@ -211,8 +212,8 @@ def call(self: "i8", args: "i8", n: "i8"):
 
 def text() -> str:
     """The function's text, with every place in a table by its number."""
-    numbers = {"HEAD": HEAD, "INPUT": len(_INPUT), "OUTPUT": len(_OUTPUT)}
-    for letter, names in (("D", _HEADER), ("I", _INPUT), ("O", _OUTPUT)):
+    numbers = {"HEAD": HEAD, "INPUT": len(_INPUT), "OUTPUT": len(_OUTPUT), "READ": len(_READ)}
+    for letter, names in (("D", _HEADER), ("I", _INPUT), ("O", _OUTPUT), ("R", _READ)):
         numbers |= {f"{letter}_{name}": k for k, name in enumerate(names)}
     return re.sub(r"\b[A-Z]\w+\b", lambda m: str(numbers.get(m[0], m[0])), _TEXT)
 
@@ -255,13 +256,29 @@ class Machinery(NamedTuple):
     owner: object
 
 
-class Outside(NamedTuple):
-    """What must be as it was: code of functions, items of dicts, anything a function can tell."""
+class Read(NamedTuple):
+    """A function of Python's API that looks at an object, and what it must return.
 
-    codes: tuple[tuple[object, object], ...] = ()
-    items: tuple[tuple[dict[str, object], str, object], ...] = ()
-    missing: object = None  # as a value of items: not there
+    `function` is given the object and `argument`. That and `value` are addresses of objects, or
+    numbers; null is a value too. `owned`: a reference to the value is handed out.
+    """
+
+    function: str
+    thing: object
+    argument: int = 0
+    value: int = 0
+    owned: bool = False
+
+
+class Outside(NamedTuple):
+    """What must be as it was: all that `reads` tell, anything else that a function can tell.
+
+    `kept` are objects whose addresses stand in `reads`.
+    """
+
+    reads: tuple[Read, ...] = ()
     places: tuple[tuple[object, object], ...] = ()
+    kept: object = None
 
 
 _NOTHING = Outside()
@@ -313,12 +330,8 @@ def caller(
         "constants": words([a.ctypes.data for a in machinery.constants]),
         "constant_count": shift, "first": first, "result": words(result),
         "result_count": len(result), "output_count": len(outputs),
-        "codes": words([id(x) for pair in outside.codes for x in pair]),
-        "code_count": len(outside.codes), "item_count": len(outside.items),
-        "items": words([
-            0 if x is outside.missing and k == 2 else id(x)
-            for item in outside.items for k, x in enumerate(item)
-        ]),
+        "reads": words([word for read in outside.reads for word in _looked(read)]),
+        "read_count": len(outside.reads),
         "places": words([id(x) for pair in outside.places for x in pair]),
         "place_count": len(outside.places),
         "outputs": words([
@@ -328,6 +341,10 @@ def caller(
     table = np.array([int(v) for v in header.values()], np.int64).view(_Table)
     table.held = held
     return _builtin(call, table)
+
+
+def _looked(read: Read) -> list[int]:
+    return [python_api(read.function), id(read.thing), read.argument, read.value, int(read.owned)]
 
 
 def _record(one: Input, at: int, strides: int, dims: int) -> list[int]:
