@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import fdiff
 from fdiff.capture.reads import siblings
 from fdiff.errors import InputError, KinkError
-from fdiff.functional.kinking import Contexts
+from fdiff.trace.traced import occupied
 
 X = np.array([1.0, 2.0, 3.0])
 FACTOR = 2.0
@@ -53,7 +53,7 @@ def test_an_empty_cell_is_no_sibling():
 def general(monkeypatch):
     """How often the general way was gone, in a process that never asked for errors at kinks."""
     calls = []
-    monkeypatch.setattr(Contexts, "used", False)
+    monkeypatch.delitem(occupied, "kinks", raising=False)
     from fdiff.functional import calls as module
 
     old = module.invoke

@@ -12,7 +12,7 @@ from tapes import tape_of
 
 from fdiff import kernels
 from fdiff.errors import TapeError
-from fdiff.kernels.native import caller, machine
+from fdiff.kernels.native import entrance, machine
 from fdiff.kernels.native.expressions import UnknownWordError
 from fdiff.kernels.native.module import function_of, module_of
 from fdiff.kernels.routines import text_of
@@ -185,7 +185,9 @@ def test_threads_run_at_once_with_workspaces_of_their_own():
 
 
 def test_every_name_in_the_caller_has_its_number():
-    assert not [word for word in caller.text().split() if word.startswith(("d[D_", "r[I_", "r[O_"))]
+    assert not [
+        word for word in entrance.text().split() if word.startswith(("d[D_", "r[I_", "r[O_"))
+    ]
 
 
 def test_a_text_of_several_functions_is_known_by_the_last():

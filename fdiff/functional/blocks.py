@@ -119,11 +119,6 @@ class JacobianPlan(Plan):
         parts = [step for block in self.blocks for step in block.steps.values()]
         return [*super().steps(), *parts]
 
-    def result_of(self, *outs: str) -> str | None:
-        variant = self.variant
-        single = len(outs) == 1 and variant.in_spec.kind is None is variant.out_spec.kind
-        return outs[0] if single and not variant.input_scalars[variant.wrt[0]] else None
-
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         if run is not replay and (few := self.compressed) is not None:
             return self.finish(run(few, arrays))

@@ -12,12 +12,12 @@ from ..ops.kinks import looking
 from ..program import Program, program_of
 from ..trace import TracedArray, current, tracing
 from ..trace.local import Local, resolve
-from ..trace.traced import stack
+from ..trace.traced import occupied
 from ..transforms.simplify import simplify
 from ..tree import map_leaves, unflatten
 from ..variant import Variant
 from .into import call_into
-from .kinking import Contexts, policy, refuse_kinks, warn_outside
+from .kinking import ASKED, policy, refuse_kinks, warn_outside
 from .prepared import made
 from .shortcut import Immediate, Shortcuts
 from .steps import Arrays, Missed, Plan, Run, Step, execute, replay, unguarded
@@ -39,7 +39,7 @@ def invoke(
             current().looks.expect(holds.id, True)  # type: ignore[attr-defined]
         result = variant.plan.call(inputs, vectors, replay)  # type: ignore[attr-defined]
         return warn_outside(result, variant, inputs) if looking.on else result
-    if Contexts.used and policy.get() == "raise":
+    if ASKED in occupied and policy.get() == "raise":
         refuse_kinks(program, f, args, kwargs)
     variant, arrays = program.find(f, args, kwargs)
     if variant.special:
@@ -125,12 +125,6 @@ class ValuePlan(Plan):
         self.variant = variant
         self.step = None if variant.eager else Step(simplify(variant.tape), variant)
 
-    def result_of(self, *outs: str) -> str | None:
-        variant = self.variant
-        if variant.out_spec.kind is not None or any(variant.outs) or variant.numbers != (None,):
-            return None
-        return outs[0] + "[()]" * variant.scalars[0]
-
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         if self.step is None:  # of an eager trace, which has computed everything
             values = self.variant.eager.builder.values  # type: ignore[union-attr]
@@ -142,7 +136,7 @@ def immediate(
     program: Program, f: Function, args: tuple[object, ...], vectors: tuple[object, ...] = ()
 ) -> object:
     """One call of an operator that is given the function and the point at once."""
-    if stack.traces or Contexts.used:
+    if occupied:
         return invoke(program, f, args, {}, vectors)
     short = program.short
     if short is None:
@@ -166,7 +160,7 @@ def prepared(
     short = Shortcuts(program, f)
 
     def call(*args: object, **kwargs: object) -> object:
-        if not (kwargs or stack.traces or Contexts.used):
+        if not (kwargs or occupied):
             result = short.quick(*args)
             if result is not None:
                 return result
@@ -177,7 +171,7 @@ def prepared(
             short.look(args)
         return result
 
-    return made(call, f, program, lambda args: (args, ()))
+    return made(call, f, program, lambda args: (args, ()), short)
 
 
 def failure(kind: type[FdiffError], call: str, fact: str, way_out: str = "") -> FdiffError:

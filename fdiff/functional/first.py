@@ -11,7 +11,7 @@ from ..arguments import Argnums, Function, called
 from ..arraytype import F8, ArrayType
 from ..errors import InputError
 from ..program import program_of
-from ..trace.traced import stack
+from ..trace.traced import occupied
 from ..transforms.eager import pull_values, push_values
 from ..transforms.forward import jvp as push
 from ..transforms.rearrange import pullback
@@ -32,7 +32,6 @@ from .calls import (
 from .complexes import check_complex
 from .contract import check_outputs, check_strict, check_vector, given
 from .into import call_into
-from .kinking import Contexts
 from .prepared import made
 from .settings import check_argnums, check_callable
 from .shortcut import Shortcuts
@@ -152,7 +151,7 @@ def product(
     short = Shortcuts(program, f, 1)
 
     def call(x: object, /, v: object = None, *args: object, **kwargs: object) -> object:
-        if not (kwargs or stack.traces or Contexts.used):
+        if not (kwargs or occupied):
             result = short.quick(x, *args, v)
             if result is not None:
                 return result
@@ -170,7 +169,7 @@ def product(
             raise failure(InputError, called(name, f), fact, "Give an example or a type of each.")
         return place(args[0], args[2:], nums, f, name), args[1:2] or (None,)
 
-    return made(call, f, program, split)
+    return made(call, f, program, split, short if nums == 0 else None)
 
 
 def place(

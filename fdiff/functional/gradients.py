@@ -34,18 +34,13 @@ class GradPlan(Plan):
         self.count = len(variant.tape.outputs)
         self.first = 0 if value or has_aux else self.count
         self.step = self._step()
-        self.leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
-        self.plain = value and not has_aux and self.leaf
+        leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
+        self.plain = value and not has_aux and leaf
 
     def _step(self) -> Step:
         full = gradient(self.variant.tape, self.variant.wrt)
         tape = choose(full, range(self.count, len(full.outputs))) if self.first else full
         return Step(tape, self.variant)
-
-    def result_of(self, *outs: str) -> str | None:
-        if self.plain:
-            return f"({outs[0]}{'[()]' * self.variant.scalars[0]}, {outs[1]})"
-        return outs[0] if self.leaf and not self.value and not self.has_aux else None
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         outs = run(self.step, arrays)

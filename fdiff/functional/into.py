@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DtypeError, InputError, message, user_line
-from ..trace.traced import stack
+from ..trace.traced import occupied
 from ..tree import flatten, joined
-from .kinking import Contexts
 from .shortcut import Shortcuts
 
 WAY = "Pass arrays shaped like the result, and None wherever a fresh one is wanted."
@@ -28,7 +27,7 @@ def call_into(
     A kernel writes there at once if nothing else can lie in that memory, else results are copied.
     """
     out = kwargs.pop("out")
-    if out is not None and not (kwargs or stack.traces or Contexts.used):
+    if out is not None and not (kwargs or occupied):
         result = short.into(out, *args)
         if result is not None:
             return result

@@ -16,6 +16,7 @@ from ..ops.kinks import looking, mark_now
 from ..program import Program
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
+from ..trace.traced import occupied
 from ..transforms.kinks import Check, find_kinks
 from ..transforms.rearrange import gradient
 from ..tree import flatten, unflatten
@@ -27,13 +28,7 @@ WAY_OUT = 'fdiff.kinks("table"), the default, gives the value stated in docs/kin
 policy: ContextVar[str] = ContextVar("fdiff.kinks", default="table")
 
 
-class Contexts:
-    """Whether the process has ever asked for an error: if not, calls need not look for the policy.
-
-    It stays so: a context may be copied and outlive its ``with``.
-    """
-
-    used = False
+ASKED = "kinks"  # in `occupied` once the process has asked for an error
 
 
 class Differentiating(Protocol):
@@ -84,7 +79,8 @@ def kinks(policy: str) -> AbstractContextManager[None]:
 @contextmanager
 def _in_force(name: str) -> Generator[None]:
     token = policy.set(name)
-    Contexts.used = Contexts.used or name == "raise"
+    if name == "raise":  # for good: a context may be copied and outlive its ``with``
+        occupied[ASKED] = None
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ import numpy as np
 from ..arguments import Function, called
 from ..errors import InputError, UnsupportedError, message, user_line
 from ..program import Program
+from .shortcut import Shortcuts
 from .steps import Arrays, Plan, Step
 
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
@@ -128,10 +129,12 @@ def made(
     f: Function,
     program: Program,
     given: Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]],
+    short: Shortcuts | None = None,
 ) -> Prepared:
     """The function an operator returns, named after `f`.
 
-    `given` splits its arguments into those of `f` and vectors.
+    `given` splits its arguments into those of `f` and vectors. Calls go by `short` once it knows
+    a way that needs no Python.
     """
     prepared = Prepared(call)
     try:
@@ -141,4 +144,7 @@ def made(
     prepared.__wrapped__ = f  # type: ignore[attr-defined] - a partial has a dict for these
     prepared.__fdiff__ = program.name
     prepared.program, prepared.given = program, given
+    if short is not None:
+        short.way = lambda found: prepared.__setstate__((found, (), {}, vars(prepared)))
+        short.general = call
     return prepared

@@ -61,11 +61,6 @@ class HvpPlan(Plan):
         pushed = choose(push(full, self.variant.wrt), kept)
         return Step(simplify(pushed), self.variant)
 
-    def result_of(self, *outs: str) -> str | None:
-        variant = self.variant
-        leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
-        return outs[0] if leaf and not self.value else None
-
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")
         outs = run(self.step, [*arrays, *v])

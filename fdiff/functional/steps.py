@@ -62,10 +62,6 @@ class Plan:
         step = self.step_of_all()
         return [] if step is None else [step]
 
-    def result_of(self, *outs: str) -> str | None:
-        """An expression for the result in the names of that step's outputs; None if it is long."""
-        return None
-
 
 class Eagerly(Plan):
     """Mixed into a plan that is for one call: its outputs come from a trace that has values."""

@@ -132,7 +132,7 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
 
 def _make(bones: Skeleton, layouts: tuple[str, ...]) -> Kernel:
     from .calling import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
-    from .native.caller import text as calling  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     made = _source(bones)
     addresses = _addresses(made.routines)

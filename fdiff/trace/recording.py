@@ -14,7 +14,7 @@ from ..tape import CONSTANT, ITEM, Builder, Params
 from .looking import Looks
 from .outs import taking_out
 from .stores import SHORTER
-from .traced import TracedArray, current, leaked, stack
+from .traced import TracedArray, current, leaked, occupied, stack
 from .views import Fixed, View, laid, memory_layout, slowest_first, strides_of
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
@@ -57,6 +57,7 @@ class Trace:
 
     def __enter__(self) -> Self:
         self.alive = True
+        occupied[self] = None
         stack.traces.append(self)
         return self
 
@@ -65,6 +66,8 @@ class Trace:
         self.looks.close()
         self.arguments = []
         stack.traces.pop()
+        if self not in stack.traces:
+            occupied.pop(self, None)
 
     def begin(self) -> None:
         """Called when the arguments are known and before code of the user runs."""

@@ -7,6 +7,7 @@ and function called on one to the handlers that `fdiff.ops` registers.
 from __future__ import annotations
 
 import operator
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -45,6 +46,20 @@ class Stack(threading.local):
 
 
 stack = Stack()
+
+# What makes calls in any thread more than calls of kernels: traces under way, and a policy that was
+# ever asked for. Machine code asks for its length.
+occupied: dict[object, None] = {}
+
+
+def _alone() -> None:
+    """In a forked child: other threads are gone, and their traces."""
+    for reason in [r for r in occupied if not isinstance(r, str) and r not in stack.traces]:
+        del occupied[reason]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_alone)
 
 
 def current(*values: object) -> Trace:

@@ -1,0 +1,197 @@
+"""The function of machine code that Python calls, and the table of words it is told by.
+
+Layouts: CPython's ``PyObject_HEAD`` and ``PyFloatObject``, and NumPy's ``PyArrayObject_fields``
+(numpy/_core/include/numpy/ndarraytypes.h), which are part of their binary interfaces.
+"""
+
+from __future__ import annotations
+
+import re
+
+HEAD = object.__basicsize__ // 8  # words before the contents of an object; its type is the last
+NUMPY_API = {"NewCopy": 85, "NewFromDescr": 94, "Scalar": 60}
+PYTHON_API = (
+    "Py_IncRef", "Py_DecRef", "PyObject_CallOneArg", "PyErr_Clear", "PyErr_Occurred",
+    "PyTuple_New", "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread",
+    "PyMem_RawMalloc", "PyMem_RawFree", "PyLong_FromLong", "PyDict_Size", "PyObject_Vectorcall",
+)  # fmt: skip
+
+# What a table holds, word by word.
+WORDS = (
+    "none", "true", "array", "float", "float64", *PYTHON_API, *NUMPY_API, "kernel", "ints",
+    "floats", "arguments", "data", "strides", "cell", "size", "keep", "release", "inputs",
+    "input_count", "constants", "constant_count", "reads", "read_count", "places", "place_count",
+    "outputs", "output_count", "first", "result", "result_count", "occupied", "general",
+)  # fmt: skip
+INPUTS = (
+    "at", "source", "object", "descr", "rank", "dims", "mask", "most", "strides", "width", "real",
+)  # fmt: skip
+OUTPUTS = ("descr", "rank", "dims", "scalar")
+READS = ("function", "object", "argument", "value", "owned")
+
+_TEXT = """
+def call(self: "i8", args: "i8", n: "i8", names: "i8"):
+    d = rt.words(rt.words(self)[HEAD])
+    given = rt.words(args)
+    none = d[D_none]
+    ok = n == d[D_arguments] and names == 0
+    if ok and d[D_occupied] != 0:
+        ok = rt.call(d[D_PyDict_Size], d[D_occupied]) == 0
+    data = rt.words(rt.room(d[D_data]))
+    slots = rt.room(d[D_input_count] + d[D_output_count] * 2 + 1)
+    strides = rt.words(rt.room(d[D_strides] + 1))
+    copies = rt.words(rt.room(d[D_input_count] + 1))
+    copied = 0
+    # --- what is given
+    for k in range(d[D_input_count]):
+        if not ok:
+            break
+        r = rt.words(d[D_inputs] + 8 * INPUT * k)
+        x = r[I_object]
+        if r[I_source] >= 0:
+            x = given[r[I_source]]
+        o = rt.words(x)
+        if o[HEAD - 1] == d[D_array]:
+            ok = o[HEAD + 5] == r[I_descr] and rt.halves(x)[2 * HEAD + 2] == r[I_rank]
+            if ok:
+                dims = rt.words(o[HEAD + 2])
+                wanted = rt.words(r[I_dims])
+                for axis in range(r[I_rank]):
+                    if dims[axis] != wanted[axis]:
+                        ok = False
+            if ok and rt.halves(x)[2 * HEAD + 12] & r[I_mask] != r[I_mask]:
+                ok = r[I_most] > 0
+                if ok:
+                    x = rt.call(d[D_NewCopy], x, 0)
+                    ok = x != 0
+                    if ok:
+                        copies[copied] = x
+                        copied = copied + 1
+                        o = rt.words(x)
+                    else:
+                        rt.call(d[D_PyErr_Clear])
+            if ok and r[I_strides] >= 0:
+                steps = rt.words(o[HEAD + 3])
+                for axis in range(r[I_rank]):
+                    strides[r[I_strides] + axis] = steps[axis] // r[I_width]
+                    if steps[axis] % r[I_width] != 0:
+                        ok = False
+            if ok:
+                data[r[I_at]] = o[HEAD]
+        elif r[I_real] and (o[HEAD - 1] == d[D_float] or o[HEAD - 1] == d[D_float64]):
+            place = slots + 8 * k
+            rt.words(place)[0] = o[HEAD]
+            data[r[I_at]] = place
+        else:
+            ok = False
+    # --- what was read from outside
+    for k in range(d[D_read_count]):
+        r = rt.words(d[D_reads] + 8 * READ * k)
+        if ok:
+            held = rt.call(r[R_function], r[R_object], r[R_argument])
+            ok = held == r[R_value]
+            if held != 0 and r[R_owned] != 0:
+                rt.call(d[D_Py_DecRef], held)
+            elif held == 0 and not ok:
+                rt.call(d[D_PyErr_Clear])
+    for k in range(d[D_place_count]):
+        r = rt.words(d[D_places] + 16 * k)
+        if ok:
+            held = rt.call(d[D_PyObject_CallOneArg], r[0], r[1])
+            ok = held == d[D_true]
+            if held == 0:
+                rt.call(d[D_PyErr_Clear])
+            else:
+                rt.call(d[D_Py_DecRef], held)
+    # --- memory for what comes out
+    made = rt.words(rt.room(d[D_output_count] + 1))
+    count = 0
+    out = 0
+    failed = False
+    for k in range(d[D_output_count]):
+        if not ok:
+            break
+        r = rt.words(d[D_outputs] + 8 * OUTPUT * k)
+        made[k] = 0
+        if r[O_scalar]:
+            data[d[D_first] + k] = slots + 8 * (d[D_input_count] + 2 * k)
+        else:
+            rt.call(d[D_Py_IncRef], r[O_descr])
+            made[k] = rt.call(
+                d[D_NewFromDescr], d[D_array], r[O_descr], r[O_rank], r[O_dims], 0, 0, 0, 0
+            )
+            if made[k] == 0:
+                ok = False
+                failed = True
+            else:
+                data[d[D_first] + k] = rt.words(made[k])[HEAD]
+        count = k + 1
+    for k in range(d[D_constant_count]):
+        data[d[D_input_count] + k] = rt.words(d[D_constants])[k]
+    # --- the kernel
+    raw = 0
+    if ok and d[D_size]:
+        raw = rt.words(d[D_cell])[0]
+        rt.words(d[D_cell])[0] = 0
+        if raw == 0:
+            raw = rt.call(d[D_PyMem_RawMalloc], d[D_size] + 64)
+        ok = raw != 0
+        data[d[D_data] - 1] = raw + 63 & -64
+    status = 0
+    if ok:
+        state = 0
+        if d[D_release]:
+            state = rt.call(d[D_PyEval_SaveThread])
+        status = rt.call(d[D_kernel], data, strides, rt.words(d[D_ints]), rt.words(d[D_floats]))
+        if d[D_release]:
+            rt.call(d[D_PyEval_RestoreThread], state)
+        if raw != 0 and d[D_keep] != 0 and rt.words(d[D_cell])[0] == 0:
+            rt.words(d[D_cell])[0] = raw
+        elif raw != 0:
+            rt.call(d[D_PyMem_RawFree], raw)
+    # --- the result
+    if ok and d[D_result_count] == 0:
+        out = rt.call(d[D_PyLong_FromLong], status)
+    elif ok and status == 0:
+        depth = 0
+        stack = rt.words(rt.room(d[D_result_count] + 1))
+        code = rt.words(d[D_result])
+        for k in range(d[D_result_count]):
+            if code[k] >= 0:
+                r = rt.words(d[D_outputs] + 8 * OUTPUT * code[k])
+                x = made[code[k]]
+                if r[O_scalar]:
+                    x = rt.call(d[D_Scalar], data[d[D_first] + code[k]], r[O_descr], 0)
+                else:
+                    rt.call(d[D_Py_IncRef], x)
+                stack[depth] = x
+                depth = depth + 1
+            else:
+                size = -code[k] - 1
+                depth = depth - size
+                group = rt.call(d[D_PyTuple_New], size)
+                for j in range(size):
+                    rt.call(d[D_PyTuple_SetItem], group, j, stack[depth + j])
+                stack[depth] = group
+                depth = depth + 1
+        out = stack[0]
+    for k in range(count):
+        if made[k] != 0:
+            rt.call(d[D_Py_DecRef], made[k])
+    for k in range(copied):
+        rt.call(d[D_Py_DecRef], copies[k])
+    if out == 0 and not failed and d[D_general] != 0:
+        out = rt.call(d[D_PyObject_Vectorcall], d[D_general], args, n, names)
+    elif out == 0 and not failed:
+        rt.call(d[D_Py_IncRef], none)
+        out = none
+    return out
+"""
+
+
+def text() -> str:
+    """The function's text, with every place in a table by its number."""
+    numbers = {"HEAD": HEAD, "INPUT": len(INPUTS), "OUTPUT": len(OUTPUTS), "READ": len(READS)}
+    for letter, names in (("D", WORDS), ("I", INPUTS), ("O", OUTPUTS), ("R", READS)):
+        numbers |= {f"{letter}_{name}": k for k, name in enumerate(names)}
+    return re.sub(r"\b[A-Z]\w+\b", lambda m: str(numbers.get(m[0], m[0])), _TEXT)
