@@ -64,7 +64,7 @@ class Runner:
     def __call__(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """Outputs at `arrays`: fresh, writable, the caller's own."""
         for array in arrays:
-            if array.__class__ is np.ndarray and array.flags.num & PLAIN != PLAIN:  # type: ignore[comparison-overlap]
+            if array.__class__ is np.ndarray and array.flags.num & PLAIN != PLAIN:
                 return self._strided(arrays)
         if self._fast is not None:
             outs = self._fast(*arrays)
@@ -205,7 +205,7 @@ def _words(seconds: float) -> str:
 
 def plain(array: np.ndarray) -> np.ndarray:
     """`array`, copied where it is small or unaligned."""
-    if array.__class__ is not np.ndarray or (array.nbytes > COPY_BELOW and array.flags.aligned):  # type: ignore[comparison-overlap]
+    if array.__class__ is not np.ndarray or (array.nbytes > COPY_BELOW and array.flags.aligned):
         return array
     return np.array(array, order="C") if not array.flags.aligned else np.ascontiguousarray(array)
 

@@ -215,7 +215,7 @@ def _user_code(value: object) -> bool:
 
 def field_names(kind: type) -> tuple[str, ...]:
     """Fields of a dataclass."""
-    return tuple(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def record_class(kind: type) -> bool:

@@ -105,7 +105,7 @@ class JacobianPlan(Plan):
         self.sparse = chunk_size is None and self.mode == "forward"
 
     @property
-    def guards(self) -> bool:  # type: ignore[override]
+    def guards(self) -> bool:
         return self.compressed is not None or not self.chunked
 
     @property

@@ -127,7 +127,7 @@ def warn_outside(result: object, variant: Variant, inputs: Sequence[object]) -> 
         values = splice(found, given, trace)
         for check in checks:
             leaves, spec = flatten(result)
-            some = np.any(values[check.first])  # type: ignore[call-overload]
+            some = np.any(values[check.first])
             result = unflatten(spec, [_faulty(x, some, check, variant.call) for x in leaves])
     return result
 

@@ -23,22 +23,22 @@ def _one(x: object) -> object:
     """A number as `cmath` takes it: traced, of double precision and without axes, or as it is."""
     if not isinstance(x, (TracedArray, Stored)):
         return x
-    given: TracedArray = resolve(x)  # type: ignore[assignment]
+    given: TracedArray = resolve(x)
     if given.size != 1:
         complex(np.empty(given.shape, given.dtype))  # raises what NumPy raises
     return _weak(given.reshape(()).astype(np.complex128 if given.dtype.kind == "c" else np.float64))
 
 
 def _is_complex(x: object) -> bool:
-    return np.iscomplexobj(x)  # type: ignore[arg-type]
+    return np.iscomplexobj(x)
 
 
 def number(re: object, im: object = 0.0) -> TracedArray:
     """A Python complex that stays traced: ``re + 1j * im``, where nothing is multiplied if both are real."""
     x, y = _one(re), _one(im)
     if _is_complex(x) or _is_complex(y):
-        return _weak(np.add(x, np.multiply(1j, y)) if y is not im or y != 0.0 else np.positive(x))  # type: ignore[call-overload]
-    return _weak(apply(pair, *(np.float64(v) if isinstance(v, (int, float)) else v for v in (x, y))))  # type: ignore[arg-type]
+        return _weak(np.add(x, np.multiply(1j, y)) if y is not im or y != 0.0 else np.positive(x))
+    return _weak(apply(pair, *(np.float64(v) if isinstance(v, (int, float)) else v for v in (x, y))))
 
 
 class _Kind(type):
@@ -72,7 +72,7 @@ class Complex(complex, metaclass=_Kind):
     dtype = np.dtype(complex)
 
 
-answers(builtins.complex)(Complex)  # type: ignore[arg-type]
+answers(builtins.complex)(Complex)
 
 
 def _answer(function: Callable[..., object], call: Callable[..., object]) -> None:
@@ -93,13 +93,13 @@ def _log(z: object, base: object = None) -> object:
 
 
 def _rect(r: object, phi: object) -> object:
-    return number(r * np.cos(phi), r * np.sin(phi))  # type: ignore[operator,call-overload]
+    return number(r * np.cos(phi), r * np.sin(phi))
 
 
 def _is_close(a: object, b: object, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
     x, y = number(a), number(b)
-    bound = np.maximum(rel_tol * np.maximum(np.absolute(x), np.absolute(y)), abs_tol)  # type: ignore[call-overload]
-    return bool((np.absolute(x - y) <= bound) & np.isfinite(x) & np.isfinite(y) | (x == y))  # type: ignore[operator,call-overload]
+    bound = np.maximum(rel_tol * np.maximum(np.absolute(x), np.absolute(y)), abs_tol)
+    return bool((np.absolute(x - y) <= bound) & np.isfinite(x) & np.isfinite(y) | (x == y))
 
 
 _ALIKE = {

@@ -19,9 +19,9 @@ from .shaping import in_order, traced
 def _joined(value: object) -> TracedArray:
     """A traced array from nested sequences of traced arrays and numbers."""
     if isinstance(value, (list, tuple)):
-        return np.stack([_joined(v) for v in value])  # type: ignore[call-overload,return-value]
+        return np.stack([_joined(v) for v in value])
     if isinstance(value, np.ndarray) and value.dtype == object:
-        return assemble(value)  # type: ignore[return-value]
+        return assemble(value)
     return traced(value)
 
 
@@ -31,16 +31,16 @@ def array(value: object, dtype: object = None, **keywords: object) -> object:
     if not holds_traced(value):
         # NumPy answers order="A" otherwise for subclasses.
         own = np.ndarray.view(value, np.ndarray) if isinstance(value, Local) else value
-        return localised(np.array(own, dtype, **keywords), (value,))  # type: ignore[call-overload]
+        return localised(np.array(own, dtype, **keywords), (value,))
     given = resolve(value)
     out = _joined(given)
-    ndmin: int = keywords.get("ndmin", 0)  # type: ignore[assignment]
-    copy: bool | None = keywords.get("copy", True)  # type: ignore[assignment]
+    ndmin: int = keywords.get("ndmin", 0)
+    copy: bool | None = keywords.get("copy", True)
     if given is not out or out.scalar or out.weak or dtype not in (None, out.dtype):
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         out, copy = TracedArray(out.home, out.id, out.type).astype(dtype or out.dtype), None
-    out = in_order(out, keywords.get("order"), copy=copy)  # type: ignore[arg-type]
+    out = in_order(out, keywords.get("order"), copy=copy)
     return out if out.ndim >= ndmin else out.reshape((*(1,) * (ndmin - out.ndim), *out.shape))
 
 
@@ -92,7 +92,7 @@ def class_of(value: object) -> type:
         kind = np.ndarray
     elif kind.__module__.startswith("fdiff."):  # stands for a class, a dict, a ufunc
         kind = type if isinstance(given, type) else getattr(kind, "_fdiff_kind", given.__class__)
-    return ANSWERS.get(id(kind), (kind, kind))[1]  # type: ignore[return-value]
+    return ANSWERS.get(id(kind), (kind, kind))[1]
 
 
 class _Kinds(type):
@@ -120,7 +120,7 @@ class Type(type, metaclass=_Kinds):
     """Stands for `type`, which sees through to what traced and tracked arrays stand for."""
 
 
-answers(type)(Type)  # type: ignore[arg-type]
+answers(type)(Type)
 
 
 @answers(hasattr)
@@ -141,8 +141,8 @@ def ndenumerate(arr: object) -> Iterator[tuple[tuple[int, ...], object]]:
     """Places and entries, in C order."""
     x = resolve(arr)
     if not isinstance(x, TracedArray):
-        return np.ndenumerate(arr)  # type: ignore[call-overload,return-value]
-    return ((place, x[place]) for place in np.ndindex(x.shape))  # type: ignore[index]
+        return np.ndenumerate(arr)
+    return ((place, x[place]) for place in np.ndindex(x.shape))
 
 
 def _of_memory(function: Callable[..., object], way_out: str) -> None:
@@ -191,7 +191,7 @@ def _noticed(function: object) -> object:
     """A function of NumPy whose results notice what is stored into them."""
     known = _making.get(id(function))
     if known is None:
-        call: Callable[..., object] = function  # type: ignore[assignment]
+        call: Callable[..., object] = function
 
         @wraps(call)
         def make(*args: object, **keywords: object) -> object:

@@ -367,12 +367,12 @@ def astype(x: TracedArray, dtype: object, order: str = "K", casting: str = "unsa
     if target == x.dtype:
         if x.scalar or x.weak:
             return TracedArray(x.home, x.id, x.type, scalar=x.scalar)
-        return FUNCTIONS["in_order"](x, order, copy=copy or None)  # type: ignore[index]
+        return FUNCTIONS["in_order"](x, order, copy=copy or None)
     if x.dtype.kind == "c" and target.kind in "iuf":
         warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning, stacklevel=2)
         return astype(np.real(x), target)
     out = _scalar_like(apply(convert, x, dtype=target), x)
-    return out if x.scalar or order == "K" else FUNCTIONS["in_order"](out, order)  # type: ignore[index]
+    return out if x.scalar or order == "K" else FUNCTIONS["in_order"](out, order)
 
 
 @implements(np.astype)

@@ -167,7 +167,7 @@ Axes = Sequence[int] | None
 
 def _cooked(x: TracedArray, s: object, axes: Axes, *, halved: bool = False) -> tuple[list[int], list[int]]:
     """Lengths and axes as NumPy takes them; `halved` for the inverse real transform."""
-    lengths = None if s is None else list(s)  # type: ignore[call-overload]
+    lengths = None if s is None else list(s)
     if axes is None:
         if lengths is not None:
             warnings.warn("`axes` should not be `None` if `s` is not `None` (Deprecated in NumPy 2.0).", DeprecationWarning, stacklevel=3)

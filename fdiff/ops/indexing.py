@@ -210,7 +210,7 @@ def _entry(shape: Shape, items: Sequence[object]) -> tuple[int, ...] | None:
     """The position of the entry that integers alone name; None for any other key."""
     if not all(isinstance(i, (int, np.integer)) for i in items):
         return None
-    return tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, shape, strict=True))])  # type: ignore[call-overload] - its kind was looked at
+    return tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, shape, strict=True))])
 
 
 def _concrete(key: object) -> tuple[object, ...] | None:
@@ -241,12 +241,12 @@ def _kept_cut(shape: Shape, parts: tuple[object, ...]) -> Cut:
 
 def getitem(x: TracedArray, key: object) -> TracedArray:
     """``x[key]`` for any key NumPy takes; scalars and views as NumPy gives them."""
-    return x.home.entry(x, key, _getitem) if x.home.eager else _getitem(x, key)  # type: ignore[attr-defined]
+    return x.home.entry(x, key, _getitem) if x.home.eager else _getitem(x, key)
 
 
 def _getitem(x: TracedArray, key: object) -> TracedArray:
     if key.__class__ is int and len(x.type.shape) == 1 and x.link is None:
-        return _number(x, key)  # type: ignore[arg-type]
+        return _number(x, key)
     found = place(x, resolve(key))
     view = found.view
     if found.entry is not None:

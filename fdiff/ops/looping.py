@@ -185,7 +185,7 @@ class Vectorized:
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         if self.pyfunc is np._NoValue:  # used as a decorator with arguments
-            self.__init__(*args, self._plain.otypes, self.__doc__, self.excluded, self._plain.cache, self.signature)  # type: ignore[misc]
+            self.__init__(*args, self._plain.otypes, self.__doc__, self.excluded, self._plain.cache, self.signature)
             return self
         if not (holds_traced(args) or any(map(holds_traced, kwargs.values()))):
             return self._plain(*args, **kwargs)

@@ -19,7 +19,7 @@ from ..trace.trying import inside_try
 
 def number(x: object) -> TracedArray:
     """A Python float that stays traced: what ``float(x)`` and ``x.item()`` give."""
-    given: TracedArray = resolve(x)  # type: ignore[assignment]
+    given: TracedArray = resolve(x)
     if given.size != 1 or given.dtype.kind == "c":
         float(np.empty(given.shape, given.dtype))  # raises what NumPy raises
     wide = given.reshape(()).astype(np.float64)
@@ -64,7 +64,7 @@ class Float(float, metaclass=_Kind):
 Float.__module__, Float.__name__, Float.__qualname__ = "builtins", "float", "float"
 
 
-answers(builtins.float)(Float)  # type: ignore[arg-type]
+answers(builtins.float)(Float)
 
 
 def _of_numbers(function: Callable[..., object], call: Callable[..., object]) -> None:
@@ -93,8 +93,8 @@ def _attempt(function: Callable[..., object], given: list[object], out: TracedAr
     numbers = [g for g in given if isinstance(g, TracedArray)]
     if not (trace.mutable and inside_try(record.__code__) and all(trace.looks.knows(trace.own(g)) for g in numbers)):
         return
-    finite = functools.reduce(np.logical_and, [np.isfinite(g) for g in given])  # type: ignore[call-overload]
-    number_less = functools.reduce(np.logical_or, [np.isnan(g) for g in given])  # type: ignore[call-overload]
+    finite = functools.reduce(np.logical_and, [np.isfinite(g) for g in given])
+    number_less = functools.reduce(np.logical_or, [np.isnan(g) for g in given])
     if bool(np.isnan(out) & ~number_less) or bool(np.isinf(out) & finite):
         # Which error it is the place decides, and for these the numbers: a pole or too large.
         deed = "asked whether a number lies in a domain"
@@ -103,21 +103,21 @@ def _attempt(function: Callable[..., object], given: list[object], out: TracedAr
 
 
 def _log(x: object, base: object = math.e) -> object:
-    return np.log(x) if base is math.e else np.log(x) / np.log(base)  # type: ignore[call-overload]
+    return np.log(x) if base is math.e else np.log(x) / np.log(base)
 
 
 def _is_close(a: object, b: object, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
     """``math.isclose``: infinities are close to themselves alone."""
     if rel_tol < 0.0 or abs_tol < 0.0:
         raise ValueError("tolerances must be non-negative")
-    gap = abs(b - a)  # type: ignore[operator]
-    close = (gap <= abs(rel_tol * b)) | (gap <= abs(rel_tol * a)) | (gap <= abs_tol)  # type: ignore[operator]
-    return bool(np.equal(a, b) | np.isfinite(a) & np.isfinite(b) & close)  # type: ignore[call-overload]
+    gap = abs(b - a)
+    close = (gap <= abs(rel_tol * b)) | (gap <= abs(rel_tol * a)) | (gap <= abs_tol)
+    return bool(np.equal(a, b) | np.isfinite(a) & np.isfinite(b) & close)
 
 
 def _parts(x: object) -> tuple[object, int]:
     """``math.frexp``: mantissa and exponent."""
-    mantissa, exponent = np.frexp(x)  # type: ignore[call-overload]
+    mantissa, exponent = np.frexp(x)
     return mantissa, int(exponent)
 
 
@@ -129,7 +129,7 @@ def _sums(values: object) -> object:
 
 
 def _length(*parts: object) -> object:
-    return np.sqrt(_sums([np.square(p) for p in parts])) if len(parts) != 2 else np.hypot(*parts)  # type: ignore[call-overload]
+    return np.sqrt(_sums([np.square(p) for p in parts])) if len(parts) != 2 else np.hypot(*parts)
 
 
 _ALIKE = {
@@ -164,7 +164,7 @@ for _name, _other in (("erf", "erf"), ("erfc", "erfc"), ("gamma", "gamma"), ("lg
 def _of_sequences(function: Callable[..., object], call: Callable[..., object]) -> None:
     @wraps(function)
     def answer(*args: object, **keywords: object) -> object:
-        given = [list(a) if hasattr(a, "__iter__") else a for a in args]  # type: ignore[call-overload]
+        given = [list(a) if hasattr(a, "__iter__") else a for a in args]
         if holds_traced(given) or holds_traced(list(keywords.values())):
             return call(*given, **keywords)
         return function(*given, **keywords)
@@ -174,7 +174,7 @@ def _of_sequences(function: Callable[..., object], call: Callable[..., object]) 
 
 def _product(values: object, *, start: object = 1) -> object:
     for value in values:  # type: ignore[attr-defined]
-        start = start * value  # type: ignore[operator]
+        start = start * value
     return start
 
 

@@ -371,7 +371,7 @@ def in_order(x: TracedArray, order: str | None, *, copy: bool | None = None) -> 
     return _ordered(x, order)
 
 
-FUNCTIONS["in_order"] = in_order  # type: ignore[index]  # asked for by name: see `elementwise.astype`
+FUNCTIONS["in_order"] = in_order  # asked for by name: see `elementwise.astype`
 
 
 @implements(method="copy")

@@ -145,7 +145,7 @@ def printed(shape: Shape) -> str:
 def stretched(part: TracedArray, shape: Shape, fault: str) -> TracedArray:
     """`part` broadcast to `shape`, or what NumPy says where it cannot be."""
     try:
-        return np.broadcast_to(part, shape)  # type: ignore[return-value]  # NumPy asks the tracer
+        return np.broadcast_to(part, shape)  # NumPy asks the tracer
     except ValueError:
         raise ValueError(fault) from None
 

@@ -47,7 +47,7 @@ def fill_out(out: object, result: object, where: object, name: str) -> object:
     return out
 
 
-FUNCTIONS["out"] = fill_out  # type: ignore[index]  # asked for by name: see `TracedArray.__array_ufunc__`
+FUNCTIONS["out"] = fill_out  # asked for by name: see `TracedArray.__array_ufunc__`
 
 
 def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
@@ -131,7 +131,7 @@ def _rounds(flat: np.ndarray) -> list[np.ndarray]:
     return [np.flatnonzero(turn == k) for k in range(int(turn.max(initial=-1)) + 1)]
 
 
-UFUNC_METHODS["at"] = at  # type: ignore[index]  # of every ufunc
+UFUNC_METHODS["at"] = at  # of every ufunc
 
 # --- functions that write -------------------------------------------------------------------------
 

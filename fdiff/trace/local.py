@@ -105,7 +105,7 @@ class Local(np.ndarray):
         self.flat[...] = value
 
     def view(self, *args: object, **keywords: object) -> object:  # type: ignore[override]
-        return localised(super().view(*args, **keywords))  # type: ignore[call-overload]
+        return localised(super().view(*args, **keywords))
 
     def resize(self, *shape: object, **keywords: object) -> None:
         fact = "an array made in the function was resized in place."
@@ -153,7 +153,7 @@ class LocalFlat:
 
     def _iterator(self) -> object:
         array = self.array
-        return array.handle.flat if type(array) is Stored else np.ndarray.flat.__get__(array)  # type: ignore[attr-defined]
+        return array.handle.flat if type(array) is Stored else np.ndarray.flat.__get__(array)
 
     def __getitem__(self, key: object) -> object:
         return self._iterator()[key]  # type: ignore[index]
@@ -298,7 +298,7 @@ def plain(value: object) -> object:
     kind = type(value)
     if kind is Stored:
         return value.handle  # type: ignore[attr-defined]
-    return np.array(value).view(np.ndarray) if kind is Local else value  # type: ignore[call-overload]
+    return np.array(value).view(np.ndarray) if kind is Local else value
 
 
 def resolve(value: object) -> object:
@@ -327,7 +327,7 @@ def become(array: Local) -> TracedArray:
         raise ValueError("assignment destination is read-only")
     owner = _owner(array)
     found = [view() for view in _families[id(owner)][1:]]
-    family: list[Local] = [view for view in found if type(view) is Local]  # type: ignore[misc]
+    family: list[Local] = [view for view in found if type(view) is Local]
     wholes = [(part, "") if part.dtype == owner.dtype else whole_of(owner, part) for part in family]
     if None in wholes:
         fact = "a traced value was stored into memory that is viewed as several dtypes."

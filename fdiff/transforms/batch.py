@@ -91,4 +91,4 @@ class _Sweep:
         if self.carries[o] or not wide:
             return node
         value = TracedArray(self.trace, node, self.tape.nodes[o].type)
-        return self.trace.lift(np.broadcast_to(value, (self.size, *value.shape)))  # type: ignore[call-overload] - stubs know no traced arrays
+        return self.trace.lift(np.broadcast_to(value, (self.size, *value.shape)))

@@ -44,7 +44,7 @@ def entry_columns(tape: Tape, k: int, keep: Sequence[int]) -> Tape | None:
         for j in range(type_.size):
             pushed = simplify(jvp(apart, (len(tape.inputs) - 1 + j,)))
             columns.append(splice(pushed, [*given, one], trace)[count:])
-        blocks = [np.stack([column[o] for column in columns], axis=-1) for o in keep]  # type: ignore[misc] - stubs know no traced arrays
+        blocks = [np.stack([column[o] for column in columns], axis=-1) for o in keep]
         return simplify(trace.builder.finish([trace.lift(block) for block in blocks]))
 
 

@@ -148,7 +148,7 @@ def _parts(
         taken = args[0] if mask is True else np.logical_and(mask, args[0])
         passed = np.logical_not(args[0])
         passed = passed if mask is True else np.logical_and(mask, passed)
-        whole = [np.broadcast_to(m, outs[0].shape) for m in (taken, passed)]  # type: ignore[arg-type]
+        whole = [np.broadcast_to(m, outs[0].shape) for m in (taken, passed)]
         return [mask, *(_narrow(m, a) for m, a in zip(whole, args[1:], strict=True))]
     if primitive.name in CHOOSING and outs[0].type.floating:
         return _chosen(node, mask, args, outs)

@@ -111,7 +111,7 @@ def masks_of_arguments(
     params = dict(node.params)
     if node.primitive.structural:
         weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
-        weight = np.broadcast_to(weight, outs[0].shape)  # type: ignore[arg-type] - stubs know no traced arrays
+        weight = np.broadcast_to(weight, outs[0].shape)
         pulled = node.primitive.vjp([weight], args, outs, **params)  # type: ignore[misc] - parameters are objects to the checker
         pulled = [p() if callable(p) else p for p in pulled]
         return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
@@ -136,7 +136,7 @@ def _contracted_masks(
         left = [label for label in out if label in labels]
         order = [left.index(label) for label in labels if label in left]
         shape = tuple(n if label in left else 1 for label, n in zip(labels, arg.shape, strict=True))
-        there = np.reshape(np.transpose(some, order), shape)  # type: ignore[arg-type,call-overload] - stubs know no traced arrays
+        there = np.reshape(np.transpose(some, order), shape)
         masks.append(np.broadcast_to(there, arg.shape))  # type: ignore[arg-type] - stubs know no traced arrays
     return masks
 

@@ -47,9 +47,9 @@ def pullback(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) ->
         return pulled
     with Trace("vjp", lines=False) as trace:
         inputs = [trace.input(t) for t in pulled.input_types]
-        bars = [np.conjugate(bar) for bar in inputs[len(tape.inputs) :]]  # type: ignore[call-overload]
+        bars = [np.conjugate(bar) for bar in inputs[len(tape.inputs) :]]
         outs = splice(pulled, [*inputs[: len(tape.inputs)], *bars], trace)
-        grads = [np.conjugate(out) for out in outs[count:]]  # type: ignore[call-overload]
+        grads = [np.conjugate(out) for out in outs[count:]]
         return trace.builder.finish([trace.lift(x) for x in (*outs[:count], *grads)])
 
 
@@ -73,7 +73,7 @@ def unit_seeds(type_: ArrayType, first: TracedArray | int, size: int) -> object:
     """
     rows = apply(iota, size=size) + first  # type: ignore[operator]
     columns = apply(iota, size=prod(type_.shape))
-    hit = np.reshape(rows, (-1, 1)) == columns  # type: ignore[call-overload]
+    hit = np.reshape(rows, (-1, 1)) == columns
     return np.where(hit, 1.0, 0.0).astype(type_.dtype).reshape((size, *type_.shape))
 
 
@@ -114,7 +114,7 @@ def _rows(tape: Tape, wrt: Sequence[int], o: int) -> Tape:
     with Trace("jacobian", lines=False) as trace:
         inputs, seed, zero = _seeded(tape, source, trace)
         if not _complex(source):
-            rows = [np.conjugate(row) for row in splice(pulled, [*inputs, seed], trace)]  # type: ignore[call-overload]
+            rows = [np.conjugate(row) for row in splice(pulled, [*inputs, seed], trace)]
         else:
             along = splice(pulled, [*inputs, apply(pair, seed, zero)], trace)
             across = splice(pulled, [*inputs, apply(pair, zero, -seed)], trace)  # type: ignore[operator]
@@ -174,7 +174,7 @@ def _with_seeds(
             if columns is not None:
                 results.append(_last(out, (*shape, size) if chunked else (*shape, *columns)))
             else:
-                results.append(out if chunked else np.reshape(out, (*source.shape, *shape)))  # type: ignore[call-overload]
+                results.append(out if chunked else np.reshape(out, (*source.shape, *shape)))
         return simplify(trace.builder.finish([trace.lift(x) for x in results]))
 
 
@@ -234,4 +234,4 @@ def _symmetric_block(
         return outs[i * len(types) + j]
     upper = outs[j * len(types) + i]
     flipped = np.transpose(upper, (*range(types[j].ndim, upper.ndim), *range(types[j].ndim)))
-    return 0.5 * (upper + flipped) if i == j else flipped  # type: ignore[operator]
+    return 0.5 * (upper + flipped) if i == j else flipped

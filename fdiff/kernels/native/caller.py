@@ -198,4 +198,4 @@ def _builtin(call: int, table: _Table) -> Callable[..., Any]:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(_method(call)), table, None)  # type: ignore[no-any-return] - ctypes gives any object
+    return make(ctypes.addressof(_method(call)), table, None)
