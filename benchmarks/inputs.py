@@ -34,7 +34,7 @@ def functions(
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    module.np = namespace  # type: ignore[attr-defined]
+    module.np = namespace
     for name, owner in (special or {}).items():
         if hasattr(module, name):
             setattr(module, name, getattr(importlib.import_module(owner), name))

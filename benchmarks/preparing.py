@@ -57,7 +57,7 @@ def hundred(n: int, rng: np.random.Generator) -> Call:
         ]
     names: dict[str, object] = {"np": np}
     exec("\n".join([*lines, "    return s"]), names)  # noqa: S102 - our own text
-    derivative, x = fdiff.value_and_grad(names["f"]), np.linspace(0.1, 0.9, n)  # type: ignore[arg-type] - made by exec, or patched in
+    derivative, x = fdiff.value_and_grad(names["f"]), np.linspace(0.1, 0.9, n)
     return lambda: derivative(x)
 
 
@@ -72,7 +72,7 @@ def programs(name: str) -> Iterator[Call]:
     xs, _ = case.arguments()
     while True:
         derivative = prepared(case, "fdiff", fdiff_peer)
-        yield lambda derivative=derivative: derivative(*xs)  # type: ignore[misc] - its type is that of the default
+        yield lambda derivative=derivative: derivative(*xs)
 
 
 class Clock:

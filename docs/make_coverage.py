@@ -128,7 +128,7 @@ def function_of(code: str) -> Callable[[np.ndarray], object]:
     lines += [f"    {part}" for part in before] + [f"    return {last}"]
     scope: dict[str, object] = {"np": np, "scipy": scipy, **FIXED, "__name__": "user"}
     exec("\n".join(lines), scope)  # noqa: S102 - our own table
-    return scope["f"]  # type: ignore[return-value]
+    return scope["f"]
 
 
 def parts(value: object) -> list[object]:

@@ -9,7 +9,7 @@ make = np.zeros
 
 
 def make_zeros(n):
-    return zeros(n)  # noqa: F405
+    return zeros(n)  # noqa: F405 - by the import above
 
 
 def make_full(n, value=0):
@@ -21,7 +21,7 @@ def put(array_, place, value):
     return array_
 
 
-def with_default(value, buffer=np.zeros(2)):  # noqa: B008
+def with_default(value, buffer=np.zeros(2)):  # noqa: B008 - as users write it
     """Stores into a copy of its default, as a careful user does."""
     own = buffer.copy()
     own[0] = value
@@ -33,7 +33,7 @@ class Accumulator:
 
     def __init__(self, n):
         self.row = np.zeros(n)
-        self.table = zeros((n, n))  # noqa: F405
+        self.table = zeros((n, n))  # noqa: F405 - by the import above
 
     def add(self, i, value):
         self.row[i] += value

@@ -4,8 +4,6 @@ Every message names the public call with its function, shows the user's line, st
 offers the way out. Nothing is refused in the words of the machinery, and no derivative is dropped.
 """
 
-# ruff: noqa: PLW0108 - a lambda is what users write: it is the code under test
-
 import array
 import cmath
 import collections
@@ -60,7 +58,7 @@ HIDDEN = collections.deque([np.zeros(2), math.sin, cmath.exp, numba.njit(lambda 
 
 
 def takes_percent(x):
-    return len("%f" % x[0]) * np.sum(x)  # noqa: UP031 # here
+    return len("%f" % x[0]) * np.sum(x)  # noqa: UP031 - as users write it # here
 
 
 def takes_float64(x):
@@ -138,7 +136,7 @@ def takes_root(x):
 
 
 def pickles(x):
-    return pickle.loads(pickle.dumps(x)).sum()  # noqa: S301 # here
+    return pickle.loads(pickle.dumps(x)).sum()  # here
 
 
 def saves(x):
@@ -254,7 +252,7 @@ def stores_into_an_item_of_a_container(x):
     return np.sum(NESTED["buffers"][0])
 
 
-def stores_into_a_default(x, y=np.zeros(2)):  # noqa: B008
+def stores_into_a_default(x, y=np.zeros(2)):  # noqa: B008 - as users write it
     y[0] = x[0]  # here
     return np.sum(y)
 
@@ -586,7 +584,7 @@ def test_values_that_are_not_differentiated_may_be_looked_at():
 
 def test_printing_always_works(capsys):
     def f(x):
-        print("x is", x, x[0], f"{x[0]:.2f} {x!r} {x.sum():>30}", "{:10.3e}".format(x[1]), "%s" % x)  # noqa: UP031, UP032
+        print("x is", x, x[0], f"{x[0]:.2f} {x!r} {x.sum():>30}", "{:10.3e}".format(x[1]), "%s" % x)  # noqa: UP031, UP032 - as users write it
         return np.sum(x)
 
     f(X)

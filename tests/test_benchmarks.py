@@ -17,11 +17,11 @@ import fdiff
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 from benchmarks import inputs, limit, plot, report, run  # noqa: E402 - beside the package
-from benchmarks.cases import CASES  # noqa: E402
-from benchmarks.limit import maths  # noqa: E402
-from benchmarks.limit.settings import kernel  # noqa: E402
-from benchmarks.peers import PEERS  # noqa: E402
-from benchmarks.worker import deviation, flat  # noqa: E402
+from benchmarks.cases import CASES  # noqa: E402 - as above
+from benchmarks.limit import maths  # noqa: E402 - as above
+from benchmarks.limit.settings import kernel  # noqa: E402 - as above
+from benchmarks.peers import PEERS  # noqa: E402 - as above
+from benchmarks.worker import deviation, flat  # noqa: E402 - as above
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # users' loaders
 

@@ -1,4 +1,4 @@
-# ruff: noqa: E712, FURB136, FURB192 -- the ways in which users decide are what is tested
+# ruff: noqa: E712, FURB136, FURB192 - the ways in which users decide are what is tested
 """Python decides by traced values: the branch taken is that of NumPy, the derivative that of it.
 
 Values are those of plain NumPy. Derivatives are those of differences at points away from kinks, so
@@ -381,7 +381,7 @@ def dict_by_integers(x):
 
 @case()
 def dict_by_floats(x):
-    return {v: v * v for v in x}[x[0]] + len({v for v in x}) * x[1]  # noqa: C416
+    return {v: v * v for v in x}[x[0]] + len({v for v in x}) * x[1]  # noqa: C416 - as users write it
 
 
 @case()
@@ -742,7 +742,7 @@ def test_branches_on_arguments_that_are_not_differentiated(kind):
 
     slope = fdiff.grad(f)
     for t in (0.5, 1.5, 2.5, 3.5, 0.5, 2.5):
-        t, limit = kind(t), kind(2.75)  # noqa: PLW2901
+        t, limit = kind(t), kind(2.75)  # noqa: PLW2901 - as numbers of that kind
         wanted = differences(lambda x, t=t, limit=limit: f(x, float(t), limit), X)
         rtol = 1e-6 if kind is np.float32 else 1e-8
         np.testing.assert_allclose(slope(X, t, limit), wanted, rtol=rtol)

@@ -1,4 +1,4 @@
-# ruff: noqa: PLW0108, PLC3002, ICN001 -- the odd ways of users are what is tested
+# ruff: noqa: PLC3002, ICN001 - the odd ways of users are what is tested
 """Private copies of functions: what `f` reads, and that a change of it is never missed."""
 
 import dataclasses
@@ -54,7 +54,7 @@ def module(source, name="userland", **values):
     """A module of the user, importable as `name`."""
     made = types.ModuleType(name)
     made.__dict__.update(values)
-    exec(source, made.__dict__)  # noqa: S102
+    exec(source, made.__dict__)
     sys.modules[name] = made
     return made
 
@@ -317,7 +317,7 @@ def rebound_function():
 
     def change(value):
         m2.c = value
-        m.g = types.FunctionType((lambda: c).__code__, m2.__dict__)  # noqa: F821
+        m.g = types.FunctionType((lambda: c).__code__, m2.__dict__)  # noqa: F821 - a global of `m2`
 
     return m.f, change
 
@@ -327,7 +327,7 @@ def new_code():
 
     def change(value):
         m.b = value
-        m.f.__code__ = (lambda: b).__code__  # noqa: F821
+        m.f.__code__ = (lambda: b).__code__  # noqa: F821 - a global of `m`
 
     return m.f, change
 
@@ -695,7 +695,7 @@ def test_what_cannot_be_compared_is_said_and_never_used_again(case):
 
 def test_writing_into_a_captured_array_keeps_the_program():
     data = A.copy()
-    f = lambda: data  # noqa: E731
+    f = lambda: data
     result, reads = run(f)
     data[:] = 5
     assert arrays(reads, f)[0] is data is result.array
@@ -769,7 +769,7 @@ class Colour(enum.Enum):
 
 def test_members_of_an_enumeration_are_told_apart():
     mode = Colour.RED
-    f = lambda: mode is Colour.RED  # noqa: E731
+    f = lambda: mode is Colour.RED
     result, reads = run(f)
     assert result is True
     assert not reads.opaque
@@ -780,7 +780,7 @@ def test_members_of_an_enumeration_are_told_apart():
 
 def test_an_item_that_was_not_read_may_change():
     d = {"a": A, "b": object(), "c": 1}
-    f = lambda: d["a"]  # noqa: E731
+    f = lambda: d["a"]
     _, reads = run(f)
     assert not reads.opaque
     d["c"], d["b"] = 2, None
@@ -789,10 +789,10 @@ def test_an_item_that_was_not_read_may_change():
 
 def test_a_missing_key_and_the_keys_are_logged():
     d = {"a": 1}
-    by_key = lambda: d.get("b", 0)  # noqa: E731
-    by_in = lambda: "b" in d  # noqa: E731
-    by_length = lambda: len(d)  # noqa: E731
-    by_keys = lambda: list(d)  # noqa: E731
+    by_key = lambda: d.get("b", 0)
+    by_in = lambda: "b" in d
+    by_length = lambda: len(d)
+    by_keys = lambda: list(d)
     seen = [(f, *run(f)) for f in (by_key, by_in, by_length, by_keys)]
     assert [result for _, result, _ in seen] == [0, False, 1, ["a"]]
     assert all(arrays(reads, f) == [] for f, _, reads in seen)
@@ -830,7 +830,7 @@ def test_a_dict_behaves_as_one():
 
 def test_the_type_of_a_container_counts():
     box = {"v": [1, 2]}
-    f = lambda: box["v"]  # noqa: E731
+    f = lambda: box["v"]
     _, reads = run(f)
     box["v"] = (1, 2)
     assert arrays(reads, f) is None
@@ -863,7 +863,7 @@ def test_handles_come_once_an_array_in_the_order_of_reading():
 
 def test_two_arrays_may_become_one():
     d = {"x": A, "y": B}
-    f = lambda: (d["x"], d["y"])  # noqa: E731
+    f = lambda: (d["x"], d["y"])
     _, reads = run(f)
     d["y"] = A
     assert arrays(reads, f)[0] is arrays(reads, f)[1] is A
@@ -930,10 +930,10 @@ def test_a_module_that_was_executed_again_with_equal_code(tmp_path):
     m = module(source, data=A)
     f = m.f
     _, reads = run(f)
-    exec(source, m.__dict__)  # noqa: S102
+    exec(source, m.__dict__)
     m.data = B
     assert arrays(reads, m.f)[0] is B
-    exec(source.replace("return data", "return 2 * data"), m.__dict__)  # noqa: S102
+    exec(source.replace("return data", "return 2 * data"), m.__dict__)
     assert arrays(reads, m.f) is None
 
 
@@ -1024,7 +1024,7 @@ def test_an_exception_shows_the_user_s_file_and_lines(tmp_path):
     path = tmp_path / "model.py"
     path.write_text("def g(x):\n    raise ValueError(f'bad {x}')\n\n\ndef f(x):\n    return g(x)\n")
     m = module("")
-    exec(compile(path.read_text(), str(path), "exec"), m.__dict__)  # noqa: S102
+    exec(compile(path.read_text(), str(path), "exec"), m.__dict__)
     with pytest.raises(ValueError, match="bad 3") as caught:
         run(m.f, 3)
     frames = traceback.extract_tb(caught.value.__traceback__)
@@ -1071,13 +1071,13 @@ def test_functions_iterated_as_keys_run_as_copies():
 def test_containers_that_hold_themselves():
     items = [1]
     items.append(items)
-    f = lambda: items[1][1][0]  # noqa: E731
+    f = lambda: items[1][1][0]
     result, reads = run(f)
     assert result == 1
     assert reads.opaque or arrays(reads, f) is not None
     p = types.SimpleNamespace(k=1)
     p.me = p
-    g = lambda: p.me.me.k  # noqa: E731
+    g = lambda: p.me.me.k
     result, reads = run(g)
     assert result == 1
     assert arrays(reads, g) == []
@@ -1107,7 +1107,7 @@ def test_a_cached_function_is_called_with_traced_values_past_its_cache():
     assert result[0] is h
     assert isinstance(result[1], Handle)
     assert g.cache_info().currsize == 0
-    f = lambda: (g("a"), g("a", 3), g.cache_info().hits)  # noqa: E731
+    f = lambda: (g("a"), g("a", 3), g.cache_info().hits)
     result, reads = run(f)
     assert isinstance(result[0][1], Handle)
     assert len(arrays(reads, f)) == 1
@@ -1136,11 +1136,11 @@ def test_a_function_made_by_a_run_works_after_it():
 
 
 def test_random_numbers_are_opaque():
-    f = lambda: np.random.rand()  # noqa: E731, NPY002
+    f = lambda: np.random.rand()  # noqa: NPY002 - as users write it
     _, reads = run(f)
     assert "numpy.random" in reads.opaque[0]
     assert arrays(reads, f) is None
-    g = lambda: np.sin(0.0)  # noqa: E731
+    g = lambda: np.sin(0.0)
     assert not run(g)[1].opaque
 
 
@@ -1149,7 +1149,7 @@ def test_a_file_named_like_a_module_of_python_is_the_user_s(tmp_path, monkeypatc
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "this", raising=False)
     this = importlib.import_module("this")
-    f = lambda: this.g()  # noqa: E731
+    f = lambda: this.g()
     _, reads = run(f)
     this.k = 2
     assert arrays(reads, f) is None
@@ -1204,17 +1204,17 @@ def test_modules_look_like_modules():
     assert u is not m
     assert numpy_.__version__ == np.__version__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        numpy_.nothing  # noqa: B018
+        numpy_.nothing  # noqa: B018 - the lookup is what raises
 
 
 def test_isinstance_of_a_module_s_class():
-    f = lambda: isinstance(A, np.ndarray) or isinstance(1.0, np.floating | float)  # noqa: E731
+    f = lambda: isinstance(A, np.ndarray) or isinstance(1.0, np.floating | float)
     assert run(f)[0] is True
 
 
 def test_traced_values_pass_and_are_noted():
     outer = Handle(A)
-    f = lambda: outer  # noqa: E731
+    f = lambda: outer
     result, reads = run(f)
     assert result is outer
     assert reads.traced
@@ -1223,7 +1223,7 @@ def test_traced_values_pass_and_are_noted():
 
 def test_functions_of_an_enclosing_run_pass_as_they_are():
     d = {"data": A}
-    g = lambda: d["data"]  # noqa: E731
+    g = lambda: d["data"]
 
     def f():
         inner = Capture(Handle)
@@ -1239,7 +1239,7 @@ def test_functions_of_an_enclosing_run_pass_as_they_are():
 
 def test_functions_of_fdiff_pass_as_they_are():
     call = types.FunctionType((lambda: 1).__code__, {"__name__": "fdiff.functional.first"})
-    f = lambda: call  # noqa: E731
+    f = lambda: call
     result, reads = run(f)
     assert result is call
     assert not reads.opaque
@@ -1398,7 +1398,7 @@ def test_a_value_changed_while_f_runs_is_not_taken_for_the_one_read():
 
 def test_refresh_from_many_threads():
     d = {"data": A}
-    f = lambda: d["data"]  # noqa: E731
+    f = lambda: d["data"]
     _, reads = run(f)
     wrong = []
 
@@ -1456,7 +1456,7 @@ def test_real_code_of_users_is_read_whole():
     assert not reads.opaque
     result, reads = run(lambda: nist.residuals(np.ones(4), "Misra1a", {"x": 1.0, "y": 0.0}))
     assert not reads.opaque
-    f = lambda: d["x"]  # noqa: E731
+    f = lambda: d["x"]
     assert run(f)[1].arrays == (d["x"],)
     rng = np.random.default_rng(0)
     args = [rng.normal(size=s) for s in [(2,), (2, 2), (2, 3), (5, 2)]]

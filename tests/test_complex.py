@@ -55,7 +55,7 @@ MATRICES = ("matmul", "matvec", "vecmat", "vecdot")
 def test_every_complex_ufunc(name, ufunc, dtype, rng):
     assert ufunc in UFUNCS
     shape = (3, 3) if name in MATRICES else (2, 3)
-    parts = lambda k: k + rng.uniform(0.2, 0.3, shape)  # noqa: E731 - away from jumps and ties
+    parts = lambda k: k + rng.uniform(0.2, 0.3, shape)  # away from jumps and ties
     signs = rng.choice([-1, 1], shape)
     arrays = [(parts(k) + 1j * signs * parts(k)).astype(dtype) for k in range(ufunc.nin)]
     expected = ufunc(*arrays)
@@ -191,7 +191,7 @@ def test_gradient_of_a_real_function_is_that_of_torch():
 def test_steepest_descent_descends():
     """The gradient points uphill: z - t * grad goes down, z - t * conj(grad) would not."""
     target = np.array([1 + 1j, -2j, 0.5])
-    miss = lambda z: np.sum(np.abs(z**2 - target) ** 2)  # noqa: E731
+    miss = lambda z: np.sum(np.abs(z**2 - target) ** 2)
     slope = fdiff.grad(miss, complex_inputs="conjugate")
     z = Z.copy()
     for _ in range(600):
@@ -214,7 +214,7 @@ def test_steepest_descent_descends():
 )
 def test_holomorphic_jacobians_are_those_of_jax(f):
     expected = jax.jacfwd(lambda z: f(jnp, z), holomorphic=True)(jnp.asarray(Z))
-    ours = lambda z: f(np, z)  # noqa: E731
+    ours = lambda z: f(np, z)
     for mode in BOTH:
         for chunk in ("auto", 2):
             close(
@@ -226,7 +226,7 @@ def test_holomorphic_jacobians_are_those_of_jax(f):
 
 
 def test_holomorphic_gradient():
-    f = lambda z: np.sum(np.sin(z) * z)  # noqa: E731
+    f = lambda z: np.sum(np.sin(z) * z)
     slope = fdiff.grad(f, complex_inputs="holomorphic")
     close(slope(Z), np.cos(Z) * Z + np.sin(Z), 1e-14)
     value, again = fdiff.value_and_grad(f, complex_inputs="holomorphic")(Z)
@@ -259,7 +259,7 @@ def test_what_is_not_holomorphic_is_refused(f, word):
 
 def test_a_conjugate_of_what_does_not_move_is_no_hindrance():
     w = Z + 1
-    f = lambda z: np.sum(np.conj(w) * z) + np.abs(w[0])  # noqa: E731
+    f = lambda z: np.sum(np.conj(w) * z) + np.abs(w[0])
     close(fdiff.grad(f, complex_inputs="holomorphic")(Z), np.conj(w), 1e-15)
 
 
@@ -385,7 +385,7 @@ def test_complex_zeros_and_masks():
             fdiff.jvp(f, z, np.array([1.0, 0.0]))[1],
         ):
             assert not np.any(found)
-    safe = lambda z: np.sum(np.where(z != 0, np.abs(np.log(z)), 0.0))  # noqa: E731
+    safe = lambda z: np.sum(np.where(z != 0, np.abs(np.log(z)), 0.0))
     slope = fdiff.grad(safe, complex_inputs="conjugate")(z)
     assert slope[0] == 0
     assert np.isfinite(slope[1])
@@ -445,9 +445,9 @@ def test_nested_operators():
     def slope(z):
         return fdiff.grad(lambda w: np.sum(np.abs(w) ** 4), complex_inputs="conjugate")(z)
 
-    f = lambda x: np.sum(slope(x * (1 + 2j)).real)  # noqa: E731 - of 4 |z|^2 z
+    f = lambda x: np.sum(slope(x * (1 + 2j)).real)  # of 4 |z|^2 z
     close(fdiff.grad(f)(X), 60 * X**2, 1e-14)
-    inner = lambda x: fdiff.jacobian(lambda y: np.exp(1j * y * x), x)  # noqa: E731
+    inner = lambda x: fdiff.jacobian(lambda y: np.exp(1j * y * x), x)
     close(
         fdiff.jacobian(lambda x: np.diagonal(inner(x)), X),
         np.diag((1j - X**2) * np.exp(1j * X * X)) + np.diag(-(X**2) * np.exp(1j * X * X)),
@@ -456,9 +456,9 @@ def test_nested_operators():
 
 def test_mapped_compiled_and_captured():
     data = Z.copy()
-    f = lambda x: np.sum(np.abs(data * x + 1j) ** 2)  # noqa: E731
+    f = lambda x: np.sum(np.abs(data * x + 1j) ** 2)
     slope = fdiff.grad(f)
-    expect = lambda: 2 * (np.conj(data) * (data * X + 1j)).real  # noqa: E731
+    expect = lambda: 2 * (np.conj(data) * (data * X + 1j)).real
     close(slope(X), expect(), 1e-14)
     data[:] = data * 1j  # a captured complex array is read anew
     close(slope(X), expect(), 1e-14)
@@ -489,7 +489,7 @@ def test_a_cast_to_real_warns_as_numpy_does():
 @pytest.mark.parametrize(("s", "axes"), [((2, 2), None), ((None, 2), (0, 1))])
 def test_lengths_of_fourier_transforms_that_numpy_deprecates(s, axes, rng):
     x = rng.normal(size=(3, 4))
-    transform = lambda x: np.fft.fftn(x, s, axes)  # noqa: E731
+    transform = lambda x: np.fft.fftn(x, s, axes)
     with pytest.warns(DeprecationWarning, match="in NumPy 2.0"):
         expected = transform(x)
     with pytest.warns(DeprecationWarning, match="in NumPy 2.0"):
@@ -503,7 +503,7 @@ def black_scholes(spot, vol, strike=100.0, rate=0.03, time=0.75):
     """Price, delta, vega and gamma of a call in closed form (Black and Scholes 1973)."""
     root = vol * math.sqrt(time)
     d1 = (math.log(spot / strike) + (rate + vol * vol / 2) * time) / root
-    cdf = lambda x: 0.5 * math.erfc(-x / math.sqrt(2))  # noqa: E731
+    cdf = lambda x: 0.5 * math.erfc(-x / math.sqrt(2))
     density = math.exp(-d1 * d1 / 2) / math.sqrt(2 * math.pi)
     price = spot * cdf(d1) - strike * math.exp(-rate * time) * cdf(d1 - root)
     return price, cdf(d1), spot * density * math.sqrt(time), density / (spot * root)
@@ -593,7 +593,7 @@ def test_spectra_of_a_signal(k, rng):
 def test_parseval():
     """sum |x|^2 = sum |X|^2 / n, and so do the gradients (2 x) and the Hessians (2 I)."""
     for transform in (np.fft.fft, np.fft.ifft):
-        energy = lambda x, f=transform: np.sum(np.abs(f(x, norm="ortho")) ** 2)  # noqa: E731
+        energy = lambda x, f=transform: np.sum(np.abs(f(x, norm="ortho")) ** 2)
         close(fdiff.grad(energy)(X), 2 * X, 1e-14)
         close(fdiff.hessian(energy, X), 2 * np.eye(3), 1e-14)
         close(fdiff.grad(energy, complex_inputs="conjugate")(Z), 2 * Z, 1e-14)
@@ -639,13 +639,13 @@ def test_squared_absolute_values_are_smooth():
     """|z|^2 has the Hessian 2 I everywhere, at 0 too, where |z| has none."""
     zero = np.zeros(2)
     for square in (lambda r: r**2, np.square, lambda r: np.power(r, 2), lambda r: r**2.0):
-        by_parts = lambda x, f=square: f(np.abs(x[0] + 1j * x[1]))  # noqa: E731
+        by_parts = lambda x, f=square: f(np.abs(x[0] + 1j * x[1]))
         for x in (zero, np.array([0.3, -0.4])):
             close(fdiff.hessian(by_parts, x), 2 * np.eye(2), 1e-15)
             close(fdiff.value_and_grad(by_parts)(x)[1], 2 * x, 1e-15)
         close(fdiff.hessian(lambda x, f=square: np.sum(f(np.abs(x))), zero), 2 * np.eye(2))
     flat = np.ones(4)  # every bin but the first is exactly 0
-    power = lambda x: np.sum(np.abs(np.fft.fft(x)) ** 2)  # noqa: E731
+    power = lambda x: np.sum(np.abs(np.fft.fft(x)) ** 2)
     close(fdiff.hessian(power, flat), 8 * np.eye(4), 1e-14)
     odd = np.array([np.nan + 1j * np.inf, complex(np.inf, 0), 1e200 + 0j, 1e-170j])
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-# ruff: noqa: B008, B023, E501, ICN001 -- the ways of users are what is tested; tables
+# ruff: noqa: B008, E501, ICN001 - the ways of users are what is tested; tables
 """Arrays that a traced function makes, traced values stored into them, and who sees any of it.
 
 Values are those of plain NumPy, derivatives those of differences. The arrays of the user, other
@@ -108,7 +108,7 @@ def through_other_names(x):
     import numpy as another
     from numpy import zeros as made
 
-    a, b, c, d = numpy.zeros(3), another.zeros(3), made(3), getattr(np, "zeros")(3)  # noqa: B009
+    a, b, c, d = numpy.zeros(3), another.zeros(3), made(3), getattr(np, "zeros")(3)  # noqa: B009 - as users write it
     e, f, g, h = MAKE(3), MAKERS["zeros"](3), MAKERS["nested"][0](3), THREE_ZEROS()
     for k, each in enumerate((a, b, c, d, e, f, g, h)):
         each[k % 3] = x[k % 3] ** (k + 1)
@@ -282,7 +282,7 @@ def with_out(text):
         o, k, s = np.zeros(3), np.zeros(3, int), np.zeros(())
         o[0] = x[0]
         given = {"np": np, "x": x, "m": m, "o": o, "k": k, "s": s}
-        result = eval(text, given)  # noqa: S307 - our own table
+        result = eval(text, given)
         return (
             np.sum(o * np.array([1.0, 2.0, 3.0])) * x[1] + np.sum(k * x) + s * x[0] + np.sum(result)
         )
@@ -309,7 +309,7 @@ def with_method(text):
             "i": np.array([0, 2, 1]),
             "k": x.astype(int),
         }
-        return np.sum(eval(text, names)) * x[0]  # noqa: S307 - our own table
+        return np.sum(eval(text, names)) * x[0]
 
     f.__name__ = text
     return f
@@ -555,7 +555,7 @@ def test_numpy_is_numpy_again_and_was_all_the_time():
     assert type(helper_module.Accumulator(2).row) is np.ndarray
     assert helper_module.Accumulator(2).add(0, 1.0).total() == 2.0
     assert isinstance(1.0, float)
-    assert type(1.0) is float  # noqa: UP003
+    assert type(1.0) is float  # noqa: UP003 - whether `float` is still what it was
 
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
@@ -573,14 +573,14 @@ def test_another_thread_sees_nothing():
                 c = np.array([a[1], b[0]])
                 assert type(a) is type(b) is type(c) is np.ndarray
                 assert type(a[0]) is np.float64
-                assert a.flags.writeable and a.flags.owndata  # noqa: PT018
+                assert a.flags.writeable and a.flags.owndata  # noqa: PT018 - one fact: its memory is its own
                 assert not fdiff.trace.tracing()
                 np.testing.assert_array_equal(a, [0.0, 3.0, 0.0, 1.0])
                 np.testing.assert_array_equal(stores(X + k), stores(X + k))
                 assert type(helper_module.make_zeros(2)) is np.ndarray
                 assert np.zeros is MAKE
                 turns.wait()
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001 - whatever a thread raises is told by the test
             failures.append(error)
             turns.abort()
 
@@ -655,7 +655,7 @@ def test_results_are_plain_arrays_the_user_owns():
                 assert not any(np.shares_memory(value, v) for v in (X, DATA))
             assert sum(np.shares_memory(v, w) for v in found for w in found) == len(found)
             assert not numbers or type(out["number"]) is np.float64
-            pickle.loads(pickle.dumps(out))  # noqa: S301
+            pickle.loads(pickle.dumps(out))
     for name, got in fdiff.jit(f)(X).items():
         if name != "same":
             np.testing.assert_array_equal(got, plain[name])
@@ -681,7 +681,7 @@ def test_what_a_traced_function_keeps_is_an_array_to_everyone():
     np.testing.assert_array_equal(fdiff.grad(np.sum)(weights), [1.0, 1.0, 1.0])
     np.testing.assert_array_equal(fdiff.vjp(lambda x: 2 * x, X, weights)[1], [10.0, 10.0, 10.0])
     np.testing.assert_array_equal(fdiff.vmap(lambda w: w + 1)(weights), [6.0, 6.0, 6.0])
-    assert type(pickle.loads(pickle.dumps(weights))) is np.ndarray  # noqa: S301
+    assert type(pickle.loads(pickle.dumps(weights))) is np.ndarray
 
 
 @pytest.mark.parametrize("when", ["before", "after", "never"])

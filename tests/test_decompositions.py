@@ -290,7 +290,7 @@ def test_pseudo_inverses_do_not_feel_equal_singular_values(order, rng):
     direction = rng.normal(size=(3, 3))
 
     def along(inverse):
-        f = lambda t: np.sum(direction * inverse(np.eye(3) + t * direction))  # noqa: E731
+        f = lambda t: np.sum(direction * inverse(np.eye(3) + t * direction))
         return fdiff.grad(f) if order == 1 else fdiff.grad(fdiff.grad(f))
 
     expected = along(np.linalg.inv)(0.0)
@@ -313,7 +313,7 @@ def test_least_squares_of_tall_matrices_give_residuals_as_numpy_does(rng):
             assert ours.shape == np.shape(theirs)
             np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
 
-    smooth = lambda x, y: tuple(np.linalg.lstsq(x, y)[k] for k in (0, 1, 3))  # noqa: E731
+    smooth = lambda x, y: tuple(np.linalg.lstsq(x, y)[k] for k in (0, 1, 3))
     check(smooth, a, b, rng=rng)
     check(smooth, a, b[:, 0], rng=rng)
     check(lambda x, y: np.linalg.lstsq(x, y, 0.6)[0], a, b, rng=rng)
@@ -344,9 +344,9 @@ def test_condition_numbers_of_singular_matrices_are_infinite(rng):
     a[0] = np.diag([1.0, 2.0, 4.0])
     a[1] = np.diag([1.0, 0.0, 2.0])
     for p in (None, 2, -2, 1, -1, np.inf, -np.inf, "fro"):
-        out = values(traced(lambda a: np.linalg.cond(a, p), a), a)[0]  # noqa: B023
+        out = values(traced(lambda a: np.linalg.cond(a, p), a), a)[0]
         np.testing.assert_allclose(out, np.linalg.cond(a, p))
-        gradient = fdiff.grad(lambda a: np.linalg.cond(a, p)[0])(a)  # noqa: B023
+        gradient = fdiff.grad(lambda a: np.linalg.cond(a, p)[0])(a)
         assert np.all(np.isfinite(gradient[0]))
 
 

@@ -148,7 +148,7 @@ def test_ufunc_methods_give_the_dtypes_of_numpy(name, kind):
     more = {"reduceat": ([0, 2, 4],), "at": None, "outer": (x[:2],)}.get(method, ())
     if more is None:  # writes in place: tested with the other in-place operations
         return
-    run = lambda x: getattr(ufunc, method)(x, *more)  # noqa: E731
+    run = lambda x: getattr(ufunc, method)(x, *more)
     expected = called(run, [x])
     if isinstance(expected, type):
         with pytest.raises(expected):
@@ -217,7 +217,7 @@ def test_operators_keep_the_dtype(name, kind, tier, monkeypatch):
 def test_mixed_precision_gives_each_argument_its_own(a, b, tier, monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", tier)
     x, w = np.array([0.5, -0.25], a), np.array([1.5, 0.75], b)
-    f = lambda x, w: np.sum(np.sin(x) * w + 2 * x)  # noqa: E731
+    f = lambda x, w: np.sum(np.sin(x) * w + 2 * x)
     value, (x_bar, w_bar) = fdiff.value_and_grad(f, (0, 1))(x, w)
     assert value.dtype == f(x, w).dtype
     assert (x_bar.dtype, w_bar.dtype) == (x.dtype, w.dtype)
@@ -233,8 +233,8 @@ def test_integers_beside_what_is_differentiated_promote_as_in_numpy(kind, tier, 
     monkeypatch.setenv("FDIFF_TIER", tier)
     n = np.array([1, 0, 1, 1]).astype(kind)
     for x in (np.array([0.5, 1.0, -2.0, 3.0], k) for k in FLOATS):
-        f = lambda x, n: x * n + n * 2 + np.sqrt(x * x + n)  # noqa: E731
-        out, slope = fdiff.vjp(lambda x: f(x, n), x, np.ones(4, f(x, n).dtype))  # noqa: B023
+        f = lambda x, n: x * n + n * 2 + np.sqrt(x * x + n)
+        out, slope = fdiff.vjp(lambda x: f(x, n), x, np.ones(4, f(x, n).dtype))
         assert out.dtype == f(x, n).dtype
         assert slope.dtype == x.dtype
         np.testing.assert_allclose(out, f(x, n), rtol=4 * float(np.finfo(x.dtype).eps))

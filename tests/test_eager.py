@@ -48,7 +48,7 @@ def test_every_function(case):
         out = test_functions.parts(
             test_functions.run(case, {**dict(zip(names, args, strict=True)), **fixed})
         )
-        weigh = lambda part: np.sum(part * np.cos(np.arange(np.size(part))).reshape(np.shape(part)))  # noqa: E731
+        weigh = lambda part: np.sum(part * np.cos(np.arange(np.size(part))).reshape(np.shape(part)))
         return sum(weigh(np.real(out[k])) + 2 * weigh(np.imag(out[k])) for k in chosen)
 
     options = {"argnums": tuple(moving), "complex_inputs": choice}
@@ -74,7 +74,7 @@ def test_branches_on_values(name):
 def test_every_operator(name):
     f, points = test_branches.CASES[name]
     v, bar = np.array([0.3, -1.1, 0.7]), np.array([1.5, -0.5])
-    pair = lambda x: np.stack([f(x), np.sum(x) * f(1.0 * x)])  # noqa: E731
+    pair = lambda x: np.stack([f(x), np.sum(x) * f(1.0 * x)])
     for x in points:
         for call in (fdiff.jit(pair), fdiff.jacrev(pair), fdiff.jacfwd(pair), fdiff.hessian(f)):
             same(eagerly(call, x), call(x), 1e-11)
@@ -232,7 +232,7 @@ def test_a_guard_that_a_kernel_rounds_the_other_way_is_decided_by_the_check(monk
     for n in (100, 1000, 1001):
         x = rng.normal(size=n)
         tie = float(np.sum(x))
-        slope = fdiff.value_and_grad(lambda x: np.sum(x * x) if np.sum(x) >= tie else np.sum(x))  # noqa: B023
+        slope = fdiff.value_and_grad(lambda x: np.sum(x * x) if np.sum(x) >= tie else np.sum(x))
         for _ in range(3):
             value, found = slope(x)
             np.testing.assert_allclose(value, x @ x, rtol=1e-13)

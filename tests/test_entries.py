@@ -113,7 +113,7 @@ def test_several_outputs_and_arguments():
 
 
 def test_single_precision_stays():
-    f = lambda b: b[0] * np.exp(-b[1] * T.astype(np.float32))  # noqa: E731 - a function in words of its own would say no more
+    f = lambda b: b[0] * np.exp(-b[1] * T.astype(np.float32))
     found = fdiff.jacobian(f)(np.array([1.0, 2.0], np.float32))
     assert found.dtype == np.float32
     assert_allclose(found, complex_step(f, np.array([1.0, 2.0])), rtol=1e-5)

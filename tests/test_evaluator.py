@@ -408,7 +408,7 @@ def test_a_long_tape_moves_to_the_evaluator_when_that_has_paid(monkeypatch):
 def test_public_calls_on_the_evaluator(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "evaluate")
     x = np.linspace(0.1, 1.0, 6)
-    f = lambda x: np.sum(np.exp(x) * x[::-1]) * x[0]  # noqa: E731 - a function in words of its own would say no more
+    f = lambda x: np.sum(np.exp(x) * x[::-1]) * x[0]
     right = np.exp(x) * x[::-1] * x[0] + (np.exp(x) * x[0])[::-1]
     right[0] += np.sum(np.exp(x) * x[::-1])
     np.testing.assert_allclose(fdiff.grad(f)(x), right, rtol=1e-13)

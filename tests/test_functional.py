@@ -5,7 +5,6 @@ with torch and writes what it gave to `tests/golden/torch_functional.json` (made
 Cases are text, so that both libraries run the same code.
 """
 
-# ruff: noqa: PLW0108 - a lambda is what users write: it is the code under test
 import json
 import re
 from pathlib import Path
@@ -176,7 +175,7 @@ def scope(array, module, calls):
 
 
 def ours(case):
-    return eval(case, scope(lambda v, t: np.array(v, t), np, fdiff))  # noqa: S307 - the tables above
+    return eval(case, scope(lambda v, t: np.array(v, t), np, fdiff))
 
 
 def encode(result):
@@ -486,7 +485,7 @@ def write_golden():
     for case in [*cases(SAME), *cases(REFUSED)]:
         names = scope(lambda v, t: torch.tensor(v, dtype=getattr(torch, t)), torch, functional)
         try:
-            result = eval(case, names)  # noqa: S307 - the tables above
+            result = eval(case, names)
         except (TypeError, RuntimeError) as error:
             found[case] = {"error": type(error).__name__, "message": str(error)}
         else:

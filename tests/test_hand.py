@@ -93,7 +93,7 @@ def test_products_and_values(kind, file, monkeypatch, rng):
     objective, args, argnums = problem(file, complicated=kind == "complicated")
     k = len(argnums)
     point = tuple(args[:k])
-    of_point = lambda *x: objective(*x, *args[k:])  # noqa: E731 - one line
+    of_point = lambda *x: objective(*x, *args[k:])
     right = published(kind, "jacobian")
     v = tuple(rng.normal(size=x.shape) for x in point)
     value, pushed = fdiff.jvp(of_point, point, v)

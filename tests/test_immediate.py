@@ -41,7 +41,7 @@ def test_siblings_lead_to_the_same_objects():
 
 def test_an_empty_cell_is_no_sibling():
     def make():
-        f = lambda x: x * late  # noqa: E731 - a function in words of its own would say no more
+        f = lambda x: x * late
         if FACTOR < 0:
             late = 1.0
         return f
@@ -89,14 +89,14 @@ def test_every_operator_sees_what_changed(operator, v, wanted):
     for round_ in range(3):
         for scale in (1.0, 2.0, 5.0 + round_):
             for _ in range(5):
-                found = product(operator, lambda x: scale * data * np.sum(x**3), X, v)  # noqa: B023 - called at once
+                found = product(operator, lambda x: scale * data * np.sum(x**3), X, v)
             _same(found, wanted(scale * float(data)))
         data = np.array(2.0 + round_)
         for _ in range(5):
-            found = product(operator, lambda x: data * np.sum(x**3), X, v)  # noqa: B023 - called at once
+            found = product(operator, lambda x: data * np.sum(x**3), X, v)
         _same(found, wanted(float(data)))
         data[()] = 7.0
-        found = product(operator, lambda x: data * np.sum(x**3), X, v)  # noqa: B023 - called at once
+        found = product(operator, lambda x: data * np.sum(x**3), X, v)
         _same(found, wanted(7.0))
 
 
@@ -121,7 +121,7 @@ def test_globals_and_defaults_are_seen(monkeypatch):
 
 
 def test_other_types_shapes_and_tuples():
-    f = lambda *xs: sum(x**2 for x in xs)  # noqa: E731 - a function in words of its own would say no more
+    f = lambda *xs: sum(x**2 for x in xs)
     for _ in range(6):
         assert_allclose(fdiff.jacobian(f, X), np.diag(2 * X))
     assert fdiff.jacobian(f, X.astype(np.float32)).dtype == np.float32

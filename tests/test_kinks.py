@@ -473,7 +473,7 @@ def test_raised_in_second_order_where_the_first_has_a_kink(f, x):
             fdiff.hessian(lambda x: np.sum(f(x)))(np.asarray(x))
 
 
-ONE_AND_A_HALF = lambda x: x**1.5  # noqa: E731 - smooth once, not twice, at 0
+ONE_AND_A_HALF = lambda x: x**1.5  # smooth once, not twice, at 0
 TWICE = {
     "hessian": fdiff.hessian(ONE_AND_A_HALF),
     "hvp": lambda x: fdiff.hvp(ONE_AND_A_HALF, x, x),
@@ -536,7 +536,7 @@ def test_auxiliary_results_and_fixed_arguments_do_not_raise():
 def test_only_entries_that_are_multiplied_count():
     rows = np.array([[0.0, 1.0], [1.0, 1.0]])
     with fdiff.kinks("raise"):
-        taken = lambda x: np.sum(np.where(x[:, :1] > 0, np.sqrt(x) @ np.ones((2, 2)), 0.0))  # noqa: E731
+        taken = lambda x: np.sum(np.where(x[:, :1] > 0, np.sqrt(x) @ np.ones((2, 2)), 0.0))
         fdiff.grad(taken)(rows)
         with pytest.raises(KinkError, match=r"argument 0 is 0.0 in entry \(0, 0\)"):
             fdiff.grad(lambda x: np.sum(np.where(x[:, 1:] > 0, np.sqrt(x) @ np.ones((2, 2)), 0.0)))(

@@ -1,4 +1,4 @@
-# ruff: noqa: B008, FURB192, PLW0108, PLW1641 -- classes as they are written
+# ruff: noqa: B008, FURB192, PLW1641 - classes as they are written
 """Objects of user classes: their methods run privately, their attributes are compared."""
 
 import abc
@@ -785,7 +785,7 @@ def test_two_objects_may_become_one():
 def test_a_bound_method_taken_anew_finds_its_program():
     m = Model(W)
     fdiff.grad(m.__call__)(X)
-    g = lambda x: fdiff.grad(m.__call__)(x)  # noqa: E731
+    g = lambda x: fdiff.grad(m.__call__)(x)
     assert traces(g) == 0
     m.w = W + 1
     np.testing.assert_allclose(g(X), 4 * (W + 1) * X)
@@ -1139,7 +1139,7 @@ class Child:
 
 
 class Decorated:
-    def logged(function):  # noqa: N805
+    def logged(function):  # noqa: N805 - a decorator, no method
         @functools.wraps(function)
         def call(self, *args):
             out = np.zeros(1)
@@ -1152,7 +1152,7 @@ class Decorated:
     def f(self, x):
         return sum(self.table(2)) * np.sum(x**2)
 
-    @functools.lru_cache  # noqa: B019
+    @functools.lru_cache  # noqa: B019 - as users write it
     def table(self, n):
         return tuple(range(n + 1))
 
@@ -1298,7 +1298,7 @@ def test_odder_classes(name):
 
 
 def test_more_objects_than_are_compared():
-    f = lambda x: sum(b.force(x, many[:3]) for b in many[:2]).sum()  # noqa: E731
+    f = lambda x: sum(b.force(x, many[:3]) for b in many[:2]).sum()
     g = fdiff.grad(f)
     with pytest.warns(RetraceWarning, match="the list of 300 items `many`"):
         np.testing.assert_allclose(g(X), derivative(f), rtol=1e-7)
@@ -1338,7 +1338,7 @@ def test_another_method_of_a_generic_function_is_noticed():
 
 def test_identity_is_compared():
     two = [Body(1.0), Body(1.0)]
-    f = lambda x: two[0].force(x, two).sum()  # noqa: E731
+    f = lambda x: two[0].force(x, two).sum()
     g = fdiff.grad(f)
     first = two[1]
     for _ in range(2):

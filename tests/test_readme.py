@@ -26,7 +26,7 @@ def test_examples_print_what_is_shown():
         assert next_kind == "text", f"no output is shown for:\n{code}"
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - that is the test
+            exec(compile(code, "README.md", "exec"), names)
         assert printed.getvalue() == shown, code
 
 

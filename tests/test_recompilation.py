@@ -31,7 +31,7 @@ def test_a_fresh_lambda_over_the_same_program() -> None:
     x = np.linspace(0.1, 1.0, 7)
     results, counts = [], []
     for c in (1.5, 2.5, 3.5):
-        decay = lambda b, c=c: c * b[0] * np.exp(-b[1] * x)  # noqa: E731 - a fresh lambda is the point
+        decay = lambda b, c=c: c * b[0] * np.exp(-b[1] * x)  # a fresh lambda is the point
         results.append(fdiff.jacobian(decay, np.array([1.0, 0.5])))
         counts.append(compiled())
     assert counts[0] == counts[-1]
@@ -101,7 +101,7 @@ def test_nist_models_with_a_fresh_lambda_each_call() -> None:
         fdiff.jacobian(lambda b, f=model, x=x, y=y: f(b, x) - y, data["b"])
         count = compiled()
         for k in range(5):
-            fresh = lambda b, f=model, x=x, y=y: f(b, x) - y  # noqa: E731 - a fresh lambda is the point
+            fresh = lambda b, f=model, x=x, y=y: f(b, x) - y  # a fresh lambda is the point
             fdiff.jacobian(fresh, data["b"] * (1.0 + 0.01 * k))
         assert compiled() == count
 

@@ -41,7 +41,7 @@ def agree(f, make):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     if x.dtype.kind == "c":
         return
-    total = lambda x: sum(np.sum(out * (1.5 + k)) for k, out in enumerate(leaves(f(x))))  # noqa: E731
+    total = lambda x: sum(np.sum(out * (1.5 + k)) for k, out in enumerate(leaves(f(x))))
     v, h = np.sin(np.arange(x.size) + 1.0).reshape(x.shape), 1e-6
 
     def shifted(step):
@@ -341,7 +341,7 @@ def test_keywords_are_listened_to(f):
 
 
 def test_ends_of_differences_take_the_dtype_of_the_array():
-    f = lambda x: np.ediff1d(x, to_begin=[9.0, 1.0], to_end=1.0)  # noqa: E731
+    f = lambda x: np.ediff1d(x, to_begin=[9.0, 1.0], to_end=1.0)
     assert fdiff.jit(f)(X.astype(np.float32)).dtype == np.float32
 
 
@@ -354,7 +354,7 @@ def test_reshape_that_may_not_copy():
 
 
 def test_integers_beyond_64_bits_and_of_no_number():
-    f = lambda a: int(a) / 3 + a  # noqa: E731
+    f = lambda a: int(a) / 3 + a
     for a in (2.5, 1e300, -1e19, 2.5):
         assert fdiff.jit(f)(a) == f(a)
     with pytest.raises(OverflowError):

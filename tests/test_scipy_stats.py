@@ -224,7 +224,7 @@ def test_points_at_the_edges():
         (lambda m: norm.ppf(q=0.3, loc=m), 2.0, 1.0),
         (lambda m: st.poisson.logpmf(k=2, mu=m), 2.0, 0.0),
     ):
-        total = lambda *a, f=f: np.sum(f(*a))  # noqa: E731 - one line
+        total = lambda *a, f=f: np.sum(f(*a))
         same(fdiff.jit(f)(x), f(x))
         np.testing.assert_allclose(fdiff.grad(total)(x), expected, rtol=1e-13, atol=1e-15)
         assert np.isfinite(fdiff.grad(fdiff.grad(total))(x))

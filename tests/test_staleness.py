@@ -85,7 +85,7 @@ def test_every_operator_sees_it(operator_):
 def test_fresh_lambdas_over_changing_data():
     for k in range(5):
         data, c = B * k, float(k)
-        f = lambda x: np.sum(x * data) * c  # noqa: B023, E731
+        f = lambda x: np.sum(x * data) * c
         np.testing.assert_allclose(fdiff.grad(f)(X), data * c)
         np.testing.assert_allclose(
             fdiff.jacobian(functools.partial(lambda d, x: x * d, data), X), np.diag(data)

@@ -192,7 +192,7 @@ def test_random_programs_of_views_and_stores(program, order):
     x = np.asarray(rng.uniform(0.2, 1.4, (4, 3)), order=order)
     given_ = x.copy(order="K")
     want = play(x.copy(order="K"), program)[1]
-    f = lambda x: play(x, program)[1]  # noqa: E731
+    f = lambda x: play(x, program)[1]
     got = fdiff.jit(f)(x)
     np.testing.assert_array_equal(x, given_)
     np.testing.assert_allclose(got, want, rtol=1e-14, atol=1e-14)
@@ -241,7 +241,7 @@ def test_what_is_a_view_and_what_a_copy_is_what_numpy_says(text, order, made):
         a = np.zeros((3, 4), order=order) if made else x
         if made:
             a[...] = x
-        b = eval(text, {"np": np, "a": a})  # noqa: S307 - our own table
+        b = eval(text, {"np": np, "a": a})
         a[0, 1] = 50.0
         a[2] += x[0, 0]
         seen = b.sum()

@@ -388,7 +388,7 @@ def test_unit_seeds_are_no_factor(subscripts):
 
 def test_seeds_of_some_directions_are_a_factor():
     x = np.arange(9.0).reshape(3, 3)
-    seeds = lambda x: unit_seeds(VECTOR, 1, 3) @ x  # noqa: E731 - a function in words of its own would say no more
+    seeds = lambda x: unit_seeds(VECTOR, 1, 3) @ x
     tape = simplify(tape_of(seeds, x))
     assert "contract" in names(tape)
     np.testing.assert_array_equal(values(tape, x)[0], np.eye(3, k=1) @ x)

@@ -3,7 +3,6 @@
 JAX is the reference where values or structure are in question.
 """
 
-# ruff: noqa: PLW0108 - a lambda is what users write: it is the code under test
 import dataclasses
 import threading
 from collections import OrderedDict, namedtuple
@@ -213,7 +212,7 @@ def test_only_scalars_have_a_gradient(f, words):
 def nests(d):
     """Functions of one array of three, in terms of the transforms of `d`: fdiff or JAX."""
     np_ = np if d is fdiff else jnp
-    cube = lambda x: np_.sum(x**3)  # noqa: E731
+    cube = lambda x: np_.sum(x**3)
     jvp = (
         (lambda f, x, v: d.jvp(f, x, v)) if d is fdiff else (lambda f, x, v: jax.jvp(f, (x,), (v,)))
     )
@@ -331,7 +330,7 @@ def test_vmap_does_what_jax_does(name):
 
 
 def test_keyword_arguments_are_mapped_over_axis_0():
-    f = lambda x, y: x * y.sum()  # noqa: E731
+    f = lambda x, y: x * y.sum()
     wanted = jax.vmap(f)(M, y=M)
     same(fdiff.vmap(f)(M, y=M), np.asarray(wanted))
 
@@ -568,7 +567,7 @@ def test_numpys_own_errors_are_numpys():
 
 
 def test_stop_gradient_is_a_constant_at_every_order():
-    f = lambda x: fdiff.stop_gradient(x**2) * x  # noqa: E731
+    f = lambda x: fdiff.stop_gradient(x**2) * x
     assert fdiff.grad(f)(3.0) == 9.0
     assert fdiff.grad(fdiff.grad(f))(3.0) == 0.0
     assert fdiff.jvp(f, np.array([3.0]), np.array([1.0]))[1] == [9.0]
@@ -674,7 +673,7 @@ def test_a_wrong_second_derivative_fails_only_the_second_check():
 
 
 def test_tolerances_are_those_of_the_call():
-    slightly = lambda x: x + 1e-4 * fdiff.stop_gradient(x)  # noqa: E731
+    slightly = lambda x: x + 1e-4 * fdiff.stop_gradient(x)
     assert fdiff.gradcheck(slightly, X)
     assert not fdiff.gradcheck(slightly, X, rtol=1e-6, atol=1e-6, raise_exception=False)
     assert fdiff.gradcheck(np.tanh, X, rtol=1e-12, atol=1e-14)  # complex steps are exact

@@ -146,5 +146,5 @@ def test_second_derivatives_of_user_code(name):
         assert fdiff.gradgradcheck(lambda a: gmm.objective(a, *fixed), d["alphas"])
         return
     p = fit_nist.problem("Misra1a")
-    scaled = lambda b: np.sum(p.residuals(b * p.data["b"]) ** 2)  # noqa: E731 - parameters of size one
+    scaled = lambda b: np.sum(p.residuals(b * p.data["b"]) ** 2)  # parameters of size one
     assert fdiff.gradgradcheck(scaled, np.ones(2))

@@ -316,7 +316,7 @@ def test_raw_data_with_nan_in_rows_that_are_masked():
     data = np.array([[1.0, 2.0], [np.nan, 3.0], [0.5, np.inf]])
     keep = np.array([True, False, False])[:, None]
     w = np.array([[0.3, -0.2], [0.1, 0.5]])
-    loss = lambda w, x: np.sum(np.where(keep, np.tanh(x @ w) @ w, 0.0) ** 2)  # noqa: E731
+    loss = lambda w, x: np.sum(np.where(keep, np.tanh(x @ w) @ w, 0.0) ** 2)
     clean = np.where(keep, data, 0.0)
     for order in (fdiff.grad, fdiff.hessian):
         same(order(loss)(w, data), order(loss)(w, clean))
