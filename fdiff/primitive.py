@@ -105,8 +105,9 @@ class Primitive:
 
 PRIMITIVES: Final[dict[str, Primitive]] = {}
 UFUNCS: Final[dict[np.ufunc, Callable[..., object]]] = {}
-UFUNC_METHODS: Final[dict[tuple[np.ufunc, str], Callable[..., object]]] = {}
-FUNCTIONS: Final[dict[Callable[..., object], Callable[..., object]]] = {}
+# By name, too: what other modules of ours ask for.
+UFUNC_METHODS: Final[dict[tuple[np.ufunc, str] | str, Callable[..., object]]] = {}
+FUNCTIONS: Final[dict[Callable[..., object] | str, Callable[..., object]]] = {}
 # What private copies of functions find in place of objects that NumPy hands to no protocol, by id.
 ANSWERS: Final[dict[int, tuple[object, object]]] = {}
 # Tables that are imported when the module they answer for is first met, by that module's name.

@@ -79,7 +79,7 @@ def wrap_generic(reader: Reader, function: FunctionType, where: Where) -> Pair:
         private, table.reads[kind] = reader.wrap(method, where)
         for known in {kind, cast("type", reader.wrap(kind, kind.__name__)[0])}:
             copy.register(known, cast("Function", private))
-    return functools.update_wrapper(copy, function.__wrapped__, updated=()), node  # type: ignore[attr-defined]
+    return functools.update_wrapper(copy, function.__wrapped__, updated=()), node  # type: ignore[attr-defined] - `singledispatch` sets it
 
 
 def wrap_cached(reader: Reader, cached: functools._lru_cache_wrapper[object], where: Where) -> Pair:
@@ -100,5 +100,5 @@ def wrap_cached(reader: Reader, cached: functools._lru_cache_wrapper[object], wh
         node.calls.append((given, keywords, part))
         return result
 
-    call.cache_info, call.cache_clear = cached.cache_info, cached.cache_clear  # type: ignore[attr-defined]
+    call.cache_info, call.cache_clear = cached.cache_info, cached.cache_clear  # type: ignore[attr-defined] - a function has a dict for these
     return functools.update_wrapper(call, cached.__wrapped__, updated=()), node

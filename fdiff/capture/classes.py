@@ -30,7 +30,7 @@ _RAW = frozenset(
     __annotate_func__ __annotations_cache__ __firstlineno__ __static_attributes__ __match_args__
     __dataclass_fields__ __dataclass_params__ __parameters__ __orig_bases__ __type_params__
     __abstractmethods__ __protocol_attrs__ __non_callable_proto_members__ _abc_impl _is_protocol
-    _is_runtime_protocol __classcell__ __classdictcell__""".split()  # noqa: SIM905
+    _is_runtime_protocol __classcell__ __classdictcell__""".split()  # noqa: SIM905 - a list of words
 )
 _dict = vars(type)["__dict__"].__get__
 _mro = vars(type)["__mro__"].__get__
@@ -201,7 +201,7 @@ class Super(super):
 def _unless_shadowing(method: classmethod[object, ..., object]) -> classmethod[object, ..., object]:
     """An ``__init_subclass__`` that takes no notice of shadows."""
 
-    def __init_subclass__(cls: type, *args: object, **keywords: object) -> object:  # noqa: N807
+    def __init_subclass__(cls: type, *args: object, **keywords: object) -> object:  # noqa: N807 - it goes into a class
         if state_of(cls) is None and _dict(cls).get("_fdiff_shadow") is not None:
             return None
         return method.__func__(cls, *args, **keywords)
@@ -290,7 +290,7 @@ def wrap_member(reader: Reader, value: object, where: Where) -> Pair:
 
 def _bound(reader: Reader, value: object, where: Where) -> Pair:
     kind = cast("Callable[[object], object]", type(value))
-    function, part = reader.wrap(value.__func__, where)  # type: ignore[attr-defined]
+    function, part = reader.wrap(value.__func__, where)  # type: ignore[attr-defined] - a classmethod or a staticmethod
     node = Parts(type(value))
     node.parts.append(("__func__", part))
     return kind(function), node
@@ -302,7 +302,7 @@ def _property(reader: Reader, value: property, where: Where) -> Pair:
         function, part = reader.wrap(getattr(value, name), where)
         made.append(function)
         node.parts.append((name, part))
-    return property(*made, value.__doc__), node  # type: ignore[arg-type]
+    return property(*made, value.__doc__), node  # type: ignore[arg-type] - three functions
 
 
 def _cached(reader: Reader, value: functools.cached_property[object], where: Where) -> Pair:
@@ -328,7 +328,7 @@ def _generic(reader: Reader, value: functools.singledispatchmethod[object], wher
     node = Parts(functools.singledispatchmethod)
     node.parts.append(("dispatcher", part))
     made = functools.singledispatchmethod(cast("Callable[..., object]", dispatcher))
-    made.dispatcher = dispatcher  # type: ignore[assignment]
+    made.dispatcher = dispatcher  # type: ignore[assignment] - in place of one without methods
     return made, node
 
 

@@ -167,7 +167,7 @@ def unchanging(value: object) -> bool:
     if kind.__module__ == "typing" and not isinstance(value, type):
         return True
     if isinstance(value, Enum):
-        return leaf_key(value._value_) is not None and _plain(kind, kind.__members__)  # type: ignore[attr-defined]
+        return leaf_key(value._value_) is not None and _plain(kind, kind.__members__)  # type: ignore[attr-defined] - an Enum's class
     if isinstance(value, operator.itemgetter | operator.attrgetter):
         return leaf_key(value.__reduce__()[1]) is not None
     return isinstance(value, np.ufunc) and any("O" not in loop for loop in value.types)
@@ -236,7 +236,7 @@ def is_record(value: object) -> bool:
         return False
     if hasattr(value, "__dict__"):
         return vars(value).keys() <= set(field_names(kind))
-    return bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    return bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined] - stubs leave it out
 
 
 def is_named_tuple(value: object) -> bool:

@@ -139,7 +139,7 @@ class Bag:
 
 READ_ONLY = frozenset(
     """__globals__ __closure__ __self__ __func__ __dict__ func args keywords
-    fget fset fdel""".split()  # noqa: SIM905
+    fget fset fdel""".split()  # noqa: SIM905 - a list of words
 )
 
 

@@ -223,7 +223,7 @@ class Shadows:
         """How attributes of instances are looked up and stored; `root` is where these stand."""
         objects, ready = self.objects, self._ready
 
-        def __getattribute__(self: object, name: str) -> object:  # noqa: N807
+        def __getattribute__(self: object, name: str) -> object:  # noqa: N807 - it goes into a class
             kind = type(self)
             if (kind, name) not in ready:
                 load(kind, name)
@@ -237,11 +237,11 @@ class Shadows:
                     return state.real
             return _own(self, name)
 
-        def __setattr__(self: object, name: str, value: object) -> None:  # noqa: N807
+        def __setattr__(self: object, name: str, value: object) -> None:  # noqa: N807 - it goes into a class
             load(type(self), name)
             super(root[0], self).__setattr__(name, value)
 
-        def __delattr__(self: object, name: str) -> None:  # noqa: N807
+        def __delattr__(self: object, name: str) -> None:  # noqa: N807 - it goes into a class
             load(type(self), name)
             if (found := objects.get(id(self))) is not None:
                 found.fetch(name)

@@ -120,7 +120,7 @@ class Capture:
     def private(self, f: Function) -> Function:
         """What to call in place of `f`."""
         stand_in, node = self.wrap(f, getattr(f, "__name__", "f"))
-        call = getattr(type(f), "__call__", None)  # noqa: B004
+        call = getattr(type(f), "__call__", None)  # noqa: B004 - the class's own method is wanted
         if stand_in is f and is_user_function(call):
             stand_in = MethodType(cast("Function", self.wrap(call, "__call__")[0]), f)
         self._roots.append((f, node))
@@ -207,8 +207,8 @@ class Capture:
     def import_(
         self,
         name: str,
-        globals: Mapping[str, object] | None = None,  # noqa: A002
-        locals: Mapping[str, object] | None = None,  # noqa: A002
+        globals: Mapping[str, object] | None = None,  # noqa: A002 - Python's name
+        locals: Mapping[str, object] | None = None,  # noqa: A002 - Python's name
         fromlist: tuple[str, ...] = (),
         level: int = 0,
     ) -> object:

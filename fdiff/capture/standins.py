@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import ModuleType
-from typing import Protocol, Self
+from typing import Protocol, Self, cast
 
 from .kinds import MISSING, item_key
 from .nodes import ABSENT, Table
@@ -79,10 +79,10 @@ class Globals(dict[str, object]):
 
     def _builtin(self, name: str) -> object:
         real = self.real.get("__builtins__", builtins)
-        names = vars(real) if isinstance(real, ModuleType) else real
-        reads = self.reader.table(names).reads  # type: ignore[arg-type]
+        names = vars(real) if isinstance(real, ModuleType) else cast("dict[str, object]", real)
+        reads = self.reader.table(names).reads
         reads[name] = ABSENT
-        stand_in, reads[name] = self.reader.wrap(names[name], name)  # type: ignore[index]
+        stand_in, reads[name] = self.reader.wrap(names[name], name)
         self[name] = self.put[name] = stand_in
         self.builtin.add(name)
         return stand_in
@@ -201,7 +201,7 @@ class Library(ModuleType):
         return dir(self._fdiff_module)
 
 
-class Items(MutableMapping[object, object], dict[object, object]):  # type: ignore[misc]
+class Items(MutableMapping[object, object], dict[object, object]):  # type: ignore[misc] - a dict derives from it in the stubs alone
     """Stands for a dict: only the keys that are looked up count; what the run writes goes through.
 
     The storage of the base class holds the values that have been read.
@@ -263,13 +263,13 @@ class Items(MutableMapping[object, object], dict[object, object]):  # type: igno
     def __reversed__(self) -> Iterator[object]:
         return reversed(list(self))
 
-    def __or__(self, other: dict[object, object]) -> dict[object, object]:  # type: ignore[override]
+    def __or__(self, other: dict[object, object]) -> dict[object, object]:  # type: ignore[override] - narrower than the stubs' overloads
         return dict(self) | other
 
-    def __ror__(self, other: dict[object, object]) -> dict[object, object]:  # type: ignore[override]
+    def __ror__(self, other: dict[object, object]) -> dict[object, object]:  # type: ignore[override] - narrower than the stubs' overloads
         return other | dict(self)
 
-    def __ior__(self, other: Mapping[object, object]) -> Self:  # type: ignore[override]
+    def __ior__(self, other: Mapping[object, object]) -> Self:  # type: ignore[override] - narrower than the stubs' overloads
         self.update(other)
         return self
 

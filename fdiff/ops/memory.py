@@ -18,7 +18,7 @@ from .writing import put
 @implements(method="view")
 def view_method(x: TracedArray, dtype: object = None, type: object = None) -> TracedArray:  # noqa: A002 - NumPy's name
     """The same memory as another array."""
-    dtype, type = (None, dtype) if dtype is np.ndarray else (dtype, type)  # noqa: A001
+    dtype, type = (None, dtype) if dtype is np.ndarray else (dtype, type)  # noqa: A001 - NumPy's name
     if type is np.ndarray and dtype is None:
         return x
     if type is not None or (

@@ -252,7 +252,7 @@ def _register_fit(family: Family) -> None:
     def fit(x: object, y: object, deg: object, rcond: object = None, full: bool = False, w: object = None) -> object:
         if np.ndim(deg):
             chosen = sorted(int(d) for d in deg)
-            columns = lambda line, d: _basis(family, line, chosen[-1])[:, np.array(chosen)]  # noqa: E731
+            columns = lambda line, d: _basis(family, line, chosen[-1])[:, np.array(chosen)]  # noqa: E731 - one of two, as below
         else:
             chosen, columns = list(range(index(deg) + 1)), lambda line, d: _basis(family, line, d)
         if (chosen and chosen[0] < 0) or not chosen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -121,9 +121,9 @@ def _parts(x: object) -> tuple[object, int]:
     return mantissa, int(exponent)
 
 
-def _sums(values: object) -> object:
+def _sums(values: Iterable[object]) -> object:
     total: object = 0.0
-    for value in values:  # type: ignore[attr-defined]
+    for value in values:
         total = total + value
     return total
 
@@ -172,8 +172,8 @@ def _of_sequences(function: Callable[..., object], call: Callable[..., object]) 
     answers(function)(answer)
 
 
-def _product(values: object, *, start: object = 1) -> object:
-    for value in values:  # type: ignore[attr-defined]
+def _product(values: Iterable[object], *, start: object = 1) -> object:
+    for value in values:
         start = start * value
     return start
 

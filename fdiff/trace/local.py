@@ -71,18 +71,18 @@ class Local(np.ndarray):
         if holds_traced(args) or holds_traced(list(kwargs.values())):  # NumPy asks first of `a`
             held = _constant_or_not((args, *kwargs.values()))
             return held.__array_function__(func, types, args, kwargs)
-        return localised(super().__array_function__(func, types, args, kwargs), args)  # type: ignore[misc]
+        return localised(super().__array_function__(func, types, args, kwargs), args)  # type: ignore[misc] - passed on as given: NumPy checks it
 
     def __setitem__(self, key: object, value: object) -> None:
         if holds_traced(value) or (type(key) not in _PLAIN and holds_traced(key)):
             become(self)[key] = value
         else:
-            super().__setitem__(key, value)  # type: ignore[index]
+            super().__setitem__(key, value)  # type: ignore[index] - passed on as given: NumPy checks it
 
     def __getitem__(self, key: object) -> object:
         if type(key) not in _PLAIN and holds_traced(key):
             return constant(self)[key]
-        return super().__getitem__(key)  # type: ignore[index]
+        return super().__getitem__(key)  # type: ignore[index] - passed on as given: NumPy checks it
 
     def fill(self, value: object) -> None:
         if holds_traced(value):
@@ -94,17 +94,17 @@ class Local(np.ndarray):
         if holds_traced((indices, values)):
             FUNCTIONS[np.put](self, indices, values, mode)
         else:
-            super().put(indices, values, mode)  # type: ignore[arg-type,call-overload]
+            super().put(indices, values, mode)  # type: ignore[arg-type,call-overload] - passed on as given: NumPy checks it
 
     @property
-    def flat(self) -> LocalFlat:  # type: ignore[override]
+    def flat(self) -> LocalFlat:  # type: ignore[override] - it does what a flatiter does
         return LocalFlat(self)
 
     @flat.setter
     def flat(self, value: object) -> None:
         self.flat[...] = value
 
-    def view(self, *args: object, **keywords: object) -> object:  # type: ignore[override]
+    def view(self, *args: object, **keywords: object) -> object:  # type: ignore[override] - passed on as given: NumPy checks it
         return localised(super().view(*args, **keywords))
 
     def resize(self, *shape: object, **keywords: object) -> None:
@@ -128,7 +128,7 @@ def _part(name: str) -> property:
     return property(plain_part.__get__, store)
 
 
-Local.real, Local.imag = _part("real"), _part("imag")  # type: ignore[misc,assignment]
+Local.real, Local.imag = _part("real"), _part("imag")  # type: ignore[misc,assignment] - in place of the stubs' properties
 
 
 _ARRAYS.add(Local)
@@ -144,9 +144,9 @@ class LocalFlat:
 
     def __setitem__(self, key: object, value: object) -> None:
         if type(self.array) is Stored or holds_traced(value):
-            become(self.array).flat[... if key is ... else key] = value  # type: ignore[attr-defined]
+            become(self.array).flat[... if key is ... else key] = value  # type: ignore[attr-defined] - `fdiff.ops` enters it
         else:
-            np.ndarray.flat.__get__(self.array)[key] = value  # type: ignore[attr-defined]
+            np.ndarray.flat.__get__(self.array)[key] = value  # type: ignore[attr-defined] - passed on as given: NumPy checks it
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._iterator(), name)
@@ -156,15 +156,15 @@ class LocalFlat:
         return array.handle.flat if type(array) is Stored else np.ndarray.flat.__get__(array)
 
     def __getitem__(self, key: object) -> object:
-        return self._iterator()[key]  # type: ignore[index]
+        return self._iterator()[key]  # type: ignore[index] - a flatiter, or what does as one
 
     def __iter__(self) -> Iterator[object]:
-        return iter(self._iterator())  # type: ignore[call-overload]
+        return iter(self._iterator())  # type: ignore[call-overload] - a flatiter, or what does as one
 
     def __len__(self) -> int:
         return self.array.size
 
-    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001 - NumPy calls it by position
         return np.asarray(self._iterator(), dtype)
 
 
@@ -261,7 +261,7 @@ def holds_traced(value: object) -> bool:
     if kind is TracedArray or kind is Stored:
         return True
     if kind is tuple or kind is list:
-        return any(map(holds_traced, value))  # type: ignore[call-overload]
+        return any(map(holds_traced, value))  # type: ignore[call-overload] - its class was looked at
     if isinstance(value, np.ndarray):
         return value.dtype == object and any(map(holds_traced, value.flat))
     return isinstance(value, (tuple, list)) and any(map(holds_traced, value))
@@ -274,11 +274,11 @@ def localised(result: object, args: object = ()) -> object:
     """
     kind = type(result)
     if kind is np.ndarray:
-        array: np.ndarray = result  # type: ignore[assignment]
+        array: np.ndarray = result  # type: ignore[assignment] - its class was looked at
         own = array.dtype.kind in NUMERIC and not _shares(array, args)
         return array.view(Local) if own else array
     if kind is tuple or kind is list:
-        return kind([localised(part, args) for part in result])  # type: ignore[call-overload]
+        return kind([localised(part, args) for part in result])  # type: ignore[call-overload] - its class was looked at
     if isinstance(result, tuple) and hasattr(kind, "_make"):
         return kind._make([localised(part, args) for part in result])
     return result
@@ -288,7 +288,7 @@ def _shares(array: np.ndarray, args: object) -> bool:
     """Whether `array` may look at the memory of an array in `args` that is not local."""
     kind = type(args)
     if kind is tuple or kind is list:
-        return any(_shares(array, part) for part in args)  # type: ignore[attr-defined]
+        return any(_shares(array, part) for part in args)  # type: ignore[attr-defined] - its class was looked at
     foreign = isinstance(args, np.ndarray) and type(args) is not Local
     return foreign and np.may_share_memory(array, args)
 
@@ -297,7 +297,7 @@ def plain(value: object) -> object:
     """What stands in the function for an array, as its caller shall get it."""
     kind = type(value)
     if kind is Stored:
-        return value.handle  # type: ignore[attr-defined]
+        return value.handle  # type: ignore[attr-defined] - its class was looked at
     return np.array(value).view(np.ndarray) if kind is Local else value
 
 
@@ -305,15 +305,15 @@ def resolve(value: object) -> object:
     """`value` with traced arrays in place of what stands for them."""
     kind = type(value)
     if kind is Stored:
-        return value.handle  # type: ignore[attr-defined]
-    if (kind is tuple or kind is list) and any(map(_is_stored, value)):  # type: ignore[call-overload]
-        return kind(map(resolve, value))  # type: ignore[call-overload]
+        return value.handle  # type: ignore[attr-defined] - its class was looked at
+    if (kind is tuple or kind is list) and any(map(_is_stored, value)):  # type: ignore[call-overload] - its class was looked at
+        return kind(map(resolve, value))  # type: ignore[call-overload] - its class was looked at
     return value
 
 
 def _is_stored(value: object) -> bool:
     kind = type(value)
-    return kind is Stored or ((kind is tuple or kind is list) and any(map(_is_stored, value)))  # type: ignore[call-overload]
+    return kind is Stored or ((kind is tuple or kind is list) and any(map(_is_stored, value)))  # type: ignore[call-overload] - its class was looked at
 
 
 # ------------------------------------------------------------------------------------------ stores
@@ -332,15 +332,16 @@ def become(array: Local) -> TracedArray:
     if None in wholes:
         fact = "a traced value was stored into memory that is viewed as several dtypes."
         raise current().fail(fact, "Make arrays of their own: `z = a + 1j * b`.")
-    plain_ = [np.ndarray.view(w, np.ndarray) for w in (owner, *(w for w, _ in wholes))]  # type: ignore[misc]
-    names = [name for _, name in wholes]  # type: ignore[misc]
+    plain_ = [np.ndarray.view(w, np.ndarray) for w in (owner, *(w for w, _ in wholes))]  # type: ignore[misc] - None is refused above
+    names = [name for _, name in wholes]  # type: ignore[misc] - None is refused above
     for part, name, whole in zip(family, names, handles_of(plain_)[1:], strict=True):
         handle: TracedArray = getattr(whole, name) if name else whole
         part.handle = handle if part.flags.writeable else read_only(handle)
         np.ndarray.setflags(part, write=False)
         size = part.dtype.itemsize
         part.__class__ = Stored
-        np.ndarray.dtype.__set__(part, np.dtype(f"V{size}"))  # type: ignore[attr-defined]  # C code finds no numbers
+        # C code shall find no numbers.
+        np.ndarray.dtype.__set__(part, np.dtype(f"V{size}"))  # type: ignore[attr-defined] - a property to the stubs
     if owner.dtype.kind in "fc" and plain_[0].flags.writeable:
         plain_[0].fill(np.nan)
     return array.handle

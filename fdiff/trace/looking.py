@@ -81,7 +81,7 @@ class Looks:
             return given
         if callable(given):
             return given()
-        outer: TracedArray = given  # type: ignore[assignment]
+        outer: TracedArray = given  # type: ignore[assignment] - the input of a trace around this one
         return np.asarray(outer.home.looks.value(outer.id, deed))
 
     # ----------------------------------------------------------------------------- dependence
@@ -112,7 +112,7 @@ class Looks:
             outer = self.origin.get(i, self.given.get(i))
             if i in self.moving:
                 return True
-            if hasattr(outer, "home") and outer.home.looks.moves(outer.id):  # type: ignore[union-attr]
+            if hasattr(outer, "home") and outer.home.looks.moves(outer.id):  # type: ignore[union-attr] - only a traced array has a home
                 return True
         return False
 
@@ -128,7 +128,7 @@ class Looks:
             outer = self.given.get(i)
             if i in self.origin:
                 return True
-            if hasattr(outer, "home") and outer.home.looks.apart(outer.id):  # type: ignore[union-attr]
+            if hasattr(outer, "home") and outer.home.looks.apart(outer.id):  # type: ignore[union-attr] - only a traced array has a home
                 return True
         return False
 
@@ -141,7 +141,7 @@ class Looks:
         for i in inputs:
             outer = self.given.get(i)
             if hasattr(outer, "home"):
-                outer.home.looks.settle(outer.id)  # type: ignore[union-attr]
+                outer.home.looks.settle(outer.id)  # type: ignore[union-attr] - only a traced array has a home
             else:
                 self.frozen.add(i)
         return True
@@ -151,9 +151,9 @@ class Looks:
             return False
         outer = self.given.get(input_id)
         if hasattr(outer, "home"):
-            looks: Looks = outer.home.looks  # type: ignore[union-attr]
-            looks._extend(outer.id)  # type: ignore[union-attr]
-            return all(looks._countable(i) for i in looks._inputs(looks._reads[outer.id]))  # type: ignore[union-attr]
+            looks: Looks = outer.home.looks  # type: ignore[union-attr] - only a traced array has a home
+            looks._extend(outer.id)  # type: ignore[union-attr] - only a traced array has a home
+            return all(looks._countable(i) for i in looks._inputs(looks._reads[outer.id]))  # type: ignore[union-attr] - only a traced array has a home
         return isinstance(outer, np.ndarray)
 
     # --------------------------------------------------------------------------------- guards

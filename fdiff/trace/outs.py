@@ -30,13 +30,13 @@ def resolve_one(value: object) -> object:
     if isinstance(value, np.ndarray):
         return getattr(value, "handle", value)
     if type(value) in _HOLDING:
-        return type(value)([resolve_one(v) for v in value])  # type: ignore[call-arg,attr-defined]
+        return type(value)([resolve_one(v) for v in value])  # type: ignore[call-arg,attr-defined] - its class was looked at
     return value
 
 
 def stored(outs: tuple[object, ...], result: object, where: object, name: str) -> object:
     """Results put into the arrays given as ``out=``."""
-    into: Callable[..., object] = FUNCTIONS["out"]  # type: ignore[index]
+    into: Callable[..., object] = FUNCTIONS["out"]
     if len(outs) == 1:
         return into(outs[0], result, where, name)
     results = cast("tuple[object, ...]", result)

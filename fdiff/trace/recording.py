@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import InputError, Line, TraceError, message, user_line
 from ..primitive import ANSWERS, FUNCTIONS, PRIMITIVES, Primitive
-from ..tape import CONSTANT, ITEM, Builder, Params
+from ..tape import CONSTANT, ITEM, Builder, Constant, Params
 from .looking import Looks
 from .outs import taking_out
 from .stores import SHORTER
@@ -207,7 +207,7 @@ def assemble(array: np.ndarray) -> object:
     stacked = FUNCTIONS[np.stack](
         [np.asarray(e) if not isinstance(e, TracedArray) else e for e in entries]
     )
-    return stacked.reshape(array.shape)  # type: ignore[attr-defined]
+    return stacked.reshape(array.shape)  # type: ignore[attr-defined] - a traced array, whose methods `fdiff.ops` enters
 
 
 def apply(
@@ -255,7 +255,7 @@ def constant_value(value: object) -> np.ndarray | None:
     if node.primitive is not CONSTANT:
         return None
     value.home.tainted = True
-    return dict(node.params)["value"].array  # type: ignore[union-attr]
+    return cast("Constant", dict(node.params)["value"]).array
 
 
 def implements(

@@ -27,8 +27,8 @@ def _read(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | N
     while (node := builder.nodes[source]).primitive.name == "update":
         put = dict(node.params)
         shape = builder.type(node.args[1]).shape
-        begins: Ints = put["starts"]  # type: ignore[assignment]
-        strides: Ints = put["steps"]  # type: ignore[assignment]
+        begins: Ints = put["starts"]  # type: ignore[assignment] - parameters are objects to the checker
+        strides: Ints = put["steps"]  # type: ignore[assignment] - parameters are objects to the checker
         if (shape, begins, strides) == (sizes, starts, steps):
             return node.args[1], args
         if not any(map(_apart, sizes, starts, steps, shape, begins, strides)):

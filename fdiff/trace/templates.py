@@ -75,7 +75,7 @@ def of_ufunc(trace: EagerTrace, ufunc: np.ufunc, operands: tuple[Any, ...]) -> o
         elif kind is float or kind is int:
             key += (kind, x or str(x))  # -0.0 is not 0.0
         elif kind in _CONSTANTS:
-            x = TracedArray(trace, trace.lift(x), ArrayType((), x.dtype))  # noqa: PLW2901
+            x = TracedArray(trace, trace.lift(x), ArrayType((), x.dtype))  # noqa: PLW2901 - the same number, traced
             ids.append(x.node)
             key += (x.type, None)
         else:

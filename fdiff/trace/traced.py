@@ -208,10 +208,10 @@ class TracedArray:
             if stack.traces and stack.traces[-1].eager:
                 return stack.traces[-1].ufunc(ufunc, inputs)  # type: ignore[attr-defined] - the innermost trace is an eager one here
             return ufunc_handler(ufunc)(*inputs)
-        outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment]
+        outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment] - NumPy gives a tuple
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
         if method == "at":
-            return UFUNC_METHODS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[index,operator]
+            return UFUNC_METHODS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[index,operator] - it gives a function: see `ops/writing.py`
         result = ufunc_handler(ufunc, method)(*inputs, **kwargs)
         return stored(outs, result, where, ufunc.__name__) if outs else result
 
@@ -269,7 +269,7 @@ class TracedArray:
     def __bool__(self) -> bool:
         home = self.home
         if home.eager and self.link is None and not self.type.shape and home is stack.traces[-1]:
-            return bool(home.builder.values[self.node])  # type: ignore[attr-defined]
+            return bool(home.builder.values[self.node])  # type: ignore[attr-defined] - an eager trace has them
         return self._one(bool, truth)
 
     def __int__(self) -> int:
@@ -292,13 +292,13 @@ class TracedArray:
     def __round__(self, ndigits: int | None = None) -> object:
         if ndigits is not None:
             return FUNCTIONS[np.round](self, ndigits)
-        return int(UFUNCS[np.rint](self))  # type: ignore[call-overload]
+        return int(UFUNCS[np.rint](self))  # type: ignore[call-overload] - a traced array, which turns into a number by its own methods
 
     def __floor__(self) -> int:
-        return int(UFUNCS[np.floor](self))  # type: ignore[call-overload]
+        return int(UFUNCS[np.floor](self))  # type: ignore[call-overload] - a traced array, which turns into a number by its own methods
 
     def __ceil__(self) -> int:
-        return int(UFUNCS[np.ceil](self))  # type: ignore[call-overload]
+        return int(UFUNCS[np.ceil](self))  # type: ignore[call-overload] - a traced array, which turns into a number by its own methods
 
     def __trunc__(self) -> int:
         return int(self)

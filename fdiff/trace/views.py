@@ -88,7 +88,7 @@ class View:
         """The view taken of a concrete array, by NumPy."""
         if self.primitive.name in PARTS:
             return getattr(array, self.primitive.name)
-        return self.primitive.evaluate(array, **dict(self.params))  # type: ignore[return-value]
+        return self.primitive.evaluate(array, **dict(self.params))  # type: ignore[return-value] - a view of an array is one
 
 
 class Stores:
@@ -187,7 +187,7 @@ def _strides(trace: Trace, node_id: int) -> tuple[int, ...]:
     if (known := trace.layouts.get(node_id)) is None:
         given = trace.looks.given.get(node_id)
         if hasattr(given, "home"):  # of an enclosing trace
-            given = layout(given)  # type: ignore[arg-type]
+            given = layout(given)  # type: ignore[arg-type] - only a traced array has a home
         known = memory_layout(given) if isinstance(given, np.ndarray) else ()
         trace.layouts[node_id] = known
     return known
@@ -261,10 +261,10 @@ def _like(trace: Trace, node_id: int, models: tuple[int, ...]) -> tuple[int, ...
         return known[models[0]]
     given = [_strided(trace.builder.type(a), known[a]) for a in models]
     if name == "concatenate":  # NumPy is asked of their first entries: it touches what it joins
-        joined = np.concatenate([g[(slice(2),) * g.ndim] for g in given], **dict(node.params))  # type: ignore[call-overload]
+        joined = np.concatenate([g[(slice(2),) * g.ndim] for g in given], **dict(node.params))  # type: ignore[call-overload] - parameters are objects to the checker
         return memory_layout(_empty(node.type, slowest_first(joined.strides)))
     if name in _FIRST:
-        return memory_layout(node.primitive.evaluate(*given, **dict(node.params)))  # type: ignore[arg-type]
+        return memory_layout(node.primitive.evaluate(*given, **dict(node.params)))  # type: ignore[arg-type] - one array, for there is one output
     shown = [np.broadcast_to(g, shape) for g in given]
     flags = [*(["readonly"] for _ in shown), ["writeonly", "allocate"]]
     dtypes = [*(g.dtype for g in given), node.type.dtype]
