@@ -32,9 +32,9 @@ def leaf_key(leaf: object) -> object:
     """What a variant depends on: the type of arrays and floats, the value of all else."""
     kind = type(leaf)
     if kind is np.ndarray:
-        if leaf.dtype.kind in NUMERIC:  # type: ignore[attr-defined]
-            return leaf.dtype, leaf.shape  # type: ignore[attr-defined]
-        return id(leaf) if leaf.dtype.hasobject else (leaf.dtype, leaf.shape, leaf.tobytes())  # type: ignore[attr-defined]
+        if leaf.dtype.kind in NUMERIC:  # type: ignore[attr-defined] - its class was looked at
+            return leaf.dtype, leaf.shape  # type: ignore[attr-defined] - its class was looked at
+        return id(leaf) if leaf.dtype.hasobject else (leaf.dtype, leaf.shape, leaf.tobytes())  # type: ignore[attr-defined] - its class was looked at
     if kind is float or kind is complex:
         return kind
     if kind in STATIC:
@@ -53,8 +53,8 @@ def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
     key: list[object] = []
     for arg in args:
         kind = arg.__class__
-        if kind is np.ndarray and arg.dtype.kind in NUMERIC:  # type: ignore[attr-defined]
-            key.append((arg.dtype, arg.shape))  # type: ignore[attr-defined]
+        if kind is np.ndarray and arg.dtype.kind in NUMERIC:  # type: ignore[attr-defined] - its class was looked at
+            key.append((arg.dtype, arg.shape))  # type: ignore[attr-defined] - its class was looked at
         elif kind is float or kind is complex:
             key.append(kind)
         elif kind in STATIC and arg is not None:  # None is no leaf
@@ -93,7 +93,7 @@ def native(leaf: object) -> np.ndarray:
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         return array if array.ndim else array[()]
-    return leaf if isinstance(leaf, (float, complex, np.generic)) else np.asarray(leaf)  # type: ignore[return-value]
+    return leaf if isinstance(leaf, (float, complex, np.generic)) else np.asarray(leaf)  # type: ignore[return-value] - a scalar serves as an array without axes
 
 
 def differentiated(args: tuple[object, ...], argnums: Argnums, call: str) -> tuple[list[int], Spec]:

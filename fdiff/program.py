@@ -120,7 +120,7 @@ class Program:
         known: Sequence[Variant] = self.variants.get(key, ())
         ways = self.ways.get(key) if self.ways else None
         if ways is not None and self.eager and known and ways.eager():
-            return self.trace(f, args, kwargs, eager=True)  # type: ignore[return-value]
+            return self.trace(f, args, kwargs, eager=True)  # type: ignore[return-value] - no trace is under way: they are arrays
         for variant in known:
             captured = variant.refresh(f)
             if captured is None:
@@ -128,11 +128,11 @@ class Program:
             arrays = list(leaves) if variant.direct else [native(leaves[k]) for k in variant.traced]
             arrays += captured
             if not variant.conditional:
-                return variant, arrays  # type: ignore[return-value]
-            if self._taken(known, variant, arrays, sure=sure):  # type: ignore[arg-type]
+                return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
+            if self._taken(known, variant, arrays, sure=sure):  # type: ignore[arg-type] - a list if it has a variant
                 if ways is not None:
                     ways.hit()
-                return variant, arrays  # type: ignore[return-value]
+                return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
         self.steady = False
         variant, inputs = self.trace(f, args, kwargs)
         if variant.cacheable:
@@ -143,7 +143,7 @@ class Program:
             del kept[ALTERNATIVES:]
             if len(self.variants) > VARIANTS:
                 self.ways.pop(self.variants.popitem(last=False)[0], None)
-        return variant, inputs  # type: ignore[return-value]
+        return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
 
     def latest(self, args: tuple[object, ...]) -> Variant | None:
         """The variant for such arguments, if types and what was read are all it depends on."""

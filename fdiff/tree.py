@@ -34,9 +34,9 @@ def _parts(tree: object) -> tuple[tuple[object, ...], Sequence[object]] | None:
     """Keys and children of an inner node; None for a leaf."""
     kind = _kind(tree)
     if kind is tuple or kind is list:
-        return (), tree  # type: ignore[return-value]
+        return (), tree  # type: ignore[return-value] - its class was looked at
     if kind is dict or kind is OrderedDict:
-        return tuple(tree), list(tree.values())  # type: ignore[arg-type,union-attr]
+        return tuple(tree), list(tree.values())  # type: ignore[arg-type,union-attr] - its class was looked at
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):
         return (), tree
     if tree is None:

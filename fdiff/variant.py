@@ -73,7 +73,7 @@ class Variant:
     layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     swapped: tuple[int, ...] = ()
     eager: EagerTrace | None = None
-    plan: object = None
+    plan: Any = None  # its class lies on a floor above
 
     def __post_init__(self) -> None:
         # The captured arrays as they are now; None if something else that was read has changed.
@@ -86,7 +86,7 @@ class Variant:
         found = [reads.refresh(f if k == 0 else g) for k, (g, reads) in enumerate(self.inner)]
         if any(part is None for part in found):
             return None
-        return [found[p][j] for p, j in self.order]  # type: ignore[index]
+        return [found[p][j] for p, j in self.order]  # type: ignore[index] - none is None here
 
     @property
     def eagerly(self) -> bool:
@@ -105,7 +105,7 @@ class Variant:
         for k, layout in self.layouts:
             if memory_layout(arrays[k]) != layout:
                 return False
-        return (not sure and self.plan.guards) or self.decides(arrays)  # type: ignore[attr-defined]
+        return (not sure and self.plan.guards) or self.decides(arrays)
 
     def decides(self, arrays: Sequence[np.ndarray]) -> bool:
         """Whether every guard holds."""
@@ -141,7 +141,7 @@ def trace_variant(
         given = list(leaves)
         for k, stand_in in zip(traced, arguments, strict=True):
             given[k] = stand_in
-        args, kwargs = unflatten(spec, given)  # type: ignore[misc]
+        args, kwargs = unflatten(spec, given)  # type: ignore[misc] - the tree of a call
         with watched(trace, inner) as watch:
             found, out_spec[0] = flatten(own_result(body(*args, **kwargs), watch))
         outs.extend(found)

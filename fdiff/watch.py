@@ -73,7 +73,7 @@ def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[Watc
     root = root_trace()
     if root is trace:
         root.watch = Watch(trace)
-    watch: Watch = root.watch  # type: ignore[assignment]
+    watch: Watch = root.watch  # type: ignore[assignment] - set where the outermost trace began
     try:
         yield watch
     except (TypeError, ValueError) as error:

@@ -76,7 +76,7 @@ def leaf_key(value: object) -> tuple[Hashable, ...] | None:
 
 def _module_name(kind: type) -> str:
     name = kind.__module__
-    return name if isinstance(name, str) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
+    return name if isinstance(name, str) else ""  # pyright: ignore[reportUnnecessaryIsInstance] - a class may hold anything there
 
 
 def item_key(value: object) -> Hashable:

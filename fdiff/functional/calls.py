@@ -32,19 +32,19 @@ def invoke(
 ) -> object:
     """One call of an operator: on the program's kernels, or recorded in the trace under way."""
     if tracing():
-        args, kwargs, vectors = map_leaves(_given, (args, kwargs, tuple(vectors)))  # type: ignore[misc,assignment]
+        args, kwargs, vectors = map_leaves(_given, (args, kwargs, tuple(vectors)))  # type: ignore[misc,assignment] - a tree keeps its structure
         variant, inputs = program.trace(f, args, kwargs)
         if variant.check is not None:  # what was decided inside holds for the trace around it
             (holds,) = replay(Step(variant.check), inputs)
-            current().looks.expect(holds.id, True)  # type: ignore[attr-defined]
-        result = variant.plan.call(inputs, vectors, replay)  # type: ignore[attr-defined]
+            current().looks.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
+        result = variant.plan.call(inputs, vectors, replay)
         return warn_outside(result, variant, inputs) if looking.on else result
     if ASKED in occupied and policy.get() == "raise":
         refuse_kinks(program, f, args, kwargs)
     variant, arrays = program.find(f, args, kwargs)
     if variant.special:
         return _special(program, f, args, kwargs, (variant, arrays), vectors)
-    return variant.plan.call(arrays, vectors, execute)  # type: ignore[attr-defined]
+    return variant.plan.call(arrays, vectors, execute)
 
 
 def _special(
@@ -59,10 +59,10 @@ def _special(
     variant, arrays = found
     for k in variant.swapped:
         arrays[k] = native(arrays[k])
-    if variant.check is None or not variant.plan.guards:  # type: ignore[attr-defined]
-        return variant.plan.call(arrays, vectors, execute)  # type: ignore[attr-defined]
+    if variant.check is None or not variant.plan.guards:
+        return variant.plan.call(arrays, vectors, execute)
     try:
-        return variant.plan.call(arrays, vectors, execute)  # type: ignore[attr-defined]
+        return variant.plan.call(arrays, vectors, execute)
     except Missed:
         pass
     except (ArithmeticError, IndexError, ValueError):
@@ -72,7 +72,7 @@ def _special(
     variant, arrays = program.find(f, args, kwargs, sure=True)
     for k in variant.swapped:
         arrays[k] = native(arrays[k])
-    return variant.plan.call(arrays, vectors, unguarded)  # type: ignore[attr-defined]
+    return variant.plan.call(arrays, vectors, unguarded)
 
 
 def _given(leaf: object) -> object:
@@ -85,7 +85,7 @@ def deliver(out: object, scalar: bool) -> object:  # noqa: FBT001 - called for e
     """A result as NumPy would give it: a scalar, or an array the caller owns."""
     if isinstance(out, TracedArray):
         return TracedArray(out.home, out.id, out.type, scalar=scalar and not out.shape)
-    return out[()] if scalar else out  # type: ignore[index]
+    return out[()] if scalar else out  # type: ignore[index] - an array, if not a traced one
 
 
 def results(variant: Variant, outs: Sequence[object]) -> object:
@@ -127,7 +127,7 @@ class ValuePlan(Plan):
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         if self.step is None:  # of an eager trace, which has computed everything
-            values = self.variant.eager.builder.values  # type: ignore[union-attr]
+            values = self.variant.eager.builder.values  # type: ignore[union-attr] - no step: it has an eager trace
             return results(self.variant, [np.array(values[o]) for o in self.variant.tape.outputs])
         return results(self.variant, run(self.step, arrays))
 

@@ -150,12 +150,12 @@ def _entry(entry: object, type_: ArrayType, place: str, call: str) -> object:
     if dtype.kind not in ("biufc" if type_.dtype.kind == "c" else "biuf"):
         fact = f"{place} must hold real numbers, not {dtype}."
         raise failure(DtypeError, call, fact)
-    shape = np.shape(entry)  # type: ignore[arg-type]  # a traced array has one
+    shape = np.shape(entry)  # type: ignore[arg-type] - a traced array has one
     if shape != type_.shape:
         fact = f"{place} has invalid size: should be {type_.shape} but got {shape}."
         raise failure(VectorError, call, fact)
     if isinstance(entry, TracedArray):
-        return entry.astype(type_.dtype)  # type: ignore[attr-defined]  # entered by fdiff.ops
+        return entry.astype(type_.dtype)  # type: ignore[attr-defined] - entered by fdiff.ops
     array = np.asarray(entry, type_.dtype)
     return array if shape else array[()]
 

@@ -156,7 +156,7 @@ def product(
             if result is not None:
                 return result
         elif "out" in kwargs and short.serves:
-            general = lambda *given, **named: call(given[0], given[-1], *given[1:-1], **named)  # noqa: E731
+            general = lambda *given, **named: call(given[0], given[-1], *given[1:-1], **named)  # noqa: E731 - the call as `call_into` makes it
             return call_into(general, called(name, f), short, (x, *args, v), kwargs)
         result = invoke(program, f, place(x, args, nums, f, name), kwargs, (v,))
         if nums == 0 and not kwargs:

@@ -102,7 +102,7 @@ def _grad_like(
     check_callable(f, name)
     nums = check_argnums(argnums, f, name)
     choice = check_choice(complex_inputs, called(name, f))
-    derive = lambda variant: _grad_plan(variant, choice, value=value, has_aux=has_aux)  # noqa: E731
+    derive = lambda variant: _grad_plan(variant, choice, value=value, has_aux=has_aux)  # noqa: E731 - its choices bound
     return prepared(f, name, nums, (has_aux, choice), derive)
 
 

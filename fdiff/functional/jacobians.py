@@ -121,7 +121,7 @@ def _way(
     check_device(device, call)
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
     choice = check_choice(complex_inputs, call)
-    plan = lambda variant: jacobian_plan(variant, way, chunk)  # noqa: E731
+    plan = lambda variant: jacobian_plan(variant, way, chunk)  # noqa: E731 - its choices bound
     derive = checked(plan, "jacobian", strict=bool(strict), choice=choice)
     return (way, chunk, strict, choice), derive
 

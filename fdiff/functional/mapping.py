@@ -220,7 +220,7 @@ def _element(x: TracedArray) -> Input:
     if not x.shape[0]:
         return Input(type_, scalar=x.ndim == 1)
     deed = "looked at an element of a mapped array"
-    value = lambda: np.asarray(x.home.looks.value(x.id, deed))[0]  # noqa: E731
+    value = lambda: np.asarray(x.home.looks.value(x.id, deed))[0]  # noqa: E731 - taken if it is asked for
     return Input(type_, scalar=x.ndim == 1, value=value, origin=x)
 
 

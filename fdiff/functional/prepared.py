@@ -79,7 +79,7 @@ class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
         args, vectors = self.given(tuple([_example(t, call) for t in types]))
         named = {name: _example(value, call) for name, value in kwargs.items()}
         variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
-        plan: Plan = variant.plan  # type: ignore[assignment] - an object to `variant`, which lies below plans
+        plan: Plan = variant.plan
         if variant.eager is not None:
             fact = "the function is differentiated as it runs, for its branches change every time."
             raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
@@ -116,7 +116,7 @@ def _states(program: Program) -> Iterator[str]:
     for variants in program.variants.values():
         for variant in variants:
             types = ", ".join(map(str, variant.tape.input_types[: len(variant.traced)]))
-            for step in variant.plan.steps():  # type: ignore[attr-defined] - an object to `variant`, which lies below plans
+            for step in variant.plan.steps():
                 yield f"{types}: {step.runner.state()}"
 
 

@@ -100,14 +100,14 @@ class Eagerly(Plan):
 def settled(found: Sequence[object], types: Sequence[ArrayType]) -> list[np.ndarray]:
     """Derivatives as arrays of these types that nobody else holds; zeros where there is none."""
     return [
-        np.zeros(t.shape, t.dtype) if x is None else np.array(np.broadcast_to(x, t.shape), t.dtype)  # type: ignore[call-overload,arg-type]
+        np.zeros(t.shape, t.dtype) if x is None else np.array(np.broadcast_to(x, t.shape), t.dtype)  # type: ignore[call-overload,arg-type] - derivatives are arrays or numbers
         for x, t in zip(found, types, strict=True)
     ]
 
 
 def execute(step: Step, arrays: Arrays) -> Sequence[object]:
     """Run a step on concrete arrays."""
-    outs = step.runner(arrays)  # type: ignore[arg-type]  # the types of the variant are checked
+    outs = step.runner(arrays)  # type: ignore[arg-type] - concrete arrays, of the types of the variant
     if step.guarded:
         if not outs[-1]:
             raise Missed
@@ -117,7 +117,7 @@ def execute(step: Step, arrays: Arrays) -> Sequence[object]:
 
 def unguarded(step: Step, arrays: Arrays) -> Sequence[object]:
     """Run a step of a variant that is known to hold."""
-    outs = step.runner(arrays)  # type: ignore[arg-type]
+    outs = step.runner(arrays)  # type: ignore[arg-type] - concrete arrays, of the types of the variant
     return outs[:-1] if step.guarded else outs
 
 

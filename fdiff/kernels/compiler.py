@@ -62,7 +62,7 @@ def _renew_lock() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=lambda: _lock.acquire(),  # noqa: PLW0108 - the lock there is then
-        after_in_parent=lambda: _lock.release(),  # noqa: PLW0108
+        after_in_parent=lambda: _lock.release(),  # noqa: PLW0108 - as above
         after_in_child=_renew_lock,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from .forward import replay_all
 from .noderules import masks_of_arguments, narrow_mask
 
 Values = dict[int, TracedArray]
-Mask = TracedArray | bool
+Mask = TracedArray | Literal[True]
 Outputs = dict[int, tuple[TracedArray, ...]]
 # What these do not choose has no part in the derivative: its kinks do not count.
 CHOOSING = frozenset({"maximum", "minimum", "fmax", "fmin", "max", "min"})
@@ -49,7 +49,7 @@ def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape,
         outputs = replay_all(tape, trace, values)
         touched, moving = _reach(tape, [tape.inputs[k] for k in wrt])
         ends = [tape.outputs[k] for k in of if tape.nodes[tape.outputs[k]].type.floating]
-        passed = lambda node, a: a in touched and not node.primitive.flat  # noqa: E731
+        passed = lambda node, a: a in touched and not node.primitive.flat  # noqa: E731 - a condition of one line
         live = _live(tape, values, outputs, ends, passed)
         faults = _live_values(tape, values, outputs)
         found: list[TracedArray] = []
@@ -92,14 +92,15 @@ def _hits(
 ) -> list[tuple[int, TracedArray]]:
     """The arguments in which `node` may have no derivative, with the masks of where; one a mask."""
     args = [values[a] for a in node.args]
-    masks = node.primitive.kink.mask(*args, **dict(node.params))  # type: ignore[union-attr]
+    assert node.primitive.kink is not None
+    masks = node.primitive.kink.mask(*args, **dict(node.params))
     each = masks if isinstance(masks, tuple) else (masks,) * len(args)
     known: dict[int, int] = {}
     for k in arguments:
         if each[k] is not None:
             known.setdefault(id(each[k]), k)
-    hits = [(k, np.broadcast_to(each[k], out.shape)) for k in known.values()]  # type: ignore[call-overload]
-    return [(k, hit if where is True else np.logical_and(hit, where)) for k, hit in hits]  # type: ignore[misc]
+    hits = [(k, np.broadcast_to(each[k], out.shape)) for k in known.values()]  # type: ignore[call-overload] - stubs know no traced arrays
+    return [(k, hit if where is True else np.logical_and(hit, where)) for k, hit in hits]  # type: ignore[misc] - stubs know no traced arrays
 
 
 # --- what takes part ------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ def _live(
 
 
 def _either(known: Mask, new: Mask) -> Mask:
-    return True if known is True or new is True else np.logical_or(known, new)  # type: ignore[return-value]
+    return True if known is True or new is True else np.logical_or(known, new)  # type: ignore[return-value] - stubs know no traced arrays
 
 
 def _parts(
@@ -154,12 +155,12 @@ def _parts(
         return _chosen(node, mask, args, outs)
     if primitive.structural and outs[0].type.floating:
         whole_mask = np.ones(outs[0].shape, np.bool_) if mask is True else mask
-        return masks_of_arguments(node, whole_mask, args, outs)  # type: ignore[arg-type]
+        return masks_of_arguments(node, whole_mask, args, outs)  # type: ignore[arg-type] - stubs know no traced arrays
     if mask is True or len(outs) > 1 or primitive.structural:
-        return [True] * len(args)
+        return [True for _ in args]
     if primitive.family == "elementwise":
         return [_narrow(mask, a) for a in args]
-    return masks_of_arguments(node, mask, args, outs)  # type: ignore[arg-type]
+    return masks_of_arguments(node, mask, args, outs)
 
 
 def _chosen(
@@ -167,15 +168,15 @@ def _chosen(
 ) -> list[TracedArray | None]:
     """The entries that a maximum or minimum takes, where `mask` says that it takes part."""
     ones = np.ones(outs[0].shape, outs[0].dtype)
-    pulled = node.primitive.vjp([ones], args, outs, **dict(node.params))  # type: ignore[misc]
+    pulled = node.primitive.vjp([ones], args, outs, **dict(node.params))  # type: ignore[misc] - what chooses has a reverse rule
     taken = [p if p is ZERO else (p() if callable(p) else p) != 0 for p in pulled]
     if mask is not True:
         reduced = node.primitive.family == "reduction"
-        whole = masks_of_arguments(node, mask, args, outs) if reduced else [mask] * len(args)  # type: ignore[arg-type]
-        taken = [t if t is ZERO else t & m for t, m in zip(taken, whole, strict=True)]  # type: ignore[operator]
+        whole = masks_of_arguments(node, mask, args, outs) if reduced else [mask] * len(args)
+        taken = [t if t is ZERO else t & m for t, m in zip(taken, whole, strict=True)]  # type: ignore[operator] - `fdiff.ops` enters the operators
     return [None if t is ZERO else _narrow(t, a) for t, a in zip(taken, args, strict=True)]
 
 
 def _narrow(mask: object, arg: TracedArray) -> TracedArray:
     """The mask of an argument that was broadcast: true where any of its copies takes part."""
-    return narrow_mask(mask, arg.shape)  # type: ignore[arg-type]
+    return narrow_mask(mask, arg.shape)  # type: ignore[arg-type] - stubs know no traced arrays

@@ -95,12 +95,15 @@ def _joined(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]])
         np.zeros((*shape, width), np.uint8) if bits is None else bits
         for bits, shape in zip(args, shapes, strict=True)
     ]
-    return np.concatenate(whole, axis=dict(node.params)["axis"])  # type: ignore[arg-type]
+    named: dict[str, Any] = dict(node.params)
+    return np.concatenate(whole, axis=named["axis"])
 
 
 def _summed(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
+    (bits,) = args
+    assert bits is not None
     axes: Any = dict(node.params)["axes"]
-    return np.bitwise_or.reduce(args[0], axis=tuple(axes)) if axes else args[0]  # type: ignore[arg-type]
+    return np.bitwise_or.reduce(bits, axis=tuple(axes)) if axes else bits
 
 
 _RULES: dict[str, Rule] = {

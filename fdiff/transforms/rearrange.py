@@ -71,7 +71,7 @@ def unit_seeds(type_: ArrayType, first: TracedArray | int, size: int) -> object:
 
     Made of counters and comparisons, so that a kernel never stores them.
     """
-    rows = apply(iota, size=size) + first  # type: ignore[operator]
+    rows = apply(iota, size=size) + first  # type: ignore[operator] - `fdiff.ops` enters the operators
     columns = apply(iota, size=prod(type_.shape))
     hit = np.reshape(rows, (-1, 1)) == columns
     return np.where(hit, 1.0, 0.0).astype(type_.dtype).reshape((size, *type_.shape))
@@ -117,7 +117,7 @@ def _rows(tape: Tape, wrt: Sequence[int], o: int) -> Tape:
             rows = [np.conjugate(row) for row in splice(pulled, [*inputs, seed], trace)]
         else:
             along = splice(pulled, [*inputs, apply(pair, seed, zero)], trace)
-            across = splice(pulled, [*inputs, apply(pair, zero, -seed)], trace)  # type: ignore[operator]
+            across = splice(pulled, [*inputs, apply(pair, zero, -seed)], trace)  # type: ignore[operator] - `fdiff.ops` enters the operators
             rows = [
                 apply(pair, re, im) if re.dtype.kind == "f" else re
                 for re, im in zip(along, across, strict=True)
@@ -136,7 +136,7 @@ def _seeded(
 
 def _last(x: TracedArray, shape: Shape) -> object:
     """The leading axis moved behind all others and spread to `shape`."""
-    return np.reshape(np.moveaxis(x, 0, -1), shape)  # type: ignore[call-overload]
+    return np.reshape(np.moveaxis(x, 0, -1), shape)  # type: ignore[call-overload] - stubs know no traced arrays
 
 
 def forward_blocks(tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:
@@ -167,7 +167,7 @@ def _with_seeds(
         inputs = [trace.input(t) for t in tape.input_types]
         first: TracedArray | int = trace.input(ArrayType((), INT)) if chunked else 0
         seeds = unit_seeds(ArrayType(source.shape, real_dtype(source.dtype)), first, size)
-        outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item]
+        outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - seeds are a traced array, an object to the stubs
         results: list[object] = []
         for out in outs:
             shape = out.shape[1:]

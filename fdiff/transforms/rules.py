@@ -7,10 +7,10 @@ node by node where derivatives are to be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..ops.shaping import slices
-from ..tape import CONSTANT, INPUT, Tape
+from ..tape import CONSTANT, INPUT, Constant, Tape
 from ..trace.eager import EagerTrace
 from ..trace.opkinds import INFIX, Op, caller, op_of
 from .batch import batch
@@ -123,12 +123,12 @@ class _Steps:
                 given = tuple([nodes[a].types for a in node.args])
                 fixed = tuple(
                     [
-                        (k, nodes[a].params[0][1])
+                        (k, cast("Constant", nodes[a].params[0][1]))
                         for k, a in enumerate(node.args)
                         if nodes[a].primitive is CONSTANT
                     ]
                 )
-                op = op_of(node.primitive, node.params, given, fixed)  # type: ignore[arg-type]
+                op = op_of(node.primitive, node.params, given, fixed)
                 self.steps.append((i, op, node.args))
 
     def enter(self, trace: EagerTrace, ids: Sequence[int]) -> list[int]:
