@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -208,6 +209,21 @@ def test_files_are_short():
 
 def test_returns_are_annotated():
     bare = [where for _, where, node in functions() if node.returns is None]
+    assert bare == []
+
+
+def test_marks_for_checkers_say_why_they_are_there():
+    mark = re.compile(r"# (noqa|(type|pyright): ?ignore)(?!.* - \w)")
+    folders = [PACKAGE, ROOT / "tests", ROOT / "benchmarks", ROOT / "docs"]
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    bare = [
+        f"{path.relative_to(ROOT)}:{k}"
+        for path in files
+        if "user_code" not in path.parts  # not ours
+        for k, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if mark.search(line)
+    ]
+    assert len(files) > 200
     assert bare == []
 
 
