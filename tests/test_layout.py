@@ -213,7 +213,7 @@ def test_returns_are_annotated():
 
 
 def test_marks_for_checkers_say_why_they_are_there():
-    mark = re.compile(r"# (noqa|(type|pyright): ?ignore)(?!.* - \w)")
+    mark = re.compile(r"# (noqa|(type|pyright): ?ignore)(?!.* - \S)")
     folders = [PACKAGE, ROOT / "tests", ROOT / "benchmarks", ROOT / "docs"]
     files = [path for folder in folders for path in folder.rglob("*.py")]
     bare = [

@@ -158,7 +158,7 @@ def write_back(copy: Copy, real: Copy, original: Callable[[object], object]) -> 
         found.clear()
         found.update(map(original, copy))
     else:
-        for name in real.keys() - copy.keys():  # type: ignore[union-attr]
+        for name in real.keys() - copy.keys():  # type: ignore[union-attr] - both are dicts here
             store(cast("dict[str, object]", real), name, MISSING)
         for name, value in copy.items():
             store(cast("dict[str, object]", real), name, original(value))
