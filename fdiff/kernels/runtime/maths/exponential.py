@@ -137,7 +137,8 @@ def tanh(x: Value) -> Value:
     size = fabs(x)
     if not x.double:
         return copysign(_tanh_single(size), x)
-    t = _minus_one(clamp(size + size, 0.0, 44.0), 1.0)
+    twice = size + size
+    t = _minus_one(where(twice > 44.0, 44.0, twice), 1.0)
     under = t.high + 2.0
     return copysign(quotient(t, Pair(under, (2.0 - under) + t.high + t.low)), x)
 

@@ -282,11 +282,12 @@ def quotient(x: Pair, y: Pair) -> Value:
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
     """The polynomial with these coefficients, lowest first.
 
-    By Horner's rule, which has the fewest operations; long ones with even and odd powers in
-    parallel (Knuth, The Art of Computer Programming 2, section 4.6.4).
+    By Horner's rule, which has the fewest operations; long ones halved until they are short, even
+    and odd powers in parallel (Estrin; Knuth, The Art of Computer Programming 2, section 4.6.4):
+    a loop of several functions waits for results rather than for units that compute them.
     """
     terms: list[Operand] = list(coefficients)
-    if len(terms) > 6:
+    while len(terms) > 4:
         pairs = zip(terms[::2], terms[1::2], strict=False)
         terms = [fma(x, b, a) for a, b in pairs] + terms[len(terms) // 2 * 2 :]
         x = x * x
@@ -294,7 +295,6 @@ def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
     while terms:
         out = fma(out, x, terms.pop())
     return out
-
 
 def nearest(x: Value, factor: float) -> tuple[Value, Value]:
     """The whole number nearest to ``x * factor``, below 2**(digits - 2), and its last bits."""
