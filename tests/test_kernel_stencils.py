@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tapes import tape_of
 
+import fdiff
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.transforms.batch import batch
@@ -158,3 +159,11 @@ def test_the_adjoint_is_one_loop_over_the_window(f):
     assert sum("in range(max(" in nest for nest in nests) == 1
     assert sum("rt.unvectorised()" in nest for nest in nests) == 1
     assert all("rt.add(out1" not in nest for nest in nests if "rt.unvectorised()" not in nest)
+
+
+def test_what_is_one_operation_on_a_kept_array_is_computed_again():
+    """Of a residual `r` the adjoints ``2 r`` are gathered: `r` is kept, and the exponential."""
+    n = np.ones((9, 8))
+    gradient = fdiff.source(fdiff.value_and_grad(laplacian), n)
+    assert gradient.count("work[") == 2
+    assert "exp" in gradient

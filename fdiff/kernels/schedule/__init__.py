@@ -17,6 +17,7 @@ from ..loops import (
     Program,
     Statement,
     Temporary,
+    proper,
     size,
 )
 from .blocks import in_blocks
@@ -130,7 +131,21 @@ def _computed_again(plan: Plan, evaluated: list[set[int]], twice: set[int]) -> s
         repeated = nodes & known & dear
         again |= {i for i in repeated if repeated.isdisjoint(users.get(i, ()))}
         known |= nodes
-    return again
+    return {_cheap_of(plan, users, i) for i in again}
+
+
+def _cheap_of(plan: Plan, users: dict[int, list[int]], i: int) -> int:
+    """The one array, used elsewhere too, of which an entry of `i` is a single operation; else `i`.
+
+    Kept, it serves both: that operation is repeated rather than its results stored.
+    """
+    parts = plan.parts
+    arrays = {a for a in parts[i].args if proper(parts[a].dims)}
+    if len(arrays) != 1 or flops_of(parts[i].text) > 2:
+        return i
+    (source,) = arrays
+    alike = parts[source].text and parts[source].dims == parts[i].dims
+    return source if alike and len(set(users[source])) > 1 else i
 
 
 def _seen(plan: Plan, i: int) -> int:

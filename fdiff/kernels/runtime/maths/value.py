@@ -296,6 +296,7 @@ def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
         out = fma(out, x, terms.pop())
     return out
 
+
 def nearest(x: Value, factor: float) -> tuple[Value, Value]:
     """The whole number nearest to ``x * factor``, below 2**(digits - 2), and its last bits."""
     moved = fma(x, factor, x.format.magic)
