@@ -482,3 +482,28 @@ def test_a_way_that_is_replaced_lives_on():
     for way, n in zip(ways, (3, 4, 5), strict=True):
         np.testing.assert_array_equal(way(np.ones(n)), np.full(n, 3.0))
         np.testing.assert_array_equal(way(np.ones(7)), np.full(7, 3.0))
+
+
+TABLE = np.arange(60.0).reshape(6, 10) + 1.0
+ODD = {
+    "reversed": TABLE[0, ::-1],
+    "column": TABLE[:, 3],
+    "transposed": TABLE.T,
+    "part": TABLE[1:5, 2:9:3],
+    "backwards": TABLE[::-2, ::-1],
+    "one column": TABLE[:, :1],
+    "repeated": np.broadcast_to(TABLE[0], (4, 10)),
+    "empty": TABLE[:0, ::2],
+    "three axes": TABLE.reshape(3, 2, 10).transpose(2, 0, 1),
+    "large": np.arange(4000.0)[::2],
+    "single": TABLE.astype(np.float32)[:, 2],
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_lies_apart_is_put_side_by_side(name, general):
+    odd = ODD[name]
+    for given in (odd, np.ascontiguousarray(odd)):
+        call = warmed(fdiff.grad(lambda x: np.sum(x**3 * odd)), given)
+        for x in (odd, np.ascontiguousarray(odd), odd[...]):
+            np.testing.assert_array_equal(quickly(call, general, x), 3 * x * x * odd)

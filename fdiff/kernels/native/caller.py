@@ -10,6 +10,7 @@ expect gives None, or is for a general function, and nothing has happened.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from .entrance import NUMPY_API, PYTHON_API, WORDS
 from .machine import python_api
 
 _PLAIN, _WRITEABLE, _ALIGNED = 0x101, 0x400, 0x100  # of ndarray.flags
+_NEAR = 512  # entries of a strided array that are put side by side on the stack
 
 
 class Input(NamedTuple):
@@ -160,10 +162,12 @@ def _looked(read: Read) -> list[int]:
 def _record(one: Input, at: int, strides: int, dims: int) -> list[int]:
     mask = _ALIGNED if one.strided else _PLAIN | (_WRITEABLE if one.written else 0)
     real = not one.shape and one.dtype == np.float64 and not one.written
+    words = one.dtype.itemsize == 8 and len(one.shape) in (1, 2) and not one.strided
+    near = one.copied and words and math.prod(one.shape) <= _NEAR
     return [
         at, one.source, id(one.array) if one.array is not None else 0, id(one.dtype),
         len(one.shape), dims, mask, int(one.copied), strides if one.strided else -1,
-        one.dtype.itemsize, int(real),
+        one.dtype.itemsize, int(real), int(near),
     ]  # fmt: skip
 
 

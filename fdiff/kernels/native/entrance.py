@@ -25,6 +25,7 @@ WORDS = (
 )  # fmt: skip
 INPUTS = (
     "at", "source", "object", "descr", "rank", "dims", "mask", "most", "strides", "width", "real",
+    "near",
 )  # fmt: skip
 OUTPUTS = ("descr", "rank", "dims", "scalar")
 READS = ("function", "object", "argument", "value", "owned")
@@ -51,6 +52,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         if r[I_source] >= 0:
             x = given[r[I_source]]
         o = rt.words(x)
+        begin = o[HEAD]
         if o[HEAD - 1] == d[D_array]:
             ok = o[HEAD + 5] == r[I_descr] and rt.halves(x)[2 * HEAD + 2] == r[I_rank]
             if ok:
@@ -61,13 +63,27 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                         ok = False
             if ok and rt.halves(x)[2 * HEAD + 12] & r[I_mask] != r[I_mask]:
                 ok = r[I_most] > 0
-                if ok:
+                moved = 0
+                if ok and r[I_near] and begin & 7 == 0:
+                    width = rt.words(o[HEAD + 2])[r[I_rank] - 1]
+                    along = rt.words(o[HEAD + 3])[r[I_rank] - 1]
+                    rows = rt.words(o[HEAD + 2])[0] if r[I_rank] == 2 else 1
+                    across = rt.words(o[HEAD + 3])[0] if r[I_rank] == 2 else 0
+                    if (along | across) & 7 == 0:
+                        moved = rt.room(rows * width + 1)
+                        for j in range(rows):
+                            row = rt.words(moved + 8 * width * j)
+                            for m in range(width):
+                                row[m] = rt.words(begin + across * j + along * m)[0]
+                        begin = moved
+                if ok and moved == 0:
                     x = rt.call(d[D_NewCopy], x, 0)
                     ok = x != 0
                     if ok:
                         copies[copied] = x
                         copied = copied + 1
                         o = rt.words(x)
+                        begin = o[HEAD]
                     else:
                         rt.call(d[D_PyErr_Clear])
             if ok and r[I_strides] >= 0:
@@ -77,7 +93,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                     if steps[axis] % r[I_width] != 0:
                         ok = False
             if ok:
-                data[r[I_at]] = o[HEAD]
+                data[r[I_at]] = begin
         elif r[I_real] and (o[HEAD - 1] == d[D_float] or o[HEAD - 1] == d[D_float64]):
             place = slots + 8 * k
             rt.words(place)[0] = o[HEAD]
