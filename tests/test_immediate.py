@@ -145,3 +145,39 @@ def test_inside_a_trace_and_under_kinks_raise():
     assert_allclose(outer, np.diag(6 * X))
     with fdiff.kinks("raise"), pytest.raises(KinkError):
         fdiff.jacobian(f, np.array([0.0, 1.0, 2.0]))
+
+
+def test_machine_code_knows_siblings(general):
+    factor = X + 1.0
+
+    def make(data=factor, b=2.0, where=None):
+        f = lambda x, b=b: b * data * x  # another function each time
+        return (
+            f if where is None else types.FunctionType(f.__code__, where, "f", (b,), f.__closure__)
+        )
+
+    short = None
+    for _ in range(8):
+        fdiff.jacobian(make(), X)
+    short = program_of_last(make()).short
+    assert isinstance(short.quick, types.BuiltinFunctionType)
+    assert_allclose(short.quick(make(), X), np.diag(2.0 * factor))
+    two = 2.0
+    marked, empty, named = make(), make(), make()
+    marked.note = 1
+    assert empty.__dict__ == {}
+    named.__kwdefaults__ = {"b": 1.0}
+    assert short.quick(empty, X) is not None
+    for other in (
+        make(factor.copy()), make(b=two + 1.0), make(where=dict(globals())), marked, named,
+        lambda x: x, np.sin, fdiff.grad(np.sum), None,
+    ):  # fmt: skip
+        assert short.quick(other, X) is None
+    assert short.quick(make()) is None
+    assert short.quick(make(), X, X) is None
+
+
+def program_of_last(f):
+    from fdiff.program import _programs
+
+    return next(p for key, p in _programs.items() if key[0] is f.__code__)

@@ -141,7 +141,7 @@ def immediate(
     short = program.short
     if short is None:
         short = program.short = Immediate(program, len(vectors))
-    result = short.quick(f, (*args, *vectors))
+    result = short.quick(f, *args, *vectors)
     if result is None:
         result = invoke(program, f, args, {}, vectors)
         short.look(f, (*args, *vectors))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..capture import walks
 from ..capture.kinds import MISSING
 from ..kernels.native.caller import Outside, Read
+from ..kernels.native.entrance import ATTRIBUTES, OWNED
 
 if TYPE_CHECKING:
     from ..capture.reads import Pins
@@ -46,6 +47,42 @@ def outside(pins: Pins) -> Outside:
     return Outside(tuple(reads), tuple(rest), pins)
 
 
+def sibling(f: FunctionType) -> tuple[Read, ...] | None:
+    """That the first argument leads where `f` does, as `capture.reads.siblings` has it."""
+    try:
+        contents = [cell.cell_contents for cell in f.__closure__ or ()]
+    except ValueError:  # an empty cell
+        return None
+    if f.__kwdefaults__ or f.__dict__:
+        return None
+    reads = [
+        Read("PyObject_Type", 0, 0, id(FunctionType), OWNED),
+        Read("PyFunction_GetCode", 0, 0, id(f.__code__)),
+        Read("PyFunction_GetGlobals", 0, 0, id(f.__globals__)),
+        Read("PyFunction_GetKwDefaults", 0),
+        Read("_PyObject_GetDictPtr", 0, how=ATTRIBUTES),
+        *_each("PyFunction_GetDefaults", f.__defaults__),
+    ]
+    if not contents:
+        return (*reads, Read("PyFunction_GetClosure", 0))
+    reads.append(Read("PyFunction_GetClosure", 0, into=1))
+    for k, value in enumerate(contents):
+        reads += [
+            Read("PyTuple_GetItem", 1, k, into=2),
+            Read("PyCell_Get", 2, 0, id(value), OWNED),
+        ]
+    return tuple(reads)
+
+
+def _each(function: str, values: tuple[object, ...] | None) -> list[Read]:
+    """That a function of the first argument returns a tuple of these objects, or null."""
+    if values is None:
+        return [Read(function, 0)]
+    size = Read("PyTuple_Size", 1, 0, len(values))
+    items = [Read("PyTuple_GetItem", 1, k, id(value)) for k, value in enumerate(values)]
+    return [Read(function, 0, into=1), size, *items]
+
+
 def _item(mapping: object, key: object, value: object) -> list[Read] | None:
     if type(mapping) is not dict or type(key) is not str:
         return None
@@ -54,7 +91,7 @@ def _item(mapping: object, key: object, value: object) -> list[Read] | None:
 
 def _attribute(thing: object, name: str, value: object) -> list[Read] | None:
     if type(thing) is CellType:
-        return [Read("PyCell_Get", thing, 0, _address(value), owned=True)]
+        return [Read("PyCell_Get", thing, 0, _address(value), how=OWNED)]
     if type(thing) is FunctionType and name in _GETTERS:
         return [Read(_GETTERS[name], thing, 0, 0 if value is None else id(value))]
     return None
@@ -74,8 +111,8 @@ def _instance(thing: object, kind: type, namespace: object) -> list[Read] | None
     if find(thing, None) is not namespace:
         return None
     return [
-        Read("PyObject_Type", thing, 0, id(kind), owned=True),
-        Read("PyObject_GenericGetDict", thing, 0, id(namespace), owned=True),
+        Read("PyObject_Type", thing, 0, id(kind), how=OWNED),
+        Read("PyObject_GenericGetDict", thing, 0, id(namespace), how=OWNED),
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import CO_VARKEYWORDS
-from types import BuiltinFunctionType, CodeType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,11 +20,9 @@ from ..capture.reads import siblings
 from ..tiers import COPY_BELOW
 from ..trace.traced import occupied
 from .marks import Mark, postfix
-from .written import written
+from .written import Found, written
 
 if TYPE_CHECKING:
-    from ..capture.reads import Pins
-    from ..kernels.calling import Parts
     from ..program import Program
 
 Quick = Callable[..., object]
@@ -83,18 +81,13 @@ class Immediate:
     loop makes a new function at each turn.
     """
 
-    __slots__ = ("_calls", "_count", "_due", "_program", "_way")
+    __slots__ = ("_calls", "_count", "_due", "_program", "quick")
 
     def __init__(self, program: Program, count: int) -> None:
         self._program = program
         self._count = count
         self._calls, self._due = 0, 2
-        self._way: tuple[object, Quick] = None, never
-
-    def quick(self, f: Function, args: tuple[object, ...]) -> object:
-        """The result; None where the general way must be gone."""
-        known, quick = self._way
-        return quick(*args) if siblings(f, known) else None
+        self.quick = never  # of the function and its arguments
 
     def look(self, f: Function, args: tuple[object, ...]) -> None:
         """Look for a short way for such calls, after one that went the general way."""
@@ -102,9 +95,9 @@ class Immediate:
         if self._calls < self._due:
             return
         self._due = 2 * self._calls
-        found = shortcut(self._program, f, args, self._count)
+        found = shortcut(self._program, f, args, self._count, named=True)
         if found is not None:
-            self._way = f, found
+            self.quick = found
 
 
 def _takes(f: Function, name: str) -> bool:
@@ -124,6 +117,7 @@ def shortcut(
     *,
     into: object = None,
     general: Quick | None = None,
+    named: bool = False,
 ) -> Quick | None:
     """A function of arguments like these: the result, or None where another way must be gone.
 
@@ -131,7 +125,8 @@ def shortcut(
     `into`, arrays to write to, the function takes those first. None in place of the function if
     there is no shortcut: what was read or decided is compared in full, the program is interpreted,
     or arguments are neither plain arrays nor floats. A builtin calls `general` instead of giving
-    None, and takes the vectors where that does: after the first argument.
+    None, and takes the vectors where that does: after the first argument. `named`: the function to
+    differentiate comes before all arguments, and may be a sibling of `f`.
     """
     own, vectors = args[: len(args) - count], args[len(args) - count :]
     found = program.latest(own)
@@ -150,8 +145,14 @@ def shortcut(
         result = plan.call((*own, *pins[-1]), vectors, lambda _step, _given: marks)
     except (AttributeError, TypeError):  # it is computed from what the kernel gives
         result = None
-    short = None if into is not None else _native(result, parts, pins, own, vectors, general)
-    return short or written(plan, result, parts, pins, own, vectors, into)
+    call = Found(result, parts, pins, own, vectors)
+    short = None if into is not None else _native(call, f if named else None, general)
+    if short is not None:
+        return short
+    short = written(plan, call, into)
+    if not named:
+        return short
+    return lambda g, *args: short(*args) if siblings(g, f) else None
 
 
 def _fits(given: object, type_: ArrayType) -> bool:
@@ -161,24 +162,23 @@ def _fits(given: object, type_: ArrayType) -> bool:
     return given.__class__ is float and type_ == ArrayType((), F8)
 
 
-def _native(
-    result: object,
-    parts: Parts,
-    pins: Pins,
-    own: tuple[object, ...],
-    vectors: tuple[object, ...],
-    general: Quick | None,
-) -> Quick | None:
-    """The shortcut as a builtin; None where there is more to do than it can."""
-    from ..kernels.native.caller import Output, caller  # noqa: PLC0415 - loaded by now
-    from .outside import outside  # noqa: PLC0415 - it imports the former
+def _native(found: Found, f: Function | None, general: Quick | None) -> Quick | None:
+    """The shortcut as a builtin; None where there is more to do than it can.
 
-    found = postfix(result)
-    if found is None:
+    With `f`, that or a sibling comes before the arguments.
+    """
+    from ..kernels.native.caller import Output, caller  # noqa: PLC0415 - loaded by now
+    from .outside import outside, sibling  # noqa: PLC0415 - it imports the former
+
+    result, parts, pins, own, vectors = found
+    marked = postfix(result)
+    before = sibling(f) if type(f) is FunctionType else ()
+    if marked is None or before is None or (f is not None and not before):
         return None
-    order, scalars = found
+    order, scalars = marked
     captured = pins[-1]
-    at = list(range(len(own) + len(vectors)))
+    count = bool(before) + len(own) + len(vectors)
+    at = list(range(bool(before), count))
     if general is not None and vectors:
         at = [0, *at[1 + len(vectors) :], *at[1 : 1 + len(vectors)]]
     sources = [*at[: len(own)], *[-1] * len(captured), *at[len(own) :]]
@@ -192,9 +192,8 @@ def _native(
         for one, source, value in zip(parts.inputs, sources, values, strict=True)
     ]
     outputs = [Output(*made, scalar=k in scalars) for k, made in enumerate(parts.made)]
-    count = len(own) + len(vectors)
-    call, machinery = parts.call, parts.machinery
     look = outside(pins)
+    look = look._replace(reads=(*before, *look.reads))
     if general is not None:
         look = look._replace(occupied=occupied, general=general)
-    return caller(call, machinery, count, inputs, outputs, order, look)
+    return caller(parts.call, parts.machinery, count, inputs, outputs, order, look)

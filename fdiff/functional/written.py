@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,19 +17,22 @@ if TYPE_CHECKING:
 WRITEABLE = 0x400  # of ndarray.flags
 
 
-def written(
-    plan: Any,
-    built: object,
-    parts: Parts,
-    pins: Pins,
-    own: tuple[object, ...],
-    vectors: tuple[object, ...],
-    into: object,
-) -> Any:
-    """The text of the shortcut, compiled; None where ``out`` is more than it can fill.
+class Found(NamedTuple):
+    """What a call comes to: a kernel, what was read outside, arguments and vectors.
 
-    `built` is the result with marks for what the kernel gives, where it is no more than that.
+    `result` is the result with marks for what the kernel gives, where it is no more than that.
     """
+
+    result: object
+    parts: Parts
+    pins: Pins
+    own: tuple[object, ...]
+    vectors: tuple[object, ...]
+
+
+def written(plan: Any, found: Found, into: object) -> Any:
+    """The text of the shortcut, compiled; None where ``out`` is more than it can fill."""
+    built, parts, pins, own, vectors = found
     names: dict[str, Any] = {"ndarray": np.ndarray, "empty": np.empty, "MISSING": MISSING}
     names |= {"plain": plain, "entry": parts.entry, "plan": plan.call}
     given = [f"x{k}" for k in range(len(own) + len(vectors))]

@@ -65,15 +65,19 @@ class Machinery(NamedTuple):
 class Read(NamedTuple):
     """A function of Python's API that looks at an object, and what it must return.
 
-    `function` is given the object and `argument`. That and `value` are addresses of objects, or
-    numbers; null is a value too. `owned`: a reference to the value is handed out.
+    `function` is given the object `thing` and `argument`. That and `value` are addresses of
+    objects, or numbers; null is a value too. `how` the value is returned: it may be ``OWNED``, or
+    the place of a dict, whose length counts (``ATTRIBUTES``). With `into` it is not compared, but
+    kept in that register, and may be the `thing` of later reads; a register is meant by its number,
+    and 0 is the first argument.
     """
 
     function: str
     thing: object
     argument: int = 0
     value: int = 0
-    owned: bool = False
+    how: int = 0
+    into: int = 0
 
 
 class Outside(NamedTuple):
@@ -156,7 +160,8 @@ def caller(
 
 
 def _looked(read: Read) -> list[int]:
-    return [python_api(read.function), id(read.thing), read.argument, read.value, int(read.owned)]
+    thing = read.thing if type(read.thing) is int else id(read.thing)
+    return [python_api(read.function), thing, *read[2:]]
 
 
 def _record(one: Input, at: int, strides: int, dims: int) -> list[int]:

@@ -28,7 +28,9 @@ INPUTS = (
     "near",
 )  # fmt: skip
 OUTPUTS = ("descr", "rank", "dims", "scalar")
-READS = ("function", "object", "argument", "value", "owned")
+READS = ("function", "object", "argument", "value", "how", "into")
+OWNED, ATTRIBUTES = 1, 2  # how a value is returned: with a reference; as where a dict may be
+REGISTERS = 3  # what was read on the way, and first of all the first argument
 
 _TEXT = """
 def call(self: "i8", args: "i8", n: "i8", names: "i8"):
@@ -101,14 +103,25 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         else:
             ok = False
     # --- what was read from outside
+    known = rt.words(rt.room(REGISTERS))
+    known[0] = given[0] if ok and n > 0 else 0
     for k in range(d[D_read_count]):
         r = rt.words(d[D_reads] + 8 * READ * k)
         if ok:
-            held = rt.call(r[R_function], r[R_object], r[R_argument])
-            ok = held == r[R_value]
-            if held != 0 and r[R_owned] != 0:
+            x = known[r[R_object]] if r[R_object] < REGISTERS else r[R_object]
+            held = rt.call(r[R_function], x, r[R_argument])
+            if r[R_how] == ATTRIBUTES and held != 0:
+                held = rt.words(held)[0]
+                if held != 0:
+                    held = rt.call(d[D_PyDict_Size], held)
+            if r[R_into] > 0:
+                known[r[R_into]] = held
+                ok = held != 0
+            else:
+                ok = held == r[R_value]
+            if r[R_how] == OWNED and held != 0:
                 rt.call(d[D_Py_DecRef], held)
-            elif held == 0 and not ok:
+            if held == 0 and not ok:
                 rt.call(d[D_PyErr_Clear])
     for k in range(d[D_place_count]):
         r = rt.words(d[D_places] + 16 * k)
@@ -208,6 +221,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
 def text() -> str:
     """The function's text, with every place in a table by its number."""
     numbers = {"HEAD": HEAD, "INPUT": len(INPUTS), "OUTPUT": len(OUTPUTS), "READ": len(READS)}
+    numbers |= {"OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "REGISTERS": REGISTERS}
     for letter, names in (("D", WORDS), ("I", INPUTS), ("O", OUTPUTS), ("R", READS)):
         numbers |= {f"{letter}_{name}": k for k, name in enumerate(names)}
     return re.sub(r"\b[A-Z]\w+\b", lambda m: str(numbers.get(m[0], m[0])), _TEXT)
