@@ -34,6 +34,7 @@ from .tape import Tape
 from .tiers import runner
 from .trace import Recording, Trace, TracedArray, memory_layout, record
 from .trace.eager import EagerTrace
+from .transforms.shifts import unshifted
 from .transforms.simplify import simplify
 from .tree import Spec, flatten, unflatten
 from .watch import Watch, own_result, watched
@@ -172,7 +173,7 @@ def _recorded(
 ) -> dict[str, Any]:
     """What a variant takes from the recording; `given` of all inputs are leaves of arguments."""
     return {
-        "tape": recording.tape,
+        "tape": unshifted(recording.tape),
         "scalars": recording.scalars,
         "outs": tuple(None if traceable(out) else (out,) for out in outs),
         "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),

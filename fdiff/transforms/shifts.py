@@ -1,0 +1,165 @@
+"""Shifts that cancel: ``m + log(sum(exp(x - m)))`` does not depend on ``m``.
+
+Programs subtract the maximum before they exponentiate, so that nothing overflows. Through it the
+derivative is zero, and rounding errors where that zero is computed as ``1 - sum(softmax)``: nothing
+is to be differentiated there. The same holds of ``exp(x - m) / sum(exp(x - m))`` and of
+``x - m - log(sum(exp(x - m)))``, whatever ``m`` is. (P. Blanchard, D. J. Higham and N. J. Higham,
+"Accurately computing the log-sum-exp and softmax functions", IMA J. Numer. Anal. 41, 2021.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..arraytype import Shape
+from ..primitive import PRIMITIVES
+from ..tape import CONSTANT, Node, Tape, new_node
+
+Edge = tuple[int, int]  # a node, and which of its arguments
+
+
+def unshifted(tape: Tape) -> Tape:
+    """The same program, which says of shifts that cancel that they are not differentiated."""
+    nodes = tape.nodes
+    found = [
+        i
+        for i, node in enumerate(nodes)
+        if node.primitive.name == "exp" and nodes[node.args[0]].primitive.name == "subtract"
+    ]
+    if not found:
+        return tape
+    users: list[list[int]] = [[] for _ in nodes]
+    for i, node in enumerate(nodes):
+        for a in node.args:
+            users[a].append(i)
+    edges = {edge for i in found for edge in _Shifted(tape, users, i).edges()}
+    return _stopped(tape, edges) if edges else tape
+
+
+class _Shifted:
+    """One ``exp(x - m)``, and what is made of it."""
+
+    def __init__(self, tape: Tape, users: list[list[int]], exp: int) -> None:
+        self.nodes, self.outputs, self.users = tape.nodes, set(tape.outputs), users
+        self.exp, self.difference = exp, tape.nodes[exp].args[0]
+        self.shape = tape.nodes[exp].type.shape
+        self.shift = self._spread(tape.nodes[self.difference].args[1])
+
+    def edges(self) -> list[Edge]:
+        """Where the shift enters, if all that depends on it is as if it did not."""
+        if self.nodes[self.shift].primitive is CONSTANT or not self._inner(self.exp):
+            return []
+        sums = {u for u in self.users[self.exp] if self._name(u) == "sum"}
+        if len(sums) != 1:
+            return []
+        (total,) = sums
+        self.axes = {int(a) for a in dict(self.nodes[total].params)["axes"]}  # type: ignore[attr-defined] - parameters are objects to the checker
+        self.kept = _wide(n for k, n in enumerate(self.shape) if k not in self.axes)
+        if not self._aligned(self.shift, alone=True):
+            return []
+        views = self._views(total)
+        logs = [u for v in views for u in self.users[v] if self._name(u) == "log"]
+        spread = {w for u in logs for w in self._views(u)}
+        quotients = {u for v in views for u in self.users[v]} - set(logs) - views
+        shares = {u for u in self.users[self.exp] if u != total}
+        rest = {u for w in spread for u in self.users[w]} - spread
+        less = {u for u in self.users[self.difference] if u != self.exp}
+        ends = [self._added(u, spread) for u in rest - less]
+        right = (
+            self._inner(self.difference)
+            and all(map(self._inner, (*views, *spread)))
+            and all(self._over(u, self.exp, views, "divide") for u in quotients | shares)
+            and all(self._over(u, self.difference, spread, "subtract") for u in less)
+            and None not in ends
+        )
+        return [(self.difference, 1), *[e for e in ends if e is not None]] if right else []
+
+    def _name(self, i: int) -> str:
+        return self.nodes[i].primitive.name
+
+    def _inner(self, i: int) -> bool:
+        return i not in self.outputs and bool(self.users[i])
+
+    def _spread(self, i: int) -> int:
+        """What is repeated in `i`, as it was before."""
+        while self._name(i) == "broadcast_to":
+            i = self.nodes[i].args[0]
+        return i
+
+    def _aligned(self, i: int, *, alone: bool = False) -> bool:
+        """Whether `i` has one entry for each sum; `alone`: or one in all."""
+        shape = self.nodes[i].type.shape
+        padded = (1,) * (len(self.shape) - len(shape)) + shape
+        single = all(padded[k] == 1 for k in self.axes)
+        wide = _wide(padded)
+        return (
+            single
+            and len(padded) == len(self.shape)
+            and (wide == self.kept or (alone and not wide))
+        )
+
+    def _views(self, i: int) -> set[int]:
+        """`i`, and what has its entries in their order and in other shapes."""
+        found, stack = {i}, [i]
+        while stack:
+            for u in self.users[stack.pop()]:
+                node = self.nodes[u]
+                plain = node.primitive.name in ("reshape", "broadcast_to")
+                if plain and u not in found and _wide(node.type.shape) == self.kept:
+                    found.add(u)
+                    stack.append(u)
+        return found
+
+    def _over(self, u: int, first: int, seconds: set[int], name: str) -> bool:
+        """Whether `u` is `first` divided by, or less, one of `seconds`, which lies along it."""
+        node = self.nodes[u]
+        if node.primitive.name != name or node.args[0] != first:
+            return False
+        second = self._spread(node.args[1])
+        return second in seconds and self._aligned(second)
+
+    def _added(self, u: int, spread: set[int]) -> Edge | None:
+        """Where the shift is added to a logarithm again; None if `u` is something else."""
+        node = self.nodes[u]
+        if node.primitive.name != "add" or _wide(node.type.shape) != self.kept:
+            return None
+        for k in (0, 1):
+            other = self._spread(node.args[k])
+            if node.args[1 - k] in spread and self._same(other):
+                return u, k
+        return None
+
+    def _same(self, i: int) -> bool:
+        """Whether `i` has the entries of the shift, in their order."""
+        wide = _wide(self.nodes[self.shift].type.shape)
+        return self._origin(i, wide) == self._origin(self.shift, wide)
+
+    def _origin(self, i: int, wide: Shape) -> int:
+        while self._name(i) == "reshape" and _wide(self.nodes[i].type.shape) == wide:
+            i = self.nodes[i].args[0]
+        return i if _wide(self.nodes[i].type.shape) == wide else -1 - i
+
+
+def _wide(shape: Iterator[int] | Shape) -> Shape:
+    return tuple([n for n in shape if n != 1])
+
+
+def _stopped(tape: Tape, edges: set[Edge]) -> Tape:
+    """The tape with these arguments behind a ``stop_gradient``."""
+    nodes: list[Node] = []
+    place: list[int] = []
+    stops: dict[int, int] = {}
+    stop = PRIMITIVES["stop_gradient"]
+    for i, (primitive, args, params, types) in enumerate(tape.nodes):
+        moved = [place[a] for a in args]
+        for k, a in enumerate(args):
+            if (i, k) in edges:
+                if a not in stops:
+                    stops[a] = len(nodes)
+                    nodes.append(new_node(Node, (stop, (place[a],), (), tape.nodes[a].types)))
+                moved[k] = stops[a]
+        place.append(len(nodes))
+        nodes.append(new_node(Node, (primitive, tuple(moved), params, types)))
+    ids = [tuple([place[i] for i in known]) for known in (tape.inputs, tape.outputs)]
+    lines = {place[i]: found for i, found in tape.lines.items()}
+    return Tape(tuple(nodes), *ids, lines)
