@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _REAL = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
 _WHOLE = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
 _BITS = {ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor"}
-_TESTS = {
+_TESTS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
 # dtypes as texts spell them

@@ -256,16 +256,17 @@ def _at(to: Writer, args: list[Term]) -> Term:
 
 def _vector(to: Writer, args: list[Term]) -> Term:
     """The entries from a place on: memory, place, count."""
-    kind = f"{args[0].kind[:-1]}x{args[2].at.constant}"
+    kind = f"{args[0].kind[:-1]}x{_count(args[2])}"
     return Term(kind, to.code.load(_many(to, args, kind), align=width(kind)))
 
 
 def _spread(to: Writer, args: list[Term]) -> Term:
     """A vector of so many times the same number."""
-    kind = f"{args[0].kind}x{args[1].at.constant}"
+    count = _count(args[1])
+    kind = f"{args[0].kind}x{count}"
     nothing, first = ir.Constant(llvm_type(kind), ir.Undefined), ir.Constant(ir.IntType(32), 0)
     one = to.code.insert_element(nothing, args[0].at, first)
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), int(args[1].at.constant)), None)
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), count), None)
     return Term(kind, to.code.shuffle_vector(one, nothing, mask))
 
 
@@ -274,6 +275,12 @@ def _put(to: Writer, args: list[Term]) -> Term:
     value = args[2]
     to.code.store(value.at, _many(to, args, value.kind), align=width(value.kind))
     return value
+
+
+def _count(term: Term) -> int:
+    """A number of entries, which is written out."""
+    assert isinstance(term.at, ir.Constant)
+    return int(term.at.constant)
 
 
 def _many(to: Writer, args: list[Term], kind: str) -> ir.Value:

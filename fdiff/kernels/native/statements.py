@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -138,7 +138,8 @@ class Writer:
 
     def branch(self, node: ast.If) -> None:
         """``if``, ``elif`` and ``else``; an ``elif`` lies inside the ``else`` before it."""
-        end, rest = self.block(), [node]
+        end = self.block()
+        rest: list[ast.stmt] = [node]
         while len(rest) == 1 and isinstance(rest[0], ast.If):
             node, rest = rest[0], rest[0].orelse
             then, other = self.block(), self.block() if rest else end
@@ -197,7 +198,7 @@ class Writer:
         self.code.position_at_end(latch)
 
     @contextmanager
-    def _bound(self, name: str, term: Term) -> Iterator[None]:
+    def _bound(self, name: str, term: Term) -> Generator[None]:
         """A loop's variable, which stands for nothing else within."""
         old = self._known.get(name)
         self._known[name] = term
@@ -208,7 +209,7 @@ class Writer:
             self._known[name] = old
 
     @contextmanager
-    def _within(self, latch: ir.Block, end: ir.Block) -> Iterator[None]:
+    def _within(self, latch: ir.Block, end: ir.Block) -> Generator[None]:
         self._loops.append(_Loop(latch, end))
         yield
         self._loops.pop()
