@@ -74,7 +74,7 @@ def promote(*operands: np.dtype | type) -> np.dtype:
 @lru_cache(maxsize=64)
 def real_dtype(dtype: np.dtype) -> np.dtype:
     """Dtype of the parts of complex numbers of `dtype`; of real numbers their own."""
-    return np.zeros((), dtype).real.dtype
+    return np.real(np.zeros((), dtype)).dtype
 
 
 def shadow(type_: ArrayType) -> np.ndarray:

@@ -53,7 +53,7 @@ class Local(np.ndarray):
             family[1:] = [view for view in family[1:] if view() is not None]
         family.append(weakref.ref(self))
 
-    def __array_wrap__(
+    def __array_wrap__(  # type: ignore[override] - NumPy takes a scalar, too
         self,
         array: np.ndarray,
         context: object = None,
@@ -61,7 +61,7 @@ class Local(np.ndarray):
     ) -> object:
         return array[()] if return_scalar else array.view(Local)
 
-    def __array_function__(
+    def __array_function__(  # type: ignore[override] - NumPy gives a tuple and a dict
         self,
         func: Callable[..., object],
         types: object,
@@ -79,7 +79,7 @@ class Local(np.ndarray):
         else:
             super().__setitem__(key, value)  # type: ignore[index] - passed on as given: NumPy checks it
 
-    def __getitem__(self, key: object) -> object:
+    def __getitem__(self, key: object) -> object:  # type: ignore[override] - an entry, or what is traced
         if type(key) not in _PLAIN and holds_traced(key):
             return constant(self)[key]
         return super().__getitem__(key)  # type: ignore[index] - passed on as given: NumPy checks it
@@ -111,7 +111,7 @@ class Local(np.ndarray):
         fact = "an array made in the function was resized in place."
         raise current().fail(fact, "Make a new one: `a = np.concatenate([a, np.zeros(n)])`.")
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce__(self) -> str | tuple[object, ...]:
         return np.asarray(self).view(np.ndarray).__reduce__()
 
 
@@ -280,7 +280,7 @@ def localised(result: object, args: object = ()) -> object:
     if kind is tuple or kind is list:
         return kind([localised(part, args) for part in result])  # type: ignore[call-overload] - its class was looked at
     if isinstance(result, tuple) and hasattr(kind, "_make"):
-        return kind._make([localised(part, args) for part in result])
+        return kind._make([localised(part, args) for part in result])  # type: ignore[attr-defined] - it was asked for
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arraytype import real_dtype
 from ..primitive import PRIMITIVES
 from .recording import apply
 from .traced import TracedArray, current
@@ -20,7 +21,8 @@ def whole_of(owner: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, str] | No
     """The complex array that `part` is the real or imaginary part of, and which; None if none."""
     size = owner.itemsize
     steps = [stride for n, stride in zip(part.shape, part.strides, strict=True) if n > 1]
-    if owner.dtype.kind != "c" or part.dtype != owner.real.dtype or any(s % size for s in steps):
+    a_part = owner.dtype.kind == "c" and part.dtype == real_dtype(owner.dtype)
+    if not a_part or any(s % size for s in steps):
         return None
     at = _start(part) - _start(owner)
     order = sorted(range(owner.ndim), key=lambda k: (-abs(owner.strides[k]), k))
@@ -84,8 +86,8 @@ def _sliced(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedAr
         sizes[k], steps[k] = n, stride // memory.strides[k]
     out = root
     if tuple(sizes) != memory.shape or any(s != 1 for s in steps):
-        keys = {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
-        out = apply(PRIMITIVES["slice"], root, **keys)
+        begin, size, step = tuple(starts), tuple(sizes), tuple(steps)
+        out = apply(PRIMITIVES["slice"], root, starts=begin, sizes=size, steps=step)
     full = (*axes, *(k for k in range(memory.ndim) if k not in axes))
     if full != tuple(range(memory.ndim)):
         out = apply(PRIMITIVES["transpose"], out, axes=full)

@@ -169,7 +169,7 @@ class Trace:
         """Enter a node; one whose arguments are all small constants is computed at once."""
         builder = self.builder
         if (shorter := SHORTER.get(primitive.name)) is not None:
-            found, args = shorter(builder, args, dict(params))
+            found, args = shorter(builder, args, dict(params))  # type: ignore[arg-type] - parameters are objects to the checker
             if found is not None:
                 return found
         node_id = builder.add(primitive, args, params, self.where())

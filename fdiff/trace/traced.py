@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -104,6 +104,11 @@ class TracedArray:
     __slots__ = ("born", "home", "link", "made", "node", "scalar", "type", "weak")
     __array_priority__ = 1000.0
     __fdiff_traced__ = True
+
+    if TYPE_CHECKING:  # `fdiff.ops` enters indexing, like all other operators
+
+        def __getitem__(self, key: object) -> TracedArray: ...
+        def __setitem__(self, key: object, value: object) -> None: ...
 
     def __init__(
         self,
@@ -202,7 +207,7 @@ class TracedArray:
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
     ) -> object:
-        if len(inputs) > 1 or inputs[0] is not self:
+        if len(inputs) != 1 or inputs[0] is not self:
             inputs = resolved(inputs)
         if method == "__call__" and not kwargs:
             if stack.traces and stack.traces[-1].eager:
@@ -303,9 +308,7 @@ class TracedArray:
     def __trunc__(self) -> int:
         return int(self)
 
-    def _one(
-        self, kind: Callable[[object], Number], of: Callable[[Trace, int], int] | None
-    ) -> Number:
+    def _one(self, kind: Callable[[Any], Number], of: Callable[[Trace, int], int] | None) -> Number:
         """The Python number of an array of one entry; `of` gives the node of what Python sees."""
         if self.type.size != 1 or (kind is not bool and self.ndim):
             kind(shadow(self.type))  # raises what NumPy raises, or warns

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .recording import Trace
     from .traced import TracedArray
 
+_Flag = Literal["readonly", "writeonly", "allocate"]
 _SCANS = frozenset(("cumsum", "cumprod", "cummax"))
 _STORED = frozenset(("update", "scatter_set"))
 _KEPT = _SCANS | _STORED  # laid out as their first operand
@@ -266,7 +267,8 @@ def _like(trace: Trace, node_id: int, models: tuple[int, ...]) -> tuple[int, ...
     if name in _FIRST:
         return memory_layout(node.primitive.evaluate(*given, **dict(node.params)))  # type: ignore[arg-type] - one array, for there is one output
     shown = [np.broadcast_to(g, shape) for g in given]
-    flags = [*(["readonly"] for _ in shown), ["writeonly", "allocate"]]
+    read: list[_Flag] = ["readonly"]
+    flags: list[list[_Flag]] = [*(read for _ in shown), ["writeonly", "allocate"]]
     dtypes = [*(g.dtype for g in given), node.type.dtype]
     walk = np.nditer([*shown, None], ["zerosize_ok"], flags, dtypes)
     return memory_layout(walk.operands[-1])
