@@ -26,6 +26,8 @@ class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
     """
 
     __fdiff__ = ""
+    __name__: str
+    __wrapped__: Function
     program: Program
     given: Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]]
 
@@ -140,11 +142,11 @@ def made(
     try:
         wraps(f, updated=())(prepared)
     except (AttributeError, TypeError):
-        prepared.__name__ = program.name  # type: ignore[attr-defined] - a partial has a dict for these
-    prepared.__wrapped__ = f  # type: ignore[attr-defined] - a partial has a dict for these
+        prepared.__name__ = program.name
+    prepared.__wrapped__ = f
     prepared.__fdiff__ = program.name
     prepared.program, prepared.given = program, given
     if short is not None:
-        short.way = lambda found: prepared.__setstate__((found, (), {}, vars(prepared)))
+        short.way = lambda found: prepared.__setstate__((found, (), {}, vars(prepared)))  # type: ignore[attr-defined] - stubs leave it out
         short.general = call
     return prepared

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import cast
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def pullback(tape: Tape, wrt: Sequence[int], of: Sequence[int] | None = None) ->
         return pulled
     with Trace("vjp", lines=False) as trace:
         inputs = [trace.input(t) for t in pulled.input_types]
-        bars = [np.conjugate(bar) for bar in inputs[len(tape.inputs) :]]
+        bars = [cast("TracedArray", np.conjugate(b)) for b in inputs[len(tape.inputs) :]]
         outs = splice(pulled, [*inputs[: len(tape.inputs)], *bars], trace)
         grads = [np.conjugate(out) for out in outs[count:]]
         return trace.builder.finish([trace.lift(x) for x in (*outs[:count], *grads)])

@@ -17,7 +17,7 @@ def without_unread(program: Program) -> Program:
     return replace(
         program,
         temporaries=tuple(t for t in program.temporaries if t.name in read),
-        items=tuple(i for i in items if isinstance(i, Call) or i.everything),
+        items=tuple(i for i in items if not isinstance(i, Nest) or i.everything),
     )
 
 
@@ -28,6 +28,7 @@ def _read(program: Program) -> set[str]:
         if isinstance(item, Call):
             read.update(item.buffers)
             continue
+        assert isinstance(item, Nest)  # blocks are made afterwards
         for s in item.everything:
             if s.access is not None and s.kind != "store":
                 read.add(s.access.buffer.name)
