@@ -94,11 +94,12 @@ def _distinct(ordered: TracedArray, *, equal_nan: bool) -> np.ndarray:
 def unique(
     ar: object, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None, *,
     equal_nan: bool = True, sorted: bool = True,  # noqa: A002 - NumPy's name
-) -> object:  # fmt: skip
+) -> TracedArray | tuple[object, ...]:  # fmt: skip
     """Distinct values in order, gathered from their first places; counts and the like are integers."""
     array = traced(ar)
     if axis is None:
-        rows, back = array.reshape(-1), array.shape
+        rows = moved = array.reshape(-1)
+        back = array.shape
         order = apply(argsort, rows, axis=0, kind="stable")
     else:
         moved = np.moveaxis(array, normal_axis(axis, array.ndim), 0)
@@ -155,7 +156,7 @@ def isin(element: object, test_elements: object, assume_unique: bool = False, in
         return traced(np.full(x.shape, bool(invert)))
     ordered = sort(others)
     place = np.minimum(searchsorted_call(ordered, x), others.shape[0] - 1)
-    found = ordered[place] == x
+    found: TracedArray = ordered[place] == x
     return ~found if invert else found
 
 

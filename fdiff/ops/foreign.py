@@ -12,6 +12,7 @@ import numpy as np
 from ..tape import CONSTANT, Tape, prune
 from ..trace import Trace, TracedArray, answers, current, look, unsupported
 from ..trace.local import holds_traced, localised, resolve
+from ..trace.recording import Handler
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType)
 _guards: dict[int, tuple[object, object]] = {}
@@ -28,10 +29,10 @@ def stands_in(value: object) -> bool:
     return type(value) in CONCRETE or holds_traced(value)
 
 
-def stands_for(*functions: Callable[..., object]) -> Callable[[Callable[..., object]], Callable[..., object]]:
+def stands_for(*functions: Callable[..., object]) -> Callable[[Handler], Handler]:
     """Decorator: for traced arguments this handler answers, for others the function itself."""
 
-    def enter(handler: Callable[..., object]) -> Callable[..., object]:
+    def enter(handler: Handler) -> Handler:
         for function in functions:
             answers(function)(_either(function, handler))
         return handler

@@ -6,7 +6,7 @@ same number keep the program.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from operator import index
 
@@ -108,7 +108,7 @@ def _automatic(a: TracedArray, name: str, low: object, high: object, *, ranged: 
     return int(seen(count, "let NumPy choose the number of bins"))
 
 
-def _outer_edges(a: TracedArray, range_: object) -> tuple[object, object]:
+def _outer_edges(a: TracedArray, range_: Sequence[object] | None) -> tuple[object, object]:
     """The ends of the bins: those given, or the extrema; moved apart where they are equal."""
     if range_ is not None:
         low, high = range_
@@ -203,19 +203,18 @@ def _axis_edges(column: TracedArray, k: int, bins: object, range_: object) -> ob
 
 
 @implements(np.histogramdd)
-def histogramdd(sample: object, bins: object = 10, range: object = None, density: object = None, weights: object = None) -> tuple[TracedArray, list[object]]:  # noqa: A002 - NumPy's name
+def histogramdd(sample: object, bins: object = 10, range: Sequence[object] | None = None, density: object = None, weights: object = None) -> tuple[TracedArray, list[object]]:  # noqa: A002 - NumPy's name
     """Sums of weights (of ones) in boxes; always floating."""
     points = _samples(sample)
     depth = points.shape[1]
-    if np.ndim(bins) == 0:
-        bins = [bins] * depth
-    elif len(bins) != depth:
+    each = [bins] * depth if np.ndim(bins) == 0 else list(bins)
+    if len(each) != depth:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     ranges = (None,) * depth if range is None else range
     if len(ranges) != depth:
         raise ValueError("range argument must have one entry per dimension")
     columns = [points[:, k] for k in np.arange(depth)]
-    edges = [_axis_edges(c, k, b, r) for k, (c, b, r) in enumerate(zip(columns, bins, ranges, strict=True))]
+    edges = [_axis_edges(c, k, b, r) for k, (c, b, r) in enumerate(zip(columns, each, ranges, strict=True))]
     sizes = [np.shape(e)[0] - 1 for e in edges]
     flat: object = 0
     inside: object = True

@@ -4,6 +4,9 @@ A list is no array, so NumPy hands ``np.mean([x[0], x[1]])`` to no protocol. Pri
 functions in place of NumPy's: lists that hold traced values are made arrays, all else is NumPy's.
 """
 
+# What is wrapped here must have been registered: imported for that alone.
+# pyright: reportUnusedImport=false
+
 from __future__ import annotations
 
 import functools
@@ -15,7 +18,7 @@ from ..primitive import ANSWERS, FUNCTIONS, UFUNCS
 from ..trace import TracedArray, answers
 from ..trace.local import holds_traced, localised
 from ..trace.traced import call_with_out
-from . import (  # noqa: F401 - what is wrapped here must have been registered
+from . import (  # noqa: F401 - as said above
     borders,
     contraction,
     counting,
@@ -97,7 +100,7 @@ class ListUfunc:
         self._ufunc = ufunc
 
     @property
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # type: ignore[override] - none sets it
         return np.ufunc
 
     def __call__(self, *args: object, **keywords: object) -> object:

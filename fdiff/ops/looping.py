@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 import numpy as np
@@ -346,7 +346,7 @@ def einsum_path(*operands: object, optimize: object = "greedy", einsum_call: boo
 
 
 @stands_for(np.require)
-def require(a: object, dtype: object = None, requirements: object = None, **_: object) -> TracedArray:
+def require(a: object, dtype: object = None, requirements: Iterable[object] | None = None, **_: object) -> TracedArray:
     """The array, or a copy of it that lies in memory as asked for."""
     wanted = {str(r)[0].upper() for r in requirements or ()}
     if wanted >= {"C", "F"}:

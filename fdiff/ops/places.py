@@ -35,7 +35,7 @@ nanargmin = implements(np.nanargmin)(_nan_arg(np.argmin, np.inf))
 
 
 @implements(np.choose)
-def choose(a: object, choices: object, out: object = None, mode: str = "raise") -> TracedArray:
+def choose(a: object, choices: Sequence[object], out: object = None, mode: str = "raise") -> TracedArray:
     """For each entry of `a` the entry of that one of the choices."""
     options = [traced(c) for c in choices]
     shape = np.broadcast_shapes(np.shape(a), *(c.shape for c in options))

@@ -6,7 +6,7 @@ coefficients: their matrix is what NumPy itself makes of the unit vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from operator import index
 from typing import NamedTuple
@@ -84,11 +84,6 @@ def _basis(family: Family, x: object, deg: int) -> TracedArray:
         new = (_times(a, at) + b if b else _times(a, at)) * rows[-1]
         rows.append(new - _times(g, rows[-2]) if k and g else new)
     return np.stack(rows, axis=-1)
-
-
-def _unit_matrix(function: Callable[..., np.ndarray], n: int, *args: object) -> np.ndarray:
-    """The matrix of a linear map of coefficients: what it makes of the unit vectors."""
-    return np.stack([_padded(function(e, *args), 0) for e in np.eye(n)], axis=-1) if n else np.zeros((0, 0))
 
 
 def _padded(c: np.ndarray, n: int) -> np.ndarray:
@@ -251,7 +246,8 @@ def _register_fit(family: Family) -> None:
     @stands_for(family.function("{}fit"))
     def fit(x: object, y: object, deg: object, rcond: object = None, full: bool = False, w: object = None) -> object:
         if np.ndim(deg):
-            chosen = sorted(int(d) for d in deg)
+            listed: Sequence[object] = deg
+            chosen = sorted(int(d) for d in listed)
             columns = lambda line, d: _basis(family, line, chosen[-1])[:, np.array(chosen)]  # noqa: E731 - one of two, as below
         else:
             chosen, columns = list(range(index(deg) + 1)), lambda line, d: _basis(family, line, d)

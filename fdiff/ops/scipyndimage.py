@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 
 import numpy as np
@@ -63,7 +63,7 @@ def _all_axes(value: object, count: int) -> Sequence[object]:
 
 
 def _axes(axes: object, ndim: int) -> list[int]:
-    chosen = range(ndim) if axes is None else [axes] if np.ndim(axes) == 0 else axes
+    chosen: Iterable[object] = range(ndim) if axes is None else [axes] if np.ndim(axes) == 0 else axes
     return [normal_axis(a, ndim) for a in chosen]
 
 

@@ -328,7 +328,7 @@ class Distribution:
         self._real, self._name, self._names, self._compute = real, name, names, compute
 
     @property
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # type: ignore[override] - none sets it
         return self._real.__class__
 
     def __getattr__(self, name: str) -> object:

@@ -6,7 +6,7 @@ the stable permutation decides. Quantiles are gathers from sorted rows, interpol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -150,7 +150,7 @@ def partition(a: object, kth: object, axis: int | None = -1, kind: str = "intros
 
 
 @implements(np.lexsort)
-def lexsort(keys: object, axis: int = -1) -> TracedArray:
+def lexsort(keys: Iterable[object], axis: int = -1) -> TracedArray:
     """Sorted by the last key first: stable sorts by one key after the other, the least first."""
     rows = [traced(key) for key in keys]
     if not rows:

@@ -54,9 +54,9 @@ def _set_vjp(bars: Sequence[object], args: Args, outs: object) -> list[object]:
 
 def _last(x: TracedArray, indices: Args) -> TracedArray | None:
     """Which values are still there: those no later one was stored over; None for all of them."""
-    known = [constant_value(i) for i in indices]
+    known = [k for i in indices if (k := constant_value(i)) is not None]
     shape = x.shape[: len(indices)]
-    if all(k is not None for k in known):
+    if len(known) == len(indices):
         flat = np.ravel_multi_index(
             [np.where(k < 0, k + n, k) for k, n in zip(known, shape, strict=True)], shape
         )
@@ -128,7 +128,7 @@ def assign(handle: TracedArray, value: object) -> None:
     given = traced(value)
     if given.type.dtype.kind == "c" != handle.dtype.kind:
         given = np.real(given)
-    part = TracedArray(given.home, given.id, given.type).astype(handle.dtype)
+    part: TracedArray = TracedArray(given.home, given.id, given.type).astype(handle.dtype)
     while part.ndim > handle.ndim and part.shape[0] == 1:
         part = np.reshape(part, part.shape[1:])
     if part.shape != handle.shape:
@@ -189,7 +189,7 @@ def setitem(x: TracedArray, key: object, value: object) -> None:
         assign(found.view, value)
         return
     shape = picked_shape(found)
-    part = TracedArray((t := traced(value)).home, t.id, t.type).astype(x.dtype)
+    part: TracedArray = TracedArray((t := traced(value)).home, t.id, t.type).astype(x.dtype)
     while part.ndim > len(shape) and part.shape[0] == 1:
         part = np.reshape(part, part.shape[1:])
     shapes = f"of shape {printed(np.shape(value))} could not be broadcast to indexing result of shape {printed(shape)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self, cast
+from typing import Self, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .views import Fixed, View, laid, memory_layout, slowest_first, strides_of
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
 
 
+Handler = TypeVar("Handler", bound=Callable[..., object])
 _ARRAYS: set[type] = {np.ndarray, np.memmap}
 
 
@@ -258,12 +259,10 @@ def constant_value(value: object) -> np.ndarray | None:
     return cast("Constant", dict(node.params)["value"]).array
 
 
-def implements(
-    *functions: Callable[..., object], method: str = ""
-) -> Callable[..., Callable[..., object]]:
+def implements(*functions: Callable[..., object], method: str = "") -> Callable[[Handler], Handler]:
     """Decorator: this handler answers for NumPy `functions` and for the ndarray method named."""
 
-    def enter(handler: Callable[..., object]) -> Callable[..., object]:
+    def enter(handler: Handler) -> Handler:
         for function in functions:
             FUNCTIONS[function] = handler
         if method:
@@ -273,13 +272,13 @@ def implements(
     return enter
 
 
-def answers(*functions: object) -> Callable[[Callable[..., object]], Callable[..., object]]:
+def answers(*functions: object) -> Callable[[Handler], Handler]:
     """Decorator: private copies of functions find this in place of `functions`.
 
     For what NumPy hands to no protocol: its constructors, Python's own functions, `scipy.linalg`.
     """
 
-    def enter(stand_in: Callable[..., object]) -> Callable[..., object]:
+    def enter(stand_in: Handler) -> Handler:
         for function in functions:
             ANSWERS[id(function)] = function, stand_in
         return stand_in
