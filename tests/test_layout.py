@@ -1,6 +1,7 @@
 """The structure of the package: floors, imports, sizes, public names, and what the wheel holds."""
 
 import ast
+import inspect
 import os
 import re
 import statistics
@@ -11,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from llvmlite import ir
 
 import fdiff
 
@@ -225,6 +227,31 @@ def test_marks_for_checkers_say_why_they_are_there():
     ]
     assert len(files) > 200
     assert bare == []
+
+
+def stub_of_llvmlite():
+    """Functions in our stub: class, name, and parameters, which are None for a property."""
+    text = (ROOT / "typings" / "llvmlite" / "ir.pyi").read_text(encoding="utf-8")
+    classes = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
+    calls = {n: node.body[0].args for n, node in classes.items() if n.startswith("_")}  # protocols
+    for owner, node in classes.items():
+        for part in node.body if owner not in calls else ():
+            if isinstance(part, ast.FunctionDef):
+                yield owner, part.name, None if part.decorator_list else part.args
+            elif isinstance(part, ast.AnnAssign) and ast.unparse(part.annotation) in calls:
+                yield owner, part.target.id, calls[ast.unparse(part.annotation)]
+
+
+@pytest.mark.parametrize(("owner", "name", "written"), list(stub_of_llvmlite()))
+def test_the_stub_of_llvmlite_says_what_is_there(owner, name, written):
+    found = getattr(getattr(ir, owner), name)
+    if written is None:
+        assert isinstance(found, property)
+        return
+    there = list(inspect.signature(found, follow_wrapped=False).parameters)
+    assert len(there) >= len(written.posonlyargs)
+    named = [a.arg for a in written.args]
+    assert [n for n in there[len(written.posonlyargs) :] if n in named] == named
 
 
 def test_no_module_has_a_vague_name():
