@@ -160,6 +160,5 @@ def _stopped(tape: Tape, edges: set[Edge]) -> Tape:
                 moved[k] = stops[a]
         place.append(len(nodes))
         nodes.append(new_node(Node, (primitive, tuple(moved), params, types)))
-    ids = [tuple([place[i] for i in known]) for known in (tape.inputs, tape.outputs)]
-    lines = {place[i]: found for i, found in tape.lines.items()}
-    return Tape(tuple(nodes), *ids, lines)
+    inputs, outputs = (tuple([place[i] for i in ids]) for ids in (tape.inputs, tape.outputs))
+    return Tape(tuple(nodes), inputs, outputs, {place[i]: at for i, at in tape.lines.items()})
