@@ -124,7 +124,7 @@ iota = register(
 
 def _expanded(key: tuple[object, ...], ndim: int) -> list[object]:
     """The key as a list with one entry per axis (None for new axes), Ellipsis filled in."""
-    items: list[object] = [i if _simple(i) else _array_index(i) for i in key]
+    items: list[object] = [i if _simple(i) else _frozen(_array_index(i)) for i in key]
     used = sum(0 if i is None else i.ndim if _boolean(i) else 1 for i in items if i is not Ellipsis)
     if sum(i is Ellipsis for i in items) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
@@ -154,6 +154,16 @@ def _array_index(item: object) -> object:
     if array.dtype.kind not in "biu":
         raise IndexError("only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices")
     return array
+
+
+def _frozen(index: object) -> object:
+    """A scalar index that the tape relies on anyway as the number it is: what it names is a slice then."""
+    if not isinstance(index, TracedArray) or not index.scalar or index.dtype.kind not in "iu":
+        return index
+    home = index.home
+    if home.eager or not home.looks.settled(index.id):  # type: ignore[attr-defined]
+        return index
+    return int(home.looks.value(index.id, "was indexed by a traced integer"))  # type: ignore[attr-defined]
 
 
 def _mask_indices(mask: object) -> list[np.ndarray]:

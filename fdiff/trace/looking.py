@@ -146,6 +146,18 @@ class Looks:
                 self.frozen.add(i)
         return True
 
+    def settled(self, node_id: int) -> bool:
+        """Whether a node depends on nothing but constants and what is frozen already."""
+        self._extend(node_id)
+        for i in self._inputs(self._reads[node_id]):
+            outer = self.given.get(i)
+            if hasattr(outer, "home"):
+                if not outer.home.looks.settled(outer.id):  # type: ignore[union-attr]
+                    return False
+            elif i not in self.frozen:
+                return False
+        return True
+
     def _countable(self, input_id: int) -> bool:
         if input_id in self.origin or self.trace.builder.type(input_id).dtype.kind not in "biu":
             return False
