@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..tape import Builder
+from .origins import origin
 
 Ids = tuple[int, ...]
 Ints = tuple[int, ...]
@@ -34,7 +35,7 @@ def _read(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | N
         if not any(map(_apart, sizes, starts, steps, shape, begins, strides)):
             break
         source = node.args[0]
-    return None, (source,)
+    return origin(builder, source, params), (source,)
 
 
 def _store(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | None, Ids]:
