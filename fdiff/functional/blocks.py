@@ -13,6 +13,7 @@ from ..arraytype import ArrayType
 from ..tape import Tape
 from ..transforms.entries import entry_columns
 from ..transforms.forward import jvp
+from ..transforms.reach import reached_columns
 from ..transforms.rearrange import (
     choose,
     converted,
@@ -194,7 +195,7 @@ def _forward(tape: Tape, wrt: Sequence[int]) -> list[Block]:
 
 
 def _columns(tape: Tape, k: int, keep: Sequence[int], size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
-    apart = None if chunked else entry_columns(tape, k, keep)
+    apart = None if chunked else entry_columns(tape, k, keep) or reached_columns(tape, k, keep)
     return apart or choose(forward_blocks(tape, k, size, chunked=chunked), keep)
 
 

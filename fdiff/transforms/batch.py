@@ -32,6 +32,23 @@ def batch(
         )
 
 
+def widened(
+    trace: Trace, node: Node, args: Sequence[int], on: tuple[int, ...], size: int, line: Line | None
+) -> list[int]:
+    """Outputs of one node where the arguments `on` carry the axis, by its template or its rule."""
+    builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
+    nodes, ids = builder.nodes, [*args]
+    types = tuple([nodes[i].types[0] for i in ids])
+    template = batches.find(builder, node, (on, size), types, ids, 0)
+    if template is not None:
+        builder.splice(template.steps, ids, line)
+        return [ids[k] for k in template.outputs]
+    trace.line = line
+    arguments = [TracedArray(trace, i, t) for i, t in zip(ids, types, strict=True)]
+    outs = widen(node, arguments, [bool(m) for m in on], size)
+    return [trace.lift(out) for out in outs]
+
+
 class _Sweep:
     """The nodes of a tape as ids of nodes in a trace, and which of them carry the new axis."""
 
@@ -64,26 +81,10 @@ class _Sweep:
             if primitive is ITEM:
                 values[i] = self.parts[args[0]][node.k]
                 continue
-            outs = self._widened(node, ids, on, line)
+            outs = widened(self.trace, node, ids, on, self.size, line)
             values[i] = outs[0]
             if len(types) > 1:
                 self.parts[i] = outs
-
-    def _widened(
-        self, node: Node, args: Sequence[int], on: tuple[int, ...], line: Line | None
-    ) -> list[int]:
-        """Outputs of one node, by its template or by its rule."""
-        nodes, ids = self.builder.nodes, [*args]
-        types = tuple([nodes[i].types[0] for i in ids])
-        template = batches.find(self.builder, node, (on, self.size), types, ids, 0)
-        if template is not None:
-            self.builder.splice(template.steps, ids, line)
-            return [ids[k] for k in template.outputs]
-        trace = self.trace
-        trace.line = line
-        arguments = [TracedArray(trace, i, t) for i, t in zip(ids, types, strict=True)]
-        outs = widen(node, arguments, [bool(m) for m in on], self.size)
-        return [trace.lift(out) for out in outs]
 
     def result(self, o: int, *, wide: bool) -> int:
         """An output, with the leading axis if it is to be `wide`."""

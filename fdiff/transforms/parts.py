@@ -1,0 +1,221 @@
+"""Batched tangents as parts: the seeds that reach a node, and the box of its entries they reach.
+
+The tangents of a node for all seeds are the sum of its parts, each of which is zero outside of its
+seeds and its box. Parts are split and moved as views, and put together where an op asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+from ..arraytype import Shape
+from ..primitive import PRIMITIVES
+from ..trace import Trace
+
+Seeds = tuple[int, ...]  # in order
+Box = tuple[tuple[int, int], ...]  # of each axis, from and to
+
+SLACK = 1.5  # how much larger than its parts together what they are put into may be
+MOST_JOINED = 1 << 12  # entries up to which parts are put together: beyond, a copy costs more
+MOST_PARTS = 8  # of a node whose parts are large
+
+
+class Part(NamedTuple):
+    """A node of a trace, with a leading axis of the seeds unless there is only one."""
+
+    node: int
+    seeds: Seeds
+    box: Box
+
+    @property
+    def wide(self) -> bool:
+        return len(self.seeds) > 1
+
+    @property
+    def volume(self) -> int:
+        return len(self.seeds) * volume(self.box)
+
+
+def full(shape: Shape) -> Box:
+    """The box of all entries."""
+    return tuple([(0, n) for n in shape])
+
+
+def extent(box: Box) -> Shape:
+    """Its lengths."""
+    return tuple([hi - lo for lo, hi in box])
+
+
+def volume(box: Box) -> int:
+    """How many entries it has."""
+    return prod(extent(box))
+
+
+def hull(a: Box, b: Box) -> Box:
+    """The smallest box around two."""
+    return tuple([(min(p, q), max(s, t)) for (p, s), (q, t) in zip(a, b, strict=True)])
+
+
+def common(a: Box, b: Box) -> Box | None:
+    """The box of the entries of both; None if there are none."""
+    both = tuple([(max(p, q), min(s, t)) for (p, s), (q, t) in zip(a, b, strict=True)])
+    return both if all(lo < hi for lo, hi in both) else None
+
+
+def offset(inner: Box, outer: Box) -> Box:
+    """Where a box lies within another."""
+    return tuple([(p - q, s - q) for (p, s), (q, _) in zip(inner, outer, strict=True)])
+
+
+def seeds_of(parts: Sequence[Part]) -> Seeds:
+    """All seeds of some parts."""
+    return tuple(sorted({s for part in parts for s in part.seeds}))
+
+
+class Parts:
+    """How parts are cut and put together in a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    def add(self, name: str, args: Sequence[int], **params: object) -> int:
+        """Enter a node."""
+        return self.trace.add(PRIMITIVES[name], tuple(args), tuple(sorted(params.items())))
+
+    def shape(self, node: int) -> Shape:
+        return self.trace.builder.type(node).shape
+
+    def reshaped(self, node: int, shape: Shape) -> int:
+        return node if self.shape(node) == shape else self.add("reshape", (node,), shape=shape)
+
+    def cut(self, node: int, spans: Box) -> int:
+        """The entries of a node in a box."""
+        if spans == full(self.shape(node)):
+            return node
+        starts, steps = tuple([lo for lo, _ in spans]), (1,) * len(spans)
+        return self.add("slice", (node,), sizes=extent(spans), starts=starts, steps=steps)
+
+    def within(self, part: Part, box: Box) -> Part:
+        """The part in a box inside its own."""
+        lead = ((0, len(part.seeds)),) if part.wide else ()
+        spans = (*lead, *offset(box, part.box))
+        return Part(self.cut(part.node, spans), part.seeds, box)
+
+    def zeros(self, shape: Shape, like: int) -> int:
+        number = self.trace.number(0.0, self.trace.builder.type(like).dtype)
+        return self.add("broadcast_to", (number,), shape=shape) if shape else number
+
+    def _joined(self, nodes: Sequence[int], axis: int) -> int:
+        return nodes[0] if len(nodes) == 1 else self.add("concatenate", nodes, axis=axis)
+
+    def led(self, part: Part) -> int:
+        """The node of a part with its leading axis, if there is one seed only."""
+        return self.reshaped(part.node, (len(part.seeds), *extent(part.box)))
+
+    # --- put together -------------------------------------------------------------------------
+
+    def few(self, parts: Sequence[Part]) -> list[Part]:
+        """Parts put together where what comes of it is small, and hardly larger than they are."""
+        if len(parts) == 1:
+            return [*parts]
+        groups: list[tuple[list[Part], Seeds, Box]] = []
+        for part in parts:
+            for k, (there, seeds, box) in enumerate(groups):
+                union = seeds_of((*there, part))
+                around = hull(box, part.box)
+                size = len(union) * volume(around)
+                apart = size > MOST_JOINED and (seeds, box) != part[1:] and len(parts) <= MOST_PARTS
+                if not apart and size <= SLACK * sum(p.volume for p in (*there, part)):
+                    groups[k] = ([*there, part], union, around)
+                    break
+            else:
+                groups.append(([part], part.seeds, part.box))
+        return [self.merged(*group) for group in groups]
+
+    def merged(self, parts: Sequence[Part], seeds: Seeds, box: Box) -> Part:
+        """The sum of parts as one of these seeds and this box."""
+        if len(parts) == 1 and parts[0][1:] == (seeds, box):
+            return parts[0]
+        boxes: dict[Box, list[Part]] = {}
+        for part in parts:
+            boxes.setdefault(part.box, []).append(part)
+        pieces = [(where, self._of_seeds(same, seeds)) for where, same in boxes.items()]
+        lead = (len(seeds),) if len(seeds) > 1 else ()
+        return Part(self._of_boxes(pieces, lead, box), seeds, box)
+
+    def _of_seeds(self, parts: Sequence[Part], seeds: Seeds) -> int:
+        """The sum of parts of one box, for all `seeds`."""
+        layers: list[list[Part]] = []
+        for part in parts:
+            for layer in layers:
+                if not any({*part.seeds} & {*other.seeds} for other in layer):
+                    layer.append(part)
+                    break
+            else:
+                layers.append([part])
+        total = self._beside(layers[0], seeds)
+        for layer in layers[1:]:
+            total = self.add("add", (total, self._beside(layer, seeds)))
+        return total
+
+    def _beside(self, parts: Sequence[Part], seeds: Seeds) -> int:
+        """Parts of one box that share no seed, one behind the other; zeros for other seeds."""
+        if len(parts) == 1 and parts[0].seeds == seeds:
+            return parts[0].node
+        owner = {s: (p, k) for p, part in enumerate(parts) for k, s in enumerate(part.seeds)}
+        runs: list[tuple[int, int, int]] = []  # part (-1: none), from and to
+        for s in seeds:
+            p, k = owner.get(s, (-1, 0 if not runs else runs[-1][2]))
+            if runs and runs[-1][0] == p and runs[-1][2] == k:
+                runs[-1] = (p, runs[-1][1], k + 1)
+            else:
+                runs.append((p, k, k + 1))
+        inner, like = extent(parts[0].box), parts[0].node
+        pieces = [
+            self.zeros((hi - lo, *inner), like)
+            if p < 0
+            else self.cut(self.led(parts[p]), ((lo, hi), *full(inner)))
+            for p, lo, hi in runs
+        ]
+        return self._joined(pieces, 0)
+
+    def _of_boxes(self, pieces: Sequence[tuple[Box, int]], lead: Shape, box: Box) -> int:
+        """The sum of boxes, with zeros around them: side by side along an axis if they lie so."""
+        axes = {k for where, _ in pieces for k, span in enumerate(where) if span != box[k]}
+        if not axes:
+            return pieces[0][1]
+        if len(axes) == 1 and len(pieces) > 1:
+            (axis,) = axes
+            row = sorted(pieces, key=lambda piece: piece[0][axis])
+            ends = [where[axis] for where, _ in row]
+            if all(a[1] <= b[0] for a, b in pairwise(ends)):
+                return self._row(row, axis, lead, box)
+        shape = (*lead, *extent(box))
+        total: int | None = None
+        for k, (where, node) in enumerate(pieces):
+            starts = (*(0,) * len(lead), *[lo for lo, _ in offset(where, box)])
+            put = {"starts": starts, "steps": (1,) * len(starts)}
+            if total is not None and all(common(where, w) is None for w, _ in pieces[:k]):
+                total = self.add("update", (total, node), **put)
+                continue
+            alone = node if where == box else self.add("unslice", (node,), shape=shape, **put)
+            total = alone if total is None else self.add("add", (total, alone))
+        assert total is not None
+        return total
+
+    def _row(self, row: Sequence[tuple[Box, int]], axis: int, lead: Shape, box: Box) -> int:
+        nodes: list[int] = []
+        at, end = box[axis]
+        shape = extent(box)
+        for where, node in (*row, (None, -1)):
+            lo, hi = (end, end) if where is None else where[axis]
+            if at < lo:
+                gap = (*lead, *shape[:axis], lo - at, *shape[axis + 1 :])
+                nodes.append(self.zeros(gap, row[0][1]))
+            if where is not None:
+                nodes.append(node)
+            at = hi
+        return self._joined(nodes, len(lead) + axis)
