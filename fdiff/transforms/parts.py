@@ -146,6 +146,28 @@ class Parts:
         lead = (len(seeds),) if len(seeds) > 1 else ()
         return Part(self._of_boxes(pieces, lead, box), seeds, box)
 
+    def behind(self, parts: Sequence[Part], seeds: Seeds, box: Box, count: int) -> int:
+        """The same, with the axis of the seeds behind the first `count` others.
+
+        Parts that follow each other are turned before they are joined, so that nothing is moved
+        twice.
+        """
+        row = sorted(parts, key=lambda part: part.seeds)
+        joins = len(row) > 1 and all(part.box == box for part in row)
+        if not joins or tuple([s for part in row for s in part.seeds]) != seeds:
+            row = [self.merged(parts, seeds, box)]
+        axes = (*range(1, count + 1), 0, *range(count + 1, len(box) + 1))
+        nodes = [self.add("transpose", (self.led(part),), axes=axes) for part in row]
+        return self._joined(nodes, count)
+
+    def in_front(self, node: int, seeds: Seeds, count: int) -> int:
+        """A node whose axis of the seeds lies behind `count` others, as that of a part."""
+        shape = self.shape(node)
+        if len(seeds) == 1:
+            return self.reshaped(node, (*shape[:count], *shape[count + 1 :]))
+        axes = (count, *range(count), *range(count + 1, len(shape)))
+        return self.add("transpose", (node,), axes=axes)
+
     def _of_seeds(self, parts: Sequence[Part], seeds: Seeds) -> int:
         """The sum of parts of one box, for all `seeds`."""
         layers: list[list[Part]] = []

@@ -9,7 +9,6 @@ them are fewer seeds, and each node carries parts (`parts.py`), those that reach
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from .rearrange import choose, unit_seeds
 from .rows import rows_read
 from .simplify import Simplifier, simplify
 
-WORTH = 0.6  # of the entries that all seeds would carry, those that may be left for it to pay
+WORTH = 1.0
 LONGER = 1.5  # than with all seeds the tape of the columns may be
 
 
@@ -70,7 +69,8 @@ def _sliced(pushed: Tape) -> bool:
 class Sweep:
     """The nodes of a tape of tangents in a trace; the parts of those that the seeds reach.
 
-    `carried` counts the entries of the parts that ops compute, `all` those of all seeds.
+    `carried` counts the entries of the parts that ops compute, for products the factors they are
+    made of; `all` those of all seeds.
     """
 
     def __init__(self, tape: Tape, trace: Trace, source: ArrayType) -> None:
@@ -162,9 +162,9 @@ class Sweep:
             self.parts[i] = self._as_one(node)[0]
         else:
             self.items[i] = self._as_one(node)
-        if node.primitive.family != "leaf" and not node.primitive.view:
+        if found is None or not (node.primitive.view or node.primitive.name == "contract"):
             self.carried += sum(part.volume for part in self.parts.get(i, ()))
-            self.all += self.source.size * prod(node.type.shape)
+            self.all += self.source.size * node.type.size
 
     def _as_one(self, node: Node) -> list[list[Part]]:
         """One part for each output, of all seeds that reach an operand."""

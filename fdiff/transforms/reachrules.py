@@ -139,9 +139,9 @@ def _reshape(s: Sweep, node: Node) -> Found:
         parts = s.few(node.args[0])  # some have to be carried with zeros around them
     for part in parts:
         before, after = _reboxed(source, target, part.box)
-        part = s.put.merged([part], part.seeds, before)
+        grown = s.put.merged([part], part.seeds, before)
         shape = (*(len(part.seeds),) * part.wide, *extent(after))
-        found.append(Part(s.put.reshaped(part.node, shape), part.seeds, after))
+        found.append(Part(s.put.reshaped(grown.node, shape), part.seeds, after))
     return found
 
 
@@ -219,10 +219,12 @@ def _add(s: Sweep, node: Node) -> Found:
     found = []
     for part in left:
         other = next((p for p in right if p[1:] == part[1:]), None)
-        if other is not None:
-            right.remove(other)
-            part = part._replace(node=s.put.add(node.primitive.name, (part.node, other.node)))
-        found.append(part)
+        if other is None:
+            found.append(part)
+            continue
+        right.remove(other)
+        both = s.put.add(node.primitive.name, (part.node, other.node))
+        found.append(part._replace(node=both))
     if node.primitive.name == "subtract":
         right = [p._replace(node=s.put.add("negative", (p.node,))) for p in right]
     return found + right
@@ -255,6 +257,11 @@ def _contract(s: Sweep, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     *operands, out = parse(named["subscripts"])
     other = node.args[1 - k]
+    lengths = [
+        dict(zip(labels, s.type(a).shape, strict=True))
+        for labels, a in zip(operands, node.args, strict=True)
+    ]
+    s.all += s.source.size * prod((lengths[0] | lengths[1]).values())
     found = []
     for part in s.few(node.args[k]):
         spans = dict(zip(operands[1 - k], full(s.type(other).shape), strict=True))
@@ -263,6 +270,7 @@ def _contract(s: Sweep, node: Node) -> Found:
         ids = (part.node, beside) if k == 0 else (beside, part.node)
         on = [j == k and part.wide for j in range(2)]
         made = s.apply(node, ids, on, len(part.seeds))
+        s.carried += len(part.seeds) * volume(tuple(spans.values()))
         found.append(Part(made, part.seeds, tuple([spans[label] for label in out])))
     return found
 
@@ -280,22 +288,18 @@ def _sum(s: Sweep, node: Node) -> Found:
 
 def _gather(s: Sweep, node: Node) -> Found:
     """Rows of parts that have all rows; the axes behind the indexed ones keep their boxes."""
-    if any(s.moves(a) for a in node.args[1:]):
+    source, *indices = node.args
+    if any(s.moves(a) for a in indices):
         return None
-    source, count = s.type(node.args[0]).shape, len(node.args) - 1
-    picked = full(s.type(node.args[1]).shape)
+    count, picked = len(indices), full(s.type(indices[0]).shape)
+    ends = {part.box[count:] for part in s.few(source)}
     found = []
-    parts = s.few(node.args[0])
-    if len({part.box for part in parts}) == 1:
-        parts = [
-            s.put.merged(parts, seeds_of(parts), parts[0].box)
-        ]  # as one: rows of all are picked in turn
-    for part in parts:
-        part = s.put.merged([part], part.seeds, (*full(source)[:count], *part.box[count:]))
-        ids = [part.node, *[s.values[a] for a in node.args[1:]]]
-        on = [part.wide, *[False] * count]
-        made = s.apply(node, ids, on, len(part.seeds))
-        found.append(Part(made, part.seeds, (*picked, *part.box[count:])))
+    for end in sorted(ends):
+        same = [part for part in s.few(source) if part.box[count:] == end]
+        box, seeds = (*full(s.type(source).shape)[:count], *end), seeds_of(same)
+        rows = s.put.behind(same, seeds, box, count)
+        made = s.put.add("gather", (rows, *[s.values[a] for a in indices]))
+        found.append(Part(s.put.in_front(made, seeds, len(picked)), seeds, (*picked, *end)))
     return found
 
 
