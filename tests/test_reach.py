@@ -1,4 +1,4 @@
-"""Columns by the seeds that reach each node; rows and entries that are read where they come from."""
+"""Columns by the seeds that reach each node; rows and entries read where they come from."""
 
 import numpy as np
 import pytest
@@ -288,8 +288,7 @@ def climbed(x, parents):
 def test_an_index_the_trace_relies_on_anyway_is_a_number():
     x = np.arange(8.0).reshape(4, 2) + 1.0
     jac = fdiff.jacobian(climbed)
-    for parents in ([-1, 0, 1, 1], [-1, 0, 0, 2], [-1, -1, 1, 0], [-1, 0, 1, 1]):
-        parents = np.array(parents)
+    for parents in np.array([[-1, 0, 1, 1], [-1, 0, 0, 2], [-1, -1, 1, 0], [-1, 0, 1, 1]]):
         found = jac(x, parents)
         moved = [
             (climbed(x + h, parents) - climbed(x - h, parents)) / 2.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ..loops import BLOCK, Blocks, Call, Nest, Program, Temporary, block_size, proper
 from .products import added_up, of_rows, role_of
@@ -28,8 +29,9 @@ def in_blocks(program: Program) -> Program:
 def _grow(program: Program, axis: str) -> _Run:
     """The most that can run together; without calls that read what has to stay whole."""
     banned: set[int] = set()
+    used: dict[int, Uses] = {}
     while True:
-        run = _Run(program, axis)
+        run = _Run(program, axis, used)
         for k, item in enumerate(program.items):
             run.take(item, banned=k in banned)
         wrong = {
@@ -42,10 +44,14 @@ def _grow(program: Program, axis: str) -> _Run:
 
 @dataclass
 class _Run:
-    """The items of a run, those that come before it, and those that come after."""
+    """The items of a run, those that come before it, and those that come after.
+
+    `used` remembers what each item uses, by its `id`: the items of a program outlive its runs.
+    """
 
     whole: Program
     axis: str
+    used: dict[int, Uses]
     before: list[Item] = field(default_factory=list)
     run: list[Nest | Call] = field(default_factory=list)
     after: list[Item] = field(default_factory=list)
@@ -60,7 +66,7 @@ class _Run:
     def take(self, item: Item, *, banned: bool) -> None:
         """Put the next item where it can be."""
         assert not isinstance(item, Blocks)
-        uses = uses_of(item, self.axis, self.dims)
+        uses = self._uses_of(item)
         if uses.follows(self.late):
             self.after.append(item)
             self.late.add(uses)
@@ -73,6 +79,11 @@ class _Run:
         else:
             self.before.append(item)
 
+    def _uses_of(self, item: Nest | Call) -> Uses:
+        if id(item) not in self.used:
+            self.used[id(item)] = uses_of(item, self.axis, self.dims)
+        return self.used[id(item)]
+
     def _over_rows(self, item: Nest | Call) -> bool:
         if isinstance(item, Call):
             return role_of(item, self.axis, self.dims) is not None
@@ -84,13 +95,16 @@ class _Run:
             return True
         return all(b in self.short for b in item.buffers if self.axis in self.dims.get(b, ()))
 
-    @property
+    @cached_property
     def short(self) -> dict[str, int]:
-        """The temporaries that need no more than a block, and which axis is that of the rows."""
+        """The temporaries that need no more than a block, and which axis is that of the rows.
+
+        Asked for once all items are in their places.
+        """
         outside = Uses()
         for item in (*self.before, *self.after):
             assert not isinstance(item, Blocks)
-            outside.add(uses_of(item, self.axis, self.dims))
+            outside.add(self._uses_of(item))
         out: dict[str, int] = {}
         for t in self.whole.temporaries:
             rows = self.uses.by_rows(t.name)
