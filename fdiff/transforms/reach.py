@@ -25,8 +25,9 @@ from .rearrange import choose, unit_seeds
 from .rows import rows_read
 from .simplify import Simplifier, simplify
 
-WORTH = 1.0
-LONGER = 1.5  # than with all seeds the tape of the columns may be
+WORTH = 0.6  # of the work for all seeds, what may be left for it to pay
+LONGER = 1.5  # than the tape of one tangent that of the columns may be
+MOST = 1 << 20  # nodes times seeds: beyond, keeping account of the seeds would take seconds
 
 
 class Unit(NamedTuple):
@@ -39,15 +40,14 @@ class Unit(NamedTuple):
 def reached_columns(tape: Tape, k: int, keep: Sequence[int]) -> Tape | None:
     """Blocks for input `k`, of the shape of the output, then of the input, one for each of `keep`.
 
-    None where the seeds are not read in slices, or most of them reach most nodes.
+    None where the input is not read in slices, or most seeds reach most nodes.
     """
     type_ = tape.input_types[k]
-    if type_.dtype.kind != "f" or type_.size < 2:
+    several = type_.size > 1 and type_.size * len(tape) <= MOST
+    if type_.dtype.kind != "f" or not several or not _sliced(tape, k):
         return None
     count = len(tape.outputs)
     pushed = simplify(choose(jvp(rows_read(tape), (k,)), [count + o for o in keep]))
-    if not _sliced(pushed):
-        return None
     with Trace("jacobian", lines=False, builder=Simplifier()) as trace:
         sweep = Sweep(pushed, trace, type_)
         sweep.run()
@@ -57,13 +57,11 @@ def reached_columns(tape: Tape, k: int, keep: Sequence[int]) -> Tape | None:
     return simplify(found) if len(found) <= LONGER * len(pushed) else None
 
 
-def _sliced(pushed: Tape) -> bool:
-    """Whether the last input is read in slices alone."""
-    seed, readers = pushed.inputs[-1], set()
-    for node in pushed.nodes:
-        if seed in node.args:
-            readers.add(node.primitive.name)
-    return readers == {"slice"} and seed not in pushed.outputs
+def _sliced(tape: Tape, k: int) -> bool:
+    """Whether an input is read in slices alone."""
+    source = tape.inputs[k]
+    readers = {node.primitive.name for node in tape.nodes if source in node.args}
+    return readers == {"slice"} and source not in tape.outputs
 
 
 class Sweep:
