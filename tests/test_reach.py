@@ -73,7 +73,15 @@ def unreached(x):
     return u[4:] + A[0, 0], u[:3] * x[2]
 
 
-CASES = (chain, stored, moved, mixed, factored, overlapping, unreached)
+def half_unreached(x):
+    """One of two operands of ops without a rule of their own moves with no seed, after all."""
+    u = np.concatenate([x[:2], np.zeros(4)])
+    return np.maximum(u[3:], x[4:7] - 0.5) + np.where(x[0] > 0, u[3:], x[1:4]), np.hypot(
+        u[4:], x[2:4]
+    )
+
+
+CASES = (chain, stored, moved, mixed, factored, overlapping, unreached, half_unreached)
 each = pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
 
 

@@ -11,6 +11,8 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from ..arraytype import Shape
 from ..primitive import PRIMITIVES
 from ..trace import Trace
@@ -104,8 +106,11 @@ class Parts:
         spans = (*lead, *offset(box, part.box))
         return Part(self.cut(part.node, spans), part.seeds, box)
 
-    def zeros(self, shape: Shape, like: int) -> int:
-        number = self.trace.number(0.0, self.trace.builder.type(like).dtype)
+    def dtype(self, node: int) -> np.dtype:
+        return self.trace.builder.type(node).dtype
+
+    def zeros(self, shape: Shape, dtype: np.dtype) -> int:
+        number = self.trace.number(0.0, dtype)
         return self.add("broadcast_to", (number,), shape=shape) if shape else number
 
     def _joined(self, nodes: Sequence[int], axis: int) -> int:
@@ -195,9 +200,9 @@ class Parts:
                 runs[-1] = (p, runs[-1][1], k + 1)
             else:
                 runs.append((p, k, k + 1))
-        inner, like = extent(parts[0].box), parts[0].node
+        inner, dtype = extent(parts[0].box), self.dtype(parts[0].node)
         pieces = [
-            self.zeros((hi - lo, *inner), like)
+            self.zeros((hi - lo, *inner), dtype)
             if p < 0
             else self.cut(self.led(parts[p]), ((lo, hi), *full(inner)))
             for p, lo, hi in runs
@@ -236,7 +241,7 @@ class Parts:
             lo, hi = (end, end) if where is None else where[axis]
             if at < lo:
                 gap = (*lead, *shape[:axis], lo - at, *shape[axis + 1 :])
-                nodes.append(self.zeros(gap, row[0][1]))
+                nodes.append(self.zeros(gap, self.dtype(row[0][1])))
             if where is not None:
                 nodes.append(node)
             at = hi

@@ -125,8 +125,12 @@ class Sweep:
         return self.parts[i]
 
     def whole(self, i: int, seeds: Seeds) -> Part:
-        """The tangents of a node for `seeds`, all of its entries."""
-        return self.put.merged(self.parts_of(i), seeds, full(self.type(i).shape))
+        """The tangents of a node for `seeds`, all of its entries; zeros where none reaches it."""
+        shape, dtype = self.type(i)
+        if not self.parts_of(i):
+            lead = (len(seeds),) if len(seeds) > 1 else ()
+            return Part(self.put.zeros((*lead, *shape), dtype), seeds, full(shape))
+        return self.put.merged(self.parts_of(i), seeds, full(shape))
 
     def apply(self, node: Node, ids: Sequence[int], on: Sequence[bool], size: int) -> int:
         """An op of one output on other operands, of which those `on` carry the seeds' axis."""

@@ -97,7 +97,7 @@ def _beside(s: Sweep, part: Part, region: Box) -> list[Part]:
     if both == part.box:
         return []
     lead = (len(part.seeds),) if part.wide else ()
-    nothing = s.put.zeros((*lead, *extent(both)), part.node)
+    nothing = s.put.zeros((*lead, *extent(both)), s.put.dtype(part.node))
     starts = (*(0,) * len(lead), *[lo for lo, _ in offset(both, part.box)])
     steps = (1,) * len(starts)
     return [
