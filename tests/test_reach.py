@@ -121,7 +121,7 @@ def test_columns_are_those_of_the_complex_step(f, tier, always, monkeypatch, rng
 
 def program(rng):
     """A function of random slices, stores, joins and products of a vector of 12."""
-    steps = [(rng.integers(9), *rng.integers(0, 1 << 30, size=4)) for _ in range(12)]
+    steps = [(rng.integers(13), *rng.integers(0, 1 << 30, size=4)) for _ in range(12)]
 
     def f(x):
         pool = [x[:3], x[3:6], x[4:10], x[::4] * x[11]]
@@ -135,7 +135,7 @@ def program(rng):
 
 def _step(op, u, v, k, m):
     if op == 0:
-        return u.reshape(-1)[k % 2 :: 1 + m % 2]
+        return u.reshape(-1)[k % 2 if u.size > 1 else 0 :: 1 + m % 2]
     if op == 1:
         return np.concatenate([u.reshape(-1)[: 2 + k % 5], np.sin(v.reshape(-1)[: 1 + m % 4])])
     if op == 2:
@@ -155,10 +155,18 @@ def _step(op, u, v, k, m):
         return A[:, : u.shape[0]] @ u if u.shape[0] <= 3 else u[::-1]
     if op == 7:
         return u.reshape(-1)[np.array([0, -1, 0, 1])] if u.size > 1 else u
+    if op == 8:
+        return np.hypot(u.reshape(-1)[:2], 0.5 + v.reshape(-1)[-2:][::-1])
+    if op == 9:
+        return np.cumsum(u, axis=-1)
+    if op == 10:
+        return np.where(np.arange(2) > k % 2, u.reshape(-1)[-2:], v.reshape(-1)[:2])
+    if op == 11:
+        return np.concatenate([np.zeros(3), u.reshape(-1)])[k % 3 : 5]
     return np.sum(u, axis=0, keepdims=True) / (2.0 + np.abs(v.reshape(-1)[0]))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(80))
 def test_columns_of_random_programs(seed, always):
     rng = np.random.default_rng(seed)
     f, x = program(rng), rng.uniform(0.2, 1.0, size=12)
