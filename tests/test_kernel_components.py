@@ -169,7 +169,7 @@ def test_the_loops_are_over_rows_alone():
     text = kernels.source(simplify(vjp(tape_of(pairs, x), [0])), ("C", "C"))
     assert "for i1" not in text
     assert set(re.findall(r"range\((.*)\):", text)) == {
-        "n0 * 3", "(n0 + block - 1) // block", "begin_row, end_row",
+        "n0 * 3", "begin_row, ahead", "begin_row, end_row",
     }  # fmt: skip
     assert "rt.part" not in text
 

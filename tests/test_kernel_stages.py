@@ -105,8 +105,8 @@ def test_what_is_between_is_a_loop_of_its_own():
     tape = simplify(vjp(tape_of(pull, drawn(ATOMS, 3), i, i), [0]))
     text = kernels.source(tape, ("C",) * len(tape.inputs))
     loops = re.split(r"\n +for i0 in range", text)
-    (between,) = [loop for loop in loops if "rt.exp" in loop]
-    assert "return 1" not in between
+    *runs, between = [loop for loop in loops if "rt.exp" in loop]
+    assert not any("return 1" in loop for loop in (*runs, between))
     assert not re.search(r"x0\[|out\d\[v", between)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 Dims = tuple[str, ...]
 ONE = "1"
 BLOCK, BEGIN, END = "block", "begin_row", "end_row"
+AHEAD = "ahead"  # where the rows end of which it is known whether they are a run
 
 
 # dtypes as the text of a kernel spells them
@@ -140,6 +141,24 @@ class Blocks:
     items: tuple[Nest | Call | Choice, ...]
 
 
+@dataclass(frozen=True)
+class Run:
+    """Loops for rows of which the places are known from those of the first."""
+
+    ends: tuple[str, ...]  # locals that say how far each of the places is; the least counts
+    tests: tuple[str, ...]  # what else must hold of the rows up to `END`
+    items: tuple[Nest, ...]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Rows in runs, each as long as it is; where there is none, in blocks as `otherwise`."""
+
+    measured: tuple[Nest, ...]  # what runs are told from, for the rows from `BEGIN` to `AHEAD`
+    ways: tuple[Run, ...]
+    otherwise: Blocks
+
+
 class Temporary(NamedTuple):
     """Memory a kernel allocates for itself; an axis called `BLOCK` is of `block_size(rows)`."""
 
@@ -163,7 +182,7 @@ class Program:
     """The whole kernel: what is allocated, what runs in which order, what comes out."""
 
     temporaries: tuple[Temporary, ...]
-    items: tuple[Nest | Call | Blocks, ...]
+    items: tuple[Nest | Call | Blocks | Runs, ...]
     outputs: tuple[Output, ...]
 
     @property

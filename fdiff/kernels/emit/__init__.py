@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from ..bones import Skeleton
-from ..loops import NUMPY, Blocks, Call, Choice, Nest, Program
-from .nest import emit_blocks, emit_nest
+from ..loops import NUMPY, Blocks, Call, Choice, Nest, Program, Runs
+from .blocks import emit_blocks, emit_runs
+from .nest import emit_nest
 from .workspace import Room, furnish
 
 INDENT = "    "
@@ -69,11 +70,12 @@ def emit(program: Program, bones: Skeleton) -> Source:
 
 
 def _item(
-    item: Nest | Call | Blocks | Choice, bones: Skeleton, routines: tuple[str, ...]
+    item: Nest | Call | Blocks | Runs | Choice, bones: Skeleton, routines: tuple[str, ...]
 ) -> list[str]:
-    if isinstance(item, Blocks):
-        inside = (line for inner in item.items for line in _item(inner, bones, routines))
-        return emit_blocks(item, inside)
+    if isinstance(item, Blocks | Runs):
+        blocks = item if isinstance(item, Blocks) else item.otherwise
+        inside = [line for inner in blocks.items for line in _item(inner, bones, routines)]
+        return emit_runs(item, inside) if isinstance(item, Runs) else emit_blocks(item, inside)
     if isinstance(item, Choice):
         cases = ([INDENT + line for line in emit_nest(nest)] for nest in (item.zero, item.other))
         zero, other = cases

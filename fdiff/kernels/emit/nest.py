@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ..loops import (
-    BEGIN,
-    BLOCK,
-    END,
     Access,
-    Blocks,
     Guard,
     Nest,
     Statement,
@@ -93,18 +87,6 @@ def emit_nest(nest: Nest) -> list[str]:
     for depth in range(lines.rank - 1, -1, -1):
         out += [INDENT * depth + line for line in lines.after[depth]]
     return out
-
-
-def emit_blocks(blocks: Blocks, inside: Iterable[str]) -> list[str]:
-    """The loop over blocks of rows around the lines for one of them."""
-    rows, counter = blocks.rows, f"{BLOCK}s"
-    return [
-        f"{BLOCK} = {blocks.block}",
-        f"for {counter} in range(({rows} + {BLOCK} - 1) // {BLOCK}):",
-        f"{INDENT}{BEGIN} = {counter} * {BLOCK}",
-        f"{INDENT}{END} = min({BEGIN} + {BLOCK}, {rows})",
-        *(INDENT + line for line in inside),
-    ]
 
 
 def _branch(lines: _Lines, guard: Guard, statements: tuple[Statement, ...]) -> None:

@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..loops import BLOCK, Blocks, Call, Choice, Dims, Nest, Program, block_of, entries, proper
+from ..loops import (
+    BLOCK,
+    Blocks,
+    Call,
+    Choice,
+    Dims,
+    Nest,
+    Program,
+    Runs,
+    block_of,
+    entries,
+    proper,
+)
 
 
 class Room(NamedTuple):
@@ -64,10 +76,10 @@ def _in_turn(program: Program, short: set[str]) -> Iterator[list[str]]:
         yield whole
 
 
-def _buffers(item: Nest | Call | Choice) -> Iterator[str]:
-    if isinstance(item, Choice):
-        yield from _buffers(item.zero)
-        yield from _buffers(item.other)
+def _buffers(item: Nest | Call | Choice | Runs) -> Iterator[str]:
+    if isinstance(item, Choice | Runs):
+        for inner in _inside(item):
+            yield from _buffers(inner)
         return
     if isinstance(item, Call):
         yield from item.buffers
@@ -75,3 +87,11 @@ def _buffers(item: Nest | Call | Choice) -> Iterator[str]:
     for statement in item.everything:
         if statement.access is not None:
             yield statement.access.buffer.name
+
+
+def _inside(item: Choice | Runs) -> tuple[Nest | Call | Choice, ...]:
+    """The loops of which some run."""
+    if isinstance(item, Choice):
+        return item.zero, item.other
+    ways = (nest for way in item.ways for nest in way.items)
+    return (*item.measured, *ways, *item.otherwise.items)

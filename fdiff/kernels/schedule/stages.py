@@ -16,7 +16,6 @@ from ..loops import (
     BEGIN,
     END,
     FIRST,
-    NUMPY,
     Access,
     Accumulator,
     Axis,
@@ -26,16 +25,18 @@ from ..loops import (
     Choice,
     Nest,
     Program,
+    Runs,
     Statement,
     Temporary,
 )
 from .plan import SLOW, flops_of
 from .rowwise import finished, for_rows, started
+from .runs import Rows, locals_of, summed
 
 _ROWS = "64"  # at a time: what they need stays in the first-level cache
 _WRITES = ("store", "update")
 
-Item = Nest | Call | Blocks
+Item = Nest | Call | Blocks | Runs
 
 
 def in_stages(program: Program, dtypes: Mapping[str, str]) -> Program:
@@ -74,8 +75,12 @@ class _Staged:
         return {s.target: s for s in self.nest.statements if s.target}
 
     @cached_property
-    def places(self) -> frozenset[str]:
-        return frozenset(s.target for s in self.nest.statements if s.kind == "wrap")
+    def at_run_time(self) -> Rows:
+        return Rows(self.nest, self.dtypes)
+
+    @property
+    def places(self) -> Mapping[str, Statement]:
+        return self.at_run_time.wraps
 
     @cached_property
     def varying(self) -> frozenset[str]:
@@ -83,19 +88,16 @@ class _Staged:
         out: set[str] = set()
         for s in self.nest.statements:
             walks = s.access is not None and any(a.var >= 0 for a in s.access.index)
-            if walks or not out.isdisjoint(_read(s)):
+            if walks or not out.isdisjoint(locals_of(s)):
                 out.add(s.target)
         return frozenset(out)
-
-    def _picks(self, s: Statement) -> bool:
-        return s.access is not None and any(a.start in self.places for a in s.access.index)
 
     @cached_property
     def gathered(self) -> list[Statement]:
         """Places, and entries that are read there: what waits for the stages behind the first."""
         return [
             s for s in self.nest.statements
-            if s.kind == "wrap" or (s.kind == "load" and self._picks(s))
+            if s.kind == "wrap" or (s.kind == "load" and self.at_run_time.picks(s))
         ]  # fmt: skip
 
     @cached_property
@@ -106,9 +108,10 @@ class _Staged:
         """
         writes = [s for s in self.nest.statements if s.kind in _WRITES]
         counts = Counter(s.access.buffer.name for s in writes if s.access is not None)
+        picks = self.at_run_time.picks
         return [
             s for s in writes
-            if s.access is not None and (self._picks(s) or counts[s.access.buffer.name] > 1)
+            if s.access is not None and (picks(s) or counts[s.access.buffer.name] > 1)
         ]  # fmt: skip
 
     @cached_property
@@ -116,7 +119,7 @@ class _Staged:
         """What is written in the last stage, by the places it is written to."""
         out: dict[tuple[str, ...], list[Statement]] = {}
         for s in self.last:
-            out.setdefault(tuple(n for n in _read(s) if n in self.places), []).append(s)
+            out.setdefault(tuple(n for n in locals_of(s) if n in self.places), []).append(s)
         return out
 
     @cached_property
@@ -152,7 +155,7 @@ class _Staged:
         while stack:
             s = stack.pop()
             ids.add(id(s))
-            for name in _read(s):
+            for name in locals_of(s):
                 if name in self.made and name not in there and name not in needed:
                     needed[name] = None
                     stack.append(self.made[name])
@@ -165,10 +168,10 @@ class _Staged:
             return False
         if any(s.kind in ("carry", "pick") for s in nest.statements):
             return False
-        if not self.places <= self.varying:
+        if not self.places.keys() <= self.varying:
             return False  # a place for all rows stops nothing
         sums = {s.target for s in nest.statements if s.kind == "accumulate"}
-        if not sums.isdisjoint(n for s in nest.statements for n in _read(s)):
+        if not sums.isdisjoint(n for s in nest.statements for n in locals_of(s)):
             return False  # what has run up to a row is read there: a scan
         work = [flops_of(s.text) for s in self.middle if s.kind == "let"]
         if not self.places and (max(work, default=0) < SLOW or not any(map(_strided, self.last))):
@@ -235,35 +238,39 @@ class _Staged:
         """The stage behind loads of all that waits for it."""
         own = {s.target for s in stage}
         names = dict.fromkeys(
-            n for s in stage for n in _read(s) if n in self.fields and n not in own
+            n for s in stage for n in locals_of(s) if n in self.fields and n not in own
         )
         return [*(Statement("load", n, "", (), self._waiting(n)) for n in names), *stage]
 
     def items(self) -> list[Item]:
         """One loop over blocks around a loop for each stage."""
         nest = self.nest
-        read = {n for s in (*self.middle, *self.last) for n in _read(s)}
+        read = {n for s in (*self.middle, *self.last) for n in locals_of(s)}
         needed = [s.target for s in self.gathered if s.target in read]
         first = Nest(nest.domain, (*self.first, *self._kept(needed)), (), "gathered")
         lines = (*self._taken(self.middle), *self._kept(self.results))
         inside = [for_rows(s, {}) for s in (first, replace(nest, statements=lines)) if s.statements]
-        return [
-            *started(nest), Blocks(nest.domain[0], _ROWS, (*inside, *self._scattered())),
-            *finished(nest),
-        ]  # fmt: skip
+        blocks = Blocks(nest.domain[0], _ROWS, (*inside, *self._scattered()))
+        return [*started(nest), self._in_runs(blocks), *finished(nest)]
+
+    def _in_runs(self, blocks: Blocks) -> Blocks | Runs:
+        """The same, with loops of their own where index vectors stay or count.
+
+        There one loop does all, as long as nothing else keeps it from being vectors.
+        """
+        rows = self.at_run_time
+        if not self.places or not all(rows.picks(s) for s in self.last):
+            return blocks
+        ways = tuple(rows.ways())
+        return Runs(rows.measured(), ways, blocks) if ways else blocks
 
     def _scattered(self) -> Iterator[Nest | Choice]:
         for places, statements in self.groups.items():
             row_by_row = self._loop(self._taken(statements), "scattered")
-            if places and all(self._adds(s) for s in statements):
+            if places and all(self.at_run_time.adds(s) for s in statements):
                 yield from self._at_one_place(places, statements, row_by_row)
             else:
                 yield row_by_row
-
-    def _adds(self, s: Statement) -> bool:
-        assert s.access is not None
-        fixed = all(a.var < 0 for a in s.access.index)
-        return s.kind == "update" and fixed and self.dtypes[s.access.buffer.name] in ("f8", "f4")
 
     def _loop(
         self, statements: Iterable[Statement], comment: str, sums: Iterable[Accumulator] = ()
@@ -289,12 +296,9 @@ class _Staged:
         lines: list[Statement] = []
         sums: list[Accumulator] = []
         for s in statements:
-            assert s.access is not None
-            name, dtype = f"sum_{s.target}", self.dtypes[s.access.buffer.name]
-            lines.append(Statement("accumulate", name, s.text, s.operands[:1]))
-            index = tuple(a._replace(start=one.get(a.start, a.start)) for a in s.access.index)
-            total = Statement("update", s.target, s.text, (name,), s.access._replace(index=index))
-            sums.append(Accumulator(name, f"{NUMPY[dtype]}(0)", 0, (total,)))
+            line, total = summed(s, self.dtypes, one)
+            lines.append(line)
+            sums.append(total)
         yield Choice(apart, self._loop(self._taken(lines), "at one place", sums), row_by_row)
 
 
@@ -303,9 +307,3 @@ def _strided(s: Statement) -> bool:
     assert s.access is not None
     last = s.access.index[-1]
     return last.var != 0 or last.step != "1"
-
-
-def _read(s: Statement) -> list[str]:
-    """The locals that a statement reads."""
-    starts = [a.start for a in s.access.index] if s.access is not None else []
-    return [*s.operands, *starts]
