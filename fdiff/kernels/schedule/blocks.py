@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..loops import BLOCK, Blocks, Call, Nest, Program, Temporary, block_size, proper
+from ..loops import BLOCK, Blocks, Call, Nest, Program, Runs, Temporary, block_size, proper
 from .products import added_up, of_rows, role_of
 from .rowwise import Uses, finished, for_rows, rowwise, started, uses_of
 
-Item = Nest | Call | Blocks
+Item = Nest | Call | Blocks | Runs
 
 
 def in_blocks(program: Program) -> Program:
@@ -65,7 +65,7 @@ class _Run:
 
     def take(self, item: Item, *, banned: bool) -> None:
         """Put the next item where it can be."""
-        assert not isinstance(item, Blocks)
+        assert isinstance(item, Nest | Call)
         uses = self._uses_of(item)
         if uses.follows(self.late):
             self.after.append(item)
@@ -103,7 +103,7 @@ class _Run:
         """
         outside = Uses()
         for item in (*self.before, *self.after):
-            assert not isinstance(item, Blocks)
+            assert isinstance(item, Nest | Call)
             outside.add(self._uses_of(item))
         out: dict[str, int] = {}
         for t in self.whole.temporaries:

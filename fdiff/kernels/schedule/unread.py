@@ -28,7 +28,7 @@ def _read(program: Program) -> set[str]:
         if isinstance(item, Call):
             read.update(item.buffers)
             continue
-        assert isinstance(item, Nest)  # blocks are made afterwards
+        assert isinstance(item, Nest), "there are no blocks yet"
         for s in item.everything:
             if s.access is not None and s.kind != "store":
                 read.add(s.access.buffer.name)
