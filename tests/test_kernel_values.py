@@ -228,6 +228,20 @@ def test_a_singular_matrix_raises_as_numpy_does():
         run(tape_of(np.linalg.cholesky, a), -a)
 
 
+def test_constants_are_found_beside_arguments_that_are_laid_out_oddly():
+    """Such a call goes another way, on which the results are handed over."""
+
+    def f(x, k):
+        weights, places = np.arange(5.0), np.array([4, 0, 2])
+        return x * weights + k, x[places]
+
+    x, k = np.linspace(1.0, 2.0, 5), np.array(2)
+    kernel = kernels.compile(tape_of(f, x, k), ("C", "C"))
+    for given in ((x, k), (np.repeat(x, 2)[::2], k), (x, np.int64(2))):
+        for got, want in zip(kernel(*given), f(x, 2), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
 def test_results_are_the_callers_own():
     x = np.arange(4.0)
     kernel = kernels.compile(tape_of(lambda x: (x, x * 2.0), x), ("C",))

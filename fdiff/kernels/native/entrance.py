@@ -156,7 +156,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                 data[d[D_first] + k] = rt.words(made[k])[HEAD]
         count = k + 1
     for k in range(d[D_constant_count]):
-        data[d[D_input_count] + k] = rt.words(d[D_constants])[k]
+        data[d[D_first] - d[D_constant_count] + k] = rt.words(d[D_constants])[k]
     # --- the kernel
     raw = 0
     if ok and d[D_size]:
