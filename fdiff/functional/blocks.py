@@ -29,6 +29,7 @@ from ..tree import unflatten
 from ..variant import Variant
 from .calls import Arrays, Plan, Run, Step, deliver, execute, replay
 from .compressed import compressed
+from .separable import separable
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
 Finish = Callable[[Sequence[object]], object]
@@ -131,10 +132,12 @@ class JacobianPlan(Plan):
 
     @cached_property
     def compressed(self) -> Step | None:
-        """The way of few sweeps, where the pattern of the Jacobian is sparse."""
+        """The way of few sweeps, where the Jacobian is made of blocks or its pattern is sparse."""
         if not self.sparse or len(self.types) != 1:
             return None
-        tape = compressed(self.variant, self.types[0], symmetric=self.order > 1)
+        symmetric = self.order > 1
+        tape = separable(self.variant, self.types[0], mirrored=symmetric)
+        tape = tape or compressed(self.variant, self.types[0], symmetric=symmetric)
         return None if tape is None else Step(tape, self.variant)
 
     def merged(self) -> Tape:
