@@ -136,7 +136,7 @@ class JacobianPlan(Plan):
         if not self.sparse or len(self.types) != 1:
             return None
         symmetric = self.order > 1
-        tape = separable(self.variant, self.types[0], mirrored=symmetric)
+        tape = separable(self.variant, self.types[0], BUDGET, mirrored=symmetric)
         tape = tape or compressed(self.variant, self.types[0], symmetric=symmetric)
         return None if tape is None else Step(tape, self.variant)
 

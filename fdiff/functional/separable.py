@@ -23,13 +23,12 @@ from ..transforms.simplify import simplify
 from ..variant import Variant
 from .compressed import SMALL, SPARSE
 
-MOST_BYTES = 1 << 26  # of all blocks of rows together
 
-
-def separable(variant: Variant, type_: ArrayType, *, mirrored: bool) -> Tape | None:
+def separable(variant: Variant, type_: ArrayType, most: int, *, mirrored: bool) -> Tape | None:
     """A tape of the Jacobian of this type; None where that is not possible, or would not pay.
 
-    `mirrored` says that it is symmetric, and shall be so exactly.
+    `most` is how many bytes all blocks of rows may have; `mirrored` says that the Jacobian is
+    symmetric, and shall be so exactly.
     """
     tape, k = variant.tape, variant.wrt[0]
     source = tape.input_types[k]
@@ -37,17 +36,17 @@ def separable(variant: Variant, type_: ArrayType, *, mirrored: bool) -> Tape | N
     if not plain or source.size <= SMALL or len(tape.output_types) != 1 or len(variant.wrt) != 1:
         return None
     found = separate(tape, k)
-    if found is None or not _pays(found, source):
+    if found is None or not _pays(found, source, most):
         return None
     made = _placed(found, source, type_)
     return symmetric(made, [source]) if mirrored else made
 
 
-def _pays(found: Separated, source: ArrayType) -> bool:
+def _pays(found: Separated, source: ArrayType, most: int) -> bool:
     nodes = found.tape.nodes
     widths = [prod(p.shape[1:]) for p in found.parts]
     entries = sum(nodes[t.node].type.nbytes for t in found.terms) * sum(widths)
-    return sum(widths) * SPARSE <= source.size and entries <= MOST_BYTES
+    return sum(widths) * SPARSE <= source.size and entries <= most
 
 
 def _placed(found: Separated, source: ArrayType, type_: ArrayType) -> Tape:
