@@ -210,3 +210,22 @@ def test_where_much_is_computed_there_is_one_loop():
     text = kernels.source(tape, ("C",) * len(tape.inputs))
     assert "a run" not in text
     assert "# gathered" in text
+
+
+def test_columns_are_picked_from_by_one_vector():
+    """``x[i, 0]`` picks from a column: no vector of zeros stands for the number."""
+
+    def f(x, i, j):
+        return np.sum(np.exp(-x[i, 0] * x[j, -1]) / (1.0 + x[i, 1] ** 2))
+
+    pulled = agree_with_derivatives(f, (drawn(ATOMS, 3), *pairs(ATOMS)))
+    assert max(len(node.args) for node in pulled.nodes if node.primitive.name == "gather") == 2
+    text = kernels.source(pulled, ("C",) * len(pulled.inputs))
+    assert text.count("a run\n") == 2
+    assert "k0" not in text
+
+
+def test_few_entries_are_picked_from_all():
+    """A column is not copied for them."""
+    tape = tape_of(lambda x, i: np.exp(x[i, 0]), drawn(ATOMS, 3), np.arange(4))
+    assert max(len(node.args) for node in tape.nodes if node.primitive.name == "gather") == 3

@@ -1,10 +1,13 @@
 """Kernels against the interpreter: every op of the registry, its cotangents, and awkward inputs."""
 
+import itertools
+
 import numpy as np
 import pytest
 from tapes import floating, like, tape_of, tape_of_op, values
 
 from fdiff import kernels
+from fdiff.interpret import evaluate
 from fdiff.ops.linalg import cofactor
 from fdiff.primitive import PRIMITIVES
 from fdiff.transforms.reverse import vjp
@@ -210,6 +213,19 @@ def test_fields_of_records_are_copied():
     table = np.zeros(5, dtype=[("a", "i1"), ("x", "f8")])
     table["x"] = np.arange(5.0)
     check(tape_of(np.sin, table["x"].copy()), table["x"], layouts=("A",))
+
+
+def test_keys_of_numbers_and_arrays_are_numpys():
+    """Numbers beside index arrays are taken first, where the result has its axes in that order."""
+    x = np.arange(4 * 3 * 5.0).reshape(4, 3, 5)
+    i, j = np.array([0, 2, 1, -1, 2, 0]), np.array([[0, 2], [1, -1], [2, 2]])
+    parts = [0, -1, np.int64(1), slice(None), slice(1, None), None, Ellipsis, i, j[:, :1], i[:1]]
+    for key in itertools.product(parts, repeat=3):
+        arrays = any(isinstance(k, np.ndarray) for k in key)
+        if arrays and sum(k is Ellipsis for k in key) < 2:
+            (got,) = evaluate(tape_of(lambda x: 1.0 * x[key], x), x)  # noqa: B023 - traced at once
+            np.testing.assert_array_equal(got, x[key])
+            assert np.shape(got) == np.shape(x[key])
 
 
 def test_an_index_out_of_range_raises():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -199,8 +200,8 @@ class Cut(NamedTuple):
     scalar: bool = False
 
 
-def place(x: TracedArray, key: object) -> Place:
-    """Where ``x[key]`` is."""
+def place(x: TracedArray, key: object, *, read: bool = False) -> Place:
+    """Where ``x[key]`` is; if it is only to be `read`, it may be picked from a part of `x`."""
     if (parts := _concrete(key)) is not None:
         cut = _kept_cut(x.type.shape, parts)
         return Place(_taken(x, cut)) if cut.entry is None else Place(x, entry=cut.entry, scalar=cut.scalar)
@@ -210,7 +211,7 @@ def place(x: TracedArray, key: object) -> Place:
     if any(_boolean(i) for i in items):
         x, items = without_masks(x, items)
     if not all(_simple(i) for i in items):
-        return _advanced(x, items, scalar=whole)
+        return _advanced(*_numbers_first(x, items) if read else (x, items), scalar=whole)
     if (entry := _entry(x.shape, items)) is not None:
         return Place(x, entry=entry, scalar=whole)
     return Place(_basic(x, items))
@@ -257,7 +258,7 @@ def getitem(x: TracedArray, key: object) -> TracedArray:
 def _getitem(x: TracedArray, key: object) -> TracedArray:
     if key.__class__ is int and len(x.type.shape) == 1 and x.link is None:
         return _number(x, key)
-    found = place(x, resolve(key))
+    found = place(x, resolve(key), read=True)
     view = found.view
     if found.entry is not None:
         known = _known_entry(view, found.entry) if found.scalar else None
@@ -401,6 +402,25 @@ def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> Place
         before = sum(k < spots[0] for k in rest)
         order = (*range(n, n + before), *range(n), *range(n + before, ndim))
     return Place(transpose_call(sliced, (*spots, *rest)), indices, order, scalar=scalar)
+
+
+def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, list[object]]:
+    """What ``x[i, 0]`` picks from, ``x[:, 0]``, and the items that are left: one index array less.
+
+    Only where index arrays and numbers are side by side, so that the new axes stand where they would, and where
+    more is picked than the part has, as kernels lay it out in memory.
+    """
+    spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
+    numbers = [k for k in spots if isinstance(items[k], (int, np.integer))]
+    if not numbers or spots[-1] - spots[0] + 1 > len(spots):
+        return x, items
+    axes = [i for i in items if i is not None]
+    cut = [i if isinstance(i, (int, np.integer)) else slice(None) for i in axes]
+    part = [n for n, i in zip(x.shape, axes, strict=True) if not isinstance(i, (int, np.integer, slice))]
+    picked = [np.shape(items[k]) for k in spots if k not in numbers]  # type: ignore[call-overload] - stubs know no traced arrays
+    if max(prod(shape) for shape in picked) < prod(part):
+        return x, items
+    return _basic(x, cut), [i for k, i in enumerate(items) if k not in numbers]
 
 
 def _checked(index: object, size: int, axis: int) -> object:
