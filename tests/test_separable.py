@@ -2,9 +2,15 @@
 
 import numpy as np
 import pytest
+from tapes import tape_of
 
 import fdiff
 from fdiff.functional import blocks
+from fdiff.interpret import evaluate
+from fdiff.tape import verify
+from fdiff.transforms.rearrange import choose, gradient
+from fdiff.transforms.rowwise import rows_first
+from fdiff.transforms.simplify import simplify
 
 N = 40
 DRAW = np.random.default_rng(6)
@@ -69,12 +75,35 @@ def beside(x):
     return springs(x) + 0.5 * np.sum(x**2) + np.sum(np.exp(x[:, 0]) * x[:, 2])
 
 
+def by_columns(x):
+    """Coordinates one by one, as many write it."""
+    i, j = PAIRS
+    dx, dy, dz = x[i, 0] - x[j, 0], x[i, 1] - x[j, 1], x[i, 2] - x[j, 2]
+    return np.sum(np.exp(-np.sqrt(dx * dx + dy * dy + dz * dz)) * dx)
+
+
+def columns_first(x):
+    a, b = x[:, 0], x[:, 1:]
+    d = b[PAIRS[0]] * a[PAIRS[1]][:, None] - b[PAIRS[1], ::-1]
+    return np.sum(np.sin(d)) + np.sum(a[BONDS[0]] * b[BONDS[1], 0] ** 2) + np.sum(a[:, None] * b)
+
+
+def several_times(x):
+    """Terms of the same rows, one after another, each with its own factor."""
+    total = 0.0
+    for k in range(3):
+        total = total + (k + 1.0) * np.sum(np.cos(x[BONDS[0], k] * x[BONDS[1], k - 1]))
+        total = total - np.sum(x[BONDS[1]] ** (k + 2))
+    return total
+
+
 def flat_beside(x):
     return flat(x) - np.sum(x**4)
 
 
 SEPARABLE = [
-    lennard_jones, springs, molecule, weighted, numbers, met_twice, transposed_rows, beside
+    lennard_jones, springs, molecule, weighted, numbers, met_twice, transposed_rows, beside,
+    by_columns, columns_first, several_times,
 ]  # fmt: skip
 
 
@@ -177,6 +206,27 @@ def test_jacobians_of_rows(ways):
         np.testing.assert_allclose(fdiff.jacfwd(f)(X), fdiff.jacrev(f)(X), rtol=1e-12, atol=1e-13)
     assert ways
     assert None not in ways
+
+
+def test_rows_are_picked_first():
+    """Columns that are picked by one vector are one gather, and what is added there is, too."""
+    tape = simplify(choose(gradient(tape_of(by_columns, X), [0]), [1]))
+    names = [node.primitive.name for node in rows_first(tape).nodes]
+    assert names.count("gather") == names.count("scatter_add") == 2
+    assert [node.primitive.name for node in tape.nodes].count("gather") == 6
+
+
+@pytest.mark.parametrize("f", [*SEPARABLE, *OTHERS], ids=lambda f: f.__name__)
+def test_rows_first_is_the_same_program(f):
+    tape = gradient(tape_of(f, X), [0])
+    found, wanted = evaluate(verified(rows_first(tape)), X), evaluate(tape, X)
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12 * np.max(np.abs(want)))
+
+
+def verified(tape):
+    verify(tape)
+    return tape
 
 
 def test_index_vectors_may_change():

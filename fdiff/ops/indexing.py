@@ -408,7 +408,7 @@ def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, li
     """What ``x[i, 0]`` picks from, ``x[:, 0]``, and the items that are left: one index array less.
 
     Only where index arrays and numbers are side by side, so that the new axes stand where they would, and where
-    more is picked than the part has, as kernels lay it out in memory.
+    at least half as much is picked as the part has, because kernels lay it out in memory.
     """
     spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
     numbers = [k for k in spots if isinstance(items[k], (int, np.integer))]
@@ -418,7 +418,7 @@ def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, li
     cut = [i if isinstance(i, (int, np.integer)) else slice(None) for i in axes]
     part = [n for n, i in zip(x.shape, axes, strict=True) if not isinstance(i, (int, np.integer, slice))]
     picked = [np.shape(items[k]) for k in spots if k not in numbers]  # type: ignore[call-overload] - stubs know no traced arrays
-    if max(prod(shape) for shape in picked) < prod(part):
+    if 2 * max(prod(shape) for shape in picked) < prod(part):
         return x, items
     return _basic(x, cut), [i for k, i in enumerate(items) if k not in numbers]
 

@@ -8,13 +8,15 @@ Optimization 1981, Academic Press, 1982).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..arraytype import ArrayType, Shape
-from ..ops.contraction import parse
+from ..arraytype import Shape
 from ..tape import Builder, Node, Tape, prune
+from .rowwise import rows_first, rowwise
+
+MOST_NODES = 4096
+_MOST_TERMS = 64
 
 
 class Part(NamedTuple):
@@ -65,7 +67,9 @@ class Separated:
 
 def separate(tape: Tape, k: int) -> Separated | None:
     """The tape apart, as a function of input `k`; None if it is not of this kind."""
-    sweep = _Sweep(tape, k)
+    if len(tape) > MOST_NODES or not any(n.primitive.name == "gather" for n in tape.nodes):
+        return None
+    sweep = _Sweep(rows_first(tape), k)
     gathers = sweep.run() and any(p.where is not None for p in sweep.out.parts)
     return sweep.out if gathers and sweep.out.terms else None
 
@@ -109,7 +113,7 @@ class _Sweep:
             self.sums[i] = [Term(node.args[0], node.args[1], shape, minus=False)]
             return True
         self.rows.add(i)
-        return self._rowwise(node, moving)
+        return rowwise(node, [self.tape.nodes[a].type if a in moving else None for a in node.args])
 
     def _read(self, i: int, node: Node) -> bool:
         """The input in another shape, or rows of it."""
@@ -149,46 +153,4 @@ class _Sweep:
             for k, a in enumerate(node.args)
             for term in self.sums.get(a, [])
         ]
-        return True
-
-    def _rowwise(self, node: Node, moving: set[int]) -> bool:
-        """Whether each row of the result comes from the same row of what is moving."""
-        out = node.type
-        sources = [self.tape.nodes[a].type if a in moving else None for a in node.args]
-        if any(t is not None and t.shape[:1] != out.shape[:1] for t in sources):
-            return False
-        family = "elementwise" if node.primitive.family == "elementwise" else node.primitive.name
-        rule = _ROWWISE.get(family)
-        return rule is not None and out.ndim > 0 and rule(dict(node.params), out, sources)
-
-
-Rule = Callable[[dict[str, Any], ArrayType, Sequence[ArrayType | None]], bool]
-
-
-def _same_axes(params: dict[str, Any], out: ArrayType, sources: Sequence[ArrayType | None]) -> bool:
-    return all(t is None or t.ndim == out.ndim for t in sources)
-
-
-def _all_rows(params: dict[str, Any], out: ArrayType, sources: Sequence[ArrayType | None]) -> bool:
-    return params["starts"][0] == 0 and params["steps"][0] == 1
-
-
-def _labelled(params: dict[str, Any], out: ArrayType, sources: Sequence[ArrayType | None]) -> bool:
-    *operands, result = parse(params["subscripts"])
-    pairs = zip(operands, sources, strict=True)
-    return all(t is None or labels[:1] == result[:1] for labels, t in pairs)
-
-
-# Of the rows there are as many before as behind: that has been looked at.
-_ROWWISE: dict[str, Rule] = {
-    "elementwise": _same_axes,
-    "broadcast_to": _same_axes,
-    "reshape": lambda params, out, sources: True,
-    "transpose": lambda params, out, sources: params["axes"][0] == 0,
-    "sum": lambda params, out, sources: 0 not in params["axes"],
-    "concatenate": lambda params, out, sources: params["axis"] != 0,
-    "slice": _all_rows,
-    "unslice": _all_rows,
-    "update": _all_rows,
-    "contract": _labelled,
-}
+        return len(self.sums[i]) <= _MOST_TERMS
