@@ -70,7 +70,7 @@ def _placed(found: Separated, source: ArrayType, type_: ArrayType) -> Tape:
         matrix: object = np.zeros(type_.shape, type_.dtype)
         for n, total in enumerate(totals.values()):
             one = np.reshape(np.transpose(total, (0, 2, 1, 3)), type_.shape)  # type: ignore[call-overload]
-            matrix = one if n == 0 else matrix + one  # type: ignore[operator]
+            matrix = one if n == 0 else matrix + one
         return simplify(trace.builder.finish([trace.lift(matrix, type_.dtype)]))
 
 
@@ -93,7 +93,7 @@ def _swept(between: Tape, k: int) -> Tape:
     with Trace("jacobian", lines=False) as trace:
         inputs = [trace.input(t) for t in between.input_types]
         unit = np.eye(width, dtype=type_.dtype).reshape((width, 1, *type_.shape[1:]))
-        seeds = np.broadcast_to(traced(unit), (width, *type_.shape))  # type: ignore[call-overload]
+        seeds = np.broadcast_to(traced(unit), (width, *type_.shape))
         outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item]
         return simplify(trace.builder.finish([out.id for out in outs]))
 
@@ -105,5 +105,5 @@ def _blocks(
     size = tangents.shape[1]
     high, wide = prod(term.shape[1:]), prod(shape[1:])
     last = np.reshape(np.moveaxis(tangents, 0, -1), (size, high, wide))  # type: ignore[call-overload]
-    signed = -last if term.minus else last  # type: ignore[operator]
+    signed = -last if term.minus else last
     return apply(scatter_add, signed, *places, shape=(term.shape[0], shape[0], high, wide))

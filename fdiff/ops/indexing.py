@@ -162,9 +162,9 @@ def _frozen(index: object) -> object:
     if not isinstance(index, TracedArray) or not index.scalar or index.dtype.kind not in "iu":
         return index
     home = index.home
-    if home.eager or not home.looks.settled(index.id):  # type: ignore[attr-defined]
+    if home.eager or not home.looks.settled(index.id):
         return index
-    return int(home.looks.value(index.id, "was indexed by a traced integer"))  # type: ignore[attr-defined]
+    return int(home.looks.value(index.id, "was indexed by a traced integer"))
 
 
 def _mask_indices(mask: object) -> list[np.ndarray]:
@@ -417,7 +417,7 @@ def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, li
     axes = [i for i in items if i is not None]
     cut = [i if isinstance(i, (int, np.integer)) else slice(None) for i in axes]
     part = [n for n, i in zip(x.shape, axes, strict=True) if not isinstance(i, (int, np.integer, slice))]
-    picked = [np.shape(items[k]) for k in spots if k not in numbers]  # type: ignore[call-overload] - stubs know no traced arrays
+    picked = [np.shape(items[k]) for k in spots if k not in numbers]
     if 2 * max(prod(shape) for shape in picked) < prod(part):
         return x, items
     return _basic(x, cut), [i for k, i in enumerate(items) if k not in numbers]
