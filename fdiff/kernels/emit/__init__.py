@@ -9,6 +9,7 @@ from ..bones import Skeleton
 from ..loops import NUMPY, Blocks, Call, Choice, Nest, Program, Runs
 from .blocks import emit_blocks, emit_runs
 from .nest import emit_nest
+from .steps import LONG, in_steps
 from .workspace import Room, furnish
 
 INDENT = "    "
@@ -17,6 +18,7 @@ _MATHS = re.compile(
     r"\brt\.(a?(?:sin|cos|tan)h?|exp2?|expm1|log(?:2|10|1p)?|atan2|cbrt|hypot|power|logaddexp2?|erfc?|expit|ndtr)\("
 )
 INLINED = 16  # calls of elementary functions in a kernel up to which they are inlined
+_WORD = re.compile(r"\w+")
 _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 
 
@@ -52,17 +54,21 @@ def emit(program: Program, bones: Skeleton) -> Source:
     routines = tuple(dict.fromkeys(call.routine for call in program.calls))
     where, rooms = furnish(program)
     begin = bones.sizes + bones.ints + len(routines) + bool(routines)
-    body = [f"{t.name} = r{where[t.name]}" for t in program.temporaries]
-    for item in program.items:
-        body += _item(item, bones, routines)
-    for out in program.outputs:
-        if out.scalar:
-            body.append(f"{out.name}[0] = {out.scalar}")
-    watched = any("far |=" in line for line in body)
-    body += [f"return {FAR} if far else 0" if watched else "return 0"]
+    units = [_item(item, bones, routines) for item in program.items]
+    tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
+    watched = any("far |=" in line for lines in units for line in lines)
+    tail.append(f"return {FAR} if far else 0" if watched else "return 0")
+    steps: list[str] = []
+    memory = {t.name: f"r{where[t.name]}" for t in program.temporaries}
+    body = [line for lines in units for line in lines]
+    if len(body) > LONG:
+        steps, body = in_steps(units, tail, memory)
+    named = set(_WORD.findall("\n".join(body))) if steps else memory.keys()
+    body = [*(f"{t} = {r}" for t, r in memory.items() if t in named), *body, *tail]
     prologue = [*_prologue(bones, "\n".join(body)), *["far = False"] * watched]
     parameters = [*_parameters(bones), *_work(rooms, begin)]
     lines = [
+        *steps,
         f"def kernel({', '.join(parameters)}):",
         *(INDENT + line for line in (*prologue, *body)),
     ]
@@ -95,7 +101,7 @@ def patient(text: str) -> str | None:
     """
     if "rt.far(" not in text:
         return None
-    text = re.sub(r"\n *far \|?= .*", "", text).replace(f"return {FAR} if far else 0", "return 0")
+    text = re.sub(r"\n *far \|= .*", "", text)
     return re.sub(r"\brt\.(sin|cos|tan)\(", r"math.\1(", text)
 
 

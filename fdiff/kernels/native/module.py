@@ -21,17 +21,19 @@ from .expressions import UnknownWordError
 from .functions import call, local
 from .kinds import BYTE, WORD, Term, convert, is_pointer, llvm_type, stored_type
 from .statements import Writer
+from .steps import Steps
 
 _TABLES = {"ints": 2, "floats": 3, "strides": 1}
 
 
 def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
-    """The module of ``def kernel``, with an entry called `name`.
+    """The module of ``def kernel``, with an entry called `name`, and of the steps before it.
 
     `calls` tells how many calls of elementary functions there are, as many of them are not inlined.
     """
-    (node,) = ast.parse(text).body
+    *steps, node = ast.parse(text).body
     assert isinstance(node, ast.FunctionDef)
+    known = {step.name: step for step in steps if isinstance(step, ast.FunctionDef)}
     module = ir.Module(name)
     parameters = [(a.arg, *_spoken(a)) for a in node.args.args]
     kinds = [kind for _, kind, _ in parameters]
@@ -44,7 +46,7 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
             argument.add_attribute("noalias")
     try:
         with maths.expecting(calls):
-            writer = Writer(inner, node.body, "i8", call)
+            writer = Writer(inner, node.body, "i8", Steps(known))
             names = [p[0] for p in parameters]
             given = zip(names, kinds, inner.args, strict=True)
             writer.write({n: Term(kind, value) for n, kind, value in given})

@@ -30,16 +30,21 @@ class Writer:
     """One function under construction."""
 
     def __init__(
-        self, function: ir.Function, body: list[ast.stmt], out: str, library: Library
-    ) -> None:
+        self, function: ir.Function, body: list[ast.stmt], out: str, library: Library,
+        gives: ir.Value | None = None,
+    ) -> None:  # fmt: skip
         self.code = ir.IRBuilder(function.append_basic_block("entry"))
         self.places = False  # whether an expression is a place in memory
+        self.results: list[Term] = []  # of the last call of a function that has several
+        self.given: list[str] = []  # the kinds of what this function gives, where there are several
         self._function = function
         self._out = out
+        self._gives = gives  # a word for each of several results
         self._library = library
         self._known: dict[str, Term] = {}
         self._slots: dict[str, Term] = {}
         self._loops: list[_Loop] = []
+        self._words: dict[int, ir.Value] = {}
         self._room = ir.IRBuilder(self.code.block)
         begin = function.append_basic_block("begin")
         self._room_end = begin
@@ -64,6 +69,13 @@ class Writer:
     def place(self, kind: str) -> ir.Value:
         """A place on the stack for one value."""
         return self._room.alloca(llvm_type(kind))
+
+    def words(self, count: int) -> ir.Value:
+        """So many words on the stack at least, the same ones each time."""
+        size = 1 << max(count - 1, 0).bit_length()
+        if size not in self._words:
+            self._words[size] = self._room.alloca(WORD, size)
+        return self._words[size]
 
     @property
     def module(self) -> ir.Module:
@@ -125,10 +137,14 @@ class Writer:
         self.code.store(value, place, align=width(kind))
 
     def assign(self, node: ast.Assign) -> None:
-        """One value to one or more targets."""
+        """One value to one or more targets, or each result of a call to one."""
         term = expression(self, node.value)
         for target in node.targets:
-            self.store(target, term)
+            if isinstance(target, ast.Tuple):
+                for part, result in zip(target.elts, self.results, strict=True):
+                    self.store(part, result)
+            else:
+                self.store(target, term)
 
     def augment(self, node: ast.AugAssign) -> None:
         """``x += y`` as ``x = x + y``."""
@@ -223,14 +239,31 @@ class Writer:
         self.code.branch(self._loops[-1].latch)
 
     def give(self, node: ast.Return) -> None:
-        """The result of the function."""
+        """The result of the function, or its results."""
+        if self._gives is not None:
+            self._put(node.value)
+            return
         assert node.value is not None
         self.code.ret(convert(self.code, expression(self, node.value), self._out).at)
+
+    def _put(self, value: ast.expr | None) -> None:
+        """Each result into a word of its own."""
+        nodes = value.elts if isinstance(value, ast.Tuple) else [value] if value is not None else []
+        terms = [expression(self, node) for node in nodes]
+        for k, (kind, found) in enumerate(terms):
+            word = self.code.gep(self._gives, [WORD(k)])
+            self.code.store(found, self.code.bitcast(word, llvm_type(kind).as_pointer()))
+        self.given = [term.kind for term in terms]
+        self.code.ret_void()
 
     def call(self, node: ast.Expr) -> None:
         """A call for its effect; words about the function are skipped."""
         if not isinstance(node.value, ast.Constant):
             expression(self, node.value)
+
+
+def _parts(target: ast.expr) -> list[ast.expr]:
+    return target.elts if isinstance(target, ast.Tuple) else [target]
 
 
 def _assigned(body: list[ast.stmt]) -> Counter[str]:
@@ -239,7 +272,8 @@ def _assigned(body: list[ast.stmt]) -> Counter[str]:
     for statement in body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Assign):
-                count.update(t.id for t in node.targets if isinstance(t, ast.Name))
+                targets = [t for target in node.targets for t in _parts(target)]
+                count.update(t.id for t in targets if isinstance(t, ast.Name))
             elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 count[node.target.id] += 2
     return count
