@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..bones import Skeleton
 from ..loops import NUMPY, Blocks, Call, Choice, Nest, Program, Runs
 from .blocks import emit_blocks, emit_runs
 from .nest import emit_nest
-from .steps import LONG, in_steps
+from .steps import LONG, Unit, in_steps
 from .workspace import Room, furnish
 
 INDENT = "    "
@@ -54,13 +55,13 @@ def emit(program: Program, bones: Skeleton) -> Source:
     routines = tuple(dict.fromkeys(call.routine for call in program.calls))
     where, rooms = furnish(program)
     begin = bones.sizes + bones.ints + len(routines) + bool(routines)
-    units = [_item(item, bones, routines) for item in program.items]
+    units = [unit for item in program.items for unit in _units(item, bones, routines)]
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
-    watched = any("far |=" in line for lines in units for line in lines)
+    watched = any("far |=" in line for unit in units for line in unit.lines)
     tail.append(f"return {FAR} if far else 0" if watched else "return 0")
     steps: list[str] = []
     memory = {t.name: f"r{where[t.name]}" for t in program.temporaries}
-    body = [line for lines in units for line in lines]
+    body = [line for unit in units for line in unit.indented(unit.lines)]
     if len(body) > LONG:
         steps, body = in_steps(units, tail, memory)
     named = set(_WORD.findall("\n".join(body))) if steps else memory.keys()
@@ -75,18 +76,28 @@ def emit(program: Program, bones: Skeleton) -> Source:
     return Source("\n".join(lines) + "\n", routines, rooms)
 
 
-def _item(
-    item: Nest | Call | Blocks | Runs | Choice, bones: Skeleton, routines: tuple[str, ...]
-) -> list[str]:
-    if isinstance(item, Blocks | Runs):
-        blocks = item if isinstance(item, Blocks) else item.otherwise
-        inside = [line for inner in blocks.items for line in _item(inner, bones, routines)]
-        return emit_runs(item, inside) if isinstance(item, Runs) else emit_blocks(item, inside)
-    if isinstance(item, Choice):
+def _units(
+    item: Nest | Call | Blocks | Runs | Choice,
+    bones: Skeleton,
+    routines: tuple[str, ...],
+    depth: int = 0,
+) -> Iterator[Unit]:
+    """The lines of an item, of each nest in a loop over blocks by themselves."""
+    if isinstance(item, Blocks):
+        yield Unit(tuple(emit_blocks(item)), depth)
+        for inner in item.items:
+            yield from _units(inner, bones, routines, depth + 1)
+    elif isinstance(item, Runs):
+        inside = [u for inner in item.otherwise.items for u in _units(inner, bones, routines)]
+        lines = [line for unit in inside for line in unit.indented(unit.lines)]
+        yield Unit(tuple(emit_runs(item, lines)), depth)
+    elif isinstance(item, Choice):
         cases = ([INDENT + line for line in emit_nest(nest)] for nest in (item.zero, item.other))
         zero, other = cases
-        return [f"if {item.local} == 0:", *zero, "else:", *other]
-    return _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
+        yield Unit((f"if {item.local} == 0:", *zero, "else:", *other), depth)
+    else:
+        lines = _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
+        yield Unit(tuple(lines), depth)
 
 
 def elementary(text: str) -> list[str]:

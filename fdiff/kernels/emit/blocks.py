@@ -13,15 +13,14 @@ _NEAR, _FAR = 64, 256  # rows that are looked at to find a run, at least and at 
 _LOOK = "look"
 
 
-def emit_blocks(blocks: Blocks, inside: Iterable[str]) -> list[str]:
-    """The loop over blocks of rows around the lines for one of them."""
+def emit_blocks(blocks: Blocks) -> list[str]:
+    """The head of the loop over blocks of rows; the lines for one of them follow, indented."""
     rows, counter = blocks.rows, f"{BLOCK}s"
     return [
         f"{BLOCK} = {blocks.block}",
         f"for {counter} in range(({rows} + {BLOCK} - 1) // {BLOCK}):",
         f"{INDENT}{BEGIN} = {counter} * {BLOCK}",
         f"{INDENT}{END} = min({BEGIN} + {BLOCK}, {rows})",
-        *(INDENT + line for line in inside),
     ]
 
 

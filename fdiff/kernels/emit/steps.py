@@ -9,8 +9,9 @@ read later.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 LONG = 400  # lines from which on a kernel is in steps
 _APART = 40  # lines from which on what has no loop is a step, too
@@ -26,54 +27,75 @@ _WORDS = frozenset(
 
 
 @dataclass(frozen=True)
-class _Unit:
-    """Lines that stand together: the names they read from outside, and those they assign."""
+class Unit:
+    """Lines that stand together, in so many loops over blocks of rows."""
 
     lines: tuple[str, ...]
-    closed: bool  # cannot be a function: it leaves the kernel, or is short
-    names: tuple[str, ...] = ()  # in order of appearance
-    read: frozenset[str] = frozenset()
-    made: frozenset[str] = frozenset()
+    depth: int = 0
+
+    def indented(self, lines: Iterable[str]) -> Iterator[str]:
+        """Lines as they stand in the kernel in the place of this unit."""
+        return (_INDENT * self.depth + line for line in lines)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names in it, in order of appearance."""
+        return tuple(dict.fromkeys(_names(self.lines)))
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The names that come from outside: what is assigned first is its own."""
+        read: set[str] = set()
+        made: set[str] = set()
+        for line in self.lines:
+            target, names = _MADE.match(line), _names([line])
+            if target is not None and "|=" not in target[0]:
+                names.remove(target[1])
+            read.update(n for n in names if n not in made)
+            made.update([target[1]] if target is not None else [])
+        return frozenset(read)
+
+    @cached_property
+    def made(self) -> frozenset[str]:
+        """The names it assigns."""
+        targets = (_MADE.match(line) for line in self.lines)
+        return frozenset(target[1] for target in targets if target is not None)
+
+    @property
+    def movable(self) -> bool:
+        """Whether it can be a function, and is worth one."""
+        loops = any(line.startswith("for ") for line in self.lines)
+        if loops and self.lines[-1].startswith(_INDENT) and "end_row = " in self.lines[-1]:
+            return False  # the head of a loop over blocks
+        leaves = any(line.lstrip().startswith(("return", "status")) for line in self.lines)
+        return not leaves and (loops or len(self.lines) >= _APART)
 
 
 def in_steps(
-    units: Iterable[list[str]], tail: list[str], memory: Mapping[str, str]
+    units: Sequence[Unit], tail: list[str], memory: Mapping[str, str]
 ) -> tuple[list[str], list[str]]:
     """Lines of the functions, and those of the kernel's body without its `tail`.
 
     `memory` is where each temporary lies, so that no function is given one place under two names.
     """
-    found = [_unit(lines) for lines in units]
-    later = set(_names(tail))
-    results: list[tuple[str, ...]] = []
-    for unit in reversed(found):
-        results.append(tuple(n for n in unit.names if n in unit.made and n in later))
-        later = (later - unit.made) | unit.read
-    steps = _Steps(memory)
-    body = [
-        line
-        for unit, given in zip(found, reversed(results), strict=True)
-        for line in steps.called(unit, given)
-    ]
+    steps, body = _Steps(memory), list[str]()
+    for unit, given in zip(units, _given(units, tail), strict=True):
+        body += unit.indented(steps.called(unit, given))
     return steps.lines, body
 
 
-def _unit(lines: list[str]) -> _Unit:
-    """What a unit reads and assigns; a name that is assigned first is its own."""
-    seen: dict[str, None] = {}
-    read: set[str] = set()
-    made: set[str] = set()
-    for line in lines:
-        target = _MADE.match(line)
-        names = _names([line])
-        if target is not None and "|=" not in target[0]:
-            names.remove(target[1])
-        read.update(n for n in names if n not in made)
-        made.update([target[1]] if target is not None else [])
-        seen.update(dict.fromkeys(_names([line])))
-    short = len(lines) < _APART and not any(line.startswith("for ") for line in lines)
-    leaves = any(line.lstrip().startswith(("return", "status")) for line in lines)
-    return _Unit(tuple(lines), short or leaves, tuple(seen), frozenset(read), frozenset(made))
+def _given(units: Sequence[Unit], tail: list[str]) -> list[tuple[str, ...]]:
+    """The names that each unit assigns and others read: later, or in the next turn of its loop."""
+    later = set(_names(tail))
+    again: set[str] = set()
+    for unit in units:
+        again.update(unit.read if unit.depth else ())
+    out: list[tuple[str, ...]] = []
+    for unit in reversed(units):
+        wanted = unit.made & (later | again if unit.depth else later)
+        out.append(tuple(n for n in unit.names if n in wanted))
+        later = (later - unit.made) | unit.read
+    return out[::-1]
 
 
 def _names(lines: Iterable[str]) -> list[str]:
@@ -94,13 +116,12 @@ class _Steps:
     lines: list[str] = field(default_factory=list)
     known: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
 
-    def called(self, unit: _Unit, results: tuple[str, ...]) -> Iterator[str]:
+    def called(self, unit: Unit, results: tuple[str, ...]) -> Iterable[str]:
         """The unit as a call, or as it is."""
         taken = [n for n in unit.names if n in unit.read]
         given = [self.memory.get(n, n) for n in taken]
-        if unit.closed or len(set(given)) < len(given):
-            yield from unit.lines
-            return
+        if not unit.movable or len(set(given)) < len(given):
+            return unit.lines
         numbers = {name: f"_{k}" for k, name in enumerate(unit.names)}
         text = "\n".join(line for line in unit.lines if not line.lstrip().startswith("#"))
         text = _NAME.sub(lambda m: numbers.get(m[0], m[0]), text)
@@ -109,11 +130,9 @@ class _Steps:
             self.known[key] = f"step{len(self.known)}"
             self._define(self.known[key], unit, taken, results)
         call = f"{self.known[key]}({', '.join(given)})"
-        yield f"{', '.join(results)} = {call}" if results else call
+        return [f"{', '.join(results)} = {call}" if results else call]
 
-    def _define(
-        self, name: str, unit: _Unit, taken: list[str], results: tuple[str, ...]
-    ) -> None:
+    def _define(self, name: str, unit: Unit, taken: list[str], results: tuple[str, ...]) -> None:
         self.lines += [
             f"def {name}({', '.join(taken)}):",
             *(_INDENT + line for line in unit.lines),

@@ -22,11 +22,12 @@ from ..loops import (
 )
 from .blocks import in_blocks
 from .body import Body
+from .cut import cut
 from .effects import enter
 from .group import Group, group
 from .lowering import lower
 from .order import in_order
-from .plan import LEAVES, ROUTINES, SCRATCH, SLOW, VIEWS, Plan, flops_of, make_plan
+from .plan import LEAVES, ROUTINES, SCRATCH, SLOW, VIEWS, Key, Plan, flops_of, make_plan
 from .putback import beside
 from .reread import reread
 from .reuse import reuse
@@ -45,28 +46,34 @@ def schedule(bones: Skeleton) -> Program:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
     bones = lower(turned(split(summed_first(reread(bones)))))
     also: set[int] = set()
-    plan, items, again = _attempt(bones, also)
+    plan, items, again, dtypes = _attempt(bones, also, {})
     for _ in range(_ROUNDS - 1):
         if not again:
             break
         also |= again
-        plan, items, again = _attempt(bones, also)
+        plan, items, again, dtypes = _attempt(bones, also, plan.below)
     made = Program(_temporaries(plan), tuple(items), _outputs(plan))
-    return in_stages(in_blocks(without_unread(made)), _dtypes(bones, made))
+    return cut(in_stages(in_blocks(without_unread(made)), _dtypes(bones, made)), dtypes)
 
 
-def _attempt(bones: Skeleton, also: set[int]) -> tuple[Plan, list[Nest | Call], set[int]]:
-    """The loops if `also` is kept, and what had better be kept as well."""
-    plan = reuse(make_plan(bones, also), also)
+def _attempt(
+    bones: Skeleton, also: set[int], below: dict[Key, list[Key]]
+) -> tuple[Plan, list[Nest | Call], set[int], dict[str, str]]:
+    """The loops if `also` is kept, what had better be kept as well, and dtypes of values."""
+    plan = reuse(make_plan(bones, also, below), also)
     roots = in_order(plan, beside(plan, make_roots(plan)))
-    items, evaluated, twice = _items(plan, roots, group(plan, roots))
-    return plan, items, _computed_again(plan, evaluated, twice)
+    dtypes: dict[str, str] = {}
+    items, evaluated, twice = _items(plan, roots, group(plan, roots), dtypes)
+    return plan, items, _computed_again(plan, evaluated, twice), dtypes
 
 
 def _items(
-    plan: Plan, roots: list[Root], groups: list[Group]
+    plan: Plan, roots: list[Root], groups: list[Group], dtypes: dict[str, str]
 ) -> tuple[list[Nest | Call], list[set[int]], set[int]]:
-    """The nests in order, the fused nodes that each evaluates, and those evaluated repeatedly."""
+    """The nests in order, the fused nodes that each evaluates, and those evaluated repeatedly.
+
+    The dtypes of values are entered into `dtypes`, by their names.
+    """
     names = count()
     items: list[Nest | Call] = []
     evaluated: list[set[int]] = []
@@ -83,6 +90,7 @@ def _items(
         body = Body(plan, names)
         for root in members:
             enter(body, root)
+        dtypes |= body.dtypes
         nodes = Counter(key.node for key in body.computed)
         evaluated.append(set(nodes))
         # of a row that is gathered each field is read once

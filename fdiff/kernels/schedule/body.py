@@ -38,6 +38,7 @@ class Body:
         self.memo: dict[Key, str] = {}
         self.reads: dict[Key, None] = {}
         self.computed: list[Key] = []
+        self.dtypes: dict[str, str] = {}
         self._names = names
         self._wrapped: dict[tuple[str, str], str] = {}
 
@@ -70,15 +71,22 @@ class Body:
             if missing:
                 stack.extend(reversed(missing))
                 continue
-            self.memo[top] = self._emit(top, [self.memo[c] for c in children], compute)
+            name = self.memo[top] = self._emit(top, [self.memo[c] for c in children], compute)
+            self.dtypes[name] = self.plan.parts[top.node].dtype
             stack.pop()
         return self.memo[key]
 
     def children(self, key: Key, compute: int) -> list[Key]:
         """What the value at `key` is computed from."""
-        part = self.plan.parts[key.node]
         if key.node in self.plan.names and key.node != compute:
             return []
+        found = self.plan.below.get(key)
+        if found is None:
+            found = self.plan.below[key] = self._below(key)
+        return found
+
+    def _below(self, key: Key) -> list[Key]:
+        part = self.plan.parts[key.node]
         if part.op == "gather":
             parts = self.plan.parts
             lead = len(parts[part.args[1]].dims)

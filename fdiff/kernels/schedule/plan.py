@@ -64,6 +64,7 @@ class Plan:
     absorbed: frozenset[int]  # adds, slices and views that are carried out by writing in place
     reused: Mapping[int, int] = field(default_factory=dict)  # nodes that take over another's memory
     reads: dict[object, list[Key]] = field(default_factory=dict)  # of each effect, once it is known
+    below: dict[Key, list[Key]] = field(default_factory=dict)  # what a value is computed from
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -167,8 +168,13 @@ class Plan:
         return Buffer(name)
 
 
-def make_plan(bones: Skeleton, also: Iterable[int] = ()) -> Plan:
-    """Decide what is kept; `also` names nodes found to be computed too often."""
+def make_plan(
+    bones: Skeleton, also: Iterable[int] = (), below: dict[Key, list[Key]] | None = None
+) -> Plan:
+    """Decide what is kept; `also` names nodes found to be computed too often.
+
+    `below` is that of another plan for these bones, as it does not depend on what is kept.
+    """
     parts = bones.parts
     users = users_of(bones)
     absorbed = _absorbed(bones, users)
@@ -208,7 +214,7 @@ def make_plan(bones: Skeleton, also: Iterable[int] = ()) -> Plan:
             kept.add(i)
             flat[i] = True
         flops.append(0 if i in kept or part.op in LEAVES else cost)
-    return Plan(bones, frozenset(kept), absorbed)
+    return Plan(bones, frozenset(kept), absorbed, below={} if below is None else below)
 
 
 def users_of(bones: Skeleton) -> list[list[int]]:

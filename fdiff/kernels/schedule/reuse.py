@@ -33,7 +33,7 @@ def reuse(plan: Plan, also: Iterable[int]) -> Plan:
         if last or not flow.wanted:
             return replace(plan, reused=flow.found)
         kept |= flow.wanted
-        plan = make_plan(plan.bones, kept)
+        plan = make_plan(plan.bones, kept, plan.below)
     return plan
 
 
