@@ -256,6 +256,8 @@ def _phi(to: Writer, pairs: list[tuple[ir.Value, ir.Block]]) -> ir.Value:
 def _call(to: Writer, node: ast.Call) -> Term:
     function = node.func
     if isinstance(function, ast.Name):
+        if to.steps is not None and function.id in to.steps.texts:
+            return to.steps.call(to, function.id, node.args)
         args = [expression(to, a) for a in node.args]
         plain = _PLAIN.get(function.id)
         return to.function("", function.id, args) if plain is None else plain(to, args)

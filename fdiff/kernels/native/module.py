@@ -19,11 +19,10 @@ from ...errors import TapeError
 from ..runtime import maths
 from .expressions import UnknownWordError
 from .functions import call, local
-from .kinds import BYTE, WORD, Term, convert, is_pointer, llvm_type, stored_type
+from .kinds import WORD, Term, is_pointer, llvm_type
 from .statements import Writer
-from .steps import Steps
-
-_TABLES = {"ints": 2, "floats": 3, "strides": 1}
+from .steps import Steps, only_handed
+from .tables import TABLES, TYPES, Place, Tables, looked_up, read_at, spoken
 
 
 def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
@@ -31,28 +30,36 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
 
     `calls` tells how many calls of elementary functions there are, as many of them are not inlined.
     """
-    *steps, node = ast.parse(text).body
+    *nodes, node = ast.parse(text).body
     assert isinstance(node, ast.FunctionDef)
-    known = {step.name: step for step in steps if isinstance(step, ast.FunctionDef)}
+    steps = {step.name: step for step in nodes if isinstance(step, ast.FunctionDef)}
+    handed = only_handed(node, set(steps))
+    every = {a.arg: spoken(a) for a in node.args.args}
+    given = {n: place for n, place in every.items() if n not in handed or n in TABLES}
     module = ir.Module(name)
-    parameters = [(a.arg, *_spoken(a)) for a in node.args.args]
-    kinds = [kind for _, kind, _ in parameters]
-    inner = ir.Function(module, ir.FunctionType(WORD, [llvm_type(k) for k in kinds]), f"{name}_")
+    types = [*TYPES] * bool(steps) + [llvm_type(place.kind) for place in given.values()]
+    inner = ir.Function(module, ir.FunctionType(WORD, types), f"{name}_")
     inner.linkage = "internal"
     for attribute in ("noinline", "nounwind"):
         inner.attributes.add(attribute)
-    for argument, kind in zip(inner.args, kinds, strict=True):
-        if is_pointer(kind):
+    values = inner.args[len(types) - len(given) :]
+    for argument, place in zip(values, given.values(), strict=True):
+        if is_pointer(place.kind):
             argument.add_attribute("noalias")
+    count = 1 + max((p.index for p in every.values() if p.table == "data"), default=-1)
+    tables = Tables(tuple(inner.args[: len(TABLES)]), count)
+    found = dict(filter(None, map(read_at, node.body)))
     try:
         with maths.expecting(calls):
-            writer = Writer(inner, node.body, "i8", Steps(known))
-            names = [p[0] for p in parameters]
-            given = zip(names, kinds, inner.args, strict=True)
-            writer.write({n: Term(kind, value) for n, kind, value in given})
+            body = [s for s in node.body if (read_at(s) or ("",))[0] not in handed]
+            writer = Writer(inner, body, "i8", call)
+            if steps:
+                writer.steps = Steps(steps, every | found, tables, call)
+            pairs = zip(given.items(), values, strict=True)
+            writer.write({n: Term(place.kind, value) for (n, place), value in pairs})
     except UnknownWordError as error:
         raise TapeError(f"fdiff made a kernel that does not compile ({error}):\n{text}") from None
-    _enter(module, name, inner, [(kind, source) for _, kind, source in parameters])
+    _enter(module, name, inner, list(given.values()), count)
     return module
 
 
@@ -89,43 +96,18 @@ def _define(module: ir.Module, node: ast.FunctionDef, *, own: bool) -> None:
     writer.write({n: Term(kind, value) for n, kind, value in values})
 
 
-def _spoken(argument: ast.arg) -> tuple[str, str]:
-    """Kind and source of a parameter."""
-    assert isinstance(argument.annotation, ast.Constant)
-    kind, source = str(argument.annotation.value).split()
-    return kind, source
-
-
 def _enter(
-    module: ir.Module, name: str, inner: ir.Function, parameters: list[tuple[str, str]]
+    module: ir.Module, name: str, inner: ir.Function, parameters: list[Place], count: int
 ) -> None:
     """The function that Python calls: everything by four addresses."""
-    memory, word = BYTE.as_pointer(), WORD.as_pointer()
-    types = [memory.as_pointer(), word, word, llvm_type("f8*")]
-    entry = ir.Function(module, ir.FunctionType(WORD, types), name)
+    entry = ir.Function(module, ir.FunctionType(WORD, list(TYPES)), name)
     entry.attributes.add("nounwind")
     code = ir.IRBuilder(entry.append_basic_block())
-    count = 1 + max([_place(s) for _, s in parameters if s.startswith("data")], default=-1)
-    values = [_handed(code, entry, kind, source, count) for kind, source in parameters]
+    tables = Tables(tuple(entry.args), count)
+    values = list(entry.args) if len(inner.args) > len(parameters) else []
+    for place in parameters:
+        if place.table in TABLES and place.index < 0:
+            values.append(entry.args[TABLES.index(place.table)])
+        else:
+            values.append(looked_up(code, tables, place.kind, place.table, WORD(place.index)))
     code.ret(code.call(inner, values))
-
-
-def _place(source: str) -> int:
-    return int(source[source.index("[") + 1 : -1])
-
-
-def _handed(code: ir.IRBuilder, entry: ir.Function, kind: str, source: str, count: int) -> ir.Value:
-    """One argument of the kernel."""
-    if source in _TABLES:
-        return entry.args[_TABLES[source]]
-    k = count if source.startswith("work") else _place(source)
-    begin = code.load(code.gep(entry.args[0], [WORD(k)]))
-    if source.startswith("work"):
-        offset = code.load(code.gep(entry.args[2], [WORD(_place(source))]))
-        begin = code.gep(begin, [offset])
-    stored = stored_type(kind.removesuffix("*"))
-    pointer = code.bitcast(begin, stored.as_pointer())
-    if is_pointer(kind):
-        return pointer
-    value = code.load(pointer)
-    return convert(code, Term("u1", value), kind).at if kind == "b1" else value

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from llvmlite import ir
 
@@ -19,6 +19,17 @@ from .expressions import UnknownWordError, address, binary, expression, position
 from .kinds import WORD, Term, convert, llvm_type, stored_type, width
 
 Library = Callable[["Writer", str, str, list[Term]], Term]
+
+
+class Callees(Protocol):
+    """Functions that take what stands in the text of a call."""
+
+    @property
+    def texts(self) -> Mapping[str, ast.FunctionDef]:
+        """The functions by name."""
+
+    def call(self, to: Writer, name: str, nodes: list[ast.expr]) -> Term:
+        """The first result; all of them are `to.results`."""
 
 
 class _Loop(NamedTuple):
@@ -35,7 +46,8 @@ class Writer:
     ) -> None:  # fmt: skip
         self.code = ir.IRBuilder(function.append_basic_block("entry"))
         self.places = False  # whether an expression is a place in memory
-        self.results: list[Term] = []  # of the last call of a function that has several
+        self.steps: Callees | None = None  # functions of the same text
+        self.results: list[Term] = []  # of the last call of one of those
         self.given: list[str] = []  # the kinds of what this function gives, where there are several
         self._function = function
         self._out = out

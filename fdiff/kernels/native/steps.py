@@ -1,62 +1,141 @@
 """Functions that stand before a kernel in its text: each is written where it is first called.
 
 The kinds of their parameters are those of the call, and what they give is stored into words of the
-caller. No two pointers they are given lead to the same memory.
+caller. No two pointers they are given lead to the same memory. A kernel may call them hundreds of
+times with hundreds of arguments each, most of which lie in its tables: of those a call hands over
+the places, as one list, and a function between the two looks them up.
 """
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from llvmlite import ir
 
-from .functions import call, local
+from .expressions import expression
+from .functions import local
 from .kinds import WORD, Term, is_pointer, llvm_type
-from .statements import Writer
+from .statements import Library, Writer
+from .tables import TABLES, Place, Tables, looked_up
 
 _WORDS = WORD.as_pointer()
+_LISTED = ir.IntType(32)
+
+
+class _Step(NamedTuple):
+    """A function and the kinds of its parameters and results."""
+
+    function: ir.Function
+    kinds: tuple[str, ...]
+    results: tuple[str, ...]
 
 
 @dataclass
 class Steps:
-    """What a kernel may call: its own functions by name, and those that any text may call."""
+    """The functions of a kernel's text, by name, and what of the kernel lies in its `tables`."""
 
     texts: dict[str, ast.FunctionDef]
-    written: dict[str, tuple[ir.Function, list[str]]] = field(default_factory=dict)
+    places: dict[str, Place]
+    tables: Tables
+    library: Library
+    _written: dict[str, _Step] = field(default_factory=dict)
+    _between: dict[str, ir.Function] = field(default_factory=dict)
 
-    def __call__(self, to: Writer, home: str, name: str, args: list[Term]) -> Term:
-        """``home.name(*args)``; the results of a step are `to.results`, the first is given."""
-        if home or name not in self.texts:
-            return call(to, home, name, args)
-        symbol = "_".join([local(name), *(a.kind.replace("*", "p") for a in args)])
-        if symbol not in self.written:
-            self.written[symbol] = self._written(to.module, symbol, self.texts[name], args)
-        function, kinds = self.written[symbol]
-        words, code = to.words(len(kinds)), to.code
-        code.call(function, [*(a.at for a in args), words])
+    def call(self, to: Writer, name: str, nodes: list[ast.expr]) -> Term:
+        """The step called `name`; its results are `to.results`, the first is given."""
+        places = [self.places.get(n.id) if isinstance(n, ast.Name) else None for n in nodes]
+        direct = [
+            expression(to, node) for node, place in zip(nodes, places, strict=True) if not place
+        ]
+        others = iter(direct)
+        kinds = tuple(place.kind if place else next(others).kind for place in places)
+        step = self._step(to.module, name, kinds)
+        function = self._looking_up(to.module, step, places)
+        words = to.words(len(step.results))
+        numbers = _list(to.module, [place.index for place in places if place])
+        values = [*self.tables.values, numbers, words, *(term.at for term in direct)]
+        to.code.call(function, values)
         to.results = []
-        for k, kind in enumerate(kinds):
-            place = code.bitcast(code.gep(words, [WORD(k)]), llvm_type(kind).as_pointer())
-            to.results.append(Term(kind, code.load(place)))
-        return to.results[0] if kinds else Term("", WORD(0))
+        for k, kind in enumerate(step.results):
+            word = to.code.gep(words, [WORD(k)])
+            place = to.code.bitcast(word, llvm_type(kind).as_pointer())
+            to.results.append(Term(kind, to.code.load(place)))
+        return to.results[0] if to.results else Term("", WORD(0))
 
-    def _written(
-        self, module: ir.Module, symbol: str, node: ast.FunctionDef, args: list[Term]
-    ) -> tuple[ir.Function, list[str]]:
-        """The function for arguments of these kinds, and the kinds of its results."""
-        types = [*(a.at.type for a in args), _WORDS]
-        function = ir.Function(module, ir.FunctionType(ir.VoidType(), types), symbol)
-        function.linkage = "internal"
-        for attribute in ("noinline", "nounwind"):
-            function.attributes.add(attribute)
-        *values, words = function.args
-        for value, kind in [*zip(values, (a.kind for a in args), strict=True), (words, "i8*")]:
-            if is_pointer(kind):
-                value.add_attribute("noalias")
-        writer = Writer(function, node.body, "", self, words)
-        names = [a.arg for a in node.args.args]
-        kinds = [a.kind for a in args]
-        given = zip(names, kinds, values, strict=True)
-        writer.write({n: Term(k, v) for n, k, v in given})
-        return function, writer.given
+    def _step(self, module: ir.Module, name: str, kinds: tuple[str, ...]) -> _Step:
+        """The function for arguments of these kinds."""
+        symbol = "_".join([local(name), *(kind.replace("*", "p") for kind in kinds)])
+        if symbol not in self._written:
+            node = self.texts[name]
+            function = _function(module, symbol, [*map(llvm_type, kinds), _WORDS])
+            *values, words = function.args
+            for value, kind in zip(function.args, (*kinds, "i8*"), strict=True):
+                if is_pointer(kind):
+                    value.add_attribute("noalias")
+            writer = Writer(function, node.body, "", self.library, words)
+            names = [a.arg for a in node.args.args]
+            given = zip(names, kinds, values, strict=True)
+            writer.write({n: Term(kind, value) for n, kind, value in given})
+            self._written[symbol] = _Step(function, kinds, tuple(writer.given))
+        return self._written[symbol]
+
+    def _looking_up(
+        self, module: ir.Module, step: _Step, places: list[Place | None]
+    ) -> ir.Function:
+        """The function that calls a step with what lies at a list of places."""
+        tables = "_".join(place.table if place else "given" for place in places)
+        symbol = f"{step.function.name}_of_{tables}"
+        if symbol in self._between:
+            return self._between[symbol]
+        pairs = zip(step.kinds, places, strict=True)
+        direct = [llvm_type(kind) for kind, place in pairs if not place]
+        types = [*(v.type for v in self.tables.values), _LISTED.as_pointer(), _WORDS, *direct]
+        function = self._between[symbol] = _function(module, symbol, types)
+        code = ir.IRBuilder(function.append_basic_block())
+        numbers, words, *others = function.args[len(TABLES) :]
+        tables_here = self.tables.at(function.args[: len(TABLES)])
+        given, k = iter(others), 0
+        values: list[ir.Value] = []
+        for kind, place in zip(step.kinds, places, strict=True):
+            if place is None:
+                values.append(next(given))
+                continue
+            number = code.zext(code.load(code.gep(numbers, [WORD(k)])), WORD)
+            values.append(looked_up(code, tables_here, kind, place.table, number))
+            k += 1
+        code.call(step.function, [*values, words])
+        code.ret_void()
+        return function
+
+
+def _function(module: ir.Module, symbol: str, types: list[ir.Type]) -> ir.Function:
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), types), symbol)
+    function.linkage = "internal"
+    for attribute in ("noinline", "nounwind"):
+        function.attributes.add(attribute)
+    return function
+
+
+def _list(module: ir.Module, numbers: list[int]) -> ir.Value:
+    """The address of these numbers."""
+    type_ = ir.ArrayType(_LISTED, len(numbers))
+    found = ir.GlobalVariable(module, type_, module.get_unique_name("places"))
+    found.linkage, found.global_constant = "internal", True
+    found.initializer = ir.Constant(type_, [_LISTED(n) for n in numbers])
+    return found.bitcast(_LISTED.as_pointer())
+
+
+def only_handed(node: ast.FunctionDef, steps: set[str]) -> set[str]:
+    """The names in a kernel that are nothing but arguments of its steps."""
+    handed: dict[str, int] = {}
+    count: dict[str, int] = {}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            count[part.id] = count.get(part.id, 0) + 1
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in steps:
+            for a in part.args:
+                if isinstance(a, ast.Name):
+                    handed[a.id] = handed.get(a.id, 0) + 1
+    return {name for name, times in handed.items() if times == count[name]}
