@@ -18,10 +18,11 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from ..collector import collector_paused
 from ..tape import Tape
 from . import cache
 from .bones import Skeleton
-from .emit import Source, elementary, patient
+from .emit import Source, elementary, has_steps, patient
 from .emit import emit as text_of
 from .routines import text_of as text_of_routine
 from .runtime.blas import table
@@ -74,7 +75,8 @@ def started() -> bool:
 
 @lru_cache(maxsize=2048)
 def _source(bones: Skeleton) -> Source:
-    return text_of(loops_of(bones), bones)
+    with collector_paused():
+        return text_of(loops_of(bones), bones)
 
 
 def source(tape: Tape, layouts: tuple[str, ...]) -> str:
@@ -155,7 +157,10 @@ def _obtain(text: str) -> Loaded:
 
     def compiled() -> bytes:
         begin = time.perf_counter()
-        code = object_code(module_of(text, "kernel", len(elementary(text))))
+        with collector_paused():
+            module = module_of(text, "kernel", len(elementary(text)))
+        # half of what long kernels would take, for not one instruction of an LSTM's
+        code = object_code(module, packed=not has_steps(text))
         _spent[0] += time.perf_counter() - begin
         _count["compiled"] += 1
         return code

@@ -105,6 +105,11 @@ def elementary(text: str) -> list[str]:
     return _MATHS.findall(text)
 
 
+def has_steps(text: str) -> bool:
+    """Whether a kernel is so long that functions stand before it."""
+    return not text.startswith("def kernel(")
+
+
 def patient(text: str) -> str | None:
     """The kernel with sines, cosines and tangents of libm, which serve any argument one by one.
 

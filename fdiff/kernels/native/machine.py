@@ -47,20 +47,24 @@ def _new_machine() -> llvm.TargetMachine:
     )
 
 
-def object_code(module: ir.Module, *, unrolled: bool = True) -> bytes:
+def object_code(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> bytes:
     """Machine code of the module."""
-    return bytes(_machine().emit_object(optimised(module, unrolled=unrolled)))
+    return bytes(_machine().emit_object(optimised(module, unrolled=unrolled, packed=packed)))
 
 
-def optimised(module: ir.Module, *, unrolled: bool = True) -> llvm.ModuleRef:
-    """The module, optimised for this processor; loops that are not unrolled compile faster."""
+def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> llvm.ModuleRef:
+    """The module, optimised for this processor.
+
+    It is compiled faster if its loops are not `unrolled`, and if what stands outside of loops is
+    not searched for instructions to be `packed` into vectors.
+    """
     machine = _machine()
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = True
+    options.loop_vectorization, options.slp_vectorization = True, packed
     options.loop_unrolling = unrolled
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(parsed, builder)

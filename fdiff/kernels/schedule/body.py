@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from ..bones import Part
 from ..loops import (
@@ -60,21 +61,24 @@ class Body:
 
     def value(self, key: Key, compute: int = -1) -> str:
         """Name or literal of the value; `compute` is a kept node to be computed, not read."""
+        memo, parts = self.memo, self.plan.parts
         stack = [key]
         while stack:
-            top = stack[-1]
-            if top in self.memo:
-                stack.pop()
+            top = stack.pop()
+            if top in memo:
                 continue
             children = self.children(top, compute)
-            missing = [c for c in children if c not in self.memo]
-            if missing:
-                stack.extend(reversed(missing))
+            operands = [memo.get(c) for c in children]
+            if None in operands:
+                stack.append(top)
+                stack.extend(
+                    c for c, name in zip(reversed(children), reversed(operands), strict=True)
+                    if name is None
+                )  # fmt: skip
                 continue
-            name = self.memo[top] = self._emit(top, [self.memo[c] for c in children], compute)
-            self.dtypes[name] = self.plan.parts[top.node].dtype
-            stack.pop()
-        return self.memo[key]
+            name = memo[top] = self._emit(top, cast("list[str]", operands), compute)
+            self.dtypes[name] = parts[top.node].dtype
+        return memo[key]
 
     def children(self, key: Key, compute: int) -> list[Key]:
         """What the value at `key` is computed from."""
@@ -124,7 +128,8 @@ class Body:
         if not part.text:
             return operands[0]
         self.computed.append(key)
-        return self.let(expression(part, [plan.parts[a].dtype for a in part.args]), *operands)
+        narrow = part.dtype == "b1" and any(plan.parts[a].dtype == "b1" for a in part.args)
+        return self.let(expression(part, narrow=narrow), *operands)
 
     def _read(self, key: Key) -> str:
         plan = self.plan
@@ -172,6 +177,18 @@ class Body:
         return out
 
 
+class Reads(Body):
+    """What a nest reads, without the statements that compute anything."""
+
+    def _emit(self, key: Key, operands: list[str], compute: int) -> str:
+        part = self.plan.parts[key.node]
+        if key.node in self.plan.names and key.node != compute:
+            self.reads[key] = None
+        elif part.op == "gather":
+            self.reads[Key(part.args[0], self.plan.parts[part.args[0]].dims, ())] = None
+        return ""
+
+
 def _columns(part: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(p[0] for p in part.slices), tuple(p[1] for p in part.slices)
 
@@ -186,12 +203,13 @@ def literal(part: Part) -> str:
     return f"{NUMPY[part.dtype]}({text})"
 
 
-def expression(part: Part, dtypes: list[str]) -> str:
-    """Text of an elementwise op in ``{0}``, ``{1}``, ...; kept within the output's dtype."""
+def expression(part: Part, *, narrow: bool) -> str:
+    """Text of an elementwise op in ``{0}``, ``{1}``, ...; kept within the output's dtype.
+
+    `narrow` tells of truth values that are made of others.
+    """
     text = part.text.replace("{T}", NUMPY[part.dtype])
-    narrow = part.dtype not in (*_EXACT, "b1") or (
-        part.dtype == "b1" and "b1" in dtypes and part.op != "where"
-    )
+    narrow = part.dtype not in (*_EXACT, "b1") or (narrow and part.op != "where")
     return (
         f"{NUMPY[part.dtype]}({text})"
         if narrow and not text.startswith(NUMPY[part.dtype])

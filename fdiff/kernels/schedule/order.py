@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from .body import Body
+from .body import Body, Reads
 from .effects import enter
 from .plan import ROUTINES, Key, Plan
 from .root import Root
@@ -87,7 +87,7 @@ def reads_of(plan: Plan, root: Root) -> list[Key]:
         return [Key(v[0], (), ()) for v in root.values]
     effect = (root.kind, root.node, root.values, root.index, root.positions, root.compute)
     if effect not in plan.reads:
-        body = Body(plan, count())
+        body = Reads(plan, count())
         enter(body, root)
         plan.reads[effect] = list(body.reads)
     return plan.reads[effect]
