@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 LONG = 400  # lines from which on a kernel is in steps
-_APART = 40  # lines from which on what has no loop is a step, too
+APART = 40  # lines from which on what has no loop is a step, too
 _INDENT = "    "
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _MADE = re.compile(r" *(?:for )?(\w+) (?:=|\|=|in) ")
@@ -68,7 +68,7 @@ class Unit:
         if loops and self.lines[-1].startswith(_INDENT) and "end_row = " in self.lines[-1]:
             return False  # the head of a loop over blocks
         leaves = any(line.lstrip().startswith(("return", "status")) for line in self.lines)
-        return not leaves and (loops or len(self.lines) >= _APART)
+        return not leaves and (loops or len(self.lines) >= APART)
 
 
 def in_steps(

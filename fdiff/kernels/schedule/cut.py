@@ -31,9 +31,9 @@ from ..loops import (
 )
 from .rowwise import finished, for_rows, rowwise, started
 
-_LONG = 1000  # statements up to which a loop stays whole
-_LEAST, _PIECE, _MOST = 120, 240, 400  # statements of a piece
-_ROWS = "64"  # at a time
+LONG = 1000  # statements up to which a loop stays whole
+LEAST, PIECE, MOST = 120, 240, 400  # statements of a piece
+ROWS = "64"  # at a time
 _ALIKE = 12  # statements that are compared with those at other places
 _NUMBERS = re.compile(r"\d+")
 _WRITES = ("store", "update")
@@ -55,7 +55,7 @@ def cut(program: Program, dtypes: Mapping[str, str]) -> Program:
 
 def _divisible(nest: Nest) -> bool:
     simple = not (nest.hole or nest.window or nest.branches)
-    return len(nest.statements) > _LONG and simple and (
+    return len(nest.statements) > LONG and simple and (
         not nest.domain or rowwise(nest, nest.domain[0])
     )  # fmt: skip
 
@@ -161,7 +161,7 @@ class _Pieces:
         out: list[int] = []
         for k, s in enumerate(self.lines):
             operands = [
-                str(k - self.made[n]) if k - self.made.get(n, -_MOST) <= _ALIKE else n[:1]
+                str(k - self.made[n]) if k - self.made.get(n, -MOST) <= _ALIKE else n[:1]
                 for n in s.operands
             ]
             words = [s.kind, s.text, *operands]
@@ -177,13 +177,13 @@ class _Pieces:
         following = [tuple(shapes[k : k + _ALIKE]) for k in range(end)]
         often = Counter(following)
         out = [0]
-        while end - out[-1] > _MOST:
-            first, last = out[-1] + _LEAST, min(out[-1] + _MOST, end - _LEAST)
+        while end - out[-1] > MOST:
+            first, last = out[-1] + LEAST, min(out[-1] + MOST, end - LEAST)
             places = [k for k in range(first, last + 1) if not self.held[k]]
             if not places:
                 later = (k for k in range(last + 1, end) if not self.held[k])
                 places = [next(later, end)]
-            middle = out[-1] + _PIECE
+            middle = out[-1] + PIECE
             best = max(
                 places,
                 key=lambda k: (often[following[k]], following[k], -abs(k - middle))
@@ -216,7 +216,7 @@ class _Pieces:
         fixed = tuple(s for k, s in enumerate(self.lines) if k in self.fixed)
         before = [Nest((), fixed, (), "for all rows")] if fixed else []
         inside = tuple(for_rows(piece, {}) for piece in self.nests())
-        blocks = Blocks(self.nest.domain[0], _ROWS, inside)
+        blocks = Blocks(self.nest.domain[0], ROWS, inside)
         return [*before, *started(self.nest), blocks, *finished(self.nest)]
 
     @cached_property
@@ -252,6 +252,6 @@ class _Pieces:
 
     def _waiting(self, name: str) -> Access:
         """Where a value waits for a later piece."""
-        dims = (_ROWS, *self.nest.domain[1 : self.depth[name]])
+        dims = (ROWS, *self.nest.domain[1 : self.depth[name]])
         index = (Axis(0, "1", f"-{BEGIN}"), *(Axis(k) for k in range(1, len(dims))))
         return Access(Buffer(f"h{name}"), dims, index)

@@ -1,0 +1,189 @@
+"""Kernels of unrolled programs: loops that are cut, and steps that are compiled once."""
+
+import importlib
+import re
+
+import numpy as np
+import pytest
+from tapes import tape_of
+
+from fdiff import kernels
+from fdiff.interpret import evaluate
+from fdiff.kernels import emit
+from fdiff.transforms.reverse import vjp
+from fdiff.transforms.simplify import simplify
+
+CUT = importlib.import_module("fdiff.kernels.schedule.cut")  # in the package, a function
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Every loop of more than a few statements is cut, every kernel is in steps."""
+    for module, limits in (
+        (emit, {"LONG": 0}),
+        (emit.steps, {"APART": 1}),
+        (CUT, {"LONG": 6, "LEAST": 2, "PIECE": 4, "MOST": 6, "ROWS": "3"}),
+    ):
+        for name, limit in limits.items():
+            monkeypatch.setattr(module, name, limit)
+    kernels.cache_clear()
+    yield
+    kernels.cache_clear()
+
+
+def agree(tape, arrays, tolerance=1e-11):
+    run = kernels.compile(tape, ("C",) * len(arrays))
+    for got, want in zip(run(*arrays), evaluate(tape, *arrays), strict=True):
+        assert np.asarray(got).dtype == np.asarray(want).dtype
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+    return run.source
+
+
+def with_gradient(f, *arrays):
+    tape = tape_of(f, *arrays)
+    pulled = simplify(vjp(tape, list(range(len(arrays)))))
+    return tape, pulled, (*arrays, *(np.ones(t.shape, t.dtype) for t in tape.output_types))
+
+
+def swing(steps):
+    """A pendulum of arrays: an elementwise loop as long as there are steps."""
+
+    def f(x, v):
+        for _ in range(steps):
+            x, v = x + 0.1 * v, v - 0.1 * x * x * x
+        return np.sum(x * v)
+
+    return f
+
+
+def orbit(steps):
+    """The same of two numbers: no loop at all."""
+
+    def f(p):
+        x, v = p[0], p[1]
+        for _ in range(steps):
+            x, v = x + 0.1 * v, v - 0.1 * np.sin(x)
+        return x * v
+
+    return f
+
+
+def cells(steps):
+    """Recurrent cells with a loss at each step: sums that later loops read."""
+
+    def f(w, u, x):
+        h, total = np.zeros_like(w), 0.0
+        for t in range(steps):
+            gate = 1.0 / (1.0 + np.exp(-(w * x[t] + u * h)))
+            h = gate * np.tanh(h + x[t]) + (1.0 - gate) * h
+            total = total + np.log(np.sum(np.exp(h))) - np.sum(h * x[t])
+        return total
+
+    return f
+
+
+def normal(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape)
+
+
+LONG = {
+    "rows of arrays": lambda n: (swing(n), np.linspace(0.1, 0.9, 150), np.linspace(-0.5, 0.5, 150)),
+    "few entries": lambda n: (swing(n), np.array([0.2, 0.4]), np.array([0.1, -0.3])),
+    "matrices": lambda n: (swing(n), normal(5, 30) / 9, normal(5, 30) / 9),
+    "single precision": lambda n: (
+        swing(n), np.linspace(0.1, 0.9, 70, dtype="f4"), np.linspace(-0.5, 0.5, 70, dtype="f4"),
+    ),
+    "numbers": lambda n: (orbit(n), np.array([0.3, 0.2])),
+    "recurrent cells": lambda n: (cells(n), normal(14), normal(14), normal(n, 14)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_a_long_program_is_compiled_as_it_is_interpreted(case):
+    f, *arrays = LONG[case](130)
+    _, pulled, given = with_gradient(f, *arrays)
+    assert len(pulled) > 800
+    source = agree(pulled, given, 1e-4 if case == "single precision" else 1e-11)
+    assert source.startswith("def step0(")
+
+
+@pytest.mark.parametrize("case", ["rows of arrays", "numbers", "recurrent cells"])
+def test_what_repeats_is_compiled_once(case):
+    """Twice as many steps of a program: more calls of as many functions, or nearly so."""
+
+    def counted(steps):
+        f, *arrays = LONG[case](steps)
+        _, pulled, given = with_gradient(f, *arrays)
+        source = kernels.source(pulled, ("C",) * len(given))
+        functions, calls = (
+            re.findall(r"^def step", source, re.MULTILINE),
+            re.findall(r"step\d+\(", source),
+        )
+        return len(functions), len(calls) - len(functions)
+
+    (functions, calls), (more, twice) = counted(250), counted(500)
+    assert twice > 1.6 * calls
+    assert more - functions <= 0.3 * (twice - calls)
+
+
+def test_the_same_functions_serve_all_layers_of_a_short_kernel_too(short):
+    """Every entry, sum, scan, gather and scatter survives being cut into pieces of four lines."""
+
+    def f(x, i):
+        y = np.cumsum(np.sin(x) * x + np.exp(-x) * x[::-1])
+        z = y[i] * np.cos(y[i]) + np.maximum.accumulate(y * x)[i] / (1.0 + y[i] ** 2)
+        best = np.argmax(y * x - x)
+        w = np.where(z > 0.2, z * z, -z) * np.sqrt(1.0 + z * z) + y[best]
+        return np.sum(w * w + w), np.concatenate([w * 2.0, y - 1.0]), np.max(w, axis=0)
+
+    arrays = (np.linspace(-1.5, 1.2, 11), np.array([3, -1, 3, 0, 7]))
+    tape = tape_of(f, *arrays)
+    assert "step1(" in agree(tape, arrays)
+    bars = [np.cos(np.arange(t.size)).reshape(t.shape)[()] for t in tape.output_types]
+    agree(simplify(vjp(tape, [0])), (*arrays, *bars))
+
+
+def test_matrices_and_their_rows_are_cut_alike(short):
+    def f(a, b):
+        c = np.tanh(a * b + a) * a - b
+        d = c * np.sum(c * c, axis=1, keepdims=True) + np.exp(-c) * b
+        return np.sum(d * d / (1.0 + c * c), axis=0), d.T * 2.0
+
+    arrays = (normal(7, 4), normal(7, 4))
+    tape = tape_of(f, *arrays)
+    agree(tape, arrays)
+    bars = [np.cos(np.arange(t.size)).reshape(t.shape) for t in tape.output_types]
+    agree(simplify(vjp(tape, [0, 1])), (*arrays, *bars))
+
+
+def test_an_index_out_of_bounds_is_an_error_in_a_long_kernel():
+    f = swing(130)
+
+    def g(x, v, i):
+        return f(x[i], v)
+
+    x, v = np.linspace(0.1, 0.9, 20), np.zeros(20)
+    tape = tape_of(g, x, v, np.arange(20))
+    run = kernels.compile(tape, ("C",) * 3)
+    assert "step0(" in run.source
+    np.testing.assert_allclose(run(x, v, np.arange(20))[0], f(x, v))
+    with pytest.raises(IndexError):
+        run(x, v, np.arange(20) + 1)
+
+
+def test_huge_angles_in_a_long_kernel_are_exact():
+    """The angle is beyond what the fast sine serves in one step of many."""
+    _, pulled, _ = with_gradient(orbit(130), np.array([0.3, 0.2]))
+    given = (np.array([3e10, 0.2]), np.array(1.0))
+    source = agree(pulled, given)
+    assert "far = step" in source or re.search(r"far, .*= step|, far.*= step", source)
+
+
+def test_an_accumulator_and_what_reads_it_stay_together(short):
+    """A sum that has run up to an entry is read there: nothing between may be cut."""
+
+    def f(x):
+        y = np.sin(x) + x * x
+        return np.cumsum(y) * np.exp(-x) + y, np.cumprod(1.0 + 0.1 * y), np.sum(y)
+
+    agree(tape_of(f, np.linspace(-1.0, 2.0, 17)), (np.linspace(-1.0, 2.0, 17),))
