@@ -16,13 +16,14 @@ from fdiff.transforms.simplify import simplify
 CUT = importlib.import_module("fdiff.kernels.schedule.cut")  # in the package, a function
 
 
-@pytest.fixture
-def short(monkeypatch):
+@pytest.fixture(params=[1, 2])
+def short(monkeypatch, request):
     """Every loop of more than a few statements is cut, every kernel is in steps."""
+    n = request.param
     for module, limits in (
         (emit, {"LONG": 0}),
         (emit.steps, {"APART": 1}),
-        (CUT, {"LONG": 6, "LEAST": 2, "PIECE": 4, "MOST": 6, "ROWS": "3"}),
+        (CUT, {"LONG": 3 * n, "LEAST": n, "PIECE": n, "MOST": 2 * n - 1, "ROWS": "3"}),
     ):
         for name, limit in limits.items():
             monkeypatch.setattr(module, name, limit)
@@ -187,3 +188,39 @@ def test_an_accumulator_and_what_reads_it_stay_together(short):
         return np.cumsum(y) * np.exp(-x) + y, np.cumprod(1.0 + 0.1 * y), np.sum(y)
 
     agree(tape_of(f, np.linspace(-1.0, 2.0, 17)), (np.linspace(-1.0, 2.0, 17),))
+
+
+def test_a_scan_along_an_inner_axis_stays_in_one_loop(short):
+    """Each entry reads the one before it, which the same loop has stored."""
+
+    def f(x):
+        y = np.cumsum(np.sin(x) * x + x, axis=1)
+        return np.exp(-y) * y + x, np.cumsum(y * y - x, axis=1) * x
+
+    x = normal(4, 5, 3)
+    tape = tape_of(f, x)
+    source = agree(tape, (x,))
+    assert "step0(" in source
+    agree(simplify(vjp(tape, [0])), (x, np.cos(x), np.sin(x)))
+
+
+def test_a_step_gives_what_is_read_later():
+    """Loops of one text are two functions where a local of only one of them is read again."""
+    units = [
+        emit.steps.Unit((f"for i0 in range(n{k}):", f"    s{k} = x{k}[i0] * 2.0"))
+        for k in range(3)
+    ]  # fmt: skip
+    functions, body = emit.steps.in_steps(units, ["out0[0] = s0 + s2", "return 0"], {"x1": "r4"})
+    assert body == ["s0 = step0(n0, x0)", "step1(n1, r4)", "s2 = step0(n2, x2)"]
+    assert [line for line in functions if line.startswith("def ")] == [
+        "def step0(n0, x0):", "def step1(n1, x1):",
+    ]  # fmt: skip
+
+
+def test_no_step_is_given_one_place_under_two_names():
+    lines = ("for i0 in range(n0):", "    t1[i0] = t2[i0]")
+    functions, body = emit.steps.in_steps(
+        [emit.steps.Unit(lines)], ["return 0"], {"t1": "r0", "t2": "r0"}
+    )
+    assert not functions
+    assert body == list(lines)

@@ -46,7 +46,7 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
     for argument, place in zip(values, given.values(), strict=True):
         if is_pointer(place.kind):
             argument.add_attribute("noalias")
-    count = 1 + max((p.index for p in every.values() if p.table == "data"), default=-1)
+    count = 1 + max((p.entry for p in every.values() if p.table == "data"), default=-1)
     tables = Tables(tuple(inner.args[: len(TABLES)]), count)
     found = dict(filter(None, map(read_at, node.body)))
     try:
@@ -104,10 +104,10 @@ def _enter(
     entry.attributes.add("nounwind")
     code = ir.IRBuilder(entry.append_basic_block())
     tables = Tables(tuple(entry.args), count)
-    values = list(entry.args) if len(inner.args) > len(parameters) else []
+    values: list[ir.Value] = list(entry.args) if len(inner.args) > len(parameters) else []
     for place in parameters:
-        if place.table in TABLES and place.index < 0:
+        if place.table in TABLES and place.entry < 0:
             values.append(entry.args[TABLES.index(place.table)])
         else:
-            values.append(looked_up(code, tables, place.kind, place.table, WORD(place.index)))
+            values.append(looked_up(code, tables, place.kind, place.table, WORD(place.entry)))
     code.ret(code.call(inner, values))

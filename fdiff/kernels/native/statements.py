@@ -27,9 +27,11 @@ class Callees(Protocol):
     @property
     def texts(self) -> Mapping[str, ast.FunctionDef]:
         """The functions by name."""
+        ...
 
     def call(self, to: Writer, name: str, nodes: list[ast.expr]) -> Term:
         """The first result; all of them are `to.results`."""
+        ...
 
 
 class _Loop(NamedTuple):

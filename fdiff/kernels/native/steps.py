@@ -54,7 +54,7 @@ class Steps:
         step = self._step(to.module, name, kinds)
         function = self._looking_up(to.module, step, places)
         words = to.words(len(step.results))
-        numbers = _list(to.module, [place.index for place in places if place])
+        numbers = _list(to.module, [place.entry for place in places if place])
         values = [*self.tables.values, numbers, words, *(term.at for term in direct)]
         to.code.call(function, values)
         to.results = []

@@ -25,14 +25,14 @@ class Place(NamedTuple):
 
     kind: str
     table: str
-    index: int
+    entry: int
 
 
 class Tables(NamedTuple):
-    """The tables as values of a function; `count` arrays come before the workspace."""
+    """The tables as values of a function; so many `arrays` come before the workspace."""
 
     values: tuple[ir.Value, ...]
-    count: int
+    arrays: int
 
     def at(self, values: Sequence[ir.Value]) -> Tables:
         """The same tables in another function."""
@@ -67,7 +67,7 @@ def looked_up(
     if table in _ENTRIES:
         return code.load(code.gep(tables.values[TABLES.index(table)], [number]))
     work = table == "work"
-    begin = code.load(code.gep(tables.values[0], [WORD(tables.count) if work else number]))
+    begin = code.load(code.gep(tables.values[0], [WORD(tables.arrays) if work else number]))
     if work:
         begin = code.gep(begin, [code.load(code.gep(tables.values[2], [number]))])
     pointer = code.bitcast(begin, stored_type(kind.removesuffix("*")).as_pointer())

@@ -161,7 +161,7 @@ class _Pieces:
         out: list[int] = []
         for k, s in enumerate(self.lines):
             operands = [
-                str(k - self.made[n]) if k - self.made.get(n, -MOST) <= _ALIKE else n[:1]
+                str(k - self.made[n]) if n in self.made and k - self.made[n] <= _ALIKE else n[:1]
                 for n in s.operands
             ]
             words = [s.kind, s.text, *operands]
