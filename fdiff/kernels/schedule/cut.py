@@ -88,7 +88,7 @@ class _Pieces:
             known = [out.get(name, 0) for name in _touched(s) if name != s.target]
             if s.access is not None:
                 known += [axis.var + 1 for axis in s.access.index]
-            inner = s.kind in ("accumulate", "pick", "carry")
+            inner = s.kind in ("accumulate", "pick", "carry", "update")
             out[s.target] = len(self.nest.domain) if inner else max(known, default=0)
         return out
 
@@ -190,7 +190,17 @@ class _Pieces:
                 if k < end else (0, (), 0),
             )  # fmt: skip
             out.append(best)
-        return [*out, end] if out[-1] < end else out
+        return self._filled([*out, end] if out[-1] < end else out)
+
+    def _filled(self, bounds: list[int]) -> list[int]:
+        """The bounds without those between which nothing stands in the innermost loop."""
+        rank = len(self.nest.domain)
+        inner = [not s.target or self.depth[s.target] == rank for s in self.lines]
+        out = bounds[:1]
+        for begin, end in pairwise(bounds):
+            if any(inner[max(begin, out[-1]) : end]):
+                out.append(end)
+        return [*out[:-1], bounds[-1]]
 
     # --- the pieces ---------------------------------------------------------------------------
 
