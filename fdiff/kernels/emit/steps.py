@@ -67,6 +67,8 @@ class Unit:
         loops = any(line.startswith("for ") for line in self.lines)
         if loops and self.lines[-1].startswith(_INDENT) and "end_row = " in self.lines[-1]:
             return False  # the head of a loop over blocks
+        if any(line.startswith("while ") for line in self.lines):
+            return False  # runs, which look as far ahead as the last one was long
         leaves = any(line.lstrip().startswith(("return", "status")) for line in self.lines)
         return not leaves and (loops or len(self.lines) >= APART)
 
