@@ -66,10 +66,10 @@ def _placed(found: Separated, source: ArrayType, type_: ArrayType) -> Tape:
                     places = wheres[len(parts) + t], wheres[s]
                     new = _blocks(swept[t], places, term, part.shape)
                     before = totals.get((term.shape, part.shape))
-                    totals[term.shape, part.shape] = new if before is None else before + new  # type: ignore[operator]
+                    totals[term.shape, part.shape] = new if before is None else before + new  # type: ignore[operator] - arrays, traced ones too
         matrix: object = np.zeros(type_.shape, type_.dtype)
         for n, total in enumerate(totals.values()):
-            one = np.reshape(np.transpose(total, (0, 2, 1, 3)), type_.shape)  # type: ignore[call-overload]
+            one = np.reshape(np.transpose(total, (0, 2, 1, 3)), type_.shape)  # type: ignore[call-overload] - a traced array
             matrix = one if n == 0 else matrix + one
         return simplify(trace.builder.finish([trace.lift(matrix, type_.dtype)]))
 
@@ -94,7 +94,7 @@ def _swept(between: Tape, k: int) -> Tape:
         inputs = [trace.input(t) for t in between.input_types]
         unit = np.eye(width, dtype=type_.dtype).reshape((width, 1, *type_.shape[1:]))
         seeds = np.broadcast_to(traced(unit), (width, *type_.shape))
-        outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item]
+        outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - constants are lifted there
         return simplify(trace.builder.finish([out.id for out in outs]))
 
 
@@ -104,6 +104,6 @@ def _blocks(
     """All blocks of a term added up, of shape (rows, columns, entries of a row, of a column)."""
     size = tangents.shape[1]
     high, wide = prod(term.shape[1:]), prod(shape[1:])
-    last = np.reshape(np.moveaxis(tangents, 0, -1), (size, high, wide))  # type: ignore[call-overload]
+    last = np.reshape(np.moveaxis(tangents, 0, -1), (size, high, wide))  # type: ignore[call-overload] - a traced array
     signed = -last if term.minus else last
     return apply(scatter_add, signed, *places, shape=(term.shape[0], shape[0], high, wide))

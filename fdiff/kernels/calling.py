@@ -13,9 +13,12 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..tape import Tape
 from .bones import Values
+from .crew import pool, threads
 from .emit.workspace import Room
 from .native.caller import Input, Machinery, Output, caller
 from .native.machine import Loaded
+from .runtime.crew import HEADER
+from .sharing import PARTS, THREADS
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
 _BRIEF = 1 << 14  # bytes of arrays up to which other threads may as well wait
@@ -26,6 +29,7 @@ class Kernel(NamedTuple):
     """Machine code for one structure, with the addresses of the routines it calls.
 
     `call` is the address of the caller, `patient` makes the kernel for sines of huge arguments.
+    `run` is the address of what runs a kernel for several threads, 0 for any other.
     """
 
     code: Loaded
@@ -35,6 +39,7 @@ class Kernel(NamedTuple):
     layouts: tuple[str, ...]
     patient: Callable[[], Loaded] | None
     call: int
+    run: int
 
 
 class Parts(NamedTuple):
@@ -59,8 +64,10 @@ def _fail(status: int) -> None:
 class Executable:
     """A kernel bound to one tape: call it with the tape's inputs, get its outputs."""
 
-    def __init__(self, kernel: Kernel, tape: Tape, values: Values) -> None:
+    def __init__(self, kernel: Kernel, tape: Tape, values: Values, parts: int = 1) -> None:
         self.source = kernel.text
+        self._parts = parts  # of loops that several threads share
+        self._threads = threads() if kernel.run else 1
         self._kernel = kernel
         self._made = tuple((t.shape, _plain(t)) for t in tape.output_types)
         self._inputs = tuple(
@@ -102,8 +109,7 @@ class Executable:
         outs = tuple(np.empty(shape, dtype) for shape, dtype in self._made)
         status = self._entry(*given, *outs)
         if status and self._kernel.patient is not None:
-            code = self._kernel.patient()
-            patient = self._machinery._replace(address=code.address, owner=code)
+            patient = self._run_by(self._machinery, self._kernel.patient())
             status = self._into(patient)(*given, *outs)
         assert status is not None, "a kernel was given what its tape has no inputs for"
         if status:
@@ -113,8 +119,13 @@ class Executable:
     def _furnished(self, values: Values) -> Machinery:
         """The kernel with its tables and its workspace."""
         kernel = self._kernel
-        begins = list(accumulate((room.bytes(values.ints) for room in kernel.rooms), initial=0))
-        ints = np.array([*values.ints, *kernel.addresses, *begins], np.int64)
+        copies = {"": 1, THREADS: self._threads, PARTS: self._parts}
+        one = [room.bytes(values.ints) for room in kernel.rooms]
+        taken = [b * copies[room.copies] for b, room in zip(one, kernel.rooms, strict=True)]
+        begins = list(accumulate(taken, initial=0))
+        widths = [b // int(room.dtype[1]) for b, room in zip(one, kernel.rooms, strict=True)]
+        rest = [self._parts, *widths] if kernel.run else []
+        ints = np.array([*values.ints, *kernel.addresses, *begins, *rest], np.int64)
         floats = np.array(values.floats, np.float64)
         size = 1 << max(begins[-1], 4096).bit_length() if begins[-1] <= _KEEP else begins[-1]
         size = size if kernel.rooms else 0
@@ -122,10 +133,22 @@ class Executable:
         cell = spare.setdefault(size, np.zeros(1, np.int64)) if keep else np.zeros(1, np.int64)
         shapes = [*self._made, *((i.shape, i.dtype) for i in self._inputs)]
         brief = size + sum(_bytes(*pair) for pair in shapes) <= _BRIEF and not kernel.addresses
-        code = kernel.code
-        return Machinery(
-            code.address, ints, floats, values.arrays, size, cell, keep, not brief, code
+        made = Machinery(
+            0, ints, floats, values.arrays, size, cell, keep, not brief or bool(kernel.run), None
         )
+        return self._run_by(made, kernel.code)
+
+    def _run_by(self, machinery: Machinery, code: Loaded) -> Machinery:
+        """The same with this code, which several threads run if it is made for that."""
+        if not self._kernel.run:
+            return machinery._replace(address=code.address, owner=code)
+        most = min(self._parts, self._threads)
+        words = {"ITS_POOL": pool.address, "ITS_CODE": code.address, "ITS_MOST": most}
+        before = np.zeros(len(HEADER), np.int64)
+        for name, value in words.items():
+            before[HEADER[name]] = value
+        ints = np.concatenate([before, machinery.ints])[len(HEADER) :]
+        return machinery._replace(address=self._kernel.run, owner=code, ints=ints)
 
 
 def _plain(type_: ArrayType) -> np.dtype[Any]:

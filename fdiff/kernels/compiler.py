@@ -21,12 +21,16 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from ..collector import collector_paused
 from ..tape import Tape
 from . import cache
-from .bones import Skeleton
-from .emit import Source, elementary, has_steps, patient
+from .bones import Skeleton, Values
+from .crew import Code, pool, threads
+from .emit import Source, elementary, has_steps, patient, share
 from .emit import emit as text_of
 from .routines import text_of as text_of_routine
+from .runtime import crew as crewing
 from .runtime.blas import table
 from .schedule import schedule as loops_of
+from .schedule.work import Work, work_of
+from .sharing import PARTS, Shared
 from .skeleton import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .skeleton import skeleton as skeleton_of
 from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
@@ -47,7 +51,15 @@ class CacheInfo(NamedTuple):
 
 
 _MOST = 1024  # kernels in memory
-_kernels: OrderedDict[Skeleton, Kernel] = OrderedDict()
+_Key = tuple[Skeleton, str]
+_LEAST = 60_000.0  # ns of work from which on several threads share it
+_HEAVY = 5_000.0  # ns of work from which on a loop is shared, if any is
+_WAIT = 2_000.0  # ns of it that a wait for the others has to be worth
+_GRAIN = 20_000.0  # ns of work in a part of it, at least
+_MOST_PARTS = 64
+_AMONG = 12  # times as much work as what parts have of their own takes
+_ENTRY = 0.5  # ns for an entry of what a part has of its own
+_kernels: OrderedDict[_Key, Kernel] = OrderedDict()
 _resident: list[Loaded] = []
 _lock = threading.RLock()
 _count = {"compiled": 0, "loaded": 0, "hits": 0}
@@ -73,27 +85,86 @@ def started() -> bool:
     return f"{__package__}.native.machine" in sys.modules
 
 
+class _Made(NamedTuple):
+    """A text, the work of each of its items that threads share (or of all), and what parts have."""
+
+    source: Source
+    work: tuple[tuple[Work, ...], ...]
+    own: tuple[Work, ...] = ()
+    turns: int = 0  # how often threads wait for each other
+
+    def heavy(self, sizes: tuple[int, ...]) -> frozenset[int]:
+        """The items that take long."""
+        return frozenset(k for k, some in enumerate(self.work) if _time(some, sizes) > _HEAVY)
+
+    def parts(self, sizes: tuple[int, ...]) -> int:
+        """In how many parts the loops are shared; 1 if they are not worth it.
+
+        It follows from the sizes alone, and with it how sums are rounded.
+        """
+        time = sum(_time(some, sizes) for some in self.work)
+        if time < _LEAST + _WAIT * self.turns:
+            return 1
+        own = _time(self.own, sizes)
+        return int(min(_MOST_PARTS, time / _GRAIN, time / (_AMONG * own) if own else _MOST_PARTS))
+
+
+def _time(some: tuple[Work, ...], sizes: tuple[int, ...]) -> float:
+    return sum(work.nanoseconds(sizes) for work in some)
+
+
 @lru_cache(maxsize=2048)
-def _source(bones: Skeleton) -> Source:
+def _plain(bones: Skeleton) -> _Made:
+    """The kernel for one thread."""
     with collector_paused():
-        return text_of(loops_of(bones), bones)
+        program = loops_of(bones)
+        return _Made(text_of(program, bones), tuple(work_of(item) for item in program.items))
+
+
+@lru_cache(maxsize=256)
+def _shared(bones: Skeleton, heavy: frozenset[int]) -> _Made | None:
+    """The kernel for several threads, who share what is heavy; None if they could share nothing."""
+    program = share(loops_of(bones), heavy)
+    if program is None:
+        return None
+    work = tuple(work_of(item.item) for item in program.items if isinstance(item, Shared))
+    own = (Work(t.dims, _ENTRY) for t in program.temporaries if t.copies == PARTS)
+    return _Made(text_of(program, bones), work, tuple(own), len(program.items))
+
+
+def _chosen(bones: Skeleton, values: Values) -> tuple[Source, int]:
+    """The text for these sizes, and in how many parts its loops are shared."""
+    made = _plain(bones)
+    if threads() > 1 and made.parts(values.ints) > 1 and not has_steps(made.source.text):
+        shared = _shared(bones, made.heavy(values.ints))
+        parts = 1 if shared is None else shared.parts(values.ints)
+        if shared is not None and parts > 1:
+            return shared.source, parts
+    return made.source, 1
+
+
+def _key(bones: Skeleton, made: Source) -> _Key:
+    """What a kernel is kept under: which loops are shared shows in the text alone."""
+    return bones, made.text if made.shared else ""
 
 
 def source(tape: Tape, layouts: tuple[str, ...]) -> str:
     """Text of the kernel of `tape`."""
-    return _source(skeleton_of(tape, layouts)[0]).text
+    return _chosen(*skeleton_of(tape, layouts))[0].text
 
 
 def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
     """What compiling would take, LLVM's own start apart; 0 if the kernel is at hand."""
-    bones = skeleton_of(tape, layouts)[0]
-    return 0.0 if bones in _kernels else _source(bones).seconds()
+    bones, values = skeleton_of(tape, layouts)
+    made, _ = _chosen(bones, values)
+    return 0.0 if _key(bones, made) in _kernels else made.seconds()
 
 
 def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
     """Whether the kernel can be read from disk (or is loaded already)."""
-    bones = skeleton_of(tape, layouts)[0]
-    return bones in _kernels or cache.has(cache.name_of(_source(bones).text))
+    bones, values = skeleton_of(tape, layouts)
+    made, _ = _chosen(bones, values)
+    return _key(bones, made) in _kernels or cache.has(cache.name_of(made.text))
 
 
 def cache_info() -> CacheInfo:
@@ -108,7 +179,8 @@ def cache_clear(*, disk: bool = False) -> None:
         from .calling import release_spare  # noqa: PLC0415 - it needs LLVM
 
         release_spare()
-    _source.cache_clear()
+    _plain.cache_clear()
+    _shared.cache_clear()
     _patient.cache_clear()
     if disk:
         cache.clear()
@@ -119,28 +191,39 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
     from .calling import Executable  # noqa: PLC0415 - this is where LLVM is loaded
 
     bones, values = skeleton_of(tape, layouts)
-    kernel = _kernels.get(bones)
+    made, parts = _chosen(bones, values)
+    key = _key(bones, made)
+    kernel = _kernels.get(key)
     if kernel is None:
         with _lock:
-            kernel = _kernels.get(bones) or _kernels.setdefault(bones, _make(bones, layouts))
+            kernel = _kernels.get(key) or _kernels.setdefault(key, _make(made, layouts))
             while len(_kernels) > _MOST:
                 _kernels.popitem(last=False)
     else:
         _count["hits"] += 1
         with suppress(KeyError):  # another thread may just have dropped it
-            _kernels.move_to_end(bones)
-    return Executable(kernel, tape, values)
+            _kernels.move_to_end(key)
+    return Executable(kernel, tape, values, parts)
 
 
-def _make(bones: Skeleton, layouts: tuple[str, ...]) -> Kernel:
+def _make(made: Source, layouts: tuple[str, ...]) -> Kernel:
     from .calling import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
     from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
-    made = _source(bones)
-    addresses = _addresses(made.routines)
+    addresses = _addresses(made.routines, shared=made.shared)
     again = None if patient(made.text) is None else partial(_patient, made.text)
     code = _obtain(made.text)
-    return Kernel(code, addresses, made.rooms, made.text, layouts, again, _function(calling()))
+    call = _function(calling())
+    run = _crew() if made.shared else 0
+    return Kernel(code, addresses, made.rooms, made.text, layouts, again, call, run)
+
+
+def _crew() -> int:
+    """The function by which several threads run a kernel; they start with the first such."""
+    texts = (crewing.PART, crewing.WAIT, crewing.GRAB, crewing.SERVE, crewing.RUN)
+    code = Code(*map(_function, texts))
+    pool.ready(code)
+    return code.run
 
 
 @lru_cache(maxsize=64)
@@ -201,12 +284,16 @@ def _stored(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Load
     return Loaded(code, symbol), False
 
 
-def _addresses(names: tuple[str, ...]) -> tuple[int, ...]:
-    """Where matrix routines are, compiled once a machine, and the table of what they call."""
+def _addresses(names: tuple[str, ...], *, shared: bool) -> tuple[int, ...]:
+    """Where matrix routines are, compiled once a machine, and the table of what they call.
+
+    If threads share loops, another for what they call there: BLAS has threads of its own.
+    """
     if not names:
         return ()
     from .native.machine import has  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     vector = 64 if has("avx512f") else 32
     found = [_function(text_of_routine(name, vector), unrolled=False) for name in names]
-    return (*found, int(table().ctypes.data))
+    tables = (table(), table(alone=True)) if shared else (table(),)
+    return (*found, *(int(t.ctypes.data) for t in tables))

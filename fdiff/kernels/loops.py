@@ -160,12 +160,16 @@ class Runs:
 
 
 class Temporary(NamedTuple):
-    """Memory a kernel allocates for itself; an axis called `BLOCK` is of `block_size(rows)`."""
+    """Memory a kernel allocates for itself; an axis called `BLOCK` is of `block_size(rows)`.
+
+    There is one for each of the `copies`, threads or parts, if those are named.
+    """
 
     name: str
     dtype: str
     dims: Dims
     rows: tuple[Dims, ...] = ()
+    copies: str = ""
 
 
 class Output(NamedTuple):
@@ -179,11 +183,15 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """The whole kernel: what is allocated, what runs in which order, what comes out."""
+    """The whole kernel: what is allocated, what runs in which order, what comes out.
+
+    `locals` are the dtypes of values that are no memory, by their names.
+    """
 
     temporaries: tuple[Temporary, ...]
     items: tuple[Nest | Call | Blocks | Runs, ...]
     outputs: tuple[Output, ...]
+    locals: tuple[tuple[str, str], ...] = ()
 
     @property
     def calls(self) -> list[Call]:

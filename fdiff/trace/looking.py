@@ -152,7 +152,7 @@ class Looks:
         for i in self._inputs(self._reads[node_id]):
             outer = self.given.get(i)
             if hasattr(outer, "home"):
-                if not outer.home.looks.settled(outer.id):  # type: ignore[union-attr]
+                if not outer.home.looks.settled(outer.id):  # type: ignore[union-attr] - a traced array of the trace around this one
                     return False
             elif i not in self.frozen:
                 return False

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..bones import Skeleton
 from ..loops import NUMPY, Blocks, Call, Choice, Nest, Program, Runs
+from ..sharing import SharedProgram
 from .blocks import emit_blocks, emit_runs
+from .crew import TABLES, begin_crew, crew_of, emit_item, named
 from .nest import emit_nest
+from .sharing import share as share
 from .steps import LONG, Unit, in_steps
 from .workspace import Room, furnish
 
@@ -28,12 +31,15 @@ class Source:
     """Text of a kernel, and what its integer table ends with.
 
     That is the addresses of the routines and, if there are any, of the table of what they call;
-    then where each of the rooms begins in the workspace.
+    then where each of the rooms begins in the workspace, and where the last ends. If the kernel is
+    for several threads, there are two such tables (the second for parts of a loop); and behind the
+    rooms the number of parts, and how many entries of each room are one copy.
     """
 
     text: str
     routines: tuple[str, ...]
     rooms: tuple[Room, ...]
+    shared: bool = False
 
     def seconds(self) -> float:
         """What compiling takes: so much for any kernel, a line, a loop, an elementary function.
@@ -54,30 +60,60 @@ class Source:
         return 0.012 + 0.00015 * lines + 0.00012 * inside + 0.009 * loops + called
 
 
-def emit(program: Program, bones: Skeleton) -> Source:
+def emit(program: Program | SharedProgram, bones: Skeleton) -> Source:
     """``kernel(inputs, constants, outputs, strides, ints, floats, rooms)``: a status."""
     routines = tuple(dict.fromkeys(call.routine for call in program.calls))
+    if isinstance(program, SharedProgram):
+        return _for_crew(program, bones, routines)
     where, rooms = furnish(program)
-    begin = bones.sizes + bones.ints + len(routines) + bool(routines)
     units = [unit for item in program.items for unit in _units(item, bones, routines)]
+    lines = [line for unit in units for line in unit.lines]
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
-    watched = any("far |=" in line for unit in units for line in unit.lines)
-    tail.append(f"return {FAR} if far else 0" if watched else "return 0")
+    tail.append(_end(lines))
     steps: list[str] = []
     memory = {t.name: f"r{where[t.name]}" for t in program.temporaries}
     body = [line for unit in units for line in unit.indented(unit.lines)]
     if len(body) > LONG:
         steps, body = in_steps(units, tail, memory)
-    named = set(_WORD.findall("\n".join(body))) if steps else memory.keys()
-    body = [*(f"{t} = {r}" for t, r in memory.items() if t in named), *body, *tail]
-    prologue = [*_prologue(bones, "\n".join(body)), *["far = False"] * watched]
-    parameters = [*_parameters(bones), *_work(rooms, begin)]
-    lines = [
-        *steps,
-        f"def kernel({', '.join(parameters)}):",
-        *(INDENT + line for line in (*prologue, *body)),
-    ]
-    return Source("\n".join(lines) + "\n", routines, rooms)
+    known = set(_WORD.findall("\n".join(body))) if steps else memory.keys()
+    body = [*(f"{t} = {r}" for t, r in memory.items() if t in known), *body, *tail]
+    begin = bones.sizes + bones.ints + len(routines) + bool(routines)
+    kernel = _kernel(bones, [*_begin(lines), *body], _work(rooms, begin))
+    return Source("\n".join([*steps, *kernel]) + "\n", routines, rooms)
+
+
+def _for_crew(program: SharedProgram, bones: Skeleton, routines: tuple[str, ...]) -> Source:
+    """The kernel that several threads run."""
+    where, rooms = furnish(program)
+    crew = crew_of(where, rooms, len(program.outputs))
+
+    def call(item: Call, *, part: bool) -> list[str]:
+        return _call(item, bones, routines, part=part)
+
+    body = [line for item in program.items for line in emit_item(item, crew, call)]
+    tail = [f"{INDENT}{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
+    tail = ["if me == 0:", *tail] if tail else []
+    memory = [named(t, crew) for t in program.temporaries]
+    begin = bones.sizes + bones.ints + len(routines) + TABLES * bool(routines)
+    lines = [*begin_crew(rooms, begin + len(rooms) + 1), *_begin(body), *memory, *body, *tail]
+    parameters = [*_work(rooms, begin), 'crew: "i8* crew"']
+    kernel = _kernel(bones, [*lines, _end(body)], parameters)
+    return Source("\n".join(kernel) + "\n", routines, rooms, shared=True)
+
+
+def _begin(lines: Iterable[str]) -> list[str]:
+    return ["far = False"] if any("far |=" in line for line in lines) else []
+
+
+def _end(lines: Iterable[str]) -> str:
+    return f"return {FAR} if far else 0" if _begin(lines) else "return 0"
+
+
+def _kernel(bones: Skeleton, lines: list[str], work: list[str]) -> list[str]:
+    """The function of these lines."""
+    parameters = ", ".join([*_parameters(bones), *work])
+    prologue = _prologue(bones, "\n".join(lines))
+    return [f"def kernel({parameters}):", *(INDENT + line for line in (*prologue, *lines))]
 
 
 def _units(
@@ -167,9 +203,13 @@ def _prologue(bones: Skeleton, body: str) -> list[str]:
     return lines
 
 
-def _call(item: Call, bones: Skeleton, routines: tuple[str, ...]) -> list[str]:
+def _call(
+    item: Call, bones: Skeleton, routines: tuple[str, ...], *, part: bool = False
+) -> list[str]:
+    """The call of a routine; in a `part` of a loop by the table for several threads."""
     first = bones.sizes + bones.ints
-    at, table = first + routines.index(item.routine), first + len(routines)
+    at = first + routines.index(item.routine)
+    table = first + len(routines) + part
     given = ", ".join((*item.buffers, *item.sizes, f"ints[{table}]"))
     return [
         f"# {item.comment}",

@@ -13,24 +13,27 @@ _NEAR, _FAR = 64, 256  # rows that are looked at to find a run, at least and at 
 _LOOK = "look"
 
 
-def emit_blocks(blocks: Blocks) -> list[str]:
-    """The head of the loop over blocks of rows; the lines for one of them follow, indented."""
+def emit_blocks(blocks: Blocks, *, part: bool = False) -> list[str]:
+    """The head of the loop over blocks of rows, or a `part` of them; lines for one follow it."""
     rows, counter = blocks.rows, f"{BLOCK}s"
+    count = f"({rows} + {BLOCK} - 1) // {BLOCK}"
+    bounds = f"{_share(count, 'part')}, {_share(count, 'part + 1')}"
     return [
         f"{BLOCK} = {blocks.block}",
-        f"for {counter} in range(({rows} + {BLOCK} - 1) // {BLOCK}):",
+        f"for {counter} in range({bounds if part else count}):",
         f"{INDENT}{BEGIN} = {counter} * {BLOCK}",
         f"{INDENT}{END} = min({BEGIN} + {BLOCK}, {rows})",
     ]
 
 
-def emit_runs(runs: Runs, inside: Iterable[str]) -> list[str]:
-    """The loop over runs of rows; `inside` are the lines for a block that is none.
+def emit_runs(runs: Runs, inside: Iterable[str], *, part: bool = False) -> list[str]:
+    """The loop over runs of rows, or in a `part` of them; `inside` are lines for a block of none.
 
     As many rows are looked at as the last run makes likely: looking at rows that are looked at once
     more, as those behind the run are, is lost.
     """
     rows, block = runs.otherwise.rows, runs.otherwise.block
+    begin, rows = (_share(rows, "part"), _share(rows, "part + 1")) if part else ("0", rows)
     body = [
         f"{BEGIN} = {END}",
         f"{AHEAD} = min({BEGIN} + {_LOOK}, {rows})",
@@ -39,8 +42,13 @@ def emit_runs(runs: Runs, inside: Iterable[str]) -> list[str]:
     other = [f"{_LOOK} = {_NEAR}", f"{END} = min({BEGIN} + {block}, {rows})", *inside]
     for way in reversed(runs.ways):
         other = _either(way, other)
-    head = [f"{_LOOK} = {_NEAR}", f"{END} = 0", f"while {END} < {rows}:"]
+    head = [f"{_LOOK} = {_NEAR}", f"{END} = {begin}", f"while {END} < {rows}:"]
     return head + [INDENT + line for line in (*body, *other)]
+
+
+def _share(count: str, part: str) -> str:
+    """Where a part of so many begins."""
+    return f"rt.share({count}, {part}, parts)"
 
 
 def _either(way: Run, other: Iterable[str]) -> list[str]:

@@ -22,14 +22,19 @@ from ..loops import (
     entries,
     proper,
 )
+from ..sharing import PARTS, Alone, Shared, SharedProgram
 
 
 class Room(NamedTuple):
-    """Memory for entries of one dtype, `dims` of them; `rows` say how many rows a block has."""
+    """Memory for entries of one dtype, `dims` of them; `rows` say how many rows a block has.
+
+    If `copies` says so, there is that much for each thread, or for each part of a shared loop.
+    """
 
     dims: Dims
     dtype: str
     rows: tuple[Dims, ...] = ()
+    copies: str = ""
 
     def bytes(self, sizes: tuple[int, ...]) -> int:
         """How many bytes these are with these values of ``n0, n1, ...``, in whole cache lines."""
@@ -39,7 +44,7 @@ class Room(NamedTuple):
         return -(-total // 64) * 64
 
 
-def furnish(program: Program) -> tuple[dict[str, int], tuple[Room, ...]]:
+def furnish(program: Program | SharedProgram) -> tuple[dict[str, int], tuple[Room, ...]]:
     """The room of each temporary; one that is used no more leaves its own to others."""
     short = {t.name for t in program.temporaries if t.rows}
     first: dict[str, int] = {}
@@ -52,9 +57,10 @@ def furnish(program: Program) -> tuple[dict[str, int], tuple[Room, ...]]:
     free: list[int] = []  # the item with which each room was last used
     where: dict[str, int] = {}
     for t in sorted(program.temporaries, key=lambda t: first.get(t.name, 0)):
-        room, begin = Room(proper(t.dims), t.dtype, t.rows), first.get(t.name, 0)
+        room, begin = Room(proper(t.dims), t.dtype, t.rows, t.copies), first.get(t.name, 0)
         same = (r for r, end in enumerate(free) if rooms[r] == room and end < begin)
-        r = next(same, len(rooms))
+        # what parts have found is read behind the loop, when others may be on their way already
+        r = len(rooms) if t.copies == PARTS else next(same, len(rooms))
         if r == len(rooms):
             rooms.append(room)
             free.append(-1)
@@ -63,9 +69,9 @@ def furnish(program: Program) -> tuple[dict[str, int], tuple[Room, ...]]:
     return where, tuple(rooms)
 
 
-def _in_turn(program: Program, short: set[str]) -> Iterator[list[str]]:
+def _in_turn(program: Program | SharedProgram, short: set[str]) -> Iterator[list[str]]:
     """The memory that each item uses; what is not of a block, a loop over blocks uses all along."""
-    for item in program.items:
+    for item in _items(program):
         if not isinstance(item, Blocks):
             yield list(_buffers(item))
             continue
@@ -74,6 +80,14 @@ def _in_turn(program: Program, short: set[str]) -> Iterator[list[str]]:
         yield whole
         yield from names
         yield whole
+
+
+def _items(program: Program | SharedProgram) -> Iterator[Nest | Call | Blocks | Runs]:
+    for item in program.items:
+        if isinstance(item, Alone):
+            yield from item.items
+        else:
+            yield item.item if isinstance(item, Shared) else item
 
 
 def _buffers(item: Nest | Call | Choice | Runs) -> Iterator[str]:

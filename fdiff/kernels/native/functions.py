@@ -13,6 +13,7 @@ from functools import lru_cache
 from llvmlite import ir
 
 from ..runtime import maths, scalar
+from . import atomics
 from .expressions import UnknownWordError
 from .kinds import BYTE, WORD, Term, convert, is_pointer, llvm_type, whole, width
 from .statements import Writer
@@ -287,6 +288,13 @@ def _many(to: Writer, args: list[Term], kind: str) -> ir.Value:
     return to.code.bitcast(_at(to, args).at, llvm_type(kind).as_pointer())
 
 
+def _share(to: Writer, args: list[Term]) -> Term:
+    """Where a part of so many entries begins: entries, part, parts; none is below zero."""
+    n, part, parts = (convert(to.code, a, "i8").at for a in args)
+    product = to.code.mul(n, part, flags=("nuw", "nsw"))
+    return Term("i8", to.code.udiv(product, parts))
+
+
 def _memory(kind: str) -> Function:
     """The memory at an address."""
 
@@ -295,6 +303,11 @@ def _memory(kind: str) -> Function:
         return Term(kind, pointer)
 
     return function
+
+
+def _where(to: Writer, args: list[Term]) -> Term:
+    """The address of memory."""
+    return Term("i8", to.code.ptrtoint(args[0].at, WORD))
 
 
 def _room(to: Writer, args: list[Term]) -> Term:
@@ -331,7 +344,14 @@ _TABLES: dict[str, dict[str, Function]] = {
         "halves": _memory("i4*"),
         "float64": _memory("f8*"),
         "float32": _memory("f4*"),
+        "where": _where,
+        "share": _share,
         "room": _room,
+        "fresh": atomics.fresh,
+        "swap": atomics.swap,
+        "take": atomics.take,
+        "change": atomics.change,
+        "pause": atomics.pause,
     },
     "math": {"sqrt": _real("llvm.sqrt"), "copysign": _real("llvm.copysign")},
     "np": {

@@ -4,7 +4,8 @@ Parameters of a text say where they come from::
 
     def kernel(x0: "f8* data[0]", x1: "f8 data[1]", r0: "u1* work[6]", ints: "i8* ints", ...)
 
-`entry(data, strides, ints, floats)` hands them over. The last pointer in `data` is the workspace,
+`entry(data, strides, ints, floats)` hands them over; a text for several threads has a parameter
+``crew: "i8* crew"``, and so has its entry. The last pointer in `data` is the workspace,
 if there is one, and ``work[6]`` the part of it that begins ``ints[6]`` bytes from its start. No two
 pointers lead to the same memory, unless nothing there is written to.
 """
@@ -22,7 +23,7 @@ from .functions import call, local
 from .kinds import WORD, Term, is_pointer, llvm_type
 from .statements import Writer
 from .steps import Steps, only_handed
-from .tables import TABLES, TYPES, Place, Tables, looked_up, read_at, spoken
+from .tables import CREW, TABLES, TYPES, Place, Tables, looked_up, read_at, spoken
 
 
 def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
@@ -100,14 +101,15 @@ def _enter(
     module: ir.Module, name: str, inner: ir.Function, parameters: list[Place], count: int
 ) -> None:
     """The function that Python calls: everything by four addresses."""
-    entry = ir.Function(module, ir.FunctionType(WORD, list(TYPES)), name)
+    types = [*TYPES, *[WORD.as_pointer() for place in parameters if place.table == CREW]]
+    entry = ir.Function(module, ir.FunctionType(WORD, types), name)
     entry.attributes.add("nounwind")
     code = ir.IRBuilder(entry.append_basic_block())
     tables = Tables(tuple(entry.args), count)
     values: list[ir.Value] = list(entry.args) if len(inner.args) > len(parameters) else []
     for place in parameters:
-        if place.table in TABLES and place.entry < 0:
-            values.append(entry.args[TABLES.index(place.table)])
+        if place.entry < 0:
+            values.append(entry.args[(*TABLES, CREW).index(place.table)])
         else:
             values.append(looked_up(code, tables, place.kind, place.table, WORD(place.entry)))
     code.ret(code.call(inner, values))

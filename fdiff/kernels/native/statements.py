@@ -264,6 +264,7 @@ class Writer:
         """Each result into a word of its own."""
         nodes = value.elts if isinstance(value, ast.Tuple) else [value] if value is not None else []
         terms = [expression(self, node) for node in nodes]
+        assert self._gives is not None
         for k, (kind, found) in enumerate(terms):
             word = self.code.gep(self._gives, [WORD(k)])
             self.code.store(found, self.code.bitcast(word, llvm_type(kind).as_pointer()))

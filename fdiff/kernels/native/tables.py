@@ -17,6 +17,7 @@ from .kinds import BYTE, WORD, Term, convert, is_pointer, llvm_type, stored_type
 
 TABLES = ("data", "strides", "ints", "floats")
 TYPES = (BYTE.as_pointer().as_pointer(), WORD.as_pointer(), WORD.as_pointer(), llvm_type("f8*"))
+CREW = "crew"  # a fifth address, where several threads run a kernel: what they share
 _ENTRIES = {"ints": "i8", "strides": "i8", "floats": "f8"}
 
 

@@ -33,15 +33,16 @@ def places(dtype: str) -> dict[str, int]:
     return own | {name.upper(): k for k, name in enumerate(NAMES) if name[0] == "d"}
 
 
-@lru_cache(maxsize=1)
-def table() -> np.ndarray:
+@lru_cache(maxsize=2)
+def table(*, alone: bool = False) -> np.ndarray:
     """The addresses, which are good as long as the process lives; behind them a number.
 
-    It says up to how many multiplications a product is not for BLAS.
+    It says up to how many multiplications a product is not for BLAS: any, if that is left `alone`.
     """
     found = [_module(module) for module in ("cython_blas", "cython_lapack")]
+    to = np.iinfo(np.int64).max if alone else _blocks_to()
     capsules = {k: v for module in found for k, v in module.__pyx_capi__.items()}
-    return np.array([*(_address(capsules[name]) for name in NAMES), _blocks_to()], np.int64)
+    return np.array([*(_address(capsules[name]) for name in NAMES), to], np.int64)
 
 
 def _blocks_to() -> int:

@@ -52,7 +52,7 @@ def schedule(bones: Skeleton) -> Program:
             break
         also |= again
         plan, items, again, dtypes = _attempt(bones, also, plan.below)
-    made = Program(_temporaries(plan), tuple(items), _outputs(plan))
+    made = Program(_temporaries(plan), tuple(items), _outputs(plan), _locals(plan))
     return cut(in_stages(in_blocks(without_unread(made)), _dtypes(bones, made)), dtypes)
 
 
@@ -230,6 +230,11 @@ def _temporaries(plan: Plan) -> tuple[Temporary, ...]:
                 if k not in used
             ]
     return tuple(out)
+
+
+def _locals(plan: Plan) -> tuple[tuple[str, str], ...]:
+    kept = (i for i in sorted(plan.kept) if plan.local(i) and plan.parts[i].op not in LEAVES)
+    return tuple((plan.names[i], plan.parts[i].dtype) for i in kept)
 
 
 def _dtypes(bones: Skeleton, program: Program) -> dict[str, str]:

@@ -26,6 +26,7 @@ from ..loops import (
     Call,
     Nest,
     Program,
+    Runs,
     Statement,
     Temporary,
 )
@@ -41,7 +42,7 @@ _WRITES = ("store", "update")
 
 def cut(program: Program, dtypes: Mapping[str, str]) -> Program:
     """The program with such loops cut; `dtypes` are those of the values that nodes have."""
-    items: list[Nest | Call | Blocks] = []
+    items: list[Nest | Call | Blocks | Runs] = []
     rooms: list[Temporary] = []
     for item in program.items:
         if isinstance(item, Nest) and _divisible(item):
