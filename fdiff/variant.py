@@ -164,16 +164,24 @@ def trace_variant(
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
         eager=trace,
-        **_recorded(recording, outs, everything, len(traced)),
+        **_recorded(recording, outs, everything, len(traced), eager=eager),
     ), recording.extra
 
 
 def _recorded(
-    recording: Recording, outs: Sequence[object], everything: Sequence[object], given: int
+    recording: Recording,
+    outs: Sequence[object],
+    everything: Sequence[object],
+    given: int,
+    *,
+    eager: bool,
 ) -> dict[str, Any]:
-    """What a variant takes from the recording; `given` of all inputs are leaves of arguments."""
+    """What a variant takes from the recording; `given` of all inputs are leaves of arguments.
+
+    The nodes of an `eager` trace have values, which are found by the numbers they have.
+    """
     return {
-        "tape": unshifted(recording.tape),
+        "tape": recording.tape if eager else unshifted(recording.tape),
         "scalars": recording.scalars,
         "outs": tuple(None if traceable(out) else (out,) for out in outs),
         "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),
