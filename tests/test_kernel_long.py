@@ -1,5 +1,6 @@
 """Kernels of unrolled programs: loops that are cut, and steps that are compiled once."""
 
+import ctypes
 import importlib
 import re
 
@@ -10,6 +11,8 @@ from tapes import tape_of
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.kernels import emit
+from fdiff.kernels.native.machine import Loaded, object_code
+from fdiff.kernels.native.module import module_of
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -224,3 +227,34 @@ def test_no_step_is_given_one_place_under_two_names():
     )
     assert not functions
     assert body == list(lines)
+
+
+DIRECT = """
+def step0(t):
+    for i0 in range(3):
+        t[i0] = t[i0] + 1.0
+    return
+
+
+def kernel(
+    out0: "f8* data[0]", strides: "i8* strides", ints: "i8* ints", floats: "f8* floats",
+    r0: "f8* work[0]",
+):
+    t1 = r0
+    t1[0] = 1.0
+    t1[1] = 2.0
+    t1[2] = 3.0
+    step0(r0)
+    out0[0] = t1[0] + t1[1] * t1[2]
+    return 0
+"""
+
+
+def test_memory_that_is_used_beside_a_step_is_what_the_step_made_of_it():
+    code = Loaded(object_code(module_of(DIRECT, "direct")), "direct")
+    out, room, ints = np.zeros(1), np.zeros(3), np.zeros(1, np.int64)
+    data = np.array([out.ctypes.data, room.ctypes.data])
+    tables = [a.ctypes.data for a in (data, ints, ints, np.zeros(1))]
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)(code.address)
+    assert call(*tables) == 0
+    assert out[0] == 2.0 + 3.0 * 4.0

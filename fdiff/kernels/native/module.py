@@ -55,7 +55,9 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
             body = [s for s in node.body if (read_at(s) or ("",))[0] not in handed]
             writer = Writer(inner, body, "i8", call)
             if steps:
-                writer.steps = Steps(steps, every | found, tables, call)
+                # what is a parameter here is handed on as such: memory has one way to it
+                others = {n: place for n, place in every.items() if n not in given}
+                writer.steps = Steps(steps, others | found, tables, call)
             pairs = zip(given.items(), values, strict=True)
             writer.write({n: Term(place.kind, value) for (n, place), value in pairs})
     except UnknownWordError as error:
