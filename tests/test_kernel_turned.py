@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tapes import tape_of
 
+import fdiff
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.kernels.schedule import schedule
@@ -112,3 +113,21 @@ def test_nothing_is_kept_between_gather_and_scatter():
     (pairs,) = {p.dims[0] for p in bones.parts if p.op in ("input", "array") and p.dtype == "i8"}
     tangents = bones.parts[bones.inputs[-1]].dims[0]
     assert not any({pairs, tangents} <= {*t.dims} for t in schedule(bones).temporaries)
+
+
+def test_axes_of_one_length_are_not_taken_for_one_another():
+    x = drawn(4, 4)
+
+    def f(x):
+        return np.transpose(x.T * np.sin(x.T) * x)
+
+    agree(tape_of(f, x), [x])
+    places, others = np.array([1, 0, 2, 3]), np.array([3, 3, 1, 0])
+
+    def pairs(x):
+        d = (x[others] - x[places]) * x[places]
+        return np.sum(d) + 0.5 * np.sum(np.cos(x[0] * x[places]))
+
+    found = fdiff.jit(fdiff.jacobian(fdiff.grad(pairs), mode="forward"))(x[0])
+    wanted = fdiff.jacobian(fdiff.grad(pairs), x[0], mode="reverse", chunk_size=1)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)

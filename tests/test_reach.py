@@ -315,3 +315,19 @@ def test_an_index_the_trace_relies_on_anyway_is_a_number():
     assert not any(node.primitive.name == "gather" for node in tape.nodes)
     with pytest.raises(IndexError, match="index 4 is out of bounds"):
         jac(x, np.array([-1, 0, 4, 1]))
+
+
+def test_rows_of_parts_that_overlap():
+    places, spans = np.array([0, 2, 1, 3, 3, 0]), ((0, 1), (0, 2), (0, 4))
+
+    def f(t):
+        total = np.zeros((4, 4))
+        for k, (low, high) in enumerate(spans):
+            a = np.zeros((4, 4))
+            a[:, low:high] = t[k]
+            total = total + a
+        return total[places] * 2.0
+
+    t = np.arange(1.0, 41.0)
+    forward, reverse = (fdiff.jacobian(f, t, mode=mode) for mode in ("forward", "reverse"))
+    np.testing.assert_array_equal(forward, reverse)

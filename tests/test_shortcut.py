@@ -534,3 +534,24 @@ def test_what_lies_apart_is_put_side_by_side(name, general):
         call = warmed(fdiff.grad(lambda x: np.sum(x**3 * odd)), given)
         for x in (odd, np.ascontiguousarray(odd), odd[...]):
             np.testing.assert_array_equal(quickly(call, general, x), 3 * x * x * odd)
+
+
+def test_numbers_of_other_classes_are_other_programs(general):
+    def weak(a, y):
+        z = a * y
+        return np.sum(z) * (1e3 if z.dtype == np.float64 else 1.0)
+
+    y = np.full(3, 0.1, np.float32)
+    call = fdiff.value_and_grad(weak)
+    for _ in range(6):
+        call(2.0, y)
+    quickly(call, general, 2.0, y)
+    for a in (np.float64(2.0), np.array(2.0)):
+        value, slope = call(a, y)
+        np.testing.assert_allclose([value, slope], [600.0, 300.0], rtol=1e-7)
+    kinds = fdiff.grad(lambda a: a * a if np.isscalar(a) else a * a * a)
+    for _ in range(6):
+        assert kinds(2.0) == 4.0
+    quickly(kinds, general, 2.0)
+    assert kinds(np.array(2.0)) == 12.0
+    assert kinds(np.float64(2.0)) == 4.0

@@ -256,3 +256,18 @@ def test_what_is_a_view_and_what_a_copy_is_what_numpy_says(text, order, made):
     x = np.asarray(np.arange(12.0).reshape(3, 4) + 1.0, order=order)
     for got, want in zip(fdiff.jit(f)(x), f(x.copy(order="K")), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_an_entry_as_a_view_of_its_array_changed_in_place(shape):
+    def f(t):
+        w = t * 1.0
+        w[(0,) * (t.ndim - 1) + (..., -1)] *= 2.0
+        w[..., 0] += w[..., -1]
+        w[(..., *(0,) * t.ndim)] **= 2.0
+        return w
+
+    x = np.arange(1.0, 1.0 + np.prod(shape)).reshape(shape)
+    np.testing.assert_array_equal(fdiff.jit(f)(x), f(x))
+    slope = fdiff.jvp(f, x, np.ones(shape))[1]
+    np.testing.assert_allclose(slope, (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-8)

@@ -186,6 +186,7 @@ def _native(found: Found, f: Function | None, general: Quick | None) -> Quick | 
     inputs = [
         one._replace(
             source=source,
+            exact=True,
             array=cast("np.ndarray", value) if source < 0 else None,
             copied=isinstance(value, np.ndarray) and value.nbytes <= COPY_BELOW,
         )

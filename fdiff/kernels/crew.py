@@ -156,12 +156,12 @@ _SHARED = "OMP_NUM_THREADS"
 def _wanted(own: str | None, shared: str | None) -> int:
     """What the environment says, or the processor."""
     if own:
-        if not own.isdigit() or not int(own):
+        if not own.isdecimal() or not int(own):
             fact = f"{own!r} is no number of threads."
             raise InputError(message(VARIABLE, fact, "Set it to 1 or more, or leave it unset."))
         return min(int(own), MOST)
     first = (shared or "").split(",")[0].strip()  # OpenMP takes one number for each level
-    if first.isdigit() and int(first):
+    if first.isdecimal() and int(first):
         return min(int(first), MOST)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(cores or 1, MOST)

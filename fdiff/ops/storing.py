@@ -266,10 +266,11 @@ def read_only(x: TracedArray) -> bool:
 
 
 def _store_entry(root: TracedArray, flat: int, value: object) -> None:
-    if not isinstance(root.link, Stores):
-        root.node, root.link = root.id, Stores()
     part = traced(value)
     if part.type.dtype.kind == "c" != root.dtype.kind:
         raise TypeError("float() argument must be a string or a real number, not 'complex'")
     part = TracedArray(part.home, part.id, part.type).astype(root.dtype)
-    root.link.entries[flat] = current().own(part)
+    stored = current().own(part)  # first: a view of `root` reads what waits to be stored there
+    if not isinstance(root.link, Stores):
+        root.node, root.link = root.id, Stores()
+    root.link.entries[flat] = stored

@@ -292,10 +292,11 @@ def _gather(s: Sweep, node: Node) -> Found:
     if any(s.moves(a) for a in indices):
         return None
     count, picked = len(indices), full(s.type(indices[0]).shape)
-    ends = {part.box[count:] for part in s.few(source)}
+    few = s.few(source)
+    ends = {part.box[count:] for part in few}
     found = []
     for end in sorted(ends):
-        same = [part for part in s.few(source) if part.box[count:] == end]
+        same = [part for part in few if part.box[count:] == end]
         box, seeds = (*full(s.type(source).shape)[:count], *end), seeds_of(same)
         rows = s.put.behind(same, seeds, box, count)
         made = s.put.add("gather", (rows, *[s.values[a] for a in indices]))

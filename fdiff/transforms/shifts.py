@@ -90,13 +90,8 @@ class _Shifted:
         """Whether `i` has one entry for each sum; `alone`: or one in all."""
         shape = self.nodes[i].type.shape
         padded = (1,) * (len(self.shape) - len(shape)) + shape
-        single = all(padded[k] == 1 for k in self.axes)
-        wide = _wide(padded)
-        return (
-            single
-            and len(padded) == len(self.shape)
-            and (wide == self.kept or (alone and not wide))
-        )
+        along = tuple([1 if k in self.axes else n for k, n in enumerate(self.shape)])
+        return padded == along or (alone and not _wide(shape))
 
     def _views(self, i: int) -> set[int]:
         """`i`, and what has its entries in their order and in other shapes."""
@@ -121,11 +116,13 @@ class _Shifted:
     def _added(self, u: int, spread: set[int]) -> Edge | None:
         """Where the shift is added to a logarithm again; None if `u` is something else."""
         node = self.nodes[u]
-        if node.primitive.name != "add" or _wide(node.type.shape) != self.kept:
+        if node.primitive.name != "add":
             return None
         for k in (0, 1):
-            other = self._spread(node.args[k])
-            if node.args[1 - k] in spread and self._same(other):
+            log, other = node.args[1 - k], self._spread(node.args[k])
+            shape, added = self.nodes[log].type.shape, self.nodes[other].type.shape
+            beside = shape == node.type.shape and (added == shape or not _wide(added))
+            if log in spread and beside and self._same(other):
                 return u, k
         return None
 

@@ -28,7 +28,8 @@ class Input(NamedTuple):
     """An array or number a kernel reads, or an array it writes to.
 
     `source` is its place among the arguments, -1 for an `array` of one's own. `strided`: the kernel
-    takes any strides; `copied`: what is not laid out plainly may be copied.
+    takes any strides; `copied`: what is not laid out plainly may be copied. `exact`: a number is a
+    ``float`` and nothing else, as programs may tell them apart.
     """
 
     source: int
@@ -38,6 +39,7 @@ class Input(NamedTuple):
     strided: bool = False
     copied: bool = False
     written: bool = False
+    exact: bool = False
 
 
 class Output(NamedTuple):
@@ -172,7 +174,7 @@ def _record(one: Input, at: int, strides: int, dims: int) -> list[int]:
     return [
         at, one.source, id(one.array) if one.array is not None else 0, id(one.dtype),
         len(one.shape), dims, mask, int(one.copied), strides if one.strided else -1,
-        one.dtype.itemsize, int(real), int(near),
+        one.dtype.itemsize, int(real), int(near), int(one.exact),
     ]  # fmt: skip
 
 

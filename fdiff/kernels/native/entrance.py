@@ -25,7 +25,7 @@ WORDS = (
 )  # fmt: skip
 INPUTS = (
     "at", "source", "object", "descr", "rank", "dims", "mask", "most", "strides", "width", "real",
-    "near",
+    "near", "exact",
 )  # fmt: skip
 OUTPUTS = ("descr", "rank", "dims", "scalar")
 READS = ("function", "object", "argument", "value", "how", "into")
@@ -55,7 +55,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             x = given[r[I_source]]
         o = rt.words(x)
         begin = o[HEAD]
-        if o[HEAD - 1] == d[D_array]:
+        if o[HEAD - 1] == d[D_array] and not (r[I_exact] and r[I_rank] == 0):
             ok = o[HEAD + 5] == r[I_descr] and rt.halves(x)[2 * HEAD + 2] == r[I_rank]
             if ok:
                 dims = rt.words(o[HEAD + 2])
@@ -96,7 +96,9 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                         ok = False
             if ok:
                 data[r[I_at]] = begin
-        elif r[I_real] and (o[HEAD - 1] == d[D_float] or o[HEAD - 1] == d[D_float64]):
+        elif r[I_real] and (
+            o[HEAD - 1] == d[D_float] or (o[HEAD - 1] == d[D_float64] and not r[I_exact])
+        ):
             place = slots + 8 * k
             rt.words(place)[0] = o[HEAD]
             data[r[I_at]] = place

@@ -48,7 +48,7 @@ def table(*, alone: bool = False) -> np.ndarray:
 def _blocks_to() -> int:
     """BLAS shares work among threads from about 64 x 64 x 64 on, if it is allowed any."""
     wanted = [os.environ.get(f"{name}_NUM_THREADS") for name in ("OPENBLAS", "GOTO", "OMP", "MKL")]
-    told = next((int(n) for n in wanted if n and n.isdigit()), 0)
+    told = next((int(n) for n in wanted if n and n.isdecimal()), 0)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return 1 << 26 if (told or cores) == 1 else 1 << 18
 

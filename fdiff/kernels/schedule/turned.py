@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from ..bones import Part, Skeleton
-from ..loops import ONE, Dims, proper, same_but_ones
+from ..loops import ONE, Dims, proper
 from .plan import LEAVES, REDUCTIONS, ROUTINES, SCANS, SCATTERS, STORES, VIEWS, users_of
 from .split import pruned
 
@@ -133,7 +133,8 @@ class _Rewrite:
             return self.place[part.args[0]]
         dims = (*(ONE for _ in range(len(axes) - len(part.dims))), *part.dims)
         out = tuple(dims[a] for a in axes)
-        if same_but_ones(dims, out):
+        wide = [a for a in axes if dims[a] != ONE]
+        if wide == sorted(wide):  # axes of one entry move alone
             return self._shaped(self.place[i], out)
         first = self._shaped(self.place[i], dims)
         return self.add(Part("transpose", "", (first,), part.dtypes, (out,), (("axes", axes),)))
