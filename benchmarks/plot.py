@@ -14,7 +14,8 @@ FOLDER = Path(__file__).parent / "plots"
 COLOURS = {
     "limit": "black",
     "fdiff": "tab:red",
-    "interpreted": "lightcoral",
+    "evaluated": "salmon",
+    "interpreted": "mistyrose",
     "jax": "tab:blue",
     "torch": "tab:orange",
     "inductor": "gold",

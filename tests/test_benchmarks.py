@@ -179,6 +179,7 @@ def test_a_row_is_measured(tmp_path):
     assert "fdiff / hand-written" in report.markdown(raw)
     (path,) = plot.plots(raw, tmp_path)
     assert path.read_text(encoding="utf-8").startswith("<?xml")
+    assert set(plot.WARM_ORDER) <= set(plot.COLOURS)
 
 
 def test_a_peer_that_fails_or_is_late_says_so(monkeypatch, tmp_path):

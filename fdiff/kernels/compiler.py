@@ -57,6 +57,7 @@ _HEAVY = 5_000.0  # ns of work from which on a loop is shared, if any is
 _WAIT = 2_000.0  # ns of it that a wait for the others has to be worth
 _GRAIN = 20_000.0  # ns of work in a part of it, at least
 _MOST_PARTS = 64
+_LONGEST = 1000  # lines of a kernel for threads: it has no steps, and compiling grows faster
 _AMONG = 12  # times as much work as what parts have of their own takes
 _ENTRY = 0.5  # ns for an entry of what a part has of its own
 _kernels: OrderedDict[_Key, Kernel] = OrderedDict()
@@ -92,6 +93,10 @@ class _Made(NamedTuple):
     work: tuple[tuple[Work, ...], ...]
     own: tuple[Work, ...] = ()
     turns: int = 0  # how often threads wait for each other
+
+    @property
+    def lines(self) -> int:
+        return self.source.text.count("\n")
 
     def heavy(self, sizes: tuple[int, ...]) -> frozenset[int]:
         """The items that take long."""
@@ -135,7 +140,7 @@ def _shared(bones: Skeleton, heavy: frozenset[int]) -> _Made | None:
 def _chosen(bones: Skeleton, values: Values) -> tuple[Source, int]:
     """The text for these sizes, and in how many parts its loops are shared."""
     made = _plain(bones)
-    if threads() > 1 and made.parts(values.ints) > 1 and not has_steps(made.source.text):
+    if threads() > 1 and made.parts(values.ints) > 1 and made.lines <= _LONGEST:
         shared = _shared(bones, made.heavy(values.ints))
         parts = 1 if shared is None else shared.parts(values.ints)
         if shared is not None and parts > 1:
