@@ -8,6 +8,7 @@ import pytest
 from tapes import tape_of
 
 from fdiff import kernels
+from fdiff.errors import TapeError
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -78,3 +79,10 @@ def test_value_and_gradient_share_one_loop():
 def test_text_needs_neither_sizes_nor_numba():
     texts = {kernels.source(tape_of(rosenbrock, np.ones(n)), ("C",)) for n in (4, 9, 100)}
     assert len(texts) == 1
+
+
+def test_no_kernel_is_made_without_one_of_its_ops():
+    tape = tape_of(np.sort, np.ones(3))
+    assert kernels.missing(tape) == ["argsort"]
+    with pytest.raises(TapeError, match="argsort"):
+        kernels.compile(tape, ("C",))

@@ -284,7 +284,7 @@ def test_an_interrupt_is_raised_after_the_call():
 
 def test_a_number_of_threads_that_is_none(monkeypatch):
     tape, _ = gradient("chain")
-    for text in ("0", "-1", "all"):
+    for text in ("0", "-1", "all", "²"):
         monkeypatch.setenv("FDIFF_NUM_THREADS", text)
         with pytest.raises(InputError, match="is no number of threads"):
             compiled(tape)

@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..collector import collector_paused
+from ..errors import TapeError
 from ..tape import Tape
 from . import cache
 from .bones import Skeleton, Values
@@ -200,6 +201,8 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
     key = _key(bones, made)
     kernel = _kernels.get(key)
     if kernel is None:
+        if lacking := missing(tape):
+            raise TapeError(f"a kernel was asked for that cannot be made: no {', '.join(lacking)}")
         with _lock:
             kernel = _kernels.get(key) or _kernels.setdefault(key, _make(made, layouts))
             while len(_kernels) > _MOST:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, message
+from ..errors import InputError, message, user_line
 from .runtime.crew import MEMBER, NUMBERS, POOL
 
 VARIABLE = "FDIFF_NUM_THREADS"
@@ -158,7 +158,8 @@ def _wanted(own: str | None, shared: str | None) -> int:
     if own:
         if not own.isdecimal() or not int(own):
             fact = f"{own!r} is no number of threads."
-            raise InputError(message(VARIABLE, fact, "Set it to 1 or more, or leave it unset."))
+            way = "Set it to 1 or more, or leave it unset."
+            raise InputError(message(VARIABLE, fact, way, user_line()))
         return min(int(own), MOST)
     first = (shared or "").split(",")[0].strip()  # OpenMP takes one number for each level
     if first.isdecimal() and int(first):
