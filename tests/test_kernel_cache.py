@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tapes import tape_of, values
 
 from fdiff import kernels
-from fdiff.kernels import cache, calling, compiler
+from fdiff.kernels import cache, calling, compiler, making, texts
+from fdiff.kernels.skeleton import skeleton
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -122,7 +123,8 @@ here = kernels.on_disk(tape, ("C",))
 value = kernels.compile(tape, ("C",))(x)[0]
 assert "numba" not in sys.modules and "scipy.linalg" not in sys.modules
 info = kernels.cache_info()
-print(here, float(value), info.compiled, info.loaded)
+scheduled = "fdiff.kernels.schedule" in sys.modules
+print(here, float(value), info.compiled, info.loaded, scheduled)
 """
 
 
@@ -141,20 +143,22 @@ def test_two_processes_that_write_one_kernel_at_once(folder):
     first, second = start(), start()
     values = {first.communicate()[0].split()[1], second.communicate()[0].split()[1]}
     assert len(values) == 1
-    assert len(list(folder.iterdir())) == 3  # the kernel, its routine, the caller; and no drafts
-    assert process()[2:] == ["0", "1"]
+    assert (
+        len(list(folder.iterdir())) == 4
+    )  # the kernel, its text, its routine, the caller; and no drafts
+    assert process()[2:] == ["0", "1", "False"]
 
 
 def test_a_second_process_compiles_nothing():
     first, second = process(), process()
     assert first[0] == "False"
-    assert first[2:] == ["1", "0"]
+    assert first[2:] == ["1", "0", "True"]
     assert second[0] == "True"
-    assert second[2:] == ["0", "1"]
+    assert second[2:] == ["0", "1", "False"]
     assert first[1] == second[1]
 
 
-@pytest.mark.parametrize(
+HARM = pytest.mark.parametrize(
     "harm",
     [
         lambda b: b"",
@@ -163,6 +167,9 @@ def test_a_second_process_compiles_nothing():
         lambda b: b"x" + b,
     ],
 )
+
+
+@HARM
 def test_a_broken_entry_is_compiled_anew(folder, harm):
     x = np.arange(5.0)
     tape = tape_of(lambda x: x * 3.5, x)
@@ -176,6 +183,76 @@ def test_a_broken_entry_is_compiled_anew(folder, harm):
     kernels.cache_clear()
     run(tape, x)
     assert compiled() == before + 1
+
+
+def made_here(monkeypatch):
+    """The skeletons of which a text is made from now on."""
+    found = []
+    for make in (making.plain, making.shared):
+
+        def counted(*args, make=make):
+            found.append(args)
+            return make(*args)
+
+        monkeypatch.setattr(making, make.__name__, counted)
+    return found
+
+
+@HARM
+def test_a_broken_text_is_made_anew(folder, harm, monkeypatch):
+    x = np.arange(5.0)
+    tape = tape_of(lambda x: x * 3.5 - 1.0, x)
+    made = made_here(monkeypatch)
+    text = kernels.source(tape, ("C",))
+    before = set(folder.iterdir())
+    run(tape, x)
+    (entry,) = (p for p in {*folder.iterdir()} - before if b"def kernel" in p.read_bytes())
+    kernels.cache_clear()
+    assert kernels.source(tape, ("C",)) == text
+    assert len(made) == 1
+    entry.write_bytes(harm(entry.read_bytes()))
+    kernels.cache_clear()
+    np.testing.assert_array_equal(run(tape, x)[0], x * 3.5 - 1.0)
+    assert len(made) == 2
+    kernels.cache_clear()
+    run(tape, x)
+    assert len(made) == 2
+
+
+def test_a_text_for_threads_is_kept_as_it_is(monkeypatch):
+    monkeypatch.setenv("FDIFF_NUM_THREADS", "2")
+    x = np.linspace(0.0, 1.0, 100_000)
+    tape = tape_of(lambda x: (np.sum(np.exp(np.sin(x))), np.tanh(x) * 2.0), x)
+    made = made_here(monkeypatch)
+    kernel = kernels.compile(tape, ("C",))
+    want = kernel(x)
+    assert "crew" in kernel.source
+    assert len(made) == 2
+    kernels.cache_clear()
+    kernel = kernels.compile(tape, ("C",))
+    assert len(made) == 2
+    for got, expected in zip(kernel(x), want, strict=True):
+        np.testing.assert_array_equal(got, expected)
+    smaller = kernels.compile(
+        tape_of(lambda x: (np.sum(np.exp(np.sin(x))), np.tanh(x) * 2.0), x[:50]), ("C",)
+    )
+    assert "crew" not in smaller.source
+    assert len(made) == 2
+
+
+def test_a_text_is_of_one_structure_and_of_this_fdiff(monkeypatch):
+    x = np.arange(3.0)
+    names = [
+        texts._name(skeleton(tape_of(f, x), layouts)[0], heavy)
+        for f in (np.sin, np.cos)
+        for layouts in (("C",), ("A",))
+        for heavy in (frozenset(), frozenset([0]), frozenset([0, 1]))
+    ]
+    assert len(set(names)) == len(names)
+    name = cache.name_of_text("structure")
+    assert cache.name_of_text("structure") == name
+    monkeypatch.setattr(cache, "_maker", lambda: "another scheduler")
+    assert cache.name_of_text("structure") != name
 
 
 def test_an_edited_helper_makes_another_name(monkeypatch):

@@ -1,7 +1,7 @@
-"""The disk cache: one file a kernel, written whole or not at all, trusted if ours and intact.
+"""The disk cache: a kernel or a text in each file, written whole or not at all, trusted if intact.
 
 It lies in ``$FDIFF_CACHE_DIR``, else in the user's cache directory; ``FDIFF_CACHE_DIR=off`` (or
-empty) switches it off. Beyond 4,096 kernels or 512 MB those that were not used for longest are
+empty) switches it off. Beyond 4,096 files or 512 MB those that were not used for longest are
 removed. Nothing here imports LLVM.
 """
 
@@ -30,14 +30,29 @@ def name_of(text: str) -> str:
     return hashlib.sha256(f"{environment()}\n{text}".encode()).hexdigest()[:40]
 
 
+def name_of_text(structure: str) -> str:
+    """Name of the text that this very fdiff makes of a structure."""
+    return hashlib.sha256(f"{_maker()}\n{structure}".encode()).hexdigest()[:40]
+
+
 @lru_cache(maxsize=1)
 def environment() -> str:
     """Everything outside its text that a compiled kernel depends on."""
-    folders = (_HERE / "runtime", _HERE / "native")
-    helpers = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    sources = hashlib.sha256(b"".join(path.read_bytes() for path in helpers)).hexdigest()
+    sources = _digest(_HERE / "runtime", _HERE / "native")
     versions = [metadata.version(package) for package in ("llvmlite", "numpy")]
     return "\n".join([sources, *versions, sys.version, platform.platform(), _processor()])
+
+
+@lru_cache(maxsize=1)
+def _maker() -> str:
+    """Everything outside a structure that its text depends on."""
+    return "\n".join([_digest(_HERE), sys.version])
+
+
+def _digest(*folders: Path) -> str:
+    """Of all Python files in these folders."""
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def _processor() -> str:

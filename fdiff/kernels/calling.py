@@ -14,11 +14,11 @@ from ..arraytype import ArrayType
 from ..tape import Tape
 from .bones import Values
 from .crew import pool, threads
-from .emit.workspace import Room
 from .native.caller import Input, Machinery, Output, caller
 from .native.machine import Loaded
 from .runtime.crew import HEADER
 from .sharing import PARTS, THREADS
+from .sources import Room
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
 _BRIEF = 1 << 14  # bytes of arrays up to which other threads may as well wait

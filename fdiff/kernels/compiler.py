@@ -22,19 +22,16 @@ from ..collector import collector_paused
 from ..errors import TapeError
 from ..tape import Tape
 from . import cache
-from .bones import Skeleton, Values
-from .crew import Code, pool, threads
-from .emit import Source, elementary, has_steps, patient, share
-from .emit import emit as text_of
+from .bones import Skeleton
+from .crew import Code, pool
 from .routines import text_of as text_of_routine
 from .runtime import crew as crewing
 from .runtime.blas import table
-from .schedule import schedule as loops_of
-from .schedule.work import Work, work_of
-from .sharing import PARTS, Shared
 from .skeleton import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .skeleton import skeleton as skeleton_of
 from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
+from .sources import Source, elementary, has_steps, patient
+from .texts import Chosen, chosen, forget, keep
 
 if TYPE_CHECKING:
     from .calling import Executable, Kernel
@@ -53,14 +50,6 @@ class CacheInfo(NamedTuple):
 
 _MOST = 1024  # kernels in memory
 _Key = tuple[Skeleton, str]
-_LEAST = 60_000.0  # ns of work from which on several threads share it
-_HEAVY = 5_000.0  # ns of work from which on a loop is shared, if any is
-_WAIT = 2_000.0  # ns of it that a wait for the others has to be worth
-_GRAIN = 20_000.0  # ns of work in a part of it, at least
-_MOST_PARTS = 64
-_LONGEST = 1000  # lines of a kernel for threads: it has no steps, and compiling grows faster
-_AMONG = 12  # times as much work as what parts have of their own takes
-_ENTRY = 0.5  # ns for an entry of what a part has of its own
 _kernels: OrderedDict[_Key, Kernel] = OrderedDict()
 _resident: list[Loaded] = []
 _lock = threading.RLock()
@@ -87,68 +76,6 @@ def started() -> bool:
     return f"{__package__}.native.machine" in sys.modules
 
 
-class _Made(NamedTuple):
-    """A text, the work of each of its items that threads share (or of all), and what parts have."""
-
-    source: Source
-    work: tuple[tuple[Work, ...], ...]
-    own: tuple[Work, ...] = ()
-    turns: int = 0  # how often threads wait for each other
-
-    @property
-    def lines(self) -> int:
-        return self.source.text.count("\n")
-
-    def heavy(self, sizes: tuple[int, ...]) -> frozenset[int]:
-        """The items that take long."""
-        return frozenset(k for k, some in enumerate(self.work) if _time(some, sizes) > _HEAVY)
-
-    def parts(self, sizes: tuple[int, ...]) -> int:
-        """In how many parts the loops are shared; 1 if they are not worth it.
-
-        It follows from the sizes alone, and with it how sums are rounded.
-        """
-        time = sum(_time(some, sizes) for some in self.work)
-        if time < _LEAST + _WAIT * self.turns:
-            return 1
-        own = _time(self.own, sizes)
-        return int(min(_MOST_PARTS, time / _GRAIN, time / (_AMONG * own) if own else _MOST_PARTS))
-
-
-def _time(some: tuple[Work, ...], sizes: tuple[int, ...]) -> float:
-    return sum(work.nanoseconds(sizes) for work in some)
-
-
-@lru_cache(maxsize=2048)
-def _plain(bones: Skeleton) -> _Made:
-    """The kernel for one thread."""
-    with collector_paused():
-        program = loops_of(bones)
-        return _Made(text_of(program, bones), tuple(work_of(item) for item in program.items))
-
-
-@lru_cache(maxsize=256)
-def _shared(bones: Skeleton, heavy: frozenset[int]) -> _Made | None:
-    """The kernel for several threads, who share what is heavy; None if they could share nothing."""
-    program = share(loops_of(bones), heavy)
-    if program is None:
-        return None
-    work = tuple(work_of(item.item) for item in program.items if isinstance(item, Shared))
-    own = (Work(t.dims, _ENTRY) for t in program.temporaries if t.copies == PARTS)
-    return _Made(text_of(program, bones), work, tuple(own), len(program.items))
-
-
-def _chosen(bones: Skeleton, values: Values) -> tuple[Source, int]:
-    """The text for these sizes, and in how many parts its loops are shared."""
-    made = _plain(bones)
-    if threads() > 1 and made.parts(values.ints) > 1 and made.lines <= _LONGEST:
-        shared = _shared(bones, made.heavy(values.ints))
-        parts = 1 if shared is None else shared.parts(values.ints)
-        if shared is not None and parts > 1:
-            return shared.source, parts
-    return made.source, 1
-
-
 def _key(bones: Skeleton, made: Source) -> _Key:
     """What a kernel is kept under: which loops are shared shows in the text alone."""
     return bones, made.text if made.shared else ""
@@ -156,20 +83,20 @@ def _key(bones: Skeleton, made: Source) -> _Key:
 
 def source(tape: Tape, layouts: tuple[str, ...]) -> str:
     """Text of the kernel of `tape`."""
-    return _chosen(*skeleton_of(tape, layouts))[0].text
+    return chosen(*skeleton_of(tape, layouts)).source.text
 
 
 def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
     """What compiling would take, LLVM's own start apart; 0 if the kernel is at hand."""
     bones, values = skeleton_of(tape, layouts)
-    made, _ = _chosen(bones, values)
+    made = chosen(bones, values).source
     return 0.0 if _key(bones, made) in _kernels else made.seconds()
 
 
 def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
     """Whether the kernel can be read from disk (or is loaded already)."""
     bones, values = skeleton_of(tape, layouts)
-    made, _ = _chosen(bones, values)
+    made = chosen(bones, values).source
     return _key(bones, made) in _kernels or cache.has(cache.name_of(made.text))
 
 
@@ -185,8 +112,7 @@ def cache_clear(*, disk: bool = False) -> None:
         from .calling import release_spare  # noqa: PLC0415 - it needs LLVM
 
         release_spare()
-    _plain.cache_clear()
-    _shared.cache_clear()
+    forget()
     _patient.cache_clear()
     if disk:
         cache.clear()
@@ -197,30 +123,33 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
     from .calling import Executable  # noqa: PLC0415 - this is where LLVM is loaded
 
     bones, values = skeleton_of(tape, layouts)
-    made, parts = _chosen(bones, values)
+    choice = chosen(bones, values)
+    made = choice.source
     key = _key(bones, made)
     kernel = _kernels.get(key)
     if kernel is None:
         if lacking := missing(tape):
             raise TapeError(f"a kernel was asked for that cannot be made: no {', '.join(lacking)}")
         with _lock:
-            kernel = _kernels.get(key) or _kernels.setdefault(key, _make(made, layouts))
+            kernel = _kernels.get(key) or _kernels.setdefault(key, _make(bones, choice, layouts))
             while len(_kernels) > _MOST:
                 _kernels.popitem(last=False)
     else:
         _count["hits"] += 1
         with suppress(KeyError):  # another thread may just have dropped it
             _kernels.move_to_end(key)
-    return Executable(kernel, tape, values, parts)
+    return Executable(kernel, tape, values, choice.parts)
 
 
-def _make(made: Source, layouts: tuple[str, ...]) -> Kernel:
+def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
     from .calling import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
     from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
+    made = choice.source
     addresses = _addresses(made.routines, shared=made.shared)
     again = None if patient(made.text) is None else partial(_patient, made.text)
     code = _obtain(made.text)
+    keep(bones, choice)
     call = _function(calling())
     run = _crew() if made.shared else 0
     return Kernel(code, addresses, made.rooms, made.text, layouts, again, call, run)

@@ -4,60 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ..bones import Skeleton
 from ..loops import NUMPY, Blocks, Call, Choice, Nest, Program, Runs
 from ..sharing import SharedProgram
+from ..sources import FAR, INDENT, Room, Source
 from .blocks import emit_blocks, emit_runs
 from .crew import TABLES, begin_crew, crew_of, emit_item, named
 from .nest import emit_nest
 from .sharing import share as share
 from .steps import LONG, Unit, in_steps
-from .workspace import Room, furnish
+from .workspace import furnish
 
-INDENT = "    "
-FAR = -2  # status: an argument of a sine, cosine or tangent is beyond what `rt.sin` serves
-_MATHS = re.compile(
-    r"\brt\.(a?(?:sin|cos|tan)h?|exp2?|expm1|log(?:2|10|1p)?|atan2|cbrt|hypot|power|logaddexp2?|erfc?|expit|ndtr)\("
-)
-INLINED = 16  # calls of elementary functions in a kernel up to which they are inlined
 _WORD = re.compile(r"\w+")
 _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
-
-
-@dataclass(frozen=True)
-class Source:
-    """Text of a kernel, and what its integer table ends with.
-
-    That is the addresses of the routines and, if there are any, of the table of what they call;
-    then where each of the rooms begins in the workspace, and where the last ends. If the kernel is
-    for several threads, there are two such tables (the second for parts of a loop); and behind the
-    rooms the number of parts, and how many entries of each room are one copy.
-    """
-
-    text: str
-    routines: tuple[str, ...]
-    rooms: tuple[Room, ...]
-    shared: bool = False
-
-    def seconds(self) -> float:
-        """What compiling takes: so much for any kernel, a line, a loop, an elementary function.
-
-        A line inside a loop counts nearly twice, since LLVM makes vectors of it.
-
-        Fitted to the processor time of eight values and gradients (llvmlite 0.50, EPYC; seconds
-        measured, predicted): Rosenbrock 0.044 0.035, a chain 0.047 0.049, softmax 0.093 0.12,
-        Lennard-Jones 0.094 0.12, pairwise log-sum-exp 0.096 0.16, forty sines 0.12 0.14. Unrolled
-        programs on a busy machine: 12,000 numbers 0.69 0.58, 900 and 9,200 nodes of arrays
-        0.21 0.30 and 1.3 1.1, an LSTM's 12,000 2.9 2.1, HAND's 2,400 2.2 2.1.
-        """
-        lines, loops = self.text.count("\n"), self.text.count("for i")
-        inside = self.text.count(f"\n{2 * INDENT}")
-        maths = elementary(self.text)
-        inlined = len(maths) <= INLINED
-        called = 0.008 * len(maths) if inlined else 0.0005 * len(maths) + 0.012 * len(set(maths))
-        return 0.012 + 0.00015 * lines + 0.00012 * inside + 0.009 * loops + called
 
 
 def emit(program: Program | SharedProgram, bones: Skeleton) -> Source:
@@ -138,27 +98,6 @@ def _units(
     else:
         lines = _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
         yield Unit(tuple(lines), depth)
-
-
-def elementary(text: str) -> list[str]:
-    """The elementary functions a kernel calls, once for each call."""
-    return _MATHS.findall(text)
-
-
-def has_steps(text: str) -> bool:
-    """Whether a kernel is so long that functions stand before it."""
-    return not text.startswith("def kernel(")
-
-
-def patient(text: str) -> str | None:
-    """The kernel with sines, cosines and tangents of libm, which serve any argument one by one.
-
-    None if it has none of the others.
-    """
-    if "rt.far(" not in text:
-        return None
-    text = re.sub(r"\n *far \|= .*", "", text)
-    return re.sub(r"\brt\.(sin|cos|tan)\(", r"math.\1(", text)
 
 
 def _parameters(bones: Skeleton) -> list[str]:

@@ -13,10 +13,10 @@ from typing import Protocol
 from ..loops import NUMPY, Blocks, Call, Choice, Nest, Runs, Temporary, size
 from ..runtime.crew import MEMBER, NUMBERS
 from ..sharing import THREADS, Alone, Shared, Total
+from ..sources import Room
 from .blocks import emit_blocks, emit_runs
 from .nest import emit_nest
 from .sharing import own
-from .workspace import Room
 
 INDENT = "    "
 Item = Nest | Call | Blocks | Runs | Choice | Shared | Alone

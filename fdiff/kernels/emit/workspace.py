@@ -7,41 +7,18 @@ than most kernels (0.8 ms for 2 MB).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ..loops import (
-    BLOCK,
     Blocks,
     Call,
     Choice,
-    Dims,
     Nest,
     Program,
     Runs,
-    block_of,
-    entries,
     proper,
 )
 from ..sharing import PARTS, Alone, Shared, SharedProgram
-
-
-class Room(NamedTuple):
-    """Memory for entries of one dtype, `dims` of them; `rows` say how many rows a block has.
-
-    If `copies` says so, there is that much for each thread, or for each part of a shared loop.
-    """
-
-    dims: Dims
-    dtype: str
-    rows: tuple[Dims, ...] = ()
-    copies: str = ""
-
-    def bytes(self, sizes: tuple[int, ...]) -> int:
-        """How many bytes these are with these values of ``n0, n1, ...``, in whole cache lines."""
-        total = int(self.dtype[1]) * entries(tuple(d for d in self.dims if d != BLOCK), sizes)
-        if BLOCK in self.dims:
-            total *= block_of(self.rows, sizes)
-        return -(-total // 64) * 64
+from ..sources import Room
 
 
 def furnish(program: Program | SharedProgram) -> tuple[dict[str, int], tuple[Room, ...]]:

@@ -7,30 +7,14 @@ measured, predicted: a chain of five functions 2.8 2.7, Rosenbrock's gradient 0.
 
 from __future__ import annotations
 
-import math
-import re
-from typing import NamedTuple
-
-from ..loops import BEGIN, BLOCK, END, Blocks, Call, Choice, Dims, Nest, Runs, Statement
+from ..loops import BEGIN, BLOCK, END, Blocks, Call, Choice, Nest, Runs, Statement
+from ..sources import Work
 from .plan import SLOW, flops_of
 
 # ns: an addition, an elementary function, an entry read or written, one sought, a term of a product
 _FLOP, _CALLED, _MOVED, _PICKED, _TERM = 0.008, 0.45, 0.04, 0.4, 0.03
 _SUMS = ("rt.add(", "rt.multiply(")
 _COUNTS = 4  # sizes of a product that are multiplied
-_FACTORS = re.compile(r"\bn?\d+\b")
-
-
-class Work(NamedTuple):
-    """So many nanoseconds for each entry of `dims`, which may be products of sizes."""
-
-    dims: Dims
-    cost: float
-
-    def nanoseconds(self, sizes: tuple[int, ...]) -> float:
-        """For these values of ``n0, n1, ...``."""
-        factors = _FACTORS.findall(" ".join(self.dims))
-        return self.cost * math.prod(int(f) if f.isdigit() else sizes[int(f[1:])] for f in factors)
 
 
 def work_of(item: Nest | Call | Blocks | Runs) -> tuple[Work, ...]:

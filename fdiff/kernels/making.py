@@ -1,0 +1,30 @@
+"""From a skeleton to the text of its kernel, for one thread or for several."""
+
+from __future__ import annotations
+
+from ..collector import collector_paused
+from .bones import Skeleton
+from .emit import emit, share
+from .schedule import schedule
+from .schedule.work import work_of
+from .sharing import PARTS, Shared
+from .sources import Made, Work
+
+_ENTRY = 0.5  # ns for an entry of what a part has of its own
+
+
+def plain(bones: Skeleton) -> Made:
+    """The kernel for one thread."""
+    with collector_paused():
+        program = schedule(bones)
+        return Made(emit(program, bones), tuple(work_of(item) for item in program.items))
+
+
+def shared(bones: Skeleton, heavy: frozenset[int]) -> Made | None:
+    """The kernel for several threads, who share what is heavy; None if they could share nothing."""
+    program = share(schedule(bones), heavy)
+    if program is None:
+        return None
+    work = tuple(work_of(item.item) for item in program.items if isinstance(item, Shared))
+    own = (Work(t.dims, _ENTRY) for t in program.temporaries if t.copies == PARTS)
+    return Made(emit(program, bones), work, tuple(own), len(program.items))
