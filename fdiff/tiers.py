@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 0.02  # interpreting less than this in all is not worth asking what a kernel costs
 ASK_FIRST = 2.0  # a kernel predicted to compile longer than this is compiled only when asked for
+LOOK_SECONDS = 1e-5  # a node, to see whether its kernel is on disk
 WRITE_SECONDS = 2.5e-4  # a node, for the text that the price is read from; compiling takes longer
 NAMED = 3  # ops that are named where there is no kernel
 COPY_BELOW = 65536  # bytes: a strided input up to here is copied, not worth a kernel of its own
@@ -152,7 +153,7 @@ class Runner:
         if lacking:
             return f"there is no kernel for {lacking}"
         due = self._due.get(("C",) * len(self.tape.inputs))
-        if due is None:
+        if due is None or (math.isnan(self._price) and due < math.inf):
             return f"{_words(self.spent)} so far are too few to think of a kernel"
         if due == math.inf:
             return f"a kernel is compiled when asked for: it would take {_words(self._price)}"
@@ -167,25 +168,23 @@ class Runner:
         """Whether a kernel is asked for, or has been paid for."""
         if tier == "compile" or self.asked:
             return tier not in ("interpret", "evaluate") and kernels.supported(self.tape)
-        writing = WRITE_SECONDS * len(self.tape)
-        if tier or self.spent < self._due.get(layouts, PATIENCE + writing):
+        if tier or self.spent < self._due.get(layouts, PATIENCE + LOOK_SECONDS * len(self.tape)):
             return False
-        if not kernels.supported(self.tape):
-            self._due[layouts] = math.inf
-            return False
-        price = self._cost(layouts) if writing <= ASK_FIRST else writing
-        start = 0.0 if kernels.started() else START_SECONDS
-        self._price = price
-        due = self._due[layouts] = price + start if price <= ASK_FIRST else math.inf
-        return self.spent >= due
+        self._due[layouts] = self._cost(layouts) if kernels.supported(self.tape) else math.inf
+        return self.spent >= self._due[layouts]
 
     def _cost(self, layouts: tuple[str, ...]) -> float:
-        seconds = kernels.predict_seconds(self.tape, layouts)
-        return (
-            LOAD_SECONDS
-            if seconds <= ASK_FIRST and kernels.on_disk(self.tape, layouts)
-            else seconds
-        )
+        """Seconds that pay for a kernel, or for asking again what it costs."""
+        if kernels.on_disk(self.tape, layouts):
+            price = LOAD_SECONDS
+        else:
+            price = WRITE_SECONDS * len(self.tape)
+            if self.spent < PATIENCE + price:
+                return PATIENCE + price
+            price = kernels.predict_seconds(self.tape, layouts) if price <= ASK_FIRST else price
+        self._price = price
+        start = 0.0 if kernels.started() else START_SECONDS
+        return price + start if price <= ASK_FIRST else math.inf
 
     def _own(self, outs: Sequence[object], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Interpreted results as arrays that alias neither an input, a constant nor each other."""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tapes import tape_of, values
 
-from fdiff import kernels
+from fdiff import kernels, tiers
 from fdiff.kernels import cache, calling, compiler, making, texts
 from fdiff.kernels.skeleton import skeleton
 from fdiff.transforms.reverse import vjp
@@ -238,6 +238,33 @@ def test_a_text_for_threads_is_kept_as_it_is(monkeypatch):
     )
     assert "crew" not in smaller.source
     assert len(made) == 2
+
+
+def test_a_long_kernel_on_disk_is_loaded_long_before_one_would_be_made(monkeypatch):
+    monkeypatch.delenv("FDIFF_TIER", raising=False)
+
+    def f(x):
+        for k in range(1000):
+            x = x * 1.5 - x[k % 3]
+        return x
+
+    x = np.linspace(0.1, 1.0, 4)
+    tape = tape_of(f, x)
+    writing = tiers.WRITE_SECONDS * len(tape)
+    first, made = tiers.Runner(tape), made_here(monkeypatch)
+    first.spent = writing / 2
+    want = first([x])[0]
+    assert (first.tier, made) == ("interpret", [])
+    assert "too few to think of a kernel" in first.state()
+    first.spent = writing + tiers.PATIENCE
+    first([x])
+    assert len(made) == 1  # for its price
+    run(tape, x)
+    kernels.cache_clear()
+    later = tiers.Runner(tape)
+    later.spent = writing / 2
+    np.testing.assert_allclose(later([x])[0], want, rtol=1e-12)
+    assert (later.tier, len(made)) == ("compile", 1)
 
 
 def test_a_text_is_of_one_structure_and_of_this_fdiff(monkeypatch):

@@ -31,7 +31,7 @@ from .skeleton import missing as missing  # noqa: PLC0414 - for whoever asks `ke
 from .skeleton import skeleton as skeleton_of
 from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
 from .sources import Source, elementary, has_steps, patient
-from .texts import Chosen, chosen, forget, keep
+from .texts import Chosen, chosen, forget, keep, kept
 
 if TYPE_CHECKING:
     from .calling import Executable, Kernel
@@ -94,8 +94,10 @@ def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
 
 
 def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
-    """Whether the kernel can be read from disk (or is loaded already)."""
+    """Whether the kernel can be read from disk (or is loaded already): nothing is made to tell."""
     bones, values = skeleton_of(tape, layouts)
+    if (bones, "") not in _kernels and not kept(bones):
+        return False
     made = chosen(bones, values).source
     return _key(bones, made) in _kernels or cache.has(cache.name_of(made.text))
 

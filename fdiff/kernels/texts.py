@@ -45,6 +45,12 @@ def keep(bones: Skeleton, choice: Chosen) -> None:
         _write(_name(bones, choice.heavy), shared)
 
 
+def kept(bones: Skeleton) -> bool:
+    """Whether a text is on disk."""
+    name = _name(bones)
+    return name in _intact or (bool(name) and cache.has(name))
+
+
 def forget() -> None:
     """Forget the texts in memory."""
     _plain.cache_clear()
