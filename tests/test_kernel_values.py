@@ -9,7 +9,9 @@ from tapes import floating, like, tape_of, tape_of_op, values
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.ops.linalg import cofactor
+from fdiff.ops.scipymatrix import triangular
 from fdiff.primitive import PRIMITIVES
+from fdiff.trace import apply
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -388,6 +390,27 @@ def test_other_systems_are_not(rng):
     plain = tape_of(lambda a: np.linalg.solve(a, factor_of(a)), a)
     for tape in (turned, plain):
         assert "= solve" in kernels.source(tape, ("C",))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(0, 2), (1, 1), (7, 1), (70, 1), (5, 0), (19, 3), (33, 20)])
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("trans", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+def test_triangular_systems(lower, trans, unit, shape, dtype, rng):
+    """Of what they do not read there is NaN; no matrix is copied that lies as the routine wants."""
+    n = shape[0]
+    whole = (rng.normal(size=(n, n)) / (2 * n + 1) + (not unit) * np.eye(n)).astype(dtype)
+    unread = np.triu(np.ones((n, n)), not unit)
+    a = np.where(unread if lower else unread.T, np.nan, whole).astype(dtype)
+    b = rng.normal(size=shape).astype(dtype)
+    way = {"lower": lower, "trans": trans, "unit": unit}
+    tape = tape_of(lambda a, b: apply(triangular, a, b, **way), a, b)
+    tight = 1e-12 if dtype is np.float64 else 1e-5
+    check(tape, a, b, rtol=tight, atol=tight)
+    turned = tape_of(lambda a, b: apply(triangular, a.T, b, **way), a, b)
+    check(turned, np.ascontiguousarray(a.T), b, rtol=tight, atol=tight)
+    assert ("transpose" in kernels.source(turned, ("C", "C"))) == lower
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

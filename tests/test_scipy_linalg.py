@@ -1,5 +1,7 @@
 """scipy.linalg: values are SciPy's, derivatives are held against differences and JAX."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -217,3 +219,43 @@ def test_arrays_made_by_scipy_take_traced_entries():
         return np.sum(m**2)
 
     np.testing.assert_allclose(fdiff.grad(f)(np.arange(3.0)), [0.0, 2.0, 4.0])
+
+
+# --- compiled ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tier", ["interpret", "compile"])
+@pytest.mark.parametrize("way", [{}, {"lower": True}, {"trans": 1}, {"lower": True, "trans": "T"}])
+def test_a_zero_on_a_diagonal_is_told_as_scipy_tells_it(tier, way, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    wrong = np.diag([1.0, 0.0, 0.0])
+    f = lambda a, b: sl.solve_triangular(a, b, **way)
+    with pytest.raises(np.linalg.LinAlgError) as told:
+        f(wrong, np.ones(3))
+    with pytest.raises(np.linalg.LinAlgError, match=f"^{re.escape(str(told.value))}$"):
+        fdiff.jit(f)(wrong, np.ones(3))
+    np.testing.assert_array_equal(fdiff.jit(f)(2.0 * np.eye(3), np.ones(3)), 0.5)
+    unit = fdiff.jit(lambda a, b: sl.solve_triangular(a, b, unit_diagonal=True, **way))
+    np.testing.assert_array_equal(unit(wrong, np.ones(3)), 1.0)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("n", [5, 40])
+def test_a_marginal_likelihood_factored_by_scipy_is_compiled(n, lower, monkeypatch):
+    def marginal(noise, x, y):
+        k = np.exp(-((x[:, None] - x) ** 2)) + noise * np.eye(len(x))
+        factor = sl.cho_factor(k, lower=lower)
+        return 0.5 * y @ sl.cho_solve(factor, y) + np.sum(np.log(np.diag(factor[0])))
+
+    x = np.linspace(0.0, 3.0, n)
+    point = 0.3, x, np.cos(3.0 * x)
+    found = []
+    for tier in ("interpret", "compile"):
+        monkeypatch.setenv("FDIFF_TIER", tier)
+        derivative = fdiff.value_and_grad(marginal, argnums=(0, 1, 2))
+        value, bars = derivative(*point)
+        assert tier in repr(derivative)
+        np.testing.assert_allclose(value, marginal(*point), rtol=1e-12)
+        found.append(bars)
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)

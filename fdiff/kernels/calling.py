@@ -58,6 +58,9 @@ def _fail(status: int) -> None:
         raise IndexError("index is out of bounds")
     if status == 2:
         raise np.linalg.LinAlgError("Singular matrix")
+    if status >= 16:  # as SciPy says it
+        k = status - 16
+        raise np.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {k}")
     raise np.linalg.LinAlgError("Matrix is not positive definite")
 
 

@@ -20,6 +20,7 @@ _NUMPY = {"f4": "float32", "f8": "float64"}
 _NUMBERS = {
     "SINGULAR": 2,  # statuses
     "INDEFINITE": 3,
+    "ZERO_AT": 16,
     "FEW": 20,  # rows from which LAPACK is faster: det 28, inv 24, solve 16, cholesky 14
     "PANEL": 16384,  # entries of columns that are copied to lie next to one another
     "BLOCK": 32,  # columns at a time

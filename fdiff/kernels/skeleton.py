@@ -55,6 +55,7 @@ SPECIAL = frozenset(
         "contract",
         "iota",
         "solve",
+        "solve_triangular",
         "inv",
         "det",
         "slogdet",

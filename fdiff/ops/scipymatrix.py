@@ -10,13 +10,14 @@ Lukas, "Differentiation of matrix functionals using triangular factorization", M
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 from scipy import linalg as sl
 
 from ..arraytype import ArrayType, broadcast
 from ..errors import UnsupportedError
-from ..primitive import ZERO, Primitive, Sample, register
+from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply
 from .decompositions import _stacked
 from .elementwise import stop
@@ -112,10 +113,10 @@ def _system(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 triangular = register(
     Primitive(
         "solve_triangular", _solved, _triangular, _triangular_jvp, _triangular_vjp,
-        lambda args, mapped, size, **params: [apply(triangular, *_leading(args, mapped, (2, 2)), **params)], None, "opaque",
+        lambda args, mapped, size, **params: [apply(triangular, *_leading(args, mapped, (2, 2)), **params)],
+        Lower("call", "triangular"), "opaque",
         samples=tuple(
-            Sample(_system, {"lower": lower, "trans": trans, "unit": unit})
-            for lower, trans, unit in ((True, False, False), (False, True, False), (True, True, True))
+            Sample(_system, {"lower": lower, "trans": trans, "unit": unit}) for lower, trans, unit in product((True, False), repeat=3)
         ),
     )
 )  # fmt: skip

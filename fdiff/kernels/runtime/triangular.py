@@ -1,7 +1,7 @@
-"""Systems with the factor of a Cholesky decomposition, and its adjoint: texts of routines.
+"""Triangular systems, and the adjoint of a Cholesky decomposition: texts of routines.
 
-`low` is lower triangular with a diagonal that is not zero; what lies above it is not read. How
-texts are written, `routines` tells.
+`low` is lower triangular; what lies above its diagonal is not read. How texts are written,
+`routines` tells.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def backward_rows(low: "ENTRY* noalias", x: "ENTRY* noalias", n: "i8", columns: 
     return 0
 """
 
-# ``low x = b``, or ``low' x = b``, with `columns` right-hand sides.
+# ``low x = b``, or ``low' x = b``, with `columns` right-hand sides; a zero on the diagonal is told.
 _TRIANGULAR = """
 def triangular(
     low: "ENTRY*", b: "ENTRY*", x: "ENTRY*", stack: "i8", n: "i8", columns: "i8", blas: "i8*"
@@ -60,6 +60,7 @@ def triangular(
     for s in range(stack):
         here = rt.at(low, s * n * n)
         found = rt.at(x, s * n * columns)
+        CHECK
         for i in range(n * columns):
             found[i] = b[s * n * columns + i]
         if columns == 1:
@@ -69,7 +70,7 @@ def triangular(
         else:
             # transposes are seen: ``x' low' = b'``
             one = np.REAL(1)
-            rt.fortran(blas[TRSM], "r", "u", HOW, "n", columns, n, one, here, n, found, columns)
+            rt.fortran(blas[TRSM], "r", "u", HOW, KIND, columns, n, one, here, n, found, columns)
     return 0
 """
 
@@ -163,12 +164,36 @@ def cholesky_bar(
 """
 
 
-def _turned(how: str, way: str) -> str:
-    return _TRIANGULAR.replace("HOW", f'"{how}"').replace("ONE", way).replace("ROWS", f"{way}_rows")
+_CHECK = """for i in range(n):
+            if here[i * n + i] == 0:
+                return ZERO_AT + i"""
+
+
+def _systems(
+    how: str, way: str, loops: tuple[str, str], *, unit: bool, check: bool
+) -> tuple[str, ...]:
+    """A routine and the functions it calls; of a `unit` matrix the diagonal is not read."""
+    words = {"HOW": f'"{how}"', "ROWS": f"{way}_rows", "ONE": way}
+    words |= {"KIND": '"u"' if unit else '"n"', "CHECK": _CHECK if check else "pass"}
+    text = _TRIANGULAR
+    for word, meaning in words.items():
+        text = text.replace(word, meaning)
+    divided = " / low[i * n + i]"
+    return (*(loop.replace(divided, "") if unit else loop for loop in loops), text)
+
+
+def _both(suffix: str, *, unit: bool = False, check: bool = False) -> dict[str, tuple[str, ...]]:
+    """With `low` itself, and with its transpose."""
+    forward, backward = (_FORWARD, _FORWARD_ROWS), (_BACKWARD, _BACKWARD_ROWS)
+    return {
+        f"triangular0{suffix}": _systems("n", "forward", forward, unit=unit, check=check),
+        f"triangular1{suffix}": _systems("t", "backward", backward, unit=unit, check=check),
+    }
 
 
 TRIANGULAR = {
-    "triangular0": (_FORWARD, _FORWARD_ROWS, _turned("n", "forward")),
-    "triangular1": (_BACKWARD, _BACKWARD_ROWS, _turned("t", "backward")),
+    **_both(""),  # of a Cholesky factor, whose diagonal is not zero
+    **_both("checked", check=True),
+    **_both("unit", unit=True),
     "cholesky_bar": (_BAR_ROWS, _BAR_BLOCKS, _CHOLESKY_BAR),
 }

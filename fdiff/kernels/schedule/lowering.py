@@ -85,6 +85,8 @@ def _rewrite(new: _Rewrite, part: Part) -> int:
         return new.transposed(part.args[0], part.axes)
     if part.op == "solve":
         return _solve(new, part)
+    if part.op == "solve_triangular":
+        return _substituted(new, part)
     if part.op == "cholesky_bar":
         args = tuple([new.contiguous(new.spread(a, part.dims)) for a in part.args])
         return new.add(part._replace(args=args))
@@ -109,18 +111,45 @@ def _solve(new: _Rewrite, part: Part) -> int:
 
     Its diagonal is positive, or there is none, so that no such system is singular.
     """
-    a, b = part.args
-    matrix, flip = new.parts[a], 0
-    last = len(matrix.dims) - 1
-    if matrix.op == "transpose" and matrix.axes == (*range(last - 1), last, last - 1):
-        a, flip = matrix.args[0], 1
-    if new.parts[a].op == "cholesky":
-        part = part._replace(op="triangular", data=(("flip", str(flip)),))
-    else:
-        a = part.args[0]
+    a = part.args[0]
+    below = _turned_back(new, a)
+    low = a if below is None else below
+    if new.parts[low].op == "cholesky":
+        return _system(new, _triangular(part, flip=below is not None), low)
+    return _system(new, part, a)
+
+
+def _substituted(new: _Rewrite, part: Part) -> int:
+    """A triangular system, by the routine for lower ones: an upper one is the transpose of such."""
+    low, flip = part.args[0], part.parameter("trans", bool)
+    if not part.parameter("lower", bool):
+        below, flip = _turned_back(new, low), not flip
+        low = new.transposed(low, _swapped(new.parts[low].dims)) if below is None else below
+    kind = "unit" if part.parameter("unit", bool) else "checked"
+    return _system(new, _triangular(part, flip=flip, kind=kind), low)
+
+
+def _triangular(part: Part, *, flip: bool, kind: str = "") -> Part:
+    return part._replace(op="triangular", data=(("flip", f"{int(flip)}{kind}"),))
+
+
+def _system(new: _Rewrite, part: Part, a: int) -> int:
+    """The system `part` with matrix `a`, a matrix and right-hand sides for each of the stack."""
     square = (*part.dims[:-2], *new.parts[a].dims[-2:])
-    args = (new.contiguous(new.spread(a, square)), new.contiguous(new.spread(b, part.dims)))
-    return new.add(part._replace(args=args))
+    args = (new.spread(a, square), new.spread(part.args[1], part.dims))
+    return new.add(part._replace(args=tuple([new.contiguous(i) for i in args])))
+
+
+def _turned_back(new: _Rewrite, a: int) -> int | None:
+    """What `a` is the transpose of, as a stack of matrices."""
+    part = new.parts[a]
+    turned = part.op == "transpose" and part.axes == _swapped(part.dims)
+    return part.args[0] if turned else None
+
+
+def _swapped(dims: Dims) -> tuple[int, ...]:
+    last = len(dims) - 1
+    return (*range(last - 1), last, last - 1)
 
 
 def _contract(new: _Rewrite, part: Part) -> int:
