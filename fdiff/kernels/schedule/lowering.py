@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..bones import Data, Part, Skeleton
 from ..loops import ONE, Dims, proper, same_but_ones, size, strides
-from .plan import ROUTINES, users_of
+from .structure import ROUTINES, users_of
 
 
 @dataclass

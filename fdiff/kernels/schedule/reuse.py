@@ -12,29 +12,37 @@ from dataclasses import dataclass, field, replace
 
 from ..bones import Part
 from ..loops import proper
-from .order import maker, needs_of, reads_of
-from .plan import STORES, Key, Plan, make_plan
+from .keys import Key
+from .order import maker, needs_of
+from .plan import Plan, make_plan
+from .reads import reads_of
 from .root import Root
 from .roots import make_roots
+from .structure import STORES
 
 _ROUNDS = 4
 
 
-def reuse(plan: Plan, also: Iterable[int]) -> Plan:
-    """The plan with the stores found that need no copy; `also` is what is kept besides."""
+def reuse(plan: Plan, also: Iterable[int]) -> tuple[Plan, list[Root]]:
+    """The plan with the stores found that need no copy, and its effects.
+
+    `also` is what is kept besides.
+    """
     kept = set(also)
-    for last in (*[False] * (_ROUNDS - 1), True):
+    rounds = 0
+    while True:
+        rounds += 1
         roots = make_roots(plan)
         if not any(root.copied for root in roots):
-            return plan
+            return plan, roots
         flow = _Flow(plan, roots)
         for c, root in enumerate(roots):
             any(flow.decide(c, root.node, source) for source in root.copied)
-        if last or not flow.wanted:
-            return replace(plan, reused=flow.found)
+        if rounds == _ROUNDS or not flow.wanted:
+            plan = replace(plan, reused=flow.found)
+            return plan, make_roots(plan)
         kept |= flow.wanted
-        plan = make_plan(plan.bones, kept, plan.below)
-    return plan
+        plan = make_plan(plan.of, kept)
 
 
 @dataclass
@@ -59,8 +67,8 @@ class _Flow:
         self.later = [0] * len(self.roots)
         needs = needs_of(plan, self.roots)
         for r in range(len(self.roots) - 1, -1, -1):
-            for need in needs[r]:
-                self.later[need.root] |= self.later[r] | 1 << r
+            for p in needs[r]:
+                self.later[p] |= self.later[r] | 1 << r
 
     def decide(self, c: int, node: int, source: int) -> bool:
         """Whether root `c` can be left out: the stores of `node` then write over `source`."""

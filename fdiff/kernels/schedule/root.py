@@ -57,6 +57,11 @@ class Root:
     over: int = -1  # the node whose memory is written over
 
     @property
+    def computes(self) -> int:
+        """The kept node that is the value itself, computed and not read; -1 if there is none."""
+        return self.node if self.compute and self.kind != "scan" else -1
+
+    @property
     def result(self) -> View | None:
         """What later effects of the same nest can use without reading memory."""
         return (

@@ -21,10 +21,11 @@ from ..loops import (
     through_slice,
 )
 from .pieces import Slices
-from .plan import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES, Plan
+from .plan import Plan
 from .putback import put_back
 from .root import Root, View
 from .stores import stored
+from .structure import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES
 
 
 def make_roots(plan: Plan) -> list[Root]:

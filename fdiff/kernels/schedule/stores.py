@@ -71,7 +71,7 @@ def _kin(plan: Plan, i: int, part: Part) -> list[int]:
         return []
     same = (part.args[0], part.slices, parts[part.args[1]].dims)
     return [
-        k for k in plan.updates.get(part.args[0], ())
+        k for k in plan.of.updates.get(part.args[0], ())
         if k < i and (parts[k].args[0], parts[k].slices, parts[parts[k].args[1]].dims) == same
     ][-_MOST_KIN:]  # fmt: skip
 
