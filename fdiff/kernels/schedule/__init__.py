@@ -54,10 +54,10 @@ def schedule(bones: Skeleton) -> Program:
 def _settled(structure: Structure) -> tuple[Plan, list[list[Root]]]:
     """What is kept in the end, and the effects that share each nest or are a call."""
     also: set[int] = set()
-    rounds = 0
+    plan, rounds = None, 0
     while True:
         rounds += 1
-        plan, roots = reuse(make_plan(structure, also), also)
+        plan, roots = reuse(make_plan(structure, also, plan), also)
         roots = in_order(plan, beside(plan, roots))
         nests = [[roots[r] for r in g.members] for g in group(plan, roots)]
         again = computed_again(plan, nests) if rounds < _ROUNDS else set()

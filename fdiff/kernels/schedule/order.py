@@ -28,7 +28,8 @@ def needs_of(plan: Plan, roots: list[Root]) -> list[Needs]:
                 mine[p] = mine.get(p, True) and close
         for key in reads_of(plan, root):
             node = plan.laid(key.node)
-            readers.setdefault(node, []).append((r, key))
+            if plan.reused:
+                readers.setdefault(node, []).append((r, key))
             for p in _makers(plan, roots, made, node):
                 mine[p] = mine.get(p, True) and results[p] is key
         needs.append(mine)
@@ -48,14 +49,19 @@ def _beneath(plan: Plan, node: int) -> list[int]:
     return out
 
 
-def _makers(plan: Plan, roots: list[Root], made: dict[int, list[int]], node: int) -> list[int]:
+def _makers(
+    plan: Plan, roots: list[Root], made: dict[int, list[int]], node: int
+) -> Sequence[int]:
     """The effects that put `node` into memory, but for those that all of these wait for."""
-    nodes = [maker(plan, node), *_beneath(plan, node)] if plan.reused else [maker(plan, node)]
-    return [p for n in nodes for p in _last(roots, made.get(n, ()))]
+    own = _last(roots, made.get(maker(plan, node), ()))
+    beneath = _beneath(plan, node) if plan.reused else ()
+    return [*own, *(p for n in beneath for p in _last(roots, made.get(n, ())))] if beneath else own
 
 
 def _last(roots: list[Root], made: Sequence[int]) -> Sequence[int]:
     """The effects of one node that others do not wait for: terms of a sum wait for each other."""
+    if len(made) < 2:
+        return made
     for k in range(len(made) - 1, -1, -1):
         root = roots[made[k]]
         if root.kind == "update" and root.node in root.after:

@@ -23,7 +23,7 @@ class Plan:
     of: Structure
     kept: frozenset[int]
     reused: Mapping[int, int] = field(default_factory=dict)  # nodes that take over another's memory
-    reads: dict[Key, tuple[Key, ...]] = field(default_factory=dict)  # below values met repeatedly
+    reads: dict[Key, tuple[Key, ...]] = field(default_factory=dict)  # to compute a value, once known
 
     @cached_property
     def bones(self) -> Skeleton:
@@ -123,8 +123,11 @@ class Plan:
         return Buffer(name)
 
 
-def make_plan(structure: Structure, also: Iterable[int] = ()) -> Plan:
-    """Decide what is kept; `also` names nodes found to be computed too often."""
+def make_plan(structure: Structure, also: Iterable[int] = (), before: Plan | None = None) -> Plan:
+    """Decide what is kept; `also` names nodes found to be computed too often.
+
+    `before` is an earlier plan: what is read where nothing has changed is taken from there.
+    """
     absorbed, wanted, recast = structure.absorbed, structure.wanted, structure.recast
     own, limits, flattened = structure.flops, structure.limits, structure.flattened
     kept: set[int] = {i for i in also if i not in absorbed}
@@ -147,7 +150,24 @@ def make_plan(structure: Structure, also: Iterable[int] = ()) -> Plan:
             kept.add(i)
             flat[i] = True
         flops.append(0 if i in kept else cost)
-    return Plan(structure, frozenset(kept))
+    plan = Plan(structure, frozenset(kept))
+    if before is not None:
+        stale = _read_otherwise(plan, before)
+        plan.reads.update((k, read) for k, read in before.reads.items() if k.node not in stale)
+    return plan
+
+
+def _read_otherwise(plan: Plan, before: Plan) -> set[int]:
+    """Nodes that are computed from what has memory in one of two plans only."""
+    users = plan.of.users
+    stale: set[int] = set()
+    stack = [u for i in plan.names.keys() ^ before.names.keys() for u in users[i]]
+    while stack:
+        i = stack.pop()
+        if i not in stale:
+            stale.add(i)
+            stack += () if i in plan.names else users[i]
+    return stale
 
 
 def _in_place(bones: Skeleton, i: int, kept: set[int]) -> bool:

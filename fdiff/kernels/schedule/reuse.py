@@ -42,7 +42,7 @@ def reuse(plan: Plan, also: Iterable[int]) -> tuple[Plan, list[Root]]:
             plan = replace(plan, reused=flow.found)
             return plan, make_roots(plan)
         kept |= flow.wanted
-        plan = make_plan(plan.of, kept)
+        plan = make_plan(plan.of, kept, plan)
 
 
 @dataclass
