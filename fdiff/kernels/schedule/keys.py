@@ -35,8 +35,8 @@ class Key:
 class Keys:
     """The keys of one structure: they do not depend on what is kept."""
 
-    def __init__(self, parts: tuple[Part, ...]) -> None:
-        self._parts = parts
+    def __init__(self, parts: tuple[Part, ...], dims: list[Dims]) -> None:
+        self._parts, self._dims = parts, dims
         self._made: dict[tuple[int, Dims, Index], Key] = {}
 
     def exactly(self, node: int, dims: Dims, index: Index) -> Key:
@@ -49,14 +49,14 @@ class Keys:
 
     def at(self, node: int, index: Index, dims: Dims | None = None) -> Key:
         """The key of a node at an index; a node of a single entry has a single key."""
-        own = self._parts[node].dims
+        own = self._dims[node]
         if not proper(own) and all(a.var < 0 for a in index):
             return self.exactly(node, (), ())
         return self.exactly(node, own if dims is None else dims, index)
 
     def whole(self, node: int) -> Key:
         """The key under which all of an array is read, at places found at run time."""
-        return self.exactly(node, self._parts[node].dims, ())
+        return self.exactly(node, self._dims[node], ())
 
     def below(self, key: Key) -> tuple[Key, ...]:
         """What the value is computed from; of a gather, where its entries are."""
@@ -67,13 +67,13 @@ class Keys:
 
     def _below(self, key: Key, part: Part) -> list[Key]:
         if part.op == "gather":
-            lead = len(self._parts[part.args[1]].dims)
+            lead = len(self._dims[part.args[1]])
             index = key.index or (FIRST,) * len(part.dims)
             return [self.at(a, index[:lead]) for a in part.args[1:]]
         return [self._child(key, part, a) for a in part.args]
 
     def _child(self, key: Key, part: Part, arg: int) -> Key:
-        source = self._parts[arg].dims
+        source = self._dims[arg]
         index = key.index or (FIRST,) * len(part.dims)
         dims = key.dims if key.index else part.dims
         if not proper(source):

@@ -9,7 +9,6 @@ from .keys import Key
 from .plan import Plan
 from .reads import reads_of
 from .root import Root
-from .structure import ROUTINES
 
 Needs = dict[int, bool]  # earlier effects; whether one nest can hold both, one after the other
 
@@ -27,7 +26,7 @@ def needs_of(plan: Plan, roots: list[Root]) -> list[Needs]:
                 close = _same_place(root, key) or _in_line(root, roots[p])
                 mine[p] = mine.get(p, True) and close
         for key in reads_of(plan, root):
-            node = plan.laid(key.node)
+            node = key.node if key.node in plan.kept else plan.laid(key.node)
             if plan.reused:
                 readers.setdefault(node, []).append((r, key))
             for p in _makers(plan, roots, made, node):
@@ -49,19 +48,17 @@ def _beneath(plan: Plan, node: int) -> list[int]:
     return out
 
 
-def _makers(
-    plan: Plan, roots: list[Root], made: dict[int, list[int]], node: int
-) -> Sequence[int]:
+def _makers(plan: Plan, roots: list[Root], made: dict[int, list[int]], node: int) -> Sequence[int]:
     """The effects that put `node` into memory, but for those that all of these wait for."""
-    own = _last(roots, made.get(maker(plan, node), ()))
-    beneath = _beneath(plan, node) if plan.reused else ()
-    return [*own, *(p for n in beneath for p in _last(roots, made.get(n, ())))] if beneath else own
+    own = made.get(plan.maker(node), ())
+    own = own if len(own) < 2 else _last(roots, own)
+    if not plan.reused:
+        return own
+    return [*own, *(p for n in _beneath(plan, node) for p in _last(roots, made.get(n, ())))]
 
 
 def _last(roots: list[Root], made: Sequence[int]) -> Sequence[int]:
     """The effects of one node that others do not wait for: terms of a sum wait for each other."""
-    if len(made) < 2:
-        return made
     for k in range(len(made) - 1, -1, -1):
         root = roots[made[k]]
         if root.kind == "update" and root.node in root.after:
@@ -78,7 +75,7 @@ def _written_before(
         beneath = _beneath(plan, root.node)
         out += [p for node in beneath for p in made.get(node, ()) if not roots[p].hands]
         below = plan.reused.get(beneath[-1] if beneath else root.node, -1)
-        nodes = [maker(plan, below), *_beneath(plan, below)] if below >= 0 else []
+        nodes = [plan.maker(below), *_beneath(plan, below)] if below >= 0 else []
         out += [p for node in nodes for p in made.get(node, ())]
     return out
 
@@ -97,13 +94,6 @@ def _lost(plan: Plan, root: Root) -> list[int]:
     """The nodes that are no longer in memory, as a whole, once `root` has written to it."""
     nodes = [root.node, *_beneath(plan, root.node)] if root.over >= 0 else []
     return [plan.reused[n] for n in nodes if n in plan.reused]
-
-
-def maker(plan: Plan, node: int) -> int:
-    """The node whose effects put `node` into memory."""
-    part = plan.parts[node]
-    assert part.op != "item" or plan.parts[part.args[0]].op in ROUTINES
-    return part.args[0] if part.op == "item" else node
 
 
 def _in_line(root: Root, before: Root) -> bool:

@@ -23,7 +23,9 @@ class Plan:
     of: Structure
     kept: frozenset[int]
     reused: Mapping[int, int] = field(default_factory=dict)  # nodes that take over another's memory
-    reads: dict[Key, tuple[Key, ...]] = field(default_factory=dict)  # to compute a value, once known
+    reads: dict[Key, tuple[Key, ...]] = field(
+        default_factory=dict
+    )  # to compute a value, once known
 
     @cached_property
     def bones(self) -> Skeleton:
@@ -61,6 +63,10 @@ class Plan:
         while self.parts[i].op == "reshape" and i not in self.kept:
             i = self.parts[i].args[0]
         return i
+
+    def maker(self, i: int) -> int:
+        """The node whose effects put `i` into memory."""
+        return self.of.items.get(i, i)
 
     def owned(self, i: int) -> bool:
         """Whether the node lies in memory that the kernel may write to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from itertools import chain
 
 from .keys import Key
@@ -66,13 +66,16 @@ def _walked(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
                 continue
         if key.node in gathers:
             stack.append(plan.keys.whole(gathers[key.node]))
-        stack.extend(reversed(key.below or below(key)))
+        stack += reversed(key.below or below(key))
     return found, unknown
 
 
-def computed_by(plan: Plan, roots: Iterable[Root]) -> list[int]:
-    """The nodes that effects of one nest compute: each as often as it is met at another index."""
-    names, operations, below = plan.names, plan.of.operations, plan.keys.below
+def computed_by(plan: Plan, roots: Iterable[Root], dear: Container[int]) -> list[int]:
+    """The nodes of `dear` that one nest computes, each as often as it is met at another index.
+
+    Whatever is computed from one of them is one of them.
+    """
+    operations, below = plan.of.operations, plan.keys.below
     out: list[int] = []
     seen: set[Key] = set()
     for root in roots:
@@ -81,10 +84,10 @@ def computed_by(plan: Plan, roots: Iterable[Root]) -> list[int]:
         while stack:
             key = stack.pop()
             node = key.node
-            if key in seen or (node in names and node != own):
+            if (node not in dear and node != own) or key in seen:
                 continue
             seen.add(key)
             if node in operations:
                 out.append(node)
-            stack.extend(key.below or below(key))
+            stack += key.below or below(key)
     return out

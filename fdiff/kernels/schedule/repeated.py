@@ -20,8 +20,8 @@ def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:
     for members in nests:
         if members[0].kind == "call" or members[0].edge:
             continue
-        counts = Counter(computed_by(plan, members))
-        nodes = dear.intersection(counts)
+        counts = Counter(computed_by(plan, members, dear))
+        nodes = {i for i in counts if i in dear}
         # of a row that is gathered each field is read once
         twice.update(i for i in nodes if counts[i] > 1 and i not in plan.of.gathers)
         again |= _first_of(plan, nodes & known)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from ..bones import Part
 from ..loops import proper
 from .keys import Key
-from .order import maker, needs_of
+from .order import needs_of
 from .plan import Plan, make_plan
 from .reads import reads_of
 from .root import Root
@@ -80,7 +80,7 @@ class _Flow:
             return False
         writers = [w for w in self.made[node] if w != c]
         readers = {r: keys for r, keys in self.readers.get(source, {}).items() if r != c}
-        makers = self.made[maker(plan, source)]
+        makers = self.made[plan.maker(source)]
         if any(self.later[w] >> m & 1 for w in writers for m in makers):
             return False
         late = [r for r, keys in readers.items() if self._too_late(r, keys, writers)]
@@ -144,7 +144,7 @@ class _Flow:
         return True
 
     def _waits(self, leaf: int, writers: list[int]) -> bool:
-        made = self.made.get(maker(self.plan, self.plan.laid(leaf)), ())
+        made = self.made.get(self.plan.maker(self.plan.laid(leaf)), ())
         return any(self.later[w] >> m & 1 or m == w for w in writers for m in made)
 
     def _small(self, i: int, source: int, store: Part) -> bool:

@@ -55,8 +55,12 @@ class Structure:
         return self.bones.parts
 
     @cached_property
+    def dims(self) -> list[Dims]:
+        return [part.dims for part in self.parts]
+
+    @cached_property
     def keys(self) -> Keys:
-        return Keys(self.parts)
+        return Keys(self.parts, self.dims)
 
     @cached_property
     def users(self) -> list[list[int]]:
@@ -91,6 +95,11 @@ class Structure:
         return frozenset(_wanted(self.bones))
 
     @cached_property
+    def items(self) -> dict[int, int]:
+        """The routine that each of its several results is of."""
+        return {i: part.args[0] for i, part in enumerate(self.parts) if part.op == "item"}
+
+    @cached_property
     def given(self) -> frozenset[int]:
         """Inputs and captured arrays."""
         return frozenset(i for i, part in enumerate(self.parts) if part.op in ("input", "array"))
@@ -112,7 +121,7 @@ class Structure:
         return frozenset(i for i, part in enumerate(self.parts) if self._sums(part))
 
     def _sums(self, part: Part) -> bool:
-        of_terms = part.op == "add" and any(a in self.absorbed for a in part.args)
+        of_terms = part.op == "add" and not self.absorbed.isdisjoint(part.args)
         return of_terms or part.op in SCATTERS
 
     @cached_property
@@ -133,16 +142,13 @@ class Structure:
     def limits(self) -> list[float]:
         """The cost above which each node is kept: that of computing it where it is used."""
         stretched = _stretched(self.bones, self.users)
-        return [self._limit(i, part, stretched[i]) for i, part in enumerate(self.parts)]
+        return [self._limit(i, p, stretched=stretched[i]) for i, p in enumerate(self.parts)]
 
-    def _limit(self, i: int, part: Part, stretched: bool) -> float:  # noqa: FBT001 - one of a list
+    def _limit(self, i: int, part: Part, *, stretched: bool) -> float:
         if i in self.absorbed:
             return inf
-        if (
-            part.op in _MEMORY
-            or (part.op in ROUTINES and len(part.shapes) == 1)
-            or self._sums(part)
-        ):
+        routine = part.op in ROUTINES and len(part.shapes) == 1
+        if part.op in _MEMORY or routine or i in self.sums:
             return -1
         if part.op in _UNKEPT:
             return inf
@@ -178,7 +184,7 @@ class Structure:
         return [self._flattened(part) for part in self.parts]
 
     def _flattened(self, part: Part) -> tuple[int, ...] | None:
-        parts = self.parts
+        dims = self.dims
         if part.op in ("array", "value", "iota"):
             return ()
         if part.op == "input":
@@ -186,11 +192,11 @@ class Structure:
         if part.op == "reshape":
             return part.args
         if part.op == "broadcast_to":
-            return None if proper(parts[part.args[0]].dims) else ()
-        arrays = [a for a in part.args if proper(parts[a].dims)]
-        if not part.text or any(parts[a].dims != part.dims for a in arrays):
+            return None if proper(dims[part.args[0]]) else ()
+        if not part.text:
             return None
-        return tuple(arrays)
+        arrays = tuple([a for a in part.args if proper(dims[a])])
+        return arrays if {dims[a] for a in arrays} <= {part.dims} else None
 
 
 def users_of(bones: Skeleton) -> list[list[int]]:
@@ -226,13 +232,18 @@ def _stretched(bones: Skeleton, users: list[list[int]]) -> list[bool]:
     """Whether a user repeats the node along an axis outside its own: fusing recomputes it."""
     parts = bones.parts
     out = [False] * len(parts)
+
+    def stretches(u: int, dims: Dims) -> bool:
+        user = parts[u]
+        if user.op == "contract" or (user.op in VIEWS and out[u]):
+            return True
+        if user.op == "broadcast_to" or (user.text and user.op not in VIEWS):
+            return dims != user.dims and _repeats(dims, user.dims)
+        return False
+
     for i in range(len(parts) - 1, -1, -1):
-        for u in users[i]:
-            user = parts[u]
-            if user.op == "contract" or (user.op in VIEWS and out[u]):
-                out[i] = True
-            elif user.op == "broadcast_to" or (user.text and user.op not in VIEWS):
-                out[i] = out[i] or _repeats(parts[i].dims, user.dims)
+        dims = parts[i].dims
+        out[i] = any(stretches(u, dims) for u in users[i])
     return out
 
 

@@ -116,7 +116,7 @@ class _Rewrite:
             self.place[i] = self.made[part.args[0], part.axes]
         else:
             args = tuple([self.place[a] for a in part.args])
-            self.place[i] = self.add(part._replace(args=args))
+            self.place[i] = self.add(part.reading(args))
 
     def operand(self, i: int, axes: Axes) -> int:
         """Old part `i` as an operand of a result whose axes are in the order `axes`."""
