@@ -108,7 +108,7 @@ class _Run:
         out: dict[str, int] = {}
         for t in self.whole.temporaries:
             rows = self.uses.by_rows(t.name)
-            if rows is not None and rows[0] == t.dims and t.name not in outside.names:
+            if rows is not None and rows[0] == t.dims and not outside.meets({t.name}):
                 out[t.name] = rows[1]
         return out
 

@@ -30,7 +30,10 @@ def needs_of(plan: Plan, roots: list[Root]) -> list[Needs]:
             if plan.reused:
                 readers.setdefault(node, []).append((r, key))
             for p in _makers(plan, roots, made, node):
-                mine[p] = mine.get(p, True) and results[p] is key
+                if results[p] is not key:
+                    mine[p] = False
+                elif p not in mine:
+                    mine[p] = True
         needs.append(mine)
         made.setdefault(root.node, []).append(r)
     return needs
