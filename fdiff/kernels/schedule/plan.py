@@ -13,6 +13,7 @@ from functools import cached_property
 from ..bones import Part, Skeleton
 from ..loops import Buffer, proper
 from .keys import Key, Keys
+from .root import Root
 from .structure import LEAVES, Structure
 
 
@@ -23,9 +24,8 @@ class Plan:
     of: Structure
     kept: frozenset[int]
     reused: Mapping[int, int] = field(default_factory=dict)  # nodes that take over another's memory
-    reads: dict[Key, tuple[Key, ...]] = field(
-        default_factory=dict
-    )  # to compute a value, once known
+    reads: dict[Key, tuple[Key, ...]] = field(default_factory=dict)  # for a value, once known
+    read: dict[Root, tuple[Key, ...]] = field(default_factory=dict)  # by an effect, once known
 
     @cached_property
     def bones(self) -> Skeleton:

@@ -68,9 +68,8 @@ def _first(plan: Plan, i: int, dense: list[View], hole: Hole = ()) -> Root:
     first = Root(
         "store", i, proper(dims), tuple(dense), dims, index, plan.buffer(i), literal, hole=hole
     )
-    source = plan.laid(dense[0][0]) if dense else -1
     whole = len(dense) == 1 and dense[0][1] == index and not hole
-    return replace(first, copied=(source,)) if whole and plan.owned(source) else first
+    return replace(first, copied=(dense[0][0],)) if whole else first
 
 
 def _update(plan: Plan, i: int, term: View, place: Index, shape: Dims) -> Root:

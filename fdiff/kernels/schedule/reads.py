@@ -12,6 +12,12 @@ from .root import Root
 
 def reads_of(plan: Plan, root: Root) -> tuple[Key, ...]:
     """The kept values that `root` reads, in order."""
+    if root not in plan.read:
+        plan.read[root] = _reads_of(plan, root)
+    return plan.read[root]
+
+
+def _reads_of(plan: Plan, root: Root) -> tuple[Key, ...]:
     if root.kind == "call":
         return tuple([plan.keys.exactly(v[0], (), ()) for v in root.values])
     found = [
@@ -22,7 +28,10 @@ def reads_of(plan: Plan, root: Root) -> tuple[Key, ...]:
 
 
 def _values(plan: Plan, root: Root) -> list[Key]:
-    return [plan.keys.at(*view) for view in (*root.values, *root.positions)]
+    known = plan.of.tops
+    if root not in known:
+        known[root] = [plan.keys.at(*view) for view in (*root.values, *root.positions)]
+    return known[root]
 
 
 def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
@@ -79,7 +88,7 @@ def computed_by(plan: Plan, roots: Iterable[Root], dear: Container[int]) -> list
     out: list[int] = []
     seen: set[Key] = set()
     for root in roots:
-        stack = _values(plan, root)
+        stack = list(_values(plan, root))
         own = root.computes
         while stack:
             key = stack.pop()

@@ -33,16 +33,22 @@ def reuse(plan: Plan, also: Iterable[int]) -> tuple[Plan, list[Root]]:
     while True:
         rounds += 1
         roots = make_roots(plan)
-        if not any(root.copied for root in roots):
+        copied = {c: _in_memory(plan, root.copied) for c, root in enumerate(roots) if root.copied}
+        if not any(copied.values()):
             return plan, roots
         flow = _Flow(plan, roots)
-        for c, root in enumerate(roots):
-            any(flow.decide(c, root.node, source) for source in root.copied)
+        for c, sources in copied.items():
+            any(flow.decide(c, roots[c].node, source) for source in sources)
         if rounds == _ROUNDS or not flow.wanted:
             plan = replace(plan, reused=flow.found)
             return plan, make_roots(plan)
         kept |= flow.wanted
         plan = make_plan(plan.of, kept, plan)
+
+
+def _in_memory(plan: Plan, nodes: Iterable[int]) -> list[int]:
+    """Those of the nodes that lie in memory which may be written over."""
+    return [i for i in map(plan.laid, nodes) if plan.owned(i)]
 
 
 @dataclass

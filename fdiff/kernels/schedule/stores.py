@@ -54,10 +54,9 @@ def _indexed(plan: Plan, i: int, part: Part) -> Root:
 def _base(plan: Plan, i: int, part: Part, hole: Hole) -> Root:
     """The array as it was, or only what lies around the hole."""
     base, dims = part.args[0], part.dims
-    number = _number(plan, base)
+    number = filling(plan, base)
     values = () if number else ((base, identity(dims)),)
-    source = plan.laid(base)
-    copied = (*((source,) if plan.owned(source) else ()), *_kin(plan, i, part))
+    copied = (base, *_kin(plan, i, part))
     return Root(
         "store", i, proper(dims), values, dims, identity(dims), plan.buffer(i), number,
         hole=hole, copied=copied,
@@ -76,7 +75,7 @@ def _kin(plan: Plan, i: int, part: Part) -> list[int]:
     ][-_MOST_KIN:]  # fmt: skip
 
 
-def _number(plan: Plan, i: int) -> str:
+def filling(plan: Plan, i: int) -> str:
     """The number that fills node `i`; empty if none does."""
     while plan.parts[i].op in ("reshape", "broadcast_to") and i not in plan.kept:
         i = plan.parts[i].args[0]

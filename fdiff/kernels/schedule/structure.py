@@ -8,7 +8,8 @@ from math import inf
 
 from ..bones import Part, Skeleton
 from ..loops import ONE, Dims, proper, same_but_ones
-from .keys import Keys
+from .keys import Key, Keys
+from .root import Root
 
 REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
 ARGUMENTS = frozenset(["argmax", "argmin"])
@@ -57,6 +58,16 @@ class Structure:
     @cached_property
     def dims(self) -> list[Dims]:
         return [part.dims for part in self.parts]
+
+    @cached_property
+    def roots(self) -> dict[tuple[int, str, int, str], list[Root]]:
+        """Effects that have been made, by what they depend on."""
+        return {}
+
+    @cached_property
+    def tops(self) -> dict[Root, list[Key]]:
+        """The values that effects are of, once they are known."""
+        return {}
 
     @cached_property
     def keys(self) -> Keys:
