@@ -23,6 +23,7 @@ from .body import Body
 from .cut import cut
 from .effects import enter
 from .group import group
+from .kinds import LEAVES, ROUTINES, SCRATCH
 from .lowering import lower
 from .order import in_order
 from .plan import Plan, make_plan
@@ -33,7 +34,7 @@ from .reuse import reuse
 from .root import Root
 from .split import split
 from .stages import in_stages
-from .structure import LEAVES, ROUTINES, SCRATCH, Structure
+from .structure import Structure
 from .sums import summed_first
 from .turned import turned
 from .unread import without_unread

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..bones import Part
 from ..loops import (
     FIRST,
+    ONE,
     Dims,
     Index,
     proper,
@@ -74,6 +75,8 @@ class Keys:
 
     def _child(self, key: Key, part: Part, arg: int) -> Key:
         source = self._dims[arg]
+        if key.index and source == key.dims == part.dims and ONE not in source and part.text:
+            return self.exactly(arg, source, key.index)
         index = key.index or (FIRST,) * len(part.dims)
         dims = key.dims if key.index else part.dims
         if not proper(source):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..bones import Data, Part, Skeleton
 from ..loops import ONE, Dims, proper, same_but_ones, size, strides
-from .structure import ROUTINES, users_of
+from .kinds import ROUTINES, users_of
 
 
 @dataclass

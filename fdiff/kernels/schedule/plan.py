@@ -13,8 +13,9 @@ from functools import cached_property
 from ..bones import Part, Skeleton
 from ..loops import Buffer, proper
 from .keys import Key, Keys
+from .kinds import LEAVES
 from .root import Root
-from .structure import LEAVES, Structure
+from .structure import Structure
 
 
 @dataclass(frozen=True)

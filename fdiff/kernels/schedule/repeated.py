@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from ..loops import proper
+from .kinds import SLOW, VIEWS
 from .plan import Plan
 from .reads import computed_by
 from .root import Root
-from .structure import SLOW, VIEWS
 
 
 def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:

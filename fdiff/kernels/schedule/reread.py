@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..bones import Data, Part, Skeleton
 from ..loops import proper
-from .structure import users_of
+from .kinds import users_of
 
 
 def reread(bones: Skeleton) -> Skeleton:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from ..bones import Part
 from ..loops import proper
 from .keys import Key
+from .kinds import STORES
 from .order import needs_of
 from .plan import Plan, make_plan
 from .reads import reads_of
 from .root import Root
 from .roots import make_roots
-from .structure import STORES
 
 _ROUNDS = 4
 

@@ -20,12 +20,12 @@ from ..loops import (
     through_ones,
     through_slice,
 )
+from .kinds import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES
 from .pieces import Slices
 from .plan import Plan
 from .putback import put_back
 from .root import Root, View
 from .stores import filling, stored
-from .structure import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES
 
 
 def make_roots(plan: Plan) -> list[Root]:

@@ -10,6 +10,7 @@ from .products import operands_of, role_of
 
 Rows = tuple[Dims, int]  # the shape in which memory is read or written, and the axis of the rows
 _WRITES = frozenset(["store", "update"])
+_IN_ORDER = Axis(0)
 
 
 @dataclass
@@ -93,7 +94,7 @@ def uses_of(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> Uses:
 def _rows(access: Access, axis: str) -> Rows | None:
     """Where the rows are read in order; None where it is not as simple."""
     at = [k for k, a in enumerate(access.index) if a.var == 0]
-    plain = len(at) == 1 and access.index[at[0]] == Axis(0) and access.dims[at[0]] == axis
+    plain = len(at) == 1 and access.index[at[0]] == _IN_ORDER and access.dims[at[0]] == axis
     return (access.dims, at[0]) if plain and access.buffer.strides is None else None
 
 

@@ -28,8 +28,8 @@ from ..loops import (
     plus,
     times,
 )
+from .kinds import SLOW, flops_of
 from .rowwise import for_rows
-from .structure import SLOW, flops_of
 
 _MOST = 3  # index vectors, for each of which there is a loop of its own
 _LONG, _DEAR = 150, 4  # statements of such a loop, and elementary functions among them

@@ -25,8 +25,8 @@ from .components import (
 )
 from .contraction import contracted
 from .entries import gathered, joined, scattered, updated
+from .kinds import SCANS, STORES
 from .pieces import Ids, Pieces, is_small
-from .structure import SCANS, STORES
 
 Rule = Callable[[Pieces, int, Part], "Ids | None"]
 _GROWTH = 4  # the parts may become so many times as many, and

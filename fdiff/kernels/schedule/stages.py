@@ -29,9 +29,9 @@ from ..loops import (
     Statement,
     Temporary,
 )
+from .kinds import SLOW, flops_of
 from .rowwise import finished, for_rows, started
 from .runs import Rows, locals_of, summed
-from .structure import SLOW, flops_of
 
 _ROWS = "64"  # at a time: what they need stays in the first-level cache
 _WRITES = ("store", "update")

@@ -9,40 +9,20 @@ from math import inf
 from ..bones import Part, Skeleton
 from ..loops import ONE, Dims, proper, same_but_ones
 from .keys import Key, Keys
+from .kinds import (
+    LEAVES,
+    MEMORY,
+    PIECEWISE,
+    ROUTINES,
+    SCATTERS,
+    VIEWS,
+    flops_of,
+    users_of,
+)
 from .root import Root
 
-REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
-ARGUMENTS = frozenset(["argmax", "argmin"])
-SCANS = frozenset(["cumsum", "cumprod", "cummax", "recurrence"])
-ROUTINES = frozenset(
-    [
-        "solve", "triangular", "inv", "det", "slogdet", "cholesky", "cholesky_bar", "cofactor",
-        "matmul",
-    ]
-)  # fmt: skip
-# how many matrices of which dtype a routine needs room for; "" for its own
-SCRATCH = {**dict.fromkeys(["solve", "inv", "det", "slogdet"], (1, "")), "cofactor": (2, "f8")}
-SCATTERS = frozenset(["unslice", "scatter_add"])
-STORES = frozenset(["update", "scatter_set"])
-VIEWS = frozenset(["reshape", "transpose", "broadcast_to", "slice"])
-LEAVES = frozenset(["input", "array", "value"])
-_MEMORY = REDUCTIONS | ARGUMENTS | SCANS | SCATTERS | STORES | {
-    "contract", "concatenate", "place", "item",
-}  # fmt: skip
 _UNKEPT = LEAVES | ROUTINES | VIEWS
-_PIECEWISE = SCATTERS | STORES | SCANS | ROUTINES | {"concatenate", "place", "item", "array"}
-_CHEAP = (
-    "math.sqrt",
-    "math.copysign",
-    "rt.maximum",
-    "rt.minimum",
-    "rt.sign",
-    "rt.isnan",
-    "rt.isfinite",
-    "rt.isinf",
-)
 _DEEP = 400  # cost from which on a value with several users is not computed for each of them
-SLOW = 20  # cost of a transcendental function, in additions
 
 
 @dataclass(frozen=True)
@@ -122,7 +102,7 @@ class Structure:
             i for i, part in enumerate(self.parts)
             if not (
                 part.dims if part.op == "input"
-                else proper(part.dims) or part.op in _PIECEWISE or i in self.wanted
+                else proper(part.dims) or part.op in PIECEWISE or i in self.wanted
             )
         )  # fmt: skip
 
@@ -159,7 +139,7 @@ class Structure:
         if i in self.absorbed:
             return inf
         routine = part.op in ROUTINES and len(part.shapes) == 1
-        if part.op in _MEMORY or routine or i in self.sums:
+        if part.op in MEMORY or routine or i in self.sums:
             return -1
         if part.op in _UNKEPT:
             return inf
@@ -208,24 +188,6 @@ class Structure:
             return None
         arrays = tuple([a for a in part.args if proper(dims[a])])
         return arrays if {dims[a] for a in arrays} <= {part.dims} else None
-
-
-def users_of(bones: Skeleton) -> list[list[int]]:
-    """For each part, the parts that read it (once for each reading)."""
-    users: list[list[int]] = [[] for _ in bones.parts]
-    for i, part in enumerate(bones.parts):
-        for a in part.args:
-            users[a].append(i)
-    return users
-
-
-def flops_of(text: str) -> int:
-    """Rough cost of an expression, in additions."""
-    if "{" not in text or text == "{0}":
-        return 0
-    if ("math." in text or "rt." in text) and not text.startswith(_CHEAP):
-        return SLOW
-    return 4 if "/" in text else 1 + text.count("*")
 
 
 def _wanted(bones: Skeleton) -> set[int]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from ..bones import Part, Skeleton
 from ..loops import ONE, Dims
+from .kinds import users_of
 from .split import pruned
-from .structure import users_of
 
 Axes = tuple[int, ...]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from ..bones import Part, Skeleton
 from ..loops import ONE, Dims, proper
+from .kinds import LEAVES, REDUCTIONS, ROUTINES, SCANS, SCATTERS, STORES, VIEWS, users_of
 from .split import pruned
-from .structure import LEAVES, REDUCTIONS, ROUTINES, SCANS, SCATTERS, STORES, VIEWS, users_of
 
 Axes = tuple[int, ...]
 _NO = REDUCTIONS | SCANS | SCATTERS | STORES | ROUTINES | VIEWS | LEAVES

@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 
 from ..loops import BEGIN, BLOCK, END, Blocks, Call, Choice, Dims, Nest, Runs, Statement
-from .structure import SLOW, flops_of
+from .kinds import SLOW, flops_of
 
 # ns: an addition, an elementary function, an entry read or written, one sought, a term of a product
 _FLOP, _CALLED, _MOVED, _PICKED, _TERM = 0.008, 0.45, 0.04, 0.4, 0.03
