@@ -17,7 +17,7 @@ def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:
     known: set[int] = set()
     twice: set[int] = set()
     again: set[int] = set()
-    for members in nests:
+    for members in nests if dear else ():
         if members[0].kind == "call" or members[0].edge:
             continue
         counts = Counter(computed_by(plan, members, dear))
