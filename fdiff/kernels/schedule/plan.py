@@ -136,7 +136,8 @@ def make_plan(structure: Structure, also: Iterable[int] = (), before: Plan | Non
     `before` is an earlier plan: what is read where nothing has changed is taken from there.
     """
     absorbed, wanted, recast = structure.absorbed, structure.wanted, structure.recast
-    own, limits, flattened = structure.flops, structure.limits, structure.flattened
+    own, limits = structure.flops, structure.limits
+    flattened = structure.flattened if recast else [()] * len(own)  # nothing else asks
     kept: set[int] = {i for i in also if i not in absorbed}
     flops: list[int] = []
     flat: list[bool] = []  # whether an entry can be had from its row-major number alone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import inf
 
 from ..bones import Part, Skeleton
@@ -186,8 +186,9 @@ class Structure:
             return None if proper(dims[part.args[0]]) else ()
         if not part.text:
             return None
-        arrays = tuple([a for a in part.args if proper(dims[a])])
-        return arrays if {dims[a] for a in arrays} <= {part.dims} else None
+        arrays = [a for a in part.args if proper(dims[a])]
+        own = part.dims
+        return None if any(dims[a] != own for a in arrays) else tuple(arrays)
 
 
 def _wanted(bones: Skeleton) -> set[int]:
@@ -205,21 +206,17 @@ def _stretched(bones: Skeleton, users: list[list[int]]) -> list[bool]:
     """Whether a user repeats the node along an axis outside its own: fusing recomputes it."""
     parts = bones.parts
     out = [False] * len(parts)
-
-    def stretches(u: int, dims: Dims) -> bool:
-        user = parts[u]
-        if user.op == "contract" or (user.op in VIEWS and out[u]):
-            return True
-        if user.op == "broadcast_to" or (user.text and user.op not in VIEWS):
-            return dims != user.dims and _repeats(dims, user.dims)
-        return False
-
     for i in range(len(parts) - 1, -1, -1):
-        dims = parts[i].dims
-        out[i] = any(stretches(u, dims) for u in users[i])
+        for u in users[i]:
+            user = parts[u]
+            if user.op == "contract" or (user.op in VIEWS and out[u]):
+                out[i] = True
+            elif user.op == "broadcast_to" or (user.text and user.op not in VIEWS):
+                out[i] = out[i] or _repeats(parts[i].dims, user.dims)
     return out
 
 
+@lru_cache(maxsize=4096)
 def _repeats(dims: Dims, result: Dims) -> bool:
     """Whether an axis of `dims` lies inside an axis along which it is repeated."""
     padded = (ONE,) * (len(result) - len(dims)) + dims
