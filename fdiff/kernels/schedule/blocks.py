@@ -94,9 +94,9 @@ class _Run:
             return role_of(item, self.axis, self.dims) is not None
         return isinstance(item, Nest) and rowwise(item, self.axis)
 
-    def fits(self, item: Nest | Call) -> bool:
+    def fits(self, item: Item) -> bool:
         """Whether what a product reads or writes by rows can be of a block only."""
-        if isinstance(item, Nest):
+        if not isinstance(item, Call):
             return True
         return all(b in self.short for b in item.buffers if self.axis in self.dims.get(b, ()))
 
