@@ -17,7 +17,7 @@ def needs_of(plan: Plan, roots: list[Root]) -> list[Needs]:
     """For each root, the effects that must come before it; some of those wait for others."""
     made: dict[int, list[int]] = {}
     readers: dict[int, list[tuple[int, Key]]] = {}
-    results = [plan.keys.at(*root.result) if root.result else None for root in roots]
+    results = [plan.keys.at(*view) if (view := root.result) else None for root in roots]
     needs: list[Needs] = []
     for r, root in enumerate(roots):
         mine = {p: _in_line(root, roots[p]) for p in _written_before(plan, roots, made, root)}
