@@ -28,6 +28,12 @@ class Part(NamedTuple):
         assert isinstance(value, kind)
         return value
 
+    def reading(self, args: tuple[int, ...]) -> Part:
+        """The part with other operands: `_replace`, in a quarter of its time."""
+        if args == self.args:
+            return self
+        return Part(self.op, self.text, args, self.dtypes, self.shapes, self.data)
+
     @property
     def axes(self) -> tuple[int, ...]:
         return self.parameter("axes", tuple)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 Dims = tuple[str, ...]
@@ -281,11 +282,13 @@ def strides(dims: Dims) -> tuple[str, ...]:
     return tuple(reversed(out))
 
 
+@lru_cache(maxsize=4096)
 def proper(dims: Dims) -> Dims:
     """The axes that have to be looped over."""
     return tuple(d for d in dims if d != ONE)
 
 
+@lru_cache(maxsize=4096)
 def identity(dims: Dims) -> Index:
     """Each axis read in loop order: axes of size one stay at their first entry."""
     out: list[Axis] = []

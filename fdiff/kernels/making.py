@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ..collector import collector_paused
 from .bones import Skeleton
 from .emit import emit, share
+from .loops import Program
 from .schedule import schedule
 from .schedule.work import work_of
 from .sharing import PARTS, Shared
@@ -16,15 +19,21 @@ _ENTRY = 0.5  # ns for an entry of what a part has of its own
 def plain(bones: Skeleton) -> Made:
     """The kernel for one thread."""
     with collector_paused():
-        program = schedule(bones)
+        program = _loops(bones)
         return Made(emit(program, bones), tuple(work_of(item) for item in program.items))
 
 
 def shared(bones: Skeleton, heavy: frozenset[int]) -> Made | None:
     """The kernel for several threads, who share what is heavy; None if they could share nothing."""
-    program = share(schedule(bones), heavy)
+    program = share(_loops(bones), heavy)
     if program is None:
         return None
     work = tuple(work_of(item.item) for item in program.items if isinstance(item, Shared))
     own = (Work(t.dims, _ENTRY) for t in program.temporaries if t.copies == PARTS)
     return Made(emit(program, bones), work, tuple(own), len(program.items))
+
+
+@lru_cache(maxsize=1)
+def _loops(bones: Skeleton) -> Program:
+    """The loops; those of the last skeleton are at hand where its kernel is to be for threads."""
+    return schedule(bones)

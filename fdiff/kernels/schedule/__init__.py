@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 
@@ -17,24 +16,25 @@ from ..loops import (
     Program,
     Statement,
     Temporary,
-    proper,
     size,
 )
 from .blocks import in_blocks
 from .body import Body
 from .cut import cut
 from .effects import enter
-from .group import Group, group
+from .group import group
+from .kinds import LEAVES, ROUTINES, SCRATCH
 from .lowering import lower
 from .order import in_order
-from .plan import LEAVES, ROUTINES, SCRATCH, SLOW, VIEWS, Key, Plan, flops_of, make_plan
+from .plan import Plan, make_plan
 from .putback import beside
+from .repeated import computed_again
 from .reread import reread
 from .reuse import reuse
 from .root import Root
-from .roots import make_roots
 from .split import split
 from .stages import in_stages
+from .structure import Structure
 from .sums import summed_first
 from .turned import turned
 from .unread import without_unread
@@ -45,62 +45,49 @@ _ROUNDS = 4
 def schedule(bones: Skeleton) -> Program:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
     bones = lower(turned(split(summed_first(reread(bones)))))
-    also: set[int] = set()
-    plan, items, again, dtypes = _attempt(bones, also, {})
-    for _ in range(_ROUNDS - 1):
-        if not again:
-            break
-        also |= again
-        plan, items, again, dtypes = _attempt(bones, also, plan.below)
-    made = Program(_temporaries(plan), tuple(items), _outputs(plan), _locals(plan))
+    plan, nests = _settled(Structure(bones))
+    dtypes: dict[str, str] = {}
+    items = tuple(_items(plan, nests, dtypes))
+    made = Program(_temporaries(plan), items, _outputs(plan), _locals(plan))
     return cut(in_stages(in_blocks(without_unread(made)), _dtypes(bones, made)), dtypes)
 
 
-def _attempt(
-    bones: Skeleton, also: set[int], below: dict[Key, list[Key]]
-) -> tuple[Plan, list[Nest | Call], set[int], dict[str, str]]:
-    """The loops if `also` is kept, what had better be kept as well, and dtypes of values."""
-    plan = reuse(make_plan(bones, also, below), also)
-    roots = in_order(plan, beside(plan, make_roots(plan)))
-    dtypes: dict[str, str] = {}
-    items, evaluated, twice = _items(plan, roots, group(plan, roots), dtypes)
-    return plan, items, _computed_again(plan, evaluated, twice), dtypes
+def _settled(structure: Structure) -> tuple[Plan, list[list[Root]]]:
+    """What is kept in the end, and the effects that share each nest or are a call."""
+    also: set[int] = set()
+    plan, rounds = None, 0
+    while True:
+        rounds += 1
+        plan, roots = reuse(make_plan(structure, also, plan), also)
+        roots = in_order(plan, beside(plan, roots))
+        nests = [[roots[r] for r in g.members] for g in group(plan, roots)]
+        again = computed_again(plan, nests) if rounds < _ROUNDS else set()
+        if not again:
+            return plan, nests
+        also |= again
 
 
-def _items(
-    plan: Plan, roots: list[Root], groups: list[Group], dtypes: dict[str, str]
-) -> tuple[list[Nest | Call], list[set[int]], set[int]]:
-    """The nests in order, the fused nodes that each evaluates, and those evaluated repeatedly.
-
-    The dtypes of values are entered into `dtypes`, by their names.
-    """
+def _items(plan: Plan, nests: list[list[Root]], dtypes: dict[str, str]) -> Iterator[Nest | Call]:
+    """The nests and calls in order; the dtypes of values are entered into `dtypes`, by name."""
     names = count()
-    items: list[Nest | Call] = []
-    evaluated: list[set[int]] = []
-    twice: set[int] = set()
-    for g in groups:
-        members = [roots[r] for r in g.members]
-        if g.domain is None:
-            items.append(_call(plan, members[0]))
+    for members in nests:
+        first = members[0]
+        if first.kind == "call":
+            yield _call(plan, first)
             continue
         comment = ", ".join(dict.fromkeys(_describe(plan, root) for root in members))
-        if members[0].edge:
-            items.append(_around(plan, g, members, names, comment))
+        if first.edge:
+            yield _around(plan, members, names, comment)
             continue
         body = Body(plan, names)
         for root in members:
             enter(body, root)
         dtypes |= body.dtypes
-        nodes = Counter(key.node for key in body.computed)
-        evaluated.append(set(nodes))
-        # of a row that is gathered each field is read once
-        twice |= {i for i, n in nodes.items() if n > 1 and plan.parts[i].op != "gather"}
         lines, sums = tuple(body.statements), tuple(body.accumulators)
-        items.append(Nest(g.domain, lines, sums, comment, g.hole, g.window))
-    return items, evaluated, twice
+        yield Nest(first.domain, lines, sums, comment, first.hole, first.window)
 
 
-def _around(plan: Plan, g: Group, members: list[Root], names: Iterator[int], comment: str) -> Nest:
+def _around(plan: Plan, members: list[Root], names: Iterator[int], comment: str) -> Nest:
     """The nest of effects on few entries, where their guards hold."""
     branches: list[tuple[Guard, tuple[Statement, ...]]] = []
     sums: list[Accumulator] = []
@@ -111,56 +98,14 @@ def _around(plan: Plan, g: Group, members: list[Root], names: Iterator[int], com
                 enter(body, root)
         branches.append((guard, tuple(body.statements)))
         sums += body.accumulators
-    assert g.domain is not None
-    return Nest(g.domain, (), tuple(sums), f"around {comment}", g.hole, (), tuple(branches))
+    first = members[0]
+    about = f"around {comment}"
+    return Nest(first.domain, (), tuple(sums), about, first.hole, (), tuple(branches))
 
 
 def _describe(plan: Plan, root: Root) -> str:
     name = plan.parts[root.node].op
     return f"{root.buffer.name} = {name}" if root.buffer.name else name
-
-
-def _computed_again(plan: Plan, evaluated: list[set[int]], twice: set[int]) -> set[int]:
-    """Dear nodes that several nests compute: what later ones begin with, to be kept from now on."""
-    parts = plan.parts
-    cost: list[int] = []
-    users: dict[int, list[int]] = {}
-    for i, part in enumerate(parts):
-        free = i in plan.kept or part.op in LEAVES
-        fused = sum(cost[a] for a in part.args)
-        cost.append(0 if free else fused + (SLOW if part.op == "gather" else flops_of(part.text)))
-        if part.op not in VIEWS:
-            for a in part.args:
-                users.setdefault(_seen(plan, a), []).append(i)
-    dear = {i for i, c in enumerate(cost) if c >= SLOW and i not in plan.kept}
-    known: set[int] = set()
-    again: set[int] = set()
-    for nodes in [*evaluated, twice]:
-        repeated = nodes & known & dear
-        again |= {i for i in repeated if repeated.isdisjoint(users.get(i, ()))}
-        known |= nodes
-    return {_cheap_of(plan, users, i) for i in again}
-
-
-def _cheap_of(plan: Plan, users: dict[int, list[int]], i: int) -> int:
-    """The one array, used elsewhere too, of which an entry of `i` is a single operation; else `i`.
-
-    Kept, it serves both: that operation is repeated rather than its results stored.
-    """
-    parts = plan.parts
-    arrays = {a for a in parts[i].args if proper(parts[a].dims)}
-    if len(arrays) != 1 or flops_of(parts[i].text) > 2:
-        return i
-    (source,) = arrays
-    alike = parts[source].text and parts[source].dims == parts[i].dims
-    return source if alike and len(set(users[source])) > 1 else i
-
-
-def _seen(plan: Plan, i: int) -> int:
-    """What a view without memory is of."""
-    while plan.parts[i].op in VIEWS and i not in plan.kept:
-        i = plan.parts[i].args[0]
-    return i
 
 
 def _call(plan: Plan, root: Root) -> Call:

@@ -30,12 +30,16 @@ def _grow(program: Program, axis: str) -> _Run:
     """The most that can run together; without calls that read what has to stay whole."""
     banned: set[int] = set()
     used: dict[int, Uses] = {}
+    run = _Run(program, axis, used)
+    if sum(map(run.over_rows, program.items)) < 2:
+        return run
     while True:
         run = _Run(program, axis, used)
         for k, item in enumerate(program.items):
             run.take(item, banned=k in banned)
+        inside = {id(item) for item in run.run}
         wrong = {
-            k for k, item in enumerate(program.items) if item in run.run and not run.fits(item)
+            k for k, item in enumerate(program.items) if id(item) in inside and not run.fits(item)
         }
         if not wrong:
             return run
@@ -70,7 +74,7 @@ class _Run:
         if uses.follows(self.late):
             self.after.append(item)
             self.late.add(uses)
-        elif not banned and self._over_rows(item) and self.uses.together(uses):
+        elif not banned and self.over_rows(item) and self.uses.together(uses):
             self.run.append(item)
             self.uses.add(uses)
         elif uses.follows(self.uses):
@@ -84,14 +88,15 @@ class _Run:
             self.used[id(item)] = uses_of(item, self.axis, self.dims)
         return self.used[id(item)]
 
-    def _over_rows(self, item: Nest | Call) -> bool:
+    def over_rows(self, item: Item) -> bool:
+        """Whether an item has the rows of the axis for its outermost loop."""
         if isinstance(item, Call):
             return role_of(item, self.axis, self.dims) is not None
-        return rowwise(item, self.axis)
+        return isinstance(item, Nest) and rowwise(item, self.axis)
 
-    def fits(self, item: Nest | Call) -> bool:
+    def fits(self, item: Item) -> bool:
         """Whether what a product reads or writes by rows can be of a block only."""
-        if isinstance(item, Nest):
+        if not isinstance(item, Call):
             return True
         return all(b in self.short for b in item.buffers if self.axis in self.dims.get(b, ()))
 
@@ -108,7 +113,7 @@ class _Run:
         out: dict[str, int] = {}
         for t in self.whole.temporaries:
             rows = self.uses.by_rows(t.name)
-            if rows is not None and rows[0] == t.dims and t.name not in outside.names:
+            if rows is not None and rows[0] == t.dims and not outside.meets({t.name}):
                 out[t.name] = rows[1]
         return out
 

@@ -6,24 +6,9 @@ from collections.abc import Iterator
 from typing import cast
 
 from ..bones import Part
-from ..loops import (
-    FIRST,
-    NUMPY,
-    Access,
-    Accumulator,
-    Axis,
-    Buffer,
-    Dims,
-    Index,
-    Statement,
-    proper,
-    same_but_ones,
-    through_broadcast,
-    through_ones,
-    through_slice,
-    through_transpose,
-)
-from .plan import Key, Plan
+from ..loops import FIRST, NUMPY, Access, Accumulator, Axis, Buffer, Dims, Index, Statement
+from .keys import Key
+from .plan import Plan
 
 _NOWHERE = Buffer("")
 _EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic Numba does in the dtype itself
@@ -37,8 +22,6 @@ class Body:
         self.statements: list[Statement] = []
         self.accumulators: list[Accumulator] = []
         self.memo: dict[Key, str] = {}
-        self.reads: dict[Key, None] = {}
-        self.computed: list[Key] = []
         self.dtypes: dict[str, str] = {}
         self._names = names
         self._wrapped: dict[tuple[str, str], str] = {}
@@ -52,73 +35,29 @@ class Body:
         self.statements.append(Statement("let", name, text, operands))
         return name
 
-    def key(self, node: int, index: Index, dims: Dims | None = None) -> Key:
-        """Key of a node at an index; one of a single entry has a single key."""
-        own = self.plan.parts[node].dims
-        if not proper(own) and all(a.var < 0 for a in index):
-            return Key(node, (), ())
-        return Key(node, own if dims is None else dims, index)
-
     def value(self, key: Key, compute: int = -1) -> str:
         """Name or literal of the value; `compute` is a kept node to be computed, not read."""
-        memo, parts = self.memo, self.plan.parts
+        memo, names, below = self.memo, self.plan.names, self.plan.keys.below
         stack = [key]
         while stack:
             top = stack.pop()
             if top in memo:
                 continue
-            children = self.children(top, compute)
+            read = top.node in names and top.node != compute
+            children = () if read else top.below or below(top)
             operands = [memo.get(c) for c in children]
             if None in operands:
                 stack.append(top)
-                stack.extend(
-                    c for c, name in zip(reversed(children), reversed(operands), strict=True)
-                    if name is None
-                )  # fmt: skip
+                stack += [c for c in reversed(children) if c not in memo]
                 continue
-            name = memo[top] = self._emit(top, cast("list[str]", operands), compute)
-            self.dtypes[name] = parts[top.node].dtype
+            found = cast("list[str]", operands)
+            name = memo[top] = self._read(top) if read else self._emit(top, found)
+            self.dtypes[name] = self.plan.parts[top.node].dtype
         return memo[key]
 
-    def children(self, key: Key, compute: int) -> list[Key]:
-        """What the value at `key` is computed from."""
-        if key.node in self.plan.names and key.node != compute:
-            return []
-        found = self.plan.below.get(key)
-        if found is None:
-            found = self.plan.below[key] = self._below(key)
-        return found
-
-    def _below(self, key: Key) -> list[Key]:
-        part = self.plan.parts[key.node]
-        if part.op == "gather":
-            parts = self.plan.parts
-            lead = len(parts[part.args[1]].dims)
-            index = key.index or (FIRST,) * len(part.dims)
-            return [self.key(a, index[:lead]) for a in part.args[1:]]
-        return [self._child(key, part, a) for a in part.args]
-
-    def _child(self, key: Key, part: Part, arg: int) -> Key:
-        source = self.plan.parts[arg].dims
-        index = key.index or (FIRST,) * len(part.dims)
-        dims = key.dims if key.index else part.dims
-        if not proper(source):
-            return self.key(arg, (FIRST,) * len(source))
-        if part.op == "reshape" and same_but_ones(source, dims):
-            return self.key(arg, through_ones(index, source, dims))
-        if dims != part.dims or part.op == "reshape":
-            return self.key(arg, index, dims)
-        if part.op == "slice":
-            return self.key(arg, through_slice(index, *_columns(part)))
-        if part.op == "transpose":
-            return self.key(arg, through_transpose(index, part.axes))
-        return self.key(arg, through_broadcast(index, source, part.dims))
-
-    def _emit(self, key: Key, operands: list[str], compute: int) -> str:
-        plan = self.plan
-        part = plan.parts[key.node]
-        if key.node in plan.names and key.node != compute:
-            return self._read(key)
+    def _emit(self, key: Key, operands: list[str]) -> str:
+        parts = self.plan.parts
+        part = parts[key.node]
         if part.op == "value":
             return literal(part)
         if part.op == "iota":
@@ -127,13 +66,11 @@ class Body:
             return self._gather(key, part, operands)
         if not part.text:
             return operands[0]
-        self.computed.append(key)
-        narrow = part.dtype == "b1" and any(plan.parts[a].dtype == "b1" for a in part.args)
+        narrow = part.dtype == "b1" and any(parts[a].dtype == "b1" for a in part.args)
         return self.let(expression(part, narrow=narrow), *operands)
 
     def _read(self, key: Key) -> str:
         plan = self.plan
-        self.reads[key] = None
         if plan.local(key.node):
             return plan.names[key.node]
         return self.load(Access(plan.buffer(key.node), *self._place(key)))
@@ -161,8 +98,6 @@ class Body:
         index = key.index or (FIRST,) * len(part.dims)
         picked = self.wrap(operands, source.dims)
         rest = index[len(part.dims) - (len(source.dims) - len(picked)) :]
-        self.computed.append(key)
-        self.reads[Key(part.args[0], source.dims, ())] = None
         place = (*[Axis(-1, "1", name) for name in picked], *rest)
         return self.load(Access(self.plan.buffer(part.args[0]), source.dims, place), tuple(picked))
 
@@ -175,22 +110,6 @@ class Body:
                 self.statements.append(Statement("wrap", name, dim, (position,)))
             out.append(self._wrapped[position, dim])
         return out
-
-
-class Reads(Body):
-    """What a nest reads, without the statements that compute anything."""
-
-    def _emit(self, key: Key, operands: list[str], compute: int) -> str:
-        part = self.plan.parts[key.node]
-        if key.node in self.plan.names and key.node != compute:
-            self.reads[key] = None
-        elif part.op == "gather":
-            self.reads[Key(part.args[0], self.plan.parts[part.args[0]].dims, ())] = None
-        return ""
-
-
-def _columns(part: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return tuple(p[0] for p in part.slices), tuple(p[1] for p in part.slices)
 
 
 def literal(part: Part) -> str:

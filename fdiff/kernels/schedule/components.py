@@ -10,8 +10,8 @@ from itertools import product
 
 from ..bones import Part
 from ..loops import ONE, Dims, plus, proper, same_but_ones, times
+from .kinds import ROUTINES
 from .pieces import WHOLE, Ids, Pieces, Place, is_small, places, small_axes, without_small
-from .plan import ROUTINES
 
 COMBINED = {
     "sum": ("add", "{0} + {1}"),

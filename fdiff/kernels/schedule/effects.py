@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..bones import Part
 from ..loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
 from .body import Body
-from .plan import Key
+from .keys import Key
 from .root import Root, View
 from .roots import identity_of
 
@@ -31,7 +31,7 @@ def enter(body: Body, root: Root) -> None:
 
 def key_of(body: Body, view: View) -> Key:
     """The key under which a view's value is known in the nest."""
-    return body.key(view[0], view[1])
+    return body.plan.keys.at(*view)
 
 
 def _value(body: Body, view: View, dtype: str = "") -> str:
@@ -198,7 +198,7 @@ def _scan(body: Body, root: Root) -> None:
         body.statements.append(Statement("carry", carried, start, (str(var),), _access(root, back)))
         name = body.let(combine, carried, *values)
     body.statements.append(Statement("store", "", "", (name,), _access(root)))
-    body.memo[Key(root.node, root.dims, root.index)] = name
+    body.memo[body.plan.keys.exactly(root.node, root.dims, root.index)] = name
 
 
 def _before(axis: Axis) -> Axis:

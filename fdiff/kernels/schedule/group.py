@@ -2,65 +2,79 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass
+from operator import attrgetter
 
 from ..loops import Dims, Hole
-from .order import Need, needs_of
+from .order import Needs, needs_of
 from .plan import Plan
 from .root import Root
 
+_NUMBER = attrgetter("number")
 _MANY = 400  # beyond this many groups, sinking would cost more than it gains
+
+
+Span = tuple[Dims | None, Hole, Hole, bool]  # the entries that are run over
 
 
 @dataclass
 class Group:
     """Roots, by number, that run over one domain together; a call stands alone."""
 
-    domain: Dims | None
+    span: Span
     members: list[int]
-    hole: Hole = ()
-    window: Hole = ()
-    edge: bool = False
+    number: int  # among all groups
 
     @property
-    def span(self) -> tuple[Dims | None, Hole, Hole, bool]:
-        """The entries that are run over."""
-        return self.domain, self.hole, self.window, self.edge
+    def domain(self) -> Dims | None:
+        return self.span[0]
+
+    @property
+    def hole(self) -> Hole:
+        return self.span[1]
+
+    @property
+    def window(self) -> Hole:
+        return self.span[2]
 
 
 def group(plan: Plan, roots: list[Root]) -> list[Group]:
     """Put each effect into the first nest of its domain that comes late enough."""
     needs = needs_of(plan, roots)
     groups: list[Group] = []
-    place: list[int] = []
+    alike: dict[Span, list[Group]] = {}
+    place: list[Group] = []
     for r, root in enumerate(roots):
-        low = max((place[n.root] + (not n.close) for n in needs[r]), default=0)
-        domain = None if root.kind == "call" else root.domain
-        span = (domain, root.hole, root.window, root.edge)
-        near = (g for g in range(low, len(groups)) if groups[g].span == span)
-        at = -1 if domain is None else next(near, -1)
-        if at < 0 and not root.values and root.kind == "store" and low < len(groups):
+        low = max([place[p].number + (not close) for p, close in needs[r].items()], default=0)
+        call = root.kind == "call"
+        span = (None if call else root.domain, root.hole, root.window, root.edge)
+        there = alike.setdefault(span, [])
+        at = len(there) if call else bisect_left(there, low, key=_NUMBER)
+        if at < len(there):
+            mine = there[at]
+        else:
             # zeros first, so that what adds to them can join others
-            groups.insert(low, Group(*span[:1], [], *span[1:]))
-            place = [p + (p >= low) for p in place]
-            at = low
-        elif at < 0:
-            groups.append(Group(*span[:1], [], *span[1:]))
-            at = len(groups) - 1
-        groups[at].members.append(r)
-        place.append(at)
-    return _sink(groups, needs, place) if len(groups) < _MANY else groups
+            first = not call and not root.values and root.kind == "store" and low < len(groups)
+            mine = Group(span, [], low if first else len(groups))
+            for later in groups[mine.number :]:
+                later.number += 1
+            groups.insert(mine.number, mine)
+            insort(there, mine, key=_NUMBER)
+        mine.members.append(r)
+        place.append(mine)
+    return _sink(groups, needs) if len(groups) < _MANY else groups
 
 
-def _sink(groups: list[Group], needs: list[list[Need]], place: list[int]) -> list[Group]:
+def _sink(groups: list[Group], needs: list[Needs]) -> list[Group]:
     """Move a nest down to the next one of its domain if nothing in between waits for it."""
     for g in range(len(groups) - 2, -1, -1):
         here = set(groups[g].members)
-        for later in range(g + 1, len(groups)):
-            uses = [n for r in groups[later].members for n in needs[r] if n.root in here]
-            if groups[g].domain is not None and groups[later].span == groups[g].span:
-                if all(n.close for n in uses):
-                    groups[later].members = sorted(groups[g].members + groups[later].members)
+        for later in groups[g + 1 :]:
+            uses = [needs[r][p] for r in later.members for p in needs[r] if p in here]
+            if groups[g].domain is not None and later.span == groups[g].span:
+                if all(uses):
+                    later.members = sorted(groups[g].members + later.members)
                     groups[g].members = []
                 break
             if uses:

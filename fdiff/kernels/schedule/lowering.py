@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..bones import Data, Part, Skeleton
 from ..loops import ONE, Dims, proper, same_but_ones, size, strides
-from .plan import ROUTINES, users_of
+from .kinds import ROUTINES, users_of
 
 
 @dataclass
@@ -52,7 +52,7 @@ def lower(bones: Skeleton) -> Skeleton:
     new = _Rewrite()
     for part in _turned(bones):
         args = tuple([new.place[a] for a in part.args])
-        new.place.append(_rewrite(new, part._replace(args=args)))
+        new.place.append(_rewrite(new, part.reading(args)))
     return replace(
         bones, parts=tuple(new.parts), inputs=tuple(new.place[i] for i in bones.inputs),
         outputs=tuple(new.place[o] for o in bones.outputs),
@@ -89,20 +89,20 @@ def _rewrite(new: _Rewrite, part: Part) -> int:
         return _substituted(new, part)
     if part.op == "cholesky_bar":
         args = tuple([new.contiguous(new.spread(a, part.dims)) for a in part.args])
-        return new.add(part._replace(args=args))
+        return new.add(part.reading(args))
     if part.op in ROUTINES or (
         part.op == "reshape" and not same_but_ones(part.dims, new.parts[part.args[0]].dims)
     ):
-        return new.add(part._replace(args=tuple([new.contiguous(a) for a in part.args])))
+        return new.add(part.reading(tuple([new.contiguous(a) for a in part.args])))
     if part.op == "gather":
         x, *indices = part.args
         lead = part.dims[: len(part.dims) - (len(new.parts[x].dims) - len(indices))]
         source = new.contiguous(x) if new.parts[x].op == "value" else x
-        return new.add(part._replace(args=(source, *[new.spread(i, lead) for i in indices])))
+        return new.add(part.reading((source, *[new.spread(i, lead) for i in indices])))
     if part.op == "scatter_add":
         bar, *indices = part.args
         widest = max((new.parts[i].dims for i in indices), key=lambda d: (len(d), len(proper(d))))
-        return new.add(part._replace(args=(bar, *[new.spread(i, widest) for i in indices])))
+        return new.add(part.reading((bar, *[new.spread(i, widest) for i in indices])))
     return new.add(part)
 
 
@@ -137,7 +137,7 @@ def _system(new: _Rewrite, part: Part, a: int) -> int:
     """The system `part` with matrix `a`, a matrix and right-hand sides for each of the stack."""
     square = (*part.dims[:-2], *new.parts[a].dims[-2:])
     args = (new.spread(a, square), new.spread(part.args[1], part.dims))
-    return new.add(part._replace(args=tuple([new.contiguous(i) for i in args])))
+    return new.add(part.reading(tuple([new.contiguous(i) for i in args])))
 
 
 def _turned_back(new: _Rewrite, a: int) -> int | None:

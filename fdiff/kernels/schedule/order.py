@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import count
 
-from .body import Body, Reads
-from .effects import enter
-from .plan import ROUTINES, Key, Plan
+from .keys import Key
+from .plan import Plan
+from .reads import reads_of
 from .root import Root
 
-
-@dataclass(frozen=True)
-class Need:
-    """An earlier effect; `close` if both can happen inside one nest, one after the other."""
-
-    root: int
-    close: bool
+Needs = dict[int, bool]  # earlier effects; whether one nest can hold both, one after the other
 
 
-def needs_of(plan: Plan, roots: list[Root]) -> list[list[Need]]:
-    """For each root, the effects that must come before it."""
+def needs_of(plan: Plan, roots: list[Root]) -> list[Needs]:
+    """For each root, the effects that must come before it; some of those wait for others."""
     made: dict[int, list[int]] = {}
     readers: dict[int, list[tuple[int, Key]]] = {}
-    needs: list[list[Need]] = []
+    results = [plan.keys.at(*view) if (view := root.result) else None for root in roots]
+    needs: list[Needs] = []
     for r, root in enumerate(roots):
-        before = _written_before(plan, roots, made, root)
-        mine = [Need(p, close=_in_line(root, roots[p])) for p in before]
-        mine += [
-            Need(p, close=_same_place(root, key) or _in_line(root, roots[p]))
-            for node in _lost(plan, root)
-            for p, key in readers.get(node, ())
-        ]
+        mine = {p: _in_line(root, roots[p]) for p in _written_before(plan, roots, made, root)}
+        for node in _lost(plan, root):
+            for p, key in readers.get(node, ()):
+                close = _same_place(root, key) or _in_line(root, roots[p])
+                mine[p] = mine.get(p, True) and close
         for key in reads_of(plan, root):
-            node = plan.laid(key.node)
-            readers.setdefault(node, []).append((r, key))
-            makers = _makers(plan, made, node)
-            mine.extend(Need(p, close=_close(plan, roots[p], key)) for p in makers)
+            node = key.node if key.node in plan.kept else plan.laid(key.node)
+            if plan.reused:
+                readers.setdefault(node, []).append((r, key))
+            for p in _makers(plan, roots, made, node):
+                if results[p] is not key:
+                    mine[p] = False
+                elif p not in mine:
+                    mine[p] = True
         needs.append(mine)
         made.setdefault(root.node, []).append(r)
     return needs
@@ -56,53 +51,52 @@ def _beneath(plan: Plan, node: int) -> list[int]:
     return out
 
 
-def _makers(plan: Plan, made: dict[int, list[int]], node: int) -> list[int]:
+def _makers(plan: Plan, roots: list[Root], made: dict[int, list[int]], node: int) -> Sequence[int]:
     """The effects that put `node` into memory, but for those that all of these wait for."""
-    nodes = [maker(plan, node), *_beneath(plan, node)]
-    return [p for n in nodes for p in made.get(n, ())]
+    own = made.get(plan.maker(node), ())
+    own = own if len(own) < 2 else _last(roots, own)
+    if not plan.reused:
+        return own
+    return [*own, *(p for n in _beneath(plan, node) for p in _last(roots, made.get(n, ())))]
+
+
+def _last(roots: list[Root], made: Sequence[int]) -> Sequence[int]:
+    """The effects of one node that others do not wait for: terms of a sum wait for each other."""
+    for k in range(len(made) - 1, -1, -1):
+        root = roots[made[k]]
+        if root.kind == "update" and root.node in root.after:
+            return made[k:]
+    return made
 
 
 def _written_before(
     plan: Plan, roots: list[Root], made: dict[int, list[int]], root: Root
 ) -> list[int]:
     """What is written before `root` writes to the same memory, in the same entries perhaps."""
-    out = [p for node in root.after for p in made.get(node, ())]
+    out = [p for node in root.after for p in _last_like(roots, made.get(node, ()), root)]
     if root.over >= 0:
         beneath = _beneath(plan, root.node)
         out += [p for node in beneath for p in made.get(node, ()) if not roots[p].hands]
         below = plan.reused.get(beneath[-1] if beneath else root.node, -1)
-        out += _makers(plan, made, below) if below >= 0 else []
+        nodes = [plan.maker(below), *_beneath(plan, below)] if below >= 0 else []
+        out += [p for node in nodes for p in made.get(node, ())]
     return out
+
+
+def _last_like(roots: list[Root], made: Sequence[int], root: Root) -> Sequence[int]:
+    """The same for one more term: those before a term that is alike are waited for by that."""
+    for k in range(len(made) - 1, -1, -1):
+        before = roots[made[k]]
+        alike = before.after == root.after and before.edge == root.edge
+        if before.kind == root.kind == "update" and alike and before.domain == root.domain:
+            return made[k:]
+    return made
 
 
 def _lost(plan: Plan, root: Root) -> list[int]:
     """The nodes that are no longer in memory, as a whole, once `root` has written to it."""
     nodes = [root.node, *_beneath(plan, root.node)] if root.over >= 0 else []
     return [plan.reused[n] for n in nodes if n in plan.reused]
-
-
-def reads_of(plan: Plan, root: Root) -> list[Key]:
-    """The kept values that `root` reads."""
-    if root.kind == "call":
-        return [Key(v[0], (), ()) for v in root.values]
-    effect = (root.kind, root.node, root.values, root.index, root.positions, root.compute)
-    if effect not in plan.reads:
-        body = Reads(plan, count())
-        enter(body, root)
-        plan.reads[effect] = list(body.reads)
-    return plan.reads[effect]
-
-
-def maker(plan: Plan, node: int) -> int:
-    """The node whose effects put `node` into memory."""
-    part = plan.parts[node]
-    assert part.op != "item" or plan.parts[part.args[0]].op in ROUTINES
-    return part.args[0] if part.op == "item" else node
-
-
-def _close(plan: Plan, before: Root, key: Key) -> bool:
-    result = before.result
-    return result is not None and Body(plan, count()).key(*result) == key
 
 
 def _in_line(root: Root, before: Root) -> bool:
@@ -130,7 +124,7 @@ def in_order(plan: Plan, roots: list[Root]) -> list[Root]:
         read = [plan.laid(key.node) for key in reads_of(plan, root)]
         for node in read:
             readers.setdefault(node, []).append(r)
-        made_before = [p for node in read for p in _makers(plan, made, node)]
+        made_before = [p for node in read for p in _makers(plan, roots, made, node)]
         before.append({*_written_before(plan, roots, made, root), *made_before})
         made.setdefault(root.node, []).append(r)
     for r, root in enumerate(roots):

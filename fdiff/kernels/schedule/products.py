@@ -37,6 +37,8 @@ def role_of(call: Call, axis: str, shapes: Mapping[str, Dims]) -> str | None:
     if not call.routine.startswith("matmul"):
         return None
     times = [shapes.get(b, ()).count(axis) for b in call.buffers]  # inputs have no place in blocks
+    if not any(times):
+        return None
     own = re.compile(rf"\b{axis}\b")
     inside = [k for k, text in enumerate(call.sizes[:_COUNTS]) if own.search(text)]
     if len(inside) != 1 or len(own.findall(call.sizes[inside[0]])) != 1:

@@ -68,9 +68,8 @@ def _first(plan: Plan, i: int, dense: list[View], hole: Hole = ()) -> Root:
     first = Root(
         "store", i, proper(dims), tuple(dense), dims, index, plan.buffer(i), literal, hole=hole
     )
-    source = plan.laid(dense[0][0]) if dense else -1
     whole = len(dense) == 1 and dense[0][1] == index and not hole
-    return replace(first, copied=(source,)) if whole and plan.owned(source) else first
+    return replace(first, copied=(dense[0][0],)) if whole else first
 
 
 def _update(plan: Plan, i: int, term: View, place: Index, shape: Dims) -> Root:
@@ -168,12 +167,15 @@ def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[Shifted]) -> 
 
 def beside(plan: Plan, roots: list[Root]) -> list[Root]:
     """Sums over all entries of a slice, in the loops that gather what is put back into it."""
+    gathers = [root for root in roots if root.shifts]
+    if not gathers:
+        return roots
     out: list[Root] = []
     for root in roots:
         part = plan.parts[root.node]
         whole = root.kind == "reduce" and len(root.reduced) == len(root.domain) > 0
         plain = whole and part.op in ("sum", "contract") and part.dtype == "f8"
-        found = _alongside(roots, root.domain) if plain and plan.local(root.node) else None
+        found = _alongside(gathers, root.domain) if plain and plan.local(root.node) else None
         if found is None:
             out.append(root)
             continue
@@ -186,9 +188,9 @@ def beside(plan: Plan, roots: list[Root]) -> list[Root]:
     return out
 
 
-def _alongside(roots: list[Root], domain: Dims) -> tuple[Root, Shifted] | None:
+def _alongside(gathers: list[Root], domain: Dims) -> tuple[Root, Shifted] | None:
     """A gather with a term over this domain, and the term."""
-    for root in roots:
+    for root in gathers:
         for s in root.shifts:
             if proper(s.shape) == domain:
                 return root, s

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..bones import Data, Part, Skeleton
 from ..loops import proper
-from .plan import users_of
+from .kinds import users_of
 
 
 def reread(bones: Skeleton) -> Skeleton:
@@ -30,7 +30,7 @@ def reread(bones: Skeleton) -> Skeleton:
         top = tops[i][0] if part.op == "slice" and i in tops else i
         args = (top,) if top < i else part.args
         place.append(len(parts))
-        parts.append(part._replace(args=tuple([place[a] for a in args])))
+        parts.append(part.reading(tuple([place[a] for a in args])))
         for k in readers.get(i, ()):
             if k < i < max(users[k], default=0):
                 old = bones.parts[k]
@@ -94,7 +94,7 @@ def _stores_first(bones: Skeleton) -> Skeleton:
     place = [0] * len(order)
     for new, old in enumerate(order):
         place[old] = new
-    moved = [parts[i]._replace(args=tuple([place[a] for a in parts[i].args])) for i in order]
+    moved = [parts[i].reading(tuple([place[a] for a in parts[i].args])) for i in order]
     return _renumbered(bones, moved, place)
 
 

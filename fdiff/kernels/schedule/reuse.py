@@ -12,29 +12,43 @@ from dataclasses import dataclass, field, replace
 
 from ..bones import Part
 from ..loops import proper
-from .order import maker, needs_of, reads_of
-from .plan import STORES, Key, Plan, make_plan
+from .keys import Key
+from .kinds import STORES
+from .order import needs_of
+from .plan import Plan, make_plan
+from .reads import reads_of
 from .root import Root
 from .roots import make_roots
 
 _ROUNDS = 4
 
 
-def reuse(plan: Plan, also: Iterable[int]) -> Plan:
-    """The plan with the stores found that need no copy; `also` is what is kept besides."""
+def reuse(plan: Plan, also: Iterable[int]) -> tuple[Plan, list[Root]]:
+    """The plan with the stores found that need no copy, and its effects.
+
+    `also` is what is kept besides.
+    """
     kept = set(also)
-    for last in (*[False] * (_ROUNDS - 1), True):
+    rounds = 0
+    while True:
+        rounds += 1
         roots = make_roots(plan)
-        if not any(root.copied for root in roots):
-            return plan
+        copied = {c: _in_memory(plan, root.copied) for c, root in enumerate(roots) if root.copied}
+        if not any(copied.values()):
+            return plan, roots
         flow = _Flow(plan, roots)
-        for c, root in enumerate(roots):
-            any(flow.decide(c, root.node, source) for source in root.copied)
-        if last or not flow.wanted:
-            return replace(plan, reused=flow.found)
+        for c, sources in copied.items():
+            any(flow.decide(c, roots[c].node, source) for source in sources)
+        if rounds == _ROUNDS or not flow.wanted:
+            plan = replace(plan, reused=flow.found)
+            return plan, make_roots(plan)
         kept |= flow.wanted
-        plan = make_plan(plan.bones, kept, plan.below)
-    return plan
+        plan = make_plan(plan.of, kept, plan)
+
+
+def _in_memory(plan: Plan, nodes: Iterable[int]) -> list[int]:
+    """Those of the nodes that lie in memory which may be written over."""
+    return [i for i in map(plan.laid, nodes) if plan.owned(i)]
 
 
 @dataclass
@@ -59,8 +73,8 @@ class _Flow:
         self.later = [0] * len(self.roots)
         needs = needs_of(plan, self.roots)
         for r in range(len(self.roots) - 1, -1, -1):
-            for need in needs[r]:
-                self.later[need.root] |= self.later[r] | 1 << r
+            for p in needs[r]:
+                self.later[p] |= self.later[r] | 1 << r
 
     def decide(self, c: int, node: int, source: int) -> bool:
         """Whether root `c` can be left out: the stores of `node` then write over `source`."""
@@ -72,7 +86,7 @@ class _Flow:
             return False
         writers = [w for w in self.made[node] if w != c]
         readers = {r: keys for r, keys in self.readers.get(source, {}).items() if r != c}
-        makers = self.made[maker(plan, source)]
+        makers = self.made[plan.maker(source)]
         if any(self.later[w] >> m & 1 for w in writers for m in makers):
             return False
         late = [r for r, keys in readers.items() if self._too_late(r, keys, writers)]
@@ -136,7 +150,7 @@ class _Flow:
         return True
 
     def _waits(self, leaf: int, writers: list[int]) -> bool:
-        made = self.made.get(maker(self.plan, self.plan.laid(leaf)), ())
+        made = self.made.get(self.plan.maker(self.plan.laid(leaf)), ())
         return any(self.later[w] >> m & 1 or m == w for w in writers for m in made)
 
     def _small(self, i: int, source: int, store: Part) -> bool:

@@ -24,9 +24,9 @@ class Shifted(NamedTuple):
     loops: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Root:
-    """One effect over `domain`.
+    """One effect over `domain`; two are equal only if they are one.
 
     Kinds: ``local`` and ``store`` (the first of `values`, or their sum), ``update`` (added to
     memory), ``reduce``, ``argument``, ``scan``, and ``call``. `reduced` are the loops that are
@@ -53,8 +53,13 @@ class Root:
     guard: Guard = ()  # where of the domain there is anything to do
     shifts: tuple[Shifted, ...] = ()  # of a gather: its terms whose axes are in order
     begun: bool = False  # a sum that another effect has begun
-    copied: tuple[int, ...] = ()  # nodes in memory that hold all this copies, where it copies it
+    copied: tuple[int, ...] = ()  # nodes that hold all this copies, where it copies what they hold
     over: int = -1  # the node whose memory is written over
+
+    @property
+    def computes(self) -> int:
+        """The kept node that is the value itself, computed and not read; -1 if there is none."""
+        return self.node if self.compute and self.kind != "scan" else -1
 
     @property
     def result(self) -> View | None:

@@ -20,11 +20,12 @@ from ..loops import (
     through_ones,
     through_slice,
 )
+from .kinds import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES
 from .pieces import Slices
-from .plan import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES, Plan
+from .plan import Plan
 from .putback import put_back
 from .root import Root, View
-from .stores import stored
+from .stores import filling, stored
 
 
 def make_roots(plan: Plan) -> list[Root]:
@@ -34,7 +35,7 @@ def make_roots(plan: Plan) -> list[Root]:
         if part.op in ROUTINES:
             roots.append(Root("call", i, (), tuple((a, ()) for a in part.args)))
         elif i in plan.kept and part.op != "item":
-            roots.extend(_roots_of(plan, i, part))
+            roots.extend(_made_once(plan, i, part))
     for k, o in enumerate(plan.bones.outputs):
         if plan.outputs.get(plan.laid(o)) != k:
             dims = plan.parts[o].dims
@@ -43,6 +44,16 @@ def make_roots(plan: Plan) -> list[Root]:
                 Root("store", o, proper(dims), ((o, index),), dims, index, Buffer(f"out{k}"))
             )
     return roots
+
+
+def _made_once(plan: Plan, i: int, part: Part) -> list[Root]:
+    """The effects of a node: the same for all plans that agree on what they depend on."""
+    filled = filling(plan, part.args[0]) if part.op in STORES else ""
+    state = (i, plan.names[i], plan.reused.get(i, -1), filled)
+    found = plan.of.roots.get(state)
+    if found is None:
+        found = plan.of.roots[state] = _roots_of(plan, i, part)
+    return found
 
 
 def _roots_of(plan: Plan, i: int, part: Part) -> list[Root]:

@@ -10,6 +10,7 @@ from .products import operands_of, role_of
 
 Rows = tuple[Dims, int]  # the shape in which memory is read or written, and the axis of the rows
 _WRITES = frozenset(["store", "update"])
+_IN_ORDER = Axis(0)
 
 
 @dataclass
@@ -21,17 +22,13 @@ class Uses:
     reads: set[str] = field(default_factory=set)
     totals: set[str] = field(default_factory=set)  # locals that are complete at the end only
 
-    @property
-    def written(self) -> set[str]:
-        return {name for name, kinds in self.kinds.items() if kinds & _WRITES} | self.totals
-
-    @property
-    def names(self) -> set[str]:
-        return {*self.kinds, *self.reads, *self.totals}
+    written: set[str] = field(default_factory=set)  # memory that is written to, and totals
 
     def note(self, name: str, kind: str, rows: Rows | None) -> None:
         self.kinds.setdefault(name, set()).add(kind)
         self.rows.setdefault(name, set()).add(rows)
+        if kind in _WRITES:
+            self.written.add(name)
 
     def add(self, new: Uses) -> None:
         for name, kinds in new.kinds.items():
@@ -39,23 +36,30 @@ class Uses:
             self.rows.setdefault(name, set()).update(new.rows[name])
         self.reads |= new.reads
         self.totals |= new.totals
+        self.written |= new.written
+
+    def meets(self, names: set[str]) -> bool:
+        """Whether any of these is used."""
+        memory = self.kinds.keys()
+        apart = memory.isdisjoint(names) and self.reads.isdisjoint(names)
+        return not apart or not self.totals.isdisjoint(names)
 
     def follows(self, before: Uses) -> bool:
         """Whether this has to come after what `before` does."""
-        earlier, own = before.written, self.written
-        return not earlier.isdisjoint(self.names) or not own.isdisjoint(before.names)
+        return self.meets(before.written) or before.meets(self.written)
 
     def together(self, new: Uses) -> bool:
-        """Whether the two can take turns, some rows each time."""
-        if not self.totals.isdisjoint(new.names) or not new.totals.isdisjoint(self.names):
+        """Whether `new` can take turns with all of this, of which that is known."""
+        if new.meets(self.totals) or self.meets(new.totals):
             return False
-        both = Uses()
-        both.add(self)
-        both.add(new)
-        return all(
-            not kinds & _WRITES or kinds == {"update"} or both.by_rows(name) is not None
-            for name, kinds in both.kinds.items()
-        )
+        nothing: set[str] = set()
+        for name, kinds in new.kinds.items():
+            both = kinds | self.kinds.get(name, nothing)
+            if both & _WRITES and both != {"update"}:
+                rows = new.rows[name] | self.rows.get(name, set())
+                if len(rows) > 1 or None in rows:
+                    return False
+        return True
 
     def by_rows(self, name: str) -> Rows | None:
         """The one way in which memory is used, if that is row by row."""
@@ -83,13 +87,14 @@ def uses_of(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> Uses:
     uses.totals.update(s.target for a in totals for s in a.final if s.target)
     if not item.domain:
         uses.totals.update(s.target for s in item.statements if s.target)
+    uses.written |= uses.totals
     return uses
 
 
 def _rows(access: Access, axis: str) -> Rows | None:
     """Where the rows are read in order; None where it is not as simple."""
     at = [k for k, a in enumerate(access.index) if a.var == 0]
-    plain = len(at) == 1 and access.index[at[0]] == Axis(0) and access.dims[at[0]] == axis
+    plain = len(at) == 1 and access.index[at[0]] == _IN_ORDER and access.dims[at[0]] == axis
     return (access.dims, at[0]) if plain and access.buffer.strides is None else None
 
 

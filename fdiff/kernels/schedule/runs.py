@@ -28,7 +28,7 @@ from ..loops import (
     plus,
     times,
 )
-from .plan import SLOW, flops_of
+from .kinds import SLOW, flops_of
 from .rowwise import for_rows
 
 _MOST = 3  # index vectors, for each of which there is a loop of its own
@@ -55,7 +55,8 @@ class Rows:
 
     def picks(self, s: Statement) -> bool:
         """Whether memory is used at a place."""
-        return s.access is not None and any(a.start in self.wraps for a in s.access.index)
+        places = self.wraps
+        return bool(places and s.access and any(a.start in places for a in s.access.index))
 
     def adds(self, s: Statement) -> bool:
         """Whether floating-point numbers are added at a place, which may be done in any order."""

@@ -25,8 +25,8 @@ from .components import (
 )
 from .contraction import contracted
 from .entries import gathered, joined, scattered, updated
+from .kinds import SCANS, STORES
 from .pieces import Ids, Pieces, is_small
-from .plan import SCANS, STORES
 
 Rule = Callable[[Pieces, int, Part], "Ids | None"]
 _GROWTH = 4  # the parts may become so many times as many, and
@@ -81,7 +81,7 @@ def _enter(new: Pieces, i: int, part: Part) -> None:
                 (new.whole[i],) = found
             return
     if i not in new.whole:
-        new.whole[i] = new.add(part._replace(args=tuple([new.all(a) for a in part.args])))
+        new.whole[i] = new.add(part.reading(tuple([new.all(a) for a in part.args])))
 
 
 def pruned(bones: Skeleton) -> Skeleton:
@@ -92,7 +92,7 @@ def pruned(bones: Skeleton) -> Skeleton:
             live.update(bones.parts[i].args)
     place = {old: new for new, old in enumerate(sorted(live))}
     parts = tuple(
-        bones.parts[i]._replace(args=tuple([place[a] for a in bones.parts[i].args])) for i in place
+        [bones.parts[i].reading(tuple([place[a] for a in bones.parts[i].args])) for i in place]
     )
     return replace(
         bones, parts=parts, inputs=tuple(place[i] for i in bones.inputs),

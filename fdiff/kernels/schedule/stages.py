@@ -29,7 +29,7 @@ from ..loops import (
     Statement,
     Temporary,
 )
-from .plan import SLOW, flops_of
+from .kinds import SLOW, flops_of
 from .rowwise import finished, for_rows, started
 from .runs import Rows, locals_of, summed
 
@@ -173,8 +173,10 @@ class _Staged:
         sums = {s.target for s in nest.statements if s.kind == "accumulate"}
         if not sums.isdisjoint(n for s in nest.statements for n in locals_of(s)):
             return False  # what has run up to a row is read there: a scan
+        if not self.places and not any(map(_strided, self.last)):
+            return False
         work = [flops_of(s.text) for s in self.middle if s.kind == "let"]
-        if not self.places and (max(work, default=0) < SLOW or not any(map(_strided, self.last))):
+        if not self.places and max(work, default=0) < SLOW:
             return False  # processors can write apart what takes no function to compute
         return sum(work) >= SLOW and self._apart()
 

@@ -54,10 +54,9 @@ def _indexed(plan: Plan, i: int, part: Part) -> Root:
 def _base(plan: Plan, i: int, part: Part, hole: Hole) -> Root:
     """The array as it was, or only what lies around the hole."""
     base, dims = part.args[0], part.dims
-    number = _number(plan, base)
+    number = filling(plan, base)
     values = () if number else ((base, identity(dims)),)
-    source = plan.laid(base)
-    copied = (*((source,) if plan.owned(source) else ()), *_kin(plan, i, part))
+    copied = (base, *_kin(plan, i, part))
     return Root(
         "store", i, proper(dims), values, dims, identity(dims), plan.buffer(i), number,
         hole=hole, copied=copied,
@@ -71,12 +70,12 @@ def _kin(plan: Plan, i: int, part: Part) -> list[int]:
         return []
     same = (part.args[0], part.slices, parts[part.args[1]].dims)
     return [
-        k for k in plan.updates.get(part.args[0], ())
+        k for k in plan.of.updates.get(part.args[0], ())
         if k < i and (parts[k].args[0], parts[k].slices, parts[parts[k].args[1]].dims) == same
     ][-_MOST_KIN:]  # fmt: skip
 
 
-def _number(plan: Plan, i: int) -> str:
+def filling(plan: Plan, i: int) -> str:
     """The number that fills node `i`; empty if none does."""
     while plan.parts[i].op in ("reshape", "broadcast_to") and i not in plan.kept:
         i = plan.parts[i].args[0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ..bones import Part, Skeleton
 from ..loops import ONE, Dims
-from .plan import users_of
+from .kinds import users_of
 from .split import pruned
 
 Axes = tuple[int, ...]
@@ -24,7 +24,7 @@ def summed_first(bones: Skeleton) -> Skeleton:
             new.place.append(new.total(part.args[0], part.axes, part))
         else:
             args = tuple([new.place[a] for a in part.args])
-            new.place.append(new.add(part._replace(args=args)))
+            new.place.append(new.add(part.reading(args)))
     if not new.totals:
         return bones
     return pruned(replace(

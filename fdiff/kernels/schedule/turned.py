@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ..bones import Part, Skeleton
 from ..loops import ONE, Dims, proper
-from .plan import LEAVES, REDUCTIONS, ROUTINES, SCANS, SCATTERS, STORES, VIEWS, users_of
+from .kinds import LEAVES, REDUCTIONS, ROUTINES, SCANS, SCATTERS, STORES, VIEWS, users_of
 from .split import pruned
 
 Axes = tuple[int, ...]
@@ -116,7 +116,7 @@ class _Rewrite:
             self.place[i] = self.made[part.args[0], part.axes]
         else:
             args = tuple([self.place[a] for a in part.args])
-            self.place[i] = self.add(part._replace(args=args))
+            self.place[i] = self.add(part.reading(args))
 
     def operand(self, i: int, axes: Axes) -> int:
         """Old part `i` as an operand of a result whose axes are in the order `axes`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..loops import BEGIN, BLOCK, END, Blocks, Call, Choice, Nest, Runs, Statement
 from ..sources import Work
-from .plan import SLOW, flops_of
+from .kinds import SLOW, flops_of
 
 # ns: an addition, an elementary function, an entry read or written, one sought, a term of a product
 _FLOP, _CALLED, _MOVED, _PICKED, _TERM = 0.008, 0.45, 0.04, 0.4, 0.03

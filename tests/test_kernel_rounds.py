@@ -1,0 +1,98 @@
+"""What rounds of the scheduler share, and how few effects one waits for by name."""
+
+import numpy as np
+import pytest
+from tapes import tape_of
+
+from fdiff.kernels.schedule.lowering import lower
+from fdiff.kernels.schedule.order import needs_of
+from fdiff.kernels.schedule.plan import make_plan
+from fdiff.kernels.schedule.reads import reads_of
+from fdiff.kernels.schedule.repeated import computed_again
+from fdiff.kernels.schedule.roots import make_roots
+from fdiff.kernels.schedule.structure import Structure
+from fdiff.kernels.skeleton import skeleton
+from fdiff.transforms.reverse import vjp
+from fdiff.transforms.simplify import simplify
+
+N = 30
+AT = np.arange(N) * 7 % N
+
+
+def cells(w):
+    """Each step reads a slice of its own, and what the last one has left."""
+    h = w[:N]
+    for k in range(1, 8):
+        gate = 1 / (1 + np.exp(-h * w[k * N : (k + 1) * N]))
+        h = np.tanh(gate * h) + gate
+    return np.sum(h)
+
+
+def gathering(w):
+    h = np.tanh(w[:N])
+    for _ in range(4):
+        h = np.exp(-h[AT]) * h + np.sin(h)
+    return np.sum(h)
+
+
+def storing(w):
+    out = np.tanh(w[:N])
+    for k in range(4):
+        out[k : k + 20] = np.sin(out[k : k + 20] + w[k * N : k * N + 20])
+    return np.sum(out * np.exp(out))
+
+
+def structure_of(f):
+    tape = simplify(vjp(tape_of(f, np.linspace(0.1, 1, 9 * N)), [0]))
+    bones, _ = skeleton(tape, ("C",) * len(tape.inputs))
+    return Structure(lower(bones))
+
+
+def rounds_of(structure):
+    """Plans one after the other; each knows the one before."""
+    also, plan = set(), None
+    while plan is None or len(also) < len(structure.parts) // 4:
+        plan = make_plan(structure, also, plan)
+        roots = make_roots(plan)
+        yield plan, roots, also
+        again = computed_again(plan, [[root] for root in roots])
+        some = {i for i in structure.operations if i not in plan.kept | structure.absorbed}
+        also = also | (again or set(sorted(some)[::3]))
+        if not (again or some):
+            return
+
+
+@pytest.mark.parametrize("f", [cells, gathering, storing])
+def test_what_is_taken_from_the_round_before_is_what_would_be_found(f):
+    taken = dropped = 0
+    before = {}
+    for plan, roots, also in rounds_of(structure_of(f)):
+        taken += len(plan.reads)
+        dropped += len(before) - len(plan.reads)
+        anew = make_plan(plan.of, also)
+        assert plan.kept == anew.kept
+        for root in roots:
+            assert reads_of(plan, root) == reads_of(anew, root)
+        before = plan.reads
+    assert taken > 0
+    assert dropped > 0
+
+
+def terms(w):
+    """The gradient adds up forty slices, none of which is half of the array."""
+    return sum(np.sum(np.exp(w[k : k + 20] * k)) for k in range(40))
+
+
+def test_a_term_of_a_sum_waits_for_the_one_before_it():
+    """And so for all of them, though not by name: those grow with the square of the terms."""
+    plan = make_plan(structure_of(terms))
+    roots = make_roots(plan)
+    needs = needs_of(plan, roots)
+    assert sum(map(len, needs)) < 3 * len(roots)
+    before = []
+    for mine in needs:
+        before.append(set(mine).union(*(before[p] for p in mine)))
+    updates = [r for r, root in enumerate(roots) if root.kind == "update"]
+    assert len(updates) > 30
+    for r in updates:
+        assert {p for p in range(r) if roots[p].node == roots[r].node} <= before[r]
