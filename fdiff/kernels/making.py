@@ -19,13 +19,13 @@ _ENTRY = 0.5  # ns for an entry of what a part has of its own
 def plain(bones: Skeleton) -> Made:
     """The kernel for one thread."""
     with collector_paused():
-        program = _loops(bones)
+        program = loops_of(bones)
         return Made(emit(program, bones), tuple(work_of(item) for item in program.items))
 
 
 def shared(bones: Skeleton, heavy: frozenset[int]) -> Made | None:
     """The kernel for several threads, who share what is heavy; None if they could share nothing."""
-    program = share(_loops(bones), heavy)
+    program = share(loops_of(bones), heavy)
     if program is None:
         return None
     work = tuple(work_of(item.item) for item in program.items if isinstance(item, Shared))
@@ -34,6 +34,6 @@ def shared(bones: Skeleton, heavy: frozenset[int]) -> Made | None:
 
 
 @lru_cache(maxsize=1)
-def _loops(bones: Skeleton) -> Program:
+def loops_of(bones: Skeleton) -> Program:
     """The loops; those of the last skeleton are at hand where its kernel is to be for threads."""
     return schedule(bones)

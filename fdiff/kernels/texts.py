@@ -6,6 +6,7 @@ and the text, with what is known of its work, by the skeleton.
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -56,6 +57,8 @@ def forget() -> None:
     _plain.cache_clear()
     _shared.cache_clear()
     _intact.clear()
+    if (making := sys.modules.get(f"{__package__}.making")) is not None:
+        making.loops_of.cache_clear()
 
 
 @lru_cache(maxsize=2048)
