@@ -51,6 +51,7 @@ class Writer:
         self.steps: Callees | None = None  # functions of the same text
         self.results: list[Term] = []  # of the last call of one of those
         self.given: list[str] = []  # the kinds of what this function gives, where there are several
+        self.turned: Callable[[ir.Instruction, int], None] | None = None  # sees what ends a turn
         self._function = function
         self._out = out
         self._gives = gives  # a word for each of several results
@@ -206,7 +207,9 @@ class Writer:
         self._close(latch)
         following = code.add(i, WORD(step), flags=("nsw",))
         i.add_incoming(following, latch)
-        code.cbranch(code.icmp_signed(sign, following, stop.at), turn, end)
+        back = code.cbranch(code.icmp_signed(sign, following, stop.at), turn, end)
+        if self.turned is not None:
+            self.turned(back, len(node.body))
         code.position_at_end(end)
 
     def repeat(self, node: ast.While) -> None:

@@ -20,6 +20,7 @@ from .kinds import WORD, Term, is_pointer, llvm_type
 from .statements import Library, Writer
 from .tables import TABLES, Place, Tables, looked_up
 
+_ENOUGH = 24  # lines of a loop in which there is enough to do in one turn
 _WORDS = WORD.as_pointer()
 _LISTED = ir.IntType(32)
 
@@ -75,6 +76,7 @@ class Steps:
                 if is_pointer(kind):
                     value.add_attribute("noalias")
             writer = Writer(function, node.body, "", self.library, words)
+            writer.turned = _one_at_a_time
             names = [a.arg for a in node.args.args]
             given = zip(names, kinds, values, strict=True)
             writer.write({n: Term(kind, value) for n, kind, value in given})
@@ -108,6 +110,24 @@ class Steps:
         code.call(step.function, [*values, words])
         code.ret_void()
         return function
+
+
+def _one_at_a_time(back: ir.Instruction, lines: int) -> None:
+    """Have LLVM make vectors of the turns of a long loop, but not several of these side by side.
+
+    It would where a sum is formed, four times as much code to compile for nothing.
+    """
+    if lines < _ENOUGH:
+        return
+    module = back.module
+    one = [ir.MetaDataString(module, "llvm.loop.interleave.count"), ir.Constant(_LISTED, 1)]
+    wishes = [
+        module.add_metadata(one),
+        module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")]),
+    ]
+    loop = ir.MDValue(module, wishes, name=str(len(module.metadata)))
+    loop.operands = (loop, *wishes)  # what says something about a loop begins with itself
+    back.set_metadata("llvm.loop", loop)
 
 
 def _function(module: ir.Module, symbol: str, types: list[ir.Type]) -> ir.Function:
