@@ -285,36 +285,58 @@ def test_no_step_is_given_one_place_under_two_names():
     assert body == list(lines)
 
 
+def summed(lines):
+    """The module of a step with a loop of so many lines."""
+    middle = "".join(f"        v{k + 1} = rt.tanh(v{k}) + x[i0]\n" for k in range(lines))
+    return module_of(SUMMED.format(middle=middle, last=f"v{lines}"), "summed")
+
+
 @pytest.mark.parametrize("lines", [4, 40])
 def test_only_short_loops_of_steps_are_interleaved(lines):
     """Several vectors of turns side by side make sums faster where there is little else to do."""
-    powers = "".join(f"        v{k + 1} = v{k} * v{k} + x[i0]\n" for k in range(lines))
-    text = SUMMED.format(powers=powers, last=f"v{lines}")
-    made = optimised(module_of(text, "summed"), packed=False)
+    made = optimised(summed(lines), packed=False)
     (step,) = (
         f for f in made.functions if f.name.startswith("local_step0") and "_of_" not in f.name
     )
     (body,) = (block for block in step.blocks if block.name == "vector.body")
     sums = sum(1 for i in body.instructions if i.opcode == "phi") - 1
-    assert sums == (1 if lines == 40 else 4)
+    assert (sums > 1) == (lines == 4)
+
+
+@pytest.mark.parametrize("lines", [4, 40])
+def test_the_last_turns_of_a_loop_touch_nothing_behind_it(lines):
+    """They are a vector of which some entries are left out."""
+    code = Loaded(object_code(summed(lines), packed=False), "summed")
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)(code.address)
+    x = np.linspace(-1.0, 2.0, 40)
+    y = x
+    for _ in range(lines):
+        y = np.tanh(y) + x
+    for n in range(36):
+        out, given, ints = np.zeros(1), np.full(40, -5.0), np.array([n])
+        data = np.array([a.ctypes.data for a in (x, given, out)])
+        assert call(*(a.ctypes.data for a in (data, ints, ints, out))) == 0
+        np.testing.assert_allclose(given, [*y[:n], *[-5.0] * (40 - n)], rtol=1e-14)
+        np.testing.assert_allclose(out[0], y[:n].sum(), rtol=1e-13, atol=1e-13)
 
 
 SUMMED = """
-def step0(n, x):
+def step0(n, x, y):
     s = np.float64(0)
     for i0 in range(n):
         v0 = x[i0]
-{powers}        s = rt.add(s, {last})
+{middle}        y[i0] = {last}
+        s = rt.add(s, {last})
     return s
 
 
 def kernel(
-    x0: "f8* data[0]", out0: "f8* data[1]", strides: "i8* strides", ints: "i8* ints",
-    floats: "f8* floats",
+    x0: "f8* data[0]", out0: "f8* data[1]", out1: "f8* data[2]", strides: "i8* strides",
+    ints: "i8* ints", floats: "f8* floats",
 ):
     n0 = ints[0]
-    s = step0(n0, x0)
-    out0[0] = s
+    s = step0(n0, x0, out0)
+    out1[0] = s
     return 0
 """
 DIRECT = """

@@ -9,6 +9,7 @@ the places, as one list, and a function between the two looks them up.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from llvmlite import ir
 from .expressions import expression
 from .functions import local
 from .kinds import WORD, Term, is_pointer, llvm_type
+from .machine import has
 from .statements import Library, Writer
 from .tables import TABLES, Place, Tables, looked_up
 
@@ -115,18 +117,23 @@ class Steps:
 def _one_at_a_time(back: ir.Instruction, lines: int) -> None:
     """Have LLVM make vectors of the turns of a long loop, but not several of these side by side.
 
-    It would where a sum is formed, four times as much code to compile for nothing.
+    It would where a sum is formed, four times as much code to compile for nothing. Where entries of
+    vectors can be left out, the last turns are such a vector, too, and not done one by one.
     """
     if lines < _ENOUGH:
         return
+    wishes: list[tuple[str, *tuple[ir.Constant, ...]]] = [
+        ("interleave.count", ir.Constant(_LISTED, 1)), ("unroll.disable",),
+    ]  # fmt: skip
+    if has("avx512f"):
+        wishes.append(("vectorize.predicate.enable", ir.Constant(ir.IntType(1), 1)))
     module = back.module
-    one = [ir.MetaDataString(module, "llvm.loop.interleave.count"), ir.Constant(_LISTED, 1)]
-    wishes = [
-        module.add_metadata(one),
-        module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")]),
+    nodes = [
+        module.add_metadata([ir.MetaDataString(module, f"llvm.loop.{name}"), *values])
+        for name, *values in wishes
     ]
-    loop = ir.MDValue(module, wishes, name=str(len(module.metadata)))
-    loop.operands = (loop, *wishes)  # what says something about a loop begins with itself
+    loop = ir.MDValue(module, nodes, name=str(len(module.metadata)))
+    loop.operands = (loop, *nodes)  # what says something about a loop begins with itself
     back.set_metadata("llvm.loop", loop)
 
 
@@ -147,15 +154,16 @@ def _list(module: ir.Module, numbers: list[int]) -> ir.Value:
     return found.bitcast(_LISTED.as_pointer())
 
 
-def only_handed(node: ast.FunctionDef, steps: set[str]) -> set[str]:
-    """The names in a kernel that are nothing but arguments of its steps."""
+def only_handed(body: Iterable[ast.stmt], steps: set[str]) -> set[str]:
+    """The names that are nothing but arguments of steps in what a kernel does."""
     handed: dict[str, int] = {}
     count: dict[str, int] = {}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-            count[part.id] = count.get(part.id, 0) + 1
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in steps:
-            for a in part.args:
-                if isinstance(a, ast.Name):
-                    handed[a.id] = handed.get(a.id, 0) + 1
+    for statement in body if steps else ():
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+                count[part.id] = count.get(part.id, 0) + 1
+            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+                for a in part.args if part.func.id in steps else ():
+                    if isinstance(a, ast.Name):
+                        handed[a.id] = handed.get(a.id, 0) + 1
     return {name for name, times in handed.items() if times == count[name]}
