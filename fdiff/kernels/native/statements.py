@@ -287,13 +287,16 @@ def _parts(target: ast.expr) -> list[ast.expr]:
 def _assigned(body: list[ast.stmt]) -> Counter[str]:
     """How often each name is assigned."""
     count: Counter[str] = Counter()
-    for statement in body:
-        for node in ast.walk(statement):
+    inside = body
+    while inside:
+        for node in inside:
             if isinstance(node, ast.Assign):
                 targets = [t for target in node.targets for t in _parts(target)]
-                count.update(t.id for t in targets if isinstance(t, ast.Name))
+                count.update([t.id for t in targets if isinstance(t, ast.Name)])
             elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 count[node.target.id] += 2
+        blocks = [n for n in inside if isinstance(n, ast.For | ast.While | ast.If)]
+        inside = [s for n in blocks for s in (*n.body, *n.orelse)]
     return count
 
 

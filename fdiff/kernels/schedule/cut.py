@@ -32,10 +32,11 @@ from ..loops import (
     Statement,
     Temporary,
 )
-from .repeats import SAVED, bounds_of_repeats
+from .repeats import bounds_of_repeats
 from .rowwise import finished, for_rows, rowwise, started
 
 LONG = 1000  # statements up to which a loop stays whole
+SHORT = 160  # those of a loop in which nobody looks for what it does again and again
 LEAST, PIECE, MOST = 120, 240, 400  # statements of a piece
 ROWS = "64"  # at a time
 FEW, MORE_ROWS = 2, "256"  # values that are next to nothing; rows at a time where so few wait
@@ -59,7 +60,7 @@ def cut(program: Program, dtypes: Mapping[str, str]) -> Program:
 def _pieces(nest: Nest, dtypes: Mapping[str, str], *, long: bool) -> _Pieces | None:
     """The pieces of a loop of a program that is `long` or not; None if it stays whole."""
     count = len(nest.statements)
-    if nest.hole or nest.window or nest.branches or count <= (SAVED if long else LONG):
+    if nest.hole or nest.window or nest.branches or count <= (SHORT if long else LONG):
         return None
     if nest.domain and not rowwise(nest, nest.domain[0]):
         return None
