@@ -13,7 +13,7 @@ from fdiff.interpret import evaluate
 from fdiff.kernels import emit
 from fdiff.kernels.native.machine import Loaded, object_code, optimised
 from fdiff.kernels.native.module import module_of
-from fdiff.kernels.schedule import repeats
+from fdiff.kernels.schedule import alike
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -164,7 +164,7 @@ def test_turns_are_cut_into_equal_pieces(before, period):
     """The rest comes first, so that no piece but the first and the last is unlike the others."""
     end = before + 161 * period
     shapes = [*range(-before, 0), *(list(range(1, period + 1)) * 161), 100]
-    bounds = repeats.bounds_of_repeats(shapes, [True] * len(shapes))
+    bounds = alike.bounds_of_turns(shapes, [True] * len(shapes))
     sizes = set(np.diff(bounds[1:-1]))
     assert bounds[0] == 0
     assert bounds[-2:] == [end, end + 1]
@@ -175,15 +175,15 @@ def test_turns_are_cut_into_equal_pieces(before, period):
 def test_pieces_begin_where_they_may():
     shapes = [1, 2, 3] * 60
     free = [k % 3 == 2 for k in range(180)]
-    bounds = repeats.bounds_of_repeats(shapes, free)
+    bounds = alike.bounds_of_turns(shapes, free)
     assert len(bounds) > 3
     assert all(free[k] for k in bounds[1:-1])
-    assert repeats.bounds_of_repeats(shapes, [False] * 180) == [0, 180]
+    assert alike.bounds_of_turns(shapes, [False] * 180) == [0, 180]
 
 
 def test_what_does_not_repeat_or_is_short_stays_whole():
-    assert repeats.bounds_of_repeats(range(900), [True] * 900) == [0, 900]
-    assert repeats.bounds_of_repeats([1, 2] * 20, [True] * 40) == [0, 40]
+    assert alike.bounds_of_turns(range(900), [True] * 900) == [0, 900]
+    assert alike.bounds_of_turns([1, 2] * 20, [True] * 40) == [0, 40]
 
 
 def test_the_same_functions_serve_all_layers_of_a_short_kernel_too(short):

@@ -32,7 +32,7 @@ from ..loops import (
     Statement,
     Temporary,
 )
-from .repeats import bounds_of_repeats
+from .alike import bounds_of_turns
 from .rowwise import finished, for_rows, rowwise, started
 
 LONG = 1000  # statements up to which a loop stays whole
@@ -196,7 +196,7 @@ class _Pieces:
     def bounds(self) -> list[int]:
         """Where the pieces begin, and where the last one ends."""
         few = len(self.lines) <= LONG
-        return self._filled(bounds_of_repeats(self.shapes, self.free) if few else self._often())
+        return self._filled(bounds_of_turns(self.shapes, self.free) if few else self._often())
 
     def _often(self) -> list[int]:
         """The places where what follows occurs most often."""

@@ -38,7 +38,7 @@ class Stretch(NamedTuple):
         return self.turns * self.period - self.lines(self.size)
 
 
-def bounds_of_repeats(shapes: Sequence[int], free: Sequence[bool]) -> list[int]:
+def bounds_of_turns(shapes: Sequence[int], free: Sequence[bool]) -> list[int]:
     """Where pieces begin, and where the last one ends: lines of one of the `shapes` are alike.
 
     Pieces begin only before lines that are `free` for it.
