@@ -114,7 +114,7 @@ class Steps:
         return function
 
 
-def _one_at_a_time(back: ir.Instruction, lines: int) -> None:
+def _one_at_a_time(back: ir.ConditionalBranch, lines: int) -> None:
     """Have LLVM make vectors of the turns of a long loop, but not several of these side by side.
 
     It would where a sum is formed, four times as much code to compile for nothing. Where entries of
