@@ -51,7 +51,7 @@ class Writer:
         self.steps: Callees | None = None  # functions of the same text
         self.results: list[Term] = []  # of the last call of one of those
         self.given: list[str] = []  # the kinds of what this function gives, where there are several
-        self.turned: Callable[[ir.ConditionalBranch, int], None] | None = None  # sees what ends a turn
+        self.turned: Callable[[ir.ConditionalBranch, int], None] | None = None  # sees ends of turns
         self._function = function
         self._out = out
         self._gives = gives  # a word for each of several results

@@ -43,8 +43,8 @@ class Steps:
     places: dict[str, Place]
     tables: Tables
     library: Library
-    _written: dict[str, _Step] = field(default_factory=dict)
-    _between: dict[str, ir.Function] = field(default_factory=dict)
+    _written: dict[tuple[str, ...], _Step] = field(default_factory=dict)
+    _between: dict[tuple[str, ...], ir.Function] = field(default_factory=dict)
 
     def call(self, to: Writer, name: str, nodes: list[ast.expr]) -> Term:
         """The step called `name`; its results are `to.results`, the first is given."""
@@ -69,9 +69,10 @@ class Steps:
 
     def _step(self, module: ir.Module, name: str, kinds: tuple[str, ...]) -> _Step:
         """The function for arguments of these kinds."""
-        symbol = "_".join([local(name), *(kind.replace("*", "p") for kind in kinds)])
-        if symbol not in self._written:
+        key = (name, *kinds)
+        if key not in self._written:
             node = self.texts[name]
+            symbol = f"{local(name)}_{len(self._written)}"
             function = _function(module, symbol, [*map(llvm_type, kinds), _WORDS])
             *values, words = function.args
             for value, kind in zip(function.args, (*kinds, "i8*"), strict=True):
@@ -82,21 +83,21 @@ class Steps:
             names = [a.arg for a in node.args.args]
             given = zip(names, kinds, values, strict=True)
             writer.write({n: Term(kind, value) for n, kind, value in given})
-            self._written[symbol] = _Step(function, kinds, tuple(writer.given))
-        return self._written[symbol]
+            self._written[key] = _Step(function, kinds, tuple(writer.given))
+        return self._written[key]
 
     def _looking_up(
         self, module: ir.Module, step: _Step, places: list[Place | None]
     ) -> ir.Function:
         """The function that calls a step with what lies at a list of places."""
-        tables = "_".join(place.table if place else "given" for place in places)
-        symbol = f"{step.function.name}_of_{tables}"
-        if symbol in self._between:
-            return self._between[symbol]
+        key = (step.function.name, *(place.table if place else "" for place in places))
+        if key in self._between:
+            return self._between[key]
         pairs = zip(step.kinds, places, strict=True)
         direct = [llvm_type(kind) for kind, place in pairs if not place]
         types = [*(v.type for v in self.tables.values), _LISTED.as_pointer(), _WORDS, *direct]
-        function = self._between[symbol] = _function(module, symbol, types)
+        symbol = f"{step.function.name}_of_{len(self._between)}"
+        function = self._between[key] = _function(module, symbol, types)
         code = ir.IRBuilder(function.append_basic_block())
         numbers, words, *others = function.args[len(TABLES) :]
         tables_here = self.tables.at(function.args[: len(TABLES)])
