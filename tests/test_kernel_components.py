@@ -174,6 +174,19 @@ def test_the_loops_are_over_rows_alone():
     assert "rt.part" not in text
 
 
+def test_components_of_which_only_the_sum_is_known():
+    """Four is a size beside many rows, two is not: the columns stand beside few."""
+
+    def f(x, y):
+        four = np.concatenate([np.sin(y), y * y], axis=1)
+        return np.sum(np.exp(x) * x[:, ::-1], axis=1), four * four[:, ::-1]
+
+    x, y = point((60, 4)), point((11, 2))
+    tape = tape_of(f, x, y)
+    agree(tape, x, y)
+    agree(simplify(vjp(tape, [0, 1])), x, y, *cotangents(tape))
+
+
 def test_few_rows_share_a_kernel():
     """Components are written out for many rows only: small arrays of any shape have one kernel."""
 

@@ -11,8 +11,9 @@ from tapes import tape_of
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.kernels import emit
-from fdiff.kernels.native.machine import Loaded, object_code
+from fdiff.kernels.native.machine import Loaded, object_code, optimised
 from fdiff.kernels.native.module import module_of
+from fdiff.kernels.schedule import alike
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -86,6 +87,20 @@ def cells(steps):
     return f
 
 
+def relay(steps):
+    """Each step reads a number that the one before it has made: a loop of its own."""
+
+    def f(w, u, x):
+        s, total = 0.0, 0.0
+        for t in range(steps):
+            y = np.tanh(w * x[t] + u * s)
+            s = np.sum(y * y) / y.size
+            total = total + np.sum(x[t] * u) * s
+        return total
+
+    return f
+
+
 def normal(*shape):
     return np.random.default_rng(sum(shape)).normal(size=shape)
 
@@ -128,6 +143,47 @@ def test_what_repeats_is_compiled_once(case):
     (functions, calls), (more, twice) = counted(250), counted(500)
     assert twice > 1.6 * calls
     assert more - functions <= 0.3 * (twice - calls)
+
+
+@pytest.mark.parametrize("shape", [(3,), (14,), (700,), (300, 2), (5, 300)])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_terms_that_stand_side_by_side_are_pieces_that_are_alike(shape, dtype):
+    """The gradient with respect to weights is a sum of terms, one of each step."""
+    f = relay(60)
+    arrays = [normal(*n).astype(dtype) / 3 for n in (shape, shape, (60, *shape))]
+    _, pulled, given = with_gradient(f, *arrays)
+    source = agree(pulled, given, 1e-11 if dtype == "f8" else 1e-4)
+    assert f"block = {CUT.MORE_ROWS}\n" in source
+    longest = max(len(step.splitlines()) for step in source.split("def ")[1:-1])
+    assert longest < 200
+
+
+@pytest.mark.parametrize("before", [0, 4])
+@pytest.mark.parametrize("period", [1, 3, 7, 40])
+def test_turns_are_cut_into_equal_pieces(before, period):
+    """The rest comes first, so that no piece but the first and the last is unlike the others."""
+    end = before + 161 * period
+    shapes = [*range(-before, 0), *(list(range(1, period + 1)) * 161), 100]
+    bounds = alike.bounds_of_turns(shapes, [True] * len(shapes))
+    sizes = set(np.diff(bounds[1:-1]))
+    assert bounds[0] == 0
+    assert bounds[-2:] == [end, end + 1]
+    assert len(sizes) == 1
+    assert sizes.pop() % period == 0
+
+
+def test_pieces_begin_where_they_may():
+    shapes = [1, 2, 3] * 60
+    free = [k % 3 == 2 for k in range(180)]
+    bounds = alike.bounds_of_turns(shapes, free)
+    assert len(bounds) > 3
+    assert all(free[k] for k in bounds[1:-1])
+    assert alike.bounds_of_turns(shapes, [False] * 180) == [0, 180]
+
+
+def test_what_does_not_repeat_or_is_short_stays_whole():
+    assert alike.bounds_of_turns(range(900), [True] * 900) == [0, 900]
+    assert alike.bounds_of_turns([1, 2] * 20, [True] * 40) == [0, 40]
 
 
 def test_the_same_functions_serve_all_layers_of_a_short_kernel_too(short):
@@ -229,6 +285,60 @@ def test_no_step_is_given_one_place_under_two_names():
     assert body == list(lines)
 
 
+def summed(lines):
+    """The module of a step with a loop of so many lines."""
+    middle = "".join(f"        v{k + 1} = rt.tanh(v{k}) + x[i0]\n" for k in range(lines))
+    return module_of(SUMMED.format(middle=middle, last=f"v{lines}"), "summed")
+
+
+@pytest.mark.parametrize("lines", [4, 40])
+def test_only_short_loops_of_steps_are_interleaved(lines):
+    """Several vectors of turns side by side make sums faster where there is little else to do."""
+    made = optimised(summed(lines), packed=False)
+    (step,) = (
+        f for f in made.functions if f.name.startswith("local_step0") and "_of_" not in f.name
+    )
+    (body,) = (block for block in step.blocks if block.name == "vector.body")
+    sums = sum(1 for i in body.instructions if i.opcode == "phi") - 1
+    assert (sums > 1) == (lines == 4)
+
+
+@pytest.mark.parametrize("lines", [4, 40])
+def test_the_last_turns_of_a_loop_touch_nothing_behind_it(lines):
+    """They are a vector of which some entries are left out."""
+    code = Loaded(object_code(summed(lines), packed=False), "summed")
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)(code.address)
+    x = np.linspace(-1.0, 2.0, 40)
+    y = x
+    for _ in range(lines):
+        y = np.tanh(y) + x
+    for n in range(36):
+        out, given, ints = np.zeros(1), np.full(40, -5.0), np.array([n])
+        data = np.array([a.ctypes.data for a in (x, given, out)])
+        assert call(*(a.ctypes.data for a in (data, ints, ints, out))) == 0
+        np.testing.assert_allclose(given, [*y[:n], *[-5.0] * (40 - n)], rtol=1e-14)
+        np.testing.assert_allclose(out[0], y[:n].sum(), rtol=1e-13, atol=1e-13)
+
+
+SUMMED = """
+def step0(n, x, y):
+    s = np.float64(0)
+    for i0 in range(n):
+        v0 = x[i0]
+{middle}        y[i0] = {last}
+        s = rt.add(s, {last})
+    return s
+
+
+def kernel(
+    x0: "f8* data[0]", out0: "f8* data[1]", out1: "f8* data[2]", strides: "i8* strides",
+    ints: "i8* ints", floats: "f8* floats",
+):
+    n0 = ints[0]
+    s = step0(n0, x0, out0)
+    out1[0] = s
+    return 0
+"""
 DIRECT = """
 def step0(t):
     for i0 in range(3):

@@ -82,7 +82,7 @@ class Source:
         measured, predicted): Rosenbrock 0.044 0.035, a chain 0.047 0.049, softmax 0.093 0.12,
         Lennard-Jones 0.094 0.12, pairwise log-sum-exp 0.096 0.16, forty sines 0.12 0.14. Unrolled
         programs on a busy machine: 12,000 numbers 0.69 0.58, 900 and 9,200 nodes of arrays
-        0.21 0.30 and 1.3 1.1, an LSTM's 12,000 2.9 2.1, HAND's 2,400 2.2 2.1.
+        0.21 0.30 and 1.3 1.1, an LSTM's 12,000 1.8 1.8, HAND's 2,400 2.2 2.1.
         """
         lines, loops = self.text.count("\n"), self.text.count("for i")
         inside = self.text.count(f"\n{2 * INDENT}")

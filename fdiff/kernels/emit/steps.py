@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 LONG = 400  # lines from which on a kernel is in steps
 APART = 40  # lines from which on what has no loop is a step, too
 _INDENT = "    "
-_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_NAME = re.compile(r"((?<![\w.])[A-Za-z_]\w*)")
 _MADE = re.compile(r" *(?:for )?(\w+) (?:=|\|=|in) ")
 _WORDS = frozenset(
     [
@@ -38,28 +39,45 @@ class Unit:
         return (_INDENT * self.depth + line for line in lines)
 
     @cached_property
+    def code(self) -> list[str]:
+        """The lines but comments."""
+        return [line for line in self.lines if not line.lstrip().startswith("#")]
+
+    @cached_property
+    def parts(self) -> list[list[str]]:
+        """What each line of code is made of: every second part is a name, or a word of Python."""
+        return [_NAME.split(line) for line in self.code]
+
+    @cached_property
+    def words(self) -> list[list[str]]:
+        """The names in each line of code."""
+        return [[n for n in line[1::2] if n not in _WORDS] for line in self.parts]
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names in it, in order of appearance."""
-        return tuple(dict.fromkeys(_names(self.lines)))
+        return tuple(dict.fromkeys(chain.from_iterable(self.words)))
 
     @cached_property
     def read(self) -> frozenset[str]:
         """The names that come from outside: what is assigned first is its own."""
         read: set[str] = set()
         made: set[str] = set()
-        for line in self.lines:
-            target, names = _MADE.match(line), _names([line])
-            if target is not None and "|=" not in target[0]:
-                names.remove(target[1])
-            read.update(n for n in names if n not in made)
-            made.update([target[1]] if target is not None else [])
+        for target, words in zip(self._targets, self.words, strict=True):
+            own = target is not None and "|=" not in target[0]
+            read.update([n for n in words[own:] if n not in made])
+            if target is not None:
+                made.add(target[1])
         return frozenset(read)
 
     @cached_property
     def made(self) -> frozenset[str]:
         """The names it assigns."""
-        targets = (_MADE.match(line) for line in self.lines)
-        return frozenset(target[1] for target in targets if target is not None)
+        return frozenset(target[1] for target in self._targets if target is not None)
+
+    @cached_property
+    def _targets(self) -> list[re.Match[str] | None]:
+        return [_MADE.match(line) for line in self.code]
 
     @property
     def movable(self) -> bool:
@@ -88,7 +106,7 @@ def in_steps(
 
 def _given(units: Sequence[Unit], tail: list[str]) -> list[tuple[str, ...]]:
     """The names that each unit assigns and others read: later, or in the next turn of its loop."""
-    later = set(_names(tail))
+    later = set(Unit(tuple(tail)).names)
     again: set[str] = set()
     for unit in units:
         again.update(unit.read if unit.depth else ())
@@ -100,23 +118,13 @@ def _given(units: Sequence[Unit], tail: list[str]) -> list[tuple[str, ...]]:
     return out[::-1]
 
 
-def _names(lines: Iterable[str]) -> list[str]:
-    return [
-        name
-        for line in lines
-        if not line.lstrip().startswith("#")
-        for name in _NAME.findall(line)
-        if name not in _WORDS
-    ]
-
-
 @dataclass
 class _Steps:
     """The functions so far, by their lines with names numbered."""
 
     memory: Mapping[str, str]
     lines: list[str] = field(default_factory=list)
-    known: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+    known: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = field(default_factory=dict)
 
     def called(self, unit: Unit, results: tuple[str, ...]) -> Iterable[str]:
         """The unit as a call, or as it is."""
@@ -125,8 +133,7 @@ class _Steps:
         if not unit.movable or len(set(given)) < len(given):
             return unit.lines
         numbers = {name: f"_{k}" for k, name in enumerate(unit.names)}
-        text = "\n".join(line for line in unit.lines if not line.lstrip().startswith("#"))
-        text = _NAME.sub(lambda m: numbers.get(m[0], m[0]), text)
+        text = tuple(numbers.get(part, part) for line in unit.parts for part in (*line, "\n"))
         key = text, tuple(numbers[n] for n in results)
         if key not in self.known:
             self.known[key] = f"step{len(self.known)}"

@@ -7,6 +7,7 @@ than most kernels (0.8 ms for 2 MB).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heappop, heappush
 
 from ..loops import (
     Blocks,
@@ -31,19 +32,32 @@ def furnish(program: Program | SharedProgram) -> tuple[dict[str, int], tuple[Roo
             first.setdefault(name, k)
             last[name] = k
     rooms: list[Room] = []
-    free: list[int] = []  # the item with which each room was last used
+    free: dict[Room, _Free] = {}
     where: dict[str, int] = {}
     for t in sorted(program.temporaries, key=lambda t: first.get(t.name, 0)):
         room, begin = Room(proper(t.dims), t.dtype, t.rows, t.copies), first.get(t.name, 0)
-        same = (r for r, end in enumerate(free) if rooms[r] == room and end < begin)
+        same = free.setdefault(room, _Free())
         # what parts have found is read behind the loop, when others may be on their way already
-        r = len(rooms) if t.copies == PARTS else next(same, len(rooms))
+        r = len(rooms) if t.copies == PARTS else same.first(begin, len(rooms))
         if r == len(rooms):
             rooms.append(room)
-            free.append(-1)
         where[t.name] = r
-        free[r] = last.get(t.name, begin)
+        heappush(same.used, (last.get(t.name, begin), r))
     return where, tuple(rooms)
+
+
+class _Free:
+    """Rooms of one kind: those in use, with the item that uses each last, and the others."""
+
+    def __init__(self) -> None:
+        self.used: list[tuple[int, int]] = []
+        self.left: list[int] = []
+
+    def first(self, item: int, new: int) -> int:
+        """The first that is free for the item, which comes after those asked for before."""
+        while self.used and self.used[0][0] < item:
+            heappush(self.left, heappop(self.used)[1])
+        return heappop(self.left) if self.left else new
 
 
 def _in_turn(program: Program | SharedProgram, short: set[str]) -> Iterator[list[str]]:

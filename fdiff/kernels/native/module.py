@@ -34,7 +34,8 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
     *nodes, node = ast.parse(text).body
     assert isinstance(node, ast.FunctionDef)
     steps = {step.name: step for step in nodes if isinstance(step, ast.FunctionDef)}
-    handed = only_handed(node, set(steps))
+    reads = [(statement, read_at(statement)) for statement in node.body]
+    handed = only_handed((s for s, read in reads if read is None), set(steps))
     every = {a.arg: spoken(a) for a in node.args.args}
     given = {n: place for n, place in every.items() if n not in handed or n in TABLES}
     module = ir.Module(name)
@@ -49,14 +50,14 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
             argument.add_attribute("noalias")
     count = 1 + max((p.entry for p in every.values() if p.table == "data"), default=-1)
     tables = Tables(tuple(inner.args[: len(TABLES)]), count)
-    found = dict(filter(None, map(read_at, node.body)))
     try:
         with maths.expecting(calls):
-            body = [s for s in node.body if (read_at(s) or ("",))[0] not in handed]
+            body = [s for s, read in reads if read is None or read[0] not in handed]
             writer = Writer(inner, body, "i8", call)
             if steps:
                 # what is a parameter here is handed on as such: memory has one way to it
                 others = {n: place for n, place in every.items() if n not in given}
+                found = dict(read for _, read in reads if read is not None)
                 writer.steps = Steps(steps, others | found, tables, call)
             pairs = zip(given.items(), values, strict=True)
             writer.write({n: Term(place.kind, value) for (n, place), value in pairs})

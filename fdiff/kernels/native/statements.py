@@ -51,6 +51,7 @@ class Writer:
         self.steps: Callees | None = None  # functions of the same text
         self.results: list[Term] = []  # of the last call of one of those
         self.given: list[str] = []  # the kinds of what this function gives, where there are several
+        self.turned: Callable[[ir.ConditionalBranch, int], None] | None = None  # sees ends of turns
         self._function = function
         self._out = out
         self._gives = gives  # a word for each of several results
@@ -206,7 +207,9 @@ class Writer:
         self._close(latch)
         following = code.add(i, WORD(step), flags=("nsw",))
         i.add_incoming(following, latch)
-        code.cbranch(code.icmp_signed(sign, following, stop.at), turn, end)
+        back = code.cbranch(code.icmp_signed(sign, following, stop.at), turn, end)
+        if self.turned is not None:
+            self.turned(back, len(node.body))
         code.position_at_end(end)
 
     def repeat(self, node: ast.While) -> None:
@@ -284,13 +287,16 @@ def _parts(target: ast.expr) -> list[ast.expr]:
 def _assigned(body: list[ast.stmt]) -> Counter[str]:
     """How often each name is assigned."""
     count: Counter[str] = Counter()
-    for statement in body:
-        for node in ast.walk(statement):
+    inside = body
+    while inside:
+        for node in inside:
             if isinstance(node, ast.Assign):
                 targets = [t for target in node.targets for t in _parts(target)]
-                count.update(t.id for t in targets if isinstance(t, ast.Name))
+                count.update([t.id for t in targets if isinstance(t, ast.Name)])
             elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 count[node.target.id] += 2
+        blocks = [n for n in inside if isinstance(n, ast.For | ast.While | ast.If)]
+        inside = [s for n in blocks for s in (*n.body, *n.orelse)]
     return count
 
 

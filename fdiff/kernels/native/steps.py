@@ -9,6 +9,7 @@ the places, as one list, and a function between the two looks them up.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,9 +18,11 @@ from llvmlite import ir
 from .expressions import expression
 from .functions import local
 from .kinds import WORD, Term, is_pointer, llvm_type
+from .machine import has
 from .statements import Library, Writer
 from .tables import TABLES, Place, Tables, looked_up
 
+_ENOUGH = 24  # lines of a loop in which there is enough to do in one turn
 _WORDS = WORD.as_pointer()
 _LISTED = ir.IntType(32)
 
@@ -40,8 +43,8 @@ class Steps:
     places: dict[str, Place]
     tables: Tables
     library: Library
-    _written: dict[str, _Step] = field(default_factory=dict)
-    _between: dict[str, ir.Function] = field(default_factory=dict)
+    _written: dict[tuple[str, ...], _Step] = field(default_factory=dict)
+    _between: dict[tuple[str, ...], ir.Function] = field(default_factory=dict)
 
     def call(self, to: Writer, name: str, nodes: list[ast.expr]) -> Term:
         """The step called `name`; its results are `to.results`, the first is given."""
@@ -66,33 +69,35 @@ class Steps:
 
     def _step(self, module: ir.Module, name: str, kinds: tuple[str, ...]) -> _Step:
         """The function for arguments of these kinds."""
-        symbol = "_".join([local(name), *(kind.replace("*", "p") for kind in kinds)])
-        if symbol not in self._written:
+        key = (name, *kinds)
+        if key not in self._written:
             node = self.texts[name]
+            symbol = f"{local(name)}_{len(self._written)}"
             function = _function(module, symbol, [*map(llvm_type, kinds), _WORDS])
             *values, words = function.args
             for value, kind in zip(function.args, (*kinds, "i8*"), strict=True):
                 if is_pointer(kind):
                     value.add_attribute("noalias")
             writer = Writer(function, node.body, "", self.library, words)
+            writer.turned = _one_at_a_time
             names = [a.arg for a in node.args.args]
             given = zip(names, kinds, values, strict=True)
             writer.write({n: Term(kind, value) for n, kind, value in given})
-            self._written[symbol] = _Step(function, kinds, tuple(writer.given))
-        return self._written[symbol]
+            self._written[key] = _Step(function, kinds, tuple(writer.given))
+        return self._written[key]
 
     def _looking_up(
         self, module: ir.Module, step: _Step, places: list[Place | None]
     ) -> ir.Function:
         """The function that calls a step with what lies at a list of places."""
-        tables = "_".join(place.table if place else "given" for place in places)
-        symbol = f"{step.function.name}_of_{tables}"
-        if symbol in self._between:
-            return self._between[symbol]
+        key = (step.function.name, *(place.table if place else "" for place in places))
+        if key in self._between:
+            return self._between[key]
         pairs = zip(step.kinds, places, strict=True)
         direct = [llvm_type(kind) for kind, place in pairs if not place]
         types = [*(v.type for v in self.tables.values), _LISTED.as_pointer(), _WORDS, *direct]
-        function = self._between[symbol] = _function(module, symbol, types)
+        symbol = f"{step.function.name}_of_{len(self._between)}"
+        function = self._between[key] = _function(module, symbol, types)
         code = ir.IRBuilder(function.append_basic_block())
         numbers, words, *others = function.args[len(TABLES) :]
         tables_here = self.tables.at(function.args[: len(TABLES)])
@@ -108,6 +113,29 @@ class Steps:
         code.call(step.function, [*values, words])
         code.ret_void()
         return function
+
+
+def _one_at_a_time(back: ir.ConditionalBranch, lines: int) -> None:
+    """Have LLVM make vectors of the turns of a long loop, but not several of these side by side.
+
+    It would where a sum is formed, four times as much code to compile for nothing. Where entries of
+    vectors can be left out, the last turns are such a vector, too, and not done one by one.
+    """
+    if lines < _ENOUGH:
+        return
+    wishes: list[tuple[str, *tuple[ir.Constant, ...]]] = [
+        ("interleave.count", ir.Constant(_LISTED, 1)), ("unroll.disable",),
+    ]  # fmt: skip
+    if has("avx512f"):
+        wishes.append(("vectorize.predicate.enable", ir.Constant(ir.IntType(1), 1)))
+    module = back.module
+    nodes = [
+        module.add_metadata([ir.MetaDataString(module, f"llvm.loop.{name}"), *values])
+        for name, *values in wishes
+    ]
+    loop = ir.MDValue(module, nodes, name=str(len(module.metadata)))
+    loop.operands = (loop, *nodes)  # what says something about a loop begins with itself
+    back.set_metadata("llvm.loop", loop)
 
 
 def _function(module: ir.Module, symbol: str, types: list[ir.Type]) -> ir.Function:
@@ -127,15 +155,16 @@ def _list(module: ir.Module, numbers: list[int]) -> ir.Value:
     return found.bitcast(_LISTED.as_pointer())
 
 
-def only_handed(node: ast.FunctionDef, steps: set[str]) -> set[str]:
-    """The names in a kernel that are nothing but arguments of its steps."""
+def only_handed(body: Iterable[ast.stmt], steps: set[str]) -> set[str]:
+    """The names that are nothing but arguments of steps in what a kernel does."""
     handed: dict[str, int] = {}
     count: dict[str, int] = {}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-            count[part.id] = count.get(part.id, 0) + 1
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in steps:
-            for a in part.args:
-                if isinstance(a, ast.Name):
-                    handed[a.id] = handed.get(a.id, 0) + 1
+    for statement in body if steps else ():
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+                count[part.id] = count.get(part.id, 0) + 1
+            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+                for a in part.args if part.func.id in steps else ():
+                    if isinstance(a, ast.Name):
+                        handed[a.id] = handed.get(a.id, 0) + 1
     return {name for name, times in handed.items() if times == count[name]}

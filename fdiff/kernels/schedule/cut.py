@@ -3,7 +3,9 @@
 What LLVM takes for a loop grows with more than the square of its length. Pieces take turns, a few
 rows at a time, and hand values on in memory, which stays in the cache; what is read from memory
 that the loop leaves alone is read again. An unrolled program does the same again and again, and its
-pieces had better be the same: cuts are made where the statements that follow occur most often.
+pieces had better be the same: cuts are made where the statements that follow occur most often. In
+a long program shorter loops are cut, too, where they do the same again and again and hand on next
+to nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from ..loops import (
     BEGIN,
@@ -30,11 +32,14 @@ from ..loops import (
     Statement,
     Temporary,
 )
+from .alike import bounds_of_turns
 from .rowwise import finished, for_rows, rowwise, started
 
 LONG = 1000  # statements up to which a loop stays whole
+SHORT = 160  # those of a loop in which nobody looks for what it does again and again
 LEAST, PIECE, MOST = 120, 240, 400  # statements of a piece
 ROWS = "64"  # at a time
+FEW, MORE_ROWS = 2, "256"  # values that are next to nothing; rows at a time where so few wait
 _ALIKE = 12  # statements that are compared with those at other places
 _NUMBERS = re.compile(r"\d+")
 _WRITES = ("store", "update")
@@ -44,21 +49,25 @@ def cut(program: Program, dtypes: Mapping[str, str]) -> Program:
     """The program with such loops cut; `dtypes` are those of the values that nodes have."""
     items: list[Nest | Call | Blocks | Runs] = []
     rooms: list[Temporary] = []
+    long = sum(len(item.statements) for item in program.items if isinstance(item, Nest)) > LONG
     for item in program.items:
-        if isinstance(item, Nest) and _divisible(item):
-            pieces = _Pieces(item, dtypes)
-            items += pieces.items()
-            rooms += pieces.rooms
-        else:
-            items.append(item)
+        pieces = _pieces(item, dtypes, long=long) if isinstance(item, Nest) else None
+        items += pieces.items() if pieces is not None else [item]
+        rooms += pieces.rooms if pieces is not None else []
     return replace(program, items=tuple(items), temporaries=(*program.temporaries, *rooms))
 
 
-def _divisible(nest: Nest) -> bool:
-    simple = not (nest.hole or nest.window or nest.branches)
-    return len(nest.statements) > LONG and simple and (
-        not nest.domain or rowwise(nest, nest.domain[0])
-    )  # fmt: skip
+def _pieces(nest: Nest, dtypes: Mapping[str, str], *, long: bool) -> _Pieces | None:
+    """The pieces of a loop of a program that is `long` or not; None if it stays whole."""
+    count = len(nest.statements)
+    if nest.hole or nest.window or nest.branches or count <= (SHORT if long else LONG):
+        return None
+    if nest.domain and not rowwise(nest, nest.domain[0]):
+        return None
+    if count > LONG:
+        return _Pieces(nest, dtypes)
+    pieces = _Pieces(nest, dtypes, MORE_ROWS) if nest.domain else None
+    return pieces if pieces is not None and len(pieces.bounds) > 2 else None
 
 
 def _touched(s: Statement) -> list[str]:
@@ -68,10 +77,11 @@ def _touched(s: Statement) -> list[str]:
 
 
 class _Pieces:
-    """A nest and where it is cut."""
+    """A nest and where it is cut; pieces take turns, so many `rows` at a time."""
 
-    def __init__(self, nest: Nest, dtypes: Mapping[str, str]) -> None:
+    def __init__(self, nest: Nest, dtypes: Mapping[str, str], rows: str = ROWS) -> None:
         self.nest = nest
+        self.rows = rows
         self.dtypes = dtypes
         self.rooms: list[Temporary] = []
         self.lines = nest.statements
@@ -154,6 +164,16 @@ class _Pieces:
             and not any(n in self.made for n in _touched(s) if n != name)
         )  # fmt: skip
 
+    @cached_property
+    def free(self) -> list[bool]:
+        """Before which statements a cut hands on few values."""
+        more = [0] * (len(self.lines) + 1)
+        for name, last in self._last_uses():
+            if self.depth[name] and not self._again(name):
+                more[self.made[name] + 1] += 1
+                more[last + 1] -= 1
+        return [n <= FEW and not held for n, held in zip(accumulate(more), self.held, strict=True)]
+
     # --- where it is cut ----------------------------------------------------------------------
 
     @cached_property
@@ -172,8 +192,14 @@ class _Pieces:
             out.append(zlib.crc32(" ".join(words).encode()))
         return out
 
+    @cached_property
     def bounds(self) -> list[int]:
         """Where the pieces begin, and where the last one ends."""
+        few = len(self.lines) <= LONG
+        return self._filled(bounds_of_turns(self.shapes, self.free) if few else self._often())
+
+    def _often(self) -> list[int]:
+        """The places where what follows occurs most often."""
         shapes, end = self.shapes, len(self.lines)
         following = [tuple(shapes[k : k + _ALIKE]) for k in range(end)]
         often = Counter(following)
@@ -191,7 +217,7 @@ class _Pieces:
                 if k < end else (0, (), 0),
             )  # fmt: skip
             out.append(best)
-        return self._filled([*out, end] if out[-1] < end else out)
+        return [*out, end] if out[-1] < end else out
 
     def _filled(self, bounds: list[int]) -> list[int]:
         """The bounds without those between which nothing stands in the innermost loop."""
@@ -207,7 +233,7 @@ class _Pieces:
 
     def nests(self) -> list[Nest]:
         """The pieces, each with what it reads of those before it and leaves to those behind it."""
-        bounds = self.bounds()
+        bounds = self.bounds
         piece = {}
         for p, (begin, end) in enumerate(pairwise(bounds)):
             piece |= dict.fromkeys(range(begin, end), p)
@@ -227,7 +253,7 @@ class _Pieces:
         fixed = tuple(s for k, s in enumerate(self.lines) if k in self.fixed)
         before = [Nest((), fixed, (), "for all rows")] if fixed else []
         inside = tuple(for_rows(piece, {}) for piece in self.nests())
-        blocks = Blocks(self.nest.domain[0], ROWS, inside)
+        blocks = Blocks(self.nest.domain[0], self.rows, inside)
         return [*before, *started(self.nest), blocks, *finished(self.nest)]
 
     @cached_property
@@ -263,6 +289,6 @@ class _Pieces:
 
     def _waiting(self, name: str) -> Access:
         """Where a value waits for a later piece."""
-        dims = (ROWS, *self.nest.domain[1 : self.depth[name]])
+        dims = (self.rows, *self.nest.domain[1 : self.depth[name]])
         index = (Axis(0, "1", f"-{BEGIN}"), *(Axis(k) for k in range(1, len(dims))))
         return Access(Buffer(f"h{name}"), dims, index)

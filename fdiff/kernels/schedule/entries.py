@@ -12,6 +12,8 @@ def joined(new: Pieces, i: int, part: Part) -> Ids | None:
     """Arrays one behind the other: along a small axis a choice, else each put in its place."""
     axis = part.parameter("axis", int)
     if is_small(part.dims[axis]):
+        if not all(new.dims(a)[axis].isdigit() for a in part.args):
+            return None  # two times two, where four is a size that is known but two is not
         return tuple([_chosen(new, part, axis, dict(place)) for place in places(part.dims)])
     out: list[int] = []
     for place in places(part.dims):
