@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from .arraytype import ArrayType, type_of
-from .errors import Line, TapeError, show_line
+from .errors import Line, TapeError, numbered, show_line, with_line
 from .primitive import Primitive, register
 
 Params = tuple[tuple[str, object], ...]
@@ -139,7 +139,8 @@ class Tape:
         rows = []
         for i, node in enumerate(self.nodes):
             types = ", ".join(map(str, node.types))
-            line = "; ".join(show_line(line).strip() for line in self.lines.get(i, ()))
+            told = dict.fromkeys(map(numbered, self.lines.get(i, ())))
+            line = "; ".join(show_line(line).strip() for line in told)
             rows.append((f"%{i}", types, _operation(node), line))
         return rows
 
@@ -222,9 +223,7 @@ class Builder:
             if line is not None:
                 self.lines[node_id] = (line,)
         elif line is not None:
-            known = self.lines.get(node_id, ())
-            if line not in known:
-                self.lines[node_id] = (*known, line)
+            self.lines[node_id] = with_line(self.lines.get(node_id, ()), line)
         return node_id
 
     def infer(

@@ -16,6 +16,7 @@ import numpy as np
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..trace import TracedArray, apply, constant_value, current, implements
+from ..trace.entrywise import enter
 from ..trace.traced import stack
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 
@@ -476,13 +477,14 @@ _OPERANDS = (TracedArray, int, float, complex, np.ndarray, np.generic, list, tup
 
 def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     def operate(self: TracedArray, *others: object) -> object:
-        if others and not isinstance(others[0], _OPERANDS):
-            return NotImplemented
         operands = (*others, self) if swap else (self, *others)
-        if (home := self.home).eager and home is stack.traces[-1]:
-            out = home.ufunc(ufunc, operands)
-        else:
-            out = UFUNCS[ufunc](*operands)
+        home = self.home
+        out = None if home.eager else enter(ufunc, operands)
+        if out is None:
+            if others and not isinstance(others[0], _OPERANDS):
+                return NotImplemented
+            eager = home.eager and home is stack.traces[-1]
+            out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
         if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
             out.weak = True  # arithmetic of Python floats gives a Python float
         return out

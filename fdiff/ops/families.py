@@ -50,7 +50,7 @@ def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
     """What answers for `ufunc`: operands converted to NumPy's loop dtypes, then one node."""
 
     def call(*operands: object, dtype: object = None, **keywords: object) -> TracedArray:
-        if dtype is None and not keywords and (out := enter(primitive, ufunc, operands)) is not None:
+        if dtype is None and not keywords and (out := enter(ufunc, operands, primitive)) is not None:
             return out
         if keywords:
             refuse(ufunc, keywords)
@@ -66,6 +66,7 @@ def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
         type_ = trace.builder.nodes[node].types[0]
         return TracedArray(trace, node, type_, scalar=not type_.shape)
 
+    call.alone = True  # type: ignore[attr-defined] - see `trace/entrywise.py`
     return call
 
 

@@ -173,7 +173,7 @@ class Trace:
             found, args = shorter(builder, args, dict(params))  # type: ignore[arg-type] - parameters are objects to the checker
             if found is not None:
                 return found
-        node_id = builder.add(primitive, args, params, self.where())
+        node_id = builder.add(primitive, args, params, self.where(2))
         nodes = builder.nodes
         if (
             args

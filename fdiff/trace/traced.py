@@ -212,7 +212,7 @@ class TracedArray:
         if method == "__call__" and not kwargs:
             if stack.traces and stack.traces[-1].eager:
                 return stack.traces[-1].ufunc(ufunc, inputs)  # type: ignore[attr-defined] - the innermost trace is an eager one here
-            return ufunc_handler(ufunc)(*inputs)
+            return (UFUNCS.get(ufunc) or ufunc_handler(ufunc))(*inputs)
         outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment] - NumPy gives a tuple
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
         if method == "at":

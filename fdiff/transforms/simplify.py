@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..errors import Line
+from ..errors import Line, with_line
 from ..primitive import Primitive
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
@@ -144,8 +144,8 @@ class Simplifier(Builder):
                     self._note(node_id)
                 if where is not None:
                     lines[node_id] = where
-            elif where is not None and line not in (there := lines.get(node_id, ())):
-                lines[node_id] = (*there, *where)
+            elif line is not None:
+                lines[node_id] = with_line(lines.get(node_id, ()), line)
             ids.append(node_id)
 
     def replay(self, tape: Tape) -> list[int]:
