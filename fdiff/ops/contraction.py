@@ -78,6 +78,7 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
 contract = register(
     Primitive(
         "contract", _contracted, _evaluate, _contract_jvp, _contract_vjp, _contract_batch, Lower("special"), "bilinear",
+        sizeless=True,
         samples=(
             _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),
             _pair((2, 3, 4), (2, 4, 2), "bij,bjk->bik"), _pair((2,), (3,), "i,j->ij"),

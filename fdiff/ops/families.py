@@ -127,7 +127,7 @@ def elementwise(
         Primitive(
             name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
             Lower("scalar", text, fast) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
-            view=put is not None, put=put,
+            view=put is not None, put=put, sizeless=True,
         )
     )  # fmt: skip
     if ufunc is not None and loop is None:
@@ -214,12 +214,13 @@ def linear(
     structural: bool = False,
     view: bool = False,
     put: Rule | None = None,
+    sizeless: bool = False,
     samples: tuple[Sample, ...] = (),
 ) -> Primitive:
     """A linear op of one argument: ``transpose(bar, src, **params)`` with `src` the argument's type.
 
-    ``batch(x, **params)`` is the op on an array with one more leading axis. `view` and `put` are
-    those of the record.
+    ``batch(x, **params)`` is the op on an array with one more leading axis. `view`, `put` and
+    `sizeless` are those of the record.
     """
 
     def jvp(dots: Sequence[object], args: object, outs: object, **params: object) -> list[object]:
@@ -231,5 +232,5 @@ def linear(
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, lower, "linear", structural, view, put, samples=samples)
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, lower, "linear", structural, view, put, sizeless=sizeless, samples=samples)
     return register(primitive)

@@ -104,13 +104,13 @@ gather = register(
     Primitive(
         "gather", _gathered, lambda x, *indices: x[indices], _gather_jvp, _gather_vjp, _gather_batch, Lower("special"),
         "linear", structural=True, put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
-        samples=(Sample(_gather_sample),),
+        sizeless=True, samples=(Sample(_gather_sample),),
     )
 )  # fmt: skip
 scatter_add = register(
     Primitive(
         "scatter_add", _scattered, _scatter, _scatter_jvp, _scatter_vjp, _scatter_batch, Lower("special"),
-        "linear", structural=True, samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
+        "linear", structural=True, sizeless=True, samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
     )
 )  # fmt: skip
 iota = register(
@@ -202,8 +202,7 @@ class Cut(NamedTuple):
 
 def place(x: TracedArray, key: object, *, read: bool = False) -> Place:
     """Where ``x[key]`` is; if it is only to be `read`, it may be picked from a part of `x`."""
-    if (parts := _concrete(key)) is not None:
-        cut = _kept_cut(x.type.shape, parts)
+    if (cut := _cut_by(x, key)) is not None:
         return Place(_taken(x, cut)) if cut.entry is None else Place(x, entry=cut.entry, scalar=cut.scalar)
     given = key if isinstance(key, tuple) else (key,)
     whole = not any(i is Ellipsis for i in given)  # an Ellipsis gives an array, if only of 0-d
@@ -224,21 +223,25 @@ def _entry(shape: Shape, items: Sequence[object]) -> tuple[int, ...] | None:
     return tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, shape, strict=True))])
 
 
-def _concrete(key: object) -> tuple[object, ...] | None:
-    """A key of Python's integers, slices of such, None and Ellipsis as what can be remembered, else None."""
+def _cut_by(x: TracedArray, key: object) -> Cut | None:
+    """What a key of Python's integers, slices of such, None and Ellipsis takes; None for any other."""
     parts: list[object] = []
     for item in key if key.__class__ is tuple else (key,):  # type: ignore[attr-defined] - its class was looked at
-        if item.__class__ is slice:
-            start, stop, step = item.start, item.stop, item.step
-            for end in (start, stop, step):
-                if end is not None and end.__class__ is not int:
-                    return None
-            parts.append((start, stop, step))
-        elif item.__class__ is int or item is None or item is Ellipsis:
+        kind = item.__class__
+        if kind is slice:
+            start, stop, step = part = item.start, item.stop, item.step
+            if not (
+                (start is None or start.__class__ is int)
+                and (stop is None or stop.__class__ is int)
+                and (step is None or step.__class__ is int)
+            ):
+                return None
+            parts.append(part)
+        elif kind is int or item is None or item is Ellipsis:
             parts.append(item)
         else:
             return None
-    return tuple(parts)
+    return _kept_cut(x.type.shape, tuple(parts))
 
 
 @lru_cache(maxsize=4096)
@@ -258,6 +261,8 @@ def getitem(x: TracedArray, key: object) -> TracedArray:
 def _getitem(x: TracedArray, key: object) -> TracedArray:
     if key.__class__ is int and len(x.type.shape) == 1 and x.link is None:
         return _number(x, key)
+    if (cut := _cut_by(x, key)) is not None and cut.entry is None:
+        return _taken(x, cut)
     found = place(x, resolve(key), read=True)
     view = found.view
     if found.entry is not None:

@@ -14,9 +14,7 @@ from ..errors import user_line
 from ..primitive import UFUNCS, Primitive
 from ..tape import CONSTANT
 from .opkinds import MOST
-from .traced import TracedArray, stack
-
-new_traced = TracedArray.__new__
+from .traced import TracedArray, handle, stack
 
 
 class Entry(NamedTuple):
@@ -80,11 +78,7 @@ def enter(
     else:
         line = user_line(3) if trace.lines else trace.line
         node = builder.add(primitive, tuple(ids), (), line, types)
-    made = new_traced(TracedArray)
-    made.home = made.born = trace
-    made.node = made.made = node
-    made.type, made.scalar, made.weak, made.link = type_, scalar, False, None
-    return made
+    return handle(trace, node, type_, scalar)
 
 
 def _learn(

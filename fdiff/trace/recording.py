@@ -14,7 +14,7 @@ from ..tape import CONSTANT, ITEM, Builder, Constant, Params
 from .looking import Looks
 from .outs import taking_out
 from .stores import SHORTER
-from .traced import TracedArray, current, leaked, occupied, stack
+from .traced import TracedArray, current, handle, leaked, occupied, stack
 from .views import Fixed, View, laid, memory_layout, slowest_first, strides_of
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
@@ -166,14 +166,18 @@ class Trace:
         primitive: Primitive,
         args: tuple[int, ...],
         params: tuple[tuple[str, object], ...] = (),
+        line: Line | None = None,
     ) -> int:
-        """Enter a node; one whose arguments are all small constants is computed at once."""
+        """Enter a node; one whose arguments are all small constants is computed at once.
+
+        The `line` is looked for where it is not given.
+        """
         builder = self.builder
         if (shorter := SHORTER.get(primitive.name)) is not None:
             found, args = shorter(builder, args, dict(params))  # type: ignore[arg-type] - parameters are objects to the checker
             if found is not None:
                 return found
-        node_id = builder.add(primitive, args, params, self.where(2))
+        node_id = builder.add(primitive, args, params, line or self.where(2))
         nodes = builder.nodes
         if (
             args
@@ -227,10 +231,17 @@ def applied(
     weak: bool = False,
 ) -> TracedArray:
     """The same for parameters in order."""
-    trace = current(*args)
-    ids = tuple([trace.lift(a) for a in args])
-    node = trace.add(primitive, ids, given)
-    out = TracedArray(trace, node, trace.builder.type(node), scalar=scalar, weak=weak)
+    trace = stack.traces[-1] if stack.traces else current(*args)
+    ids = tuple(
+        [
+            a.node
+            if a.__class__ is TracedArray and a.home is trace and a.link is None
+            else trace.lift(a)
+            for a in args
+        ]
+    )
+    node = trace.add(primitive, ids, given, trace.where(2))
+    out = handle(trace, node, trace.builder.nodes[node].types[0], scalar, weak)
     if primitive.view and trace.mutable and isinstance(parent := args[0], TracedArray):
         out.link = View(parent, primitive, given, ids[0], ids[1:])
     return out

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..tape import Builder
-from .origins import origin
+from .origins import TELLING, origin
 
 Ids = tuple[int, ...]
 Ints = tuple[int, ...]
@@ -35,6 +35,8 @@ def _read(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | N
         if not any(map(_apart, sizes, starts, steps, shape, begins, strides)):
             break
         source = node.args[0]
+    if node.primitive.name not in TELLING:
+        return None, (source,)
     return origin(builder, source, params), (source,)
 
 
