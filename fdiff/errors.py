@@ -92,13 +92,11 @@ def numbered(line: Line) -> tuple[str, int]:
 
 
 def with_line(known: tuple[Line, ...], line: Line) -> tuple[Line, ...]:
-    """`known` and one more line, if it is another.
+    """`known` and one more line, whose instruction is not among them, if it is another.
 
     A few are told apart by their instructions, of which text made by programs may have thousands
     on one line; more of them by their numbers.
     """
-    if line in known:
-        return known
     if len(known) >= _FEW:
         if not isinstance(known[-1][0], str):
             known = tuple(dict.fromkeys(map(numbered, known)))

@@ -222,8 +222,8 @@ class Builder:
             nodes.append(new_node(Node, (primitive, args, params, types)))
             if line is not None:
                 self.lines[node_id] = (line,)
-        elif line is not None:
-            self.lines[node_id] = with_line(self.lines.get(node_id, ()), line)
+        elif line is not None and line not in (known := self.lines.get(node_id, ())):
+            self.lines[node_id] = with_line(known, line)
         return node_id
 
     def infer(

@@ -149,7 +149,8 @@ class Templates:
 
         `ids` are the operands, from the place `first` on the arguments of the node.
         """
-        key: tuple[object, ...] = (node.primitive, node.params, detail, types)
+        primitive, _, params, _ = node
+        key: tuple[object, ...] = (primitive, params, detail, types)
         constants: Constants = ()
         if not builder.constants.isdisjoint(given := ids[first : first + len(types)]):
             constants = _constants(builder, given)
@@ -162,11 +163,10 @@ class Templates:
             found = self.known.get(key) or self._met(node, key, constants, reads=True)
         if found is None or found is _READS or looking.on:
             return None
-        template = cast("Template", found)
-        for k in template.squared:
+        for k in found[3]:  # its `squared`: it is a template
             if builder.nodes[ids[k]].primitive.name == "absolute":
                 return None
-        return template
+        return found  # type: ignore[return-value] - as above
 
     def _met(
         self, node: Node, key: tuple[Any, ...], constants: Constants, *, reads: bool
