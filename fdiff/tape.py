@@ -37,7 +37,7 @@ class Constant:
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(self._key())
+            self._hash = hash(self.array.tobytes())
         return self._hash
 
     def __repr__(self) -> str:
@@ -195,10 +195,11 @@ class Builder:
         self.nodes.append(Node(INPUT, (), params, (type_,)))
         return self.inputs[-1]
 
-    def constant(self, array: np.ndarray) -> int:
+    def constant(self, array: np.ndarray, types: tuple[ArrayType, ...] | None = None) -> int:
         """Enter a constant; the caller hands over an array nobody else writes to."""
         # Not inferred: what was inferred is remembered, and would keep the array.
-        return self.add(CONSTANT, (), (("value", Constant(array)),), None, (type_of(array),))
+        types = types or (type_of(array),)
+        return self.add(CONSTANT, (), (("value", Constant(array)),), None, types)
 
     def add(
         self,

@@ -127,12 +127,15 @@ _general_power = ufunc_caller(power, np.power)
 
 def power_call(x: object, y: object, **keywords: object) -> TracedArray:
     """``x ** y``: squares and first powers by themselves, as NumPy takes them."""
-    value = constant_value(y) if isinstance(x, TracedArray) and np.ndim(y) == 0 else None
-    if value is not None and not keywords and x.type.floating and promote(kind_of(x), kind_of(y)) == x.dtype:
+    value = None
+    if isinstance(x, TracedArray):
+        number = y.__class__ is int or y.__class__ is float
+        value = y if number else constant_value(y) if np.ndim(y) == 0 else None
+    short = value is not None and not keywords and value in (1, 2)
+    if short and x.type.floating and promote(kind_of(x), kind_of(y)) == x.dtype:
         if value == 2:
             return UFUNCS[np.square](x)
-        if value == 1:
-            return UFUNCS[np.positive](x)
+        return UFUNCS[np.positive](x)
     return _general_power(x, y, **keywords)
 
 

@@ -14,6 +14,7 @@ from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
 from ..tape import Params
 from ..trace import TracedArray, applied, apply, current, implements, look, unsupported
 from ..trace.local import resolve
+from ..trace.traced import handle
 from ..trace.views import Stores, View, positions, root_of
 from .joining import concatenate_call
 from .shaping import deepened, fresh, normal_axis, reshape, slice_, traced, transpose_call
@@ -191,13 +192,14 @@ class Place(NamedTuple):
 class Cut(NamedTuple):
     """What a key without arrays takes: parameters of a slice and of a reshape, None where none is needed.
 
-    `entry` and `scalar` as in `Place`.
+    `entry` and `scalar` as in `Place`; `types` are those of the slice, where they are known.
     """
 
     within: Params | None
     shape: Params | None
     entry: tuple[int, ...] | None = None
     scalar: bool = False
+    types: tuple[ArrayType, ...] | None = None
 
 
 def place(x: TracedArray, key: object, *, read: bool = False) -> Place:
@@ -241,16 +243,20 @@ def _cut_by(x: TracedArray, key: object) -> Cut | None:
             parts.append(item)
         else:
             return None
-    return _kept_cut(x.type.shape, tuple(parts))
+    return _kept_cut(x.type, tuple(parts))
 
 
 @lru_cache(maxsize=4096)
-def _kept_cut(shape: Shape, parts: tuple[object, ...]) -> Cut:
-    """What such a key takes from an array of a shape."""
+def _kept_cut(type_: ArrayType, parts: tuple[object, ...]) -> Cut:
+    """What such a key takes from an array of a type."""
+    shape = type_.shape
     given = tuple([slice(*part) if isinstance(part, tuple) else part for part in parts])
     items = _expanded(given, len(shape))
     entry = _entry(shape, items)
-    return _cut(shape, items) if entry is None else Cut(None, None, entry, Ellipsis not in given)
+    if entry is not None:
+        return Cut(None, None, entry, Ellipsis not in given)
+    cut = _cut(shape, items)
+    return cut if cut.within is None else cut._replace(types=slice_.infer(type_, **dict(cut.within)))
 
 
 def getitem(x: TracedArray, key: object) -> TracedArray:
@@ -282,9 +288,17 @@ def _number(x: TracedArray, k: int) -> TracedArray:
     trace = current(x)
     start = _inside(k, x.type.shape[0], 0)
     params = (("sizes", (1,)), ("starts", (start,)), ("steps", (1,)))
-    one = trace.add(slice_, (trace.own(x),), params)
-    node = trace.add(reshape, (one,), (("shape", ()),))
-    return TracedArray(trace, node, ArrayType((), x.type.dtype), scalar=True)
+    entry, number = _types_of_number(x.type.dtype)
+    line = None if trace.eager else trace.where(1)
+    one = trace.add(slice_, (trace.own(x),), params, line, entry)
+    node = trace.add(reshape, (one,), (("shape", ()),), line, number)
+    return handle(trace, node, number[0], True)
+
+
+@lru_cache(maxsize=64)
+def _types_of_number(dtype: np.dtype) -> tuple[tuple[ArrayType], tuple[ArrayType]]:
+    """Types of one entry as a slice, and as a scalar."""
+    return (ArrayType((1,), dtype),), (ArrayType((), dtype),)
 
 
 def _known_entry(x: TracedArray, entry: tuple[int, ...]) -> TracedArray | None:
@@ -347,7 +361,7 @@ def _basic(x: TracedArray, items: Sequence[object]) -> TracedArray:
 def _taken(x: TracedArray, cut: Cut) -> TracedArray:
     out = x
     if cut.within is not None:
-        out = applied(slice_, (x,), cut.within)
+        out = applied(slice_, (x,), cut.within, types=cut.types)
     if cut.shape is not None:
         out = applied(reshape, (out,), cut.shape)
     return TracedArray(out.home, out.id, out.type) if x.scalar else out

@@ -143,6 +143,7 @@ class EagerTrace(Trace):
         args: tuple[int, ...],
         params: tuple[tuple[str, object], ...] = (),
         line: Line | None = None,
+        types: Types | None = None,
     ) -> int:
         return self.builder.add(primitive, args, params)
 

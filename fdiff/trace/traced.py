@@ -230,6 +230,8 @@ class TracedArray:
         handler = FUNCTIONS.get(func)
         if handler is None:
             raise unsupported(f"{func.__module__}.{func.__name__}")
+        if len(args) == 1 and not kwargs:  # none is given as ``out``
+            return handler(*resolved(args))
         return call_with_out(handler, func.__name__, resolved(args), kwargs)
 
     @property

@@ -18,6 +18,7 @@ from ..primitive import Primitive
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
 from ..trace.stores import SHORTER
+from ..trace.stores import Rule as Shorter
 from .rewrites import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS, kind
 
 Ids = tuple[int, ...]
@@ -37,7 +38,7 @@ class Step(NamedTuple):
     params: Params
     types: Types
     mode: int
-    shorter: Callable[..., tuple[int | None, Ids]] | None
+    shorter: Shorter | None
     noted: bool
 
 
@@ -133,7 +134,7 @@ class Simplifier(Builder):
             ):
                 found = None
                 if shorter is not None:
-                    found, args = shorter(self, args, dict(params))
+                    found, args = shorter(self, args, params)
                 if found is None:
                     found = self.add(primitive, args, params, line, types)
                 ids.append(found)
