@@ -31,7 +31,7 @@ class Sizes:
 
     def params(self, params: Params) -> Params:
         """Parameters likewise."""
-        return tuple([(k, self.shape(v) if k in _SIZED else v) for k, v in params])  # type: ignore[arg-type] - parameters are objects to the checker
+        return params and tuple([(k, self.shape(v) if k in _SIZED else v) for k, v in params])  # type: ignore[arg-type] - parameters are objects to the checker
 
     def types(self, types: Sequence[ArrayType]) -> tuple[object, ...]:
         """Types likewise."""
@@ -56,10 +56,12 @@ def resized(steps: Sequence[Step], old: Sequence[int], new: Sequence[int]) -> li
     """The steps with the sizes `new` in place of `old`."""
     to = dict(zip((0, 1, *old), (0, 1, *new), strict=True)).__getitem__
     made: list[Step] = []
-    for step in steps:
-        types = tuple([ArrayType((*map(to, t.shape),), t.dtype) for t in step.types])
-        params = step.params
-        if any(k in _SIZED for k, _ in params):
-            params = tuple([(k, (*map(to, v),) if k in _SIZED else v) for k, v in params])  # type: ignore[call-overload] - parameters are objects to the checker
-        made.append(step._replace(params=params, types=types))
+    known: dict[tuple[ArrayType, ...], tuple[ArrayType, ...]] = {}
+    for primitive, places, take, params, types, mode, shorter, noted in steps:
+        if types not in known:
+            known[types] = tuple([ArrayType((*map(to, t.shape),), t.dtype) for t in types])
+        moved = params and tuple(
+            [(k, (*map(to, v),) if k in _SIZED else v) for k, v in params]  # type: ignore[call-overload] - parameters are objects to the checker
+        )
+        made.append(Step(primitive, places, take, moved, known[types], mode, shorter, noted))
     return made

@@ -151,16 +151,19 @@ class Templates:
         """
         primitive, _, params, _ = node
         key: tuple[object, ...] = (primitive, params, detail, types)
-        constants: Constants = ()
-        if not builder.constants.isdisjoint(given := ids[first : first + len(types)]):
-            constants = _constants(builder, given)
-            key = (*key, *[k for k, _ in constants])
-        found = self.known.get(key) or self._met(node, key, constants, reads=False)
-        if found is _READS:
-            if any(c.array.size > SMALL for _, c in constants):
-                return None
-            key = (*key, constants)
-            found = self.known.get(key) or self._met(node, key, constants, reads=True)
+        known, given = builder.constants, ids[first : first + len(types)]
+        some = not known.isdisjoint(given)
+        if some:
+            key = (*key, *[k for k, a in enumerate(given) if a in known])
+        found = self.known.get(key)
+        if found is None or found is _READS:
+            constants = _constants(builder, given) if some else ()
+            found = found or self._met(node, key, constants, reads=False)
+            if found is _READS:
+                if any(c.array.size > SMALL for _, c in constants):
+                    return None
+                key = (*key, constants)
+                found = self.known.get(key) or self._met(node, key, constants, reads=True)
         if found is None or found is _READS or looking.on:
             return None
         for k in found[3]:  # its `squared`: it is a template
@@ -177,7 +180,8 @@ class Templates:
         general, sizes = self._general(key) if node.primitive.sizeless else (key, ())
         found, old = self.general.get(general, (None, ()))
         if found.__class__ is Template:
-            found = found._replace(steps=resized(found.steps, old, sizes))
+            steps, outputs, targets, squared = found
+            found = Template(resized(steps, old, sizes), outputs, targets, squared)
         if found is None or found is _FIXED:
             counted = key if found is _FIXED else general
             count = self.counts[counted] = self.counts.get(counted, 0) + 1
