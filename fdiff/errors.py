@@ -124,7 +124,8 @@ def _number(code: CodeType, at: int) -> int:
     if known is None or known.code is not code:
         if len(_lines) >= _MOST_LINES:
             _lines.clear()
-        table = [(start, line) for start, _, line in code.co_lines() if line is not None]
+        table = [(-1, code.co_firstlineno)]  # code that was made by hand may have no other
+        table += [(start, line) for start, _, line in code.co_lines() if line is not None]
         known = _lines[id(code)] = _Lines(code, [s for s, _ in table], [n for _, n in table])
     return known.lines[bisect_right(known.starts, at) - 1]
 

@@ -55,3 +55,11 @@ def test_a_node_entered_often_keeps_each_line_once():
         exec(compile(text, "of the user", "exec"), names)
         lines = tape_of(names["f"], np.ones(3)).rows()[1][3].split("; ")
         assert [line.split(":")[1] for line in lines] == [str(k + 2) for k in range(count + 1)]
+
+
+def test_code_without_lines_is_named_by_its_first():
+    def f():
+        return user_line()
+
+    bare = f.__code__.replace(co_linetable=b"", co_filename="of the user")
+    assert numbered(type(f)(bare, globals())()) == ("of the user", bare.co_firstlineno)
