@@ -51,6 +51,8 @@ def type_of(array: np.ndarray | np.generic) -> ArrayType:
 @lru_cache(maxsize=4096)
 def broadcast(*shapes: Shape) -> Shape:
     """Common shape of `shapes` by NumPy's rules; ValueError as NumPy words it."""
+    if len({*shapes, ()}) == 2:  # one shape, and maybe scalars
+        return max(shapes, key=len)
     return np.broadcast_shapes(*shapes)
 
 

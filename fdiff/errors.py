@@ -14,7 +14,9 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple
 
-Line = tuple[str, int]
+# A file and the number of a line in it; or code and the offset of an instruction, whose line is
+# looked up when it is shown: of most nodes it never is.
+Line = tuple[str | CodeType, int]
 
 _PACKAGE = str(Path(__file__).parent)
 _LIBRARIES = (_PACKAGE, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"])
@@ -70,17 +72,37 @@ class RetraceWarning(UserWarning):
 
 
 def user_line(depth: int = 1) -> Line | None:
-    """`(file, line)` of the innermost frame that belongs to the user, not to a library.
+    """The instruction under way in the innermost frame that is the user's, not a library's.
 
-    The caller knows that fewer than `depth` frames above this one do not.
+    The caller knows that fewer than `depth` frames above this one are not the user's.
     """
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not is_internal(name):
-            return name, _line_of(frame)
+        code = frame.f_code
+        if not is_internal(code.co_filename):
+            return code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+def numbered(line: Line) -> tuple[str, int]:
+    """File and number of a line."""
+    where, at = line
+    return (where, at) if isinstance(where, str) else (where.co_filename, _number(where, at))
+
+
+def with_line(known: tuple[Line, ...], line: Line) -> tuple[Line, ...]:
+    """`known` and one more line, whose instruction is not among them, if it is another.
+
+    A few are told apart by their instructions, of which text made by programs may have thousands
+    on one line; more of them by their numbers.
+    """
+    if len(known) >= _FEW:
+        if not isinstance(known[-1][0], str):
+            known = tuple(dict.fromkeys(map(numbered, known)))
+        if (line := numbered(line)) in known:
+            return known
+    return (*known, line)
 
 
 class _Lines(NamedTuple):
@@ -88,25 +110,24 @@ class _Lines(NamedTuple):
 
     code: CodeType
     starts: list[int]
-    lines: list[int | None]
+    lines: list[int]
 
 
 _lines: dict[int, _Lines] = {}
 _MOST_LINES = 64  # codes whose lines are remembered
+_FEW = 8  # lines of one node that are not looked up yet
 
 
-def _line_of(frame: FrameType) -> int:
-    """``frame.f_lineno``, which reads the table of the code up to the line: 2 us at line 100."""
-    code = frame.f_code
+def _number(code: CodeType, at: int) -> int:
+    """The line of an instruction; the table of the code is read once, however many are asked."""
     known = _lines.get(id(code))
     if known is None or known.code is not code:
         if len(_lines) >= _MOST_LINES:
             _lines.clear()
-        table = list(code.co_lines())
-        starts, lines = [start for start, _, _ in table], [line for _, _, line in table]
-        known = _lines[id(code)] = _Lines(code, starts, lines)
-    line = known.lines[bisect_right(known.starts, frame.f_lasti) - 1]
-    return frame.f_lineno if line is None else line
+        table = [(-1, code.co_firstlineno)]  # code that was made by hand may have no other
+        table += [(start, line) for start, _, line in code.co_lines() if line is not None]
+        known = _lines[id(code)] = _Lines(code, [s for s, _ in table], [n for _, n in table])
+    return known.lines[bisect_right(known.starts, at) - 1]
 
 
 def scipy_call() -> str | None:
@@ -129,7 +150,7 @@ def is_internal(name: str) -> bool:
 
 
 def line_in(traceback: TracebackType | None) -> Line | None:
-    """As `user_line`, of an exception that has been raised."""
+    """As `user_line`, of an exception that has been raised: file and number of the line."""
     found = None
     while traceback is not None:
         name = traceback.tb_frame.f_code.co_filename
@@ -143,7 +164,7 @@ def show_line(line: Line | None) -> str:
     """`file.py:12:  text of the line`, or an empty string where no line is known."""
     if line is None:
         return ""
-    name, number = line
+    name, number = numbered(line)
     text = linecache.getline(name, number).strip()
     return f"\n    {Path(name).name}:{number}:  {text}"
 

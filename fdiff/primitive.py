@@ -81,7 +81,10 @@ class Primitive:
       other entries; a view without it cannot be written to;
     - ``batch(args, mapped, size, **params)`` gives outputs with a new leading axis, where
       ``mapped[i]`` tells whether argument `i` carries one;
-    - ``kink`` tells where there is no derivative, None where the op is smooth on its domain.
+    - ``kink`` tells where there is no derivative, None where the op is smooth on its domain;
+    - ``sizeless`` tells that what the rules enter differs in shapes alone where the sizes are
+      others (but the same are equal to each other, to 1 or to 0), and that of the parameters
+      `shape` and `sizes` alone depend on sizes.
     """
 
     name: str
@@ -97,6 +100,7 @@ class Primitive:
     put: Callable[..., object] | None = None
     flat: bool = False  # carries no derivative, whatever its argument
     kink: Kink | None = None
+    sizeless: bool = False
     samples: tuple[Sample, ...] = field(default=())
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from .arraytype import ArrayType, type_of
-from .errors import Line, TapeError, show_line
+from .errors import Line, TapeError, numbered, show_line, with_line
 from .primitive import Primitive, register
 
 Params = tuple[tuple[str, object], ...]
@@ -37,7 +37,7 @@ class Constant:
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(self._key())
+            self._hash = hash(self.array.tobytes())
         return self._hash
 
     def __repr__(self) -> str:
@@ -139,7 +139,8 @@ class Tape:
         rows = []
         for i, node in enumerate(self.nodes):
             types = ", ".join(map(str, node.types))
-            line = "; ".join(show_line(line).strip() for line in self.lines.get(i, ()))
+            told = dict.fromkeys(map(numbered, self.lines.get(i, ())))
+            line = "; ".join(show_line(line).strip() for line in told)
             rows.append((f"%{i}", types, _operation(node), line))
         return rows
 
@@ -194,10 +195,11 @@ class Builder:
         self.nodes.append(Node(INPUT, (), params, (type_,)))
         return self.inputs[-1]
 
-    def constant(self, array: np.ndarray) -> int:
+    def constant(self, array: np.ndarray, types: tuple[ArrayType, ...] | None = None) -> int:
         """Enter a constant; the caller hands over an array nobody else writes to."""
         # Not inferred: what was inferred is remembered, and would keep the array.
-        return self.add(CONSTANT, (), (("value", Constant(array)),), None, (type_of(array),))
+        types = types or (type_of(array),)
+        return self.add(CONSTANT, (), (("value", Constant(array)),), None, types)
 
     def add(
         self,
@@ -221,10 +223,8 @@ class Builder:
             nodes.append(new_node(Node, (primitive, args, params, types)))
             if line is not None:
                 self.lines[node_id] = (line,)
-        elif line is not None:
-            known = self.lines.get(node_id, ())
-            if line not in known:
-                self.lines[node_id] = (*known, line)
+        elif line is not None and line not in (known := self.lines.get(node_id, ())):
+            self.lines[node_id] = with_line(known, line)
         return node_id
 
     def infer(

@@ -2,30 +2,34 @@
 
 import sys
 
-from fdiff.errors import user_line
+import numpy as np
+from tapes import tape_of
+
+from fdiff.errors import numbered, user_line
 
 BLOCK = """
-    pairs.append((user_line(), here().f_lineno))
+    pairs.append((numbered(user_line()), here().f_lineno))
     pairs += [
-        (user_line(), here().f_lineno)
+        (numbered(user_line()), here().f_lineno)
         for k in range(2)
         if k or
         pairs
     ]
-    with open(__file__) as file: pairs.append((user_line(), here().f_lineno))
+    with open(__file__) as file: pairs.append((numbered(user_line()), here().f_lineno))
     try:
         raise ValueError(
-            pairs.append((user_line(), here().f_lineno)),
-            pairs.append((user_line(), here().f_lineno)))
+            pairs.append((numbered(user_line()), here().f_lineno)),
+            pairs.append((numbered(user_line()), here().f_lineno)))
     except ValueError:
-        pairs.append((user_line(), here().f_lineno))
+        pairs.append((numbered(user_line()), here().f_lineno))
 """
 
 
 def lines_of(blocks, file):
     """Lines found, and Python's own, in a function of many lines."""
     text = f"def f(pairs):\n{BLOCK * blocks}\n    return pairs\n"
-    names = {"user_line": user_line, "here": sys._getframe, "__file__": __file__}
+    names = {"numbered": numbered, "user_line": user_line, "here": sys._getframe}
+    names["__file__"] = __file__
     exec(compile(text, file, "exec"), names)
     return names["f"]([])
 
@@ -41,3 +45,21 @@ def test_functions_of_one_file_have_lines_of_their_own():
     for blocks in (1, 3, 2) * 50:
         found = lines_of(blocks, "again")
         assert [line for (_, line), _ in found] == [line for _, line in found]
+
+
+def test_a_node_entered_often_keeps_each_line_once():
+    """Whether its lines are few or many, and however many times it is entered on one line."""
+    for count in (2, 30):
+        text = "def f(x):\n" + "    np.sin(x); np.sin(x)\n" * count + "    return np.sin(x)\n"
+        names = {"np": np}
+        exec(compile(text, "of the user", "exec"), names)
+        lines = tape_of(names["f"], np.ones(3)).rows()[1][3].split("; ")
+        assert [line.split(":")[1] for line in lines] == [str(k + 2) for k in range(count + 1)]
+
+
+def test_code_without_lines_is_named_by_its_first():
+    def f():
+        return user_line()
+
+    bare = f.__code__.replace(co_linetable=b"", co_filename="of the user")
+    assert numbered(type(f)(bare, globals())()) == ("of the user", bare.co_firstlineno)

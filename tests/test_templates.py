@@ -5,12 +5,13 @@ from unittest import mock
 import numpy as np
 import pytest
 from tapes import floating, like, tape_of, tape_of_op, values
-from test_every_op import each_case
+from test_every_op import CASES, each_case
 
 from fdiff.arraytype import BOOL, ArrayType, type_of
 from fdiff.ops.kinks import looking
 from fdiff.primitive import PRIMITIVES, Primitive
-from fdiff.tape import ITEM, Builder, verify
+from fdiff.tape import INPUT, ITEM, Builder, verify
+from fdiff.transforms import reverse as reverse_mode
 from fdiff.transforms import templates
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp
@@ -145,6 +146,112 @@ def test_templates_of_cotangents_with_masks(op, sample, rng):
     if floating(tape) and any(t.floating for t in tape.output_types):
         asked, spliced = asked_and_spliced(reverse, masked(tape))
         assert spliced == asked
+
+
+def turned(n):
+    """Another size, equal to no other one: what is larger is smaller then."""
+    return n if n < 2 else 40 - n
+
+
+def turned_tape(tape):
+    """The same op on arrays of other sizes."""
+    builder = Builder()
+    ids = []
+    for node in tape.nodes:
+        args = tuple(ids[a] for a in node.args)
+        if node.primitive is INPUT:
+            shape = tuple(map(turned, node.type.shape))
+            ids.append(builder.input(ArrayType(shape, node.type.dtype)))
+        else:
+            params = [
+                (k, tuple(map(turned, v)) if k in ("shape", "sizes") else v) for k, v in node.params
+            ]
+            ids.append(builder.add(node.primitive, args, tuple(params)))
+    return verify(builder.finish([ids[o] for o in tape.outputs]))
+
+
+def narrowed(op, arrays):
+    """The arrays of a sample, and arrays that are broadcast in various ways."""
+    yield arrays
+    if op.family == "elementwise" and len(arrays) > 1:
+        first, second, *rest = arrays
+        yield first, second[0], *rest
+        yield first[:, :1], second, *[a[:1] for a in rest]
+        yield first[:1], second[:, :1], *[a[0, 0] for a in rest]
+        yield first[0, 0], second, *rest
+
+
+SIZELESS = [case for case in CASES if case.values[0].sizeless]
+
+
+def batched_by_seven(tape):
+    return batch(tape, [True] * len(tape.inputs), 7)
+
+
+def half_batched_by_seven(tape):
+    return batch(tape, [k % 2 == 0 for k in range(len(tape.inputs))], 7)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [*TRANSFORMS[:3], batched_by_seven, half_batched_by_seven],
+    ids=lambda t: t.__name__,
+)
+@pytest.mark.parametrize(("op", "sample"), SIZELESS)
+def test_a_template_is_one_for_other_sizes(op, sample, transform, rng):
+    for arrays in narrowed(op, sample.make(rng)):
+        first = tape_of_op(op, arrays, sample.params)
+        if not floating(first):
+            return
+        other = turned_tape(first)
+        with mock.patch.object(templates.Templates, "find", return_value=None):
+            asked = verify(transform(other))
+        templates.forget()
+        for _ in range(3):
+            transform(first)
+        count = len(made())
+        with mock.patch.object(templates.Templates, "_learnt", side_effect=AssertionError):
+            assert verify(transform(other)) == asked
+        fixed = [any("fixed" in found for found in kept.general.values()) for kept in KEPT]
+        assert len(made()) == 2 * count or fixed[2]
+        assert not any(fixed[:2])
+
+
+def test_sizes_that_decide_have_templates_of_their_own():
+    """Rows of a batch that are gathered are counted, and the counters are as many as rows."""
+    templates.forget()
+    rows, columns = np.array([0, 2, 1]), np.array([1, 0, 1])
+
+    def f(x, i, j):
+        return x[i, j]
+
+    tape = tape_of(f, np.ones((3, 2)), rows, columns)
+    tapes = {size: batch(tape, [True, True, True], size) for size in (2, 4, 2, 4, 2, 4, 2)}
+    assert any("fixed" in found for found in templates.batches.general.values())
+    for size, found in tapes.items():
+        x = np.arange(6.0 * size).reshape(size, 3, 2)
+        i, j = np.stack([rows] * size), np.stack([columns] * size)
+        (out,) = values(found, x, i, j)
+        np.testing.assert_array_equal(out, [a[rows, columns] for a in x])
+
+
+def test_lengths_never_seen_ask_no_rule():
+    """Equal sizes are not taken for others, nor one for many."""
+
+    def f(x):
+        y = np.sin(x)
+        return np.sum(y[1:] * 1.5 + np.exp(y[:-1]))
+
+    templates.forget()
+    for n in (5, 6):
+        reverse(tape_of(f, np.ones(n)))
+    with mock.patch.object(reverse_mode, "pull", side_effect=AssertionError):
+        spliced = [reverse(tape_of(f, np.ones(n))) for n in (7, 100)]
+        with pytest.raises(AssertionError):
+            reverse(tape_of(f, np.ones(2)))
+    with mock.patch.object(templates.Templates, "find", return_value=None):
+        for n, tape in zip((7, 100), spliced, strict=True):
+            assert expressions(tape) == expressions(reverse(tape_of(f, np.ones(n))))
 
 
 def test_a_rule_is_asked_once_then_spliced():

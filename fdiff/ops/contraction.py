@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arraytype import ArrayType, promote
 from ..primitive import UFUNCS, ZERO, Lower, Primitive, Sample, register
-from ..trace import TracedArray, apply, implements
+from ..trace import TracedArray, applied, apply, implements
 from .families import add_up, kind_of, refuse
 from .indexing import diagonal
 from .shaping import deepened, normal_axis, traced
@@ -78,6 +78,7 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
 contract = register(
     Primitive(
         "contract", _contracted, _evaluate, _contract_jvp, _contract_vjp, _contract_batch, Lower("special"), "bilinear",
+        sizeless=True,
         samples=(
             _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),
             _pair((2, 3, 4), (2, 4, 2), "bij,bjk->bik"), _pair((2,), (3,), "i,j->ij"),
@@ -187,7 +188,20 @@ def _scalar(x: TracedArray) -> TracedArray:
 # --- matrix products and their kin ------------------------------------------------------------
 
 
+@lru_cache(maxsize=4096)
+def _plain(a: ArrayType, b: ArrayType, left: str, right: str, out: str) -> str | None:
+    """Subscripts of a product whose operands are taken as they are, in its own order; None for any other."""
+    sizes = dict(zip(left, a.shape, strict=True))
+    same = a.dtype == b.dtype and all(sizes.get(s, n) == n for s, n in zip(right, b.shape, strict=True))
+    single = len(set(left)) == len(left) and len(set(right)) == len(right)
+    seen = set(left) <= set(out + right) and set(right) <= set(out + left)
+    ordered = "".join(s for s in dict.fromkeys(left + right) if s in out) == out
+    return f"{left},{right}->{out}" if same and single and seen and ordered else None
+
+
 def _product(a: TracedArray, b: TracedArray, left: str, right: str, out: str) -> TracedArray:
+    if not a.weak and not b.weak and (plain := _plain(a.type, b.type, left, right, out)) is not None:
+        return applied(contract, (a, b), (("subscripts", plain),), scalar=not out)
     for x, y, labels, others in ((a, b, left, right), (b, a, right, left)):
         for s in set(labels) & set(others):
             if x.shape[labels.index(s)] != y.shape[others.index(s)] and s not in out:

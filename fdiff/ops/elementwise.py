@@ -16,6 +16,7 @@ import numpy as np
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..trace import TracedArray, apply, constant_value, current, implements
+from ..trace.entrywise import enter
 from ..trace.traced import stack
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 
@@ -126,12 +127,15 @@ _general_power = ufunc_caller(power, np.power)
 
 def power_call(x: object, y: object, **keywords: object) -> TracedArray:
     """``x ** y``: squares and first powers by themselves, as NumPy takes them."""
-    value = constant_value(y) if isinstance(x, TracedArray) and np.ndim(y) == 0 else None
-    if value is not None and not keywords and x.type.floating and promote(kind_of(x), kind_of(y)) == x.dtype:
+    value = None
+    if isinstance(x, TracedArray):
+        number = y.__class__ is int or y.__class__ is float
+        value = y if number else constant_value(y) if np.ndim(y) == 0 else None
+    short = value is not None and not keywords and value in (1, 2)
+    if short and x.type.floating and promote(kind_of(x), kind_of(y)) == x.dtype:
         if value == 2:
             return UFUNCS[np.square](x)
-        if value == 1:
-            return UFUNCS[np.positive](x)
+        return UFUNCS[np.positive](x)
     return _general_power(x, y, **keywords)
 
 
@@ -476,13 +480,14 @@ _OPERANDS = (TracedArray, int, float, complex, np.ndarray, np.generic, list, tup
 
 def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     def operate(self: TracedArray, *others: object) -> object:
-        if others and not isinstance(others[0], _OPERANDS):
-            return NotImplemented
         operands = (*others, self) if swap else (self, *others)
-        if (home := self.home).eager and home is stack.traces[-1]:
-            out = home.ufunc(ufunc, operands)
-        else:
-            out = UFUNCS[ufunc](*operands)
+        home = self.home
+        out = None if home.eager else enter(ufunc, operands)
+        if out is None:
+            if others and not isinstance(others[0], _OPERANDS):
+                return NotImplemented
+            eager = home.eager and home is stack.traces[-1]
+            out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
         if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
             out.weak = True  # arithmetic of Python floats gives a Python float
         return out

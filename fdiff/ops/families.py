@@ -50,7 +50,7 @@ def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
     """What answers for `ufunc`: operands converted to NumPy's loop dtypes, then one node."""
 
     def call(*operands: object, dtype: object = None, **keywords: object) -> TracedArray:
-        if dtype is None and not keywords and (out := enter(primitive, ufunc, operands)) is not None:
+        if dtype is None and not keywords and (out := enter(ufunc, operands, primitive)) is not None:
             return out
         if keywords:
             refuse(ufunc, keywords)
@@ -66,6 +66,7 @@ def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
         type_ = trace.builder.nodes[node].types[0]
         return TracedArray(trace, node, type_, scalar=not type_.shape)
 
+    call.alone = True  # type: ignore[attr-defined] - see `trace/entrywise.py`
     return call
 
 
@@ -126,7 +127,7 @@ def elementwise(
         Primitive(
             name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
             Lower("scalar", text, fast) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
-            view=put is not None, put=put,
+            view=put is not None, put=put, sizeless=True,
         )
     )  # fmt: skip
     if ufunc is not None and loop is None:
@@ -213,12 +214,13 @@ def linear(
     structural: bool = False,
     view: bool = False,
     put: Rule | None = None,
+    sizeless: bool = False,
     samples: tuple[Sample, ...] = (),
 ) -> Primitive:
     """A linear op of one argument: ``transpose(bar, src, **params)`` with `src` the argument's type.
 
-    ``batch(x, **params)`` is the op on an array with one more leading axis. `view` and `put` are
-    those of the record.
+    ``batch(x, **params)`` is the op on an array with one more leading axis. `view`, `put` and
+    `sizeless` are those of the record.
     """
 
     def jvp(dots: Sequence[object], args: object, outs: object, **params: object) -> list[object]:
@@ -230,5 +232,5 @@ def linear(
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, lower, "linear", structural, view, put, samples=samples)
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, lower, "linear", structural, view, put, sizeless=sizeless, samples=samples)
     return register(primitive)

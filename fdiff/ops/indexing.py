@@ -14,6 +14,7 @@ from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
 from ..tape import Params
 from ..trace import TracedArray, applied, apply, current, implements, look, unsupported
 from ..trace.local import resolve
+from ..trace.traced import handle
 from ..trace.views import Stores, View, positions, root_of
 from .joining import concatenate_call
 from .shaping import deepened, fresh, normal_axis, reshape, slice_, traced, transpose_call
@@ -104,13 +105,13 @@ gather = register(
     Primitive(
         "gather", _gathered, lambda x, *indices: x[indices], _gather_jvp, _gather_vjp, _gather_batch, Lower("special"),
         "linear", structural=True, put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
-        samples=(Sample(_gather_sample),),
+        sizeless=True, samples=(Sample(_gather_sample),),
     )
 )  # fmt: skip
 scatter_add = register(
     Primitive(
         "scatter_add", _scattered, _scatter, _scatter_jvp, _scatter_vjp, _scatter_batch, Lower("special"),
-        "linear", structural=True, samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
+        "linear", structural=True, sizeless=True, samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
     )
 )  # fmt: skip
 iota = register(
@@ -191,19 +192,19 @@ class Place(NamedTuple):
 class Cut(NamedTuple):
     """What a key without arrays takes: parameters of a slice and of a reshape, None where none is needed.
 
-    `entry` and `scalar` as in `Place`.
+    `entry` and `scalar` as in `Place`; `types` are those of the slice, where they are known.
     """
 
     within: Params | None
     shape: Params | None
     entry: tuple[int, ...] | None = None
     scalar: bool = False
+    types: tuple[ArrayType, ...] | None = None
 
 
 def place(x: TracedArray, key: object, *, read: bool = False) -> Place:
     """Where ``x[key]`` is; if it is only to be `read`, it may be picked from a part of `x`."""
-    if (parts := _concrete(key)) is not None:
-        cut = _kept_cut(x.type.shape, parts)
+    if (cut := _cut_by(x, key)) is not None:
         return Place(_taken(x, cut)) if cut.entry is None else Place(x, entry=cut.entry, scalar=cut.scalar)
     given = key if isinstance(key, tuple) else (key,)
     whole = not any(i is Ellipsis for i in given)  # an Ellipsis gives an array, if only of 0-d
@@ -224,30 +225,38 @@ def _entry(shape: Shape, items: Sequence[object]) -> tuple[int, ...] | None:
     return tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, shape, strict=True))])
 
 
-def _concrete(key: object) -> tuple[object, ...] | None:
-    """A key of Python's integers, slices of such, None and Ellipsis as what can be remembered, else None."""
+def _cut_by(x: TracedArray, key: object) -> Cut | None:
+    """What a key of Python's integers, slices of such, None and Ellipsis takes; None for any other."""
     parts: list[object] = []
     for item in key if key.__class__ is tuple else (key,):  # type: ignore[attr-defined] - its class was looked at
-        if item.__class__ is slice:
-            start, stop, step = item.start, item.stop, item.step
-            for end in (start, stop, step):
-                if end is not None and end.__class__ is not int:
-                    return None
-            parts.append((start, stop, step))
-        elif item.__class__ is int or item is None or item is Ellipsis:
+        kind = item.__class__
+        if kind is slice:
+            start, stop, step = part = item.start, item.stop, item.step
+            if not (
+                (start is None or start.__class__ is int)
+                and (stop is None or stop.__class__ is int)
+                and (step is None or step.__class__ is int)
+            ):
+                return None
+            parts.append(part)
+        elif kind is int or item is None or item is Ellipsis:
             parts.append(item)
         else:
             return None
-    return tuple(parts)
+    return _kept_cut(x.type, tuple(parts))
 
 
 @lru_cache(maxsize=4096)
-def _kept_cut(shape: Shape, parts: tuple[object, ...]) -> Cut:
-    """What such a key takes from an array of a shape."""
+def _kept_cut(type_: ArrayType, parts: tuple[object, ...]) -> Cut:
+    """What such a key takes from an array of a type."""
+    shape = type_.shape
     given = tuple([slice(*part) if isinstance(part, tuple) else part for part in parts])
     items = _expanded(given, len(shape))
     entry = _entry(shape, items)
-    return _cut(shape, items) if entry is None else Cut(None, None, entry, Ellipsis not in given)
+    if entry is not None:
+        return Cut(None, None, entry, Ellipsis not in given)
+    cut = _cut(shape, items)
+    return cut if cut.within is None else cut._replace(types=slice_.infer(type_, **dict(cut.within)))
 
 
 def getitem(x: TracedArray, key: object) -> TracedArray:
@@ -258,6 +267,8 @@ def getitem(x: TracedArray, key: object) -> TracedArray:
 def _getitem(x: TracedArray, key: object) -> TracedArray:
     if key.__class__ is int and len(x.type.shape) == 1 and x.link is None:
         return _number(x, key)
+    if (cut := _cut_by(x, key)) is not None and cut.entry is None:
+        return _taken(x, cut)
     found = place(x, resolve(key), read=True)
     view = found.view
     if found.entry is not None:
@@ -277,9 +288,17 @@ def _number(x: TracedArray, k: int) -> TracedArray:
     trace = current(x)
     start = _inside(k, x.type.shape[0], 0)
     params = (("sizes", (1,)), ("starts", (start,)), ("steps", (1,)))
-    one = trace.add(slice_, (trace.own(x),), params)
-    node = trace.add(reshape, (one,), (("shape", ()),))
-    return TracedArray(trace, node, ArrayType((), x.type.dtype), scalar=True)
+    entry, number = _types_of_number(x.type.dtype)
+    line = None if trace.eager else trace.where(1)
+    one = trace.add(slice_, (trace.own(x),), params, line, entry)
+    node = trace.add(reshape, (one,), (("shape", ()),), line, number)
+    return handle(trace, node, number[0], True)
+
+
+@lru_cache(maxsize=64)
+def _types_of_number(dtype: np.dtype) -> tuple[tuple[ArrayType], tuple[ArrayType]]:
+    """Types of one entry as a slice, and as a scalar."""
+    return (ArrayType((1,), dtype),), (ArrayType((), dtype),)
 
 
 def _known_entry(x: TracedArray, entry: tuple[int, ...]) -> TracedArray | None:
@@ -342,7 +361,7 @@ def _basic(x: TracedArray, items: Sequence[object]) -> TracedArray:
 def _taken(x: TracedArray, cut: Cut) -> TracedArray:
     out = x
     if cut.within is not None:
-        out = applied(slice_, (x,), cut.within)
+        out = applied(slice_, (x,), cut.within, types=cut.types)
     if cut.shape is not None:
         out = applied(reshape, (out,), cut.shape)
     return TracedArray(out.home, out.id, out.type) if x.scalar else out

@@ -54,6 +54,7 @@ sum_ = linear(
     batch=lambda x, *, axes: apply(sum_, x, axes=_up(axes)),
     lower=Lower("reduce", "+"),
     structural=True,
+    sizeless=True,
     samples=_samples(real),
 )
 
@@ -65,6 +66,8 @@ def reduction(
     slope: Callable[[TracedArray, TracedArray, TracedArray, Axes], object] | None,
     sample: Callable[..., np.ndarray],
     kink: Kink | None = None,
+    *,
+    sizeless: bool = True,
 ) -> Primitive:
     """A reduction whose derivative is a weighted sum: ``slope(x, out, kept, axes)``."""
 
@@ -84,7 +87,7 @@ def reduction(
 
     primitive = Primitive(
         name, _reduced, lambda x, *, axes: function(x, axis=axes), jvp, vjp, batch, Lower("reduce", text),
-        "reduction", kink=kink, samples=_samples(sample),
+        "reduction", kink=kink, sizeless=sizeless, samples=_samples(sample),
     )  # fmt: skip
     return register(primitive)
 
@@ -115,7 +118,7 @@ def _several(pick: Callable[..., object]) -> Kink:
     return Kink("a tie", lambda x, axes: np.sum(x == pick(x, axis=axes, keepdims=True), axis=axes) > 1)
 
 
-prod = reduction("prod", lambda x, axis: np.prod(x, axis=axis, dtype=np.asarray(x).dtype), "*", _others, positive)
+prod = reduction("prod", lambda x, axis: np.prod(x, axis=axis, dtype=np.asarray(x).dtype), "*", _others, positive, sizeless=False)
 amax = reduction("max", np.max, "max", _even_share, real, _several(np.max))
 amin = reduction("min", np.min, "min", _even_share, real, _several(np.min))
 any_ = reduction("any", np.any, "or", None, truth)

@@ -26,6 +26,7 @@ reshape = linear(
     batch=lambda x, *, shape: apply(reshape, x, shape=(x.shape[0], *shape)),
     lower=VIEW,
     structural=True,
+    sizeless=True,
     view=True,
     put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3)),), {"shape": (3, 1, 2)}),),
@@ -44,6 +45,7 @@ transpose = linear(
     batch=lambda x, *, axes: apply(transpose, x, axes=(0, *(a + 1 for a in axes))),
     lower=VIEW,
     structural=True,
+    sizeless=True,
     view=True,
     put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3, 4)),), {"axes": (2, 0, 1)}),),
@@ -58,6 +60,7 @@ spread = linear(
     ),
     lower=VIEW,
     structural=True,
+    sizeless=True,
     view=True,
     samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
 )
@@ -90,6 +93,7 @@ slice_ = linear(
     ),
     lower=VIEW,
     structural=True,
+    sizeless=True,
     view=True,
     put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
     samples=(
@@ -107,6 +111,7 @@ unslice = linear(
     ),
     lower=Lower("special"),
     structural=True,
+    sizeless=True,
     samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
 )
 

@@ -142,6 +142,8 @@ class EagerTrace(Trace):
         primitive: Primitive,
         args: tuple[int, ...],
         params: tuple[tuple[str, object], ...] = (),
+        line: Line | None = None,
+        types: Types | None = None,
     ) -> int:
         return self.builder.add(primitive, args, params)
 

@@ -10,33 +10,40 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arraytype import ArrayType, loop_dtypes
-from ..primitive import Primitive
+from ..errors import user_line
+from ..primitive import UFUNCS, Primitive
 from ..tape import CONSTANT
 from .opkinds import MOST
-from .traced import TracedArray, stack
+from .traced import TracedArray, handle, stack
 
 
 class Entry(NamedTuple):
     """What a ufunc enters for operands of some types: the types of the node, how it is given.
 
-    `numbers` are the positions of Python numbers, with the dtypes they take.
+    `numbers` are the positions of Python numbers, with the dtypes they take; `alone` tells that
+    what answers for the ufunc does nothing else.
     """
 
+    primitive: Primitive
     types: tuple[ArrayType, ...]
     type: ArrayType
     scalar: bool
     numbers: tuple[tuple[int, np.dtype], ...]
+    alone: bool
 
 
 _entries: dict[object, Entry | None] = {}
 
 
-def enter(primitive: Primitive, ufunc: np.ufunc, operands: tuple[Any, ...]) -> TracedArray | None:
+def enter(
+    ufunc: np.ufunc, operands: tuple[Any, ...], learn: Primitive | None = None
+) -> TracedArray | None:
     """``ufunc(*operands)``; None where an operand has to be converted, or is of another kind.
 
-    The operands are traced arrays of the trace under way, or Python numbers.
+    The operands are traced arrays of the trace under way, or Python numbers. The handler of the
+    ufunc says which op is entered, to `learn` it; others get None where the handler may do more.
     """
-    if not stack.traces or (trace := stack.traces[-1]).eager:
+    if not (traces := stack.traces) or (trace := traces[-1]).eager:
         return None
     key: list[object] = [ufunc]
     ids: list[int] = []
@@ -54,23 +61,24 @@ def enter(primitive: Primitive, ufunc: np.ufunc, operands: tuple[Any, ...]) -> T
             return None
     whole = tuple(key)
     entry = _entries.get(whole)
-    if entry is None and whole not in _entries:
-        entry = _learn(whole, primitive, ufunc, operands)
     if entry is None:
+        if learn is None or whole in _entries:
+            return None
+        if (entry := _learn(whole, learn, ufunc, operands)) is None:
+            return None
+    elif learn is None and not entry.alone:
         return None
-    for k, dtype in entry.numbers:
+    primitive, types, type_, scalar, numbers, _ = entry
+    for k, dtype in numbers:
         ids[k] = trace.number(operands[k], dtype)
     builder = trace.builder
     nodes = builder.nodes
     if nodes[ids[0]].primitive is CONSTANT and nodes[ids[-1]].primitive is CONSTANT:
         node = trace.add(primitive, tuple(ids))  # it is folded
     else:
-        node = builder.add(primitive, tuple(ids), (), trace.where(3), entry.types)
-    made = TracedArray.__new__(TracedArray)
-    made.home = made.born = trace
-    made.node = made.made = node
-    made.type, made.scalar, made.weak, made.link = entry.type, entry.scalar, False, None
-    return made
+        line = user_line(3) if trace.lines else trace.line
+        node = builder.add(primitive, tuple(ids), (), line, types)
+    return handle(trace, node, type_, scalar)
 
 
 def _learn(
@@ -94,7 +102,9 @@ def _learn(
     if all(t.dtype == dtype for t, dtype in zip(given, loop, strict=True)):
         types = primitive.infer(*given)
         numbers = [(k, d) for k, d in enumerate(loop) if not isinstance(operands[k], TracedArray)]
-        entry = Entry(types, types[0], not types[0].shape, tuple(numbers))
+        alone = getattr(UFUNCS.get(ufunc), "alone", False)
+        scalar = not types[0].shape
+        entry = Entry(primitive, types, types[0], scalar, tuple(numbers), alone)
     if len(_entries) >= MOST:
         _entries.clear()
     _entries[key] = entry

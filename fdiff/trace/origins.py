@@ -25,6 +25,10 @@ FEW = 16  # entries that are followed one by one
 MOST = 256  # operands of a join, or places of a store, among which an entry is sought
 
 
+# What a slice is looked at for: nothing is stored, and no number repeated, beneath anything else.
+TELLING: Final = frozenset(("reshape", "slice", "broadcast_to", "scatter_set"))
+
+
 def origin(builder: Builder, source: int, params: dict[str, Ints]) -> int | None:
     """What a slice of a few entries reads, taken from where they were put; None if it does not."""
     sizes = params["sizes"]

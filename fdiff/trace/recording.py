@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Self, TypeVar, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..tape import CONSTANT, ITEM, Builder, Constant, Params
 from .looking import Looks
 from .outs import taking_out
 from .stores import SHORTER
-from .traced import TracedArray, current, leaked, occupied, stack
+from .traced import TracedArray, current, handle, leaked, occupied, stack
 from .views import Fixed, View, laid, memory_layout, slowest_first, strides_of
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
@@ -138,7 +139,7 @@ class Trace:
         """Id of the constant that a Python number is."""
         known = self._numbers.get((value, dtype))
         if known is None:
-            known = self.builder.constant(np.array(value, dtype))
+            known = self.builder.constant(np.array(value, dtype), _scalar_types(dtype))
             if value:  # not -0.0, which equals 0.0
                 self._numbers[value, dtype] = known
         return known
@@ -166,14 +167,19 @@ class Trace:
         primitive: Primitive,
         args: tuple[int, ...],
         params: tuple[tuple[str, object], ...] = (),
+        line: Line | None = None,
+        types: tuple[ArrayType, ...] | None = None,
     ) -> int:
-        """Enter a node; one whose arguments are all small constants is computed at once."""
+        """Enter a node; one whose arguments are all small constants is computed at once.
+
+        The `line` is looked for where it is not given, the `types` are inferred.
+        """
         builder = self.builder
         if (shorter := SHORTER.get(primitive.name)) is not None:
-            found, args = shorter(builder, args, dict(params))  # type: ignore[arg-type] - parameters are objects to the checker
+            found, args = shorter(builder, args, params)
             if found is not None:
                 return found
-        node_id = builder.add(primitive, args, params, self.where())
+        node_id = builder.add(primitive, args, params, line or self.where(2), types)
         nodes = builder.nodes
         if (
             args
@@ -198,6 +204,11 @@ class Trace:
     def fail(self, fact: str, way_out: str = "") -> TraceError:
         """The error for something `f` did that cannot go on the tape."""
         return TraceError(message(self.call, fact, way_out, self.where()))
+
+
+@lru_cache(maxsize=64)
+def _scalar_types(dtype: np.dtype) -> tuple[ArrayType, ...]:
+    return (ArrayType((), dtype),)
 
 
 def assemble(array: np.ndarray) -> object:
@@ -225,12 +236,21 @@ def applied(
     *,
     scalar: bool = False,
     weak: bool = False,
+    types: tuple[ArrayType, ...] | None = None,
 ) -> TracedArray:
-    """The same for parameters in order."""
-    trace = current(*args)
-    ids = tuple([trace.lift(a) for a in args])
-    node = trace.add(primitive, ids, given)
-    out = TracedArray(trace, node, trace.builder.type(node), scalar=scalar, weak=weak)
+    """The same for parameters in order; with `types` those of the node are not inferred."""
+    trace = stack.traces[-1] if stack.traces else current(*args)
+    ids = tuple(
+        [
+            a.node
+            if a.__class__ is TracedArray and a.home is trace and a.link is None
+            else trace.lift(a)
+            for a in args
+        ]
+    )
+    line = None if trace.eager else trace.where(2)
+    node = trace.add(primitive, ids, given, line, types)
+    out = handle(trace, node, trace.builder.nodes[node].types[0], scalar, weak)
     if primitive.view and trace.mutable and isinstance(parent := args[0], TracedArray):
         out.link = View(parent, primitive, given, ids[0], ids[1:])
     return out

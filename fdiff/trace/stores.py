@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..tape import Builder
-from .origins import origin
+from ..tape import Builder, Params
+from .origins import TELLING, origin
 
 Ids = tuple[int, ...]
 Ints = tuple[int, ...]
-Rule = Callable[[Builder, Ids, dict[str, Ints]], tuple[int | None, Ids]]
+Rule = Callable[[Builder, Ids, Params], tuple[int | None, Ids]]
+
+_LOOKED_AT = TELLING | {"update"}
 
 
 def _apart(n: int, start: int, step: int, m: int, begin: int, stride: int) -> bool:
@@ -21,9 +23,12 @@ def _apart(n: int, start: int, step: int, m: int, begin: int, stride: int) -> bo
     return abs(step) == abs(stride) > 1 and (start - begin) % step != 0
 
 
-def _read(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | None, Ids]:
+def _read(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
     """A slice: of the same entries as a store, what was stored; beside it, of what lay under it."""
     (source,) = args
+    if builder.nodes[source].primitive.name not in _LOOKED_AT:
+        return None, args
+    params: dict[str, Ints] = dict(given)  # type: ignore[arg-type] - parameters are objects to the checker
     sizes, starts, steps = params["sizes"], params["starts"], params["steps"]
     while (node := builder.nodes[source]).primitive.name == "update":
         put = dict(node.params)
@@ -38,8 +43,9 @@ def _read(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | N
     return origin(builder, source, params), (source,)
 
 
-def _store(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | None, Ids]:
+def _store(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
     """A store over another of the same entries; a store of what is there already."""
+    params = dict(given)
     base, part = args
     shape = builder.type(part).shape
     node = builder.nodes[base]
@@ -56,18 +62,19 @@ def _store(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | 
     return None, (base, part)
 
 
-def _reshaped(builder: Builder, args: Ids, params: dict[str, Ints]) -> tuple[int | None, Ids]:
+def _reshaped(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
     """A reshape of a reshape; none where the shape is the same.
 
     One in between that may have copied stays: what comes of it lies in C order.
     """
     (source,) = args
+    shape: Ints = given[0][1]  # type: ignore[assignment] - parameters are objects to the checker
     while (node := builder.nodes[source]).primitive.name == "reshape":
         before, between = builder.type(node.args[0]).shape, node.type.shape
-        if min(len(before), len(params["shape"])) > 1 and _long(before) != _long(between):
+        if min(len(before), len(shape)) > 1 and _long(before) != _long(between):
             break
         source = node.args[0]
-    return (source if builder.type(source).shape == params["shape"] else None), (source,)
+    return (source if node.types[0].shape == shape else None), (source,)
 
 
 def _long(shape: Ints) -> Ints:

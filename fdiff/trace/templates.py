@@ -14,7 +14,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..primitive import UFUNCS
 from .opkinds import MOST, Op, op_of
-from .traced import TracedArray, ufunc_handler
+from .traced import TracedArray, handle, ufunc_handler
 from .views import Fixed
 
 if TYPE_CHECKING:
@@ -43,11 +43,7 @@ class Template:
 
     def handle(self, trace: EagerTrace, node_id: int) -> TracedArray:
         """The traced array that stands for the result."""
-        made = TracedArray.__new__(TracedArray)
-        made.home = made.born = trace
-        made.node = made.made = node_id
-        made.type, made.scalar, made.weak, made.link = self.type, self.scalar, self.weak, None
-        return made
+        return handle(trace, node_id, self.type, self.scalar, self.weak)
 
 
 _templates: dict[object, Template | None] = {}

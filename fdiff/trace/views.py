@@ -75,7 +75,9 @@ class View:
 
     def current(self, handle: TracedArray) -> int:
         """The node of the view as the parent is now."""
-        parent = handle.home.own(self.parent)
+        above = self.parent
+        simple = above.link is None and above.home is handle.home
+        parent = above.node if simple else handle.home.own(above)
         if parent != self.seen:
             if is_copy(handle):
                 handle.link = None

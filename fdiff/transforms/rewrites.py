@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ..arraytype import broadcast
 from ..primitive import PRIMITIVES, Primitive
 from ..tape import CONSTANT, Builder, Node, Params
@@ -33,8 +35,8 @@ def seeks(*names: str) -> Callable[[Rule], Rule]:
 def kind(node: Node) -> str:
     """What rules look for a node as: its op, or "unit" for a constant with the one entry ±1."""
     if node.primitive is CONSTANT:
-        value = node.value
-        if value is not None and value.size == 1 and abs(value.item()) == 1:
+        value: np.ndarray = node.params[0][1].array  # type: ignore[attr-defined] - parameters are objects to the checker
+        if value.size == 1 and abs(value.item()) == 1:
             return "unit"
     return node.primitive.name
 
@@ -350,7 +352,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 # By op: its rules, each with the kinds it looks for among the arguments, None where it is asked
 # always; all kinds that are looked for.
-SEEKING = {name: [(rule, _SOUGHT.get(rule)) for rule in rules] for name, rules in RULES.items()}
+SEEKING = {
+    PRIMITIVES[name]: [(rule, _SOUGHT.get(rule)) for rule in rules] for name, rules in RULES.items()
+}
 NOTABLE = frozenset[str]().union(*_SOUGHT.values())
 
 # What is done about nodes of an op: its rules are asked always, or only where an argument is
@@ -359,7 +363,7 @@ ASKED, SEEKS, NOTED = 1, 2, 4
 
 
 def _mode(name: str) -> int:
-    rules = SEEKING.get(name, ())
+    rules = SEEKING.get(PRIMITIVES[name], ())
     mode = ASKED if any(sought is None for _, sought in rules) else SEEKS if rules else 0
     return mode | (NOTED if name in NOTABLE or name == CONSTANT.name else 0)
 

@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..errors import Line
+from ..errors import Line, with_line
 from ..primitive import Primitive
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
 from ..trace.stores import SHORTER
+from ..trace.stores import Rule as Shorter
 from .rewrites import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS, kind
 
 Ids = tuple[int, ...]
@@ -27,8 +28,8 @@ Types = tuple[ArrayType, ...]
 class Step(NamedTuple):
     """A node to be entered: its arguments are places in a list of ids, `take` picks them.
 
-    `special` tells that rules are asked whatever the arguments are, `seeking` that they are asked
-    for some, `noted` that rules look for the node.
+    `mode` tells when rules are asked (`rewrites.py`), `shorter` is what sees through stores, and
+    `noted` tells that rules look for the node.
     """
 
     primitive: Primitive
@@ -36,8 +37,8 @@ class Step(NamedTuple):
     take: Callable[[list[int]], Ids] | None  # of at least two
     params: Params
     types: Types
-    special: bool
-    seeking: bool
+    mode: int
+    shorter: Shorter | None
     noted: bool
 
 
@@ -61,10 +62,12 @@ class Simplifier(Builder):
         line: Line | None = None,
         types: Types | None = None,
     ) -> int:
-        mode, found, constants = MODES.get(primitive, 0), None, self.constants
+        mode, constants = MODES.get(primitive, 0), self.constants
         if mode & ASKED or (mode & SEEKS and not self.notable.keys().isdisjoint(args)):
             types = types or self.infer(primitive, args, params)
             found = self._rewritten(primitive, args, params, types) if len(types) == 1 else None
+        else:
+            found = None
         if found is None and args and args[0] in constants and constants.issuperset(args):
             types = types or self.infer(primitive, args, params)
             found = self._folded(Node(primitive, args, params, types))
@@ -79,9 +82,10 @@ class Simplifier(Builder):
 
     def _note(self, first: int) -> None:
         """Remember what may be looked for among the nodes from `first` on."""
-        for i in range(first, len(self.nodes)):
-            node = self.nodes[i]
-            if node.primitive is CONSTANT:
+        nodes = self.nodes
+        for i in range(first, len(nodes)):
+            node = nodes[i]
+            if node[0] is CONSTANT:
                 self.constants.add(i)
             if (sought := kind(node)) in NOTABLE:
                 self.notable[i] = sought
@@ -92,12 +96,13 @@ class Simplifier(Builder):
         """What a rule of the table puts in the place of a node."""
         nodes, count = self.nodes, len(self.nodes)
         named = dict(params)
-        kinds = [self.notable.get(a) for a in args]
-        for rule, sought in SEEKING.get(primitive.name, ()):
+        kinds = [*map(self.notable.get, args)]
+        for rule, sought in SEEKING[primitive]:
             if sought is None or not sought.isdisjoint(kinds):
                 found = rule(self, args, named)
-                self._note(count)
-                count = len(nodes)
+                if len(nodes) > count:
+                    self._note(count)
+                    count = len(nodes)
                 if found is not None and nodes[found].types == types:
                     return found
         return None
@@ -120,32 +125,30 @@ class Simplifier(Builder):
         """
         known, nodes, lines = self._ids, self.nodes, self.lines
         notable, constants = self.notable.keys(), self.constants
-        where = None if line is None else (line,)
-        for primitive, places, take, params, types, special, seeking, noted in steps:
-            args = take(ids) if take is not None else tuple([ids[k] for k in places])
+        for primitive, places, take, params, types, mode, shorter, noted in steps:
+            args = take(ids) if take is not None else (ids[places[0]],) if places else ()
             if (
-                special
-                or (seeking and not notable.isdisjoint(args))
+                mode & ASKED
+                or (mode & SEEKS and not notable.isdisjoint(args))
                 or (args and args[0] in constants and constants.issuperset(args))
             ):
-                if (shorter := SHORTER.get(primitive.name)) is not None:
-                    found, args = shorter(self, args, dict(params))  # type: ignore[arg-type] - a count until it is a template
-                    if found is not None:
-                        ids.append(found)
-                        continue
-                ids.append(self.add(primitive, args, params, line, types))
+                found = None
+                if shorter is not None:
+                    found, args = shorter(self, args, params)
+                if found is None:
+                    found = self.add(primitive, args, params, line, types)
+                ids.append(found)
                 continue
-            key = (primitive, args, params)
             count = len(nodes)
-            node_id = known.setdefault(key, count)
+            node_id = known.setdefault((primitive, args, params), count)
             if node_id == count:
                 nodes.append(new_node(Node, (primitive, args, params, types)))
                 if noted:
                     self._note(node_id)
-                if where is not None:
-                    lines[node_id] = where
-            elif where is not None and line not in (there := lines.get(node_id, ())):
-                lines[node_id] = (*there, *where)
+                if line is not None:
+                    lines[node_id] = (line,)
+            elif line is not None and line not in (there := lines.get(node_id, ())):
+                lines[node_id] = with_line(there, line)
             ids.append(node_id)
 
     def replay(self, tape: Tape) -> list[int]:
@@ -163,20 +166,21 @@ class Simplifier(Builder):
             given = (*map(renumbered, args),)
             mode = modes.get(primitive, 0)
             if (
-                mode & (ASKED | NOTED)
-                or (mode and not notable.isdisjoint(given))
+                mode & ASKED
+                or (mode & SEEKS and not notable.isdisjoint(given))
                 or (given and given[0] in constants and constants.issuperset(given))
             ):
                 node_id = self.add(primitive, given, params, None, types)
             else:
-                key = (primitive, given, params)
                 count = len(nodes)
-                node_id = known.setdefault(key, count)
+                node_id = known.setdefault((primitive, given, params), count)
                 if node_id == count:
                     same = given == args
                     nodes.append(
                         node if same else new_node(Node, (primitive, given, params, types))
                     )
+                    if mode & NOTED:
+                        self._note(count)
             ids[i] = node_id
             if i in told and node_id not in lines:
                 lines[node_id] = told[i]
@@ -201,11 +205,11 @@ def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
         primitive, args, params, types = node
         if primitive is not INPUT:
             place[i] = len(tape.inputs) + len(steps)
-            mode = MODES.get(primitive, 0)
-            special = bool(mode & ASKED) or primitive.name in SHORTER
+            mode, shorter = MODES.get(primitive, 0), SHORTER.get(primitive.name)
             noted = primitive is CONSTANT or kind(node) in NOTABLE
             places = tuple([place[a] for a in args])
             take = itemgetter(*places) if len(places) > 1 else None
-            seeking = bool(mode & SEEKS)
-            steps.append(Step(primitive, places, take, params, types, special, seeking, noted))
+            # What sees through stores is asked as rules are, always.
+            mode |= ASKED if shorter is not None else 0
+            steps.append(Step(primitive, places, take, params, types, mode, shorter, noted))
     return steps, tuple([place[o] for o in tape.outputs])

@@ -18,8 +18,10 @@ from ..trace import Trace, TracedArray
 from ..trace.opkinds import MOST, SMALL, Op
 from .noderules import Bar, pull, push, widen
 from .simplify import Simplifier, Step, simplify, steps_of
+from .sizes import Sizes, resizable, resized
 
 Types = tuple[ArrayType, ...]
+Ints = tuple[int, ...]
 Constants = tuple[tuple[int, Constant], ...]  # by argument
 Seeds = tuple[bool | None, ...]  # of each output: None without a cotangent, else whether masked
 Targets = list[tuple[int, int, int | None]]  # argument, cotangent and mask among the outputs
@@ -108,21 +110,31 @@ class Template(NamedTuple):
     squared: tuple[int, ...]
 
 
-# What is known of a rule without a template: how often it was met, or that it reads constants.
-_READS = "reads"
+# What is known of a rule without a template: that it reads constants, or that sizes decide on it.
+_READS, _FIXED = "reads", "fixed"
 PATIENCE = 3  # times that a rule is asked before a template is made, which costs about as much
 
 
 class Templates:
     """The templates of one kind of rule.
 
-    ``trace(op, detail)`` traces the rule; `detail` says what is asked of it. A template is made
-    when a rule has been met often enough to pay for it, as with kernels (`tiers.py`).
+    ``trace(op, detail)`` traces the rule; `detail` says what is asked of it, and ends with a size
+    if it is `sized`. A template is made when a rule has been met often enough to pay for it, as
+    with kernels (`tiers.py`). `known` are the templates for types as they are, `general` those for
+    all sizes (`sizes.py`), with the sizes they were made for.
     """
 
-    def __init__(self, trace: Callable[[Op, Any], Traced]) -> None:
+    def __init__(self, trace: Callable[[Op, Any], Traced], *, sized: bool = False) -> None:
         self.trace = trace
-        self.known: dict[object, Template | str | int] = {}
+        self.sized = sized
+        self.known: dict[object, Template | str] = {}
+        self.general: dict[object, tuple[Template | str, Ints]] = {}
+        self.counts: dict[object, int] = {}  # how often a rule was met without a template
+
+    def forget(self) -> None:
+        """Drop every template."""
+        for memory in (self.known, self.general, self.counts):
+            memory.clear()
 
     def find(
         self,
@@ -137,36 +149,65 @@ class Templates:
 
         `ids` are the operands, from the place `first` on the arguments of the node.
         """
-        key: tuple[object, ...] = (node.primitive, node.params, detail, types)
-        constants: Constants = ()
-        if not builder.constants.isdisjoint(given := ids[first : first + len(types)]):
-            constants = _constants(builder, given)
-            key = (*key, *[k for k, _ in constants])
-        found, reads = self.known.get(key), False
-        if found is _READS:
-            if any(c.array.size > SMALL for _, c in constants):
-                return None
-            key, reads = (*key, constants), True
-            found = self.known.get(key)
-        if found is None:  # met for the first time
-            if len(self.known) >= MOST:
-                self.known.clear()
-            self.known[key] = 1
+        primitive, _, params, _ = node
+        key: tuple[object, ...] = (primitive, params, detail, types)
+        known, given = builder.constants, ids[first : first + len(types)]
+        some = not known.isdisjoint(given)
+        if some:
+            key = (*key, *[k for k, a in enumerate(given) if a in known])
+        found = self.known.get(key)
+        if found is None or found is _READS:
+            constants = _constants(builder, given) if some else ()
+            found = found or self._met(node, key, constants, reads=False)
+            if found is _READS:
+                if any(c.array.size > SMALL for _, c in constants):
+                    return None
+                key = (*key, constants)
+                found = self.known.get(key) or self._met(node, key, constants, reads=True)
+        if found is None or found is _READS or looking.on:
             return None
-        if found.__class__ is int:
-            if found < PATIENCE:  # type: ignore[operator] - a count until it is a template
-                self.known[key] = found + 1  # type: ignore[operator] - a count until it is a template
-                return None
-            given = tuple([(t,) for t in types])
-            op = Op(node.primitive, node.params, given, constants, node.types)
-            found = self.known[key] = self._learnt(op, detail, reads=reads)
-        if found is _READS or looking.on:
-            return None
-        template = cast("Template", found)
-        for k in template.squared:
+        for k in found[3]:  # its `squared`: it is a template
             if builder.nodes[ids[k]].primitive.name == "absolute":
                 return None
-        return template
+        return found  # type: ignore[return-value] - as above
+
+    def _met(
+        self, node: Node, key: tuple[Any, ...], constants: Constants, *, reads: bool
+    ) -> Template | str | None:
+        """What is known from now on of a rule met for these types: None until that pays."""
+        if len(self.known) + len(self.counts) >= MOST:
+            self.forget()
+        general, sizes = self._general(key) if node.primitive.sizeless else (key, ())
+        found, old = self.general.get(general, (None, ()))
+        if found.__class__ is Template:
+            steps, outputs, targets, squared = found
+            found = Template(resized(steps, old, sizes), outputs, targets, squared)
+        if found is None or found is _FIXED:
+            counted = key if found is _FIXED else general
+            count = self.counts[counted] = self.counts.get(counted, 0) + 1
+            if count <= PATIENCE:
+                return None
+            _, _, detail, types, *_ = key
+            op = Op(
+                node.primitive, node.params, tuple([(t,) for t in types]), constants, node.types
+            )
+            found = self._learnt(op, detail, reads=reads)
+            if counted is general:
+                fixed = found is not _READS and not resizable(op.primitive, found.steps, sizes)
+                self.general[general] = (_FIXED if fixed else found, sizes)
+        self.known[key] = found
+        return found
+
+    def _general(self, key: tuple[Any, ...]) -> tuple[object, Ints]:
+        """The key for all sizes, and the sizes that it leaves out."""
+        primitive, params, detail, types, *constants = key
+        sizes = Sizes()
+        given = sizes.types(types)
+        params = sizes.params(params)
+        if self.sized:
+            *detail, size = detail
+            detail = (*detail, sizes.shape((size,)))
+        return (primitive, params, detail, given, *constants), tuple(sizes.numbers)
 
     def _learnt(self, op: Op, detail: object, *, reads: bool) -> Template | str:
         """The template of a rule that `reads` the constants of the op, or may do so."""
@@ -194,10 +235,10 @@ def _constants(builder: Simplifier, arguments: list[int]) -> Constants:
 
 pulls = Templates(pulled)
 pushes = Templates(pushed)
-batches = Templates(batched)
+batches = Templates(batched, sized=True)
 
 
 def forget() -> None:
     """Drop every template."""
     for templates in (pulls, pushes, batches):
-        templates.known.clear()
+        templates.forget()

@@ -1,0 +1,67 @@
+"""Templates for other sizes: the rules of most ops know sizes as entries of shapes alone.
+
+What such a rule enters for arrays of other sizes differs in the shapes, as long as the same sizes
+are equal to each other, to one, or to zero. So a template is made once for all lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..arraytype import ArrayType, Shape
+from ..primitive import Primitive
+from ..tape import CONSTANT, Params
+from .simplify import Step
+
+_SIZED = frozenset(
+    ("shape", "sizes")
+)  # parameters that are sizes, of ops that say they are sizeless
+
+
+class Sizes:
+    """The sizes above one that were met, each with its number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+
+    def shape(self, shape: Shape) -> Shape:
+        """The shape with numbers in place of sizes, below zero."""
+        number = self.numbers.setdefault
+        return tuple([n if n < 2 else -number(n, len(self.numbers) + 1) for n in shape])
+
+    def params(self, params: Params) -> Params:
+        """Parameters likewise."""
+        return params and tuple([(k, self.shape(v) if k in _SIZED else v) for k, v in params])  # type: ignore[arg-type] - parameters are objects to the checker
+
+    def types(self, types: Sequence[ArrayType]) -> tuple[object, ...]:
+        """Types likewise."""
+        return tuple([(self.shape(t.shape), t.dtype) for t in types])
+
+
+def resizable(primitive: Primitive, steps: Sequence[Step], sizes: Sequence[int]) -> bool:
+    """Whether what was entered for an op with these sizes can be had for others."""
+    known = {0, 1, *sizes}
+    return primitive.sizeless and all(_resizable(step, known) for step in steps)
+
+
+def _resizable(step: Step, known: set[int]) -> bool:
+    if step.primitive is CONSTANT:
+        return not step.types[0].shape
+    shapes = [t.shape for t in step.types]
+    shapes += [v for k, v in step.params if k in _SIZED]  # type: ignore[misc] - parameters are objects to the checker
+    return step.primitive.sizeless and all(known.issuperset(shape) for shape in shapes)
+
+
+def resized(steps: Sequence[Step], old: Sequence[int], new: Sequence[int]) -> list[Step]:
+    """The steps with the sizes `new` in place of `old`."""
+    to = dict(zip((0, 1, *old), (0, 1, *new), strict=True)).__getitem__
+    made: list[Step] = []
+    known: dict[tuple[ArrayType, ...], tuple[ArrayType, ...]] = {}
+    for primitive, places, take, params, types, mode, shorter, noted in steps:
+        if types not in known:
+            known[types] = tuple([ArrayType((*map(to, t.shape),), t.dtype) for t in types])
+        moved = params and tuple(
+            [(k, (*map(to, v),) if k in _SIZED else v) for k, v in params]  # type: ignore[call-overload] - parameters are objects to the checker
+        )
+        made.append(Step(primitive, places, take, moved, known[types], mode, shorter, noted))
+    return made
