@@ -64,7 +64,7 @@ def _settled(structure: Structure) -> tuple[Plan, list[list[Root]]]:
         again = computed_again(plan, nests) if rounds < _ROUNDS else set()
         if not again:
             return plan, nests
-        also |= again
+        also |= again | plan.deep
 
 
 def _items(plan: Plan, nests: list[list[Root]], dtypes: dict[str, str]) -> Iterator[Nest | Call]:

@@ -15,7 +15,7 @@ from ..loops import Buffer, proper
 from .keys import Key, Keys
 from .kinds import LEAVES
 from .root import Root
-from .structure import Structure
+from .structure import DEEP, Structure
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class Plan:
     reused: Mapping[int, int] = field(default_factory=dict)  # nodes that take over another's memory
     reads: dict[Key, tuple[Key, ...]] = field(default_factory=dict)  # for a value, once known
     read: dict[Root, tuple[Key, ...]] = field(default_factory=dict)  # by an effect, once known
+
+    @cached_property
+    def deep(self) -> set[int]:
+        """What is kept for nothing but its cost: later plans, with less to compute, keep it too."""
+        return {i for i in self.kept if self.of.limits[i] == DEEP}
 
     @cached_property
     def bones(self) -> Skeleton:

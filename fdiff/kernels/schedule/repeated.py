@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 
 from ..loops import proper
 from .kinds import SLOW, VIEWS
@@ -11,9 +12,12 @@ from .reads import computed_by
 from .root import Root
 
 
+LONG = 1000  # parts of a program of which as much as can be is settled in one round
+
+
 def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:
     """Dear nodes that several nests compute: what later ones begin with, to be kept from now on."""
-    dear = _dear(plan)
+    dear, long = _dear(plan), len(plan.parts) > LONG
     known: set[int] = set()
     twice: set[int] = set()
     again: set[int] = set()
@@ -24,7 +28,8 @@ def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:
         nodes = {i for i in counts if i in dear}
         # of a row that is gathered each field is read once
         twice.update(i for i in nodes if counts[i] > 1 and i not in plan.of.gathers)
-        again |= _first_of(plan, nodes & known)
+        both = nodes & known
+        again |= _needed(plan, both, counts) if long else _first_of(plan, both)
         known |= nodes
     again |= _first_of(plan, twice)
     return {_cheap_of(plan, i) for i in again}
@@ -42,6 +47,19 @@ def _dear(plan: Plan) -> set[int]:
                 own += cost[a]
         cost.append(own)
     return {i for i, c in enumerate(cost) if c >= SLOW}
+
+
+def _needed(plan: Plan, repeated: set[int], here: Container[int]) -> set[int]:
+    """Those that a nest needs for what it does not repeat, if all of them are kept.
+
+    These are more than the first of them, which later rounds would find one after another.
+    """
+    out: set[int] = set()
+    for i in repeated:
+        users = [u for u in _users(plan, i) if u in here]
+        if not users or any(u not in repeated for u in users):
+            out.add(i)
+    return out
 
 
 def _first_of(plan: Plan, repeated: set[int]) -> set[int]:

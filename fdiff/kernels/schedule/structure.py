@@ -22,7 +22,7 @@ from .kinds import (
 from .root import Root
 
 _UNKEPT = LEAVES | ROUTINES | VIEWS
-_DEEP = 400  # cost from which on a value with several users is not computed for each of them
+DEEP = 400  # cost from which on a value with several users is not computed for each of them
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Structure:
         users = self.users[i]
         if len(users) < 2:
             return inf
-        return 4 if any(self._moves(u) for u in users) else _DEEP
+        return 4 if any(self._moves(u) for u in users) else DEEP
 
     @cached_property
     def outputs(self) -> frozenset[int]:
