@@ -243,7 +243,7 @@ def applied(
     ids = tuple(
         [
             a.node
-            if a.__class__ is TracedArray and a.home is trace and a.link is None
+            if type(a) is TracedArray and a.home is trace and a.link is None
             else trace.lift(a)
             for a in args
         ]

@@ -7,15 +7,15 @@ are equal to each other, to one, or to zero. So a template is made once for all 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from ..arraytype import ArrayType, Shape
 from ..primitive import Primitive
 from ..tape import CONSTANT, Params
 from .simplify import Step
 
-_SIZED = frozenset(
-    ("shape", "sizes")
-)  # parameters that are sizes, of ops that say they are sizeless
+# parameters that are sizes, of ops that say they are sizeless
+_SIZED = frozenset(("shape", "sizes"))
 
 
 class Sizes:
@@ -48,7 +48,7 @@ def _resizable(step: Step, known: set[int]) -> bool:
     if step.primitive is CONSTANT:
         return not step.types[0].shape
     shapes = [t.shape for t in step.types]
-    shapes += [v for k, v in step.params if k in _SIZED]  # type: ignore[misc] - parameters are objects to the checker
+    shapes += [cast("Shape", v) for k, v in step.params if k in _SIZED]
     return step.primitive.sizeless and all(known.issuperset(shape) for shape in shapes)
 
 

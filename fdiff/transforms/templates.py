@@ -164,12 +164,12 @@ class Templates:
                     return None
                 key = (*key, constants)
                 found = self.known.get(key) or self._met(node, key, constants, reads=True)
-        if found is None or found is _READS or looking.on:
+        if not isinstance(found, Template) or looking.on:
             return None
-        for k in found[3]:  # its `squared`: it is a template
+        for k in found.squared:
             if builder.nodes[ids[k]].primitive.name == "absolute":
                 return None
-        return found  # type: ignore[return-value] - as above
+        return found
 
     def _met(
         self, node: Node, key: tuple[Any, ...], constants: Constants, *, reads: bool
@@ -179,7 +179,7 @@ class Templates:
             self.forget()
         general, sizes = self._general(key) if node.primitive.sizeless else (key, ())
         found, old = self.general.get(general, (None, ()))
-        if found.__class__ is Template:
+        if isinstance(found, Template):
             steps, outputs, targets, squared = found
             found = Template(resized(steps, old, sizes), outputs, targets, squared)
         if found is None or found is _FIXED:
@@ -193,7 +193,8 @@ class Templates:
             )
             found = self._learnt(op, detail, reads=reads)
             if counted is general:
-                fixed = found is not _READS and not resizable(op.primitive, found.steps, sizes)
+                made = isinstance(found, Template)
+                fixed = made and not resizable(op.primitive, found.steps, sizes)
                 self.general[general] = (_FIXED if fixed else found, sizes)
         self.known[key] = found
         return found

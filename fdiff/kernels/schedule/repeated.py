@@ -11,7 +11,6 @@ from .plan import Plan
 from .reads import computed_by
 from .root import Root
 
-
 LONG = 1000  # parts of a program of which as much as can be is settled in one round
 
 
