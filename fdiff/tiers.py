@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PATIENCE = 0.02  # interpreting less than this in all is not worth asking what a kernel costs
 ASK_FIRST = 2.0  # a kernel predicted to compile longer than this is compiled only when asked for
 LOOK_SECONDS = 1e-5  # a node, to see whether its kernel is on disk
-WRITE_SECONDS = 2.5e-4  # a node, for the text that the price is read from; compiling takes longer
+WRITE_SECONDS = 1e-4  # a node, for the text that the price is read from; compiling takes longer
 NAMED = 3  # ops that are named where there is no kernel
 COPY_BELOW = 65536  # bytes: a strided input up to here is copied, not worth a kernel of its own
 PLAIN = 0x101  # ndarray.flags: C-contiguous and aligned
