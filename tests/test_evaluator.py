@@ -387,7 +387,7 @@ def test_the_tier_can_be_fixed(monkeypatch):
 def test_a_long_tape_moves_to_the_evaluator_when_that_has_paid(monkeypatch):
     monkeypatch.delenv("FDIFF_TIER", raising=False)
     monkeypatch.setenv("FDIFF_CACHE_DIR", "off")  # no kernel of another test
-    arguments = lstm(96)
+    arguments = lstm(128)
     tape = simplify(vjp(tape_of(module_of("lstm").objective, *arguments), [0, 1]))
     assert kernels.predict_seconds(tape, ("C",) * 5) > 2.0  # no kernel unless asked for
     evaluator.prepare(tape)((*arguments, 1.0))  # its evaluator is there

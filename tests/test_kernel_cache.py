@@ -254,7 +254,8 @@ def test_a_long_kernel_on_disk_is_loaded_long_before_one_would_be_made(monkeypat
     first, made = tiers.Runner(tape), made_here(monkeypatch)
     first.spent = writing / 2
     want = first([x])[0]
-    assert (first.tier, made) == ("interpret", [])
+    assert first.tier != "compile"
+    assert made == []
     assert "too few to think of a kernel" in first.state()
     first.spent = writing + tiers.PATIENCE
     first([x])
