@@ -257,6 +257,13 @@ def test_empty_arrays_have_the_shapes_of_jax():
     assert out.shape == slope.shape == (0,)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((0,), 0), ((0, 4), 0), ((3, 0), 1)])
+def test_running_products_of_nothing(shape, axis):
+    f = lambda x: np.sum(np.cumprod(np.sin(x), axis=axis) ** 2) + np.sum(np.sin(x))
+    x = np.zeros(shape)
+    assert fdiff.grad(f)(x).shape == fdiff.hvp(f, x, x)[1].shape == shape
+
+
 def test_empty_tuples_are_refused():
     with pytest.raises(InputError, match="the tuple of inputs is empty"):
         fdiff.jacobian(lambda: 1.0, ())

@@ -239,6 +239,13 @@ def test_a_zero_on_a_diagonal_is_told_as_scipy_tells_it(tier, way, monkeypatch):
     np.testing.assert_array_equal(unit(wrong, np.ones(3)), 1.0)
 
 
+@pytest.mark.parametrize("tier", ["interpret", "compile"])
+def test_of_no_right_hand_sides_a_singular_matrix_is_no_fault(tier, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    nothing = fdiff.jit(sl.solve_triangular)(np.zeros((3, 3)), np.ones((3, 0)))
+    assert nothing.shape == (3, 0)
+
+
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("n", [5, 40])
 def test_a_marginal_likelihood_factored_by_scipy_is_compiled(n, lower, monkeypatch):

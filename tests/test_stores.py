@@ -271,3 +271,19 @@ def test_an_entry_as_a_view_of_its_array_changed_in_place(shape):
     np.testing.assert_array_equal(fdiff.jit(f)(x), f(x))
     slope = fdiff.jvp(f, x, np.ones(shape))[1]
     np.testing.assert_allclose(slope, (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "made", [np.atleast_1d, lambda s: s.reshape(-1), lambda s: np.expand_dims(s, 0), np.ravel]
+)
+def test_an_array_made_of_a_scalar_is_no_view_of_it(made):
+    def f(x):
+        total = np.sum(x)
+        own = made(total)
+        own[0] = 7.0 * x[0]
+        return total * x[1], own
+
+    x = np.array([2.0, 3.0])
+    for got, want in zip(fdiff.jit(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(fdiff.grad(lambda x: f(x)[0])(x), [3.0, 8.0])

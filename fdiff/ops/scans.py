@@ -47,6 +47,8 @@ cumsum = linear(
 
 def _shift(x: TracedArray, axis: int, *, back: bool, fill: float) -> TracedArray:
     """Entries moved by one along `axis` (towards the end, or the start if `back`), `fill` moved in."""
+    if not x.shape[axis]:
+        return x  # there is no entry to be moved in
     before = (slice(None),) * axis
     edge = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), fill, x.dtype)
     if back:

@@ -252,7 +252,8 @@ def applied(
     node = trace.add(primitive, ids, given, line, types)
     out = handle(trace, node, trace.builder.nodes[node].types[0], scalar, weak)
     if primitive.view and trace.mutable and isinstance(parent := args[0], TracedArray):
-        out.link = View(parent, primitive, given, ids[0], ids[1:])
+        # what NumPy makes of a scalar is an array of its own
+        out.link = None if parent.scalar else View(parent, primitive, given, ids[0], ids[1:])
     return out
 
 
