@@ -18,7 +18,7 @@ from .native.caller import Input, Machinery, Output, caller
 from .native.machine import Loaded
 from .runtime.crew import HEADER
 from .sharing import PARTS, THREADS
-from .sources import Room
+from .sources import OUTSIDE, SINGULAR, ZERO_AT, Room
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
 _BRIEF = 1 << 14  # bytes of arrays up to which other threads may as well wait
@@ -54,12 +54,12 @@ class Parts(NamedTuple):
 
 def _fail(status: int) -> None:
     """The exception a status stands for."""
-    if status == 1:
+    if status == OUTSIDE:
         raise IndexError("index is out of bounds")
-    if status == 2:
+    if status == SINGULAR:
         raise np.linalg.LinAlgError("Singular matrix")
-    if status >= 16:  # as SciPy says it
-        k = status - 16
+    if status >= ZERO_AT:  # as SciPy says it
+        k = status - ZERO_AT
         raise np.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {k}")
     raise np.linalg.LinAlgError("Matrix is not positive definite")
 

@@ -14,13 +14,14 @@ from .runtime.blas import places
 from .runtime.linalg import DECOMPOSITIONS
 from .runtime.products import PRODUCTS
 from .runtime.triangular import TRIANGULAR
+from .sources import INDEFINITE, SINGULAR, ZERO_AT
 
 _TEXTS = {**DECOMPOSITIONS, **PRODUCTS, **TRIANGULAR}
 _NUMPY = {"f4": "float32", "f8": "float64"}
 _NUMBERS = {
-    "SINGULAR": 2,  # statuses
-    "INDEFINITE": 3,
-    "ZERO_AT": 16,
+    "SINGULAR": SINGULAR,
+    "INDEFINITE": INDEFINITE,
+    "ZERO_AT": ZERO_AT,
     "FEW": 20,  # rows from which LAPACK is faster: det 28, inv 24, solve 16, cholesky 14
     "PANEL": 16384,  # entries of columns that are copied to lie next to one another
     "BLOCK": 32,  # columns at a time

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from .loops import BLOCK, Dims, block_of, entries
 
 INDENT = "    "
+# what a kernel may give in place of 0, its status: the last plus the place of a zero on a diagonal
+OUTSIDE, SINGULAR, INDEFINITE, ZERO_AT = 1, 2, 3, 16
 FAR = -2  # status: an argument of a sine, cosine or tangent is beyond what `rt.sin` serves
 _MATHS = re.compile(
     r"\brt\.(a?(?:sin|cos|tan)h?|exp2?|expm1|log(?:2|10|1p)?|atan2|cbrt|hypot|power|logaddexp2?|erfc?|expit|ndtr)\("

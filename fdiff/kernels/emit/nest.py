@@ -11,6 +11,7 @@ from ..loops import (
     strides,
     times,
 )
+from ..sources import OUTSIDE
 from .collapse import collapse
 
 INDENT = "    "
@@ -191,7 +192,7 @@ def _text(lines: _Lines, statement: Statement) -> list[str]:
         return [
             f"{target} = {position} + {text} if {position} < 0 else {position}",
             f"if {target} < 0 or {target} >= {text}:",
-            f"{INDENT}return 1",
+            f"{INDENT}return {OUTSIDE}",
         ]
     assert access is not None
     name, at = access.buffer.name, lines.address(access)
