@@ -19,45 +19,22 @@ from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.entrywise import enter
 from ..trace.traced import stack
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
+from .samples import above_one, count, plane, positive, real, truth, unit, whole
+from .slopes import (
+    SHARES,
+    ANGLE_SLOPE,
+    DIRECTION,
+    one_minus_square,
+    over_a_sum,
+    over_one_plus_square,
+    over_root_one_plus_square,
+    power_slope,
+    power_sum,
+    sech_squared,
+)  # fmt: skip
 
 LN2, LN10 = _log(2.0), _log(10.0)
-
-# --- where samples for the tests are drawn from ------------------------------------------------
-
-
-def real(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Away from zero and from small integers, where kinks and jumps lie."""
-    return (rng.integers(0, 3, shape) + rng.uniform(0.15, 0.4, shape)) * rng.choice([-1.0, 1.0], shape)
-
-
-def positive(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.uniform(0.3, 2.4, shape)
-
-
-def unit(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.uniform(-0.9, 0.9, shape)
-
-
-def above_one(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.uniform(1.2, 3.0, shape)
-
-
-def truth(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.uniform(size=shape) > 0.5
-
-
-def whole(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.integers(-7, 8, shape)
-
-
-def count(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.integers(0, 5, shape)
-
-
-def plane(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Complex numbers away from the axes, where the branch cuts of most functions lie."""
-    return real(rng, shape) + 1j * real(rng, shape)
-
+PER_LN2, PER_LN10 = 1.0 / LN2, 0.4342944819032518
 
 def share(chosen: object, tied: object, like: TracedArray) -> object:
     """Slope of a selection: 1 where chosen, 1/2 at a tie, in the dtype of `like`."""
@@ -86,6 +63,19 @@ add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), numpy=np.add, sa
 subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), numpy=np.subtract, sample=(real, real))
 multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), numpy=np.multiply, sample=(real, real))
 divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), numpy=np.divide, sample=(real, real), kink=DENOMINATOR)
+
+
+_general_divide = UFUNCS[np.divide]
+
+
+def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
+    """``x / y``; a term over a sum that it is part of is one op, whose slope loses no digits."""
+    if not keywords and isinstance(x, TracedArray) and isinstance(y, TracedArray) and x.home is y.home and (out := over_a_sum(x, y)) is not None:
+        return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
+    return _general_divide(x, y, **keywords)
+
+
+UFUNCS[np.divide] = divide_call
 negative = elementwise("negative", "-{0}", lambda x, out: (-1,), numpy=np.negative, sample=(real,))
 reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (2.0 * x,), numpy=np.square, sample=(real,))
@@ -99,15 +89,23 @@ fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((
 def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
     """Slope in the base, exact for constant exponents; 0 at exponent 0 and for ``0 ** y``, y >= 0."""
     value = constant_value(y)
-    if value is not None:
-        with np.errstate(all="ignore"):
-            lower = np.power(x, np.asarray(value - 1, y.dtype)) if np.ndim(value) else power_call(x, value - 1)
-        base = ZERO if not np.any(value) else value * lower if np.all(value) else np.where(value == 0, 0.0, value * lower)
+    if value is None:
+        slope = y * np.power(x, y - 1.0) if x.dtype.kind == "c" else apply(power_slope, x, y, -np.ones((), y.dtype))
+        base = np.where(y == 0, 0.0, slope)
+        return base, np.where((x == 0) & (y >= 0), 0.0, out * np.log(x))
+    less = np.asarray(value - 1, y.dtype)
+    if y.dtype.kind == "f" and np.any(less + np.ones((), y.dtype) != value):
+        lower = _power_below(x, y)
     else:
-        base = np.where(y == 0, 0.0, y * np.power(x, y - 1.0))
-    if constant_value(y) is not None:
-        return base, ZERO
-    return base, np.where((x == 0) & (y >= 0), 0.0, out * np.log(x))
+        with np.errstate(all="ignore"):
+            lower = np.power(x, less) if np.ndim(value) else power_call(x, value - 1)
+    return (ZERO if not np.any(value) else value * lower if np.all(value) else np.where(value == 0, 0.0, value * lower)), ZERO
+
+
+def _power_below(x: TracedArray, y: TracedArray) -> object:
+    """``x**(y - 1)``, where y - 1 is no number of the format too."""
+    one = np.ones((), y.dtype)
+    return np.power(x, y - one) if y.dtype.kind == "c" else apply(power_sum, x, y, -one)
 
 
 def _no_power_slope(x: TracedArray, y: TracedArray) -> tuple[object, object]:
@@ -160,42 +158,42 @@ UFUNCS[np.square] = square_call
 # --- exponentials and logarithms --------------------------------------------------------------
 exp = elementwise("exp", "rt.exp({0})", lambda x, out: (out,), numpy=np.exp, sample=(real,))
 exp2 = elementwise("exp2", "rt.exp2({0})", lambda x, out: (out * LN2,), numpy=np.exp2, sample=(real,))
-expm1 = elementwise("expm1", "rt.expm1({0})", lambda x, out: (out + 1.0,), numpy=np.expm1, sample=(real,))
+expm1 = elementwise("expm1", "rt.expm1({0})", lambda x, out: (np.exp(x),), numpy=np.expm1, sample=(real,))
 log = elementwise("log", "rt.log({0})", lambda x, out: (1.0 / x,), numpy=np.log, sample=(positive,), kink=AT_ZERO)
-log2 = elementwise("log2", "rt.log2({0})", lambda x, out: (1.0 / (x * LN2),), numpy=np.log2, sample=(positive,), kink=AT_ZERO)
-log10 = elementwise("log10", "rt.log10({0})", lambda x, out: (1.0 / (x * LN10),), numpy=np.log10, sample=(positive,), kink=AT_ZERO)
+log2 = elementwise("log2", "rt.log2({0})", lambda x, out: (PER_LN2 / x,), numpy=np.log2, sample=(positive,), kink=AT_ZERO)
+log10 = elementwise("log10", "rt.log10({0})", lambda x, out: (PER_LN10 / x,), numpy=np.log10, sample=(positive,), kink=AT_ZERO)
 log1p = elementwise("log1p", "rt.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), numpy=np.log1p, sample=(positive,), kink=MINUS_ONE)
 logaddexp = elementwise(
-    "logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: (_share_of(np.exp, x, out), _share_of(np.exp, y, out)), numpy=np.logaddexp, sample=(real, real)
+    "logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: _shares(np.exp, x, y), numpy=np.logaddexp, sample=(real, real)
 )
 logaddexp2 = elementwise(
-    "logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: (_share_of(np.exp2, x, out), _share_of(np.exp2, y, out)), numpy=np.logaddexp2, sample=(real, real)
+    "logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: _shares(np.exp2, x, y), numpy=np.logaddexp2, sample=(real, real)
 )
 
 
-def _share_of(exp: np.ufunc, x: TracedArray, out: TracedArray) -> object:
-    """Share of `x` in the sum; an infinite sum belongs to its infinite terms, and none to -inf."""
-    infinite = np.isinf(out)
-    return np.where(infinite, np.where(x == np.inf, 1.0, 0.0), exp(x - np.where(infinite, 0.0, out))).astype(out.dtype)
+def _shares(exp: np.ufunc, x: TracedArray, y: TracedArray) -> tuple[object, object]:
+    """Shares of both in the sum; an infinite sum belongs to its infinite terms, and none to -inf."""
+    first, second = SHARES[exp]
+    return apply(first, x, y), apply(second, x, y)
 
 
 # --- trigonometric and hyperbolic -------------------------------------------------------------
 sin = elementwise("sin", "rt.sin({0})", lambda x, out: (np.cos(x),), numpy=np.sin, sample=(real,))
 cos = elementwise("cos", "rt.cos({0})", lambda x, out: (-np.sin(x),), numpy=np.cos, sample=(real,))
 tan = elementwise("tan", "rt.tan({0})", lambda x, out: (1.0 + out * out,), numpy=np.tan, sample=(unit,))
-arcsin = elementwise("arcsin", "rt.asin({0})", lambda x, out: (1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arcsin, sample=(unit,), kink=PLUS_MINUS_ONE)
-arccos = elementwise("arccos", "rt.acos({0})", lambda x, out: (-1.0 / np.sqrt((1.0 - x) * (1.0 + x)),), numpy=np.arccos, sample=(unit,), kink=PLUS_MINUS_ONE)
-arctan = elementwise("arctan", "rt.atan({0})", lambda x, out: (1.0 / (1.0 + x * x),), numpy=np.arctan, sample=(real,))
+arcsin = elementwise("arcsin", "rt.asin({0})", lambda x, out: (1.0 / np.sqrt(_one_minus_square(x)),), numpy=np.arcsin, sample=(unit,), kink=PLUS_MINUS_ONE)
+arccos = elementwise("arccos", "rt.acos({0})", lambda x, out: (-1.0 / np.sqrt(_one_minus_square(x)),), numpy=np.arccos, sample=(unit,), kink=PLUS_MINUS_ONE)
+arctan = elementwise("arctan", "rt.atan({0})", lambda x, out: (_over_one_plus_square(x),), numpy=np.arctan, sample=(real,))
 sinh = elementwise("sinh", "rt.sinh({0})", lambda x, out: (np.cosh(x),), numpy=np.sinh, sample=(real,))
 cosh = elementwise("cosh", "rt.cosh({0})", lambda x, out: (np.sinh(x),), numpy=np.cosh, sample=(real,))
-tanh = elementwise("tanh", "rt.tanh({0})", lambda x, out: (1.0 - out * out,), numpy=np.tanh, sample=(real,))
-arcsinh = elementwise("arcsinh", "rt.asinh({0})", lambda x, out: (1.0 / np.sqrt(x * x + 1.0),), numpy=np.arcsinh, sample=(real,))
+tanh = elementwise("tanh", "rt.tanh({0})", lambda x, out: (_sech_squared(x, out),), numpy=np.tanh, sample=(real,))
+arcsinh = elementwise("arcsinh", "rt.asinh({0})", lambda x, out: (_over_root_one_plus_square(x),), numpy=np.arcsinh, sample=(real,))
 arccosh = elementwise(
     "arccosh", "rt.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,), kink=AT_ONE
 )
-arctanh = elementwise("arctanh", "rt.atanh({0})", lambda x, out: (1.0 / ((1.0 - x) * (1.0 + x)),), numpy=np.arctanh, sample=(unit,), kink=PLUS_MINUS_ONE)
+arctanh = elementwise("arctanh", "rt.atanh({0})", lambda x, out: (1.0 / _one_minus_square(x),), numpy=np.arctanh, sample=(unit,), kink=PLUS_MINUS_ONE)
 arctan2 = elementwise("arctan2", "rt.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real), kink=CUT)
-hypot = elementwise("hypot", "rt.hypot({0}, {1})", lambda x, y, out: (_ratio(x, out), _ratio(y, out)), numpy=np.hypot, sample=(real, real), kink=ORIGIN)
+hypot = elementwise("hypot", "rt.hypot({0}, {1})", lambda x, y, out: tuple(apply(op, x, y) for op in DIRECTION), numpy=np.hypot, sample=(real, real), kink=ORIGIN)
 deg2rad = elementwise("deg2rad", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,), numpy=np.deg2rad, sample=(real,))
 rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,), numpy=np.rad2deg, sample=(real,))
 UFUNCS[np.radians], UFUNCS[np.degrees] = UFUNCS[np.deg2rad], UFUNCS[np.rad2deg]
@@ -208,8 +206,26 @@ def _ratio(x: TracedArray, out: TracedArray) -> object:
 
 def _angle_slopes(y: TracedArray, x: TracedArray) -> tuple[object, object]:
     """``(x, -y) / (x**2 + y**2)`` without overflow or underflow, and 0 at the origin."""
-    r = np.hypot(x, y)
-    return _ratio(_ratio(x, r), r), -_ratio(_ratio(y, r), r)
+    return apply(ANGLE_SLOPE[0], x, y), -apply(ANGLE_SLOPE[1], x, y)
+
+
+# Ops of `slopes.py` are of real numbers: complex ones keep the formula.
+
+
+def _one_minus_square(x: TracedArray) -> object:
+    return (1.0 - x) * (1.0 + x) if x.dtype.kind == "c" else apply(one_minus_square, x)
+
+
+def _over_one_plus_square(x: TracedArray) -> object:
+    return 1.0 / (1.0 + x * x) if x.dtype.kind == "c" else apply(over_one_plus_square, x)
+
+
+def _over_root_one_plus_square(x: TracedArray) -> object:
+    return 1.0 / np.sqrt(x * x + 1.0) if x.dtype.kind == "c" else apply(over_root_one_plus_square, x)
+
+
+def _sech_squared(x: TracedArray, out: TracedArray) -> object:
+    return 1.0 - out * out if x.dtype.kind == "c" else apply(sech_squared, x)
 
 
 # --- selection and kinks ----------------------------------------------------------------------

@@ -17,8 +17,8 @@ import numpy as np
 from ..arraytype import ArrayType, real_dtype
 from ..primitive import FUNCTIONS, Sample
 from ..trace import TracedArray, apply, implements
-from .elementwise import plane, real
 from .families import linear
+from .samples import plane, real
 from .shaping import normal_axis, traced, unslice
 
 OPPOSITE = {"backward": "forward", None: "forward", "ortho": "ortho", "forward": "backward"}

@@ -15,8 +15,8 @@ import numpy as np
 from ..arraytype import BOOL
 from ..primitive import ZERO, Kink, Primitive, Sample, register
 from ..trace import TracedArray, apply
-from .elementwise import real, truth
 from .families import align, elementwise_type, stretch
+from .samples import real, truth
 
 
 class Looking(threading.local):

@@ -9,8 +9,9 @@ import numpy as np
 from ..arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
 from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Kink, Lower, Primitive, Sample, register
 from ..trace import TracedArray, applied, apply, implements
-from .elementwise import positive, real, stop, truth
+from .elementwise import stop
 from .families import kind_of, linear, refuse
+from .samples import positive, real, truth
 from .scans import cumprod, total_dtype, wide
 from .shaping import broadcast_to, normal_axes, normal_axis, traced
 

@@ -10,10 +10,10 @@ import numpy as np
 from ..arraytype import ArrayType, promote
 from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
-from .elementwise import real
 from .families import add_up, kind_of
 from .joining import concatenate_call
 from .reductions import as_scalar
+from .samples import real
 from .shaping import deepened, normal_axes, normal_axis, traced
 from .sorting import argsort_call, searchsorted_call
 

@@ -10,10 +10,10 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..primitive import UFUNC_METHODS, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
-from .elementwise import positive, real, unit
 from .families import linear, refuse
 from .indexing import take_along_axis
 from .kinks import marked
+from .samples import positive, real, unit
 from .shaping import normal_axis, traced
 
 

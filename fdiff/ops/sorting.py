@@ -16,10 +16,10 @@ from ..arraytype import INT, ArrayType, Shape
 from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
 from ..trace.views import memory_axes
-from .elementwise import real
 from .indexing import take_along_axis
 from .kinks import marked
 from .reductions import as_scalar
+from .samples import real
 from .shaping import broadcast_to, normal_axes, normal_axis, traced, transpose_call, with_axes
 
 # --- permutations that sort ---------------------------------------------------------------------

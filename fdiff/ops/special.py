@@ -13,8 +13,9 @@ import numpy as np
 from scipy import special as sc
 
 from ..primitive import ZERO
-from ..trace import TracedArray
-from .elementwise import count, positive, real, unit
+from ..trace import TracedArray, apply
+from .samples import count, positive, real, unit
+from .slopes import DIRECTION, SHARES, exp_product, logistic_slope
 from .specialfamily import LACKING, alias, order, special, special_many
 
 TWO_ROOT_PI = 2.0 / _sqrt(pi)
@@ -47,17 +48,17 @@ def _double_factorials(t: object, sign: int) -> object:
     return sign * t * total
 
 
-special("erf", lambda x, out: (TWO_ROOT_PI * np.exp(-x * x),), real, text="rt.erf({0})")
-special("erfc", lambda x, out: (-TWO_ROOT_PI * np.exp(-x * x),), real, text="rt.erfc({0})")
+special("erf", lambda x, out: (TWO_ROOT_PI * apply(exp_product, -x, x),), real, text="rt.erf({0})")
+special("erfc", lambda x, out: (-TWO_ROOT_PI * apply(exp_product, -x, x),), real, text="rt.erfc({0})")
 special("erfcx", lambda x, out: (_erfcx_slope(x, out),), real)
-special("erfi", lambda x, out: (TWO_ROOT_PI * np.exp(x * x),), real)
+special("erfi", lambda x, out: (TWO_ROOT_PI * apply(exp_product, x, x),), real)
 special("dawsn", lambda x, out: (_dawson_slope(x, out),), real)
-special("erfinv", lambda x, out: (HALF_ROOT_PI * np.exp(out * out),), unit)
-special("erfcinv", lambda x, out: (-HALF_ROOT_PI * np.exp(out * out),), share)
-special("ndtr", lambda x, out: (np.exp(-0.5 * x * x) / ROOT_2PI,), real, text="rt.ndtr({0})")
-special("log_ndtr", lambda x, out: (_hazard(x, out),), real)
-special("ndtri", lambda y, out: (ROOT_2PI * np.exp(0.5 * out * out),), share)
-special("ndtri_exp", lambda y, out: (1.0 / _hazard(out, y),), below_zero)
+special("erfinv", lambda x, out: (HALF_ROOT_PI * apply(exp_product, out, out),), unit)
+special("erfcinv", lambda x, out: (-HALF_ROOT_PI * apply(exp_product, out, out),), share)
+special("ndtr", lambda x, out: (apply(exp_product, -0.5 * x, x) / ROOT_2PI,), real, text="rt.ndtr({0})")
+special("log_ndtr", lambda x, out: (_hazard(x),), real)
+special("ndtri", lambda y, out: (ROOT_2PI * apply(exp_product, 0.5 * out, out),), share)
+special("ndtri_exp", lambda y, out: (1.0 / _hazard(out),), below_zero)
 special(
     "owens_t",
     lambda h, a, out: (-np.exp(-0.5 * h * h) * sc.erf(h * a * _sqrt(0.5)) / (2.0 * ROOT_2PI), np.exp(-0.5 * h * h * (1.0 + a * a)) / (2.0 * pi * (1.0 + a * a))),
@@ -79,11 +80,11 @@ def _dawson_slope(x: TracedArray, out: TracedArray) -> object:
     return np.where(far, -_double_factorials(t, 1), 1.0 - 2.0 * x * out)
 
 
-def _hazard(x: TracedArray, logarithm: TracedArray) -> object:
+def _hazard(x: TracedArray) -> object:
     """Normal density over distribution: ``sqrt(2 / pi) / erfcx(-x / sqrt(2))`` below zero."""
     below = x < 0
     scaled = sc.erfcx(np.where(below, -_sqrt(0.5) * x, 0.0))
-    return np.where(below, _sqrt(2.0 / pi) / scaled, np.exp(-0.5 * x * x - logarithm) / ROOT_2PI)
+    return np.where(below, _sqrt(2.0 / pi) / scaled, apply(exp_product, -0.5 * x, x) / (ROOT_2PI * sc.ndtr(np.where(below, 0.0, x))))
 
 
 # --- gamma and its kin (DLMF 5.2, 5.5, 5.12, 25.11) -------------------------------------------
@@ -114,9 +115,9 @@ def _rgamma_slope(x: TracedArray, out: TracedArray) -> object:
 
 
 # --- logistic and information -----------------------------------------------------------------
-special("expit", lambda x, out: (out * sc.expit(-x),), real, text="rt.expit({0})")
+special("expit", lambda x, out: (apply(logistic_slope, x),), real, text="rt.expit({0})")
 special("logit", lambda p, out: (1.0 / (p * (1.0 - p)),), share)
-special("log_expit", lambda x, out: (sc.expit(-x),), real, text="rt.minimum({0}, {T}(-0.0)) - rt.log1p(rt.exp(-abs({0})))")
+special("log_expit", lambda x, out: (apply(SHARES[np.exp][1], x, np.zeros((), x.dtype)),), real, text="rt.minimum({0}, {T}(-0.0)) - rt.log1p(rt.exp(-abs({0})))")
 special("xlogy", lambda x, y, out: (lambda: np.log(y), lambda: _over(x, y)), real, positive)
 special("xlog1py", lambda x, y, out: (lambda: np.log1p(y), lambda: _over(x, 1.0 + y)), real, positive)
 special("entr", lambda x, out: (-np.log(x) - 1.0,), positive)
@@ -135,10 +136,10 @@ def _over(x: TracedArray, y: TracedArray) -> object:
 
 
 def _pseudo_huber_slopes(delta: TracedArray, r: TracedArray) -> tuple[object, object]:
-    """Of ``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, without the difference of equal numbers."""
-    square = np.square(r / delta)
-    root = np.sqrt(1.0 + square)
-    return delta * np.square(square / (root + 1.0)) / root, r / root
+    """Of ``delta (h - delta)`` with ``h = hypot(r, delta)``, without the difference of equal numbers."""
+    h = np.hypot(r, delta)
+    less = r * (r / (h + delta))
+    return less * (less / h), delta * apply(DIRECTION[0], r, delta)
 
 
 # --- powers, exponentials, logarithms ---------------------------------------------------------
@@ -192,11 +193,19 @@ special("hyp2f1", lambda a, b, c, z, out: (LACKING, LACKING, LACKING, 1.0 * a * 
 special("hyperu", lambda a, b, x, out: (LACKING, LACKING, -a * sc.hyperu(a + 1, b + 1, x)), order, order, positive)
 
 # --- integrals (DLMF 6.2, 7.2, 8.19, 25.12) ---------------------------------------------------
-special("expi", lambda x, out: (np.exp(x) / x,), real)
+special("expi", lambda x, out: (_expi_slope(x),), real)
 special("exp1", lambda x, out: (-np.exp(-x) / x,), positive)
 special("expn", lambda n, x, out: (LACKING, np.where(n >= 1, -sc.expn(np.maximum(n - 1, 0), x), -(np.exp(-x) + out) / x)), count, positive)
 special("spence", lambda z, out: (-log_ratio(z - 1.0),), positive)
 special_many("fresnel", lambda x, s, c: ((np.sin(0.5 * pi * x * x),), (np.cos(0.5 * pi * x * x),)), real)
+
+
+
+def _expi_slope(x: TracedArray) -> object:
+    """``exp(x) / x``, also where only the exponential is infinite."""
+    half = np.exp(0.5 * x)
+    return half / x * half
+
 
 # --- orthogonal polynomials: the degree is a constant (DLMF 18.9) -----------------------------
 

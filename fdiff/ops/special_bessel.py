@@ -11,9 +11,9 @@ from scipy import special as sc
 
 from ..primitive import Primitive
 from ..trace import TracedArray, apply
-from .elementwise import positive, real
 from .foreign import stands_for
 from .reductions import as_scalar
+from .samples import positive, real
 from .shaping import traced
 from .specialfamily import LACKING, order, special, special_many
 

@@ -8,7 +8,7 @@ from math import pi
 import numpy as np
 
 from ..trace import TracedArray, apply
-from .elementwise import positive, real, unit
+from .samples import positive, real, unit
 from .specialfamily import special
 
 

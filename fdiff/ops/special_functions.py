@@ -8,9 +8,10 @@ import numpy as np
 from scipy import special as sc
 
 from ..trace import TracedArray, apply, unsupported
-from .elementwise import positive, stop
+from .elementwise import stop
 from .foreign import concrete, stands_for
 from .reductions import as_scalar
+from .samples import positive
 from .shaping import normal_axes, traced
 from .specialfamily import special
 

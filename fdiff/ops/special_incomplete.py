@@ -11,7 +11,7 @@ from scipy import special as sc
 
 from ..primitive import ZERO
 from ..trace import TracedArray, apply
-from .elementwise import positive, real
+from .samples import positive, real
 from .special_jets import beta_density, betainc_by_ab, gamma_density, gammainc_by_a
 from .specialfamily import LACKING, order, special
 

@@ -28,6 +28,8 @@ from .value import (
 )
 
 LOG2_E = 1.4426950408889634
+# log2(e) in single precision, in two parts
+_LOG2_E_SINGLE = 1.4426950216293335, 1.925963033500011e-08
 _LOG_2 = (0.6931471805599453, 2.3190468138462996e-17), (0.6931471824645996, -1.9046542121259336e-09)
 
 # (exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2: relative errors of exp 2**-64 and 2**-34.
@@ -86,8 +88,19 @@ def _reduce(x: Value) -> _Reduced:
 @libm("exp")
 def exp(x: Value) -> Value:
     """The exponential."""
-    k, r, _ = _reduce(clamp(x, *x.pick((-746.0, 711.0), (-104.5, 89.5))))
+    k, r, _ = _reduce(_within(x))
     return scale(fma(r * r, polynomial(r, x.pick(*_EXP)), r) + 1.0, k)
+
+
+def exp_sum(x: Value, low: Value) -> Value:
+    """``exp(x + low)`` for a `low` that rounding has taken from `x`."""
+    k, r, _ = _reduce(_within(x))
+    return scale(fma(r * r, polynomial(r, x.pick(*_EXP)), r + low) + 1.0, k)
+
+
+def _within(x: Value) -> Value:
+    """`x` cut to where `exp` is neither 0 nor infinite, and a little more."""
+    return clamp(x, *x.pick((-746.0, 709.9), (-104.5, 88.9)))
 
 
 def exp_parts(x: Value, low: Value) -> tuple[Pair, Value]:
@@ -106,18 +119,16 @@ def exp2(x: Value) -> Value:
     return exp2_sum(x, 0.0)
 
 
-def exp2_sum(x: Value, low: Value | float) -> Value:
-    """``2**(x + low)`` for a small `low` and an `x` that is not huge."""
+def exp2_sum(x: Value, low: Value | float, by: Value | None = None) -> Value:
+    """``2**(x + low)`` for a small `low` and an `x` that is not huge; times `by`."""
     k, _ = nearest(x, 1.0)
     r = x - k + low if isinstance(low, Value) else x - k
-    return scale(fma(r * r, polynomial(r, x.pick(*_EXP2)), r * _LOG_2[0][0]) + 1.0, k)
+    out = fma(r * r, polynomial(r, x.pick(*_EXP2)), r * _LOG_2[0][0]) + 1.0
+    return scale(out, k, by)
 
 
-def _minus_one(x: Value, half: float) -> Pair:
-    """``half * (exp(x) - 1)``, with what ``2**k (1 + r) - 1`` loses to rounding."""
-    k, r, low = _reduce(x)
-    rest = fma(r * r, polynomial(r, x.pick(*_EXP)), low)
-    s = power_of_two(k) if half == 1.0 else power_of_two(k - 1.0)
+def _minus_one(r: Value, rest: Value, s: Value, half: float) -> Pair:
+    """``s (1 + r + rest) - half``, with what it loses to rounding, for `s` a power of two."""
     one = s - half
     high = fma(s, r, one)
     return total(high, fma(s, rest, fma(s, r, one - high)))
@@ -125,33 +136,76 @@ def _minus_one(x: Value, half: float) -> Pair:
 
 @libm("expm1")
 def expm1(x: Value) -> Value:
-    """``exp(x) - 1`` without cancellation."""
-    inner = clamp(x, *x.pick((-40.0, 709.9), (-20.0, 88.9)))
-    out = _minus_one(inner, 0.5).high
+    """``exp(x) - 1`` without cancellation; reduced as `exp` is, which is its slope."""
+    k, r, low = _reduce(_within(x))
+    rest = fma(r * r, polynomial(r, x.pick(*_EXP)), low)
+    least = x.pick(-60.0, -30.0)
+    s = power_of_two(where(k < least, least, k) - 1.0)
+    out = _minus_one(r, rest, s, 0.5).high
     return where(fabs(x) < x.pick(2.0**-54, 2.0**-25), x, out + out)
+
+
+class Twice(NamedTuple):
+    """``e = exp(-2 |x|)`` as ``(1 + r + rest) factor``; what tanh and its slope have in common.
+
+    Steps below are 2**-53 of their results: 1 + e is at least 1.
+    """
+
+    r: Value
+    rest: Value
+    factor: Value  # a power of two; subnormal where `e` is
+
+    @staticmethod
+    def of(x: Value) -> Twice:
+        """Reduced as `exp` reduces it; in single precision ``2**r - 1`` is at hand, and the rest 0."""
+        size = fabs(x)
+        if x.double:
+            twice = size + size
+            k, r, low = _reduce(-where(twice > 746.0, 746.0, twice))
+            rest = fma(r * r, polynomial(r, x.pick(*_EXP)), low)
+            return Twice(r, rest, power_of_two(k, 60.0) * 2.0**-60)
+        size = where(size > 52.25, 52.25, size)
+        k, _ = nearest(size, -2.0 * LOG2_E)
+        r = fma(size, -2.0 * _LOG2_E_SINGLE[0], -k)
+        r = fma(size, -2.0 * _LOG2_E_SINGLE[1], r)
+        r = r * polynomial(r, (_LOG_2[0][0], *_EXP2[1]))
+        return Twice(r, x.like(0.0), power_of_two(k, 30.0) * 2.0**-30)
+
+    def minus_one(self) -> Pair:
+        """``e - 1``."""
+        return _minus_one(self.r, self.rest, self.factor, 1.0)
+
+    def plus_one(self) -> Value:
+        """``e + 1``."""
+        if self.r.double:
+            return self.minus_one().high + 2.0
+        return fma(self.r + 1.0, self.factor, 1.0)
+
+    def four(self) -> Value:
+        """``4 e / factor``."""
+        return fma(self.r + self.rest if self.r.double else self.r, 4.0, 4.0)
 
 
 @libm("tanh")
 def tanh(x: Value) -> Value:
-    """``t / (t + 2)`` with ``t = expm1(2 |x|)`` (fdlibm, s_tanh.c)."""
-    size = fabs(x)
+    """``-t / (t + 2)`` with ``t = expm1(-2 |x|)`` (fdlibm, s_tanh.c, has the other sign)."""
     if not x.double:
-        return copysign(_tanh_single(size), x)
-    twice = size + size
-    t = _minus_one(where(twice > 44.0, 44.0, twice), 1.0)
-    under = t.high + 2.0
-    return copysign(quotient(t, Pair(under, (2.0 - under) + t.high + t.low)), x)
+        return copysign(_tanh_single(fabs(x)), x)
+    e = Twice.of(x)
+    t, under = e.minus_one(), e.plus_one()
+    inverse = 1.0 / under
+    out = t.high * inverse
+    return copysign(fma(fma(-out, under, t.high) + t.low, inverse, out), x)
 
 
 def _tanh_single(x: Value) -> Value:
-    """A polynomial, and ``1 - 2 / (exp(2 x) + 1)`` from 0.55 on, where errors of exp shrink."""
+    """A polynomial, and ``1 - 2 e / (1 + e)`` from 0.55 on, where errors of exp shrink."""
     z = x * x
     near = fma(x * z, polynomial(z, _TANH), x)
-    x = where(x > 10.0, 10.0, x)
-    k, _ = nearest(x, 2.0 * LOG2_E)
-    r = fma(x, 2.0 * LOG2_E, -k)
-    e = fma(r, polynomial(r, (_LOG_2[0][0], *_EXP2[1])), 1.0)
-    return where(x < 0.55, near, 1.0 - 2.0 / fma(e, power_of_two(k), 1.0))
+    e = Twice.of(x)
+    inverse = 1.0 / e.plus_one()
+    far = fma((e.r + 1.0) * e.factor, inverse * -2.0, 1.0)
+    return where(x < 0.55, near, far)
 
 
 def _halves(x: Value) -> tuple[Value, Value, Value, Value]:
@@ -189,10 +243,21 @@ def expit(x: Value) -> Value:
     if not fused():
         e = exp(-fabs(x))
         return where(x < 0.0, e, 1.0) / (e + 1.0)
-    k, r, low = _reduce(clamp(-fabs(x), *x.pick((-746.0, 0.0), (-104.5, 0.0))))
-    p = total(x.like(1.0), fma(r * r, polynomial(r, x.pick(*_EXP)), low) + r)
-    lost = where(k > -100.0, p.low * power_of_two(k), 0.0)
-    e = scale(p.high, k)
+    e, lost = _falling(x)
     under = total(x.like(1.0), e)
     over = Pair(where(x < 0.0, e, 1.0), where(x < 0.0, lost, 0.0))
     return quotient(over, Pair(under.high, under.low + lost))
+
+
+def _falling(x: Value) -> Pair:
+    """``exp(-|x|)``."""
+    k, r, low = _reduce(clamp(-fabs(x), *x.pick((-746.0, 0.0), (-104.5, 0.0))))
+    p = total(x.like(1.0), fma(r * r, polynomial(r, x.pick(*_EXP)), low) + r)
+    return Pair(scale(p.high, k), where(k > -100.0, p.low * power_of_two(k), 0.0))
+
+
+def logistic_slope(x: Value) -> Value:
+    """``e / (1 + e)**2`` with ``e = exp(-|x|)``, as `expit` has it."""
+    e = _falling(x).high if fused() else exp(-fabs(x))
+    inverse = 1.0 / (1.0 + e)
+    return e * inverse * inverse

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf, nan
+from typing import NamedTuple
 
 from .exponential import exp2_sum
 from .logarithm import split_any
@@ -70,17 +71,25 @@ def _log2_short(x: Value) -> Pair:
     return Pair(fma(s, fma(z, polynomial(z, _SHORT), _K0[0]), k), x.like(0.0))
 
 
-def _raise(x: Value, y: Value, log: Pair) -> Value:
-    """``|x| ** y`` from log2 |x|, infinities, zeros and NaN included."""
+def _raise(
+    x: Value, y: Value, log: Pair, more: Value | None = None, by: Value | None = None
+) -> Value:
+    """``|x| ** (y + more)`` from log2 |x|, infinities, zeros and NaN included; times `by`."""
     size = fabs(x)
     ends = where(size.equals(0.0), -inf, size)
     inside = (size > 0.0) & (size < inf)
     high, low = where(inside, log.high, ends), where(inside, log.low, 0.0)
     e = y * high
     rest = fma(y, low, fma(y, high, -e))
+    if more is not None:
+        rest = fma(more, high, rest)
     e = where(size.equals(1.0), 0.0, e)  # 1 ** inf is 1
     rest = where(fabs(rest) < 1.0, rest, 0.0)
-    return exp2_sum(clamp(e, -1100.0, 1100.0), rest)
+    if by is None:
+        return exp2_sum(clamp(e, -1100.0, 1100.0), rest)
+    out = exp2_sum(clamp(e, -1200.0, 1100.0), rest, by)
+    ends = where(e > 0.0, e.like(inf), where(e < 0.0, e.like(0.0), e * by))
+    return where(inside & (e > -1200.0), out, ends)
 
 
 @libm("pow")
@@ -94,6 +103,22 @@ def power(x: Value, y: Value) -> Value:
         x, y = x.to(F8), y.to(F8)
         return _signed(x, y, _raise(x, y, _log2_short(fabs(x)))).to(F4)
     return _signed(x, y, _raise(x, y, _log2(fabs(x))))
+
+
+def exponent_sum(x: Value, y: Value, low: Value, by: Value | None = None) -> Value:
+    """``x ** (y + low)`` for a `low` that rounding has taken from `y`; times `by`.
+
+    The factor is multiplied in before the power of two, so that it may make up for its size.
+    """
+    if not x.double:
+        wide, y, low = x.to(F8), y.to(F8), low.to(F8)
+        out = _signed(wide, y, _raise(wide, y + low, _log2_short(fabs(wide))))
+        return (out if by is None else out * by.to(F8)).to(F4)
+    if by is None:
+        return _signed(x, y, _raise(x, y, _log2(fabs(x)), low))
+    size = fabs(by)
+    out = _signed(x, y, _raise(x, y, _log2(fabs(x)), low, size))
+    return where(y.equals(0.0), size, out) * copysign(x.like(1.0), by)
 
 
 def _signed(x: Value, y: Value, out: Value) -> Value:
@@ -135,13 +160,37 @@ def cbrt(x: Value) -> Value:
 @libm("hypot")
 def hypot(x: Value, y: Value) -> Value:
     """``sqrt(x**2 + y**2)``, scaled by a power of two where squares leave the range."""
+    near = Scaled.of(x, y)
+    out = near.root() * near.back
     x, y = fabs(x), fabs(y)
-    great, small = where(x > y, x, y), where(x > y, y, x)
-    step, edge = 2.0 ** (x.format.bias * 7 // 10), 2.0 ** (x.format.bias * 2 // 5)
-    large, tiny = great > edge, great < 1.0 / edge
-    factor = where(large, 1.0 / step, where(tiny, x.like(step), 1.0))
-    back = where(large, step, where(tiny, x.like(1.0 / step), 1.0))
-    great, small = great * factor, small * factor
-    out = sqrt(fma(great, great, small * small)) * back
     out = where(x.is_nan() | y.is_nan(), x + y, out)
     return where(x.equals(inf) | y.equals(inf), inf, out)
+
+
+class Scaled(NamedTuple):
+    """The sizes of two numbers by a power of two that lets their squares be added."""
+
+    great: Value
+    small: Value
+    factor: Value
+    back: Value
+
+    @staticmethod
+    def of(x: Value, y: Value) -> Scaled:
+        """The larger, the smaller."""
+        x, y = fabs(x), fabs(y)
+        great, small = where(x > y, x, y), where(x > y, y, x)
+        most, down = x.pick((2.0**511, 2.0**-513), (2.0**63, 2.0**-65))
+        least, up = x.pick((2.0**-480, 2.0**600), (2.0**-55, 2.0**90))
+        large, tiny = great > most, great < least
+        factor = where(large, down, where(tiny, x.like(up), 1.0))
+        back = where(large, 1.0 / down, where(tiny, x.like(1.0 / up), 1.0))
+        return Scaled(great * factor, small * factor, factor, back)
+
+    def square(self) -> Value:
+        """The sum of their squares."""
+        return fma(self.great, self.great, self.small * self.small)
+
+    def root(self) -> Value:
+        """Its root."""
+        return sqrt(self.square())

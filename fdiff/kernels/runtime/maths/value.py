@@ -303,14 +303,15 @@ def nearest(x: Value, factor: float) -> tuple[Value, Value]:
     return moved - x.format.magic, moved.bits()
 
 
-def power_of_two(k: Value) -> Value:
-    """2**k of a whole number as a real one, between the exponents of normal numbers."""
+def power_of_two(k: Value, up: float = 0.0) -> Value:
+    """2**(k + up) of whole numbers as a real one, between the exponents of normal numbers."""
     form = k.format
-    return ((k + (form.magic + form.bias)).bits() << form.digits).real(form)
+    return ((k + (form.magic + form.bias + up)).bits() << form.digits).real(form)
 
 
-def scale(x: Value, k: Value) -> Value:
-    """``x * 2**k`` for `x` near 1, rounded once where the result is subnormal."""
+def scale(x: Value, k: Value, by: Value | None = None) -> Value:
+    """``x * 2**k`` for `x` near 1, rounded once where the result is subnormal; times `by`."""
     form = k.format
     first = clamp(k, float(2 + form.digits - form.bias), float(form.bias))
-    return x * power_of_two(first) * power_of_two(k - first)
+    most = power_of_two(first) if by is None else power_of_two(first) * by
+    return x * most * power_of_two(k - first)

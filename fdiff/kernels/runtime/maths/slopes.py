@@ -1,0 +1,143 @@
+"""Slopes to the last digits, from what the function itself computes (`fdiff/ops/slopes.py`).
+
+Equal instructions of a function and of its slope are merged once both are inlined: the slope of
+tanh adds six to those of tanh.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from .exponential import Twice, exp, exp2, exp_sum
+from .logarithm import log
+from .power import Scaled, exponent_sum, power
+from .value import Formula, Value, fabs, fma, fused, sqrt, where
+
+
+def sech_squared(x: Value) -> Value:
+    """``4 e / (1 + e)**2`` with ``e = exp(-2 |x|)``, as `tanh` has it."""
+    if not fused():
+        e = exp(-fabs(x))
+        root = (e + e) / fma(e, e, 1.0)
+        return root * root
+    e = Twice.of(x)
+    inverse = 1.0 / e.plus_one()
+    return inverse * inverse * e.four() * e.factor
+
+
+def _difference(x: Value, y: Value) -> tuple[Value, Value]:
+    """``x - y`` and what it lost to rounding (Knuth, section 4.2.2); 0 where it is infinite."""
+    d, lost = _sum(x, -y)
+    return d, where(fabs(d) < inf, lost, 0.0)
+
+
+def _shares(x: Value, y: Value, of: Formula, unit: float) -> tuple[Value, Value]:
+    """Shares of both in ``b**x + b**y``, from ``e = b**-|d|`` with d = x - y, as `logaddexp` has it."""
+    d, lost = _difference(x, y)
+    e = of(-fabs(d))
+    inverse = 1.0 / (e + 1.0)
+    first, second = where(d < 0.0, e, 1.0) * inverse, where(d < 0.0, e.like(1.0), e) * inverse
+    more = first * second * (lost * unit)
+    tie = x.equals(y) & fabs(x).equals(inf)
+    whole = where(x > 0.0, x.like(1.0), 0.0)
+    return where(tie, whole, first + more), where(tie, whole, second - more)
+
+
+def first_share(x: Value, y: Value) -> Value:
+    """``exp(x) / (exp(x) + exp(y))``."""
+    return _shares(x, y, exp, 1.0)[0]
+
+
+def second_share(x: Value, y: Value) -> Value:
+    """``exp(y) / (exp(x) + exp(y))``."""
+    return _shares(x, y, exp, 1.0)[1]
+
+
+def first_share2(x: Value, y: Value) -> Value:
+    """``2**x / (2**x + 2**y)``."""
+    return _shares(x, y, exp2, 0.6931471805599453)[0]
+
+
+def second_share2(x: Value, y: Value) -> Value:
+    """``2**y / (2**x + 2**y)``."""
+    return _shares(x, y, exp2, 0.6931471805599453)[1]
+
+
+def exp_product(x: Value, y: Value) -> Value:
+    """``exp(x * y)`` of the product as a pair."""
+    high = x * y
+    if not fused():
+        return exp(high)
+    low = fma(x, y, -high)
+    return exp_sum(high, where(fabs(low) < 1.0, low, 0.0))
+
+
+def power_sum(x: Value, y: Value, z: Value) -> Value:
+    """``x**(y + z)`` of the sum as a pair."""
+    high, low = _sum(y, z)
+    if fused():
+        return exponent_sum(x, high, low)
+    out = power(x, high)
+    more = where(low.equals(0.0), 0.0, low * log(fabs(x)))
+    return where(fabs(more) < 1.0, fma(out, more, out), out)
+
+
+def over_one_plus_square(x: Value) -> Value:
+    """``1 / (1 + x**2)``; ``(1 / x)**2`` where that is the same, so that no square overflows."""
+    far = fabs(x) > x.pick(2.0**27, 2.0**13)
+    inverse = 1.0 / where(far, x, fma(x, x, 1.0))
+    return inverse * where(far, inverse, 1.0)
+
+
+def over_root_one_plus_square(x: Value) -> Value:
+    """``1 / sqrt(1 + x**2)``, of the root that `asinh` takes; ``1 / |x|`` where that is the same."""
+    size = fabs(x)
+    far = size > x.pick(2.0**27, 2.0**13)
+    return 1.0 / where(far, size, sqrt(size * size + 1.0))
+
+
+def power_slope(x: Value, y: Value, z: Value) -> Value:
+    """``y x**(y + z)``, also where only the power leaves the range."""
+    if not fused():
+        return y * power_sum(x, y, z)
+    return exponent_sum(x, *_sum(y, z), by=y)
+
+
+def _sum(x: Value, y: Value) -> tuple[Value, Value]:
+    """``x + y`` and what it lost to rounding (Knuth, section 4.2.2)."""
+    high = x + y
+    other = high - x
+    return high, (x - (high - other)) + (y - other)
+
+
+def _direction(x: Value, y: Value, *, second: bool) -> Value:
+    near = Scaled.of(x, y)
+    root = near.root()
+    return where(root.equals(0.0), root, (y if second else x) * near.factor / root)
+
+
+def first_direction(x: Value, y: Value) -> Value:
+    """``x / hypot(x, y)``, 0 at the origin; both scaled as `hypot` scales them."""
+    return _direction(x, y, second=False)
+
+
+def second_direction(x: Value, y: Value) -> Value:
+    """``y / hypot(x, y)``."""
+    return _direction(x, y, second=True)
+
+
+def _angle_slope(x: Value, y: Value, *, second: bool) -> Value:
+    near = Scaled.of(x, y)
+    square = near.square()
+    zero = square.equals(0.0)
+    return where(zero, square, (y if second else x) * near.factor / square) * near.factor
+
+
+def first_angle_slope(x: Value, y: Value) -> Value:
+    """``x / (x**2 + y**2)``, 0 at the origin."""
+    return _angle_slope(x, y, second=False)
+
+
+def second_angle_slope(x: Value, y: Value) -> Value:
+    """``y / (x**2 + y**2)``."""
+    return _angle_slope(x, y, second=True)
