@@ -33,6 +33,7 @@ from .kinds import (
     is_traced,
     item_key,
     leaf_key,
+    library_class,
     record_class,
 )
 from .nodes import ABSENT, Instance, Leaf, Same
@@ -200,6 +201,8 @@ class Shadows:
             return opaque(self.reader, kind, where, "attributes of the class")
         root.append(state.shadow)
         self.states.append(state)
+        for base in filter(library_class, kind.__mro__):  # whose methods are not private
+            self.reader.meet(base)
         node = Same(kind)
         self.reader.keep(kind, state.shadow, node)  # before its methods, which may name it
         load_special(state)
@@ -263,6 +266,7 @@ class Shadows:
             return self._adopt_fields(value)
         if kind in {FunctionType, MethodType, functools.partial} or shadowable(kind):
             return self.reader.wrap(value, cast("type", kind).__name__)[0]
+        self.reader.meet(value)
         return value
 
     def _adopt_items(self, value: object) -> object:

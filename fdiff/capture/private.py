@@ -62,6 +62,7 @@ from .kinds import (
     unchanging,
     unchanging_class,
 )
+from .impure import Impurities
 from .modules import wrap_module
 from .nodes import ABSENT, Array, Leaf, Parts, Same, Sequence, Table, attribute
 from .objects import Shadows, is_instance, wrap_stand_in
@@ -107,7 +108,8 @@ class Capture:
         self._handle = handle
         self.answer = answers
         self._arrays: list[np.ndarray] = []
-        self._opaque: dict[str, None] = {}
+        self._impurities = Impurities()
+        self.note, self.meet = self._impurities.note, self._impurities.meet
         self._roots: list[tuple[object, Node]] = []
         self._tables: dict[int, tuple[object, Table]] = {}  # namespaces, by id
         self._known: dict[int, tuple[object, Node, object]] = {}  # id -> stand-in, node, value
@@ -141,7 +143,7 @@ class Capture:
         fixed = [*self._roots[1:], *self._tables.values(), *classes]
         reads = Reads(
             tuple(self._arrays),
-            tuple(self._opaque),
+            self._impurities.finish(),
             traced=self.traced,
             root=self._roots[0] if self._roots else (MISSING, ABSENT),
             fixed=fixed,
@@ -163,6 +165,7 @@ class Capture:
             return value, Leaf(value)
         if (known := self._known.get(id(value))) is not None:
             return known[:2]
+        self.meet(value)
         if (stand_in := self.answer(value)) is not value:
             return stand_in, Same(value)
         stand_in, node = _KINDS.get(kind, Capture._other)(self, value, where)
@@ -182,10 +185,6 @@ class Capture:
     def made(self, value: object) -> bool:
         """Whether `value` is an object that the run has made itself."""
         return is_instance(value) and id(value) not in self._originals
-
-    def note(self, words: str) -> None:
-        """Put down something that cannot be compared."""
-        self._opaque[words] = None
 
     def table(self, real: Mapping[str, object]) -> Table:
         if (known := self._tables.get(id(real))) is None:
@@ -260,6 +259,7 @@ class Capture:
         Of a library's function only the cells that hold functions of the user are private.
         """
         code, closure = fn.__code__, fn.__closure__ or ()
+        self._impurities.codes.append(code)
         cells = [
             self._cell(cell, name)
             if user_code or is_user_function(attribute(cell, "cell_contents"))

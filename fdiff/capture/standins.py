@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import ModuleType
 from typing import Protocol, Self, cast
 
+from .impure import pure_module
 from .kinds import MISSING, item_key
 from .nodes import ABSENT, Table
 from .walks import Node
@@ -32,7 +33,10 @@ class Reader(Protocol):
     @property
     def settle(self) -> Answers: ...
     def made(self, value: object, /) -> bool: ...
-    def note(self, words: str, /) -> None: ...
+    @property
+    def note(self) -> Callable[[str], None]: ...
+    @property
+    def meet(self) -> Callable[[object], bool]: ...
     def table(self, real: Mapping[str, object], /) -> Table: ...
     @property
     def answer(self) -> Answers: ...
@@ -82,7 +86,10 @@ class Globals(dict[str, object]):
         names = vars(real) if isinstance(real, ModuleType) else cast("dict[str, object]", real)
         reads = self.reader.table(names).reads
         reads[name] = ABSENT
-        stand_in, reads[name] = self.reader.wrap(names[name], name)
+        value = names[name]
+        stand_in, reads[name] = self.reader.wrap(value, name)
+        if value is builtins.__import__:
+            stand_in = self.reader.import_
         self[name] = self.put[name] = stand_in
         self.builtin.add(name)
         return stand_in
@@ -185,13 +192,20 @@ class Library(ModuleType):
         object.__setattr__(self, "_fdiff_shared", shared)
 
     def __getattr__(self, name: str) -> object:
-        value = getattr(self._fdiff_module, name)
+        module, reader = self._fdiff_module, self._fdiff_reader
+        value = getattr(module, name)
         if isinstance(value, ModuleType):
-            value = self._fdiff_reader.wrap(value, name)[0]
+            stand_in = reader.wrap(value, name)[0]
+        elif pure_module(module):
+            stand_in, impure = reader.answer(value), reader.meet(value)
+            if not impure:
+                self._fdiff_shared[name] = stand_in
         else:
-            value = self._fdiff_shared[name] = self._fdiff_reader.answer(value)
-        vars(self)[name] = value
-        return value
+            stand_in, node = reader.wrap(value, f"{module.__name__}.{name}")
+            if name in vars(module) and not callable(value):
+                reader.table(vars(module)).reads[name] = node
+        vars(self)[name] = stand_in
+        return stand_in
 
     def __setattr__(self, name: str, value: object) -> None:
         setattr(self._fdiff_module, name, self._fdiff_reader.original(value))
