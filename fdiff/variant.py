@@ -227,8 +227,9 @@ def _cacheable(
     if not reasons:
         return True
     code = getattr(f, "__code__", f)
-    if code not in _warned:
-        _warned.add(code)
+    key = code, getattr(code, "co_filename", None)  # equal code may be in several files
+    if key not in _warned:
+        _warned.add(key)
         words, line = reasons[0]
         warnings.warn(
             f"{call}: traced again at each call, because {words} cannot be compared."

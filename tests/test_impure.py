@@ -15,6 +15,7 @@ import os
 import pickle
 import queue
 import random
+import re
 import shutil
 import socket
 import sqlite3
@@ -36,6 +37,7 @@ import scipy.io
 import scipy.stats
 
 import fdiff
+from fdiff.capture import Capture
 from fdiff.capture.impure import impurity
 from fdiff.errors import RetraceWarning
 
@@ -340,7 +342,9 @@ OPERATORS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 @pytest.mark.parametrize("row", ROWS, ids=[code for _, code in ROWS])
 def test_what_it_reads_is_fresh_in_every_operator(row, world):
     holder = [0]
@@ -358,7 +362,9 @@ def test_what_it_reads_is_fresh_in_every_operator(row, world):
             assert read() == k
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 @pytest.mark.parametrize("tier", ["interpret", "compile"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_in_every_tier(name, tier, world, monkeypatch):
@@ -368,3 +374,391 @@ def test_in_every_tier(name, tier, world, monkeypatch):
     for k in (1, 2, 2, 3):
         world.hold(k)
         np.testing.assert_allclose(call(made), k * expected, rtol=1e-12)
+
+
+# ------------------------------------------------------------------- readers without a number of k
+
+CLOCKS = """
+import time :: time.time()
+import time :: time.time_ns()
+import time :: time.monotonic()
+import time :: time.perf_counter()
+import time :: time.process_time()
+import time :: time.thread_time()
+import time :: time.clock_gettime(time.CLOCK_REALTIME)
+import time :: float(time.strftime("%H%M%S")) + time.time()
+from time import perf_counter :: perf_counter()
+from time import time as now :: now()
+from datetime import datetime :: datetime.now().timestamp()
+from datetime import datetime :: datetime.utcnow().timestamp()
+from datetime import datetime :: getattr(datetime, "now")().timestamp()
+import datetime :: datetime.datetime.today().timestamp()
+import datetime as dt :: dt.datetime.now(dt.timezone.utc).timestamp()
+pass :: NOW().timestamp()
+import timeit :: timeit.default_timer()
+import os :: os.times().elapsed + time()
+import os :: int.from_bytes(os.urandom(6), "big")
+import uuid :: uuid.uuid4().int % 2**50
+import uuid :: uuid.uuid1().time % 2**50
+import secrets :: secrets.randbits(50)
+from secrets import token_bytes :: int.from_bytes(token_bytes(6), "big")
+import random :: random.random()
+from random import random :: random()
+from random import Random :: Random().random()
+from random import SystemRandom :: SystemRandom().random()
+np :: np.random.rand()
+np :: np.random.default_rng().random()
+np :: np.random.RandomState().normal()
+from numpy.random import default_rng :: default_rng().random()
+from numpy.random import rand :: rand()
+import scipy.stats :: scipy.stats.norm.rvs()
+from scipy.stats import norm :: norm.rvs()
+from scipy.stats import norm :: norm(0.0, 1.0).rvs()
+import scipy.stats :: scipy.stats.gaussian_kde([1.0, 2.0, 4.0]).resample(1)[0, 0]
+import scipy.sparse :: scipy.sparse.random(9, 9, 0.5).sum()
+import statistics :: statistics.NormalDist(0.0, 1.0).samples(1)[0]
+pass :: DRAW.random()
+pass :: OLD.rand()
+pass :: STATE.random()
+import tempfile :: hash(tempfile.mktemp()) % 2**50
+""".strip().splitlines()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("row", CLOCKS)
+def test_clocks_and_chance(row, world):
+    from datetime import datetime
+
+    f, _ = function(
+        *row.split(" :: ", 1), world, NOW=datetime.now, time=time.time, STATE=random.Random(3),
+        DRAW=np.random.default_rng(3), OLD=np.random.RandomState(3),
+    )  # fmt: skip
+    for name in ("jit", "grad", "hessian", "jacobian at once"):
+        prepare, call, _ = OPERATORS[name]
+        made = prepare(f)
+        values = []
+        for _ in range(3):
+            values.append(np.asarray(call(made)).ravel()[0])
+            time.sleep(2e-6)
+        assert len(set(values)) == 3, name
+
+
+# What nobody can change for a test, or what says nothing of itself: it is known by name.
+NAMED = """
+os: getpid getppid cpu_count getloadavg getlogin uname umask getuid nice sched_getaffinity cwd
+os.path: expanduser islink ismount lexists samefile getmtime getctime getatime relpath isdir
+sys: _getframe exc_info getrecursionlimit getrefcount getswitchinterval gettrace _current_frames
+platform: node platform machine uname system python_version release
+socket: socket gethostname getaddrinfo gethostbyname socketpair getfqdn create_connection
+select: select poll epoll
+threading: Thread local get_ident active_count enumerate Lock get_native_id
+locale: getlocale localeconv setlocale getpreferredencoding
+gc: get_objects get_count isenabled get_stats get_referrers
+inspect: stack currentframe getsource
+resource: getrusage getrlimit
+signal: getsignal alarm
+shutil: disk_usage which get_terminal_size
+tempfile: gettempdir mkdtemp TemporaryFile NamedTemporaryFile
+pwd: getpwuid getpwnam
+logging: getLogger info
+traceback: extract_stack format_exc
+queue: Queue SimpleQueue
+contextvars: copy_context ContextVar
+tracemalloc: get_traced_memory
+multiprocessing: Queue Value current_process cpu_count
+http.client: HTTPConnection
+urllib.request: urlopen Request
+zoneinfo: ZoneInfo available_timezones
+subprocess: run check_output Popen getoutput
+asyncio: run get_event_loop
+importlib: import_module reload
+ctypes: CDLL c_double
+mmap: mmap
+sqlite3: connect
+dbm: open
+shelve: open
+pickle: load loads
+time: sleep gmtime ctime get_clock_info
+scipy.io: loadmat mmread savemat
+scipy.datasets: face
+numpy.lib.format: read_array open_memmap
+numpy: save savetxt savez savez_compressed datetime64
+"""
+
+
+@pytest.mark.parametrize(
+    "line", NAMED.strip().splitlines(), ids=lambda line: line.partition(":")[0]
+)
+def test_named_readers(line):
+    import importlib
+
+    name, _, names = line.partition(": ")
+    module = importlib.import_module(name)
+    names = [n for n in names.split() if hasattr(module, n)]
+    assert names
+    for n in names:
+        value = getattr(module, n)
+        for f in (eval(f"lambda: module.{n}", {"module": module}), lambda value=value: value):
+            capture = Capture(lambda array: array)
+            capture.private(f)()
+            assert capture.finish().opaque, n
+
+
+PURE = """
+import math :: math.sqrt(4.0) + math.pi
+import os :: len(os.path.join("a", "b"))
+import os.path :: len(os.path.basename("a/b"))
+import os :: len(os.sep)
+import sys :: sys.float_info.epsilon + sys.maxsize
+import sys :: sys.version_info >= (3, 11)
+import operator, functools, itertools :: functools.reduce(operator.add, itertools.islice([1, 2], 2))
+import collections :: collections.OrderedDict(a=1)["a"]
+import dataclasses, contextlib :: contextlib.nullcontext(1).enter_result
+import copy, json, re, string :: len(json.loads("[1]")) + len(re.findall("a", "a"))
+import statistics :: statistics.mean([1.0, 2.0])
+import fractions :: fractions.Fraction(1, 2)
+import datetime :: datetime.timedelta(days=1).total_seconds()
+from datetime import datetime :: (datetime(2000, 1, 2) - datetime(2000, 1, 1)).days
+from datetime import date :: date(2000, 1, 1).year
+from pathlib import Path :: len(Path("a/b").name)
+from pathlib import PurePath :: len(PurePath("a/b").parts)
+import io :: len(io.StringIO("a").read())
+import hashlib :: len(hashlib.sha256(b"a").digest())
+import warnings :: warnings.catch_warnings is not None
+import typing, types, abc, enum, numbers :: isinstance(1, numbers.Number)
+np :: np.zeros(3)[0] + np.linalg.norm(np.ones(2)) + np.finfo(float).eps
+import scipy.special :: scipy.special.gamma(3.0)
+from scipy.stats import norm :: norm.pdf(0.3)
+import scipy.constants :: scipy.constants.physical_constants["speed of light in vacuum"][0]
+import scipy.linalg :: scipy.linalg.norm(np.ones(3))
+pass :: len(P.name)
+pass :: len(PATHS["text"].parent.parts)
+pass :: len(max(["a"], key=len))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("row", PURE)
+def test_what_is_pure_is_traced_once(row, world):
+    f, _ = function(*row.split(" :: ", 1), world)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RetraceWarning)
+        g = fdiff.grad(f)
+        np.testing.assert_array_equal(g(X), g(X))
+
+
+def test_pure_modules_name_no_reader():
+    """Against the table: no public function of a module said to be pure is seen to read."""
+    import importlib
+
+    from fdiff.capture import impure
+
+    words = {"open", "environ", "getenv", "time", "monotonic", "urandom", "listdir", "scandir"}
+    words |= {"stat", "random", "Random", "now", "today", "gethostname", "getcwd", "stdin"}
+    found = set()
+    for name in sorted(impure._PURE & set(sys.stdlib_module_names)):
+        module = importlib.import_module(name)
+        for n, value in vars(module).items():
+            here = isinstance(value, types.FunctionType) and value.__globals__ is vars(module)
+            if here and n != "main" and not n.startswith("_") and not impurity(value):
+                found |= {f"{name}.{n}: {w}" for w in words & set(value.__code__.co_names)}
+    assert not found
+
+
+# ------------------------------------------------------------ state behind what was opened outside
+
+
+def counter():
+    while True:
+        for k in range(1, 9):
+            yield k
+
+
+def opened(world):
+    """Expressions that give another number each time, from objects made outside of `f`."""
+    texts = Path(world.folder, "many.txt")
+    texts.write_text("".join(f"{k}\n" for k in range(1, 300)))
+    np.arange(1.0, 300.0).tofile(Path(world.folder, "many.bin"))
+    full, simple = queue.Queue(), queue.SimpleQueue()
+    for k in range(1, 300):
+        full.put(k)
+        simple.put(k)
+    db = sqlite3.connect(":memory:")
+    db.executescript("CREATE TABLE a (w); INSERT INTO a VALUES (1), (2), (3), (4), (5), (6)")
+    ours, theirs = socket.socketpair()
+    theirs.send(bytes(range(1, 200)))
+    return {
+        "next(GENERATOR)": counter(),
+        "next(ITERATOR)": iter(range(1, 300)),
+        "COUNT.__next__()": itertools.count(1),
+        "next(zip(PAIRS))[0][0]": zip(range(1, 300), itertools.repeat(0)),
+        "next(LINES)": iter(texts.read_text().splitlines()),
+        "FILE.readline()": texts.open(),
+        "next(FILE2)": texts.open(),
+        "BYTES.read(1)[0]": io.BytesIO(bytes(range(1, 200))),
+        "TEXT.readline()": io.StringIO(texts.read_text()),
+        "np.fromfile(RAW, float, 1)[0]": Path(world.folder, "many.bin").open("rb", buffering=0),
+        "np.loadtxt(ROWS_, max_rows=1)": texts.open(),
+        "QUEUE.get()": full,
+        "SIMPLE.get()": simple,
+        "CURSOR.fetchone()[0]": db.execute("SELECT w FROM a"),
+        "SOCKET.recv(1)[0]": ours,
+        "ENTRIES.pop()": list(range(300, 0, -1)),
+        "MAP.popitem()[1]": {k: k for k in range(300, 0, -1)},
+    }, (db, ours, theirs)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_object_opened_outside_goes_on_by_one_a_call(name, world):
+    """The function is run exactly once a call, so that nothing is skipped."""
+    prepare, call, expected = OPERATORS[name]
+    values, keep = opened(world)
+    for code, value in values.items():
+        known = re.search("[A-Z][A-Z0-9_]+", code).group()
+        made = prepare(function("pass", code, world, **{known: value})[0])
+        for k in (1, 2, 3):
+            np.testing.assert_allclose(call(made), k * expected, rtol=1e-12, err_msg=code)
+    for each in keep:
+        each.close()
+
+
+STATES = {
+    "weak": ("WEAK['a'].w", lambda box, k: setattr(box, "w", k)),
+    "context": ("CONTEXT.get()", lambda box, k: box.set(k)),
+    "thread": ("LOCAL.w", lambda box, k: setattr(box, "w", k)),
+    "memmap": ("MAPPED[0]", lambda box, k: box.__setitem__(0, k)),
+    "bytearray": ("BYTES[0]", lambda box, k: box.__setitem__(0, k)),
+    "memory": ("VIEW[0]", lambda box, k: box.__setitem__(0, k)),
+    "array": ("NUMBERS[0]", lambda box, k: box.__setitem__(0, k)),
+    "ctypes": ("NUMBER.value", lambda box, k: setattr(box, "value", k)),
+}
+
+
+@pytest.mark.parametrize("case", STATES)
+def test_state_behind_objects(case, world):
+    import array
+    import ctypes
+
+    class Box:
+        w = 0
+
+    box = Box()
+    data = bytearray(8)
+    mapped = np.memmap(Path(world.folder, "map.bin"), float, "w+", shape=2)
+    objects = {
+        "weak": ("WEAK", weakref.WeakValueDictionary(a=box)), "context": ("CONTEXT", ContextVar("w")),
+        "thread": ("LOCAL", threading.local()), "memmap": ("MAPPED", mapped),
+        "bytearray": ("BYTES", bytearray(8)), "memory": ("VIEW", memoryview(data)),
+        "array": ("NUMBERS", array.array("d", [0.0])), "ctypes": ("NUMBER", ctypes.c_double()),
+    }  # fmt: skip
+    name, value = objects[case]
+    code, change = STATES[case]
+    f, _ = function("pass", code, world, **{name: value})
+    for prepare, call, expected in OPERATORS.values():
+        made = prepare(f)
+        for k in (1, 2, 2, 3):
+            change(box if case == "weak" else data if case == "memory" else value, k)
+            np.testing.assert_allclose(call(made), k * expected, rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------ random numbers
+
+DRAWS = {
+    "np.random.rand()": lambda: np.random.seed(5),
+    "np.random.normal(size=3).sum()": lambda: np.random.seed(5),
+    "random.random()": lambda: random.seed(5),
+    "scipy.stats.norm.rvs()": lambda: np.random.seed(5),
+    "float(RNG.normal())": None,
+    "RNG.random(4).sum()": None,
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("code", DRAWS)
+def test_random_numbers_are_those_of_plain_code(code, name, world):
+    prepare, call, expected = OPERATORS[name]
+
+    def begin():
+        rng = np.random.default_rng(5)
+        f, read = function("import random, scipy.stats", code, world, RNG=rng)
+        if DRAWS[code]:
+            DRAWS[code]()
+        return f, read
+
+    _, read = begin()
+    plain = [read() for _ in range(4)]
+    made = prepare(begin()[0])
+    ours = [call(made) for _ in range(4)]
+    for k, value in zip(plain, ours, strict=True):
+        np.testing.assert_allclose(value, k * expected, rtol=1e-10)
+
+
+# ----------------------------------------------------------------------------- the warning, the line
+
+
+def test_the_warning_names_the_line_and_what_is_read(world):
+    world.hold(1)
+    f, _ = function("import time", "np.load(f'{D}/a.npy')[0]", world)
+    with pytest.warns(
+        RetraceWarning, match=r"(?s)what `numpy.load` reads .*np\.load\(f'\{D\}/a\.npy"
+    ):
+        fdiff.grad(f)(X)
+    f, _ = function("pass", "P.read_text()", world)
+    with pytest.warns(RetraceWarning, match=r"(?s)Path\.read_text` reads .*float\(P\.read_text"):
+        fdiff.grad(f)(X)
+
+
+def test_paths_among_the_arguments(world):
+    g = fdiff.grad(lambda x, p: np.sum(x) * float(p["here"][0].read_text()))
+    for k in (1, 2, 2, 3):
+        world.hold(k)
+        np.testing.assert_allclose(g(X, {"here": [Path(world.folder, "a.txt")]}), k * np.ones(3))
+
+
+def test_a_class_of_the_user_derived_from_a_library(world):
+    class Own(type(Path())):
+        def number(self):
+            return float(self.read_text())
+
+    class Stack(queue.LifoQueue):
+        pass
+
+    own, stack = Own(world.folder, "a.txt"), Stack()
+    for k in range(1, 9):
+        stack.put(9 - k)
+    g = fdiff.grad(lambda x: np.sum(x) * own.number())
+    h = fdiff.grad(lambda x: np.sum(x) * stack.get())
+    for k in (1, 2, 3):
+        world.hold(k)
+        np.testing.assert_allclose(g(X), k * np.ones(3))
+        np.testing.assert_allclose(h(X), k * np.ones(3))
+
+
+def test_a_file_read_by_a_method_of_an_object(world):
+    class Model:
+        def weight(self):
+            return np.load(Path(world.folder, "a.npy"))[0]
+
+    model = Model()
+    g = fdiff.grad(lambda x: np.sum(x) * model.weight())
+    for k in (1, 2, 2, 3):
+        world.hold(k)
+        np.testing.assert_allclose(g(X), k * np.ones(3))
+
+
+def test_a_branch_that_does_not_read_stays_fast(world):
+    world.hold(2)
+    mode = {"read": False}
+
+    def f(x):
+        return np.sum(x) * (np.load(Path(world.folder, "a.npy"))[0] if mode["read"] else 1.0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RetraceWarning)
+        g = fdiff.grad(f)
+        for _ in range(3):
+            np.testing.assert_allclose(g(X), np.ones(3))
+    mode["read"] = True
+    np.testing.assert_allclose(g(X), 2 * np.ones(3))
+    world.hold(3)
+    np.testing.assert_allclose(g(X), 3 * np.ones(3))

@@ -24,18 +24,18 @@ from .kinds import SCALARS, is_ours, library_class, library_namespace
 
 # Modules of the standard library that are pure; their parts written in C have an underscore more.
 _PURE = frozenset(
-    """__future__ abc array ast base64 binascii bisect calendar cmath codecs collections
+    """__future__ abc array ast base64 binascii bisect blake2 cmath codecs collections
     collections.abc collections_abc colorsys contextlib copy copyreg csv dataclasses difflib enum
     errno fnmatch fractions functools graphlib hashlib heapq hmac html ipaddress itertools json
-    json.decoder json.encoder keyword math number numbers operator opcode pprint re reprlib sre
-    statistics string struct textwrap token types typing unicodedata urllib.parse warnings
-    weakref zlib""".split()  # noqa: SIM905 - a list of words
+    json.decoder json.encoder keyword math md5 numbers operator opcode pprint re reprlib sha1 sha2
+    sha256 sha3 sha512 sre statistics string struct textwrap token types typing unicodedata
+    urllib.parse warnings weakref zlib""".split()  # noqa: SIM905 - a list of words
 )
 # Of other modules, what is pure. Classes whose methods may read are in `_METHODS`.
 _PURE_NAMES = {
+    "calendar": "isleap leapdays monthrange timegm weekday",
     "bz2": "BZ2Compressor BZ2Decompressor compress decompress",
     "datetime": "date datetime time timedelta timezone tzinfo",
-    "decimal": "Decimal",
     "io": "BytesIO StringIO",
     "os": "PathLike fsdecode fsencode fspath",
     "os.path": "basename commonpath commonprefix dirname isabs join normcase normpath split "
@@ -59,7 +59,8 @@ _PURE_PACKAGES = frozenset(("fdiff", "llvmlite", "numba"))
 RANDOM = ("numpy.random", "random", "secrets")
 _DRAWING = frozenset(("random_state", "rng", "seed"))  # parameters of what draws random numbers
 _ALIASES = {
-    "posix": "os", "nt": "os", "posixpath": "os.path", "ntpath": "os.path", "genericpath": "os.path",
+    "posix": "os", "nt": "os",
+    "posixpath": "os.path", "ntpath": "os.path", "genericpath": "os.path",
     "pathlib._local": "pathlib", "pydecimal": "decimal", "pydatetime": "datetime", "pyio": "io",
 }  # fmt: skip
 _CALLABLE = (FunctionType, BuiltinFunctionType, type, type(np.sum))
@@ -69,7 +70,7 @@ _known: dict[int, Known] = {}  # functions and classes of libraries, by id
 
 
 def impurity(value: object) -> str | None:
-    """What a function or class of a library reads, in words; None where it is pure or the user's."""
+    """What a function or class of a library reads, in words; None of one pure or the user's."""
     if isinstance(value, _lru_cache_wrapper):
         value = value.__wrapped__
     if not isinstance(value, _CALLABLE):
@@ -81,7 +82,9 @@ def impurity(value: object) -> str | None:
     if module is None:
         return None
     words = _words(value, module)
-    _known[id(value)] = value, words
+    home, name = sys.modules.get(value.__module__ or ""), getattr(value, "__name__", "")
+    if getattr(home, name, None) is value:  # others may be made anew at each look
+        _known[id(value)] = value, words
     return words
 
 
@@ -140,7 +143,7 @@ def _is_pure(module: str, name: str) -> bool:
 
 
 def _of_numerics(value: object, module: str, name: str) -> str | None:
-    """Of functions and classes of NumPy and SciPy: the names given, and what draws random numbers."""
+    """Of NumPy and SciPy what the tables name, and what draws random numbers."""
     if module.startswith(_IMPURE_MODULES):
         return _reads(module, name)
     if name in _IMPURE_NAMES["numpy"].split() and getattr(np, name, None) is value:
@@ -178,11 +181,16 @@ def _own_methods(kind: type) -> frozenset[str]:
     path = f"{_ALIASES.get(module, module)}.{kind.__qualname__}"
     if path == "pathlib.Path":
         return frozenset(name for name in vars(kind) if not name.startswith("__"))
+    if module.startswith("scipy."):
+        return frozenset(_DRAWS & vars(kind).keys())
     return frozenset(_METHODS.get(path, "").split())
 
 
 _NONE: frozenset[str] = frozenset()
-_SILENT = frozenset((*SCALARS, np.ndarray, dict, list, tuple, set, object, FunctionType, ModuleType))
+_SILENT = frozenset(
+    (*SCALARS, np.ndarray, dict, list, tuple, set, object, FunctionType, ModuleType)
+)
+_DRAWS = frozenset(("random", "resample", "rvs"))  # methods of SciPy's classes
 _bases = vars(type)["__mro__"].__get__
 _METHODS = {
     "datetime.date": "fromtimestamp strftime today",

@@ -47,6 +47,7 @@ from .containers import (
     wrap_tuple,
     write_back,
 )
+from .impure import Impurities
 from .kinds import (
     MISSING,
     SCALARS,
@@ -62,7 +63,6 @@ from .kinds import (
     unchanging,
     unchanging_class,
 )
-from .impure import Impurities
 from .modules import wrap_module
 from .nodes import ABSENT, Array, Leaf, Parts, Same, Sequence, Table, attribute
 from .objects import Shadows, is_instance, wrap_stand_in

@@ -53,8 +53,9 @@ class Reads:
     """What one traced run read from outside.
 
     `arrays` are the captured arrays in the order of their handles; `opaque` names, in words, what
-    cannot be compared, and `lines` where the user's code reads it; `traced` tells that values of an enclosing trace were among what was read. A
-    program that is opaque or traced holds for the run that made it and no other.
+    cannot be compared, and `lines` where the user's code reads it; `traced` tells that values of
+    an enclosing trace were among what was read. A program that is opaque or traced holds for the
+    run that made it and no other.
     """
 
     __slots__ = ("_fixed", "_pins", "_root", "arrays", "lines", "opaque", "traced")

@@ -271,6 +271,16 @@ class Items(MutableMapping[object, object], dict[object, object]):  # type: igno
         del self._fdiff_real[self._fdiff_reader.original(key)]
         dict.pop(self, key, None)
 
+    def popitem(self) -> tuple[object, object]:
+        keys = list(self)
+        if not keys:
+            raise KeyError("popitem(): dictionary is empty")
+        return keys[-1], self.pop(keys[-1])  # the last one, where `MutableMapping` takes the first
+
+    def clear(self) -> None:
+        for key in list(self):
+            del self[key]
+
     def copy(self) -> dict[object, object]:
         return dict(self)
 
