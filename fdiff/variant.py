@@ -26,6 +26,7 @@ from .arguments import (
 )
 from .capture import Reads
 from .errors import (
+    Line,
     RetraceWarning,
     show_line,
     user_line,
@@ -210,27 +211,30 @@ def _cacheable(
         reads.traced for _, reads in inner
     ):
         return False
-    reasons = [
-        f"an argument of type {type(leaf).__name__}"
+    reasons: list[tuple[str, Line | None]] = [
+        (f"an argument of type {type(leaf).__name__}", None)
         for leaf in leaves
         if is_static(leaf) and not fixed(leaf)
     ]
     reasons += [
-        f"a result of type {type(out).__name__}"
+        (f"a result of type {type(out).__name__}", None)
         for out in outs
         if not (traceable(out) or fixed(out) or isinstance(out, type))
     ]
-    reasons += [reason for _, reads in inner for reason in reads.opaque]
-    reasons += ["text made of a traced value, or printed,"] if shown else []
+    for _, reads in inner:
+        reasons += zip(reads.opaque, reads.lines, strict=True)
+    reasons += [("text made of a traced value, or printed,", None)] if shown else []
     if not reasons:
         return True
     code = getattr(f, "__code__", f)
-    if code not in _warned:
-        _warned.add(code)
+    key = code, getattr(code, "co_filename", None)  # equal code may be in several files
+    if key not in _warned:
+        _warned.add(key)
+        words, line = reasons[0]
         warnings.warn(
-            f"{call}: traced again at each call, because {reasons[0]} cannot be compared."
+            f"{call}: traced again at each call, because {words} cannot be compared."
             " Results are right; pass the data as an argument to make calls faster."
-            f"{show_line(user_line())}",
+            f"{show_line(line or user_line())}",
             RetraceWarning,
             stacklevel=2,
         )

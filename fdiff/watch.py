@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FunctionType
+from typing import cast
 
 import numpy as np
 
 from .arguments import Function, traceable
 from .capture import Capture, Reads
+from .capture.kinds import MISSING
 from .capture.standins import Items
 from .errors import (
     FdiffError,
@@ -21,6 +23,7 @@ from .ops.creation import answer
 from .ops.foreign import fixed
 from .trace import Trace, TracedArray, root_trace
 from .trace.local import plain, resolve
+from .trace.traced import stack, suspended
 from .tree import map_leaves
 
 
@@ -42,9 +45,16 @@ class Watch:
             count += 1
             return self.trace.capture(array)
 
-        capture = Capture(handle, answer, settled)
+        capture = Capture(handle, answer, settled, self.plainly)
         self.parts.append((f, capture))
         return capture.private(f)
+
+    def plainly(self, call: object) -> object:
+        """The result of `call` outside of any trace; MISSING if the run has written something."""
+        if any(capture.written() for _, capture in self.parts):
+            return MISSING
+        with suspended():
+            return cast("Function", call)()
 
     def original(self, value: object) -> object:
         """The user's own object, where `value` stands in for one."""
@@ -58,13 +68,32 @@ class Watch:
         return tuple((f, capture.finish()) for f, capture in self.parts)
 
 
-def settled(value: object) -> object:
-    """The value of a traced array that is made of captured data alone; others stay traced."""
+def settled(value: object, moving: bool = False) -> object:  # noqa: FBT001, FBT002 - `capture` calls it by position
+    """The value of a traced array that is made of captured data alone; others stay traced.
+
+    With `moving` others give their value at this call, or a LookupError where they have none.
+    """
     given = resolve(value)
-    if not isinstance(given, TracedArray) or not given.home.alive or not fixed(given):
+    if not isinstance(given, TracedArray):
+        return value
+    if not (given.home.alive and (fixed(given) or (moving and _at_hand(given)))):
+        if moving:
+            raise LookupError
         return value
     array = np.array(given.home.looks.value(given.id, "kept a value beyond the run"))
     return array.item() if given.weak else array[()] if given.scalar else array
+
+
+def _at_hand(traced: TracedArray) -> bool:
+    """Whether the value at this call is known, and one."""
+    looks = traced.home.looks
+    if stack.examples or looks.apart(traced.id):
+        return False
+    try:
+        looks.value(traced.id, "kept a value beyond the run")
+    except TraceError:
+        return False
+    return True
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import cmath
 import collections
 import copy
 import decimal
+import inspect
 import io
 import itertools
 import linecache
@@ -808,3 +809,33 @@ def test_an_error_leaves_nothing_behind():
         with pytest.raises(LeakError):
             fdiff.trace.current()
     assert copy.deepcopy(X).tolist() == [4.0, 5.0]
+
+
+@pytest.mark.parametrize("name", ["jacobian", "hessian", "vjp", "jvp", "hvp", "vhp"])
+def test_none_as_the_point_is_a_mistake(name):
+    """Only a point that is left out gives the prepared function."""
+    operator = getattr(fdiff, name)
+    words = rf"(?s){name}\(.*has type NoneType.*leave inputs out: {name}\(f\)"
+    calls = [((None,), {}), ((), {"inputs": None}), ((None,), {"argnums": 1})]
+    if name not in {"jacobian", "hessian"}:
+        calls += [((None, None), {}), ((None, np.ones(3)), {})]
+    for args, kwargs in calls:
+        with pytest.raises(InputError, match=words):
+            operator(lambda x: np.sum(x**2), *args, **kwargs)
+    assert callable(operator(lambda x: np.sum(x**2)))
+    assert "inputs: 'object' = <left out>" in str(inspect.signature(operator))
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp", "hvp", "vhp"])
+def test_a_vector_that_is_none_is_one_left_out(name):
+    """As in torch: of one element the vector may be left out, of more it is missing."""
+    operator = getattr(fdiff, name)
+    f, x = (lambda x: np.sum(x**2)), np.array([3.0])
+    expected = 2.0 if name in {"hvp", "vhp"} else 6.0
+    for result in (operator(f, x), operator(f, x, None), operator(f, inputs=x, v=None)):
+        assert result[1] == expected
+    if name != "vjp":
+        with pytest.raises(fdiff.errors.VectorError):
+            operator(f, np.ones(3), None)
+    with pytest.raises(InputError, match="v is given without inputs"):
+        operator(f, v=np.ones(3))

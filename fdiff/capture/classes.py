@@ -254,31 +254,23 @@ def load_special(state: State) -> None:
 
 
 class Cached:
-    """A ``functools.cached_property`` of a private class.
+    """A ``functools.cached_property`` of a private class; `real` is the user's."""
 
-    A captured object keeps the value for the run and not beyond: computing it is no write.
-    """
-
-    def __init__(self, function: Callable[[object], object], name: str) -> None:
+    def __init__(
+        self,
+        real: functools.cached_property[object],
+        function: Callable[[object], object],
+        name: str,
+        reader: Reader,
+    ) -> None:
+        self.real = real
         self.function = function
         self.name = name
-        self.__doc__ = function.__doc__
+        self.reader = reader
+        self.__doc__ = real.__doc__
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
-        if instance is None:
-            return self
-        value = self.function(instance)
-        keep_value(instance, self.name, value)
-        return value
-
-
-def keep_value(instance: object, name: str, value: object) -> None:
-    """Put a value into the ``__dict__`` of an instance; of a captured one it is no write."""
-    object.__getattribute__(instance, "__dict__")[name] = value
-    for base in _mro(type(instance)):
-        if (state := state_of(base)) is not None:
-            state.reader.computed(instance, name, value)
-            return
+        return self if instance is None else self.reader.cached(instance, self)
 
 
 def wrap_member(reader: Reader, value: object, where: Where) -> Pair:
@@ -310,7 +302,7 @@ def _cached(reader: Reader, value: functools.cached_property[object], where: Whe
     node = Parts(functools.cached_property)
     node.parts.append(("func", part))
     name = value.attrname or label(where).rpartition(".")[2]
-    return Cached(cast("Callable[[object], object]", function), name), node
+    return Cached(value, cast("Callable[[object], object]", function), name, reader), node
 
 
 def _partial(reader: Reader, value: functools.partialmethod[object], where: Where) -> Pair:

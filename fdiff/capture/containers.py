@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from types import CellType, SimpleNamespace
 from typing import cast
 
-from .kinds import MISSING, field_names, item_key, leaf_key, library_class
+from .kinds import MISSING, SCALARS, field_names, item_key, leaf_key, library_class
 from .nodes import Bag, Leaf, Parts, Same, Sequence, Table, attribute
 from .standins import BUDGET, Copy, Items, Reader, Where, label
 from .walks import Node
@@ -61,7 +61,7 @@ def wrap_list(reader: Reader, value: list[object], where: Where) -> Pair:
 
 
 def wrap_tuple(reader: Reader, value: Tuple, where: Where) -> Pair:
-    if leaf_key(value) is not None:
+    if leaf_key(value) is not None and SCALARS.issuperset(map(type, value)):
         return value, Leaf(value)
     if room_left(value, BUDGET) < 0:
         words = f"the tuple of {len(value)} items"
@@ -83,6 +83,8 @@ def wrap_sequence(reader: Reader, value: Tuple, where: Where) -> tuple[Tuple, No
 
 def wrap_set(reader: Reader, value: set[object] | frozenset[object], where: Where) -> Pair:
     if type(value) is frozenset and leaf_key(value) is not None:
+        for item in value:
+            reader.meet(item)
         return value, Leaf(value)
     if len(value) > BUDGET:
         return opaque(reader, value, where, f"the set of {len(value)} items")

@@ -170,6 +170,8 @@ def unchanging(value: object) -> bool:
         return leaf_key(value._value_) is not None and _plain(kind, kind.__members__)  # type: ignore[attr-defined] - an Enum's class
     if isinstance(value, operator.itemgetter | operator.attrgetter):
         return leaf_key(value.__reduce__()[1]) is not None
+    if isinstance(value, tuple) and hasattr(kind, "n_sequence_fields"):  # `sys.float_info`
+        return leaf_key(tuple(value)) is not None
     return isinstance(value, np.ufunc) and any("O" not in loop for loop in value.types)
 
 

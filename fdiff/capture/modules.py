@@ -5,11 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 
 from .containers import Pair
+from .impure import RANDOM
 from .kinds import library_namespace
 from .nodes import Same
 from .standins import Answers, Library, Module, Reader, Where
-
-RANDOM = frozenset(("random", "numpy.random", "secrets"))  # never the same answer twice
 
 _shared: dict[int, tuple[Answers, dict[int, dict[str, object]]]] = {}
 
@@ -20,7 +19,7 @@ def wrap_module(reader: Reader, module: ModuleType, where: Where) -> Pair:
     namespace = vars(module)
     if not library_namespace(namespace):
         return Module(module, reader.namespace(namespace)), Same(module)
-    if module.__name__ in RANDOM:
+    if module.__name__ in RANDOM:  # its functions are methods of one object
         reader.note(f"random numbers (`{module.__name__}`)")
     return Library(module, reader, _answered(reader.answer, module)), Same(module)
 

@@ -15,7 +15,7 @@ import types
 import weakref
 from collections.abc import Callable, Mapping
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -30,13 +30,10 @@ from .callables import (
     wrap_partial,
     wrap_reference,
 )
-from .classes import Shadow, Super, is_object, shadowable
+from .classes import Cached, Shadow, Super, is_object, shadowable
 from .containers import (
     Pair,
-    changed,
     opaque,
-    set_cell,
-    store,
     wrap_dict,
     wrap_list,
     wrap_mapping,
@@ -45,8 +42,8 @@ from .containers import (
     wrap_sequence,
     wrap_set,
     wrap_tuple,
-    write_back,
 )
+from .impure import Impurities
 from .kinds import (
     MISSING,
     SCALARS,
@@ -66,24 +63,19 @@ from .modules import wrap_module
 from .nodes import ABSENT, Array, Leaf, Parts, Same, Sequence, Table, attribute
 from .objects import Shadows, is_instance, wrap_stand_in
 from .reads import Reads
-from .standins import Answers, Copy, Globals, Module, Where, label
+from .standins import Answers, Copy, Globals, Module, Where
 from .walks import Node
+from .writes import Cell, CopyOf, Places
 
 _ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
 
 
-def _itself(value: object) -> object:
+def _itself(value: object, moving: object = None) -> object:
     return value
 
 
-class Cell(NamedTuple):
-    """A private cell and the user's; `put` holds what was put into the private one, once it was."""
-
-    name: str
-    private: CellType
-    real: CellType
-    node: Parts | Same
-    put: list[object]
+def _run(call: object) -> object:
+    return cast("Function", call)()
 
 
 class Capture:
@@ -91,30 +83,32 @@ class Capture:
 
     `handle(array)` is called once for each captured array; its result stands in for the array while
     `f` runs. `answers(value)` is what stands in for an object, a function of NumPy or Python: as a
-    rule the object itself. `settle(value)` is what the user's variables and objects get for a
-    traced array that the run has stored there. A Capture belongs to one run in one thread.
+    rule the object itself. `settle(value, moving)` is what the user's variables and objects get for
+    a traced array that the run has stored there. `plainly(call)` is the result of a call that runs
+    as if there were no trace, or MISSING if it cannot. A Capture belongs to one run in one thread.
     """
 
     def __init__(
         self,
         handle: Callable[[np.ndarray], object],
         answers: Answers = _itself,
-        settle: Callable[[object], object] = _itself,
+        settle: Callable[[object, bool], object] = _itself,
+        plainly: Answers = _run,
     ) -> None:
         self.settle = settle
+        self.plainly = plainly
         self.traced = False
         self.running = True
         self._handle = handle
         self.answer = answers
         self._arrays: list[np.ndarray] = []
-        self._opaque: dict[str, None] = {}
+        self._impurities = Impurities()
+        self.note, self.meet = self._impurities.note, self._impurities.meet
         self._roots: list[tuple[object, Node]] = []
         self._tables: dict[int, tuple[object, Table]] = {}  # namespaces, by id
         self._known: dict[int, tuple[object, Node, object]] = {}  # id -> stand-in, node, value
         self._originals: dict[int, tuple[object, object]] = {}  # id -> value, stand-in
-        self._globals: dict[int, Globals] = {}
-        self._cells: dict[int, Cell] = {}
-        self._copies: list[tuple[Copy, Copy, Copy, Where]] = []  # copy, as it was, user's
+        self._places = Places()
         self._shadows = Shadows(self)
 
     def private(self, f: Function) -> Function:
@@ -141,16 +135,16 @@ class Capture:
         fixed = [*self._roots[1:], *self._tables.values(), *classes]
         reads = Reads(
             tuple(self._arrays),
-            tuple(self._opaque),
+            self._impurities.finish(),
             traced=self.traced,
             root=self._roots[0] if self._roots else (MISSING, ABSENT),
             fixed=fixed,
         )
         self.running = False
         self._handle = _itself  # for functions that outlive the run
-        for globals_ in self._globals.values():
+        for globals_ in self._places.globals.values():
             globals_.forget()
-        for memory in (self._known, self._originals, self._cells):
+        for memory in (self._known, self._originals, self._places.cells):
             memory.clear()
         return reads
 
@@ -163,6 +157,7 @@ class Capture:
             return value, Leaf(value)
         if (known := self._known.get(id(value))) is not None:
             return known[:2]
+        self.meet(value)
         if (stand_in := self.answer(value)) is not value:
             return stand_in, Same(value)
         stand_in, node = _KINDS.get(kind, Capture._other)(self, value, where)
@@ -183,10 +178,6 @@ class Capture:
         """Whether `value` is an object that the run has made itself."""
         return is_instance(value) and id(value) not in self._originals
 
-    def note(self, words: str) -> None:
-        """Put down something that cannot be compared."""
-        self._opaque[words] = None
-
     def table(self, real: Mapping[str, object]) -> Table:
         if (known := self._tables.get(id(real))) is None:
             known = self._tables[id(real)] = real, Table(type(real))
@@ -199,10 +190,10 @@ class Capture:
 
     def copied(self, copy: Copy, real: Copy, where: Where) -> None:
         """Remember a copy of a container of the user, which the run may write to."""
-        self._copies.append((copy, copy.copy(), real, where))
+        self._places.copies.append(CopyOf(copy, copy.copy(), real, where))
 
-    def computed(self, instance: object, name: str, value: object) -> None:
-        self._shadows.computed(instance, name, value)
+    def cached(self, instance: object, member: Cached) -> object:
+        return self._shadows.cached(instance, member)
 
     def import_(
         self,
@@ -260,6 +251,7 @@ class Capture:
         Of a library's function only the cells that hold functions of the user are private.
         """
         code, closure = fn.__code__, fn.__closure__ or ()
+        self._impurities.codes.append(code)
         cells = [
             self._cell(cell, name)
             if user_code or is_user_function(attribute(cell, "cell_contents"))
@@ -295,13 +287,14 @@ class Capture:
             node.parts.append(("__dict__", part))
 
     def namespace(self, real: dict[str, object]) -> Globals:
-        if (known := self._globals.get(id(real))) is None:
-            known = self._globals[id(real)] = Globals(self, real)
+        if (known := self._places.globals.get(id(real))) is None:
+            known = self._places.globals[id(real)] = Globals(self, real)
         return known
 
     def _cell(self, cell: CellType, name: str) -> Cell:
-        if (known := self._cells.get(id(cell))) is None:
-            known = self._cells[id(cell)] = Cell(name, CellType(), cell, Parts(CellType), [])
+        cells = self._places.cells
+        if (known := cells.get(id(cell))) is None:
+            known = cells[id(cell)] = Cell(name, CellType(), cell, Parts(CellType), [])
         return known
 
     def _fill(self, cell: Cell) -> None:
@@ -350,22 +343,16 @@ class Capture:
 
     # ----------------------------------------------------------------------------------- writes
 
+    def written(self) -> bool:
+        """Whether `f` has written anything so far; the user's own may know it only at the end."""
+        if any(words.startswith("a write to") for words in self._impurities.noted):
+            return True
+        return self._places.written() or self._shadows.written()
+
     def _carry_over(self) -> None:
         """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
-        release = self._shadows.release
-        for globals_ in self._globals.values():
-            for name, value in list(globals_.writes()):
-                self.note(f"a write to the global `{name}`")
-                store(globals_.real, name, release(value))
-        for cell in self._cells.values():
-            value = attribute(cell.private, "cell_contents")
-            if cell.put and value is not cell.put[0]:
-                self.note(f"a write to `{cell.name}` of an enclosing function")
-                set_cell(cell.real, release(value))
-        for copy, put, real, where in self._copies:
-            if changed(copy, put):
-                self.note(f"a write to `{label(where)}`")
-                write_back(copy, real, release)
+        self._shadows.keep_computed()
+        self._places.carry_over(self._shadows.release, self.note)
         self._shadows.carry_over()
 
 

@@ -15,6 +15,7 @@ from typing import cast
 
 import numpy as np
 
+from ..errors import Line
 from .kinds import MISSING
 from .walks import Codes, Items, Node, Places, Walk
 
@@ -52,23 +53,25 @@ class Reads:
     """What one traced run read from outside.
 
     `arrays` are the captured arrays in the order of their handles; `opaque` names, in words, what
-    cannot be compared; `traced` tells that values of an enclosing trace were among what was read. A
-    program that is opaque or traced holds for the run that made it and no other.
+    cannot be compared, and `lines` where the user's code reads it; `traced` tells that values of
+    an enclosing trace were among what was read. A program that is opaque or traced holds for the
+    run that made it and no other.
     """
 
-    __slots__ = ("_fixed", "_pins", "_root", "arrays", "opaque", "traced")
+    __slots__ = ("_fixed", "_pins", "_root", "arrays", "lines", "opaque", "traced")
 
     def __init__(
         self,
         arrays: tuple[np.ndarray, ...],
-        opaque: tuple[str, ...],
+        opaque: dict[str, Line | None],
         *,
         traced: bool,
         root: tuple[object, Node],
         fixed: list[tuple[object, Node]],
     ) -> None:
         self.arrays = arrays
-        self.opaque = opaque
+        self.opaque = tuple(opaque)
+        self.lines = tuple(opaque.values())
         self.traced = traced
         f, self._root = root
         self._fixed = fixed  # objects that are what they are, whichever function asks

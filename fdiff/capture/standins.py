@@ -9,11 +9,15 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import ModuleType
-from typing import Protocol, Self, cast
+from typing import TYPE_CHECKING, Protocol, Self, cast
 
+from .impure import pure_module
 from .kinds import MISSING, item_key
 from .nodes import ABSENT, Table
 from .walks import Node
+
+if TYPE_CHECKING:
+    from .classes import Cached
 
 BUDGET = 256  # leaves of a container that are compared at each call; beyond, `f` is traced again
 
@@ -30,16 +34,21 @@ class Reader(Protocol):
     def wrap(self, value: object, where: Where, /) -> tuple[object, Node]: ...
     def original(self, value: object, /) -> object: ...
     @property
-    def settle(self) -> Answers: ...
+    def settle(self) -> Callable[[object, bool], object]: ...
     def made(self, value: object, /) -> bool: ...
-    def note(self, words: str, /) -> None: ...
+    @property
+    def note(self) -> Callable[[str], None]: ...
+    @property
+    def meet(self) -> Callable[[object], bool]: ...
     def table(self, real: Mapping[str, object], /) -> Table: ...
     @property
     def answer(self) -> Answers: ...
     def namespace(self, real: dict[str, object], /) -> Globals: ...
     def keep(self, value: object, stand_in: object, node: Node, /) -> None: ...
     def copied(self, copy: Copy, real: Copy, where: Where, /) -> None: ...
-    def computed(self, instance: object, name: str, value: object, /) -> None: ...
+    def cached(self, instance: object, member: Cached, /) -> object: ...
+    @property
+    def plainly(self) -> Answers: ...
     @property
     def import_(self) -> Callable[..., object]: ...
 
@@ -82,7 +91,10 @@ class Globals(dict[str, object]):
         names = vars(real) if isinstance(real, ModuleType) else cast("dict[str, object]", real)
         reads = self.reader.table(names).reads
         reads[name] = ABSENT
-        stand_in, reads[name] = self.reader.wrap(names[name], name)
+        value = names[name]
+        stand_in, reads[name] = self.reader.wrap(value, name)
+        if value is builtins.__import__:
+            stand_in = self.reader.import_
         self[name] = self.put[name] = stand_in
         self.builtin.add(name)
         return stand_in
@@ -185,13 +197,20 @@ class Library(ModuleType):
         object.__setattr__(self, "_fdiff_shared", shared)
 
     def __getattr__(self, name: str) -> object:
-        value = getattr(self._fdiff_module, name)
+        module, reader = self._fdiff_module, self._fdiff_reader
+        value = getattr(module, name)
         if isinstance(value, ModuleType):
-            value = self._fdiff_reader.wrap(value, name)[0]
+            stand_in = reader.wrap(value, name)[0]
+        elif pure_module(module):
+            stand_in, impure = reader.answer(value), reader.meet(value)
+            if not impure:
+                self._fdiff_shared[name] = stand_in
         else:
-            value = self._fdiff_shared[name] = self._fdiff_reader.answer(value)
-        vars(self)[name] = value
-        return value
+            stand_in, node = reader.wrap(value, f"{module.__name__}.{name}")
+            if name in vars(module) and not callable(value):
+                reader.table(vars(module)).reads[name] = node
+        vars(self)[name] = stand_in
+        return stand_in
 
     def __setattr__(self, name: str, value: object) -> None:
         setattr(self._fdiff_module, name, self._fdiff_reader.original(value))
@@ -256,6 +275,16 @@ class Items(MutableMapping[object, object], dict[object, object]):  # type: igno
         self._write()
         del self._fdiff_real[self._fdiff_reader.original(key)]
         dict.pop(self, key, None)
+
+    def popitem(self) -> tuple[object, object]:
+        keys = list(self)
+        if not keys:
+            raise KeyError("popitem(): dictionary is empty")
+        return keys[-1], self.pop(keys[-1])  # the last one, where `MutableMapping` takes the first
+
+    def clear(self) -> None:
+        for key in list(self):
+            del self[key]
 
     def copy(self) -> dict[object, object]:
         return dict(self)

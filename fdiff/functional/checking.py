@@ -218,6 +218,6 @@ def _pull_back(f: Function, v: Arrays) -> Callable[..., object]:
             raise TypeError(
                 "fdiff differentiates real arrays; the complex step is for plain functions"
             )
-        return cast("tuple[object, object]", vjp(f, inputs, v))[1]
+        return vjp(f, inputs, v)[1]
 
     return product

@@ -35,8 +35,9 @@ def given(
     """Arguments and argnums where a call names the point: checked, but for a plain array."""
     if inputs.__class__ is np.ndarray and argnums.__class__ is int and argnums == 0:
         return (inputs,), 0
-    refuse_position(inputs, f, name)
-    refuse_argnums(argnums, f, name)
+    if inputs is not None:  # which is refused in words of its own
+        refuse_position(inputs, f, name)
+        refuse_argnums(argnums, f, name)
     return check_inputs(inputs, f, name)
 
 
@@ -62,9 +63,12 @@ def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ..
                 raise failure(InputError, call, fact)
         return entries
     if not isinstance(value, ARRAYS):
-        way = f"Write numpy.array({what}) for one array, tuple({what}) for several."
+        ways: dict[type, str] = {
+            list: f"Write numpy.array({what}) for one array, tuple({what}) for several.",
+            type(None): f"For the function that computes it, leave {what} out: {name}(f).",
+        }
         fact = f"{stem} given {what} has type {type(value).__name__}."
-        raise failure(InputError, call, fact, way if isinstance(value, list) else "")
+        raise failure(InputError, call, fact, ways.get(type(value), ""))
     return (value,)
 
 

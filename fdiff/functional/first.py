@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from .complexes import check_complex
 from .contract import check_outputs, check_strict, check_vector, given
 from .into import call_into
 from .prepared import made
-from .settings import check_argnums, check_callable
+from .settings import LEFT_OUT, check_argnums, check_callable
 from .shortcut import Shortcuts
 from .steps import Eagerly, settled
 
@@ -140,7 +140,7 @@ def product(
 ) -> object:
     """The result of a product at `inputs`; with `inputs` left out, the prepared function."""
     check_callable(f, name)
-    if inputs is not None:
+    if inputs is not LEFT_OUT:
         args, nums = given(inputs, argnums, f, name)
         return immediate(program_of(f, name, nums, options, derive), f, args, (v,))
     if v is not None:
@@ -194,9 +194,26 @@ def place(
     return tuple(spots[k] if k in spots else next(rest) for k in range(total))
 
 
+@overload
 def vjp(
     f: Function,
-    inputs: object = None,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+    argnums: int | tuple[int, ...] = ...,
+) -> Function: ...
+@overload
+def vjp(
+    f: Function,
+    inputs: object,
+    v: object = ...,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+) -> tuple[object, object]: ...
+def vjp(
+    f: Function,
+    inputs: object = LEFT_OUT,
     v: object = None,
     *,
     create_graph: bool = False,
@@ -256,9 +273,26 @@ def vjp(
     )
 
 
+@overload
 def jvp(
     f: Function,
-    inputs: object = None,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+    argnums: int | tuple[int, ...] = ...,
+) -> Function: ...
+@overload
+def jvp(
+    f: Function,
+    inputs: object,
+    v: object = ...,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+) -> tuple[object, object]: ...
+def jvp(
+    f: Function,
+    inputs: object = LEFT_OUT,
     v: object = None,
     *,
     create_graph: bool = False,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 from ..arguments import Function, called
 from ..errors import InputError
 from ..program import program_of
@@ -12,6 +14,7 @@ from .contract import given
 from .eagerblocks import jacobian_plan
 from .first import Derive, checked
 from .settings import (
+    LEFT_OUT,
     check_argnums,
     check_callable,
     check_chunk,
@@ -20,9 +23,37 @@ from .settings import (
 )
 
 
+@overload
 def jacobian(
     f: Function,
-    inputs: object = None,
+    *,
+    argnums: int | tuple[int, ...] = ...,
+    strict: bool = ...,
+    mode: str = ...,
+    chunk_size: int | str = ...,
+    complex_inputs: str = ...,
+    device: str = ...,
+    create_graph: bool = ...,
+    vectorize: bool = ...,
+    strategy: str | None = ...,
+) -> Function: ...
+@overload
+def jacobian(
+    f: Function,
+    inputs: object,
+    *,
+    strict: bool = ...,
+    mode: str = ...,
+    chunk_size: int | str = ...,
+    complex_inputs: str = ...,
+    device: str = ...,
+    create_graph: bool = ...,
+    vectorize: bool = ...,
+    strategy: str | None = ...,
+) -> object: ...
+def jacobian(
+    f: Function,
+    inputs: object = LEFT_OUT,
     *,
     argnums: int | tuple[int, ...] = 0,
     strict: bool = False,
@@ -135,7 +166,7 @@ def dense(
     derive: Derive,
 ) -> object:
     """The dense derivative at `inputs`; with `inputs` left out, the prepared function."""
-    if inputs is None:
+    if inputs is LEFT_OUT:
         return prepared(f, name, check_argnums(argnums, f, name), options, derive)
     args, nums = given(inputs, argnums, f, name)
     return immediate(program_of(f, name, nums, options, derive), f, args)

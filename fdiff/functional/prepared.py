@@ -12,6 +12,7 @@ import numpy as np
 from ..arguments import Function, called
 from ..errors import InputError, UnsupportedError, message, user_line
 from ..program import Program
+from ..trace.traced import stack
 from .shortcut import Shortcuts
 from .steps import Arrays, Plan, Step
 
@@ -80,7 +81,11 @@ class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
         call = called(f"{self.__fdiff__}.compile", self.__wrapped__)
         args, vectors = self.given(tuple([_example(t, call) for t in types]))
         named = {name: _example(value, call) for name, value in kwargs.items()}
-        variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
+        stack.examples = True
+        try:
+            variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
+        finally:
+            stack.examples = False
         plan: Plan = variant.plan
         if variant.eager is not None:
             fact = "the function is differentiated as it runs, for its branches change every time."

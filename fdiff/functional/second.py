@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from .contract import check_one_element, check_strict, check_strict_gradient, ch
 from .eagerblocks import EagerHessianPlan
 from .first import Derive, product
 from .jacobians import dense
-from .settings import check_callable, check_chunk, check_device, check_mode
+from .settings import LEFT_OUT, check_callable, check_chunk, check_device, check_mode
 from .steps import Eagerly, settled
 
 
@@ -90,9 +91,26 @@ def _hvp_plan(name: str, *, strict: bool, value: bool) -> Derive:
     return _second_order(plan, name, strict=strict)
 
 
+@overload
 def hvp(
     f: Function,
-    inputs: object = None,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+    argnums: int | tuple[int, ...] = ...,
+) -> Function: ...
+@overload
+def hvp(
+    f: Function,
+    inputs: object,
+    v: object = ...,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+) -> tuple[object, object]: ...
+def hvp(
+    f: Function,
+    inputs: object = LEFT_OUT,
     v: object = None,
     *,
     create_graph: bool = False,
@@ -141,14 +159,31 @@ def hvp(
     >>> print(value, product)
     9.0 [ 6. 12.]
     """
-    value = inputs is not None
+    value = inputs is not LEFT_OUT
     derive = _hvp_plan("hvp", strict=strict, value=value)
     return product(f, "hvp", inputs, v, argnums, (strict, value), derive)
 
 
+@overload
 def vhp(
     f: Function,
-    inputs: object = None,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+    argnums: int | tuple[int, ...] = ...,
+) -> Function: ...
+@overload
+def vhp(
+    f: Function,
+    inputs: object,
+    v: object = ...,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+) -> tuple[object, object]: ...
+def vhp(
+    f: Function,
+    inputs: object = LEFT_OUT,
     v: object = None,
     *,
     create_graph: bool = False,
@@ -169,14 +204,38 @@ def vhp(
     >>> print(value, product)
     9.0 [ 6. 12.]
     """
-    value = inputs is not None
+    value = inputs is not LEFT_OUT
     derive = _hvp_plan("vhp", strict=strict, value=value)
     return product(f, "vhp", inputs, v, argnums, (strict, value), derive)
 
 
+@overload
 def hessian(
     f: Function,
-    inputs: object = None,
+    *,
+    argnums: int | tuple[int, ...] = ...,
+    strict: bool = ...,
+    chunk_size: int | str = ...,
+    device: str = ...,
+    create_graph: bool = ...,
+    vectorize: bool = ...,
+    outer_jacobian_strategy: str | None = ...,
+) -> Function: ...
+@overload
+def hessian(
+    f: Function,
+    inputs: object,
+    *,
+    strict: bool = ...,
+    chunk_size: int | str = ...,
+    device: str = ...,
+    create_graph: bool = ...,
+    vectorize: bool = ...,
+    outer_jacobian_strategy: str | None = ...,
+) -> object: ...
+def hessian(
+    f: Function,
+    inputs: object = LEFT_OUT,
     *,
     argnums: int | tuple[int, ...] = 0,
     strict: bool = False,

@@ -15,6 +15,16 @@ MODES = ("auto", "forward", "reverse")
 STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
 
 
+class LeftOut:
+    """The default of `inputs`: left out, a prepared function is wanted; None is a mistake."""
+
+    def __repr__(self) -> str:
+        return "<left out>"
+
+
+LEFT_OUT = LeftOut()
+
+
 def check_callable(f: object, name: str) -> None:
     """Refuse anything that cannot be called."""
     if not callable(f):

@@ -10,7 +10,8 @@ import operator
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -43,6 +44,7 @@ class Stack(threading.local):
 
     def __init__(self) -> None:
         self.traces: list[Trace] = []
+        self.examples = False  # whether arguments are zeros that stand for types
 
 
 stack = Stack()
@@ -84,6 +86,16 @@ def leaked(traced: TracedArray) -> LeakError:
 def tracing() -> bool:
     """Whether a trace is under way in this thread."""
     return bool(stack.traces)
+
+
+@contextmanager
+def suspended() -> Generator[None]:
+    """What runs here takes no notice of the traces under way."""
+    traces, stack.traces = stack.traces, []
+    try:
+        yield
+    finally:
+        stack.traces = traces
 
 
 def root_trace() -> Trace:

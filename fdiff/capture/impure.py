@@ -1,0 +1,261 @@
+"""Impure functions of libraries: their results depend on more than their arguments.
+
+They read files, the environment, the clock, random numbers, other processes, the interpreter's own
+state. A program that looks one of them up is traced at each call. NumPy and SciPy are pure but for
+the names given here; of Python's standard library only the modules and names given here are pure.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from enum import Enum
+from functools import _lru_cache_wrapper, lru_cache
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import cast
+
+import numpy as np
+
+from ..errors import Line, user_line
+from .kinds import SCALARS, is_ours, library_class, library_namespace
+
+# Modules of the standard library that are pure; their parts written in C have an underscore more.
+_PURE = frozenset(
+    """__future__ abc array ast base64 binascii bisect blake2 cmath codecs collections
+    collections.abc collections_abc colorsys contextlib copy copyreg csv dataclasses difflib enum
+    errno fnmatch fractions functools graphlib hashlib heapq hmac html ipaddress itertools json
+    json.decoder json.encoder keyword math md5 numbers operator opcode pprint re reprlib sha1 sha2
+    sha256 sha3 sha512 sre statistics string struct textwrap token types typing unicodedata
+    urllib.parse warnings weakref zlib""".split()  # noqa: SIM905 - a list of words
+)
+# Of other modules, what is pure. Classes whose methods may read are in `_METHODS`.
+_PURE_NAMES = {
+    "calendar": "isleap leapdays monthrange timegm weekday",
+    "bz2": "BZ2Compressor BZ2Decompressor compress decompress",
+    "datetime": "date datetime time timedelta timezone tzinfo",
+    "io": "BytesIO StringIO",
+    "os": "PathLike fsdecode fsencode fspath",
+    "os.path": "basename commonpath commonprefix dirname isabs join normcase normpath split "
+    "splitdrive splitext splitroot",
+    "pathlib": "Path PosixPath PurePath PurePosixPath PureWindowsPath WindowsPath",
+    "sys": "exit getdefaultencoding getsizeof intern",
+    "uuid": "UUID uuid3 uuid5",
+}
+_IMPURE_NAMES = {
+    "builtins": "breakpoint input open",
+    "numpy": "DataSource datetime64 fromfile fromregex genfromtxt get_printoptions getbufsize "
+    "geterr geterrcall load loadtxt memmap save savetxt savez savez_compressed",
+    "codecs": "EncodedFile open",
+    "weakref": "getweakrefcount getweakrefs",
+}
+_IMPURE_MODULES = (  # of NumPy and SciPy, with all they hold
+    "numpy.lib._datasource", "numpy.lib._format_impl", "numpy.lib.format", "numpy.lib.npyio",
+    "scipy.datasets", "scipy.io",
+)  # fmt: skip
+_PURE_PACKAGES = frozenset(("fdiff", "llvmlite", "numba"))
+RANDOM = ("numpy.random", "random", "secrets")
+_DRAWING = frozenset(("random_state", "rng", "seed"))  # parameters of what draws random numbers
+_ALIASES = {
+    "posix": "os", "nt": "os",
+    "posixpath": "os.path", "ntpath": "os.path", "genericpath": "os.path",
+    "pathlib._local": "pathlib", "pydecimal": "decimal", "pydatetime": "datetime", "pyio": "io",
+}  # fmt: skip
+_CALLABLE = (FunctionType, BuiltinFunctionType, type, type(np.sum))
+
+Known = tuple[object, str | None]
+_known: dict[int, Known] = {}  # functions and classes of libraries, by id
+
+
+def impurity(value: object) -> str | None:
+    """What a function or class of a library reads, in words; None of one pure or the user's."""
+    if isinstance(value, _lru_cache_wrapper):
+        value = value.__wrapped__
+    if not isinstance(value, _CALLABLE):
+        return None
+    known = _known.get(id(value))
+    if known is not None and known[0] is value:
+        return known[1]
+    module = _module_of(value)
+    if module is None:
+        return None
+    words = _words(value, module)
+    home, name = sys.modules.get(value.__module__ or ""), getattr(value, "__name__", "")
+    if getattr(home, name, None) is value:  # others may be made anew at each look
+        _known[id(value)] = value, words
+    return words
+
+
+def _module_of(value: object) -> str | None:
+    """The module of a function or class of a library, or of one written in C; else None."""
+    if isinstance(value, FunctionType):
+        namespace = value.__globals__
+        known = library_namespace(namespace) and not is_ours(namespace)
+        return str(namespace["__name__"]) if known else None
+    if isinstance(value, type):
+        return value.__module__ if library_class(value) else None
+    owner = getattr(value, "__self__", None)
+    if isinstance(owner, type):  # a class method
+        return owner.__module__ if library_class(owner) else None
+    if owner is not None and not isinstance(owner, ModuleType):
+        return None  # bound to an object, which is looked at
+    name = getattr(value, "__module__", None) or getattr(owner, "__name__", None)
+    return str(name) if name else None
+
+
+def _words(value: object, module: str) -> str | None:
+    name = str(getattr(value, "__name__", value))
+    if module.startswith(RANDOM):
+        return f"random numbers (`{module}`)"
+    top = module.partition(".")[0]
+    if top in {"numpy", "scipy"}:
+        return _of_numerics(value, module, name)
+    if top not in sys.stdlib_module_names:
+        return None if top in _PURE_PACKAGES else _reads(module, name)
+    plain = module.lstrip("_")
+    public = _ALIASES.get(plain, plain)
+    if isinstance(value, type):
+        pure = issubclass(value, BaseException | Enum)
+        return None if pure or _is_pure(public, name) else _reads(public, name)
+    owner = getattr(value, "__self__", None)
+    if isinstance(owner, type):
+        reads = name in reading_methods(owner)
+        return _reads(f"{public}.{owner.__name__}", name) if reads else None
+    if "." in (path := getattr(value, "__qualname__", name)):  # a method, or made by a decorator
+        path = path.partition(".")[0]
+        kind = getattr(sys.modules.get(module), path, None)
+        if isinstance(kind, type) and reading_methods(kind):
+            return _reads(f"{public}.{path}", name) if name in reading_methods(kind) else None
+        return None if _is_pure(public, path) else _reads(public, path)
+    return None if _is_pure(public, name) else _reads(public, name)
+
+
+def _reads(module: str, name: str) -> str:
+    return f"what `{name if module == 'builtins' else f'{module}.{name}'}` reads"
+
+
+def _is_pure(module: str, name: str) -> bool:
+    if name in _IMPURE_NAMES.get(module, "").split():
+        return False
+    return module in {*_PURE, "builtins"} or name in _PURE_NAMES.get(module, "").split()
+
+
+def _of_numerics(value: object, module: str, name: str) -> str | None:
+    """Of NumPy and SciPy what the tables name, and what draws random numbers."""
+    if module.startswith(_IMPURE_MODULES):
+        return _reads(module, name)
+    if name in _IMPURE_NAMES["numpy"].split() and getattr(np, name, None) is value:
+        return _reads("numpy", name)
+    if module.startswith("scipy.") and not isinstance(value, type):
+        with suppress(TypeError, ValueError):
+            parameters = inspect.signature(cast("FunctionType", value)).parameters
+            if not _DRAWING.isdisjoint(parameters):
+                return f"random numbers (`{module}.{name}`)"
+    return None
+
+
+def pure_module(module: ModuleType) -> bool:
+    """Whether data in a module of a library stays what it is."""
+    name = module.__name__.lstrip("_")
+    return name.partition(".")[0] not in sys.stdlib_module_names or name in {*_PURE, "builtins"}
+
+
+# ------------------------------------------------------------------------------- methods that read
+
+
+def reading_methods(kind: type) -> frozenset[str]:
+    """Names of the methods of a pure class, and of its instances, that are impure."""
+    found = _NONE
+    if kind not in _SILENT:
+        for base in _bases(kind):
+            if library_class(base):
+                found |= _own_methods(base)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _own_methods(kind: type) -> frozenset[str]:
+    module = kind.__module__.lstrip("_")
+    path = f"{_ALIASES.get(module, module)}.{kind.__qualname__}"
+    if path == "pathlib.Path":
+        return frozenset(name for name in vars(kind) if not name.startswith("__"))
+    if module.startswith("scipy."):
+        return frozenset(_DRAWS & vars(kind).keys())
+    return frozenset(_METHODS.get(path, "").split())
+
+
+_NONE: frozenset[str] = frozenset()
+_SILENT = frozenset(
+    (*SCALARS, np.ndarray, dict, list, tuple, set, object, FunctionType, ModuleType)
+)
+_DRAWS = frozenset(("random", "resample", "rvs"))  # methods of SciPy's classes
+_bases = vars(type)["__mro__"].__get__
+_METHODS = {
+    "datetime.date": "fromtimestamp strftime today",
+    "datetime.datetime": "astimezone now strptime timestamp utcnow",
+    "statistics.NormalDist": "samples",
+}
+
+
+@lru_cache(maxsize=4096)
+def names_in(code: CodeType) -> frozenset[str]:
+    """Names and short texts in a piece of code, and in those that it defines."""
+    found = {*code.co_names}
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            found |= names_in(value)
+        elif isinstance(value, str) and value.isidentifier():  # getattr(path, "exists")
+            found.add(value)
+    return frozenset(found)
+
+
+def _parts_of(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from _parts_of(value)
+
+
+def _line_of(code: CodeType, name: str) -> Line:
+    """The first instruction that names an attribute."""
+    for part in _parts_of(code):
+        for step in dis.get_instructions(part):
+            if step.argval == name:
+                return part, step.offset
+    return code, 0
+
+
+class Impurities:
+    """What one run reads that cannot be compared, in words, and the user's line that read it."""
+
+    def __init__(self) -> None:
+        self.noted: dict[str, Line | None] = {}
+        self.codes: list[CodeType] = []  # of the functions of the user that run
+        self._methods: dict[str, type] = {}
+
+    def note(self, words: str) -> None:
+        """Put down something that cannot be compared."""
+        if words not in self.noted:
+            self.noted[words] = user_line(2)
+
+    def meet(self, value: object) -> bool:
+        """Take notice of a value that `f` has got hold of; tell whether it may read."""
+        words = impurity(value)
+        if words is not None:
+            self.note(words)
+        kind = value if isinstance(value, type) else type(value)
+        names = reading_methods(kind)
+        for name in names:
+            self._methods[name] = kind
+        return bool(words or names)
+
+    def finish(self) -> dict[str, Line | None]:
+        """All of it; with the methods that read, of classes that `f` has met and which it names."""
+        for code in self.codes if self._methods else ():
+            for name in sorted(names_in(code) & self._methods.keys()):
+                kind = self._methods[name]
+                words = _reads(f"{kind.__module__.lstrip('_')}.{kind.__name__}", name)
+                self.noted.setdefault(words, _line_of(code, name))
+        return self.noted

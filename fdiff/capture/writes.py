@@ -1,0 +1,69 @@
+"""What a run has written to globals, cells and containers of the user, and how it gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import CellType
+from typing import NamedTuple
+
+from .containers import changed, set_cell, store, write_back
+from .nodes import Parts, Same, attribute
+from .standins import Copy, Globals, Where, label
+
+
+class Cell(NamedTuple):
+    """A private cell and the user's; `put` holds what was put into the private one, once it was."""
+
+    name: str
+    private: CellType
+    real: CellType
+    node: Parts | Same
+    put: list[object]
+
+    def written(self) -> bool:
+        return bool(self.put) and attribute(self.private, "cell_contents") is not self.put[0]
+
+
+class CopyOf(NamedTuple):
+    """A copy of a container of the user, with what was put into it."""
+
+    copy: Copy
+    put: Copy
+    real: Copy
+    where: Where
+
+    def written(self) -> bool:
+        return changed(self.copy, self.put)
+
+
+class Places:
+    """All places outside of objects that a run may have written to."""
+
+    def __init__(self) -> None:
+        self.globals: dict[int, Globals] = {}
+        self.cells: dict[int, Cell] = {}
+        self.copies: list[CopyOf] = []
+
+    def written(self) -> bool:
+        """Whether anything waits to be carried over."""
+        written: Iterable[bool] = (
+            *(next(g.writes(), None) is not None for g in self.globals.values()),
+            *(cell.written() for cell in self.cells.values()),
+            *(copy.written() for copy in self.copies),
+        )
+        return any(written)
+
+    def carry_over(self, release: Callable[[object], object], note: Callable[[str], None]) -> None:
+        """The user's own places get what the run has written, noted in words."""
+        for globals_ in self.globals.values():
+            for name, value in list(globals_.writes()):
+                note(f"a write to the global `{name}`")
+                store(globals_.real, name, release(value))
+        for cell in self.cells.values():
+            if cell.written():
+                note(f"a write to `{cell.name}` of an enclosing function")
+                set_cell(cell.real, release(attribute(cell.private, "cell_contents")))
+        for copy, put, real, where in self.copies:
+            if changed(copy, put):
+                note(f"a write to `{label(where)}`")
+                write_back(copy, real, release)
