@@ -113,12 +113,16 @@ class Nest:
 
 @dataclass(frozen=True)
 class Call:
-    """A compiled routine of this machine, called by its address: its buffers, then its sizes."""
+    """A compiled routine of this machine, called by its address: its buffers, then its sizes.
+
+    `begins` says at which entry of each buffer it begins, where that is not the first.
+    """
 
     routine: str
     buffers: tuple[str, ...]
     sizes: tuple[str, ...]
     comment: str = ""
+    begins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
