@@ -205,7 +205,8 @@ class Program:
         return [i for items in inside for i in items if isinstance(i, Call)]
 
 
-_HELD, _LEAST, _MOST = 1 << 17, 16, 512  # entries of a block, and rows of it
+# Entries of a block, and rows of it: as many as whole vectors hold, where rows are the inner loop.
+_HELD, _LEAST, _MOST, _WHOLE_ROWS = 1 << 17, 64, 512, 32
 
 
 def block_size(rows: tuple[Dims, ...]) -> str:
@@ -213,7 +214,8 @@ def block_size(rows: tuple[Dims, ...]) -> str:
     total = "0"
     for dims in rows:
         total = plus(total, size(dims))
-    return f"max({_LEAST}, min({_MOST}, {_HELD} // max(1, {total})))"
+    some = f"{_HELD} // max(1, {total}) // {_WHOLE_ROWS} * {_WHOLE_ROWS}"
+    return f"max({_LEAST}, min({_MOST}, {some}))"
 
 
 def block_of(rows: tuple[Dims, ...], sizes: tuple[int, ...]) -> int:
@@ -221,7 +223,7 @@ def block_of(rows: tuple[Dims, ...], sizes: tuple[int, ...]) -> int:
     total = 0
     for dims in rows:
         total += entries(dims, sizes)
-    return max(_LEAST, min(_MOST, _HELD // max(total, 1)))
+    return max(_LEAST, min(_MOST, _HELD // max(total, 1) // _WHOLE_ROWS * _WHOLE_ROWS))
 
 
 def entries(dims: Dims, sizes: tuple[int, ...]) -> int:

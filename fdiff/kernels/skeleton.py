@@ -20,7 +20,7 @@ from ..arraytype import Shape
 from ..primitive import Lower
 from ..tape import CONSTANT, INPUT, Constant, Node, Tape
 from .bones import Data, Part, Skeleton, Values
-from .small import small_sizes
+from .small import many_rows, small_sizes
 
 _MOST_APART = 64  # stores that one is compared with
 _LARGE = 4  # a store of a quarter of an array is a large one
@@ -151,6 +151,7 @@ def skeleton(tape: Tape, layouts: tuple[str, ...]) -> tuple[Skeleton, Values]:
         len(draft.ints),
         len(draft.floats),
         len(draft.arrays),
+        draft.symbols.get(many_rows(tape, draft.small), ""),
     )
     return bones, Values((*draft.symbols, *draft.ints), tuple(draft.floats), tuple(draft.arrays))
 

@@ -32,6 +32,7 @@ from .repeated import computed_again
 from .reread import reread
 from .reuse import reuse
 from .root import Root
+from .rows_last import rows_last
 from .split import split
 from .stages import in_stages
 from .structure import Structure
@@ -44,7 +45,7 @@ _ROUNDS = 4
 
 def schedule(bones: Skeleton) -> Program:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
-    bones = lower(turned(split(summed_first(reread(bones)))))
+    bones = lower(rows_last(turned(split(summed_first(reread(bones))))))
     plan, nests = _settled(Structure(bones))
     dtypes: dict[str, str] = {}
     items = tuple(_items(plan, nests, dtypes))
