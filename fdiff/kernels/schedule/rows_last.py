@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 from ..bones import Data, Part, Skeleton
 from ..loops import ONE, Dims, proper, same_but_ones
 from .kinds import LEAVES, REDUCTIONS
+from .pieces import Slices
 from .split import pruned
 
 Axes = tuple[int, ...]
@@ -52,54 +54,61 @@ class _Rewrite:
 
     def enter(self, i: int, part: Part) -> bool:
         """What stands for the part; whether there is anything."""
-        own = len(part.shapes) == 1 and self.place(part.dims) is not None
+        own = self.place(part.dims)
         read = [a for a in part.args if self.place(self.old[a].dims) is not None]
-        if part.op in LEAVES or not (own or read):
-            self.plain[i] = self.add(part.reading(tuple([self.whole(a) for a in part.args])))
-            return True
         rule = _RULES.get(part.op) or (_elementwise if part.text else None)
-        made = rule(self, part) if rule is not None and len(part.shapes) == 1 else None
-        if made is None:
+        if part.op in LEAVES or len(part.shapes) > 1 or (own is None and not read):
+            rule = None
+        made = rule(self, part) if rule is not None else None
+        if made is not None and own is not None:
+            self.moved[i] = self.add(made)
+        elif made is not None:
+            self.plain[i] = self.add(made)
+        elif part.op in LEAVES or all(map(self.lies, (*part.shapes, *(self.old[a].dims for a in read)))):
+            self.plain[i] = self.add(part.reading(tuple([self.whole(a) for a in part.args])))
+        else:
             return False
-        (self.moved if own else self.plain)[i] = self.add(made)
         return True
 
     def place(self, dims: Dims) -> int | None:
-        """Which axis has the rows, if they are not last already; never of arrays that have none."""
-        wide = proper(dims)
-        if wide.count(self.axis) != 1 or wide[-1] == self.axis:
-            return None
-        return dims.index(self.axis)
+        """Which axis has the rows, if one has."""
+        return dims.index(self.axis) if dims.count(self.axis) == 1 else None
+
+    def lies(self, dims: Dims) -> bool:
+        """Whether no axis stands behind that of the rows, if there is one."""
+        return self.axis not in dims or dims.index(self.axis) == len(dims) - 1
 
     def whole(self, i: int) -> int:
         """Old part `i` with its axes in their own order."""
         if i not in self.plain:
-            at = self.place(self.old[i].dims)
+            dims = self.old[i].dims
+            at, rank = self.place(dims), len(dims)
             assert at is not None
-            rank = len(self.old[i].dims)
-            axes = (*range(at), rank - 1, *range(at, rank - 1))
-            self.plain[i] = self.turned(self.moved[i], axes)
+            back = (*range(at), rank - 1, *range(at, rank - 1))
+            self.plain[i] = self.turned(self.moved[i], back)
         return self.plain[i]
 
     def last(self, i: int) -> int:
         """Old part `i` with its rows last: an input is copied in that order."""
-        at = self.place(self.old[i].dims)
-        if at is None:
-            return self.plain[i]
         if i not in self.moved:
-            part = self.old[i]
-            turned = self.turned(self.plain[i], _order(len(part.dims), at))
-            self.moved[i] = self.add(
-                Part("copy", "{0}", (turned,), part.dtypes, self.parts[turned].shapes)
-            )
+            dims = self.old[i].dims
+            at = self.place(dims)
+            if at is None:
+                return self.plain[i]
+            turned = self.turned(self.plain[i], _order(len(dims), at))
+            part = self.parts[turned]
+            if part.op == "transpose":
+                turned = self.add(Part("copy", "{0}", (turned,), part.dtypes, part.shapes))
+            self.moved[i] = turned
         return self.moved[i]
 
     def turned(self, i: int, axes: Axes) -> int:
         """New part `i` with its axes in another order."""
-        if axes == tuple(range(len(axes))):
-            return i
         part = self.parts[i]
         dims = tuple(part.dims[a] for a in axes)
+        wide = [a for a in axes if part.dims[a] != ONE]
+        if wide == sorted(wide):  # axes of one entry move alone
+            return self.shaped(i, dims)
         return self.add(Part("transpose", "", (i,), part.dtypes, (dims,), (("axes", axes),)))
 
     def shaped(self, i: int, dims: Dims) -> int:
@@ -111,22 +120,16 @@ class _Rewrite:
 
     def beside(self, i: int, dims: Dims) -> int | None:
         """Old part `i` as an operand of a result of shape `dims`, both with the rows last."""
-        at = self.place(dims)
         own = self.old[i].dims
-        if at is None:  # nothing moves
-            return self.whole(i)
-        lead = len(dims) - len(own)
-        if at < lead or own[at - lead] != self.axis:
-            if self.axis in own:
-                return None
-            spread = (*(ONE for _ in range(lead)), *own)
-            order = tuple(spread[k] for k in _order(len(dims), at))
-            return self.shaped(self.whole(i), order) if proper(own) else self.whole(i)
-        mine = self.place(own)
-        if mine is None:  # its other axes are of one entry
-            order = tuple(own[k] for k in _order(len(own), at - lead))
-            return self.shaped(self.plain[i], order)
-        return self.last(i) if mine == at - lead else None
+        at, lead = self.place(dims), len(dims) - len(own)
+        if at is None:
+            return None if self.axis in own else self.plain[i]
+        if self.axis in own:
+            return self.last(i) if self.place(own) == at - lead else None
+        if not proper(own):
+            return self.plain[i]
+        spread = (*(ONE for _ in range(lead)), *own)
+        return self.shaped(self.plain[i], tuple(spread[k] for k in _order(len(dims), at)))
 
 
 def _order(rank: int, at: int) -> Axes:
@@ -150,8 +153,6 @@ def _made(new: _Rewrite, part: Part, args: list[int | None], data: Data | None =
 
 
 def _elementwise(new: _Rewrite, part: Part) -> Part | None:
-    if new.place(part.dims) is None and proper(part.dims).count(new.axis) != 1:
-        return None
     return _made(new, part, [new.beside(a, part.dims) for a in part.args])
 
 
@@ -198,23 +199,22 @@ def _matrices(new: _Rewrite, part: Part, sides: list[str], out: str) -> bool:
 
 def _transposed(new: _Rewrite, part: Part) -> Part | None:
     (a,) = part.args
-    before, after = new.old[a].dims, part.dims
-    first = _order(len(before), at) if (at := new.place(before)) is not None else _same(before)
-    then = _order(len(after), at) if (at := new.place(after)) is not None else _same(after)
+    before, after = (new.place(dims) for dims in (new.old[a].dims, part.dims))
+    if before is None or after is None:
+        return None
+    first, then = (_order(len(part.dims), at) for at in (before, after))
     axes = tuple(first.index(part.axes[k]) for k in then)
     return _made(new, part, [new.last(a)], (("axes", axes),))
-
-
-def _same(dims: Dims) -> Axes:
-    return tuple(range(len(dims)))
 
 
 def _reshaped(new: _Rewrite, part: Part) -> Part | None:
     """A reshape that leaves the rows where they are: the first axis, or one among the same."""
     (a,) = part.args
-    before, after = proper(new.old[a].dims), proper(part.dims)
-    first = before[0] == after[0] == new.axis and before.count(new.axis) == 1 == after.count(new.axis)
-    if not (first or same_but_ones(new.old[a].dims, part.dims)):
+    dims = new.old[a].dims
+    if new.place(dims) is None or new.place(part.dims) is None:
+        return None
+    first = proper(dims)[0] == proper(part.dims)[0] == new.axis
+    if not (first or same_but_ones(dims, part.dims)):
         return None
     return _made(new, part, [new.last(a)])
 
@@ -222,12 +222,29 @@ def _reshaped(new: _Rewrite, part: Part) -> Part | None:
 def _sliced(new: _Rewrite, part: Part) -> Part | None:
     """A slice of whole rows, or one put back."""
     (a,) = part.args
-    dims = new.old[a].dims
-    at = new.place(dims)
-    if at is None or new.place(part.dims) != at or part.slices[at] != ("0", "1"):
+    pairs = _turned_slices(new, part.slices, new.old[a].dims, part.dims)
+    if pairs is None:
         return None
-    pairs = tuple(part.slices[k] for k in _order(len(dims), at))
-    return _made(new, part, [new.last(a)], (*pairs, *part.data[len(dims) :]))
+    return _made(new, part, [new.last(a)], (*pairs, *part.data[len(part.dims) :]))
+
+
+def _placed(new: _Rewrite, part: Part) -> Part | None:
+    """Terms side by side, each with whole rows."""
+    data = [
+        _turned_slices(new, cast("Slices", pairs), new.old[a].dims, part.dims)
+        for a, pairs in zip(part.args, part.data, strict=True)
+    ]
+    if None in data:
+        return None
+    return _made(new, part, [new.last(a) for a in part.args], tuple(data))
+
+
+def _turned_slices(new: _Rewrite, pairs: Slices, dims: Dims, other: Dims) -> Slices | None:
+    """Starts and steps with those of the rows last; None if these are not taken whole."""
+    at = new.place(dims)
+    if at is None or new.place(other) != at or pairs[at] != ("0", "1"):
+        return None
+    return tuple(pairs[k] for k in _order(len(dims), at))
 
 
 def _joined(new: _Rewrite, part: Part) -> Part | None:
@@ -248,4 +265,5 @@ _RULES: dict[str, Callable[[_Rewrite, Part], Part | None]] = {
     "slice": _sliced,
     "unslice": _sliced,
     "concatenate": _joined,
+    "place": _placed,
 }
