@@ -31,12 +31,9 @@ def rows_last(bones: Skeleton) -> Skeleton:
     for i, part in enumerate(bones.parts):
         if not new.enter(i, part):
             return bones
-    return pruned(
-        replace(
-            bones, parts=tuple(new.parts), inputs=tuple(new.plain[i] for i in bones.inputs),
-            outputs=tuple(new.whole(o) for o in bones.outputs),
-        )
-    )  # fmt: skip
+    inputs = tuple(new.plain[i] for i in bones.inputs)
+    outputs = tuple(new.whole(o) for o in bones.outputs)
+    return pruned(replace(bones, parts=tuple(new.parts), inputs=inputs, outputs=outputs))
 
 
 class _Rewrite:
