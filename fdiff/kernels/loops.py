@@ -255,6 +255,8 @@ def plus(a: str, b: str) -> str:
     """``a + b``, with the trivial cases folded."""
     if a == "0" or b == "0":
         return b if a == "0" else a
+    if b == f"-{a}":
+        return "0"
     if _WHOLE.fullmatch(b) and (last := _LAST.search(a)):
         total = int(last[0].replace(" ", "")) + int(b)
         rest = a[: last.start()]
