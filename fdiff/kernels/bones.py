@@ -72,7 +72,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Skeleton:
-    """Parts in canonical order, inputs first; counts of sizes, integers, floats, arrays."""
+    """Parts in canonical order, inputs first; counts of sizes, integers, floats, arrays.
+
+    `rows` names the size of the axis that has many rows of few entries each, if there is one.
+    """
 
     parts: tuple[Part, ...]
     inputs: tuple[int, ...]
@@ -81,10 +84,11 @@ class Skeleton:
     ints: int
     floats: int
     arrays: int
+    rows: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
-        return self.parts, self.inputs, self.outputs
+        return self.parts, self.inputs, self.outputs, self.rows
 
 
 class Values(NamedTuple):

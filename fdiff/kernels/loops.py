@@ -113,12 +113,16 @@ class Nest:
 
 @dataclass(frozen=True)
 class Call:
-    """A compiled routine of this machine, called by its address: its buffers, then its sizes."""
+    """A compiled routine of this machine, called by its address: its buffers, then its sizes.
+
+    `begins` says at which entry of each buffer it begins, where that is not the first.
+    """
 
     routine: str
     buffers: tuple[str, ...]
     sizes: tuple[str, ...]
     comment: str = ""
+    begins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,8 @@ class Program:
         return [i for items in inside for i in items if isinstance(i, Call)]
 
 
-_HELD, _LEAST, _MOST = 1 << 17, 16, 512  # entries of a block, and rows of it
+# Entries of a block, and rows of it: as many as whole vectors hold, where rows are the inner loop.
+_HELD, _LEAST, _MOST, _WHOLE_ROWS = 1 << 17, 64, 512, 32
 
 
 def block_size(rows: tuple[Dims, ...]) -> str:
@@ -209,7 +214,8 @@ def block_size(rows: tuple[Dims, ...]) -> str:
     total = "0"
     for dims in rows:
         total = plus(total, size(dims))
-    return f"max({_LEAST}, min({_MOST}, {_HELD} // max(1, {total})))"
+    some = f"{_HELD} // max(1, {total}) // {_WHOLE_ROWS} * {_WHOLE_ROWS}"
+    return f"max({_LEAST}, min({_MOST}, {some}))"
 
 
 def block_of(rows: tuple[Dims, ...], sizes: tuple[int, ...]) -> int:
@@ -217,7 +223,7 @@ def block_of(rows: tuple[Dims, ...], sizes: tuple[int, ...]) -> int:
     total = 0
     for dims in rows:
         total += entries(dims, sizes)
-    return max(_LEAST, min(_MOST, _HELD // max(total, 1)))
+    return max(_LEAST, min(_MOST, _HELD // max(total, 1) // _WHOLE_ROWS * _WHOLE_ROWS))
 
 
 def entries(dims: Dims, sizes: tuple[int, ...]) -> int:
@@ -249,6 +255,8 @@ def plus(a: str, b: str) -> str:
     """``a + b``, with the trivial cases folded."""
     if a == "0" or b == "0":
         return b if a == "0" else a
+    if b == f"-{a}":
+        return "0"
     if _WHOLE.fullmatch(b) and (last := _LAST.search(a)):
         total = int(last[0].replace(" ", "")) + int(b)
         rest = a[: last.start()]

@@ -20,7 +20,7 @@ from ..arraytype import Shape
 from ..primitive import Lower
 from ..tape import CONSTANT, INPUT, Constant, Node, Tape
 from .bones import Data, Part, Skeleton, Values
-from .small import small_sizes
+from .small import many_rows, small_sizes
 
 _MOST_APART = 64  # stores that one is compared with
 _LARGE = 4  # a store of a quarter of an array is a large one
@@ -79,6 +79,7 @@ class _Draft:
     place: dict[int, int] = field(default_factory=dict)
     literals: dict[Part, int] = field(default_factory=dict)
     regions: dict[tuple[object, ...], Data] = field(default_factory=dict)
+    shifts: dict[tuple[int, int, int], str] = field(default_factory=dict)
 
     @cached_property
     def small(self) -> frozenset[int]:
@@ -108,6 +109,17 @@ class _Draft:
     def integer(self, value: int) -> str:
         self.ints.append(value)
         return f"m{len(self.ints) - 1}"
+
+    def shift(self, start: int, n: int, full: int) -> str:
+        """Where a slice begins: one name for equal slices of more than half of an axis.
+
+        A slice of a stencil and the adjoint of it are then known to read the same entries.
+        """
+        if 2 * n <= full:
+            return self.integer(start)
+        if (start, n, full) not in self.shifts:
+            self.shifts[start, n, full] = self.integer(start)
+        return self.shifts[start, n, full]
 
     def real(self, value: float) -> str:
         self.floats.append(value)
@@ -151,6 +163,7 @@ def skeleton(tape: Tape, layouts: tuple[str, ...]) -> tuple[Skeleton, Values]:
         len(draft.ints),
         len(draft.floats),
         len(draft.arrays),
+        draft.symbols.get(many_rows(tape, draft.small), ""),
     )
     return bones, Values((*draft.symbols, *draft.ints), tuple(draft.floats), tuple(draft.arrays))
 
@@ -346,5 +359,6 @@ def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Sha
             out.append((str(int(start)), str(int(step) if n > 1 else 1)))
             continue
         text = "1" if step == 1 or n == 1 else "-1" if step == -1 else draft.integer(int(step))
-        out.append((draft.integer(int(start) if n else 0), text))
+        begin = int(start) if n else 0
+        out.append((draft.shift(begin, n, full) if text == "1" else draft.integer(begin), text))
     return tuple(out)

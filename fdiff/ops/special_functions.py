@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special as sc
 
 from ..trace import TracedArray, apply, unsupported
-from .elementwise import stop
+from .elementwise import bounded, stop
 from .foreign import concrete, stands_for
 from .reductions import as_scalar
 from .samples import positive
@@ -57,10 +57,14 @@ def logsumexp(a: object, axis: object = None, b: object = None, keepdims: bool =
 
 def _log_sum(x: TracedArray, b: TracedArray | None, axes: tuple[int, ...]) -> tuple[TracedArray, TracedArray]:
     """Logarithm of the absolute sum, and its sign."""
+    if b is None:
+        out = _log_sum_of_terms(x, axes)
+        sign = np.where(out == -np.inf, x.dtype.type(0), x.dtype.type(1))
+        return out, np.where(np.isnan(out), out, sign)
     top = _peak(x, axes)
     infinite = np.isinf(top)
     terms = np.exp(np.where(infinite, 0.0, x) - np.where(infinite, 0.0, top))
-    terms = terms if b is None else b * terms
+    terms = b * terms
     largest = x == top
     most = np.sum(np.where(largest, terms, 0.0), axis=axes, keepdims=True)
     rest = np.sum(np.where(largest, 0.0, terms), axis=axes, keepdims=True)
@@ -68,10 +72,31 @@ def _log_sum(x: TracedArray, b: TracedArray | None, axes: tuple[int, ...]) -> tu
     sign = np.sign(ratio + 1.0) * np.sign(most)
     finite = np.log1p(np.where(ratio < -1.0, -ratio - 2.0, ratio)) + np.log(np.abs(most)) + top
     held = largest & (x == np.inf)
-    parts = np.where(held, x, 0.0) if b is None else np.where(held, x * b, 0.0)
-    unbounded = np.sum(parts, axis=axes, keepdims=True)
+    unbounded = np.sum(np.where(held, x * b, 0.0), axis=axes, keepdims=True)
     out = np.where(infinite, np.where(top < 0, top, np.abs(unbounded)), finite)
     return out, np.where(infinite, np.where(top < 0, 0.0, np.sign(unbounded)), sign)
+
+
+def _log_sum_of_terms(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
+    """The same without weights: its derivative is that of ``log(sum(exp(x - top)))``, and no more.
+
+    The precise value comes in as a constant, so that nothing on the way from `x` to the sum is
+    chosen by a `where`, whose masks cotangents would carry through all that `x` is made of. Where
+    the sum is infinite, its terms are bounded, and its infinite entries have the slope; where all
+    entries are -inf, one in place of zero makes their slopes zero.
+    """
+    fixed, top = apply(stop, x), _peak(x, axes)
+    infinite, type_ = np.isinf(top), x.dtype.type
+    shift = np.where(infinite, np.where(top > 0, np.finfo(x.dtype).max, type_(0)), top)
+    terms = np.exp(apply(bounded, x - shift, traced(type_(1))))
+    total = np.sum(terms, axis=axes, keepdims=True)
+    total = total + np.where(top == -np.inf, type_(1), type_(0))
+    largest, known = fixed == top, apply(stop, terms)
+    most = np.sum(np.where(largest, type_(1), type_(0)), axis=axes, keepdims=True)
+    rest = np.sum(np.where(largest, type_(0), known), axis=axes, keepdims=True)
+    value = np.where(infinite, top, np.log1p(rest / most) + np.log(most) + top)
+    log = np.log(total)
+    return log + apply(stop, value - log)
 
 
 @stands_for(sc.softmax)

@@ -149,7 +149,12 @@ def _call(
     first = bones.sizes + bones.ints
     at = first + routines.index(item.routine)
     table = first + len(routines) + part
-    given = ", ".join((*item.buffers, *item.sizes, f"ints[{table}]"))
+    begins = item.begins or ("",) * len(item.buffers)
+    buffers = [
+        f"rt.at({name}, {begin})" if begin else name
+        for name, begin in zip(item.buffers, begins, strict=True)
+    ]
+    given = ", ".join((*buffers, *item.sizes, f"ints[{table}]"))
     return [
         f"# {item.comment}",
         f"status = rt.call(ints[{at}], {given})",

@@ -7,7 +7,7 @@ routines, the edges of slices) is done by one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..loops import (
@@ -128,7 +128,7 @@ class _Sharing:
         late = {id(s) for a in outer for s in a.final}
         inside = [s for s in nest.everything if id(s) not in late]
         totals = self._totals([nest], inside, [a.name for a in outer])
-        copies = self._copies(inside, inside)
+        copies = self._copies(inside, {id(s): 0 for s in inside})
         if totals is None or copies is None:
             return None
         bounds = nest.window[0] if nest.window and nest.window[0] else ("0", nest.domain[0])
@@ -145,14 +145,23 @@ class _Sharing:
         nests = list(_nests(blocks))
         begun = [a.name for n in nests for a in n.accumulators if a.identity == a.name]
         inside = [s for nest in nests for s in nest.everything]
-        by_rows = [s for nest in nests if nest.window[:1] == (_ROWS,) for s in nest.everything]
+        by_rows = {
+            id(s): nest.window.index(_ROWS)
+            for nest in nests
+            if _ROWS in nest.window
+            for s in nest.everything
+        }
         totals = self._totals(nests, inside, list(dict.fromkeys(begun)))
         copies = self._copies(inside, by_rows)
         calls = (i for i in blocks.items if isinstance(i, Call))
-        if totals is None or copies is None or any(c.buffers[2] not in self.private for c in calls):
+        if totals is None or copies is None or not all(map(self._apart, calls)):
             return None
         items = tuple(_renamed_item(item, copies) for item in blocks.items)
         return Shared(replace(blocks, items=items), totals, copies, ())
+
+    def _apart(self, call: Call) -> bool:
+        """Whether a product of the rows of a block is written where no other block's is."""
+        return call.buffers[2] in self.private or bool(call.begins and call.begins[2])
 
     def _runs(self, runs: Runs) -> Shared | None:
         """Runs have the effects of the blocks in their place, on the same rows."""
@@ -193,13 +202,12 @@ class _Sharing:
         return tuple(out)
 
     def _copies(
-        self, inside: Sequence[Statement], by_rows: Sequence[Statement]
+        self, inside: Sequence[Statement], by_rows: Mapping[int, int]
     ) -> tuple[tuple[Temporary, Temporary], ...] | None:
         """The memory that turns add to here and there; None where turns cannot be told apart.
 
-        Only for statements `by_rows` does the outermost loop count the turns.
+        `by_rows` are statements, by their `id`, with the loop of each that counts the turns.
         """
-        counted = {id(s) for s in by_rows}
         uses: dict[str, list[Statement]] = {}
         for s in inside:
             if s.access is not None and s.access.buffer.name in self.memory:
@@ -208,7 +216,7 @@ class _Sharing:
         for name, some in uses.items():
             if name in self.private or all(s.kind not in _WRITES for s in some):
                 continue
-            rows = {_row(s) if id(s) in counted else None for s in some}
+            rows = {_row(s, by_rows[id(s)]) if id(s) in by_rows else None for s in some}
             # stores of one loop into one array are pieces of it: they never overlap
             if None not in rows and (len(rows) == 1 or all(s.kind == "store" for s in some)):
                 continue
@@ -275,11 +283,13 @@ def _nests(item: Item | Choice) -> Iterator[Nest]:
         yield from _nests(item.otherwise)
 
 
-def _row(s: Statement) -> Row | None:
-    """The row of the turn, if the entry lies in it."""
+def _row(s: Statement, loop: int) -> Row | None:
+    """The row of the turn, if the entry lies in it; turns are counted by `loop`."""
     assert s.access is not None
-    at = [k for k, a in enumerate(s.access.index) if a.var == 0]
-    return (s.access.dims, at[0], s.access.index[at[0]]) if len(at) == 1 else None
+    at = [k for k, a in enumerate(s.access.index) if a.var == loop]
+    if len(at) != 1:
+        return None
+    return s.access.dims, at[0], s.access.index[at[0]]._replace(var=0)
 
 
 def _renamed_item(

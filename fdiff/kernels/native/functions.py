@@ -278,6 +278,23 @@ def _put(to: Writer, args: list[Term]) -> Term:
     return value
 
 
+def _total(to: Writer, args: list[Term]) -> Term:
+    """The sum of the entries of a vector: of its halves, of their halves, and so on."""
+    kind, value = args[0].kind, args[0].at
+    left = value.type.count
+    while left > 1:
+        left //= 2
+        halves = [
+            ir.Constant(ir.VectorType(ir.IntType(32), left), list(range(k, k + left)))
+            for k in (0, left)
+        ]
+        nothing = ir.Constant(value.type, ir.Undefined)
+        low, high = (to.code.shuffle_vector(value, nothing, half) for half in halves)
+        value = to.code.fadd(low, high)
+    first = ir.Constant(ir.IntType(32), 0)
+    return Term(kind.partition("x")[0], to.code.extract_element(value, first))
+
+
 def _count(term: Term) -> int:
     """A number of entries, which is written out."""
     assert isinstance(term.at, ir.Constant)
@@ -340,6 +357,7 @@ _TABLES: dict[str, dict[str, Function]] = {
         "vector": _vector,
         "spread": _spread,
         "put": _put,
+        "total": _total,
         "words": _memory("i8*"),
         "halves": _memory("i4*"),
         "float64": _memory("f8*"),

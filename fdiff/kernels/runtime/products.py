@@ -102,6 +102,47 @@ def blocks(
     return 0
 """
 
+# ``c = a @ b'`` for four rows of each: rows that are long in memory are multiplied a vector at a
+# time, and nothing has to be copied to lie in columns.
+_FOUR = [(r, q) for r in range(4) for q in range(4)]
+_DOTS = "\n".join(
+    [
+        "",
+        "def dots44(",
+        '    c: "ENTRY* noalias", lead_c: "i8", a: "ENTRY* noalias", lead_a: "i8",',
+        '    b: "ENTRY* noalias", lead_b: "i8", k: "i8",',
+        "):",
+        *[f"    s{r}{q} = rt.spread(np.REAL(0), LANES)" for r, q in _FOUR],
+        "    last = k - k % LANES",
+        "    for p in range(0, last, LANES):",
+        *[f"        a{r} = rt.vector(a, {r} * lead_a + p, LANES)" for r in range(4)],
+        *[f"        b{q} = rt.vector(b, {q} * lead_b + p, LANES)" for q in range(4)],
+        *[f"        s{r}{q} = rt.add(s{r}{q}, rt.multiply(a{r}, b{q}))" for r, q in _FOUR],
+        *[f"    t{r}{q} = rt.total(s{r}{q})" for r, q in _FOUR],
+        "    for p in range(last, k):",
+        "        rt.unvectorised()",
+        *[f"        e{r} = a[{r} * lead_a + p]" for r in range(4)],
+        *[f"        g{q} = b[{q} * lead_b + p]" for q in range(4)],
+        *[f"        t{r}{q} = rt.add(t{r}{q}, rt.multiply(e{r}, g{q}))" for r, q in _FOUR],
+        *[f"    c[{r} * lead_c + {q}] = t{r}{q}" for r, q in _FOUR],
+        "    return 0",
+        "",
+        "",
+        "def dots(",
+        '    c: "ENTRY*", lead_c: "i8", a: "ENTRY*", lead_a: "i8", b: "ENTRY*", lead_b: "i8",',
+        '    m: "i8", k: "i8", n: "i8",',
+        "):",
+        "    for i in range(0, m, 4):",
+        "        r = min(i, m - 4)",
+        "        for j in range(0, n, 4):",
+        "            q = min(j, n - 4)",
+        "            to = rt.at(c, r * lead_c + q)",
+        "            dots44(to, lead_c, rt.at(a, r * lead_a), lead_a, rt.at(b, q * lead_b), lead_b, k)",
+        "    return 0",
+        "",
+    ]
+)
+
 # By BLAS, which sees transposes: c' = b' a'.
 _LARGE = """
 def large(
@@ -136,6 +177,8 @@ def matmul(
     wide = n >= LANES and m * n * k <= blas[BLOCKS_TO] and not (packed and 2 * LANES * k > PANEL)
     few = wide or m * n * k < BLAS_FROM
     size = 2 * LANES * k if wide else min(k * n, BLAS_FROM)
+    # few rows of many entries each: copying a panel would take as long as multiplying by it
+    long = flip_b and not flip_a and 4 <= m < 64 and 4 <= n < 64 and k >= 4 * LANES
     room = rt.REAL(rt.room(size if packed and few else 1))
     for s in range(stack):
         x = rt.at(a, s * step_a)
@@ -143,7 +186,9 @@ def matmul(
         z = rt.at(c, s * step_c)
         step = lead_a if flip_a else 1
         down = 1 if flip_a else lead_a
-        if wide:
+        if long:
+            dots(z, lead_c, x, lead_a, y, lead_b, m, k, n)
+        elif wide:
             blocks(z, lead_c, x, down, step, y, lead_b, m, k, n, room, packed, flip_b)
         elif not few:
             large(x, lead_a, y, lead_b, z, lead_c, m, k, n, flip_a, flip_b, blas)
@@ -157,4 +202,4 @@ def matmul(
     return 0
 """
 
-PRODUCTS = {"matmul": (_ROW, *_SHAPES, _PANEL, _BLOCKS, _LARGE, _MATMUL)}
+PRODUCTS = {"matmul": (_ROW, *_SHAPES, _PANEL, _BLOCKS, _DOTS, _LARGE, _MATMUL)}

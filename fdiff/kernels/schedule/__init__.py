@@ -32,6 +32,7 @@ from .repeated import computed_again
 from .reread import reread
 from .reuse import reuse
 from .root import Root
+from .rows_last import rows_last
 from .split import split
 from .stages import in_stages
 from .structure import Structure
@@ -44,12 +45,13 @@ _ROUNDS = 4
 
 def schedule(bones: Skeleton) -> Program:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
-    bones = lower(turned(split(summed_first(reread(bones)))))
+    bones = lower(rows_last(turned(split(summed_first(reread(bones))))))
     plan, nests = _settled(Structure(bones))
     dtypes: dict[str, str] = {}
     items = tuple(_items(plan, nests, dtypes))
     made = Program(_temporaries(plan), items, _outputs(plan), _locals(plan))
-    return cut(in_stages(in_blocks(without_unread(made)), _dtypes(bones, made)), dtypes)
+    blocked = in_blocks(without_unread(made), _given(bones))
+    return cut(in_stages(blocked, _dtypes(bones, made)), dtypes)
 
 
 def _settled(structure: Structure) -> tuple[Plan, list[list[Root]]]:
@@ -180,6 +182,15 @@ def _temporaries(plan: Plan) -> tuple[Temporary, ...]:
 def _locals(plan: Plan) -> tuple[tuple[str, str], ...]:
     kept = (i for i in sorted(plan.kept) if plan.local(i) and plan.parts[i].op not in LEAVES)
     return tuple((plan.names[i], plan.parts[i].dtype) for i in kept)
+
+
+def _given(bones: Skeleton) -> dict[str, Dims]:
+    """The shapes of inputs and captured arrays whose entries lie in order, by name."""
+    return {
+        f"{'x' if part.op == 'input' else 'k'}{part.data[0]}": part.dims
+        for part in bones.parts
+        if part.op == "array" or (part.op == "input" and part.data[1] == "C")
+    }
 
 
 def _dtypes(bones: Skeleton, program: Program) -> dict[str, str]:

@@ -7,55 +7,56 @@ they add up over the rows is begun before the loop and complete after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..loops import BLOCK, Blocks, Call, Nest, Program, Runs, Temporary, block_size, proper
+from ..loops import (
+    BLOCK,
+    Blocks,
+    Call,
+    Dims,
+    Nest,
+    Program,
+    Runs,
+    Temporary,
+    block_size,
+    proper,
+)
 from .products import added_up, of_rows, role_of
-from .rowwise import Uses, finished, for_rows, rowwise, started, uses_of
+from .rowwise import Uses, finished, for_rows, row_loop, rows_of, started, uses_of
 
 Item = Nest | Call | Blocks | Runs
 
 
-def in_blocks(program: Program) -> Program:
-    """The program with its rows in blocks, where that spares passes over memory."""
+def in_blocks(program: Program, given: Mapping[str, Dims]) -> Program:
+    """The program with its rows in blocks, where that spares passes over memory.
+
+    `given` are the shapes of inputs and captured arrays whose entries lie in order, by name.
+    """
     axes = {d for t in program.temporaries for d in proper(t.dims) if not d.isdigit()}
-    runs = [_grow(program, axis) for axis in sorted(axes)]
+    runs = [_grow(program, axis, given) for axis in sorted(axes)]
     best = max(runs, key=_Run.worth, default=None)
     return program if best is None or not best.worth() else best.program()
 
 
-def _grow(program: Program, axis: str) -> _Run:
-    """The most that can run together; without calls that read what has to stay whole."""
-    banned: set[int] = set()
-    used: dict[int, Uses] = {}
-    run = _Run(program, axis, used)
-    if sum(map(run.over_rows, program.items)) < 2:
-        return run
-    while True:
-        run = _Run(program, axis, used)
-        for k, item in enumerate(program.items):
-            run.take(item, banned=k in banned)
-        inside = {id(item) for item in run.run}
-        wrong = {
-            k for k, item in enumerate(program.items) if id(item) in inside and not run.fits(item)
-        }
-        if not wrong:
-            return run
-        banned |= wrong
+def _grow(program: Program, axis: str, given: Mapping[str, Dims]) -> _Run:
+    """The most that can run together."""
+    run = _Run(program, axis, given)
+    if sum(map(run.over_rows, program.items)) > 1:
+        for item in program.items:
+            run.take(item)
+    return run
 
 
 @dataclass
 class _Run:
-    """The items of a run, those that come before it, and those that come after.
-
-    `used` remembers what each item uses, by its `id`: the items of a program outlive its runs.
-    """
+    """The items of a run, those that come before it, and those that come after."""
 
     whole: Program
     axis: str
-    used: dict[int, Uses]
+    given: Mapping[str, Dims]
+    used: dict[int, Uses] = field(default_factory=dict)  # by the `id` of an item of the program
     before: list[Item] = field(default_factory=list)
     run: list[Nest | Call] = field(default_factory=list)
     after: list[Item] = field(default_factory=list)
@@ -65,16 +66,16 @@ class _Run:
     def __post_init__(self) -> None:
         outputs = [Temporary(o.name, o.dtype, o.dims) for o in self.whole.outputs]
         self.memory = {t.name: t for t in (*self.whole.temporaries, *outputs)}
-        self.dims = {name: t.dims for name, t in self.memory.items()}
+        self.dims = {**self.given, **{name: t.dims for name, t in self.memory.items()}}
 
-    def take(self, item: Item, *, banned: bool) -> None:
+    def take(self, item: Item) -> None:
         """Put the next item where it can be."""
         assert isinstance(item, Nest | Call)
         uses = self._uses_of(item)
         if uses.follows(self.late):
             self.after.append(item)
             self.late.add(uses)
-        elif not banned and self.over_rows(item) and self.uses.together(uses):
+        elif self.over_rows(item) and self.uses.together(uses):
             self.run.append(item)
             self.uses.add(uses)
         elif uses.follows(self.uses):
@@ -89,16 +90,10 @@ class _Run:
         return self.used[id(item)]
 
     def over_rows(self, item: Item) -> bool:
-        """Whether an item has the rows of the axis for its outermost loop."""
+        """Whether an item has a loop over the rows of the axis that blocks can cut."""
         if isinstance(item, Call):
             return role_of(item, self.axis, self.dims) is not None
-        return isinstance(item, Nest) and rowwise(item, self.axis)
-
-    def fits(self, item: Item) -> bool:
-        """Whether what a product reads or writes by rows can be of a block only."""
-        if not isinstance(item, Call):
-            return True
-        return all(b in self.short for b in item.buffers if self.axis in self.dims.get(b, ()))
+        return isinstance(item, Nest) and row_loop(item, self.axis) is not None
 
     @cached_property
     def short(self) -> dict[str, int]:
@@ -113,8 +108,9 @@ class _Run:
         out: dict[str, int] = {}
         for t in self.whole.temporaries:
             rows = self.uses.by_rows(t.name)
-            if rows is not None and rows[0] == t.dims and not outside.meets({t.name}):
-                out[t.name] = rows[1]
+            if rows is not None and rows == rows_of(t.dims, self.axis):
+                if not outside.meets({t.name}):
+                    out[t.name] = t.dims.index(self.axis)
         return out
 
     def worth(self) -> int:
@@ -134,14 +130,18 @@ class _Run:
         begins: list[Nest] = []
         ends: list[Nest] = []
         extra: list[Temporary] = []
+        axes = dict.fromkeys(short, self.axis)
         for item in self.run:
             if isinstance(item, Nest):
-                inside.append(for_rows(item, short))
-                begins += started(item)
+                loop = row_loop(item, self.axis) or 0
+                inside.append(for_rows(item, axes, loop))
+                begins += started(item, loop)
                 ends += finished(item)
                 continue
-            part = of_rows(item, self.axis)
-            if role_of(item, self.axis, self.dims) == "sum":
+            role = role_of(item, self.axis, self.dims)
+            assert role is not None
+            part = of_rows(item, self.axis, role, short)
+            if role.sums:
                 like = self.memory[item.buffers[2]]
                 some, add, zeros = added_up(part, like)
                 inside += [some, add]

@@ -38,6 +38,13 @@ class _Rewrite:
             self.copies[i] = self.add(Part("copy", "{0}", (i,), part.dtypes, part.shapes))
         return self.copies[i]
 
+    def shaped(self, i: int, dims: Dims) -> int:
+        """Part `i` with other axes of one entry."""
+        part = self.parts[i]
+        if part.dims == dims:
+            return i
+        return self.add(Part("reshape", "", (i,), part.dtypes, (dims,)))
+
     def spread(self, i: int, dims: Dims) -> int:
         part = self.parts[i]
         return (
@@ -168,6 +175,8 @@ def _contract(new: _Rewrite, part: Part) -> int:
         **dict(zip(right, new.parts[b].dims, strict=True)),
     }
     stack, m, n, k = _groups(left, right, out)
+    if not k:
+        return _multiplied(new, part, (a, left), (b, right), out)
     if out in (stack + n + m, n + stack + m):
         a, b, left, right, m, n = b, a, right, left, n, m
     if not all(any(sizes[x] != ONE for x in group) for group in (m, n, k)):
@@ -183,6 +192,19 @@ def _contract(new: _Rewrite, part: Part) -> int:
     args = (new.contiguous(first.part), new.contiguous(second.part))
     product = new.add(Part("matmul", "", args, part.dtypes, (dims,), data))
     return new.transposed(product, tuple(labels.index(x) for x in out))
+
+
+def _multiplied(
+    new: _Rewrite, part: Part, first: tuple[int, str], second: tuple[int, str], out: str
+) -> int:
+    """A product that sums nothing: entry by entry, and so computed where it is used."""
+    args: list[int] = []
+    for i, labels in (first, second):
+        order = tuple(labels.index(x) for x in out if x in labels)
+        turned = new.transposed(i, order)
+        sizes = dict(zip((x for x in out if x in labels), new.parts[turned].dims, strict=True))
+        args.append(new.shaped(turned, tuple(sizes.get(x, ONE) for x in out)))
+    return new.add(Part("multiply", "{0} * {1}", tuple(args), part.dtypes, part.shapes))
 
 
 def _untransposed(new: _Rewrite, i: int, labels: str) -> tuple[int, str]:

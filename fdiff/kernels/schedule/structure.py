@@ -139,7 +139,7 @@ class Structure:
         if i in self.absorbed:
             return inf
         routine = part.op in ROUTINES and len(part.shapes) == 1
-        if part.op in MEMORY or routine or i in self.sums:
+        if part.op in MEMORY or part.op == "copy" or routine or i in self.sums:
             return -1
         if part.op in _UNKEPT:
             return inf
