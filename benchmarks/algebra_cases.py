@@ -9,6 +9,7 @@ of the kernel of `limit.algebra`, and one over the other; with ``--jax``, JAX's 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -19,12 +20,12 @@ from .peers import ONE_THREAD
 
 os.environ |= ONE_THREAD | {"FDIFF_NUM_THREADS": "1", "FDIFF_TIER": "compile"}
 
-import numpy as np  # noqa: E402 - after the environment, which its threads are told by
+import numpy as np
 
-import fdiff  # noqa: E402 - likewise
+import fdiff
 
-from . import algebra, inputs  # noqa: E402 - likewise
-from .limit import algebra as by_hand  # noqa: E402 - likewise
+from . import algebra, inputs
+from .limit import algebra as by_hand
 
 Array = np.ndarray
 Function = Callable[..., object]
@@ -80,7 +81,7 @@ def _network(rows: int, *widths: int) -> Callable[[], tuple[Array, ...]]:
     def arguments() -> tuple[Array, ...]:
         rng = inputs.drawn()
         layers = []
-        for n, m in zip(widths, widths[1:], strict=False):
+        for n, m in itertools.pairwise(widths):
             layers += [rng.normal(size=(n, m)) / np.sqrt(n), 0.1 * rng.normal(size=m)]
         return rng.normal(size=(rows, widths[0])), *layers
 
@@ -152,7 +153,8 @@ def measured(problem: Problem, name: str, *, jax: bool) -> str:
         np.testing.assert_allclose(calls[-1](), expected, rtol=1e-9, atol=1e-12)
     ours, hand, *others = (1e6 * t for t in fastest(*calls))
     more = "".join(f"  JAX {t:9.1f} ({t / ours:.2f})" for t in others)
-    return f"{problem.title + ' ' + name:58} {ours:9.1f} us  by hand {hand:9.1f}  {ours / hand:.2f}{more}"
+    title = f"{problem.title} {name}"
+    return f"{title:58} {ours:9.1f} us  by hand {hand:9.1f}  {ours / hand:.2f}{more}"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Derivatives that are products of matrices: BLAS between fused passes, blocks kept in the cache."""
+"""Derivatives that are products of matrices: BLAS between fused passes, in blocks of rows."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ from .crew import Code, pool, threads
 from .routines import text_of as text_of_routine
 from .runtime import crew as crewing
 from .runtime.blas import table
+from .sharing import PARTS, THREADS
 from .skeleton import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .skeleton import skeleton as skeleton_of
 from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
-from .sharing import PARTS, THREADS
 from .sources import Source, elementary, has_steps, patient
 from .texts import Chosen, chosen, forget, keep, kept
 
