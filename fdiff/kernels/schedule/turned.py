@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from ..bones import Part, Skeleton
-from ..loops import ONE, Dims, proper
+from ..loops import ONE, Dims, proper, same_but_ones
 from .kinds import LEAVES, REDUCTIONS, ROUTINES, SCANS, SCATTERS, STORES, VIEWS, users_of
 from .lowering import as_it_lies
 from .split import pruned
@@ -74,12 +74,22 @@ def _worth(bones: Skeleton, users: list[list[int]], wanted: dict[int, Axes]) -> 
         for a in dict.fromkeys(parts[i].args):
             if a in wanted:
                 leader[group(a)] = group(i)
-            elif not (parts[a].op == "contract" and len(users[a]) == 1):  # made in either order
+            elif not _made_in_any_order(parts, users, a):
                 gains.append((i, _gain(parts, a, axes, wanted)))
     total: dict[int, int] = {}
     for i, gain in gains:
         total[group(i)] = total.get(group(i), 0) + gain
     return {i: axes for i, axes in wanted.items() if total[group(i)] >= 0}
+
+
+def _made_in_any_order(parts: tuple[Part, ...], users: list[list[int]], i: int) -> bool:
+    """Whether `i` is a product of matrices, perhaps with axes of one entry, that is read once."""
+    while parts[i].op == "reshape" and len(users[i]) == 1:
+        (a,) = parts[i].args
+        if not same_but_ones(parts[i].dims, parts[a].dims):
+            return False
+        i = a
+    return parts[i].op == "contract" and len(users[i]) == 1
 
 
 def _read_turned(bones: Skeleton, users: list[list[int]], u: int) -> bool:
@@ -152,11 +162,17 @@ class _Rewrite:
         wide = [a for a in axes if dims[a] != ONE]
         if wide == sorted(wide):  # axes of one entry move alone
             return self._shaped(self.place[i], out)
-        first = self._shaped(self.place[i], dims)
-        return self.add(Part("transpose", "", (first,), part.dtypes, (out,), (("axes", axes),)))
+        first = self._shaped(self.place[i], proper(dims))
+        order = tuple(sorted(wide).index(a) for a in wide)
+        inner = tuple(dims[a] for a in wide)
+        data = (("axes", order),)
+        turned = self.add(Part("transpose", "", (first,), part.dtypes, (inner,), data))
+        return self._shaped(turned, out)
 
     def _shaped(self, i: int, dims: Dims) -> int:
         part = self.parts[i]
         if part.dims == dims:
             return i
+        if part.op == "reshape" and self.parts[part.args[0]].dims == dims:
+            return part.args[0]
         return self.add(Part("reshape", "", (i,), part.dtypes, (dims,)))
