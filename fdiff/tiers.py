@@ -44,8 +44,8 @@ class Runner:
     """
 
     __slots__ = (
-        "_due", "_evaluated", "_fast", "_kernels", "_plan", "_price", "_slots", "asked", "spent",
-        "tape", "tier",
+        "_due", "_evaluated", "_fast", "_held", "_kernels", "_plan", "_price", "_slots", "asked",
+        "spent", "tape", "tier",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -57,6 +57,7 @@ class Runner:
         self._fast: Executable | None = None
         self._evaluated = Evaluated(self.tape)
         self._due: dict[tuple[str, ...], float] = {}  # seconds that pay for a kernel
+        self._held: int | None = None  # bytes of the kernel's workspace, once asked for
         self._price = math.nan  # what the last kernel asked for is expected to cost
         self.spent = 0.0
         self.asked = False
@@ -127,6 +128,18 @@ class Runner:
         layouts = ("C",) * len(self.tape.inputs)
         if self._fast is None and self._worth(layouts, fixed_tier()):
             self._compiled(layouts)
+
+    def fits(self, limit: int) -> bool:
+        """Whether a kernel for plain arrays is there or worth compiling, and holds no more bytes.
+
+        A kernel of blocks of rows holds a block of what the interpreter holds all of.
+        """
+        layouts = ("C",) * len(self.tape.inputs)
+        if self._fast is None and not self._worth(layouts, fixed_tier()):
+            return False
+        if self._held is None:
+            self._held = kernels.workspace(self.tape, layouts)
+        return self._held <= limit
 
     def lacking(self) -> str:
         """What there is no kernel for, in words; empty if there is one for all of the tape."""

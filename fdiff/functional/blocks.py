@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from time import perf_counter
 from typing import cast
 
 import numpy as np
 
 from ..arraytype import ArrayType
 from ..tape import Tape
+from ..tiers import fixed_tier
 from ..transforms.entries import entry_columns
 from ..transforms.forward import jvp
 from ..transforms.reach import reached_columns
@@ -27,7 +29,7 @@ from ..transforms.rearrange import (
 from ..transforms.reverse import vjp
 from ..tree import unflatten
 from ..variant import Variant
-from .calls import Arrays, Plan, Run, Step, deliver, execute, replay
+from .calls import Arrays, Plan, Run, Step, deliver, execute, replay, unguarded
 from .compressed import compressed
 from .separable import separable
 
@@ -104,6 +106,8 @@ class JacobianPlan(Plan):
         self.blocks = _forward(tape, wrt) if self.mode == "forward" else _reverse(tape, wrt)
         self.chunks = [b.chunk(chunk_size) for b in self.blocks]
         self.whole: Step | None = None
+        self.auto = chunk_size is None
+        self.spent = 0.0  # seconds that chunks took
         self.sparse = chunk_size is None and self.mode == "forward"
 
     @property
@@ -119,16 +123,44 @@ class JacobianPlan(Plan):
 
     def steps(self) -> list[Step]:
         parts = [step for block in self.blocks for step in block.steps.values()]
+        together = self.__dict__.get("together")
+        if together is not None and together.runner.tier:
+            parts.append(together)
         return [*super().steps(), *parts]
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         if run is not replay and (few := self.compressed) is not None:
             return self.finish(run(few, arrays))
         if self.chunked and run is not replay:
-            return self.finish(self.in_chunks(arrays))
+            asked = run not in (execute, unguarded)
+            if self.auto and (at_once := self.at_once(arrays, asked=asked)) is not None:
+                return self.finish(run(at_once, arrays))
+            begin = perf_counter()
+            found = self.in_chunks(arrays)
+            self.spent += perf_counter() - begin
+            return self.finish(found)
         if self.whole is None:
             self.whole = Step(converted(self.merged(), self.types), self.variant)
         return self.finish(run(self.whole, arrays))
+
+    @cached_property
+    def together(self) -> Step:
+        """All seeds at once; its steps decide nothing, as those of chunks."""
+        return Step(converted(self.merged(), self.types))
+
+    def at_once(self, arrays: Arrays, *, asked: bool) -> Step | None:
+        """All seeds at once, where a kernel does it within the budget.
+
+        What decides about chunks are the values that the interpreter would hold. A kernel holds
+        few of them, and what does not depend on the seeds it computes once.
+        """
+        asked |= fixed_tier() == "compile"
+        if not (asked or self.spent) or not all(map(_in_order, arrays)):
+            return None
+        runner = self.together.runner
+        runner.asked |= asked
+        runner.spent = max(runner.spent, self.spent)
+        return self.together if runner.fits(BUDGET) else None
 
     @cached_property
     def compressed(self) -> Step | None:
@@ -172,6 +204,10 @@ class JacobianPlan(Plan):
             whole.reshape((-1, block.count))[:, lo : lo + size] = np.reshape(part, (-1, size))
         else:
             whole.reshape((block.count, -1))[lo : lo + size] = np.reshape(part, (size, -1))
+
+
+def _in_order(array: object) -> bool:
+    return not isinstance(array, np.ndarray) or array.flags.c_contiguous
 
 
 def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:

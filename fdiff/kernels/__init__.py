@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         source,
         started,
         supported,
+        workspace,
     )
 
     __all__ = [
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         "source",
         "started",
         "supported",
+        "workspace",
     ]
 
 

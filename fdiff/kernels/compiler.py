@@ -23,10 +23,11 @@ from ..errors import TapeError
 from ..tape import Tape
 from . import cache
 from .bones import Skeleton
-from .crew import Code, pool
+from .crew import Code, pool, threads
 from .routines import text_of as text_of_routine
 from .runtime import crew as crewing
 from .runtime.blas import table
+from .sharing import PARTS, THREADS
 from .skeleton import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .skeleton import skeleton as skeleton_of
 from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
@@ -91,6 +92,14 @@ def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
     bones, values = skeleton_of(tape, layouts)
     made = chosen(bones, values).source
     return 0.0 if _key(bones, made) in _kernels else made.seconds()
+
+
+def workspace(tape: Tape, layouts: tuple[str, ...]) -> int:
+    """Bytes that the kernel of `tape` holds besides its inputs and outputs."""
+    bones, values = skeleton_of(tape, layouts)
+    choice = chosen(bones, values)
+    copies = {"": 1, THREADS: threads(), PARTS: choice.parts}
+    return sum(room.bytes(values.ints) * copies[room.copies] for room in choice.source.rooms)
 
 
 def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:

@@ -6,60 +6,11 @@ A rewrite must give the same values for every input, NaN and infinities included
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-
 from ..arraytype import broadcast
-from ..primitive import PRIMITIVES, Primitive
-from ..tape import CONSTANT, Builder, Node, Params
-
-Ids = tuple[int, ...]
-Rule = Callable[[Builder, Ids, dict[str, object]], int | None]
-
-# What a rule looks for among the arguments, by `kind`: it is not asked where there is none of it. A
-# rule that is not named here is always asked.
-_SOUGHT: dict[Rule, frozenset[str]] = {}
-
-
-def seeks(*names: str) -> Callable[[Rule], Rule]:
-    """Decorator: the rule applies only where an argument is of one of these kinds."""
-
-    def enter(rule: Rule) -> Rule:
-        _SOUGHT[rule] = frozenset(names)
-        return rule
-
-    return enter
-
-
-def kind(node: Node) -> str:
-    """What rules look for a node as: its op, or "unit" for a constant with the one entry ±1."""
-    if node.primitive is CONSTANT:
-        value: np.ndarray = node.params[0][1].array  # type: ignore[attr-defined] - parameters are objects to the checker
-        if value.size == 1 and abs(value.item()) == 1:
-            return "unit"
-    return node.primitive.name
-
-
-def _number(builder: Builder, i: int) -> object:
-    """The number that node `i` repeats, seen through broadcasting; None if it is not constant."""
-    node = builder.nodes[i]
-    while node.primitive.name in ("broadcast_to", "reshape"):
-        node = builder.nodes[node.args[0]]
-    value = node.value
-    return value.item() if value is not None and value.size == 1 else None
-
-
-def _of(builder: Builder, i: int, name: str) -> Node | None:
-    node = builder.nodes[i]
-    return node if node.primitive.name == name else None
-
-
-def _new(builder: Builder, name: str, args: Ids, **params: object) -> int:
-    primitive: Primitive = PRIMITIVES[name]
-    ordered: Params = tuple(sorted(params.items()))
-    return Builder.add(builder, primitive, args, ordered)  # as it stands, not rewritten again
-
+from ..primitive import PRIMITIVES
+from ..tape import CONSTANT, Builder
+from .contractions import as_product, narrowed, unseeded
+from .rewriting import SOUGHT, Ids, Rule, new, number, of, reshape_of, seeks, transpose_of
 
 # --- the rules: each gives the id that may stand in for the node, or None ------------------------
 
@@ -73,47 +24,47 @@ def _times_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     if b.type(args[0]).dtype.kind == "c":
         return None
     for here, other in ((0, 1), (1, 0)):
-        number = _number(b, args[here])
-        if number == 1 and not isinstance(number, bool):
+        factor = number(b, args[here])
+        if factor == 1 and not isinstance(factor, bool):
             return args[other]
-        if number == -1:
-            return _new(b, "negative", (args[other],))
+        if factor == -1:
+            return new(b, "negative", (args[other],))
     return None
 
 
 @seeks("unit", "broadcast_to", "reshape")
 def _over_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    return args[0] if _number(b, args[1]) == 1 and b.type(args[0]).dtype.kind != "c" else None
+    return args[0] if number(b, args[1]) == 1 and b.type(args[0]).dtype.kind != "c" else None
 
 
 @seeks("negative")
 def _double_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    inner = _of(b, args[0], "negative")
+    inner = of(b, args[0], "negative")
     return inner.args[0] if inner else None
 
 
 @seeks("negative")
 def _minus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """``x + (-y) -> x - y``, ``(-x) + y -> y - x``."""
-    if right := _of(b, args[1], "negative"):
-        return _new(b, "subtract", (args[0], right.args[0]))
-    if left := _of(b, args[0], "negative"):
-        return _new(b, "subtract", (args[1], left.args[0]))
+    if right := of(b, args[1], "negative"):
+        return new(b, "subtract", (args[0], right.args[0]))
+    if left := of(b, args[0], "negative"):
+        return new(b, "subtract", (args[1], left.args[0]))
     return None
 
 
 @seeks("negative")
 def _plus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """``x - (-y) -> x + y``."""
-    right = _of(b, args[1], "negative")
-    return _new(b, "add", (args[0], right.args[0])) if right else None
+    right = of(b, args[1], "negative")
+    return new(b, "add", (args[0], right.args[0])) if right else None
 
 
 @seeks("negative")
 def _pull_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """(-x) * (-y) -> x * y; the sign of one factor stays where it is."""
-    left, right = _of(b, args[0], "negative"), _of(b, args[1], "negative")
-    return _new(b, "multiply", (left.args[0], right.args[0])) if left and right else None
+    left, right = of(b, args[0], "negative"), of(b, args[1], "negative")
+    return new(b, "multiply", (left.args[0], right.args[0])) if left and right else None
 
 
 def _drop_broadcast(name: str) -> Rule:
@@ -124,10 +75,10 @@ def _drop_broadcast(name: str) -> Rule:
         shapes = [b.type(a).shape for a in args]
         full = broadcast(*shapes)
         for k, a in enumerate(args):
-            inner = _of(b, a, "broadcast_to")
+            inner = of(b, a, "broadcast_to")
             rest = [s for j, s in enumerate(shapes) if j != k]
             if inner and broadcast(*rest, b.type(inner.args[0]).shape) == full:
-                return _new(b, name, (*args[:k], inner.args[0], *args[k + 1 :]), **params)
+                return new(b, name, (*args[:k], inner.args[0], *args[k + 1 :]), **params)
         return None
 
     return rule
@@ -137,43 +88,36 @@ def _broadcast(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """A broadcast of leading ones needs no reshape; of a broadcast, one is enough."""
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
-    inner = _of(b, args[0], "broadcast_to")
+    inner = of(b, args[0], "broadcast_to")
     if inner:
-        return _new(b, "broadcast_to", inner.args, **params)
-    inner = _of(b, args[0], "reshape")
+        return new(b, "broadcast_to", inner.args, **params)
+    inner = of(b, args[0], "reshape")
     if inner:
         source = b.type(inner.args[0]).shape
         target = b.type(args[0]).shape
         if target[len(target) - len(source) :] == source and all(
             n == 1 for n in target[: len(target) - len(source)]
         ):
-            return _new(b, "broadcast_to", inner.args, **params)
+            return new(b, "broadcast_to", inner.args, **params)
     return None
 
 
 def _reshape(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
-    inner = _of(b, args[0], "reshape")
-    return _reshape_of(b, inner.args[0], params["shape"]) if inner else None
-
-
-def _reshape_of(b: Builder, x: int, shape: object) -> int:
-    """Node `x` in another shape: no node where it has that shape, one reshape in any case else."""
-    inner = _of(b, x, "reshape")
-    source = inner.args[0] if inner else x
-    return source if b.type(source).shape == shape else _new(b, "reshape", (source,), shape=shape)
+    inner = of(b, args[0], "reshape")
+    return reshape_of(b, inner.args[0], params["shape"]) if inner else None
 
 
 def _transpose(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
     if axes == tuple(range(len(axes))):
         return args[0]
-    inner = _of(b, args[0], "transpose")
+    inner = of(b, args[0], "transpose")
     if inner is None:
         return None
     first = dict(inner.params)["axes"]
-    return _transpose_of(b, inner.args[0], tuple(first[a] for a in axes))  # type: ignore[index] - parameters are objects to the checker
+    return transpose_of(b, inner.args[0], tuple(first[a] for a in axes))  # type: ignore[index] - parameters are objects to the checker
 
 
 def _groups(source: Ids, target: Ids) -> list[list[int]] | None:
@@ -202,7 +146,7 @@ def _transpose_joined(b: Builder, args: Ids, params: dict[str, object]) -> int |
 
     Columns of a Jacobian, ``(n, a * b)`` to ``(a * b, n)``, are written where they belong.
     """
-    inner = _of(b, args[0], "reshape")
+    inner = of(b, args[0], "reshape")
     if inner is None:
         return None
     axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
@@ -214,12 +158,8 @@ def _transpose_joined(b: Builder, args: Ids, params: dict[str, object]) -> int |
     before = dict(params, axes=order)
     x = _transpose(b, inner.args, before)
     if x is None:
-        x = _transpose_of(b, inner.args[0], order)
-    return _reshape_of(b, x, tuple(target[axis] for axis in axes))
-
-
-def _transpose_of(b: Builder, x: int, axes: Ids) -> int:
-    return x if axes == tuple(range(len(axes))) else _new(b, "transpose", (x,), axes=axes)
+        x = transpose_of(b, inner.args[0], order)
+    return reshape_of(b, x, tuple(target[axis] for axis in axes))
 
 
 def _same(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
@@ -232,11 +172,11 @@ def _where(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     if args[1] == args[2]:
         return args[1]
     for k in (1, 2):
-        inner = _of(b, args[k], "where")
+        inner = of(b, args[k], "where")
         if inner and inner.args[0] == args[0]:
             kept = list(args)
             kept[k] = inner.args[k]
-            return _new(b, "where", tuple(kept))
+            return new(b, "where", tuple(kept))
     return None
 
 
@@ -246,45 +186,7 @@ def _sum_nothing(b: Builder, args: Ids, params: dict[str, object]) -> int | None
     axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
     if all(source.shape[a] == 1 for a in axes):
         shape = tuple(n for k, n in enumerate(source.shape) if k not in axes)
-        return _reshape_of(b, args[0], shape)
-    return None
-
-
-def _seeds(b: Builder, i: int) -> bool:
-    """Whether node `i` is an identity matrix made of counters, as unit seeds are."""
-    node, shape = b.nodes[i], b.type(i).shape
-    if node.primitive.name != "where" or len(shape) != 2 or shape[0] != shape[1]:
-        return False
-    test, one, zero = node.args
-    hit = _of(b, test, "equal")
-    if hit is None or (_number(b, one), _number(b, zero)) != (1.0, 0.0):
-        return False
-    rows, columns = (b.nodes[a] for a in hit.args)
-    if rows.primitive.name != "reshape" or rows.type.shape != (shape[0], 1):
-        return False
-    count = b.nodes[rows.args[0]]
-    if count.primitive.name == "add" and _number(b, count.args[1]) == 0:
-        count = b.nodes[count.args[0]]
-    counters = count.primitive.name == columns.primitive.name == "iota"
-    return counters and columns.type.shape == shape[1:]
-
-
-@seeks("where")
-def _unseeded(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """The product of an identity matrix with ``x`` is ``x``, of which an axis has a new name.
-
-    Zeros of unit seeds are directions that are not taken: they are no factors of what is infinite.
-    """
-    labels, out = str(params["subscripts"]).split("->")
-    sides = labels.split(",")
-    for here, other in ((0, 1), (1, 0)):
-        if not _seeds(b, args[here]):
-            continue
-        summed = [x for x in sides[here] if x in sides[other] and x not in out]
-        free = [x for x in sides[here] if x in out and x not in sides[other]]
-        if len(summed) == len(free) == 1:
-            renamed = sides[other].replace(summed[0], free[0])
-            return _transpose_of(b, args[other], tuple(renamed.index(x) for x in out))
+        return reshape_of(b, args[0], shape)
     return None
 
 
@@ -299,7 +201,7 @@ def _outer_transpose(name: str) -> Rule:
 
     @seeks("transpose")
     def rule(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-        turned = [n for n in (_of(b, a, "transpose") for a in args) if n is not None]
+        turned = [n for n in (of(b, a, "transpose") for a in args) if n is not None]
         if not turned or any(n.params != turned[0].params for n in turned):
             return None
         if any(b.nodes[n.args[0]].primitive.name in _PLACED for n in turned):
@@ -308,14 +210,14 @@ def _outer_transpose(name: str) -> Rule:
         inner = tuple(_untransposed(b, a, axes) for a in args)
         if any(a < 0 for a in inner):
             return None
-        return _transpose_of(b, _new(b, name, inner, **params), axes)
+        return transpose_of(b, new(b, name, inner, **params), axes)
 
     return rule
 
 
 def _untransposed(b: Builder, i: int, axes: Ids) -> int:
     """What makes node `i` when its axes are put in this order; -1 if it has not all of them."""
-    if node := _of(b, i, "transpose"):
+    if node := of(b, i, "transpose"):
         return node.args[0]
     shape = b.type(i).shape
     if len(shape) > len(axes) or sum(n != 1 for n in shape) > 1:
@@ -323,11 +225,11 @@ def _untransposed(b: Builder, i: int, axes: Ids) -> int:
     if all(n == 1 for n in shape):
         return i
     padded = (1,) * (len(axes) - len(shape)) + shape
-    return _reshape_of(b, i, tuple(padded[axes.index(k)] for k in range(len(axes))))
+    return reshape_of(b, i, tuple(padded[axes.index(k)] for k in range(len(axes))))
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "contract": (_unseeded,),
+    "contract": (unseeded, narrowed),
     "multiply": (
         _times_one,
         _pull_negative,
@@ -347,15 +249,15 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "transpose": (_transpose, _transpose_joined),
     "convert": (_same,),
     "copy": (_same,),
-    "sum": (_sum_nothing,),
+    "sum": (_sum_nothing, as_product),
 }
 
 # By op: its rules, each with the kinds it looks for among the arguments, None where it is asked
 # always; all kinds that are looked for.
 SEEKING = {
-    PRIMITIVES[name]: [(rule, _SOUGHT.get(rule)) for rule in rules] for name, rules in RULES.items()
+    PRIMITIVES[name]: [(rule, SOUGHT.get(rule)) for rule in rules] for name, rules in RULES.items()
 }
-NOTABLE = frozenset[str]().union(*_SOUGHT.values())
+NOTABLE = frozenset[str]().union(*SOUGHT.values())
 
 # What is done about nodes of an op: its rules are asked always, or only where an argument is
 # notable; the node is looked for itself.

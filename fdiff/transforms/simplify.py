@@ -19,7 +19,8 @@ from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
 from ..trace.stores import SHORTER
 from ..trace.stores import Rule as Shorter
-from .rewrites import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS, kind
+from .rewrites import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS
+from .rewriting import kind
 
 Ids = tuple[int, ...]
 Types = tuple[ArrayType, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -216,6 +217,26 @@ def _untransposed(new: _Rewrite, i: int, labels: str) -> tuple[int, str]:
     return i, labels
 
 
+def as_it_lies(parts: Sequence[Part], i: int, operand: int) -> bool:
+    """Whether part `i` is a product of matrices that takes a transpose without a copy."""
+    if parts[i].op != "contract":
+        return False
+    inputs, out = parts[i].parameter("subscripts", str).split("->")
+    left, right = inputs.split(",")
+    stack, m, n, k = _groups(left, right, out)
+    own, rows = (left, m) if parts[i].args[0] == operand else (right, n)
+    axes = parts[operand].axes
+    labels = "".join(own[axes.index(a)] for a in range(len(axes)))
+    return _lies(labels, stack, rows, k) is not None
+
+
+def _lies(labels: str, stack: str, rows: str, columns: str) -> int | None:
+    """Whether an operand with its axes in this order is flipped; None if it takes a transpose."""
+    if labels in (stack + rows + columns, rows + stack + columns):
+        return 0
+    return 1 if labels in (stack + columns + rows, columns + stack + rows) else None
+
+
 def _groups(left: str, right: str, out: str) -> tuple[str, str, str, str]:
     """Labels of the stack, of rows, of columns (in the order of the result) and those summed."""
     return (
@@ -236,11 +257,10 @@ class _Operand(NamedTuple):
 
 def _arranged(new: _Rewrite, i: int, labels: str, stack: str, rows: str, columns: str) -> _Operand:
     """The operand as it lies, if its axes are in an order that a product takes; else transposed."""
-    dims = new.parts[i].dims
-    if labels in (stack + rows + columns, rows + stack + columns):
-        return _Operand(i, 0, _steps(labels, dims, stack, rows))
-    if labels in (stack + columns + rows, columns + stack + rows):
-        return _Operand(i, 1, _steps(labels, dims, stack, columns))
+    flip = _lies(labels, stack, rows, columns)
+    if flip is not None:
+        outer = columns if flip else rows
+        return _Operand(i, flip, _steps(labels, new.parts[i].dims, stack, outer))
     wanted = stack + rows + columns
     i = new.transposed(i, tuple(labels.index(x) for x in wanted))
     return _Operand(i, 0, _steps(wanted, new.parts[i].dims, stack, rows))

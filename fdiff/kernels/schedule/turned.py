@@ -11,8 +11,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from ..bones import Part, Skeleton
-from ..loops import ONE, Dims, proper
+from ..loops import ONE, Dims, proper, same_but_ones
 from .kinds import LEAVES, REDUCTIONS, ROUTINES, SCANS, SCATTERS, STORES, VIEWS, users_of
+from .lowering import as_it_lies
 from .split import pruned
 
 Axes = tuple[int, ...]
@@ -23,7 +24,8 @@ def turned(bones: Skeleton) -> Skeleton:
     """The same structure with such transposes at the operands."""
     if not any(part.op == "transpose" for part in bones.parts):
         return bones
-    wanted = _worth(bones, _wanted(bones))
+    users = users_of(bones)
+    wanted = _worth(bones, users, _wanted(bones, users))
     if not wanted:
         return bones
     new = _Rewrite(bones.parts, wanted)
@@ -35,9 +37,9 @@ def turned(bones: Skeleton) -> Skeleton:
     ))  # fmt: skip
 
 
-def _wanted(bones: Skeleton) -> dict[int, Axes]:
+def _wanted(bones: Skeleton, users: list[list[int]]) -> dict[int, Axes]:
     """The elementwise parts that are read in one other order only, and that order."""
-    parts, users = bones.parts, users_of(bones)
+    parts = bones.parts
     out: dict[int, Axes] = {}
     for i in range(len(parts) - 1, -1, -1):
         part = parts[i]
@@ -53,11 +55,12 @@ def _wanted(bones: Skeleton) -> dict[int, Axes]:
     return out
 
 
-def _worth(bones: Skeleton, wanted: dict[int, Axes]) -> dict[int, Axes]:
+def _worth(bones: Skeleton, users: list[list[int]], wanted: dict[int, Axes]) -> dict[int, Axes]:
     """Of these, the ones that read no more in another order than transposes fall away.
 
     Parts that read each other are turned together or not at all.
     """
+    parts = bones.parts
     leader: dict[int, int] = {}
 
     def group(i: int) -> int:
@@ -67,15 +70,37 @@ def _worth(bones: Skeleton, wanted: dict[int, Axes]) -> dict[int, Axes]:
 
     gains: list[tuple[int, int]] = []
     for i, axes in wanted.items():
-        for a in dict.fromkeys(bones.parts[i].args):
+        gains.append((i, int(any(_read_turned(bones, users, u) for u in users[i]))))
+        for a in dict.fromkeys(parts[i].args):
             if a in wanted:
                 leader[group(a)] = group(i)
-            else:
-                gains.append((i, _gain(bones.parts, a, axes, wanted)))
+            elif not _made_in_any_order(parts, users, a):
+                gains.append((i, _gain(parts, a, axes, wanted)))
     total: dict[int, int] = {}
     for i, gain in gains:
         total[group(i)] = total.get(group(i), 0) + gain
-    return {i: axes for i, axes in wanted.items() if total.get(group(i), 0) > 0}
+    return {i: axes for i, axes in wanted.items() if total[group(i)] >= 0}
+
+
+def _made_in_any_order(parts: tuple[Part, ...], users: list[list[int]], i: int) -> bool:
+    """Whether `i` is a product of matrices, perhaps with axes of one entry, that is read once."""
+    while parts[i].op == "reshape" and len(users[i]) == 1:
+        (a,) = parts[i].args
+        if not same_but_ones(parts[i].dims, parts[a].dims):
+            return False
+        i = a
+    return parts[i].op == "contract" and len(users[i]) == 1
+
+
+def _read_turned(bones: Skeleton, users: list[list[int]], u: int) -> bool:
+    """Whether `u` is a transpose that is a pass over memory in another order.
+
+    A product of matrices takes most transposes as they are.
+    """
+    if bones.parts[u].op != "transpose":
+        return False
+    as_it_is = (as_it_lies(bones.parts, r, u) for r in users[u])
+    return u in bones.outputs or not all(as_it_is)
 
 
 def _gain(parts: tuple[Part, ...], i: int, axes: Axes, wanted: Collection[int]) -> int:
@@ -86,8 +111,9 @@ def _gain(parts: tuple[Part, ...], i: int, axes: Axes, wanted: Collection[int]) 
     part = parts[i]
     if part.op == "transpose" and _undone(part.axes, axes) and part.args[0] not in wanted:
         return 1
-    whole = len(proper(part.dims)) > 1 and part.op not in ("broadcast_to", "value")
-    return -int(whole)
+    lead = len(axes) - len(part.dims)
+    wide = [a for a in axes if a >= lead and part.dims[a - lead] != ONE]
+    return -int(wide != sorted(wide) and part.op not in ("broadcast_to", "value"))
 
 
 def _undone(first: Axes, then: Axes) -> bool:
@@ -136,11 +162,17 @@ class _Rewrite:
         wide = [a for a in axes if dims[a] != ONE]
         if wide == sorted(wide):  # axes of one entry move alone
             return self._shaped(self.place[i], out)
-        first = self._shaped(self.place[i], dims)
-        return self.add(Part("transpose", "", (first,), part.dtypes, (out,), (("axes", axes),)))
+        first = self._shaped(self.place[i], proper(dims))
+        order = tuple(sorted(wide).index(a) for a in wide)
+        inner = tuple(dims[a] for a in wide)
+        data = (("axes", order),)
+        turned = self.add(Part("transpose", "", (first,), part.dtypes, (inner,), data))
+        return self._shaped(turned, out)
 
     def _shaped(self, i: int, dims: Dims) -> int:
         part = self.parts[i]
         if part.dims == dims:
             return i
+        if part.op == "reshape" and self.parts[part.args[0]].dims == dims:
+            return part.args[0]
         return self.add(Part("reshape", "", (i,), part.dtypes, (dims,)))

@@ -1,0 +1,67 @@
+"""What rewrites are written in: how a rule looks at nodes, and enters others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..primitive import PRIMITIVES, Primitive
+from ..tape import CONSTANT, Builder, Node, Params
+
+Ids = tuple[int, ...]
+Rule = Callable[[Builder, Ids, dict[str, object]], int | None]
+
+# What a rule looks for among the arguments, by `kind`: it is not asked where there is none of it. A
+# rule that is not named here is always asked.
+SOUGHT: dict[Rule, frozenset[str]] = {}
+
+
+def seeks(*names: str) -> Callable[[Rule], Rule]:
+    """Decorator: the rule applies only where an argument is of one of these kinds."""
+
+    def enter(rule: Rule) -> Rule:
+        SOUGHT[rule] = frozenset(names)
+        return rule
+
+    return enter
+
+
+def kind(node: Node) -> str:
+    """What rules look for a node as: its op, or "unit" for a constant with the one entry ±1."""
+    if node.primitive is CONSTANT:
+        value: np.ndarray = node.params[0][1].array  # type: ignore[attr-defined] - parameters are objects to the checker
+        if value.size == 1 and abs(value.item()) == 1:
+            return "unit"
+    return node.primitive.name
+
+
+def number(builder: Builder, i: int) -> object:
+    """The number that node `i` repeats, seen through broadcasting; None if it is not constant."""
+    node = builder.nodes[i]
+    while node.primitive.name in ("broadcast_to", "reshape"):
+        node = builder.nodes[node.args[0]]
+    value = node.value
+    return value.item() if value is not None and value.size == 1 else None
+
+
+def of(builder: Builder, i: int, name: str) -> Node | None:
+    node = builder.nodes[i]
+    return node if node.primitive.name == name else None
+
+
+def new(builder: Builder, name: str, args: Ids, **params: object) -> int:
+    primitive: Primitive = PRIMITIVES[name]
+    ordered: Params = tuple(sorted(params.items()))
+    return Builder.add(builder, primitive, args, ordered)  # as it stands, not rewritten again
+
+
+def reshape_of(b: Builder, x: int, shape: object) -> int:
+    """Node `x` in another shape: no node where it has that shape, one reshape in any case else."""
+    inner = of(b, x, "reshape")
+    source = inner.args[0] if inner else x
+    return source if b.type(source).shape == shape else new(b, "reshape", (source,), shape=shape)
+
+
+def transpose_of(b: Builder, x: int, axes: Ids) -> int:
+    return x if axes == tuple(range(len(axes))) else new(b, "transpose", (x,), axes=axes)
