@@ -62,17 +62,10 @@ class Defect:
         """What is worth reporting."""
         rows = str(self.tape).splitlines()
         if len(rows) > _MOST_ROWS:
-            left = len(rows) - _MOST_ROWS
-            rows = [*rows[: _MOST_ROWS // 2], f"  ... {left} more", *rows[-_MOST_ROWS // 2 :]]
-        return "\n".join(
-            [
-                "This is a defect of fdiff: please report it, with the function if you can and"
-                " what follows.",
-                self.fault,
-                _versions(),
-                *rows,
-            ]
-        )
+            half = _MOST_ROWS // 2
+            rows = [*rows[:half], f"  ... {len(rows) - 2 * half} more", *rows[-half:]]
+        ask = "This is a defect of fdiff: please report it, with the function if you can and this."
+        return "\n".join([ask, self.fault, _versions(), *rows])
 
 
 def forget() -> None:

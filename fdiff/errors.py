@@ -64,7 +64,7 @@ class KinkError(FdiffError, ArithmeticError):
 
 
 class TapeError(FdiffError, AssertionError):
-    """A tape, or a program of loops, breaks one of its laws: a fault of fdiff, never the user's."""
+    """A tape, or a program of loops, breaks one of its laws: a fault of fdiff, not the user's."""
 
 
 class CompileError(FdiffError, RuntimeError):

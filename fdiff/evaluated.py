@@ -79,7 +79,7 @@ class Evaluated:
         return self._waiting
 
     def load(self, *, forced: bool) -> bool:
-        """Have the evaluator in memory; False if fdiff fails to make it, whose results none needs."""
+        """Have the evaluator in memory; False if fdiff fails to make it."""
         assert self._run is not None, "what evaluates the tape has been chosen"
         try:
             self._run.load()

@@ -46,8 +46,8 @@ class Runner:
     """
 
     __slots__ = (
-        "_defects", "_due", "_evaluated", "_fast", "_kernels", "_plan", "_price", "_slots", "asked", "spent",
-        "tape", "tier",
+        "_defects", "_due", "_evaluated", "_fast", "_kernels", "_plan", "_price", "_slots", "asked",
+        "spent", "tape", "tier",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -57,7 +57,7 @@ class Runner:
         self._plan: Plan | None = None
         self._kernels: dict[tuple[str, ...], Executable] = {}
         self._fast: Executable | None = None
-        self._defects: dict[tuple[str, ...], Defect] = {}  # why there is no kernel, and should be
+        self._defects: dict[tuple[str, ...], Defect] = {}  # by layouts, where fdiff failed
         self._evaluated = Evaluated(self.tape)
         self._due: dict[tuple[str, ...], float] = {}  # seconds that pay for a kernel
         self._price = math.nan  # what the last kernel asked for is expected to cost

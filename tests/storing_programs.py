@@ -9,7 +9,7 @@ derivatives, by the complex step (Squire and Trapp, SIAM Review 40(1), 1998). `r
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,8 +122,10 @@ class _Text:
         number, array = self._number(), self._array()
         safe = [self.copied.get(k, line) for k, line in enumerate(self.lines)]
         made = [
-            ("f", self.lines, number), ("g", self.lines, array), ("both", safe, f"{number}, {array}")
-        ]  # fmt: skip
+            ("f", self.lines, number),
+            ("g", self.lines, array),
+            ("both", safe, f"{number}, {array}"),
+        ]
         return "\n\n".join(_function(*one) for one in made)
 
     def _assign(self, text: str, op: str, value: str) -> None:
@@ -314,23 +316,29 @@ class _Text:
             return rng.choice(ways)
         found: list[str] = []
         for name, own in self.arrays.items():
-            if len(own) == len(shape) and all(a >= b for a, b in zip(own, shape, strict=True)):
-                pairs = zip(own, shape, strict=True)
-                found.append(name + _subscript([self._slice(n, k) for n, k in pairs]))
-            if own == shape:
-                found.append(name)
-            if len(own) == 2 and len(shape) == 1:
-                if own[1] >= shape[0]:
-                    found.append(f"{name}[{rng.randrange(own[0])}, {self._slice(own[1], shape[0])}]")
-                if own[0] >= shape[0]:
-                    found.append(f"{name}[{self._slice(own[0], shape[0])}, {rng.randrange(own[1])}]")
-            if len(own) == 2 and own[::-1] == shape:
-                found.append(f"{name}.T")
-            if len(own) == 1 and len(shape) == 2 and own[0] >= shape[1]:
-                found.append(f"{name}[{self._slice(own[0], shape[1])}]")
-            if len(own) == 1 and len(shape) == 2 and own[0] >= shape[0]:
-                found.append(f"{name}[{self._slice(own[0], shape[0])}, None]")
+            found += self._reads(name, own, shape)
         return rng.choice(found) if found and rng.random() < 0.85 else self._term((), plain=plain)
+
+    def _reads(self, name: str, own: Shape, shape: Shape) -> Iterator[str]:
+        """Pieces of an array that have this shape, or are spread over it."""
+        row = self.rng.randrange
+        if len(own) == len(shape) and all(a >= b for a, b in zip(own, shape, strict=True)):
+            pairs = zip(own, shape, strict=True)
+            yield name + _subscript([self._slice(n, k) for n, k in pairs])
+        if own == shape:
+            yield name
+        if len(own) == 2 and len(shape) == 1:
+            if own[1] >= shape[0]:
+                yield f"{name}[{row(own[0])}, {self._slice(own[1], shape[0])}]"
+            if own[0] >= shape[0]:
+                yield f"{name}[{self._slice(own[0], shape[0])}, {row(own[1])}]"
+        if len(own) == 2 and own[::-1] == shape:
+            yield f"{name}.T"
+        if len(own) == 1 and len(shape) == 2:
+            if own[0] >= shape[1]:
+                yield f"{name}[{self._slice(own[0], shape[1])}]"
+            if own[0] >= shape[0]:
+                yield f"{name}[{self._slice(own[0], shape[0])}, None]"
 
     def _expression(self, shape: Shape) -> str:
         rng = self.rng
@@ -352,8 +360,8 @@ class _Text:
         alike = [a for a, s in self.arrays.items() if s == shape]
         ways = [
             f"np.sum({name})", f"np.sum({name} * {name})", f"np.sum({name} * np.cos({name}))",
-            *[f"np.sum({name} * np.cos({a}))" for a in alike], *[f"np.sum({name} * {a})" for a in alike],
-            f"{self._entry(name)} * np.sum({name})",
+            *[f"np.sum({name} * np.cos({a}))" for a in alike],
+            *[f"np.sum({name} * {a})" for a in alike], f"{self._entry(name)} * np.sum({name})",
         ]  # fmt: skip
         text = rng.choice(ways)
         if self.scalars and rng.random() < 0.4:

@@ -1,4 +1,4 @@
-"""The laws of a program of loops: whatever breaks one is found, whatever is scheduled keeps them."""
+"""The laws of a program of loops: what breaks one is found, what is scheduled keeps them."""
 
 from dataclasses import replace
 

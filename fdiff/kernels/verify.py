@@ -112,8 +112,10 @@ class _Checks:
             self.call(item)
         elif isinstance(item, Choice):
             self._read(item.local)
+            before = set(self.names)
             for way in (item.zero, item.other):
                 self.nest(way)
+                self.names = set(before)  # neither has what the other has
         elif isinstance(item, Blocks):
             self._read(item.rows, item.block)
             with self._also(BEGIN, END, BLOCK):
@@ -272,7 +274,8 @@ class _InNest:
         checks._law(level <= self.rank, f"a loop that there is not: {statement}")
         if access is not None:
             checks.access(access, level, memory=kind in _MEMORY)
-        checks._law((access is not None) == (kind in (*_MEMORY, "position", "pick")), str(statement))
+        placed = kind in (*_MEMORY, "position", "pick")
+        checks._law((access is not None) == placed, f"a place too many, or too few: {statement}")
         if kind in _MEMORY:
             checks.touched(statement)
         if kind in _GATHERED:
