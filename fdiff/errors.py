@@ -64,7 +64,15 @@ class KinkError(FdiffError, ArithmeticError):
 
 
 class TapeError(FdiffError, AssertionError):
-    """A tape breaks one of its own laws: a fault of fdiff, never of the user."""
+    """A tape, or a program of loops, breaks one of its laws: a fault of fdiff, not the user's."""
+
+
+class CompileError(FdiffError, RuntimeError):
+    """A kernel was asked for that fdiff failed to make: a fault of fdiff, never of the user."""
+
+
+class DefectWarning(UserWarning):
+    """fdiff failed to make a kernel nobody asked for: results are right, and a report is welcome."""
 
 
 class RetraceWarning(UserWarning):

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from . import kernels
+from .defects import Defect
 from .errors import UnsupportedError, message, user_line
 from .tape import Tape
 
@@ -73,7 +74,27 @@ class Evaluated:
                 raise UnsupportedError(
                     message("FDIFF_TIER=evaluate", f"{error}.", way, where)
                 ) from None
+        except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
+            self._failed(error, forced=forced)
         return self._waiting
+
+    def load(self, *, forced: bool) -> bool:
+        """Have the evaluator in memory; False if fdiff fails to make it."""
+        assert self._run is not None, "what evaluates the tape has been chosen"
+        try:
+            self._run.load()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._failed(error, forced=forced)
+            return False
+        return True
+
+    def _failed(self, error: Exception, *, forced: bool) -> None:
+        """Leave the tape to the interpreter, and tell the user: an error if the tier is fixed."""
+        defect = Defect("evaluator", self.tape, error)
+        self.refused, self.reason = True, defect.state
+        if forced:
+            raise defect.error("FDIFF_TIER=evaluate") from None
+        defect.warn()
 
     def took(self, seconds: float) -> None:
         """Account for an evaluated call; the first loads the evaluator and is not compared."""

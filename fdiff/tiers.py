@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import kernels
-from .errors import InputError, message
+from .defects import Defect
+from .errors import CompileError, InputError, message
 from .evaluated import LOAD_SECONDS, START_SECONDS, Evaluated, waited
 from .interpret import Plan
 from .tape import CONSTANT, Tape
@@ -34,6 +35,7 @@ NAMED = 3  # ops that are named where there is no kernel
 COPY_BELOW = 65536  # bytes: a strided input up to here is copied, not worth a kernel of its own
 PLAIN = 0x101  # ndarray.flags: C-contiguous and aligned
 VARIABLE = "FDIFF_TIER"
+_RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}
 KEPT = 512  # runners remembered, the least recently used dropped first
 
 
@@ -44,8 +46,8 @@ class Runner:
     """
 
     __slots__ = (
-        "_due", "_evaluated", "_fast", "_held", "_kernels", "_plan", "_price", "_slots", "asked",
-        "spent", "tape", "tier",
+        "_defects", "_due", "_evaluated", "_fast", "_held", "_kernels", "_plan", "_price", "_slots",
+        "asked", "spent", "tape", "tier",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -55,6 +57,7 @@ class Runner:
         self._plan: Plan | None = None
         self._kernels: dict[tuple[str, ...], Executable] = {}
         self._fast: Executable | None = None
+        self._defects: dict[tuple[str, ...], Defect] = {}  # by layouts, where fdiff failed
         self._evaluated = Evaluated(self.tape)
         self._due: dict[tuple[str, ...], float] = {}  # seconds that pay for a kernel
         self._held: int | None = None  # bytes of the kernel's workspace, once asked for
@@ -69,7 +72,10 @@ class Runner:
             if array.__class__ is np.ndarray and array.flags.num & PLAIN != PLAIN:
                 return self._strided(arrays)
         if self._fast is not None:
-            outs = self._fast(*arrays)
+            try:
+                outs = self._fast(*arrays)
+            except CompileError as error:
+                outs = self._without(error, arrays)
         else:
             outs = self._slow(arrays, ("C",) * len(arrays))
         return outs if self._slots is None else self._spread(outs)
@@ -84,7 +90,7 @@ class Runner:
             ["A" if a.__class__ is np.ndarray and not a.flags.c_contiguous else "C" for a in arrays]
         )
         run = self._fast if "A" not in layouts else self._kernels.get(layouts)
-        outs = run(*arrays) if run is not None else self._slow(arrays, layouts)
+        outs = self._slow(arrays, layouts) if run is None else self._run(run, arrays)
         return outs if self._slots is None else self._spread(outs)
 
     def _spread(self, outs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -97,13 +103,16 @@ class Runner:
         if tier == "interpret":  # whatever that costs, nothing is to be decided by it
             self.tier = tier
             return self._interpret(arrays)
-        if self._worth(layouts, tier):
-            return self._compiled(layouts)(*arrays)
+        run = self._kernel(layouts, tier)
+        if run is not None:
+            return self._run(run, arrays)
         evaluated = self._evaluated
         run_it = None
         if tier in ("", "evaluate"):
             run_it = evaluated.choose(self.spent, forced=tier == "evaluate")
         start = perf_counter()
+        if run_it is not None and not evaluated.load(forced=tier == "evaluate"):
+            run_it = None
         outs = self._interpret(arrays) if run_it is None else run_it(arrays)
         seconds = perf_counter() - start
         self.spent += seconds
@@ -115,6 +124,46 @@ class Runner:
         self.tier = "interpret" if run_it is None else "evaluate"
         return outs
 
+    def _run(self, run: Executable, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """The kernel's results; arguments that need another kernel may find that it fails."""
+        try:
+            return run(*arrays)
+        except CompileError as error:
+            return self._without(error, arrays)
+
+    def _without(self, error: CompileError, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """A call for which fdiff failed to make a kernel while it ran."""
+        defect = Defect("kernel", self.tape, error)
+        self._told(defect, fixed_tier())
+        return self._interpret(arrays)
+
+    def _kernel(self, layouts: tuple[str, ...], tier: str, call: str = "") -> Executable | None:
+        """The kernel if it is asked for or has been paid for; None where there is none.
+
+        If fdiff fails to make it, `call` is told if it asked for one; others are warned.
+        """
+        found = self._made(layouts, tier)
+        if isinstance(found, Defect):
+            self._told(found, tier, call)
+            return None
+        return found
+
+    def _made(self, layouts: tuple[str, ...], tier: str) -> Executable | Defect | None:
+        """The same, or why fdiff failed: known for good once it did, and never raised here."""
+        if (defect := self._defects.get(layouts)) is not None:
+            return defect if tier in ("", "compile") else None
+        try:
+            return self._compiled(layouts) if self._worth(layouts, tier) else None
+        except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
+            defect = self._defects[layouts] = Defect("kernel", self.tape, error)
+            return defect
+
+    def _told(self, defect: Defect, tier: str, call: str = "") -> None:
+        """An error for who asked for a kernel, a warning for anybody else."""
+        if tier == "compile" or (self.asked and not tier):
+            raise defect.error(call or (f"{VARIABLE}={tier}" if tier else "jit")) from None
+        defect.warn()
+
     def _compiled(self, layouts: tuple[str, ...]) -> Executable:
         run = self._kernels[layouts] = kernels.compile(self.tape, layouts)
         if all(kind == "C" for kind in layouts):
@@ -122,28 +171,42 @@ class Runner:
         self.tier = "compile"
         return run
 
-    def compile(self) -> None:
-        """Make the kernel for plain arrays now; `state` says why there is none."""
+    def compile(self, call: str) -> None:
+        """Make the kernel for plain arrays now, as `call` asks; `state` says why there is none."""
         self.asked = True
-        layouts = ("C",) * len(self.tape.inputs)
-        if self._fast is None and self._worth(layouts, fixed_tier()):
-            self._compiled(layouts)
+        if self._fast is None:
+            self._kernel(self._plain, fixed_tier(), call)
+
+    @property
+    def _plain(self) -> tuple[str, ...]:
+        """The layouts of plain arrays."""
+        return ("C",) * len(self.tape.inputs)
 
     def fits(self, limit: int) -> bool:
         """Whether a kernel for plain arrays is there or worth compiling, and holds no more bytes.
 
         A kernel of blocks of rows holds a block of what the interpreter holds all of.
         """
-        layouts = ("C",) * len(self.tape.inputs)
-        if self._fast is None and not self._worth(layouts, fixed_tier()):
+        layouts = self._plain
+        if layouts in self._defects:
             return False
-        if self._held is None:
-            self._held = kernels.workspace(self.tape, layouts)
+        try:
+            if self._fast is None and not self._worth(layouts, fixed_tier()):
+                return False
+            if self._held is None:
+                self._held = kernels.workspace(self.tape, layouts)
+        except Exception as error:  # noqa: BLE001 - as for kernels themselves; the next call tells
+            self._defects[layouts] = Defect("kernel", self.tape, error)
+            return False
         return self._held <= limit
 
     def lacking(self) -> str:
-        """What there is no kernel for, in words; empty if there is one for all of the tape."""
-        found = kernels.missing(self.tape)
+        """What there is no kernel for, in words; empty if there should be one for the tape."""
+        try:
+            found = kernels.missing(self.tape)
+        except Exception as error:  # noqa: BLE001 - as for kernels themselves
+            self._defects.setdefault(self._plain, Defect("kernel", self.tape, error))
+            return ""
         return ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" * (len(found) > NAMED))
 
     def state(self) -> str:
@@ -151,11 +214,11 @@ class Runner:
         if self._fast is not None:
             return "compiled" if self.asked else f"compiled after {_words(self.spent)}"
         tier = os.environ.get(VARIABLE, "")
+        if (defect := self._defects.get(self._plain)) is not None:
+            return f"{_RUN_BY.get(self.tier, 'not run')}, {defect.state}"
         if not self.tier:
             return f"not run yet, FDIFF_TIER={tier}" if tier else "not run yet"
-        now = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}[
-            self.tier
-        ]
+        now = _RUN_BY[self.tier]
         if tier and tier != "compile":
             return f"{now}, FDIFF_TIER={tier}"
         return f"{now}, {self._evaluated.reason}; {self._no_kernel()}"
@@ -165,7 +228,7 @@ class Runner:
         lacking = self.lacking()
         if lacking:
             return f"there is no kernel for {lacking}"
-        due = self._due.get(("C",) * len(self.tape.inputs))
+        due = self._due.get(self._plain)
         if due is None or (math.isnan(self._price) and due < math.inf):
             return f"{_words(self.spent)} so far are too few to think of a kernel"
         if due == math.inf:

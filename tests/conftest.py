@@ -1,5 +1,7 @@
 """What all tests share: one seed, and hypothesis without a clock or a memory."""
 
+import os
+
 import hypothesis
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ hypothesis.settings.register_profile(
     "search", derandomize=False, deadline=None, max_examples=1000, database=None, print_blob=True
 )
 hypothesis.settings.load_profile("default")
+
+os.environ["FDIFF_VERIFY"] = "1"  # whatever the scheduler makes is verified, in children too
 
 
 @pytest.fixture

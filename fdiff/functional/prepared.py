@@ -67,6 +67,8 @@ class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
         ------
         UnsupportedError
             If it has no kernel, because of an operation or a dtype that is only interpreted.
+        CompileError
+            If fdiff fails to make the kernel, which is a defect of fdiff.
         InputError
             If a text names no dtype, or an argument is missing.
 
@@ -100,7 +102,7 @@ def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
     if lacking:
         fact = f"there is no kernel for {lacking}."
         raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
-    step.runner.compile()
+    step.runner.compile(call)
     return [np.zeros(t.shape, t.dtype) for t in step.tape.output_types]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .. import kernels
 from ..arguments import Function, called
+from ..defects import Defect
+from ..defects import forget as forget_defects
 from ..errors import UnsupportedError
 from ..ops.selection import stop_gradient as stop_leaf
 from ..program import Program
@@ -46,6 +48,8 @@ def jit(f: Function) -> Function:
     ------
     TraceError
         If `f` takes a traced value out of NumPy.
+    CompileError
+        If fdiff fails to make a kernel, which is a defect of fdiff.
 
     Examples
     --------
@@ -126,6 +130,8 @@ def source(f: Function, *args: object, **kwargs: object) -> str:
     ------
     UnsupportedError
         If `f` has no kernel, because of an operation or a dtype that is only interpreted.
+    CompileError
+        If fdiff fails to make the kernel, which is a defect of fdiff.
 
     Examples
     --------
@@ -136,6 +142,15 @@ def source(f: Function, *args: object, **kwargs: object) -> str:
     """
     check_callable(f, "source")
     tape = simplify(make_tape(f, *args, **kwargs))
+    try:
+        return _source(tape, f)
+    except UnsupportedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
+        raise Defect("kernel", tape, error).error(called("source", f)) from None
+
+
+def _source(tape: Tape, f: Function) -> str:
     if not kernels.supported(tape):
         names = sorted({node.primitive.name for node in tape.nodes})
         types = sorted({str(type_) for node in tape.nodes for type_ in node.types})
@@ -177,4 +192,5 @@ def cache_clear(*, disk: bool = False) -> None:
     """
     kernels.cache_clear(disk=disk)
     forget_runners()
+    forget_defects()
     forget_programs()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..errors import CompileError
 from ..tape import Tape
 from .bones import Values
 from .crew import pool, threads
@@ -112,12 +113,20 @@ class Executable:
         outs = tuple(np.empty(shape, dtype) for shape, dtype in self._made)
         status = self._entry(*given, *outs)
         if status and self._kernel.patient is not None:
-            patient = self._run_by(self._machinery, self._kernel.patient())
+            patient = self._run_by(self._machinery, self._patient())
             status = self._into(patient)(*given, *outs)
         assert status is not None, "a kernel was given what its tape has no inputs for"
         if status:
             _fail(status)
         return outs
+
+    def _patient(self) -> Loaded:
+        """The kernel for sines of huge arguments, which may have to be compiled now."""
+        assert self._kernel.patient is not None, "no sine, and no other kernel"
+        try:
+            return self._kernel.patient()
+        except Exception as error:
+            raise CompileError(f"{type(error).__name__}: {error}") from error
 
     def _furnished(self, values: Values) -> Machinery:
         """The kernel with its tables and its workspace."""

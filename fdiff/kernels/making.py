@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 
 from ..collector import collector_paused
@@ -13,6 +14,7 @@ from .schedule.work import work_of
 from .sharing import PARTS, Shared
 from .sources import Made, Work
 
+VERIFY = "FDIFF_VERIFY"  # a variable of the environment: check the laws of every program
 _ENTRY = 0.5  # ns for an entry of what a part has of its own
 
 
@@ -36,4 +38,9 @@ def shared(bones: Skeleton, heavy: frozenset[int]) -> Made | None:
 @lru_cache(maxsize=1)
 def loops_of(bones: Skeleton) -> Program:
     """The loops; those of the last skeleton are at hand where its kernel is to be for threads."""
-    return schedule(bones)
+    program = schedule(bones)
+    if os.environ.get(VERIFY):
+        from .verify import verify  # noqa: PLC0415 - for tests alone
+
+        verify(program, bones)
+    return program

@@ -20,7 +20,7 @@ _TESTS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
 # dtypes as texts spell them
-_DTYPES = {
+DTYPES = {
     "bool_": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1",
     "uint16": "u2", "uint32": "u4", "uint64": "u8", "float32": "f4", "float64": "f8",
 }  # fmt: skip
@@ -264,8 +264,8 @@ def _call(to: Writer, node: ast.Call) -> Term:
     if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
         raise UnknownWordError(ast.unparse(node))
     home, name = function.value.id, function.attr
-    if home == "np" and name in _DTYPES:
-        return convert(to.code, expression(to, node.args[0]), _DTYPES[name])
+    if home == "np" and name in DTYPES:
+        return convert(to.code, expression(to, node.args[0]), DTYPES[name])
     return to.function(home, name, [expression(to, a) for a in node.args])
 
 

@@ -11,6 +11,7 @@ from .keys import Key
 from .plan import Plan
 
 _NOWHERE = Buffer("")
+_TEMPORARY = "v"  # what the names of values that one nest computes for itself begin with
 _EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic Numba does in the dtype itself
 
 
@@ -24,10 +25,11 @@ class Body:
         self.memo: dict[Key, str] = {}
         self.dtypes: dict[str, str] = {}
         self._names = names
+        self._keys: dict[str, list[Key]] = {}  # under which a value is known, by its name
         self._wrapped: dict[tuple[str, str], str] = {}
 
     def fresh(self) -> str:
-        return f"v{next(self._names)}"
+        return f"{_TEMPORARY}{next(self._names)}"
 
     def let(self, text: str, *operands: str) -> str:
         """A new local for ``text`` of `operands`."""
@@ -51,9 +53,31 @@ class Body:
                 stack += [c for c in reversed(children) if c not in memo]
                 continue
             found = cast("list[str]", operands)
-            name = memo[top] = self._read(top) if read else self._emit(top, found)
+            name = self._read(top) if read else self._emit(top, found)
+            self.know(top, name)
             self.dtypes[name] = self.plan.parts[top.node].dtype
         return memo[key]
+
+    def know(self, key: Key, name: str) -> None:
+        """Enter the name of a value; views of one entry are several keys of one name."""
+        self.memo[key] = name
+        self._keys.setdefault(name, []).append(key)
+
+    def assign(self, local: str, name: str) -> None:
+        """Give a local of the kernel the value called `name`.
+
+        Where the last statement has computed it, that statement assigns the local itself, by which
+        the value is known from then on. What is a local already keeps its own name.
+        """
+        last = self.statements[-1] if self.statements else None
+        own = last is not None and last.target == name and last.kind in ("let", "load")
+        if last is None or not own or not name.startswith(_TEMPORARY):
+            self.statements.append(Statement("let", local, "{0}", (name,)))
+            return
+        self.statements[-1] = last._replace(target=local)
+        self.dtypes[local] = self.dtypes[name]
+        for key in self._keys.pop(name):
+            self.know(key, local)
 
     def _emit(self, key: Key, operands: list[str]) -> str:
         parts = self.plan.parts

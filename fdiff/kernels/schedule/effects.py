@@ -43,14 +43,9 @@ def _value(body: Body, view: View, dtype: str = "") -> str:
 
 def _local(body: Body, root: Root) -> None:
     key = key_of(body, root.values[0])
-    name = body.value(key, compute=root.node)
     local = body.plan.names[root.node]
-    last = body.statements[-1] if body.statements else None
-    if last is not None and last.target == name and last.kind in ("let", "load"):
-        body.statements[-1] = last._replace(target=local)
-    else:
-        body.statements.append(Statement("let", local, "{0}", (name,)))
-    body.memo[key] = local
+    body.assign(local, body.value(key, compute=root.node))
+    body.know(key, local)
 
 
 def _access(root: Root, index: Index | None = None) -> Access:
@@ -70,7 +65,7 @@ def _store(body: Body, root: Root) -> None:
     picked, index = _picked(body, root)
     body.statements.append(Statement("store", "", "", (text, *picked), _access(root, index)))
     if root.hands:
-        body.memo[key_of(body, (root.node, root.index))] = text
+        body.know(key_of(body, (root.node, root.index)), text)
 
 
 def _picked(body: Body, root: Root) -> tuple[list[str], Index]:
@@ -198,7 +193,7 @@ def _scan(body: Body, root: Root) -> None:
         body.statements.append(Statement("carry", carried, start, (str(var),), _access(root, back)))
         name = body.let(combine, carried, *values)
     body.statements.append(Statement("store", "", "", (name,), _access(root)))
-    body.memo[body.plan.keys.exactly(root.node, root.dims, root.index)] = name
+    body.know(body.plan.keys.exactly(root.node, root.dims, root.index), name)
 
 
 def _before(axis: Axis) -> Axis:

@@ -40,7 +40,7 @@ def put_back(plan: Plan, i: int) -> list[Root]:
     others: list[Root] = []
     for leaf, chain, shape in _leaves(plan, i):
         part = plan.parts[leaf]
-        if part.op == "scatter_add" and (not chain or chain[-1] != leaf):
+        if part.op == "scatter_add" and (leaf == i or leaf in plan.absorbed):
             others.append(_scatter(plan, i, part, leaf, chain))
             continue
         place = _push(plan, identity(shape), shape, chain)
