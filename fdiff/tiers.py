@@ -75,7 +75,7 @@ class Runner:
 
     def parts(self) -> Parts | None:
         """The kernel for plain arrays, taken apart; None where there is more to a call."""
-        return None if self._fast is None or self._slots is not None else self._fast.parts
+        return None if self._fast is None or self._slots is not None else self._fast.parts()
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         arrays = [plain(a) for a in arrays]

@@ -7,6 +7,7 @@ in memory; one that is dropped lives on as long as something holds its `Executab
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -18,6 +19,7 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from ..background import Job, allowed, checkpoint, worker
 from ..collector import collector_paused
 from ..errors import TapeError
 from ..tape import Tape
@@ -65,7 +67,7 @@ def _renew_lock() -> None:
 # A fork waits until no thread compiles: a child would inherit LLVM's lock as it is.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=lambda: _lock.acquire(),  # noqa: PLW0108 - the lock there is then
+        before=lambda: (worker.pause(), _lock.acquire()),  # the lock there is then
         after_in_parent=lambda: _lock.release(),  # noqa: PLW0108 - as above
         after_in_child=_renew_lock,
     )
@@ -145,16 +147,37 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
 
 def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
     from .calling import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
-    from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     made = choice.source
     addresses = _addresses(made.routines, shared=made.shared)
     again = None if patient(made.text) is None else partial(_patient, made.text)
     code = _obtain(made.text)
     keep(bones, choice)
-    call = _function(calling())
     run = _crew() if made.shared else 0
-    return Kernel(code, addresses, made.rooms, made.text, layouts, again, call, run)
+    return Kernel(code, addresses, made.rooms, made.text, layouts, again, entry_stub, run)
+
+
+_stub = [0]  # address of the entry stub
+_stub_job = Job(lambda: entry_stub(wait=True), lambda: math.inf)
+
+
+def entry_stub(*, wait: bool = False) -> int:
+    """Address of the function by which Python calls every kernel, compiled once a machine.
+
+    Unless one is to `wait` for it, it is compiled in the background if that is possible, and 0
+    until then.
+    """
+    if _stub[0]:
+        return _stub[0]
+    from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded by now
+
+    text = calling()
+    if not wait and allowed() and not cache.has(cache.name_of(text)):
+        worker.submit_once(_stub_job)
+        return 0
+    with _lock:
+        _stub[0] = _function(text, glue=True)
+    return _stub[0]
 
 
 def _crew() -> int:
@@ -181,6 +204,7 @@ def _obtain(text: str) -> Loaded:
         begin = time.perf_counter()
         with collector_paused():
             module = module_of(text, "kernel", len(elementary(text)))
+        checkpoint()
         # half of what long kernels would take, for not one instruction of an LSTM's
         code = object_code(module, packed=not has_steps(text))
         _spent[0] += time.perf_counter() - begin
@@ -199,12 +223,17 @@ def function(text: str) -> int:
 
 
 @lru_cache(maxsize=256)
-def _function(text: str, *, unrolled: bool = True) -> int:
-    from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
+def _function(text: str, *, unrolled: bool = True, glue: bool = False) -> int:
+    from .native.machine import glue_code, object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
     from .native.module import function_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
-    found, _ = _stored(text, name, lambda: object_code(function_of(text), unrolled=unrolled))
+
+    def compiled() -> bytes:
+        module = function_of(text)
+        return glue_code(module) if glue else object_code(module, unrolled=unrolled)
+
+    found, _ = _stored(text, name, compiled)
     _resident.append(found)
     return found.address
 

@@ -36,14 +36,14 @@ def _target() -> llvm.Target:
     return llvm.Target.from_triple(llvm.get_process_triple())
 
 
-@lru_cache(maxsize=1)
-def _machine() -> llvm.TargetMachine:
-    return _new_machine()
+@lru_cache(maxsize=2)
+def _machine(level: int = 3) -> llvm.TargetMachine:
+    return _new_machine(level)
 
 
-def _new_machine() -> llvm.TargetMachine:
+def _new_machine(level: int = 3) -> llvm.TargetMachine:
     return _target().create_target_machine(
-        cpu=cpu(), features=_features(), opt=3, reloc="default", codemodel="jitdefault", jit=True
+        cpu=cpu(), features=_features(), opt=level, reloc="default", codemodel="jitdefault", jit=True
     )
 
 
@@ -59,15 +59,35 @@ def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) 
     not searched for instructions to be `packed` into vectors.
     """
     machine = _machine()
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
+    parsed = _parsed(module, machine)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization, options.slp_vectorization = True, packed
     options.loop_unrolling = unrolled
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(parsed, builder)
+    return parsed
+
+
+def glue_code(module: ir.Module) -> bytes:
+    """Machine code of functions that branch and call, and have no loop worth making vectors of.
+
+    It is optimised as far as that shows in such code: locals in registers, fewer branches.
+    """
+    machine = _machine(1)
+    parsed = _parsed(module, machine)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(parsed, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    return bytes(machine.emit_object(parsed))
+
+
+def _parsed(module: ir.Module, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """The module as LLVM has it, for this machine."""
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    parsed = llvm.parse_assembly(str(module))
+    parsed.verify()
     return parsed
 
 
