@@ -1,8 +1,13 @@
 """What all tests share: one seed, and hypothesis without a clock or a memory."""
 
+import os
+
 import hypothesis
 import numpy as np
 import pytest
+
+# Which tier runs must not depend on the clock; test_background.py has the background on.
+os.environ["FDIFF_BACKGROUND"] = "0"
 
 hypothesis.settings.register_profile(
     "default", derandomize=True, deadline=None, max_examples=40, database=None, print_blob=True

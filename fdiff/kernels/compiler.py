@@ -13,6 +13,7 @@ import re
 import sys
 import threading
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,7 +34,7 @@ from .skeleton import missing as missing  # noqa: PLC0414 - for whoever asks `ke
 from .skeleton import skeleton as skeleton_of
 from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
 from .sources import Source, elementary, has_steps, patient
-from .texts import Chosen, chosen, forget, keep, kept
+from .texts import Chosen, chosen, forget, keep, keep_size, kept, sized
 
 if TYPE_CHECKING:
     from .calling import Executable, Kernel
@@ -95,6 +96,11 @@ def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
     return 0.0 if _key(bones, made) in _kernels else made.seconds()
 
 
+def seen(tape: Tape) -> bool:
+    """Whether there may be a kernel of `tape`: one of a tape of this length is loaded or on disk."""
+    return sized(len(tape))
+
+
 def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
     """Whether the kernel can be read from disk (or is loaded already): nothing is made to tell."""
     bones, values = skeleton_of(tape, layouts)
@@ -134,6 +140,8 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
     if kernel is None:
         if lacking := missing(tape):
             raise TapeError(f"a kernel was asked for that cannot be made: no {', '.join(lacking)}")
+        keep_size(len(tape))
+        checkpoint()
         with _lock:
             kernel = _kernels.get(key) or _kernels.setdefault(key, _make(bones, choice, layouts))
             while len(_kernels) > _MOST:
@@ -158,7 +166,17 @@ def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
 
 
 _stub = [0]  # address of the entry stub
-_stub_job = Job(lambda: entry_stub(wait=True), lambda: math.inf)
+_stub_failed: list[Exception] = []  # calls go through Python for good
+
+
+def _make_stub() -> None:
+    try:
+        entry_stub(wait=True)
+    except Exception as error:  # noqa: BLE001 - nobody asked for it: the next call warns
+        _stub_failed.append(error)
+
+
+_stub_job = Job(_make_stub, lambda: math.inf)
 
 
 def entry_stub(*, wait: bool = False) -> int:
@@ -172,6 +190,15 @@ def entry_stub(*, wait: bool = False) -> int:
     from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded by now
 
     text = calling()
+    if not wait and _stub_failed:
+        if len(_stub_failed) == 1:
+            _stub_failed.append(_stub_failed[0])
+            warnings.warn(
+                f"fdiff failed to compile its entry stub ({_stub_failed[0]}): calls go through "
+                "Python. Please report this defect.",
+                stacklevel=2,
+            )
+        return 0
     if not wait and allowed() and not cache.has(cache.name_of(text)):
         worker.submit_once(_stub_job)
         return 0

@@ -16,6 +16,7 @@ from .crew import threads
 from .sources import Made, Room, Source, Work
 
 _intact: set[str] = set()  # the files that were read or written
+_sizes: set[int] = set()  # the lengths of the tapes whose kernels these are
 _LONGEST = 1000  # lines of a kernel for threads: it has no steps, and compiling grows faster
 
 
@@ -52,8 +53,28 @@ def kept(bones: Skeleton) -> bool:
     return name in _intact or (bool(name) and cache.has(name))
 
 
+def keep_size(length: int) -> None:
+    """Remember, here and on disk, that there is a kernel of a tape of this length."""
+    if length not in _sizes:
+        _sizes.add(length)
+        if cache.directory() is not None:
+            cache.write(_name_of_size(length), b"")
+
+
+def sized(length: int) -> bool:
+    """Whether there is a kernel of a tape of this length, in memory or on disk."""
+    if length not in _sizes and cache.read(_name_of_size(length)) is not None:
+        _sizes.add(length)
+    return length in _sizes
+
+
+def _name_of_size(length: int) -> str:
+    return cache.name_of_text(f"a tape of {length} nodes")
+
+
 def forget() -> None:
     """Forget the texts in memory."""
+    _sizes.clear()
     _plain.cache_clear()
     _shared.cache_clear()
     _intact.clear()

@@ -51,6 +51,11 @@ class Evaluation:
         """Whether its evaluator has been compiled or loaded by this process."""
         return self.text in _functions
 
+    def load(self) -> None:
+        """Have the evaluator in memory, and room for a call; it is compiled if it has to be."""
+        if self._function is None:
+            self._spare.append(self._arena())
+
     def __call__(self, arrays: Sequence[object]) -> list[np.ndarray]:
         """Outputs at `arrays`: fresh, the caller's own."""
         arena = self._spare.pop() if self._spare else self._arena()
