@@ -168,7 +168,7 @@ def _child() -> bool:
 
 
 def cores() -> int:
-    """How many cores this process may use: those it is bound to, as far as its group may use them."""
+    """How many cores this process may use: those it is bound to, as far as its group may."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(own, _granted())
 

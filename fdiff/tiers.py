@@ -2,10 +2,11 @@
 
 The switch is the ski-rental rule (Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching",
 Algorithmica 3, 1988): compile when the time spent on a slower tier, plus the next call, reaches
-what compiling is expected to cost. Never worse than twice the best choice. Where a kernel can be made
-in the background, nobody waits for it, and it is started at a quarter of that: what may be in vain
-is work of a core that had none. No kernel is made for a program that is called once, and none that
-is predicted to take more than two seconds: the end of the process waits for the kernel under way.
+what compiling is expected to cost. Never worse than twice the best choice. Where a kernel can be
+made in the background, nobody waits for it, and it is started at a quarter of that: what may be in
+vain is work of a core that had none. No kernel is made for a program that is called once, and none
+that is predicted to take more than two seconds: the process waits at its end for the kernel under
+way.
 `FDIFF_TIER` set to ``interpret``, ``evaluate`` or ``compile`` fixes the tier.
 """
 

@@ -28,7 +28,7 @@ spare: dict[int, np.ndarray] = {}  # by size, a cell with the address of a works
 class Kernel(NamedTuple):
     """Machine code for one structure, with the addresses of the routines it calls.
 
-    `stub` gives the address of the entry stub, or 0 as long as that is being made in the background;
+    `stub` gives the address of the entry stub, 0 as long as that is made in the background;
     `patient` makes the kernel for sines of huge arguments.
     `run` is the address of what runs a kernel for several threads, 0 for any other.
     """

@@ -97,7 +97,7 @@ def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
 
 
 def seen(tape: Tape) -> bool:
-    """Whether there may be a kernel of `tape`: one of a tape of this length is loaded or on disk."""
+    """Whether there may be a kernel of `tape`: there is one of a tape of this length."""
     return sized(len(tape))
 
 

@@ -12,6 +12,8 @@ from functools import lru_cache
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from ...background import checkpoint
+
 
 @lru_cache(maxsize=1)
 def cpu() -> str:
@@ -43,13 +45,20 @@ def _machine(level: int = 3) -> llvm.TargetMachine:
 
 def _new_machine(level: int = 3) -> llvm.TargetMachine:
     return _target().create_target_machine(
-        cpu=cpu(), features=_features(), opt=level, reloc="default", codemodel="jitdefault", jit=True
+        cpu=cpu(),
+        features=_features(),
+        opt=level,
+        reloc="default",
+        codemodel="jitdefault",
+        jit=True,
     )
 
 
 def object_code(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> bytes:
     """Machine code of the module."""
-    return bytes(_machine().emit_object(optimised(module, unrolled=unrolled, packed=packed)))
+    made = optimised(module, unrolled=unrolled, packed=packed)
+    checkpoint()
+    return bytes(_machine().emit_object(made))
 
 
 def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> llvm.ModuleRef:
