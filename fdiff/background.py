@@ -135,7 +135,7 @@ class Worker:
 
     def forget(self) -> None:
         """In a forked child there is no such thread."""
-        self.__init__()  # type: ignore[misc] - locks and all anew
+        self.__init__()  # locks and all anew
         self.off = True
 
 

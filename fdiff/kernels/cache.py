@@ -44,7 +44,7 @@ def environment() -> str:
     sources = _digest(_HERE / "runtime", _HERE / "native")
     # `platform.platform()` would start a process to ask for the processor's name
     system = [platform.system(), platform.release(), platform.machine()]
-    versions = [llvmlite.__version__, np.__version__, sys.version]
+    versions = [llvmlite.__version__, np.__version__, sys.version]  # type: ignore[attr-defined] - not in its stubs
     return "\n".join([sources, *versions, *system, _processor()])
 
 
