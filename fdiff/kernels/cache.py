@@ -18,6 +18,8 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from ..forking import no_fork
+
 _MAGIC = b"fdiff kernel 1\n"
 _MOST_FILES, _MOST_BYTES = 4096, 512 << 20
 _STALE = 3600.0  # seconds after which a draft was left by a process that died
@@ -39,7 +41,8 @@ def name_of_text(structure: str) -> str:
 def environment() -> str:
     """Everything outside its text that a compiled kernel depends on."""
     sources = _digest(_HERE / "runtime", _HERE / "native")
-    versions = [metadata.version(package) for package in ("llvmlite", "numpy")]
+    with no_fork:  # it imports parsers
+        versions = [metadata.version(package) for package in ("llvmlite", "numpy")]
     return "\n".join([sources, *versions, sys.version, platform.platform(), _processor()])
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..attributes import cached_property
 from ..tape import Tape
 from .bones import Values
 from .crew import pool, threads
