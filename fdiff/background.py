@@ -44,7 +44,7 @@ class Worker:
         self._changed = threading.Condition()
         self._jobs: list[Job] = []
         self._thread: threading.Thread | None = None
-        self._paused = False
+        self._paused = 0  # how many want it to rest
         self._now: Job | None = None  # what is being done
         self._since = 0.0
         self.off = False
@@ -123,14 +123,14 @@ class Worker:
     def pause(self) -> None:
         """Stop the thread and wait for it."""
         with self._changed:
-            thread, self._paused = self._thread, True
+            thread, self._paused = self._thread, self._paused + 1
         if thread is not None and thread is not threading.current_thread():
             thread.join(PATIENCE)
 
     def resume(self) -> None:
         """Go on after a pause."""
         with self._changed:
-            self._paused = False
+            self._paused = 0  # how many want it to rest
             self._start()
 
     def forget(self) -> None:

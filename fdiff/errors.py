@@ -67,6 +67,10 @@ class TapeError(FdiffError, AssertionError):
     """A tape breaks one of its own laws: a fault of fdiff, never of the user."""
 
 
+class ForkError(FdiffError, RuntimeError):
+    """A forked process cannot compile: a thread of its parent was compiling when it was forked."""
+
+
 class RetraceWarning(UserWarning):
     """`f` reads something fdiff cannot compare, so it is traced again at each call."""
 

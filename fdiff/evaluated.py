@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from . import background, kernels
 from .errors import UnsupportedError, message, user_line
+from .forking import no_fork
 from .tape import Tape
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ class Evaluated:
         self._handed = False
 
     def _encoded(self, *, forced: bool) -> Evaluation | None:
-        from .kernels import evaluator  # noqa: PLC0415 - imported when the first tape is encoded
+        with no_fork:
+            from .kernels import evaluator  # noqa: PLC0415 - imported when the first tape is encoded
 
         try:
             self._waiting = evaluator.prepare(self.tape)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import cast
 
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..attributes import cached_property
 from ..tape import Tape
 from ..transforms.entries import entry_columns
 from ..transforms.forward import jvp

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..forking import no_fork
+
 _MAGIC = b"fdiff kernel 1\n"
 _MOST_FILES, _MOST_BYTES = 4096, 512 << 20
 _STALE = 3600.0  # seconds after which a draft was left by a process that died
@@ -39,7 +41,8 @@ def name_of_text(structure: str) -> str:
 @lru_cache(maxsize=1)
 def environment() -> str:
     """Everything outside its text that a compiled kernel depends on."""
-    import llvmlite  # noqa: PLC0415 - its version alone: LLVM is in `llvmlite.binding`
+    with no_fork:
+        import llvmlite  # noqa: PLC0415 - its version alone: LLVM is in `llvmlite.binding`
 
     sources = _digest(_HERE / "runtime", _HERE / "native")
     # `platform.platform()` would start a process to ask for the processor's name

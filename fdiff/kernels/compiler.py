@@ -15,14 +15,15 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..background import Job, allowed, checkpoint, worker
 from ..collector import collector_paused
 from ..errors import TapeError
+from ..forking import no_fork
 from ..tape import Tape
 from . import cache
 from .bones import Skeleton
@@ -65,13 +66,19 @@ def _renew_lock() -> None:
     _lock = threading.RLock()
 
 
-# A fork waits until no thread compiles: a child would inherit LLVM's lock as it is.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=lambda: (worker.pause(), _lock.acquire()),  # the lock there is then
-        after_in_parent=lambda: _lock.release(),  # noqa: PLW0108 - as above
-        after_in_child=_renew_lock,
-    )
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+@contextmanager
+def compiling() -> Generator[None]:
+    """LLVM for this thread alone, and no fork: a child would inherit LLVM's lock as it is.
+
+    Whoever calls LLVM, even for an address, does it in here. A fork waits for the thread that has
+    LLVM, and not for those that wait for it.
+    """
+    with _lock, no_fork:
+        yield
 
 
 def started() -> bool:
@@ -118,19 +125,24 @@ def cache_info() -> CacheInfo:
 def cache_clear(*, disk: bool = False) -> None:
     """Forget the kernels in memory, and on request those on disk."""
     _kernels.clear()
-    if started():
-        from .calling import release_spare  # noqa: PLC0415 - it needs LLVM
-
-        release_spare()
     forget()
     _patient.cache_clear()
+    if started():
+        with no_fork:
+            from .calling import release_spare  # noqa: PLC0415 - it needs LLVM
+            from .native.machine import release  # noqa: PLC0415 - it needs LLVM
+
+        release_spare()
+        with compiling():
+            release()
     if disk:
         cache.clear()
 
 
 def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 - the module is the namespace
     """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides)."""
-    from .calling import Executable  # noqa: PLC0415 - this is where LLVM is loaded
+    with no_fork:
+        from .calling import Executable  # noqa: PLC0415 - this is where LLVM is loaded
 
     bones, values = skeleton_of(tape, layouts)
     choice = chosen(bones, values)
@@ -142,7 +154,7 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
             raise TapeError(f"a kernel was asked for that cannot be made: no {', '.join(lacking)}")
         keep_size(len(tape))
         checkpoint()
-        with _lock:
+        with compiling():
             kernel = _kernels.get(key) or _kernels.setdefault(key, _make(bones, choice, layouts))
             while len(_kernels) > _MOST:
                 _kernels.popitem(last=False)
@@ -154,7 +166,8 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
 
 
 def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
-    from .calling import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    with no_fork:
+        from .calling import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     made = choice.source
     addresses = _addresses(made.routines, shared=made.shared)
@@ -187,7 +200,8 @@ def entry_stub(*, wait: bool = False) -> int:
     """
     if _stub[0]:
         return _stub[0]
-    from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded by now
+    with no_fork:
+        from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded by now
 
     text = calling()
     if not wait and _stub_failed:
@@ -202,7 +216,7 @@ def entry_stub(*, wait: bool = False) -> int:
     if not wait and allowed() and not cache.has(cache.name_of(text)):
         worker.submit_once(_stub_job)
         return 0
-    with _lock:
+    with compiling():
         _stub[0] = _function(text, glue=True)
     return _stub[0]
 
@@ -218,14 +232,15 @@ def _crew() -> int:
 @lru_cache(maxsize=64)
 def _patient(text: str) -> Loaded:
     """The kernel for sines of huge arguments, compiled when the first is met."""
-    with _lock:
+    with compiling():
         return _obtain(cast("str", patient(text)))
 
 
 def _obtain(text: str) -> Loaded:
     """The compiled kernel, from disk if it is there."""
-    from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
-    from .native.module import module_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    with no_fork:
+        from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .native.module import module_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     def compiled() -> bytes:
         begin = time.perf_counter()
@@ -245,14 +260,15 @@ def _obtain(text: str) -> Loaded:
 
 def function(text: str) -> int:
     """Address of the last function in `text`, compiled once a machine; it stays loaded."""
-    with _lock:
+    with compiling():
         return _function(text)
 
 
 @lru_cache(maxsize=256)
 def _function(text: str, *, unrolled: bool = True, glue: bool = False) -> int:
-    from .native.machine import glue_code, object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
-    from .native.module import function_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    with no_fork:
+        from .native.machine import glue_code, object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .native.module import function_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
 
@@ -267,7 +283,8 @@ def _function(text: str, *, unrolled: bool = True, glue: bool = False) -> int:
 
 def _stored(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Loaded, bool]:
     """Object code, from disk if it is there (which is told), or compiled and put there."""
-    from .native.machine import Loaded  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    with no_fork:
+        from .native.machine import Loaded  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = cache.name_of(text)
     payload = cache.read(name)
@@ -286,7 +303,8 @@ def _addresses(names: tuple[str, ...], *, shared: bool) -> tuple[int, ...]:
     """
     if not names:
         return ()
-    from .native.machine import has  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    with no_fork:
+        from .native.machine import has  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     vector = 64 if has("avx512f") else 32
     found = [_function(text_of_routine(name, vector), unrolled=False) for name in names]

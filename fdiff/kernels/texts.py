@@ -10,6 +10,7 @@ import sys
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ..forking import no_fork
 from . import cache
 from .bones import Skeleton, Values
 from .crew import threads
@@ -88,7 +89,8 @@ def _plain(bones: Skeleton) -> Made:
     found = _read(_name(bones))
     if found is not None:
         return found
-    from .making import plain  # noqa: PLC0415 - what is on disk needs no scheduler
+    with no_fork:
+        from .making import plain  # noqa: PLC0415 - what is on disk needs no scheduler
 
     return plain(bones)
 
@@ -99,7 +101,8 @@ def _shared(bones: Skeleton, heavy: frozenset[int]) -> Made | None:
     found = _read(_name(bones, heavy))
     if found is not None:
         return found
-    from .making import shared  # noqa: PLC0415 - what is on disk needs no scheduler
+    with no_fork:
+        from .making import shared  # noqa: PLC0415 - what is on disk needs no scheduler
 
     return shared(bones, heavy)
 
@@ -113,7 +116,8 @@ def _name(bones: Skeleton, heavy: frozenset[int] = frozenset()) -> str:
 
 
 def _write(name: str, made: Made) -> None:
-    import json  # noqa: PLC0415 - 1 ms that most first results can do without
+    with no_fork:
+        import json  # noqa: PLC0415 - 1 ms that most first results can do without
 
     if name and name not in _intact:
         _intact.add(name)
@@ -127,7 +131,8 @@ def _read(name: str) -> Made | None:
     if payload is None:
         return None
     _intact.add(name)
-    import json  # noqa: PLC0415 - 1 ms that most first results can do without
+    with no_fork:
+        import json  # noqa: PLC0415 - 1 ms that most first results can do without
 
     (text, routines, rooms, shared), work, own, turns = _frozen(json.loads(payload))
     source = Source(text, routines, tuple(Room(*room) for room in rooms), shared)

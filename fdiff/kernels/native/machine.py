@@ -1,12 +1,14 @@
 """LLVM for this machine: modules to object code, and object code to functions in memory.
 
-llvmlite lets one thread at a time into LLVM; whoever compiles holds the lock of `compiler`, so that
-no child is forked meanwhile.
+llvmlite lets one thread at a time into LLVM; whoever calls anything here is in
+`compiler.compiling`, so that no child is forked meanwhile.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 
 import llvmlite.binding as llvm
@@ -100,21 +102,40 @@ def _parsed(module: ir.Module, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     return parsed
 
 
-class Loaded:
-    """A function of this name from object code, in memory for as long as this object lives.
+_dropped: deque[llvm.ExecutionEngine] = deque()
 
-    `address` is where it begins.
+
+def release() -> None:
+    """Give back the memory of functions that nobody has any more.
+
+    They may have been dropped anywhere, where LLVM may have been at work for another thread.
+    """
+    while _dropped:
+        _dropped.popleft().close()
+
+
+class Loaded:
+    """A function of this name from object code, which stays in memory as long as this object lives.
+
+    Afterwards its memory is given back when the next function is loaded. `address` is where the
+    function begins.
     """
 
     def __init__(self, code: bytes, name: str) -> None:
+        self._engine: llvm.ExecutionEngine | None = None
+        release()
         empty = llvm.parse_assembly("")
         # an engine takes its machine with it when it goes
-        self._engine = llvm.create_mcjit_compiler(empty, _new_machine())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
-        self.address = int(self._engine.get_function_address(name))
+        engine = self._engine = llvm.create_mcjit_compiler(empty, _new_machine())
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        self.address = int(engine.get_function_address(name))
         if not self.address:
             raise ValueError(f"no {name} in this object code")
+
+    def __del__(self, drop: Callable[[llvm.ExecutionEngine], None] = _dropped.append) -> None:
+        if self._engine is not None:
+            drop(self._engine)
 
 
 def python_api(name: str) -> int:

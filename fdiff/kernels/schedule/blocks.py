@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
+from ...attributes import cached_property
 from ..loops import BLOCK, Blocks, Call, Nest, Program, Runs, Temporary, block_size, proper
 from .products import added_up, of_rows, role_of
 from .rowwise import Uses, finished, for_rows, rowwise, started, uses_of
