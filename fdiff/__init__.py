@@ -1,5 +1,8 @@
 """Exact derivatives of plain NumPy functions, just-in-time compiled with Numba."""
 
+from . import forking as forking  # first, so that a fork waits for all the others
+
+# isort: split
 from . import errors, functional
 from .functional import (
     cache_clear,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -14,9 +16,26 @@ def collector_paused() -> Generator[None]:
     Measured on a tape of 172,000 nodes: 5.8 s instead of 11.9.
     """
     on = gc.isenabled()
+    if on:
+        _pausing.append(threading.get_ident())
     gc.disable()
     try:
         yield
     finally:
         if on:
+            _pausing.remove(threading.get_ident())
             gc.enable()
+
+
+_pausing: list[int] = []  # the threads that will turn the collector on again
+
+
+def _resume() -> None:
+    """In a forked child: no other thread will."""
+    if _pausing and threading.get_ident() not in _pausing:
+        _pausing.clear()
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_resume)

@@ -75,6 +75,10 @@ class DefectWarning(UserWarning):
     """fdiff failed to make a kernel nobody asked for: results are right, and a report is welcome."""
 
 
+class ForkError(FdiffError, RuntimeError):
+    """A forked process cannot compile: a thread of its parent was compiling when it was forked."""
+
+
 class RetraceWarning(UserWarning):
     """`f` reads something fdiff cannot compare, so it is traced again at each call."""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from . import kernels
+from . import background, kernels
 from .defects import Defect
 from .errors import UnsupportedError, message, user_line
+from .forking import no_fork
 from .tape import Tape
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 0.05  # LLVM, where it is not loaded yet
 LOAD_SECONDS = 0.005  # machine code from the disk cache
+EARLY = 0.25  # of what machine code costs has to be spent before it is made in the background
 ENCODE_SECONDS = 1e-5  # encoding a node for the evaluator
 TRIALS = 3  # calls after which the evaluator has to have been faster than NumPy
 
@@ -31,7 +33,10 @@ class Evaluated:
     `reason` says in words why the tape is evaluated or is not.
     """
 
-    __slots__ = ("_best", "_calls", "_run", "_waiting", "interpreted", "reason", "refused", "tape")
+    __slots__ = (
+        "_background_failed", "_best", "_calls", "_handed", "_run", "_waiting", "interpreted",
+        "reason", "refused", "tape",
+    )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
@@ -40,6 +45,7 @@ class Evaluated:
         self.interpreted = math.inf  # the fastest call of the interpreter
         self._run: Evaluation | None = None
         self._waiting: Evaluation | None = None
+        self._handed = self._background_failed = False
         self._best, self._calls = math.inf, 0
 
     def choose(self, spent: float, *, forced: bool) -> Evaluation | None:
@@ -53,16 +59,39 @@ class Evaluated:
             return None
         if not forced:
             price = price_of(waiting)
-            if waited[0] < price:
+            paid = waited[0] >= price
+            if price and not self._background_failed and background.allowed():
+                paid = False
+                if waited[0] >= EARLY * price:
+                    self._hand_over(waiting)
+            if not paid:
                 self.reason = "the evaluator has to be compiled first, which does not pay yet"
+                if self._handed:
+                    self.reason = "the evaluator is compiled in the background"
                 return None
             waited[0] -= price
         self.reason = f"as {len(waiting.program.code):,} instructions"
         self._run = waiting
         return waiting
 
+    def _hand_over(self, waiting: Evaluation) -> None:
+        """Have the evaluator compiled while calls go on."""
+        if not self._handed:
+            self._handed = True
+            job = background.Job(lambda: self._load_in_background(waiting), lambda: waited[0])
+            background.worker.submit(job)
+
+    def _load_in_background(self, waiting: Evaluation) -> None:
+        """Have it in memory; if that fails, it fails once more where calls decide."""
+        try:
+            waiting.load()
+        except Exception:  # noqa: BLE001 - the next call meets it itself
+            self._background_failed = True
+        self._handed = False
+
     def _encoded(self, *, forced: bool) -> Evaluation | None:
-        from .kernels import evaluator  # noqa: PLC0415 - imported when the first tape is encoded
+        with no_fork:
+            from .kernels import evaluator  # noqa: PLC0415 - imported when the first tape is encoded
 
         try:
             self._waiting = evaluator.prepare(self.tape)

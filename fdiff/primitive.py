@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
+from .forking import no_fork
+
 if TYPE_CHECKING:
     from .arraytype import ArrayType
 
@@ -126,7 +128,8 @@ def met(*names: str) -> bool:
     found = [name for name in names or tuple(LATE) if name in LATE and name in sys.modules]
     for name in found:
         if (load := LATE.get(name)) is not None:
-            load()
+            with no_fork:
+                load()
             LATE.pop(name, None)
     return bool(found)
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from html import escape
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from .arraytype import ArrayType, type_of
+from .attributes import cached_property
 from .errors import Line, TapeError, numbered, show_line, with_line
 from .primitive import Primitive, register
 

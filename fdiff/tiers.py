@@ -2,8 +2,12 @@
 
 The switch is the ski-rental rule (Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching",
 Algorithmica 3, 1988): compile when the time spent on a slower tier, plus the next call, reaches
-what compiling is expected to cost. Never worse than twice the best choice. `FDIFF_TIER` set to
-``interpret``, ``evaluate`` or ``compile`` fixes the tier.
+what compiling is expected to cost. Never worse than twice the best choice. Where a kernel can be
+made in the background, nobody waits for it, and it is started at a quarter of that: what may be in
+vain is work of a core that had none. No kernel is made for a program that is called once, and none
+that is predicted to take more than two seconds: the process waits at its end for the kernel under
+way.
+`FDIFF_TIER` set to ``interpret``, ``evaluate`` or ``compile`` fixes the tier.
 """
 
 from __future__ import annotations
@@ -12,15 +16,16 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import kernels
+from . import background, kernels
 from .defects import Defect
 from .errors import CompileError, InputError, message
-from .evaluated import LOAD_SECONDS, START_SECONDS, Evaluated, waited
+from .evaluated import EARLY, LOAD_SECONDS, START_SECONDS, Evaluated, waited
 from .interpret import Plan
 from .tape import CONSTANT, Tape
 
@@ -46,8 +51,8 @@ class Runner:
     """
 
     __slots__ = (
-        "_defects", "_due", "_evaluated", "_fast", "_held", "_kernels", "_plan", "_price", "_slots",
-        "asked", "spent", "tape", "tier",
+        "_defects", "_due", "_evaluated", "_failures", "_fast", "_handed", "_held", "_kernels",
+        "_plan", "_price", "_slots", "asked", "spent", "tape", "tier",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -61,6 +66,8 @@ class Runner:
         self._evaluated = Evaluated(self.tape)
         self._due: dict[tuple[str, ...], float] = {}  # seconds that pay for a kernel
         self._held: int | None = None  # bytes of the kernel's workspace, once asked for
+        self._handed: set[tuple[str, ...]] = set()  # what is made in the background
+        self._failures: dict[tuple[str, ...], Exception] = {}  # what was raised there
         self._price = math.nan  # what the last kernel asked for is expected to cost
         self.spent = 0.0
         self.asked = False
@@ -82,7 +89,7 @@ class Runner:
 
     def parts(self) -> Parts | None:
         """The kernel for plain arrays, taken apart; None where there is more to a call."""
-        return None if self._fast is None or self._slots is not None else self._fast.parts
+        return None if self._fast is None or self._slots is not None else self._fast.parts()
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         arrays = [plain(a) for a in arrays]
@@ -228,6 +235,8 @@ class Runner:
         lacking = self.lacking()
         if lacking:
             return f"there is no kernel for {lacking}"
+        if self._plain in self._handed:
+            return f"after {_words(self.spent)} a kernel is made in the background"
         due = self._due.get(self._plain)
         if due is None or (math.isnan(self._price) and due < math.inf):
             return f"{_words(self.spent)} so far are too few to think of a kernel"
@@ -241,23 +250,59 @@ class Runner:
         return self._own(self._plan(*arrays), arrays)
 
     def _worth(self, layouts: tuple[str, ...], tier: str) -> bool:
-        """Whether a kernel is asked for, or has been paid for."""
+        """Whether a kernel is asked for, or has been paid for and has to be made at once.
+
+        What failed in the background is raised here, where it would have been raised without one.
+        """
         if tier == "compile" or self.asked:
             return tier not in ("interpret", "evaluate") and kernels.supported(self.tape)
-        if tier or self.spent < self._due.get(layouts, PATIENCE + LOOK_SECONDS * len(self.tape)):
+        if tier or self.spent < self._due.get(layouts, PATIENCE):
             return False
-        self._due[layouts] = self._cost(layouts) if kernels.supported(self.tape) else math.inf
+        if layouts in self._failures:
+            raise self._failures.pop(layouts)
+        if background.allowed():
+            self._hand_over(layouts)
+            return False
+        self._due[layouts] = self._cost(layouts, self.spent)
         return self.spent >= self._due[layouts]
 
-    def _cost(self, layouts: tuple[str, ...]) -> float:
-        """Seconds that pay for a kernel, or for asking again what it costs."""
-        if kernels.on_disk(self.tape, layouts):
+    def _hand_over(self, layouts: tuple[str, ...]) -> None:
+        """Have the kernel made, or at least its price known, while calls go on."""
+        if layouts not in self._handed:
+            self._handed.add(layouts)
+            make = partial(self._make_in_background, layouts)
+            background.worker.submit(background.Job(make, lambda: self.spent))
+
+    def _make_in_background(self, layouts: tuple[str, ...]) -> None:
+        """Make the kernel if it is paid for by now; calls go by it as soon as it is there."""
+        if _runners.get(self.tape) is self and layouts not in self._kernels:
+            try:
+                self._due[layouts] = EARLY * self._cost(layouts, self.spent / EARLY)
+                if self.spent >= self._due[layouts]:
+                    self._compiled(layouts)
+            except Exception as error:  # noqa: BLE001 - it is raised where calls decide
+                self._failures[layouts], self._due[layouts] = error, 0.0
+        self._handed.discard(layouts)  # a job that was interrupted starts over, and never gets here
+
+    def _cost(self, layouts: tuple[str, ...], spent: float) -> float:
+        """Seconds that pay for a kernel, or for asking again what it costs; so many are `spent`.
+
+        For what is too long ever to be compiled unasked nothing is looked at but its length, unless
+        there is a kernel of this length somewhere.
+        """
+        length = len(self.tape)
+        price, looked = WRITE_SECONDS * length, PATIENCE + LOOK_SECONDS * length
+        near = kernels.seen(self.tape)
+        if near and spent < looked:
+            return looked
+        if (near or price <= ASK_FIRST) and not kernels.supported(self.tape):
+            return math.inf
+        if near and kernels.on_disk(self.tape, layouts):
             price = LOAD_SECONDS
-        else:
-            price = WRITE_SECONDS * len(self.tape)
-            if self.spent < PATIENCE + price:
-                return PATIENCE + price
-            price = kernels.predict_seconds(self.tape, layouts) if price <= ASK_FIRST else price
+        elif spent < PATIENCE + price <= PATIENCE + ASK_FIRST:
+            return PATIENCE + price
+        elif price <= ASK_FIRST:
+            price = kernels.predict_seconds(self.tape, layouts)
         self._price = price
         start = 0.0 if kernels.started() else START_SECONDS
         return price + start if price <= ASK_FIRST else math.inf

@@ -145,7 +145,7 @@ def test_two_processes_that_write_one_kernel_at_once(folder):
     assert len(values) == 1
     assert (
         len(list(folder.iterdir())) == 4
-    )  # the kernel, its text, its routine, the caller; and no drafts
+    )  # the kernel, its text and its length, its routine; and no drafts
     assert process()[2:] == ["0", "1", "False"]
 
 

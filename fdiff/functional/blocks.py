@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from time import perf_counter
 from typing import cast
 
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..attributes import cached_property
 from ..tape import Tape
 from ..tiers import fixed_tier
 from ..transforms.entries import entry_columns

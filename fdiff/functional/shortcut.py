@@ -17,6 +17,7 @@ import numpy as np
 from ..arguments import Function
 from ..arraytype import F8, ArrayType
 from ..capture.reads import siblings
+from ..forking import no_fork
 from ..tiers import COPY_BELOW
 from ..trace.traced import occupied
 from .marks import Mark, postfix
@@ -167,8 +168,9 @@ def _native(found: Found, f: Function | None, general: Quick | None) -> Quick | 
 
     With `f`, that or a sibling comes before the arguments.
     """
-    from ..kernels.native.caller import Output, caller  # noqa: PLC0415 - loaded by now
-    from .outside import outside, sibling  # noqa: PLC0415 - it imports the former
+    with no_fork:
+        from ..kernels.native.caller import Output, caller  # noqa: PLC0415 - loaded by now
+        from .outside import outside, sibling  # noqa: PLC0415 - it imports the former
 
     result, parts, pins, own, vectors = found
     marked = postfix(result)

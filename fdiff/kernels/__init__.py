@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..forking import no_fork
+
 if TYPE_CHECKING:
     from .calling import Executable, Parts
     from .compiler import (
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
         missing,
         on_disk,
         predict_seconds,
+        seen,
         source,
         started,
         supported,
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
         "missing",
         "on_disk",
         "predict_seconds",
+        "seen",
         "source",
         "started",
         "supported",
@@ -45,4 +49,5 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
-    return getattr(import_module(".compiler", __name__), name)
+    with no_fork:
+        return getattr(import_module(".compiler", __name__), name)

@@ -15,8 +15,11 @@ import sys
 import tempfile
 import time
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
+
+import numpy as np
+
+from ..forking import no_fork
 
 _MAGIC = b"fdiff kernel 1\n"
 _MOST_FILES, _MOST_BYTES = 4096, 512 << 20
@@ -38,9 +41,14 @@ def name_of_text(structure: str) -> str:
 @lru_cache(maxsize=1)
 def environment() -> str:
     """Everything outside its text that a compiled kernel depends on."""
+    with no_fork:
+        import llvmlite  # noqa: PLC0415 - its version alone: LLVM is in `llvmlite.binding`
+
     sources = _digest(_HERE / "runtime", _HERE / "native")
-    versions = [metadata.version(package) for package in ("llvmlite", "numpy")]
-    return "\n".join([sources, *versions, sys.version, platform.platform(), _processor()])
+    # `platform.platform()` would start a process to ask for the processor's name
+    system = [platform.system(), platform.release(), platform.machine()]
+    versions = [llvmlite.__version__, np.__version__, sys.version]  # type: ignore[attr-defined] - not in its stubs
+    return "\n".join([sources, *versions, *system, _processor()])
 
 
 @lru_cache(maxsize=1)
@@ -51,8 +59,14 @@ def _maker() -> str:
 
 def _digest(*folders: Path) -> str:
     """Of all Python files in these folders."""
-    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    found = hashlib.sha256()
+    for folder in folders:
+        for root, below, names in os.walk(folder):
+            below.sort()
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    found.update(Path(root, name).read_bytes())
+    return found.hexdigest()
 
 
 def _processor() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -23,13 +22,15 @@ from .sources import OUTSIDE, SINGULAR, ZERO_AT, Room
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
 _BRIEF = 1 << 14  # bytes of arrays up to which other threads may as well wait
+_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)
 spare: dict[int, np.ndarray] = {}  # by size, a cell with the address of a workspace or 0
 
 
 class Kernel(NamedTuple):
     """Machine code for one structure, with the addresses of the routines it calls.
 
-    `call` is the address of the caller, `patient` makes the kernel for sines of huge arguments.
+    `stub` gives the address of the entry stub, 0 as long as that is made in the background;
+    `patient` makes the kernel for sines of huge arguments.
     `run` is the address of what runs a kernel for several threads, 0 for any other.
     """
 
@@ -39,7 +40,7 @@ class Kernel(NamedTuple):
     text: str
     layouts: tuple[str, ...]
     patient: Callable[[], Loaded] | None
-    call: int
+    stub: Callable[[], int]
     run: int
 
 
@@ -79,30 +80,57 @@ class Executable:
             for k, (t, layout) in enumerate(zip(tape.input_types, kernel.layouts, strict=True))
         )
         self._machinery = self._furnished(values)
-        result = (*range(len(self._made)), -1 - len(self._made))
-        outputs = [Output(*made) for made in self._made]
-        count = len(self._inputs)
-        self._quick = caller(kernel.call, self._machinery, count, self._inputs, outputs, result)
+        self._apart: Parts | None = None
+        self._called = False
+        self._quick: Callable[..., Any] = self._without_stub
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         found = self._quick(*arrays)
         return self._careful(arrays) if found is None else found
 
-    @cached_property
-    def parts(self) -> Parts:
-        """The kernel taken apart."""
-        return Parts(self._machinery, self._inputs, self._made, self._kernel.call, self._entry)
+    def _without_stub(self, *arrays: object) -> object:
+        """None: a call goes through Python. From the second on the entry stub is wanted.
 
-    @cached_property
-    def _entry(self) -> Callable[..., int | None]:
-        return self._into(self._machinery)
+        A program that is called once does not wait until the stub is compiled.
+        """
+        if not self._called:
+            self._called = True
+            return None
+        call = self._kernel.stub()
+        if not call:
+            return None
+        result = (*range(len(self._made)), -1 - len(self._made))
+        outputs = [Output(*made) for made in self._made]
+        count = len(self._inputs)
+        self._quick = caller(call, self._machinery, count, self._inputs, outputs, result)
+        return self._quick(*arrays)
 
-    def _into(self, machinery: Machinery) -> Callable[..., int | None]:
-        """A function of inputs and outputs that gives a status, or None for what it refuses."""
-        given = len(self._inputs)
-        outs = [Input(given + k, *made, written=True) for k, made in enumerate(self._made)]
-        inputs = (*self._inputs, *outs)
-        return caller(self._kernel.call, machinery, len(inputs), inputs, (), ())
+    def parts(self) -> Parts | None:
+        """The kernel taken apart; None as long as the entry stub is being made."""
+        if self._apart is None and (call := self._kernel.stub()):
+            given = len(self._inputs)
+            outs = [Input(given + k, *made, written=True) for k, made in enumerate(self._made)]
+            inputs = (*self._inputs, *outs)
+            entry = caller(call, self._machinery, len(inputs), inputs, (), ())
+            self._apart = Parts(self._machinery, self._inputs, self._made, call, entry)
+        return self._apart
+
+    def _through_python(
+        self, machinery: Machinery, given: list[np.ndarray], outs: tuple[np.ndarray, ...]
+    ) -> int:
+        """What the entry stub does with a kernel: pointers in a table, a workspace, the call."""
+        work = np.empty(machinery.size + 64, np.uint8)
+        every = (*given, *machinery.constants, *outs)
+        data = np.array([*[a.ctypes.data for a in every], work.ctypes.data + 63 & -64], np.int64)
+        steps = [
+            step // a.itemsize
+            for a, i in zip(given, self._inputs, strict=True)
+            if i.strided
+            for step in a.strides
+        ]
+        strides = np.array(steps or [0], np.int64)
+        tables = (data, strides, machinery.ints, machinery.floats)
+        return _KERNEL(machinery.address)(*[table.ctypes.data for table in tables])
 
     def _careful(self, arrays: tuple[object, ...]) -> tuple[np.ndarray, ...]:
         """A call with arguments that are laid out oddly, or that fails.
@@ -111,11 +139,10 @@ class Executable:
         """
         given = [_laid(a, i) for a, i in zip(arrays, self._inputs, strict=True)]
         outs = tuple(np.empty(shape, dtype) for shape, dtype in self._made)
-        status = self._entry(*given, *outs)
+        status = self._through_python(self._machinery, given, outs)
         if status and self._kernel.patient is not None:
             patient = self._run_by(self._machinery, self._patient())
-            status = self._into(patient)(*given, *outs)
-        assert status is not None, "a kernel was given what its tape has no inputs for"
+            status = self._through_python(patient, given, outs)
         if status:
             _fail(status)
         return outs
@@ -175,6 +202,7 @@ def _bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
 def _laid(given: object, wanted: Input) -> np.ndarray:
     """The argument as an array that a kernel takes, copied if need be."""
     array = np.asarray(given)
+    assert array.shape == wanted.shape, "a kernel was given what its tape has no inputs for"
     if array.dtype is not wanted.dtype:
         array = array.astype(wanted.dtype)
     odd = any(step % array.itemsize for step in array.strides) or not array.flags.aligned

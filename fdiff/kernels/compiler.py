@@ -7,19 +7,23 @@ in memory; one that is dropped lives on as long as something holds its `Executab
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
 import threading
 import time
+import warnings
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from ..background import Job, allowed, checkpoint, worker
 from ..collector import collector_paused
 from ..errors import TapeError
+from ..forking import no_fork
 from ..tape import Tape
 from . import cache
 from .bones import Skeleton
@@ -32,7 +36,7 @@ from .skeleton import missing as missing  # noqa: PLC0414 - for whoever asks `ke
 from .skeleton import skeleton as skeleton_of
 from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
 from .sources import Source, elementary, has_steps, patient
-from .texts import Chosen, chosen, forget, keep, kept
+from .texts import Chosen, chosen, forget, keep, keep_size, kept, sized
 
 if TYPE_CHECKING:
     from .calling import Executable, Kernel
@@ -63,13 +67,19 @@ def _renew_lock() -> None:
     _lock = threading.RLock()
 
 
-# A fork waits until no thread compiles: a child would inherit LLVM's lock as it is.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=lambda: _lock.acquire(),  # noqa: PLW0108 - the lock there is then
-        after_in_parent=lambda: _lock.release(),  # noqa: PLW0108 - as above
-        after_in_child=_renew_lock,
-    )
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+@contextmanager
+def compiling() -> Generator[None]:
+    """LLVM for this thread alone, and no fork: a child would inherit LLVM's lock as it is.
+
+    Whoever calls LLVM, even for an address, does it in here. A fork waits for the thread that has
+    LLVM, and not for those that wait for it.
+    """
+    with _lock, no_fork:
+        yield
 
 
 def started() -> bool:
@@ -102,6 +112,11 @@ def workspace(tape: Tape, layouts: tuple[str, ...]) -> int:
     return sum(room.bytes(values.ints) * copies[room.copies] for room in choice.source.rooms)
 
 
+def seen(tape: Tape) -> bool:
+    """Whether there may be a kernel of `tape`: there is one of a tape of this length."""
+    return sized(len(tape))
+
+
 def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
     """Whether the kernel can be read from disk (or is loaded already): nothing is made to tell."""
     bones, values = skeleton_of(tape, layouts)
@@ -119,19 +134,24 @@ def cache_info() -> CacheInfo:
 def cache_clear(*, disk: bool = False) -> None:
     """Forget the kernels in memory, and on request those on disk."""
     _kernels.clear()
-    if started():
-        from .calling import release_spare  # noqa: PLC0415 - it needs LLVM
-
-        release_spare()
     forget()
     _patient.cache_clear()
+    if started():
+        with no_fork:
+            from .calling import release_spare  # noqa: PLC0415 - it needs LLVM
+            from .native.machine import release  # noqa: PLC0415 - it needs LLVM
+
+        release_spare()
+        with compiling():
+            release()
     if disk:
         cache.clear()
 
 
 def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 - the module is the namespace
     """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides)."""
-    from .calling import Executable  # noqa: PLC0415 - this is where LLVM is loaded
+    with no_fork:
+        from .calling import Executable  # noqa: PLC0415 - this is where LLVM is loaded
 
     bones, values = skeleton_of(tape, layouts)
     choice = chosen(bones, values)
@@ -141,7 +161,9 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
     if kernel is None:
         if lacking := missing(tape):
             raise TapeError(f"a kernel was asked for that cannot be made: no {', '.join(lacking)}")
-        with _lock:
+        keep_size(len(tape))
+        checkpoint()
+        with compiling():
             kernel = _kernels.get(key) or _kernels.setdefault(key, _make(bones, choice, layouts))
             while len(_kernels) > _MOST:
                 _kernels.popitem(last=False)
@@ -153,17 +175,59 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
 
 
 def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
-    from .calling import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
-    from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    with no_fork:
+        from .calling import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     made = choice.source
     addresses = _addresses(made.routines, shared=made.shared)
     again = None if patient(made.text) is None else partial(_patient, made.text)
     code = _obtain(made.text)
     keep(bones, choice)
-    call = _function(calling())
     run = _crew() if made.shared else 0
-    return Kernel(code, addresses, made.rooms, made.text, layouts, again, call, run)
+    return Kernel(code, addresses, made.rooms, made.text, layouts, again, entry_stub, run)
+
+
+_stub = [0]  # address of the entry stub
+_stub_failed: list[Exception] = []  # calls go through Python for good
+
+
+def _make_stub() -> None:
+    try:
+        entry_stub(wait=True)
+    except Exception as error:  # noqa: BLE001 - nobody asked for it: the next call warns
+        _stub_failed.append(error)
+
+
+_stub_job = Job(_make_stub, lambda: math.inf)
+
+
+def entry_stub(*, wait: bool = False) -> int:
+    """Address of the function by which Python calls every kernel, compiled once a machine.
+
+    Unless one is to `wait` for it, it is compiled in the background if that is possible, and 0
+    until then.
+    """
+    if _stub[0]:
+        return _stub[0]
+    with no_fork:
+        from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded by now
+
+    text = calling()
+    if not wait and _stub_failed:
+        if len(_stub_failed) == 1:
+            _stub_failed.append(_stub_failed[0])
+            warnings.warn(
+                f"fdiff failed to compile its entry stub ({_stub_failed[0]}): calls go through "
+                "Python. Please report this defect.",
+                stacklevel=2,
+            )
+        return 0
+    if not wait and allowed() and not cache.has(cache.name_of(text)):
+        worker.submit_once(_stub_job)
+        return 0
+    with compiling():
+        _stub[0] = _function(text, glue=True)
+    return _stub[0]
 
 
 def _crew() -> int:
@@ -177,19 +241,21 @@ def _crew() -> int:
 @lru_cache(maxsize=64)
 def _patient(text: str) -> Loaded:
     """The kernel for sines of huge arguments, compiled when the first is met."""
-    with _lock:
+    with compiling():
         return _obtain(cast("str", patient(text)))
 
 
 def _obtain(text: str) -> Loaded:
     """The compiled kernel, from disk if it is there."""
-    from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
-    from .native.module import module_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    with no_fork:
+        from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .native.module import module_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     def compiled() -> bytes:
         begin = time.perf_counter()
         with collector_paused():
             module = module_of(text, "kernel", len(elementary(text)))
+        checkpoint()
         # half of what long kernels would take, for not one instruction of an LSTM's
         code = object_code(module, packed=not has_steps(text))
         _spent[0] += time.perf_counter() - begin
@@ -203,24 +269,31 @@ def _obtain(text: str) -> Loaded:
 
 def function(text: str) -> int:
     """Address of the last function in `text`, compiled once a machine; it stays loaded."""
-    with _lock:
+    with compiling():
         return _function(text)
 
 
 @lru_cache(maxsize=256)
-def _function(text: str, *, unrolled: bool = True) -> int:
-    from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
-    from .native.module import function_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
+def _function(text: str, *, unrolled: bool = True, glue: bool = False) -> int:
+    with no_fork:
+        from .native.machine import glue_code, object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .native.module import function_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
-    found, _ = _stored(text, name, lambda: object_code(function_of(text), unrolled=unrolled))
+
+    def compiled() -> bytes:
+        module = function_of(text)
+        return glue_code(module) if glue else object_code(module, unrolled=unrolled)
+
+    found, _ = _stored(text, name, compiled)
     _resident.append(found)
     return found.address
 
 
 def _stored(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Loaded, bool]:
     """Object code, from disk if it is there (which is told), or compiled and put there."""
-    from .native.machine import Loaded  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    with no_fork:
+        from .native.machine import Loaded  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = cache.name_of(text)
     payload = cache.read(name)
@@ -239,7 +312,8 @@ def _addresses(names: tuple[str, ...], *, shared: bool) -> tuple[int, ...]:
     """
     if not names:
         return ()
-    from .native.machine import has  # noqa: PLC0415 - LLVM is loaded with the first kernel
+    with no_fork:
+        from .native.machine import has  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     vector = 64 if has("avx512f") else 32
     found = [_function(text_of_routine(name, vector), unrolled=False) for name in names]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError, message, user_line
+from ..forking import no_fork
 from .runtime.crew import MEMBER, NUMBERS, POOL
 
 VARIABLE = "FDIFF_NUM_THREADS"
@@ -136,10 +137,7 @@ class Pool:
 _DOOR = MEMBER["DOOR"]
 pool = Pool()
 atexit.register(pool.stop)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=pool.before_fork, after_in_parent=pool.after_fork, after_in_child=pool.forget
-    )
+no_fork.at_fork(pool.before_fork, pool.after_fork, pool.forget)
 
 
 def threads() -> int:

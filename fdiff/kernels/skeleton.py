@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import cast
 
 import numpy as np
 
 from ..arraytype import Shape
+from ..attributes import cached_property
 from ..primitive import Lower
 from ..tape import CONSTANT, INPUT, Constant, Node, Tape
 from .bones import Data, Part, Skeleton, Values

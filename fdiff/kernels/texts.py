@@ -10,12 +10,14 @@ import sys
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ..forking import no_fork
 from . import cache
 from .bones import Skeleton, Values
 from .crew import threads
 from .sources import Made, Room, Source, Work
 
 _intact: set[str] = set()  # the files that were read or written
+_sizes: set[int] = set()  # the lengths of the tapes whose kernels these are
 _LONGEST = 1000  # lines of a kernel for threads: it has no steps, and compiling grows faster
 
 
@@ -52,8 +54,28 @@ def kept(bones: Skeleton) -> bool:
     return name in _intact or (bool(name) and cache.has(name))
 
 
+def keep_size(length: int) -> None:
+    """Remember, here and on disk, that there is a kernel of a tape of this length."""
+    if length not in _sizes:
+        _sizes.add(length)
+        if cache.directory() is not None:
+            cache.write(_name_of_size(length), b"")
+
+
+def sized(length: int) -> bool:
+    """Whether there is a kernel of a tape of this length, in memory or on disk."""
+    if length not in _sizes and cache.read(_name_of_size(length)) is not None:
+        _sizes.add(length)
+    return length in _sizes
+
+
+def _name_of_size(length: int) -> str:
+    return cache.name_of_text(f"a tape of {length} nodes")
+
+
 def forget() -> None:
     """Forget the texts in memory."""
+    _sizes.clear()
     _plain.cache_clear()
     _shared.cache_clear()
     _intact.clear()
@@ -67,7 +89,8 @@ def _plain(bones: Skeleton) -> Made:
     found = _read(_name(bones))
     if found is not None:
         return found
-    from .making import plain  # noqa: PLC0415 - what is on disk needs no scheduler
+    with no_fork:
+        from .making import plain  # noqa: PLC0415 - what is on disk needs no scheduler
 
     return plain(bones)
 
@@ -78,7 +101,8 @@ def _shared(bones: Skeleton, heavy: frozenset[int]) -> Made | None:
     found = _read(_name(bones, heavy))
     if found is not None:
         return found
-    from .making import shared  # noqa: PLC0415 - what is on disk needs no scheduler
+    with no_fork:
+        from .making import shared  # noqa: PLC0415 - what is on disk needs no scheduler
 
     return shared(bones, heavy)
 
@@ -92,7 +116,8 @@ def _name(bones: Skeleton, heavy: frozenset[int] = frozenset()) -> str:
 
 
 def _write(name: str, made: Made) -> None:
-    import json  # noqa: PLC0415 - 1 ms that most first results can do without
+    with no_fork:
+        import json  # noqa: PLC0415 - 1 ms that most first results can do without
 
     if name and name not in _intact:
         _intact.add(name)
@@ -106,7 +131,8 @@ def _read(name: str) -> Made | None:
     if payload is None:
         return None
     _intact.add(name)
-    import json  # noqa: PLC0415 - 1 ms that most first results can do without
+    with no_fork:
+        import json  # noqa: PLC0415 - 1 ms that most first results can do without
 
     (text, routines, rooms, shared), work, own, turns = _frozen(json.loads(payload))
     source = Source(text, routines, tuple(Room(*room) for room in rooms), shared)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..forking import no_fork
 from ..trace import TracedArray, answers, current, look, record
 from ..trace.local import Stored, holds_traced, resolve
 from ..trace.traced import Text
@@ -150,7 +151,8 @@ def _special(name: str) -> Callable[..., object]:
     """A function of `math` that NumPy lacks and `scipy.special` has."""
 
     def call(*args: object) -> object:
-        from scipy import special  # noqa: PLC0415 - SciPy is loaded only where it is needed
+        with no_fork:
+            from scipy import special  # noqa: PLC0415 - SciPy is loaded only where it is needed
 
         return getattr(special, name)(*args)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from ...background import checkpoint
 from ..bones import Skeleton
 from ..loops import NUMPY, Blocks, Call, Choice, Nest, Program, Runs
 from ..sharing import SharedProgram
@@ -83,6 +84,7 @@ def _units(
     depth: int = 0,
 ) -> Iterator[Unit]:
     """The lines of an item, of each nest in a loop over blocks by themselves."""
+    checkpoint()
     if isinstance(item, Blocks):
         yield Unit(tuple(emit_blocks(item)), depth)
         for inner in item.items:

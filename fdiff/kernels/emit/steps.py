@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
+
+from ...attributes import cached_property
 
 LONG = 400  # lines from which on a kernel is in steps
 APART = 40  # lines from which on what has no loop is a step, too

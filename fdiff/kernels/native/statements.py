@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from llvmlite import ir
 
+from ...background import checkpoint
 from .expressions import UnknownWordError, address, binary, expression, position, truth
 from .kinds import WORD, Term, convert, llvm_type, stored_type, width
 
@@ -122,6 +123,7 @@ class Writer:
     def statements(self, body: list[ast.stmt]) -> None:
         """One after the other; what follows a jump is never reached."""
         for statement in body:
+            checkpoint()
             if self.code.block.is_terminated:
                 return
             handler = _HANDLERS.get(type(statement))

@@ -16,6 +16,8 @@ from types import ModuleType
 
 import numpy as np
 
+from ...forking import no_fork
+
 _BLAS, _LAPACK = ("gemm", "gemv", "trsm"), ("getrf", "potrf")
 _LETTERS = {"f4": "s", "f8": "d"}
 NAMES = [letter + name for letter in _LETTERS.values() for name in (*_BLAS, *_LAPACK)]
@@ -55,12 +57,13 @@ def _blocks_to() -> int:
 
 def _module(name: str) -> ModuleType:
     """A module of `scipy.linalg`, without that package; when it is imported it finds the same."""
-    folders = [f"{folder}/linalg" for folder in import_module("scipy").__path__]
-    spec = PathFinder.find_spec(f"scipy.linalg.{name}", folders)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"SciPy has no scipy.linalg.{name}", name=f"scipy.linalg.{name}")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with no_fork:
+        folders = [f"{folder}/linalg" for folder in import_module("scipy").__path__]
+        spec = PathFinder.find_spec(f"scipy.linalg.{name}", folders)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"SciPy has no scipy.linalg.{name}", name=f"scipy.linalg.{name}")
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
     return module
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
+from ...background import checkpoint
 from ..bones import Part, Skeleton
 from ..loops import (
     Accumulator,
@@ -59,6 +60,7 @@ def _settled(structure: Structure) -> tuple[Plan, list[list[Root]]]:
     also: set[int] = set()
     plan, rounds = None, 0
     while True:
+        checkpoint()
         rounds += 1
         plan, roots = reuse(make_plan(structure, also, plan), also)
         roots = in_order(plan, beside(plan, roots))
@@ -73,6 +75,7 @@ def _items(plan: Plan, nests: list[list[Root]], dtypes: dict[str, str]) -> Itera
     """The nests and calls in order; the dtypes of values are entered into `dtypes`, by name."""
     names = count()
     for members in nests:
+        checkpoint()
         first = members[0]
         if first.kind == "call":
             yield _call(plan, first)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
+from ...attributes import cached_property
 from ..loops import (
     BLOCK,
     Blocks,

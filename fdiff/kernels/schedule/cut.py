@@ -15,9 +15,9 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from itertools import accumulate, pairwise
 
+from ...attributes import cached_property
 from ..loops import (
     BEGIN,
     Access,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from ...attributes import cached_property
 from ..bones import Part, Skeleton
 from ..loops import Buffer, proper
 from .keys import Key, Keys

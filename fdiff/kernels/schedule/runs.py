@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from ...attributes import cached_property
 from ..loops import (
     AHEAD,
     BEGIN,

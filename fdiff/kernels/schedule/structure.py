@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import inf
 
+from ...attributes import cached_property
 from ..bones import Part, Skeleton
 from ..loops import ONE, Dims, proper, same_but_ones
 from .keys import Key, Keys

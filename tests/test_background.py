@@ -1,0 +1,303 @@
+"""Kernels made by a thread while the interpreter answers, and who has no such thread.
+
+What depends on the clock runs in processes of its own, with a cache of its own.
+"""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff import background, kernels, tiers
+from fdiff.errors import InputError
+
+X = np.linspace(0.1, 1.0, 40)
+FUNCTIONS = """
+import numpy as np, fdiff, warnings
+from fdiff import background, kernels, tiers
+X = np.linspace(0.1, 1.0, 40)
+def made(k):
+    names = {"np": np}
+    lines = [f"    y = np.sin(y) * {1 + k / 7} + np.exp(-y * y)" for _ in range(1 + k % 5)]
+    last = f"    return np.sum(y[{k % 3}:] * y[:{-(k % 3) or None}])"
+    exec("\\n".join(["def f(x):", "    y = x", *lines, last]), names)
+    return names["f"]
+def called_until(g, x, seconds=30.0):
+    import time
+    first, end = g(x), time.monotonic() + seconds
+    while "compiled after" not in repr(g):
+        assert time.monotonic() < end, repr(g)
+        found = g(x)
+        for a, b in zip(first, found, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    return g(x)
+"""
+
+
+@pytest.fixture
+def on(monkeypatch):
+    """The background in this process, on however many cores it runs."""
+    monkeypatch.setenv(background.VARIABLE, "1")
+    monkeypatch.delenv("FDIFF_TIER", raising=False)
+    monkeypatch.setattr(background, "cores", lambda: 2)
+    monkeypatch.setattr(tiers, "PATIENCE", 1e-9)
+    fdiff.cache_clear()
+    yield
+    background.worker.wait()
+    fdiff.cache_clear()
+
+
+def paid(run):
+    """The runner with enough spent for any kernel."""
+    run.spent = 10.0
+    return run
+
+
+def run_script(text, tmp_path, **environment):
+    settings = {"FDIFF_BACKGROUND": "1", "FDIFF_CACHE_DIR": str(tmp_path / "cache"), **environment}
+    given = {k: v for k, v in os.environ.items() if not k.startswith("FDIFF_")}
+    text = (
+        "import os\nos.sched_getaffinity = lambda _: {0, 1}\n" + FUNCTIONS + textwrap.dedent(text)
+    )
+    file = tmp_path / "script.py"
+    file.write_text(text)
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(file)],
+        env={**given, **settings}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def finished(text, tmp_path, **environment):
+    done = run_script(text, tmp_path, **environment)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return done.stdout
+
+
+def test_calls_go_on_until_the_kernel_is_there(tmp_path):
+    text = """
+    g = fdiff.value_and_grad(made(3))
+    g(X); assert "interpreted" in repr(g)
+    called_until(g, X)
+    background.worker.wait()
+    print(fdiff.cache_info().compiled)
+    """
+    assert finished(text, tmp_path).split() == ["1"]
+
+
+def test_a_single_call_starts_nothing(on):
+    run = tiers.Runner(fdiff.make_tape(lambda x: np.sum(np.sin(x)), X))
+    run([X])
+    assert run.tier == "interpret"
+    assert background.worker._thread is None
+
+
+@pytest.mark.parametrize("said", ["0", "1"])
+def test_the_switch(on, monkeypatch, said):
+    monkeypatch.setenv(background.VARIABLE, said)
+    run = paid(tiers.runner(fdiff.make_tape(lambda x: np.sum(np.sin(x)), X)))
+    want = np.sum(np.sin(X))
+    np.testing.assert_allclose(run([X])[0], want)
+    assert run.tier == ("compile" if said == "0" else "interpret")
+    background.worker.wait()
+    np.testing.assert_allclose(run([X])[0], want)
+    assert run.state().startswith("compiled")
+
+
+def test_a_switch_that_is_neither(on, monkeypatch):
+    monkeypatch.setenv(background.VARIABLE, "yes")
+    run = paid(tiers.runner(fdiff.make_tape(lambda x: np.sum(np.sin(x)), X)))
+    with pytest.raises(InputError, match="'yes' is neither 0 nor 1"):
+        run([X])
+
+
+def test_one_core_has_no_background(on, monkeypatch):
+    monkeypatch.setattr(background, "cores", lambda: 1)
+    assert not background.allowed()
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "max 100000"}, sys.maxsize),
+        ({"cpu.max": "150000 100000"}, 1),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "400000 100000"}, 4),
+        ({"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"}, sys.maxsize),
+        ({"cpu.cfs_quota_us": "200000\n", "cpu.cfs_period_us": "100000\n"}, 2),
+        ({}, sys.maxsize),
+    ],
+)
+def test_what_a_control_group_grants(tmp_path, files, cores):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert background._quota(tmp_path) == cores
+
+
+def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no kernel today")
+
+    run = paid(tiers.runner(fdiff.make_tape(lambda x: np.sum(np.cos(x)), X)))
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels.compiler, "_make", fail)
+        np.testing.assert_allclose(run([X])[0], np.sum(np.cos(X)))
+        background.worker.wait()
+        assert run._failures
+        assert not run._worth.__self__._handed
+    with pytest.raises(RuntimeError, match="no kernel today"):
+        run._worth(("C",), "")
+    assert not run._failures
+
+
+def test_a_stub_that_fails_is_told_once_and_calls_go_through_python(on, monkeypatch):
+    compiler = kernels.compiler
+    fail = pytest.fail.Exception("no stub today")
+    monkeypatch.setattr(compiler, "_stub", [0])
+    monkeypatch.setattr(compiler, "_stub_failed", [RuntimeError(str(fail))])
+    made = kernels.compile(fdiff.make_tape(np.cos, X), ("C",))
+    np.testing.assert_allclose(made(X)[0], np.cos(X))
+    with pytest.warns(UserWarning, match="no stub today.*report"):
+        np.testing.assert_allclose(made(X)[0], np.cos(X))
+    np.testing.assert_allclose(made(X)[0], np.cos(X))
+    assert made.parts() is None
+
+
+def test_the_stub_is_made_in_the_background(tmp_path):
+    text = """
+    import time
+    tape = fdiff.make_tape(lambda x: np.sum(np.sin(x)), X)
+    made = kernels.compile(tape, ("C",))
+    for _ in range(2):
+        np.testing.assert_allclose(made(X)[0], np.sum(np.sin(X)))
+    assert made.parts() is None and background.worker._thread is not None
+    background.worker.wait()
+    assert made.parts() is not None
+    np.testing.assert_allclose(made(X)[0], np.sum(np.sin(X)))
+    """
+    finished(text, tmp_path)
+
+
+@pytest.mark.parametrize("when", [0.0, 0.05, 0.2, 0.5])
+def test_the_end_of_a_process_while_a_kernel_is_made(tmp_path, when):
+    text = f"""
+    import time
+    for k in range(8):
+        run = tiers.runner(fdiff.make_tape(fdiff.grad(made(k)), X)); run.spent = 10.0
+        run([X])
+    assert background.worker._thread is not None
+    time.sleep({when})
+    print("end")
+    """
+    begin = time.monotonic()
+    assert finished(text, tmp_path) == "end\n"
+    assert time.monotonic() < begin + 120
+
+
+def test_forked_children_while_kernels_are_made(tmp_path):
+    """They have no background, and compile for themselves."""
+    text = """
+    import os, time
+    functions = [made(k) for k in range(12)]
+    for turn in range(12):
+        run = tiers.runner(fdiff.make_tape(fdiff.grad(functions[turn]), X)); run.spent = 10.0
+        want = run([X])[0]
+        time.sleep(0.02 * turn)
+        child = os.fork()
+        if not child:
+            assert not background.allowed()
+            found = fdiff.jit(fdiff.grad(functions[turn]))(X)
+            os._exit(0 if np.allclose(found, want, rtol=1e-12, atol=1e-12) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, turn
+    background.worker.wait()
+    for f in functions:  # the parent goes on
+        assert tiers.runner(fdiff.make_tape(fdiff.grad(f), X)).state().startswith("compiled")
+    """
+    finished(text, tmp_path)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_have_none(tmp_path, method):
+    text = f"""
+    import multiprocessing
+    def allowed(_):
+        return background.allowed()
+    if __name__ == "__main__":
+        assert background.allowed()
+        with multiprocessing.get_context({method!r}).Pool(1) as pool:
+            print(pool.map(allowed, [0]))
+    """
+    assert finished(text, tmp_path) == "[False]\n"
+
+
+def test_many_functions_in_many_threads(tmp_path):
+    """Traces, interpreted calls and kernels at once; results are those of the interpreter."""
+    text = """
+    import threading
+    errors = []
+    def work(j):
+        try:
+            for k in range(6):
+                f = made(4 * k + j)
+                want = [np.array(a) for a in fdiff.value_and_grad(f)(X)]
+                g = fdiff.value_and_grad(lambda x, f=f: f(x))
+                found = called_until(g, X) if k < 2 else g(X)
+                h = fdiff.hessian(f)(X[:5])
+                for a, b in zip(want, found):
+                    np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+                np.testing.assert_allclose(h, h.T, atol=1e-9)
+        except BaseException as error:
+            errors.append(error)
+    threads = [threading.Thread(target=work, args=(j,)) for j in range(4)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    assert not errors, errors
+    background.worker.wait()
+    """
+    finished(text, tmp_path)
+
+
+def test_forgotten_programs_are_not_compiled(on):
+    gate = threading.Event()
+    background.worker.submit(background.Job(gate.wait, lambda: np.inf))
+    run = paid(tiers.runner(fdiff.make_tape(lambda x: np.sum(np.tan(x)), X)))
+    run([X])
+    fdiff.cache_clear()
+    gate.set()
+    background.worker.wait()
+    assert fdiff.cache_info().entries == 0
+
+
+def test_jobs_start_over_after_a_pause(on):
+    begun, runs = threading.Event(), []
+
+    def job():
+        runs.append(None)
+        begun.set()
+        while len(runs) == 1:
+            background.checkpoint()
+
+    background.worker.submit(background.Job(job, lambda: 0.0))
+    begun.wait()
+    background.worker.pause()
+    assert not any(t.name == "fdiff-background" for t in threading.enumerate())
+    background.worker.resume()
+    background.worker.wait()
+    assert len(runs) == 2
+
+
+def test_the_most_urgent_comes_first(on):
+    gate, order = threading.Event(), []
+    background.worker.submit(background.Job(gate.wait, lambda: np.inf))
+    for k in (1, 3, 2):
+        job = background.Job(lambda k=k: order.append(k), lambda k=k: k)
+        background.worker.submit(job)
+    gate.set()
+    background.worker.wait()
+    assert order == [3, 2, 1]

@@ -1,0 +1,248 @@
+"""Children of a process whose other threads import or compile: none hangs, all of them work."""
+
+import ast
+import gc
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from test_layout import MODULES, TREES, fresh_process
+
+import fdiff
+from fdiff import forking
+from fdiff.attributes import cached_property
+from fdiff.collector import collector_paused
+from fdiff.errors import ForkError
+
+SCRIPT = Path(__file__).parent / "forked.py"
+WAYS = ["fork", "events", "forkserver", "spawn"] if hasattr(os, "fork") else ["spawn"]
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on this system")
+
+
+def children(way, seed, tries, folder):
+    """What became of children made while a thread differentiates for the first time."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("FDIFF_")}
+    paths = [str(Path(fdiff.__file__).parents[1]), kept.get("PYTHONPATH", "")]
+    kept |= {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "FDIFF_CACHE_DIR": str(folder)}
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", str(SCRIPT), way]
+    done = subprocess.run(
+        [*command, str(seed), str(tries)], env=kept, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_children_at_any_moment(way, tmp_path):
+    tries = 8 if way in ("fork", "events") else 2
+    for seed in (1, 2):
+        folder = tmp_path / str(seed)  # everything is compiled, each time
+        assert children(way, seed, tries, folder) == ["good"] * tries
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_two_hundred_children_at_any_moment(way, tmp_path):
+    runs, tries = (10, 8) if way in ("fork", "events") else (5, 4)
+    for seed in range(runs):
+        folder = "off" if seed % 3 == 2 else tmp_path / str(seed % 3)
+        assert children(way, seed, tries, folder) == ["good"] * tries
+
+
+def lazy_imports(tree):
+    """Imports in functions, each with whether it is inside ``with no_fork``."""
+
+    def walk(node, *, inside, held):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import | ast.ImportFrom) and inside:
+                yield child.lineno, held
+            named = child.func if isinstance(child, ast.Call) else None
+            if getattr(named, "id", getattr(named, "attr", "")) in {"import_module", "exec_module"}:
+                yield child.lineno, held
+            with_it = isinstance(child, ast.With) and "no_fork" in ast.unparse(child.items[0])
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from walk(child, inside=inside or function, held=held or with_it)
+
+    return walk(tree, inside=False, held=False)
+
+
+def test_whatever_is_imported_late_is_imported_where_nothing_forks():
+    """Modules that are imported with `fdiff` itself are waited for, too."""
+    found = {
+        f"{module}:{line}": held
+        for module, tree in TREES.items()
+        if module != "fdiff.forking"
+        for line, held in lazy_imports(tree)
+    }
+    assert sum(found.values()) > 10
+    assert [where for where, held in found.items() if not held] == []
+
+
+def test_nothing_of_ours_computes_attributes_under_a_lock():
+    """Python 3.11's `functools.cached_property` does. `capture` serves those of users."""
+    named = [
+        module
+        for module, path in MODULES.items()
+        if not module.startswith("fdiff.capture.")
+        and "cached_property" in path.read_text(encoding="utf-8")
+        and ".attributes import cached_property" not in path.read_text(encoding="utf-8")
+    ]
+    assert named == ["fdiff.attributes"]
+
+
+def test_attributes_are_computed_once():
+    class Square:
+        """What it says."""
+
+        def __init__(self, side):
+            self.side, self.times = side, 0
+
+        @cached_property
+        def area(self):
+            """Of the square."""
+            self.times += 1
+            return self.side**2
+
+    one, other = Square(2), Square(3)
+    assert (one.area, other.area, one.area) == (4, 9, 4)
+    assert (one.times, other.times) == (1, 1)
+    assert isinstance(Square.area, cached_property)
+    assert Square.area.__doc__ == "Of the square."
+
+
+def in_child(function):
+    """The exit status of a forked child that runs `function`: 0 if it gives something true."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if function() else 1
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.fixture
+def region():
+    """A region of its own: what happens to it happens to nobody else."""
+    return forking.NoFork()
+
+
+def test_threads_enter_together_and_a_fork_waits_for_all(region):
+    region.__enter__()
+    inside, leave, log = threading.Barrier(3), threading.Event(), []
+
+    def work():
+        with region, region:
+            inside.wait()
+            leave.wait()
+            log.append("left")
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    inside.wait()
+    threading.Timer(0.05, leave.set).start()
+    region.before()  # although this thread is inside
+    assert log == ["left", "left"]
+    region.after_in_parent()
+    region.__exit__()
+
+
+def test_nobody_enters_while_a_thread_forks(region):
+    region.before()
+    log = []
+
+    def work():
+        with region:
+            log.append("entered")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(0.05)
+    assert log == []
+    region.after_in_parent()
+    thread.join()
+    assert log == ["entered"]
+
+
+def test_handlers_run_while_nobody_is_inside(region):
+    log = []
+    region.at_fork(*(lambda word=word: log.append(word) for word in ("before", "parent", "child")))
+    region.before()
+    region.after_in_parent()
+    region.before()
+    region.after_in_child()
+    assert log == ["before", "parent", "before", "child"]
+
+
+def test_a_child_forgets_other_threads(region):
+    other = threading.Thread(target=region.__enter__)
+    with region:
+        other.start()
+        other.join()
+        region._forker = threading.get_ident()
+        region.after_in_child()
+        assert list(region._inside) == [threading.get_ident()]
+    assert region._inside == {}
+
+
+def test_a_fork_that_cannot_wait_any_longer_tells_its_child(region, monkeypatch):
+    monkeypatch.setattr(forking, "PATIENCE", 0.02)
+    other = threading.Thread(target=region.__enter__)
+    other.start()
+    other.join()
+    region.before()
+    region.after_in_parent()
+    with region:
+        pass  # the parent goes on
+    region.before()
+    region.after_in_child()
+    with pytest.raises(ForkError, match="nothing can be compiled here"):
+        region.__enter__()
+
+
+@forks
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_collector_runs_in_a_child_of_a_thread_that_did_not_pause_it():
+    paused, leave = threading.Event(), threading.Event()
+
+    def work():
+        with collector_paused():
+            paused.set()
+            leave.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    paused.wait()
+    assert not gc.isenabled()
+    assert in_child(gc.isenabled) == 0
+    leave.set()
+    thread.join()
+    assert gc.isenabled()
+    with collector_paused():
+        assert in_child(lambda: not gc.isenabled()) == 0
+    gc.disable()
+    assert in_child(lambda: not gc.isenabled()) == 0
+    gc.enable()
+
+
+def test_kernels_that_are_dropped_are_released_where_llvm_is_free():
+    """A thread that drops one may do so while another is in LLVM, or is forking."""
+    code = """
+import numpy as np, fdiff
+from fdiff.kernels.native import machine
+f = fdiff.jit(lambda x: np.sin(x) * 2.5)
+f(np.ones(3))
+before = len(machine._dropped)
+fdiff.cache_clear()
+del f
+import gc; gc.collect()
+dropped = len(machine._dropped)
+fdiff.jit(np.tanh)(np.ones(3))
+print(before, dropped > 0, len(machine._dropped))
+"""
+    assert fresh_process(code) == "0 True 0"
