@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -30,16 +31,19 @@ import scipy.special
 import scipy.stats
 
 import fdiff
+from fdiff.capture.impure import impurity
 from fdiff.primitive import ANSWERS, FUNCTIONS, PRIMITIVES, UFUNC_METHODS, UFUNCS, met
 
 met()  # the tables for SciPy, which wait for a function that needs them
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "coverage.md"
 RANKS = 300
+FILES = tempfile.TemporaryDirectory()  # where examples read and write
 INTRODUCTION = """\
 Written by `docs/make_coverage.py`. *Rank*: how many ops users write more often. Each example is
 checked against plain NumPy and SciPy for its value and against differences for its first and
-second derivative (`tests/test_coverage.py`)."""
+second derivative (`tests/test_coverage.py`). What reads a file, a setting or random numbers works,
+too: the function is then *traced at each call*, which a `RetraceWarning` says."""
 
 
 class Example(NamedTuple):
@@ -113,9 +117,21 @@ FIXED = {
     "n": _rng.integers(0, 4, (3, 4)),
     "k": np.array([0, -1, 2, 2, 0]),
     "one": np.ones((3, 4)),
+    **{kind: str(Path(FILES.name, f"a.{kind}")) for kind in ("npy", "raw", "txt")},
     "c": MOVING["a"] @ MOVING["a"].T + np.eye(3),
     "C": MOVING["A"] @ np.swapaxes(MOVING["A"], 1, 2) + np.eye(3),
 }
+
+
+def write_files() -> None:
+    """What examples read."""
+    w = np.array([0.5, 2.0, 3.0])
+    np.save(FIXED["npy"], w)
+    np.savetxt(FIXED["txt"], w)
+    w.tofile(FIXED["raw"])
+
+
+write_files()
 
 
 def function_of(code: str) -> Callable[[np.ndarray], object]:
@@ -225,6 +241,8 @@ def kind_of(name: str) -> str:
     for part in path:
         chain.append(getattr(chain[-1], part, None))
     value = chain[-1]
+    if impurity(value) is not None:
+        return "traced at each call"
     if value in UFUNCS:
         return "primitive" if getattr(value, "__name__", "") in PRIMITIVES else "built of others"
     if path[-1] in PRIMITIVES and value in FUNCTIONS:
