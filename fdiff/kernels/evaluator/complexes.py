@@ -1,7 +1,7 @@
-"""Opcodes of complex numbers, each of which lies in two slots: the real part, then the imaginary one.
+"""Opcodes of complex numbers, each of which lies in two slots: the real part, then the other.
 
-Formulas are those of NumPy's loops (numpy/_core/src/umath/loops.c.src). What has none is left to NumPy, which sees
-the pairs as complex numbers.
+Formulas are those of NumPy's loops (numpy/_core/src/umath/loops.c.src). What has none is left to
+NumPy, which sees the pairs as complex numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ REAL, COMPLEX = "f8", "c16"
 class Formula(NamedTuple):
     """Lines before, then the parts of the result (one if it is real).
 
-    Operand `k` is ``f<k>`` if real, ``u<k>`` and ``v<k>`` if complex, ``t<k>`` if a truth value and ``n<k>`` if whole.
+    Operand `k` is ``f<k>`` if real, ``u<k>`` and ``v<k>`` if complex, ``t<k>`` if a truth value and
+    ``n<k>`` if whole.
     """
 
     reads: tuple[str, ...]
@@ -30,7 +31,7 @@ class Formula(NamedTuple):
 
 
 _TWO = (COMPLEX, COMPLEX)
-# Smith's division (Communications of the ACM 5, 1962, algorithm 116): by the larger part of the divisor.
+# Smith's division (Communications of the ACM 5, 1962, algorithm 116).
 _SMITH = (
     "wide = abs(u1) >= abs(v1)",
     "zero = abs(u1) == 0.0 and abs(v1) == 0.0",
@@ -43,16 +44,16 @@ _SMITH = (
 )
 _DIVIDED = ("u0 / abs(u1) if zero else first * scale", "v0 / abs(u1) if zero else last * scale")
 
-# As C99 has it: parts of infinite arguments by their limits, an imaginary part of 0 as it is. A real part from 709 on is
-# taken in two factors, for a cosine may make up for the second.
+# As C99 has it: parts of infinite arguments by their limits, an imaginary part of 0 as it is. From
+# 709 on the exponential is taken in two factors, for a cosine may make up for the second.
 _EXP = (
     "large = u0 > 709.0",
     "size = rt.exp(u0 - 700.0 if large else u0)",
     "more = 1.0142320547350045e304 if large else 1.0",
     "along = v0 == 0.0",
     "lost = v0 - v0 != 0.0",
-    "first = size * rt.cos(v0) * more",
-    "last = size * rt.sin(v0) * more",
+    "first = more * rt.cos(v0) * size",
+    "last = more * rt.sin(v0) * size",
 )
 _EXPONENTIAL = (
     "size * more if along else size if lost and abs(u0) == math.inf else first",
@@ -84,13 +85,13 @@ FORMULAS: dict[str, tuple[Formula, ...]] = {
 
 
 def forms(formula: Formula) -> Iterator[tuple[str, list[str]]]:
-    """The lines for each list of operands that are single (``S``) or many (``V``): `m` entries in a loop."""
+    """The lines for operands that are single (``S``) or many (``V``): `m` entries in a loop."""
     for kinds in product("VS", repeat=len(formula.reads)):
         before: list[str] = []
         inside: list[str] = []
         for k, (dtype, kind) in enumerate(zip(formula.reads, kinds, strict=True)):
             (before if kind == "S" else inside).extend(_loads(k, dtype, kind))
-        inside += [*formula.before, *_stores(formula.parts, "V" in kinds)]
+        inside += [*formula.before, *_stores(formula.parts, many="V" in kinds)]
         if "V" not in kinds:
             yield "S", [*before, *map(_by_libm, inside)]
         elif inside == [_by_libm(line) for line in inside]:
@@ -107,7 +108,14 @@ def _looked(lines: list[str]) -> list[str]:
     """Angles are looked at before: if one is far, libm takes them all."""
     look = _loop([f"far = 1 if abs(floats[a + 2 * i + 1]) > {_FAR} else far"])
     near, far = _loop(lines), _loop([_by_libm(line) for line in lines])
-    return ["far = 0", *look, "if far == 0:", *("    " + line for line in near), "else:", *("    " + line for line in far)]
+    return [
+        "far = 0",
+        *look,
+        "if far == 0:",
+        *("    " + line for line in near),
+        "else:",
+        *("    " + line for line in far),
+    ]
 
 
 def _by_libm(line: str) -> str:
@@ -125,7 +133,7 @@ def _loads(k: int, dtype: str, kind: str) -> list[str]:
     return [f"n{k} = ints[{place}]"] if dtype == "i8" else [f"t{k} = ints[{place}] != 0"]
 
 
-def _stores(parts: tuple[str, ...], many: bool) -> list[str]:
+def _stores(parts: tuple[str, ...], *, many: bool) -> list[str]:
     if len(parts) == 1:
         return [f"floats[d{' + i' * many}] = {parts[0]}"]
     place = f"d{' + 2 * i' * many}"

@@ -110,7 +110,8 @@ class _Arena:
         self.ints = self.floats.view(np.int64)
         self.extra = np.array(program.extra)  # its own: results of each call lie elsewhere
         for place, value in program.constants:
-            layout = laid((value.size,), dense_steps((value.size,), value.dtype.str[1:]), value.dtype.str[1:])
+            shape, dtype = (value.size,), value.dtype.str[1:]
+            layout = laid(shape, dense_steps(shape, dtype), dtype)
             self.view((place, layout))[...] = value.reshape(-1)
         self.inputs = [self.view(value) for value in program.inputs]
         self.outputs = [(self.view(value), DTYPES[value[1].dtype]) for value in program.outputs]
