@@ -644,17 +644,17 @@ This page is written by `tests/test_kinks.py`, which checks every row.
 TAILS = f"""## Digits in the tails
 
 At extreme points (subnormal, tiny, next to branch points, huge) first derivatives are within
-{SLOPE:g} units of the last place of the exact ones and second derivatives within {CURVATURE:g}, also where
-they are subnormal, interpreted and compiled, in double and in single precision.
+{SLOPE:g} units of the last place of the exact ones and second derivatives within {CURVATURE:g},
+also where they are subnormal, interpreted and compiled, in double and in single precision.
 `tests/test_tails.py` checks {len(UNARY)} functions of one number and {len(BINARY)} of two against
 mpmath. What is worse is below, in units of the last place; "inf" means that no digit is right at
 some point.
 
 A slope that is a multiple of the function's value (`exp2`, `exp10`, `power` in its exponent,
 `divide` in its denominator) has the digits of that value, which are few where it is subnormal, and
-none where it is infinite. A sum of terms that you write yourself (`x - sin(x)`) has derivatives that
-cancel as its terms do. One form is known: a term over a sum or difference that it is part of, such
-as `x / (1 + x)`; but not in programs that are traced at each call.
+none where it is infinite. A sum of terms that you write yourself (`x - sin(x)`) has derivatives
+that cancel as its terms do. One form is known: a term over a sum or difference that it is part of,
+such as `x / (1 + x)`; but not in programs that are traced at each call.
 """
 
 
