@@ -1,8 +1,9 @@
-"""Elementwise functions at extreme points: exact slopes and curvatures by mpmath, which shares no code with fdiff.
+"""Elementwise functions at extreme points: exact slopes and curvatures by mpmath.
 
-Each row: the function on arrays, and its derivatives as formulas of mpmath's in which nothing cancels that the
-precision does not hold.
+Each row: the function on arrays, and its derivatives as formulas of mpmath's in which nothing
+cancels that the precision does not hold.
 """
+# ruff: noqa: E501 - a table
 
 from __future__ import annotations
 
@@ -127,8 +128,8 @@ UNARY = {
     "pseudo_huber(1, x)": Function(lambda x: sc.pseudo_huber(1.0, x), lambda x: x / mp.sqrt(1 + x * x), lambda x: 1 / mp.sqrt(1 + x * x) ** 3),
     "expi": Function(sc.expi, lambda x: mp.exp(x) / x, lambda x: mp.exp(x) * (x - 1) / x**2, bool),
     "exp1": Function(sc.exp1, lambda x: -mp.exp(-x) / x, lambda x: mp.exp(-x) * (x + 1) / x**2, positive),
-    "gammaln": Function(sc.gammaln, lambda x: mp.digamma(x), lambda x: mp.polygamma(1, x), lambda x: 0 < x),
-    "psi": Function(sc.psi, lambda x: mp.polygamma(1, x), lambda x: mp.polygamma(2, x), lambda x: 0 < x),
+    "gammaln": Function(sc.gammaln, lambda x: mp.digamma(x), lambda x: mp.polygamma(1, x), lambda x: x > 0),
+    "psi": Function(sc.psi, lambda x: mp.polygamma(1, x), lambda x: mp.polygamma(2, x), lambda x: x > 0),
     "j0": Function(sc.j0, lambda x: -mp.besselj(1, x), lambda x: (mp.besselj(2, x) - mp.besselj(0, x)) / 2, lambda x: abs(x) < 1e4),
     "i0": Function(sc.i0, lambda x: mp.besseli(1, x), lambda x: (mp.besseli(0, x) + mp.besseli(2, x)) / 2, lambda x: abs(x) < 1e4),
     "ellipk": Function(sc.ellipk, lambda m: (mp.ellipe(m) / (1 - m) - mp.ellipk(m)) / (2 * m), lambda m: mp.diff(mp.ellipk, m, 2), lambda x: 1e-20 < x < 1),
@@ -145,11 +146,27 @@ BINARY: dict[str, tuple[Callable[..., object], Exact, Exact]] = {
     "divide": (np.divide, lambda x, y: 1 / y, lambda x, y: -x / y**2),
     "hypot": (np.hypot, lambda x, y: x / mp.hypot(x, y), lambda x, y: y / mp.hypot(x, y)),
     "arctan2": (np.arctan2, lambda x, y: y / (x * x + y * y), lambda x, y: -x / (x * x + y * y)),
-    "logaddexp": (np.logaddexp, lambda x, y: 1 / (1 + mp.exp(y - x)), lambda x, y: 1 / (1 + mp.exp(x - y))),
-    "logaddexp2": (np.logaddexp2, lambda x, y: 1 / (1 + mpf(2) ** (y - x)), lambda x, y: 1 / (1 + mpf(2) ** (x - y))),
+    "logaddexp": (
+        np.logaddexp,
+        lambda x, y: 1 / (1 + mp.exp(y - x)),
+        lambda x, y: 1 / (1 + mp.exp(x - y)),
+    ),
+    "logaddexp2": (
+        np.logaddexp2,
+        lambda x, y: 1 / (1 + mpf(2) ** (y - x)),
+        lambda x, y: 1 / (1 + mpf(2) ** (x - y)),
+    ),
     "power": (np.power, lambda x, y: y * x ** (y - 1), lambda x, y: x**y * mp.log(x)),
-    "x / (x + y)": (lambda x, y: x / (x + y), lambda x, y: y / (x + y) ** 2, lambda x, y: -x / (x + y) ** 2),
-    "xlogy": (sc.xlogy, lambda x, y: mp.log(abs(y)) if y > 0 else mp.nan, lambda x, y: x / y if y > 0 else mp.nan),
+    "x / (x + y)": (
+        lambda x, y: x / (x + y),
+        lambda x, y: y / (x + y) ** 2,
+        lambda x, y: -x / (x + y) ** 2,
+    ),
+    "xlogy": (
+        sc.xlogy,
+        lambda x, y: mp.log(abs(y)) if y > 0 else mp.nan,
+        lambda x, y: x / y if y > 0 else mp.nan,
+    ),
 }
 
 
@@ -181,12 +198,21 @@ def ulps(got: np.ndarray, want: list[object]) -> np.ndarray:
     for g, w in zip(got.ravel(), want, strict=True):
         size = abs(w)
         if size >= float(info.max):
-            found.append(0.0 if np.isinf(g) and (g > 0) == (w > 0) else float(size / float(info.max)) if size < float(info.max) * 1.0001 and np.isfinite(g) else np.inf)
+            found.append(
+                0.0
+                if np.isinf(g) and (g > 0) == (w > 0)
+                else float(size / float(info.max))
+                if size < float(info.max) * 1.0001 and np.isfinite(g)
+                else np.inf
+            )
             continue
         if not np.isfinite(g):
             found.append(np.inf)
             continue
         with mpmath.workprec(PRECISION):
-            unit = max(mpf(2) ** (mp.floor(mp.log(size, 2)) - info.nmant) if size else 0, float(info.smallest_subnormal))
+            unit = max(
+                mpf(2) ** (mp.floor(mp.log(size, 2)) - info.nmant) if size else 0,
+                float(info.smallest_subnormal),
+            )
             found.append(float(abs(mpf(float(g)) - w) / unit))
     return np.array(found)

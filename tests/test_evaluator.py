@@ -20,7 +20,7 @@ from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
 HERE = Path(__file__).parent
-DTYPES = {"f8", "i8", "b1"}
+DTYPES = {"f8", "i8", "b1", "c16"}
 MOST_TOGETHER = 60  # opcodes of an evaluator that several tests share
 CASES = [
     pytest.param(op, sample, id=f"{op.name}-{k}")

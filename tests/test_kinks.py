@@ -14,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from extremes import BINARY, UNARY
 from tapes import floating, tape_of, values
+from tolerances import CURVATURE, LOST, SLOPE
 
 import fdiff
 from fdiff import kernels
@@ -639,6 +641,22 @@ of them, have a derivative.
 This page is written by `tests/test_kinks.py`, which checks every row.
 """
 
+TAILS = f"""## Digits in the tails
+
+At extreme points (subnormal, tiny, next to branch points, huge) first derivatives are within
+{SLOPE:g} units of the last place of the exact ones and second derivatives within {CURVATURE:g},
+also where they are subnormal, interpreted and compiled, in double and in single precision.
+`tests/test_tails.py` checks {len(UNARY)} functions of one number and {len(BINARY)} of two against
+mpmath. What is worse is below, in units of the last place; "inf" means that no digit is right at
+some point.
+
+A slope that is a multiple of the function's value (`exp2`, `exp10`, `power` in its exponent,
+`divide` in its denominator) has the digits of that value, which are few where it is subnormal, and
+none where it is infinite. A sum of terms that you write yourself (`x - sin(x)`) has derivatives
+that cancel as its terms do. One form is known: a term over a sum or difference that it is part of,
+such as `x / (1 + x)`; but not in programs that are traced at each call.
+"""
+
 
 def number(x):
     return {np.inf: "inf", -np.inf: "-inf"}.get(x, "nan" if np.isnan(x) else f"{x:.6g}")
@@ -677,6 +695,9 @@ def page():
     ]
     kinks = {name: op.kink for name, op in PRIMITIVES.items() if op.kink and name != "mark"}
     lines += [f"| {name} | {kink.point} |" for name, kink in sorted(kinks.items())]
+    lines += ["", TAILS, "| function | first derivative | second | why |", "|---|---|---|---|"]
+    for name, (slope, curvature, why) in LOST.items():
+        lines.append(f"| {name} | {number(slope)} | {number(curvature)} | {why} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,8 +1,8 @@
 """Derivatives at extreme points have the digits that the format can hold: against mpmath.
 
-Slopes are within `SLOPE` units of the last place, second derivatives within `CURVATURE`, in both modes,
-interpreted and compiled, in double and in single precision. What is worse is in `LOST`, with the reason, and in
-docs/kinks.md.
+Slopes are within `SLOPE` units of the last place, second derivatives within `CURVATURE`, in both
+modes, interpreted and compiled, in double and in single precision. What is worse is in `LOST`, with
+the reason, and in docs/kinks.md.
 """
 
 import numpy as np
@@ -33,7 +33,12 @@ def check(got, want, x, bound, *, overflow=True):
     if not overflow:
         distance[[abs(w) >= float(np.finfo(got.dtype).max) for w in want]] = 0.0
     at = int(np.argmax(distance))
-    assert distance[at] <= bound, (float(distance[at]), [float(v.ravel()[at]) for v in x], float(np.ravel(got)[at]), float(want[at]))
+    assert distance[at] <= bound, (
+        float(distance[at]),
+        [float(v.ravel()[at]) for v in x],
+        float(np.ravel(got)[at]),
+        float(want[at]),
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["double", "single"])
@@ -65,7 +70,12 @@ def test_slopes_of_functions_of_two_numbers(name, dtype):
     x, y = pairs(dtype)
     with np.errstate(all="ignore"):
         value = np.asarray(call(x, y))
-        keep = np.isfinite(value) & ((np.abs(value) >= np.finfo(dtype).smallest_normal) | (value == 0)) & (x + y != 0) & np.isfinite(x + y)
+        keep = (
+            np.isfinite(value)
+            & ((np.abs(value) >= np.finfo(dtype).smallest_normal) | (value == 0))
+            & (x + y != 0)
+            & np.isfinite(x + y)
+        )
     x, y = x[keep], y[keep]
     want = [[exact(formula, *v) for v in zip(x, y, strict=True)] for formula in formulas]
     bound = LOST.get(name, (SLOPE, CURVATURE, ""))[0]
@@ -82,10 +92,22 @@ def test_slopes_of_functions_of_two_numbers(name, dtype):
 
 
 LIMITS = {  # slopes at -inf and inf
-    "exp": (0, np.inf), "expm1": (0, np.inf), "tanh": (0, 0), "arctan": (0, 0), "arcsinh": (0, 0), "erf": (0, 0), "erfc": (0, 0), "ndtr": (0, 0),
-    "expit": (0, 0), "log_expit": (1, 0), "logaddexp(x, 0)": (0, 1), "logaddexp2(x, 0)": (0, 1), "log1p": (np.nan, 0), "exp2": (0, np.inf),
+    "exp": (0, np.inf),
+    "expm1": (0, np.inf),
+    "tanh": (0, 0),
+    "arctan": (0, 0),
+    "arcsinh": (0, 0),
+    "erf": (0, 0),
+    "erfc": (0, 0),
+    "ndtr": (0, 0),
+    "expit": (0, 0),
+    "log_expit": (1, 0),
+    "logaddexp(x, 0)": (0, 1),
+    "logaddexp2(x, 0)": (0, 1),
+    "log1p": (np.nan, 0),
+    "exp2": (0, np.inf),
     "arctan2(x, 1)": (0, 0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -94,7 +116,10 @@ def test_slopes_at_infinities_are_limits_and_nan_stays(name):
     tape = simplify(vjp(tape_of(UNARY[name].call, x), [0]))
     want = np.array([*LIMITS[name], np.nan])
     with np.errstate(all="ignore"):
-        found = [values(tape, x, np.ones(3))[-1], kernels.compile(tape, ("C",) * 2)(x, np.ones(3))[-1]]
+        found = [
+            values(tape, x, np.ones(3))[-1],
+            kernels.compile(tape, ("C",) * 2)(x, np.ones(3))[-1],
+        ]
     for got in found:
         known = ~np.isnan(want) | (np.arange(3) == 2)
         np.testing.assert_array_equal(got[known], want[known])

@@ -1,4 +1,5 @@
 """How many units of the last place derivatives may be off at extreme points, and why some more."""
+# ruff: noqa: E501 - a table
 
 from math import inf
 

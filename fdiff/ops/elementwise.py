@@ -21,9 +21,9 @@ from ..trace.traced import stack
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 from .samples import above_one, count, plane, positive, real, truth, unit, whole
 from .slopes import (
-    SHARES,
     ANGLE_SLOPE,
     DIRECTION,
+    SHARES,
     one_minus_square,
     over_a_sum,
     over_one_plus_square,

@@ -128,13 +128,6 @@ def _power_sum(x: Array, y: Array, z: Array) -> object:
     return np.where(np.isfinite(more) & np.isfinite(out), out + out * more, out)[()]
 
 
-# ``x**(y + z)`` for an exponent that is no number of the format.
-power_sum = elementwise(
-    "power_sum", "rt.power_sum({0}, {1}, {2})", lambda x, y, z, out: _power_sum_slopes(x, y, z, out),
-    numpy=_power_sum, loop=_floating, sample=(positive, real, real),
-)  # fmt: skip
-
-
 def _power_sum_slopes(x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray) -> tuple[object, object, object]:
     exponent = y + z
     lower = np.where(exponent == 0, 0.0, exponent * apply(power_sum, x, y, z - np.ones((), z.dtype)))
@@ -142,16 +135,16 @@ def _power_sum_slopes(x: TracedArray, y: TracedArray, z: TracedArray, out: Trace
     return lower, slope, slope
 
 
+# ``x**(y + z)`` for an exponent that is no number of the format.
+power_sum = elementwise(
+    "power_sum", "rt.power_sum({0}, {1}, {2})", _power_sum_slopes,
+    numpy=_power_sum, loop=_floating, sample=(positive, real, real),
+)  # fmt: skip
+
+
 def _power_slope(x: Array, y: Array, z: Array) -> object:
     small = (np.abs(y) <= 0.25) & (z == -1) & (x != 0) & np.isfinite(x)
     return np.where(small, (y * np.power(x, y)) / np.where(small, x, x.dtype.type(1)), y * _power_sum(x, y, z))[()]
-
-
-# ``y x**(y + z)``, also where only the power leaves the range.
-power_slope = elementwise(
-    "power_slope", "rt.power_slope({0}, {1}, {2})", lambda x, y, z, out: _power_curvatures(x, y, z, out),
-    numpy=_power_slope, loop=_floating, sample=(positive, real, real),
-)  # fmt: skip
 
 
 def _power_curvatures(x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray) -> tuple[object, object, object]:
@@ -159,6 +152,13 @@ def _power_curvatures(x: TracedArray, y: TracedArray, z: TracedArray, out: Trace
     lower = np.where(exponent == 0, 0.0, exponent * apply(power_slope, x, y, z - np.ones((), z.dtype)))
     by_z = np.where((x == 0) & (exponent >= 0), 0.0, out * np.log(x))
     return lower, apply(power_sum, x, y, z) + by_z, by_z
+
+
+# ``y x**(y + z)``, also where only the power leaves the range.
+power_slope = elementwise(
+    "power_slope", "rt.power_slope({0}, {1}, {2})", _power_curvatures,
+    numpy=_power_slope, loop=_floating, sample=(positive, real, real),
+)  # fmt: skip
 
 
 # --- squares --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...arraytype import Shape
 from ...tape import Node, Tape
-from .layout import Layout, columns, in_order, joined, row_major, spread
+from .layout import Layout, by_slots, columns, in_order, joined, row_major, spread, width
 from .opcodes import PADDED, Table, table
 from .routines import RANK
 
@@ -121,13 +121,13 @@ class Encoder:
 
     def constant(self, value: np.ndarray) -> int:
         """Place of an array that stays as it is."""
-        place = self.take(room_of(value.size))
+        place = self.take(room_of(value.size * (2 if value.dtype.kind == "c" else 1)))
         self.constants.append((place, value))
         return place
 
     def make(self, i: int, layout: Layout, slack: int = 0) -> int:
         """Memory for the value of node `i`, with so many slots more for overhanging vectors."""
-        room = room_of(layout.size + slack)
+        room = room_of(layout.slots + slack)
         place = self.take(room)
         self.places[i], self.layouts[i] = place, layout
         self.record[i] = self.enter(place, room, self.last[i])
@@ -189,10 +189,10 @@ class Encoder:
             return self.places[a]
         place = self.copies.get((a, shape))
         if place is None:
-            size = int(np.prod(shape))
-            place = self.lend(room_of(size), self.last[a])
-            target = (place, row_major(shape))
-            if not self.copy(shape, target, (self.places[a], spread(layout, shape))):
+            dtype, size = layout.dtype, int(np.prod(shape))
+            place = self.lend(room_of(size * width(dtype)), self.last[a])
+            slots, source = by_slots(shape, spread(layout, shape), dtype)
+            if not self.copy(slots, (place, row_major(slots)), (self.places[a], source)):
                 raise RefusedError(f"an array of too many axes, {layout.shape}")
             self.copies[a, shape] = place
         return place
@@ -206,7 +206,7 @@ class Encoder:
         for type_ in node.types:
             layout = in_order(type_)
             assert layout is not None
-            gives.append((self.lend(room_of(layout.size), self.last[i]), layout))
+            gives.append((self.lend(room_of(layout.slots), self.last[i]), layout))
         self.places[i], self.layouts[i] = gives[0]
         if len(gives) > 1:
             self.items[i] = tuple(gives)

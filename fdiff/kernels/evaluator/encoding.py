@@ -9,13 +9,14 @@ import numpy as np
 
 from ...primitive import Primitive
 from ...tape import CONSTANT, ITEM, Node, Tape
+from .complexes import COMPLEX
 from .encoder import FOREVER, Encoder, Left, Plan, RefusedError, Rows, Value, room_of
-from .layout import Layout, columns, in_order, joined, laid, row_major, viewed
+from .layout import Layout, by_slots, columns, in_order, joined, laid, row_major, viewed
 from .opcodes import ALWAYS, alternatives, short_name
 from .plans import MAKERS, blocks
 from .routines import RANK
 
-MOST_LEFT = 4  # one node in so many may be left to NumPy
+MOST_LEFT = 2  # one node in so many may be left to NumPy
 _NO_MORE = ((0, 0, 0), (0, 0), (0,), ())
 FAR = 4096  # entries of an output from which on it is copied by the machine
 MOST_SLOTS = 1 << 30  # places are 32-bit integers
@@ -105,16 +106,17 @@ def _sent(encoder: Encoder, o: int) -> int:
     -1 for a small one, which is taken out of the arena.
     """
     place, source = encoder.turned.get(o, (encoder.places[o], encoder.layout(o)))
-    target = row_major(source.shape)
-    numbers = columns(joined(source.shape, source.steps, target), RANK, 2)
+    shape, steps = by_slots(source.shape, source.steps, source.dtype)
+    target = row_major(shape)
+    numbers = columns(joined(shape, steps, target), RANK, 2)
     if source.size >= FAR and source.dtype != "b1" and numbers is not None:
         at = len(encoder.extra)
         encoder.extra.append(0)
         encoder.put("copy out", 0, at, place, 0, 0, 0, encoder.row(tuple(numbers)))
         return at
     if o in encoder.turned:
-        encoder.places[o] = encoder.take(room_of(source.size))
-        if not encoder.copy(source.shape, (encoder.places[o], target), (place, source.steps)):
+        encoder.places[o] = encoder.take(room_of(source.slots))
+        if not encoder.copy(shape, (encoder.places[o], target), (place, steps)):
             raise RefusedError(f"an array of too many axes, {source.shape}")
     return -1
 
@@ -230,6 +232,8 @@ def _plan(encoder: Encoder, node: Node) -> View | Apply | Plan | None:
     if primitive.lower is not None and primitive.lower.kind == "view":
         found = viewed(primitive, node.params, sources[0])
         return _reshaped(node) if found is None else View(*found)
+    if any(t.dtype.kind == "c" for t in node.types) or any(s.dtype == COMPLEX for s in sources):
+        return _of_complex(encoder, node, sources)
     if primitive.name in MAKERS:
         return MAKERS[primitive.name](node, sources)
     return _elementwise(encoder, node, sources)
@@ -274,6 +278,21 @@ def _elementwise(encoder: Encoder, node: Node, sources: tuple[Layout, ...]) -> A
         strides = sum(1 << k for k, kind in enumerate(kinds) if kind == "V")
         return Apply(numbers[name, dtypes, "X"], out.size, strides, out, room, copies)
     return None
+
+
+def _of_complex(encoder: Encoder, node: Node, sources: tuple[Layout, ...]) -> Apply | None:
+    """An op that reads or gives complex numbers: of entries in order, copied where they are not."""
+    out = in_order(node.type)
+    assert out is not None
+    kinds = "".join("S" if s.size == 1 else "V" for s in sources)
+    form = kinds if "V" in kinds else "S"
+    opcode = encoder.opcodes.numbers.get(
+        (node.primitive.name, (*(s.dtype for s in sources), out.dtype), form)
+    )
+    if opcode is None or (form == "S" and out.size != 1):
+        return None
+    copies = any(s.size != 1 and not (s.dense and s.shape == out.shape) for s in sources)
+    return Apply(opcode, out.size, 0, out, room_of(out.slots), copies)
 
 
 def _shortened(

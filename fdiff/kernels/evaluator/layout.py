@@ -12,7 +12,10 @@ from ...arraytype import ArrayType, Shape
 from ...primitive import Primitive
 from ...tape import Params
 
-DTYPES = {"f8": np.dtype(np.float64), "i8": np.dtype(np.int64), "b1": np.dtype(np.bool_)}
+DTYPES = {
+    "f8": np.dtype(np.float64), "i8": np.dtype(np.int64), "b1": np.dtype(np.bool_),
+    "c16": np.dtype(np.complex128),
+}  # fmt: skip
 Steps = tuple[int, ...]
 
 
@@ -20,21 +23,23 @@ class Layout:
     """Shape, steps and dtype; `dense` where the entries lie side by side in order.
 
     `packed` entries lie side by side in the order of some permutation of the axes. One object for
-    equal ones, so that it is compared by identity. A truth value takes a slot too.
+    equal ones, so that it is compared by identity. A truth value takes a slot too, a complex number
+    two; there are so many `slots` in all.
     """
 
-    __slots__ = ("dense", "dtype", "packed", "shape", "size", "steps")
+    __slots__ = ("dense", "dtype", "packed", "shape", "size", "slots", "steps")
 
     def __init__(self, shape: Shape, steps: Steps, dtype: str) -> None:
         self.shape = shape
         self.steps = steps
         self.dtype = dtype
         self.size = prod(shape)
+        self.slots = self.size * width(dtype)
         self.dense = self.size <= 1 or all(
             n == 1 or step == wanted
-            for n, step, wanted in zip(shape, steps, row_major(shape), strict=True)
+            for n, step, wanted in zip(shape, steps, dense_steps(shape, dtype), strict=True)
         )
-        self.packed = self.dense or _packed(shape, steps)
+        self.packed = self.dense or (width(dtype) == 1 and _packed(shape, steps))
 
 
 def _packed(shape: Shape, steps: Steps) -> bool:
@@ -58,6 +63,22 @@ def row_major(shape: Shape) -> Steps:
     return tuple(reversed(steps))
 
 
+def width(dtype: str) -> int:
+    """Slots of an entry."""
+    return 2 if dtype == "c16" else 1
+
+
+def dense_steps(shape: Shape, dtype: str) -> Steps:
+    """Steps, in slots, of entries that lie side by side in order."""
+    steps = row_major(shape)
+    return tuple(2 * step for step in steps) if dtype == "c16" else steps
+
+
+def by_slots(shape: Shape, steps: Steps, dtype: str) -> tuple[Shape, Steps]:
+    """Shape and steps of the slots: complex entries are pairs of real ones."""
+    return ((*shape, 2), (*steps, 1)) if dtype == "c16" else (shape, steps)
+
+
 @lru_cache(maxsize=1 << 14)
 def laid(shape: Shape, steps: Steps, dtype: str) -> Layout:
     """The layout, one object for equal ones."""
@@ -68,7 +89,7 @@ def laid(shape: Shape, steps: Steps, dtype: str) -> Layout:
 def in_order(type_: ArrayType) -> Layout | None:
     """A value of that type with its entries side by side; None for dtypes the arena cannot hold."""
     dtype = type_.dtype.str[1:]
-    return laid(type_.shape, row_major(type_.shape), dtype) if dtype in DTYPES else None
+    return laid(type_.shape, dense_steps(type_.shape, dtype), dtype) if dtype in DTYPES else None
 
 
 def viewed(op: Primitive, params: Params, source: Layout) -> tuple[Layout, int] | None:
@@ -78,7 +99,7 @@ def viewed(op: Primitive, params: Params, source: Layout) -> tuple[Layout, int] 
     """
     if source.size == 0:
         type_ = op.infer(ArrayType(source.shape, DTYPES[source.dtype]), **dict(params))[0]
-        return laid(type_.shape, row_major(type_.shape), source.dtype), 0
+        return laid(type_.shape, dense_steps(type_.shape, source.dtype), source.dtype), 0
     low = sum((n - 1) * min(step, 0) for n, step in zip(source.shape, source.steps, strict=True))
     high = sum((n - 1) * max(step, 0) for n, step in zip(source.shape, source.steps, strict=True))
     memory = np.empty(high - low + 1)

@@ -24,6 +24,7 @@ import numpy as np
 from ...arraytype import BOOL, F8, INT, ArrayType, loop_dtypes
 from ...primitive import PRIMITIVES, Primitive
 from ..loops import NUMPY
+from .complexes import FORMULAS, forms
 from .routines import ROUTINES
 
 DTYPES = {"f8": F8, "i8": INT, "b1": BOOL}
@@ -86,6 +87,12 @@ def _table(primitives: tuple[Primitive, ...]) -> Table:
                 numbers[entry.name, (*entry.reads, entry.gives), form] = len(lines)
                 lines.append(tuple(text))
                 families.append(_family(entry))
+    for name, formulas in FORMULAS.items():
+        for formula in formulas:
+            for form, text in forms(formula):
+                numbers[name, (*formula.reads, formula.gives), form] = len(lines)
+                lines.append(tuple(text))
+                families.append(f"complex {name} {' '.join(formula.reads)}")
     for name, text in ROUTINES.items():
         numbers[name, (), ""] = len(lines)
         lines.append(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, c_int64, c_void_p
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from .. import cache, compiler
 from .encoder import Left, Rows, Value
 from .encoding import Program
-from .layout import DTYPES
+from .layout import DTYPES, dense_steps, laid
 from .opcodes import table
 from .text import PARAMETERS, text_of
 
@@ -33,6 +34,7 @@ class Evaluation:
         self.text = text_of(program.branches)
         self._function: Callable[..., int] | None = None
         self._spare: list[_Arena] = []
+        self._plain = not any(isinstance(step, Left) for step in program.steps)
         made = [(layout.shape, DTYPES[layout.dtype]) for _, layout in program.outputs]
         self._made = list(zip(program.far, made, strict=True))
 
@@ -63,8 +65,13 @@ class Evaluation:
             for view, given in zip(arena.inputs, arrays, strict=True):
                 view[...] = given
             outs = [None if at < 0 else arena.sent(at, *made) for at, made in self._made]
-            for step in arena.steps:
-                step()
+            if self._plain:
+                for step in arena.steps:
+                    step()
+            else:
+                with np.errstate(all="ignore"):
+                    for step in arena.steps:
+                        step()
             return [
                 view.astype(dtype) if out is None else out
                 for out, (view, dtype) in zip(outs, arena.outputs, strict=True)
@@ -108,8 +115,9 @@ class _Arena:
         self.ints = self.floats.view(np.int64)
         self.extra = np.array(program.extra)  # its own: results of each call lie elsewhere
         for place, value in program.constants:
-            flat = self.ints if value.dtype.kind in "bi" else self.floats
-            flat[place : place + value.size] = value.reshape(-1)
+            shape, dtype = (value.size,), value.dtype.str[1:]
+            layout = laid(shape, dense_steps(shape, dtype), dtype)
+            self.view((place, layout))[...] = value.reshape(-1)
         self.inputs = [self.view(value) for value in program.inputs]
         self.outputs = [(self.view(value), DTYPES[value[1].dtype]) for value in program.outputs]
         self.steps = [
@@ -126,9 +134,10 @@ class _Arena:
     def view(self, value: Value) -> np.ndarray:
         """The slots of a value; truth values are whole numbers there."""
         place, layout = value
-        flat = self.floats if layout.dtype == "f8" else self.ints
+        dtype = DTYPES["i8" if layout.dtype == "b1" else layout.dtype]
         steps = tuple(8 * step for step in layout.steps)
-        return np.lib.stride_tricks.as_strided(flat[place:], layout.shape, steps)
+        memory = self.floats.data
+        return np.ndarray(layout.shape, dtype, memory, 8 * place, steps)
 
     def rows(self, step: Rows, program: Program, function: Callable[..., int]) -> Step:
         """Run instructions."""
@@ -147,11 +156,12 @@ class _Arena:
         truths = [layout.dtype == "b1" for _, layout in step.reads]
         gives = [self.view(value) for value in step.gives]
         function = step.function
+        if len(reads) == len(gives) == 1 and not truths[0] and reads[0].ndim:
+            return partial(_one, function, reads[0], gives[0])
 
         def run() -> None:
             given = [r.astype(np.bool_) if b else r[()] for r, b in zip(reads, truths, strict=True)]
-            with np.errstate(all="ignore"):
-                found = function(*given)
+            found = function(*given)
             if len(gives) == 1:
                 gives[0][...] = found
             else:
@@ -159,3 +169,8 @@ class _Arena:
                     view[...] = value
 
         return run
+
+
+def _one(function: Callable[..., object], source: np.ndarray, target: np.ndarray) -> None:
+    """The most frequent case of what is left to NumPy: an array in, an array out."""
+    target[...] = function(source)

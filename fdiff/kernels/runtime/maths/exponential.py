@@ -157,7 +157,7 @@ class Twice(NamedTuple):
 
     @staticmethod
     def of(x: Value) -> Twice:
-        """Reduced as `exp` reduces it; in single precision ``2**r - 1`` is at hand, and the rest 0."""
+        """Reduced as `exp` reduces it; in single precision `r` is all of it."""
         size = fabs(x)
         if x.double:
             twice = size + size

@@ -32,7 +32,7 @@ def _difference(x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def _shares(x: Value, y: Value, of: Formula, unit: float) -> tuple[Value, Value]:
-    """Shares of both in ``b**x + b**y``, from ``e = b**-|d|`` with d = x - y, as `logaddexp` has it."""
+    """Shares of both in ``b**x + b**y``, from ``b**-|x - y|``, as `logaddexp` has it."""
     d, lost = _difference(x, y)
     e = of(-fabs(d))
     inverse = 1.0 / (e + 1.0)
@@ -90,7 +90,7 @@ def over_one_plus_square(x: Value) -> Value:
 
 
 def over_root_one_plus_square(x: Value) -> Value:
-    """``1 / sqrt(1 + x**2)``, of the root that `asinh` takes; ``1 / |x|`` where that is the same."""
+    """``1 / sqrt(1 + x**2)``, by `asinh`'s root; ``1 / |x|`` where that is the same."""
     size = fabs(x)
     far = size > x.pick(2.0**27, 2.0**13)
     return 1.0 / where(far, size, sqrt(size * size + 1.0))

@@ -1,0 +1,151 @@
+"""Complex numbers in the evaluator against the interpreter: opcodes, special values, layouts."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from tapes import tape_of, values
+
+from fdiff.kernels import evaluator
+from fdiff.kernels.evaluator import complexes, encoding
+from fdiff.kernels.evaluator.encoder import Left
+from fdiff.transforms.reverse import vjp
+from fdiff.transforms.simplify import simplify
+
+CALLS = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "negative": np.negative,
+    "square": np.square,
+    "exp": np.exp,
+    "conjugate": np.conjugate,
+    "real": lambda x: np.real(x) + 0.0,
+    "imag": lambda x: np.imag(x) + 0.0,
+    "complex": lambda x: x + 1j * np.real(x[::-1]),
+    "absolute": np.absolute,
+    "squared_modulus": lambda x: np.abs(x) ** 2,
+    "where": lambda x, y: np.where(np.real(x) > 0.0, x, y),
+    "convert": lambda x: np.real(x) * (1.0 + 2.0j),
+}
+TWO = {"add", "subtract", "multiply", "divide", "where"}
+SHAPES = {
+    "single": ((), ()),
+    "vectors": ((13,), (13,)),
+    "left": ((13,), ()),
+    "right": ((1,), (13,)),
+    "rows": ((3, 1), (1, 5)),
+    "empty": ((0, 3), (3,)),
+}
+PARTS = [0.0, -0.0, 1.0, -2.5, 1e-320, 1e300, 708.0, 709.9, 1200.0, 3e9, np.inf, -np.inf, np.nan]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setattr(encoding, "MOST_LEFT", 0)  # tapes here are short
+
+
+def left(tape):
+    return [step.name for step in evaluator.prepare(tape).program.steps if isinstance(step, Left)]
+
+
+def agree(tape, *arrays, rtol=2e-15, atol=0.0):
+    evaluation = evaluator.prepare(tape)
+    with np.errstate(all="ignore"):
+        wanted = values(tape, *arrays)
+    for _ in range(2):
+        for got, want in zip(evaluation(arrays), wanted, strict=True):
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
+
+
+def draw(rng, shape):
+    return rng.normal(size=shape) + 1j * rng.normal(size=shape)
+
+
+def test_every_formula_is_tested():
+    assert CALLS.keys() == complexes.FORMULAS.keys()
+
+
+@pytest.mark.parametrize("shapes", SHAPES)
+@pytest.mark.parametrize("name", CALLS)
+def test_every_form(name, shapes, rng):
+    if name == "complex" and not SHAPES[shapes][0]:
+        return
+    arrays = [np.asarray(draw(rng, s)) for s in SHAPES[shapes]][: 2 if name in TWO else 1]
+    tape = tape_of(CALLS[name], *arrays)
+    assert left(tape) == []
+    agree(tape, *arrays, atol=1e-15)
+
+
+def leaves_range(x, y):
+    """Where a product of parts is infinite or subnormal: on some processors NumPy fuses it."""
+    with np.errstate(all="ignore"):
+        pairs = [(a, b) for a in (x.real, x.imag) for b in (y.real, y.imag)]
+        high = [np.isinf(a * b) & np.isfinite(a) & np.isfinite(b) for a, b in pairs]
+        low = [(np.abs(a * b) < 1e-300) & (a != 0) & (b != 0) for a, b in pairs]
+        return np.any([*high, *low], axis=0)
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("complex", "convert")])
+def test_special_values_are_numpys(name):
+    """Infinities, NaN, signed zeros, subnormal numbers: part by part."""
+    x = np.array([complex(a, b) for a, b in product(PARTS, PARTS)])
+    arrays = [v.ravel() for v in np.meshgrid(x, x[::3])] if name in TWO else [x]
+    tape = tape_of(CALLS[name], *arrays)
+    with np.errstate(all="ignore"):
+        (want,) = values(tape, *arrays)
+    (got,) = evaluator.prepare(tape)(arrays)
+    fused = name in ("multiply", "square")
+    known = ~leaves_range(arrays[0], arrays[-1]) if fused else np.full(want.shape, True)
+    for a, b in ((got.real, want.real), (got.imag, want.imag)):
+        np.testing.assert_array_equal(np.isnan(a)[known], np.isnan(b)[known])
+        sure = ~np.isnan(b) & known
+        if name == "exp":  # C99 leaves signs open where the imaginary part is infinite or NaN
+            sure &= np.isfinite(arrays[0].imag) | (arrays[0].real != -np.inf)
+        np.testing.assert_array_equal(np.signbit(a[sure]), np.signbit(b[sure]))
+        np.testing.assert_allclose(a[known], b[known], rtol=4e-15, atol=2e-320)
+
+
+LAYOUTS = {
+    "slices": lambda x: x[1:, ::2] * x[:-1, 1::2],
+    "reversed": lambda x: (x[::-1, ::-1] * 2.0, x[:, 1] - x[:, 0]),
+    "transposed": lambda x: (x.T * x.T, x.T, x.T.reshape(-1), np.exp(x.T)),
+    "reshaped": lambda x: (x.reshape(-1)[3:] * 1j, x.T.reshape(4, 6) + 1.0),
+    "broadcast": lambda x: np.broadcast_to(x[:, :1], (4, 6)) * x,
+    "parts": lambda x: (x.real * x.imag, x.T.imag, np.abs(x[:, ::2])),
+    "left to NumPy": lambda x: (
+        np.sum(x, axis=0) * 2.0,
+        np.concatenate([x, x[:1]]),
+        np.fft.fft(x.T),
+        x[np.array([0, 2])],
+        x @ x.T,
+    ),
+    "large": lambda x: np.tile(x, (20, 20)) * 1j,
+    "same twice": lambda x: (x, x * 1.0, x, x[0]),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layouts(name, rng):
+    x = draw(rng, (4, 6))
+    agree(tape_of(LAYOUTS[name], x), x, rtol=1e-13, atol=1e-14)
+
+
+def test_a_split_step_solver_is_evaluated(rng):
+    """The nonlinear Schroedinger equation, value and gradient: NumPy does the transforms alone."""
+    x = np.linspace(-10.0, 10.0, 64, endpoint=False)
+    half = np.exp(-0.0025j * (2.0 * np.pi * np.fft.fftfreq(64, x[1] - x[0])) ** 2)
+
+    def distance(a):
+        psi = a * np.exp(1j * x)
+        for _ in range(12):
+            psi = np.fft.ifft(half * np.fft.fft(psi))
+            psi = psi * np.exp(0.005j * np.abs(psi) ** 2)
+        return np.sum((np.abs(psi) ** 2 - np.exp(-((x - 1.0) ** 2))) ** 2)
+
+    a = np.exp(-(x**2))
+    tape = simplify(vjp(tape_of(distance, a), [0]))
+    assert set(left(tape)) == {"dft"}
+    agree(tape, a, np.float64(1.0), rtol=1e-12, atol=1e-14)
