@@ -357,7 +357,7 @@ convert = elementwise(
 copy = elementwise("copy", "{0}", lambda x, out: (1,), numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,))  # in C order
 # The slope of `x` also where the bound is the smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise(
-    "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=lambda x, bound: np.minimum(x, bound),
+    "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=np.minimum,
     loop=np.promote_types, sample=(real, lambda rng, shape: np.full(shape, 1e3)),
 )  # fmt: skip
 stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda x: x, sample=(real,))

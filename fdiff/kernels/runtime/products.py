@@ -137,7 +137,8 @@ _DOTS = "\n".join(
         "        for j in range(0, n, 4):",
         "            q = min(j, n - 4)",
         "            to = rt.at(c, r * lead_c + q)",
-        "            dots44(to, lead_c, rt.at(a, r * lead_a), lead_a, rt.at(b, q * lead_b), lead_b, k)",
+        "            line = rt.at(a, r * lead_a)",
+        "            dots44(to, lead_c, line, lead_a, rt.at(b, q * lead_b), lead_b, k)",
         "    return 0",
         "",
     ]

@@ -108,9 +108,9 @@ class _Run:
         out: dict[str, int] = {}
         for t in self.whole.temporaries:
             rows = self.uses.by_rows(t.name)
-            if rows is not None and rows == rows_of(t.dims, self.axis):
-                if not outside.meets({t.name}):
-                    out[t.name] = t.dims.index(self.axis)
+            alike = rows is not None and rows == rows_of(t.dims, self.axis)
+            if alike and not outside.meets({t.name}):
+                out[t.name] = t.dims.index(self.axis)
         return out
 
     def worth(self) -> int:

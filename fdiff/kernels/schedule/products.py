@@ -58,8 +58,8 @@ def role_of(call: Call, axis: str, shapes: Mapping[str, Dims]) -> Role | None:
     if len(inside) != 1 or len(own.findall(call.sizes[inside[0]])) != 1:
         return None
     (k,) = inside
-    _, many, others = call.sizes[k].partition(f"{axis} * ")
-    if call.sizes[k] != axis and (_ or not many):
+    before, many, others = call.sizes[k].partition(f"{axis} * ")
+    if call.sizes[k] != axis and (before or not many):
         return None
     if found != ([1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 1])[k]:
         return None
@@ -80,8 +80,8 @@ def _step(call: Call, operand: int, k: int) -> str:
     """How far the entries of an operand lie apart along the stack, the rows, summed or columns."""
     stack, lead = call.sizes[_COUNTS + 2 * operand : _COUNTS + 2 * operand + 2]
     flips = (*call.sizes[_COUNTS + 2 * len(call.buffers) :], "0")
-    down = ((1, 2), (2, 3), (1, 3))[operand]  # which of its axes is that of its rows, of its columns
-    outer = down[int(flips[operand])]
+    axes = ((1, 2), (2, 3), (1, 3))[operand]  # its rows and its columns, among those four
+    outer = axes[int(flips[operand])]
     return stack if k == 0 else lead if k == outer else ONE
 
 

@@ -10,7 +10,7 @@ outputs are put back. Where an op knows no other order of axes, nothing is chang
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import cast
 
@@ -61,7 +61,7 @@ class _Rewrite:
             self.moved[i] = self.add(made)
         elif made is not None:
             self.plain[i] = self.add(made)
-        elif part.op in LEAVES or all(map(self.lies, (*part.shapes, *(self.old[a].dims for a in read)))):
+        elif part.op in LEAVES or self.all_lie((*part.shapes, *(self.old[a].dims for a in read))):
             self.plain[i] = self.add(part.reading(tuple([self.whole(a) for a in part.args])))
         else:
             return False
@@ -71,9 +71,9 @@ class _Rewrite:
         """Which axis has the rows, if one has."""
         return dims.index(self.axis) if dims.count(self.axis) == 1 else None
 
-    def lies(self, dims: Dims) -> bool:
-        """Whether no axis stands behind that of the rows, if there is one."""
-        return self.axis not in dims or dims.index(self.axis) == len(dims) - 1
+    def all_lie(self, shapes: Iterable[Dims]) -> bool:
+        """Whether no axis stands behind that of the rows in any of these, if one has it."""
+        return all(self.axis not in d or d.index(self.axis) == len(d) - 1 for d in shapes)
 
     def whole(self, i: int) -> int:
         """Old part `i` with its axes in their own order."""
@@ -138,7 +138,9 @@ def _behind(dims: Dims, at: int | None) -> Dims:
     return dims if at is None else tuple(dims[k] for k in _order(len(dims), at))
 
 
-def _made(new: _Rewrite, part: Part, args: list[int | None], data: Data | None = None) -> Part | None:
+def _made(
+    new: _Rewrite, part: Part, args: list[int | None], data: Data | None = None
+) -> Part | None:
     """The part with these operands, its rows last; None if there is none of an operand."""
     known = [a for a in args if a is not None]
     if len(known) < len(args):
