@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..attributes import cached_property
 from ..tape import Tape
 from .bones import Values
 from .crew import pool, threads
