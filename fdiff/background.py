@@ -23,7 +23,7 @@ from .errors import InputError, message, user_line
 
 VARIABLE = "FDIFF_BACKGROUND"
 PATIENCE = 60.0  # seconds that a fork waits for the thread to stop
-SLICE = 1e-3  # seconds of Python, after which the thread lets others have the interpreter
+SLICE = 2e-3  # seconds of work, after which others have the interpreter for as long
 
 
 class InterruptedJob(BaseException):
@@ -76,10 +76,9 @@ class Worker:
             return
         if self._paused:
             raise InterruptedJob
-        now = time.perf_counter()
-        if now - self._since > SLICE:
-            time.sleep(min(now - self._since, 5 * SLICE))  # as long as it had the interpreter
-            self._since = time.perf_counter()
+        if time.thread_time() - self._since > SLICE:
+            time.sleep(SLICE)
+            self._since = time.thread_time()
 
     def _start(self) -> None:
         """Start the thread if there is none, and something to do."""
@@ -97,7 +96,7 @@ class Worker:
     def _work(self) -> None:
         try:
             while (job := self._next()) is not None:
-                self._since = time.perf_counter()
+                self._since = time.thread_time()
                 try:
                     job.run()
                 except InterruptedJob:

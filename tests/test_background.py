@@ -28,7 +28,7 @@ def made(k):
     last = f"    return np.sum(y[{k % 3}:] * y[:{-(k % 3) or None}])"
     exec("\\n".join(["def f(x):", "    y = x", *lines, last]), names)
     return names["f"]
-def called_until(g, x, seconds=30.0):
+def called_until(g, x, seconds=240.0):
     import time
     first, end = g(x), time.monotonic() + seconds
     while "compiled after" not in repr(g):
@@ -69,7 +69,7 @@ def run_script(text, tmp_path, **environment):
     file.write_text(text)
     return subprocess.run(
         [sys.executable, "-W", "error", str(file)],
-        env={**given, **settings}, capture_output=True, text=True, timeout=300, check=False,
+        env={**given, **settings}, capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
 
 

@@ -268,6 +268,88 @@ def test_a_long_kernel_on_disk_is_loaded_long_before_one_would_be_made(monkeypat
     assert (later.tier, len(made)) == ("compile", 1)
 
 
+def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch, folder):
+    """Nothing is made of it to see whether its kernel is on disk, unless one of its length is."""
+    monkeypatch.delenv("FDIFF_TIER", raising=False)
+    asked = []
+
+    def skeleton_of(*args):
+        asked.append(args)
+        return skeleton(*args)
+
+    monkeypatch.setattr(compiler, "skeleton_of", skeleton_of)
+    monkeypatch.setattr(compiler, "supported", lambda _: pytest.fail("every node was looked at"))
+    x = np.linspace(0.1, 1.0, 4)
+
+    def f(x):
+        for _ in range(60):
+            x = np.sin(x) * 1.5
+        return x
+
+    tape = tape_of(f, x)
+    monkeypatch.setattr(tiers, "WRITE_SECONDS", 2 * tiers.ASK_FIRST / len(tape))
+    late = tiers.Runner(tape)
+    late.spent = 100.0
+    want = late([x])[0]
+    assert (late.tier, asked) == ("interpret", [])
+    assert "when asked for" in late.state()
+    run(tape, x)
+    kernels.cache_clear()
+    monkeypatch.undo()
+    monkeypatch.setenv("FDIFF_CACHE_DIR", str(folder))
+    monkeypatch.delenv("FDIFF_TIER", raising=False)
+    monkeypatch.setattr(tiers, "WRITE_SECONDS", 2 * tiers.ASK_FIRST / len(tape))
+    later = tiers.Runner(tape)
+    later.spent = 100.0
+    np.testing.assert_allclose(later([x])[0], want, rtol=1e-12)
+    assert later.tier == "compile"
+
+
+def test_the_name_of_a_kernel_costs_no_process_and_no_parser():
+    """A first compiled result waits for neither."""
+    script = (
+        "import sys, numpy, fdiff\n"
+        "before = set(sys.modules)\n"
+        "from fdiff.kernels import cache\n"
+        "cache.name_of('text')\n"
+        "print(*set(sys.modules) - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert not loaded & {"subprocess", "importlib.metadata", "email", "llvmlite.binding"}
+
+
+def test_a_kernel_called_once_needs_no_entry_stub(monkeypatch):
+    """The first call goes through Python, with the results of those that follow."""
+    monkeypatch.setattr(compiler, "_stub", [0])
+    made = []
+    real = compiler._function
+
+    def function(text, **how):
+        made.extend([text] * how.get("glue", False))
+        return real(text, **how)
+
+    monkeypatch.setattr(compiler, "_function", function)
+    x, y = np.linspace(0.1, 1.0, 12), np.linspace(2.0, 3.0, 24)[::2]
+    data = np.arange(12.0)
+    tape = tape_of(
+        lambda x, y, s: (np.sum(x * y) * s, np.sin(x) + y, x[None] * data[:, None]), x, y, 1.5
+    )
+    run = kernels.compile(tape, ("C", "A", "C"))
+    first = run(x, y, 1.5)
+    assert not made
+    second = run(x, y, 1.5)
+    assert len(made) == 1
+    for a, b, c in zip(first, second, values(tape, x, y, np.float64(1.5)), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(a, c, rtol=1e-12)
+    with pytest.raises(AssertionError, match="no inputs for"):
+        kernels.compile(tape, ("C", "A", "C"))(x[:5], y, 1.5)
+
+
 def test_a_text_is_of_one_structure_and_of_this_fdiff(monkeypatch):
     x = np.arange(3.0)
     names = [
