@@ -198,7 +198,7 @@ class _MethodDef(ctypes.Structure):
     )  # fmt: skip
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=None)  # builtins have its address
 def _method(call: int) -> _MethodDef:
     fast = 0x80 | 0x02  # METH_FASTCALL | METH_KEYWORDS: arguments as an array, and names
     return _MethodDef(b"kernel", call, fast, None)
