@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from fdiff.kernels import cache, calling, compiler, making, texts
 from fdiff.kernels.skeleton import skeleton
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
+
+FAULTS = Path(__file__).parent / "faults.py"
 
 
 @pytest.fixture(autouse=True)
@@ -546,3 +549,24 @@ def test_predictions_grow_with_the_program_and_vanish_once_compiled():
 def test_complex_numbers_are_not_supported_yet():
     assert not kernels.supported(tape_of(lambda x: x + 1.0, np.ones(2, np.complex128)))
     assert kernels.supported(tape_of(lambda x: x + 1.0, np.ones(2)))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_faults_of_the_directory_cost_a_compile_and_nothing_else(seed, folder):
+    """A process that loads a wrong kernel may crash, so each is a child of this one."""
+    faults(folder, seed, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_many_faults_of_the_directory_cost_a_compile_and_nothing_else(seed, folder):
+    faults(folder, seed, 50)
+
+
+def faults(folder, seed, count):
+    command = [sys.executable, "-X", "faulthandler", FAULTS, folder, str(seed), str(count)]
+    kept = {k: v for k, v in os.environ.items() if k != "FDIFF_TIER"}
+    paths = [str(FAULTS.parents[1]), kept.get("PYTHONPATH", "")]
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    done = subprocess.run(command, env=kept, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
