@@ -94,7 +94,8 @@ class Evaluated:
             from .kernels import evaluator  # noqa: PLC0415 - imported when the first tape is encoded
 
         try:
-            self._waiting = evaluator.prepare(self.tape)
+            with no_fork:  # NumPy imports some of itself where it is first used
+                self._waiting = evaluator.prepare(self.tape)
         except evaluator.RefusedError as error:
             self.refused, self.reason = True, f"the evaluator refuses it, {error}"
             if forced:

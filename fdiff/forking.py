@@ -73,13 +73,13 @@ class NoFork:
 
     def before(self) -> None:
         """Wait until the other threads have left, and let nobody enter."""
-        _finish_imports()
         me = threading.get_ident()
         with self._changed:
             self._changed.wait_for(lambda: not self._forker)
             self._forker = me
             left = self._changed.wait_for(lambda: not self._inside.keys() - {me}, PATIENCE)
             self._torn = not left
+        _finish_imports()  # the last thing, as threads outside go on importing
         for before, _, _ in self._handlers:
             before()
 

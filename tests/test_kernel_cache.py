@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from fdiff.kernels import cache, calling, compiler, making, texts
 from fdiff.kernels.skeleton import skeleton
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
+
+FAULTS = Path(__file__).parent / "faults.py"
 
 
 @pytest.fixture(autouse=True)
@@ -380,6 +383,46 @@ def test_the_directory_is_private(folder):
     assert cache.directory() is None
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners on this system")
+def test_files_that_others_own_or_can_write_to_are_not_loaded(folder, monkeypatch):
+    cache.write("name", "code", b"machine code")
+    path = cache.path_of("name")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert cache.has("name")
+    assert cache.read("name", "code") == b"machine code"
+    for mode in (0o620, 0o602, 0o666):
+        path.chmod(mode)
+        assert not cache.has("name")
+        assert cache.read("name", "code") is None
+    path.chmod(0o644)
+    assert cache.read("name", "code") == b"machine code"
+    there = os.lstat(path)
+
+    def owned_by(user):
+        def told(real):
+            return lambda *args: os.stat_result((*real(*args)[:4], user, *real(*args)[5:10]))
+
+        monkeypatch.setattr(cache.os, "fstat", told(os_fstat))
+        monkeypatch.setattr(cache, "directory", lambda: folder)
+
+    os_fstat = os.fstat
+    for user, trusted in ((there.st_uid, True), (0, True), (there.st_uid + 4711, False)):
+        owned_by(user)
+        assert (cache.read("name", "code") is not None) == trusted
+    monkeypatch.undo()
+    monkeypatch.setattr(cache.os, "geteuid", lambda: there.st_uid + 4711)
+    assert (cache._usable(folder) is not None) == (there.st_uid == 0)
+
+
+def test_an_entry_is_one_name_s_and_one_kind_s(folder):
+    cache.write("name", "code", b"machine code")
+    assert cache.read("name", "text") is None
+    cache.path_of("name").rename(cache.path_of("other"))
+    assert cache.read("other", "code") is None
+    cache.path_of("other").rename(cache.path_of("name"))
+    assert cache.read("name", "code") == b"machine code"
+
+
 @pytest.mark.parametrize("value", ["off", ""])
 def test_the_disk_cache_can_be_switched_off(monkeypatch, value):
     monkeypatch.setenv("FDIFF_CACHE_DIR", value)
@@ -399,7 +442,8 @@ def test_a_disk_that_is_full_costs_nothing_but_the_cache(monkeypatch, folder):
     def full(*args, **keywords):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache.tempfile, "mkstemp", full)
+    cache.environment()
+    monkeypatch.setattr(cache.os, "fdopen", full)
     x = np.arange(3.0)
     np.testing.assert_array_equal(run(tape_of(lambda x: x - 8.5, x), x)[0], x - 8.5)
     assert not list(folder.iterdir())
@@ -423,11 +467,11 @@ def test_a_relative_directory_stays_where_it_was_first_used(monkeypatch, tmp_pat
 
 def test_the_oldest_files_are_removed_beyond_the_limit(monkeypatch, folder):
     for k in range(12):
-        cache.write(f"{k:02d}", b"machine code")
+        cache.write(f"{k:02d}", "code", b"machine code")
         os.utime(cache.path_of(f"{k:02d}"), (k, k))
-    assert cache.read("00") is not None  # used now: the last to go
+    assert cache.read("00", "code") is not None  # used now: the last to go
     monkeypatch.setattr(cache, "_MOST_FILES", 8)
-    cache.write("0f", b"machine code")
+    cache.write("0f", "code", b"machine code")
     left = {path.stem for path in folder.iterdir()}
     assert left == {"00", "0f", "08", "09", "10", "11"}
     monkeypatch.setattr(cache, "_MOST_BYTES", 1)
@@ -587,3 +631,24 @@ def test_predictions_grow_with_the_program_and_vanish_once_compiled():
 def test_complex_numbers_are_not_supported_yet():
     assert not kernels.supported(tape_of(lambda x: x + 1.0, np.ones(2, np.complex128)))
     assert kernels.supported(tape_of(lambda x: x + 1.0, np.ones(2)))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_faults_of_the_directory_cost_a_compile_and_nothing_else(seed, folder):
+    """A process that loads a wrong kernel may crash, so each is a child of this one."""
+    faults(folder, seed, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_many_faults_of_the_directory_cost_a_compile_and_nothing_else(seed, folder):
+    faults(folder, seed, 50)
+
+
+def faults(folder, seed, count):
+    command = [sys.executable, "-X", "faulthandler", FAULTS, folder, str(seed), str(count)]
+    kept = {k: v for k, v in os.environ.items() if k != "FDIFF_TIER"}
+    paths = [str(FAULTS.parents[1]), kept.get("PYTHONPATH", "")]
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    done = subprocess.run(command, env=kept, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,4 +1,7 @@
-"""The disk cache: a kernel or a text in each file, written whole or not at all, trusted if intact.
+"""The disk cache: a kernel or a text in each file, written whole or not at all.
+
+A file is trusted if it is intact, was written for the name it has, and belongs to this user (or to
+root) alone; the same holds for the directory. Anything else is as good as no file.
 
 It lies in ``$FDIFF_CACHE_DIR``, else in the user's cache directory; ``FDIFF_CACHE_DIR=off`` (or
 empty) switches it off. Beyond 4,096 files or 512 MB those that were not used for longest are
@@ -7,21 +10,23 @@ removed. Nothing here imports LLVM.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import platform
+import stat
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from ..forking import no_fork
 
-_MAGIC = b"fdiff kernel 1\n"
+_MAGIC = b"fdiff cache 2\n"
 _MOST_FILES, _MOST_BYTES = 4096, 512 << 20
 _STALE = 3600.0  # seconds after which a draft was left by a process that died
 _DIGEST = hashlib.sha256().digest_size
@@ -105,73 +110,111 @@ def _default() -> Path:
 
 
 def _user() -> int:
-    return os.getuid() if hasattr(os, "getuid") else 0
+    return os.geteuid() if hasattr(os, "geteuid") else 0
+
+
+def _trusted(status: os.stat_result) -> bool:
+    """Whether nobody else can have written it: as ssh has it, it is this user's or root's.
+
+    Windows knows no such owners; there, nobody else can write to a user's cache directory.
+    """
+    return not hasattr(os, "geteuid") or (
+        status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022
+    )
 
 
 def _usable(path: Path) -> Path | None:
-    """`path` as a private directory that this user owns and can write to, else None."""
+    """`path` as a directory that only this user can write to, else None."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()
     except OSError:
         return None
-    ours = not hasattr(os, "getuid") or (
-        status.st_uid == os.getuid() and not status.st_mode & 0o022
-    )
-    return (
-        path
-        if ours and path.is_dir() and not path.is_symlink() and os.access(path, os.W_OK)
-        else None
-    )
+    ours = stat.S_ISDIR(status.st_mode) and _trusted(status)
+    return path if ours and os.access(path, os.W_OK) else None
 
 
 def path_of(name: str) -> Path | None:
-    """File of the kernel called `name`; None without a cache directory."""
+    """File of the entry called `name`; None without a cache directory."""
     folder = directory()
     return folder / f"{name}.kernel" if folder is not None else None
 
 
 def has(name: str) -> bool:
-    """Whether the disk holds the kernel called `name`."""
+    """Whether the disk holds an entry called `name`."""
     path = path_of(name)
-    return path is not None and path.is_file()
+    try:
+        return path is not None and _ours(path.lstat())
+    except OSError:
+        return False
 
 
-def read(name: str) -> bytes | None:
-    """The stored kernel; None if there is none or it is not intact."""
+def _ours(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and _trusted(status)
+
+
+def read(name: str, kind: str) -> bytes | None:
+    """The stored entry; None if there is none, it is not intact, or another user may have made it.
+
+    `kind` says what it is, a text or machine code. Both `name` and `kind` are part of the digest,
+    so that no entry is taken for another.
+    """
     path = path_of(name)
     if path is None:
         return None
     try:
-        data = path.read_bytes()
+        with _opened(path) as file:
+            if not _ours(os.fstat(file.fileno())):  # of what is open, whatever has its name now
+                return None
+            data = file.read()
     except OSError:
         return None
-    digest, payload = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
-    intact = data.startswith(_MAGIC) and hashlib.sha256(payload).digest() == digest
-    if not intact:
+    begin = len(_MAGIC) + _DIGEST
+    payload = data[begin:]
+    if data[:begin] != _MAGIC + _sealed(name, kind, payload):
         return None
-    with contextlib.suppress(OSError):  # another process may have removed it
+    with suppress(OSError):  # another process may have removed it
         os.utime(path)  # it was used: the last to be removed
     return payload
 
 
-def write(name: str, payload: bytes) -> None:
-    """Store a kernel; a disk that is full or gone costs a later compile and nothing else."""
+def _opened(path: Path) -> BinaryIO:
+    """The file itself: no link is followed, and a pipe is not waited for."""
+    flags = ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK")
+    handle = os.open(path, os.O_RDONLY | sum(getattr(os, flag, 0) for flag in flags))
+    try:
+        return os.fdopen(handle, "rb", 0)
+    except OSError:  # a directory
+        os.close(handle)
+        raise
+
+
+def _sealed(name: str, kind: str, payload: bytes) -> bytes:
+    """The digest of an entry with everything that has to agree.
+
+    `name` stands for the versions of fdiff, LLVM, NumPy and Python, and for the processor.
+    """
+    digest = hashlib.sha256(_MAGIC + f"{name} {kind}\n".encode())
+    digest.update(payload)
+    return digest.digest()
+
+
+def write(name: str, kind: str, payload: bytes) -> None:
+    """Store an entry; a disk that is full or gone costs a later compile and nothing else."""
     path = path_of(name)
     if path is None:
         return
+    draft = path.with_name(f".{os.getpid()}-{os.urandom(8).hex()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+        with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
+            file.write(_MAGIC + _sealed(name, kind, payload) + payload)
+        draft.replace(path)
     except OSError:
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
-        Path(draft).replace(path)
-    except OSError:
-        Path(draft).unlink(missing_ok=True)
+        with suppress(OSError):  # the directory went away
+            draft.unlink(missing_ok=True)
     if name.startswith("0"):  # one write in sixteen looks after the whole directory
-        with contextlib.suppress(OSError):  # the directory went away
+        with suppress(OSError):
             trim(path.parent)
 
 
@@ -181,7 +224,7 @@ def trim(folder: Path) -> None:
         entries = [e for e in found if e.name.endswith((".kernel", ".tmp"))]
     status: list[tuple[os.stat_result, str]] = []
     for entry in entries:
-        with contextlib.suppress(OSError):  # gone meanwhile
+        with suppress(OSError):  # gone meanwhile
             status.append((entry.stat(), entry.path))
     old = time.time() - _STALE
     drafts = [path for s, path in status if path.endswith(".tmp") and s.st_mtime < old]
@@ -195,7 +238,7 @@ def trim(folder: Path) -> None:
             drafts.append(path)
             files, total = files - 1, total - size
     for path in drafts:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             Path(path).unlink()
 
 
@@ -203,4 +246,5 @@ def clear() -> None:
     """Remove every stored kernel."""
     folder = directory()
     for path in folder.glob("*.kernel") if folder is not None else ():
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # gone, or a directory
+            path.unlink()

@@ -296,12 +296,13 @@ def _stored(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Load
         from .native.machine import Loaded  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = cache.name_of(text)
-    payload = cache.read(name)
+    kind = f"code of {symbol}"
+    payload = cache.read(name, kind)
     if payload is not None:
         with suppress(RuntimeError, ValueError):  # no object code
             return Loaded(payload, symbol), True
     code = compiled()
-    cache.write(name, code)
+    cache.write(name, kind, code)
     return Loaded(code, symbol), False
 
 

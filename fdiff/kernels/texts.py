@@ -123,11 +123,11 @@ def _write(name: str, made: Made) -> None:
         _intact.add(name)
         source = made.source
         rest = (source.text, source.routines, source.rooms, source.shared)
-        cache.write(name, json.dumps((rest, made.work, made.own, made.turns)).encode())
+        cache.write(name, "text", json.dumps((rest, made.work, made.own, made.turns)).encode())
 
 
 def _read(name: str) -> Made | None:
-    payload = cache.read(name) if name else None
+    payload = cache.read(name, "text") if name else None
     if payload is None:
         return None
     _intact.add(name)

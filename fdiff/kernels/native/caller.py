@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -198,7 +198,7 @@ class _MethodDef(ctypes.Structure):
     )  # fmt: skip
 
 
-@lru_cache(maxsize=1)
+@cache  # builtins have its address
 def _method(call: int) -> _MethodDef:
     fast = 0x80 | 0x02  # METH_FASTCALL | METH_KEYWORDS: arguments as an array, and names
     return _MethodDef(b"kernel", call, fast, None)
