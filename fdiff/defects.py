@@ -64,7 +64,7 @@ class Defect:
         if len(rows) > _MOST_ROWS:
             half = _MOST_ROWS // 2
             rows = [*rows[:half], f"  ... {len(rows) - 2 * half} more", *rows[-half:]]
-        ask = "This is a defect of fdiff: please report it, with the function if you can and this."
+        ask = "This is a defect of fdiff: please report it, with the function if you can and this:"
         return "\n".join([ask, self.fault, _versions(), *rows])
 
 
@@ -74,7 +74,7 @@ def forget() -> None:
 
 
 def _fault(error: Exception) -> str:
-    """The kind of an exception, where in fdiff it was raised, and the first line of what it says."""
+    """The kind of an exception, where in fdiff it was raised, and the first line of its words."""
     place = ""
     for frame, number in walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)

@@ -64,7 +64,7 @@ class KinkError(FdiffError, ArithmeticError):
 
 
 class TapeError(FdiffError, AssertionError):
-    """A tape, or a program of loops, breaks one of its laws: a fault of fdiff, not the user's."""
+    """A tape, or a program of loops, breaks one of its laws: a fault of fdiff alone."""
 
 
 class CompileError(FdiffError, RuntimeError):
@@ -72,7 +72,7 @@ class CompileError(FdiffError, RuntimeError):
 
 
 class DefectWarning(UserWarning):
-    """fdiff failed to make a kernel nobody asked for: results are right, and a report is welcome."""
+    """fdiff failed to make a kernel nobody asked for: results are right, a report is welcome."""
 
 
 class ForkError(FdiffError, RuntimeError):

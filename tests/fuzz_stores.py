@@ -14,7 +14,7 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -109,7 +109,7 @@ def flat(result: Any) -> tuple[np.ndarray, ...]:
 
 
 @contextmanager
-def compiled_quickly() -> Iterator[None]:
+def compiled_quickly() -> Generator[None]:
     """Without LLVM's optimisations, which take ten times as long as all else does.
 
     What is searched for is made before LLVM. Kernels and their texts are made anew, and nothing of
@@ -145,7 +145,7 @@ def compiled_quickly() -> Iterator[None]:
 
 
 @contextmanager
-def tier(name: str) -> Iterator[None]:
+def tier(name: str) -> Generator[None]:
     """With this tier fixed by the environment."""
     before = os.environ.get(tiers.VARIABLE)
     os.environ[tiers.VARIABLE] = name

@@ -60,9 +60,7 @@ def reference(program: StoringProgram, x: np.ndarray) -> Reference:
     return Reference(value, array, gradient, jacobian)
 
 
-def second_reference(
-    program: StoringProgram, x: np.ndarray, v: np.ndarray, h: float
-) -> np.ndarray:
+def second_reference(program: StoringProgram, x: np.ndarray, v: np.ndarray, h: float) -> np.ndarray:
     """Hessian times `v`: differences of gradients by the complex step, extrapolated once."""
 
     def slope(t: float) -> np.ndarray:

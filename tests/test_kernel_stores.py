@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tapes import floating, like, tape_of, values
 
+import fdiff
 from fdiff import kernels
 from fdiff.arraytype import type_of
 from fdiff.ops.shaping import update
@@ -499,3 +500,70 @@ def test_a_random_program_and_its_gradient(steps, results, strided):
     check_both(
         f, np.asfortranarray(x) if strided else x, rng=rng, layouts=layouts, rtol=1e-9, atol=1e-8
     )
+
+
+# --- element loops --------------------------------------------------------------------------------
+
+
+def gauss_seidel(x):
+    """Each entry from two that have just been stored."""
+    a = x.copy()
+    for i in range(1, x.shape[0]):
+        for j in range(1, x.shape[1]):
+            a[i, j] = 0.25 * (a[i - 1, j] + a[i, j - 1]) + x[i, j]
+    return a
+
+
+def three_entries(x):
+    a = x.copy()
+    a[1, 1] += 2 * a[0, 1]
+    a[1, 2] += 2 * a[0, 2]
+    a[2, 1] += 2 * a[1, 1]
+    return a
+
+
+def a_sum_and_a_row(x):
+    a = x.copy()
+    a[2] += np.sum(a)
+    a[0] = a[1]
+    return a * np.cos(x)
+
+
+def entries_handed_on(x):
+    """One entry under many names: stored, read through views, stored again."""
+    a = x * 1.0
+    a[0, 0] = a[1, 1]
+    a[0, 1] = a[0, 0]
+    v = a[0]
+    v[2] = v[1]
+    a[2] = v[::-1]
+    a[1, 0] = a[2, 0] * a[0, 2]
+    return a
+
+
+ELEMENTS = (gauss_seidel, three_entries, a_sum_and_a_row, entries_handed_on)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 4), (5, 5), (8, 8), (3, 5)])
+@pytest.mark.parametrize("f", ELEMENTS)
+def test_element_loops(f, shape, rng):
+    """An entry that is a local is known by it under each of the views it is read through."""
+    check_both(f, rng.normal(size=shape), rng=rng)
+
+
+def test_a_scatter_that_is_spread_is_added_as_a_whole(rng):
+    """Along the axis of a batch, which the scattered sum has not."""
+
+    def f(x):
+        a = x.copy()
+        v = a[1]
+        v[-2] += np.sum(a) * 0.25
+        a[[0, 1, 2]] += np.sin(v[:, None])
+        return np.sum(v)
+
+    rows = rng.normal(size=(2, 3, 3))
+    slopes = fdiff.vmap(fdiff.grad(f))
+    want = slopes(rows)
+    got = fdiff.jit(slopes)(rows)
+    np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(got[1], fdiff.grad(f)(rows[1]), rtol=1e-13, atol=1e-14)

@@ -9,7 +9,7 @@ is declared, written before it is read, and what a kernel is given is never writ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
 from ..errors import TapeError
@@ -76,7 +76,7 @@ class _Checks:
             raise TapeError(f"a program of loops breaks a law: {fault} ({self.where})")
 
     @contextmanager
-    def _also(self, *names: str) -> Iterator[None]:
+    def _also(self, *names: str) -> Generator[None]:
         """With names that are known inside only."""
         added = set(names) - self.names
         self.names |= added

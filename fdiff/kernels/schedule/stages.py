@@ -267,10 +267,11 @@ class _Staged:
         return Runs(rows.measured(), ways, blocks) if ways else blocks
 
     def _scattered(self) -> Iterator[Nest | Choice]:
+        known: set[str] = set()  # places of which the first row's is at hand
         for places, statements in self.groups.items():
             row_by_row = self._loop(self._taken(statements), "scattered")
             if places and all(self.at_run_time.adds(s) for s in statements):
-                yield from self._at_one_place(places, statements, row_by_row)
+                yield from self._at_one_place(places, statements, row_by_row, known)
             else:
                 yield row_by_row
 
@@ -281,17 +282,25 @@ class _Staged:
         return Nest(self.nest.domain, tuple(statements), tuple(sums), comment, (), window)
 
     def _at_one_place(
-        self, places: tuple[str, ...], statements: list[Statement], row_by_row: Nest
+        self,
+        places: tuple[str, ...],
+        statements: list[Statement],
+        row_by_row: Nest,
+        known: set[str],
     ) -> Iterator[Nest | Choice]:
         """Where all rows of a block add to one place, as sorted rows do, they are summed first.
 
-        One after another, each would wait for the entry that the last has just written.
+        One after another, each would wait for the entry that the last has just written. The places
+        of the first row that are not `known` yet are loaded.
         """
         places = tuple(dict.fromkeys(places))
         one = {p: f"one_{p}" for p in places}
         apart = f"apart_{'_'.join(places)}"
-        begin = [Statement("load", one[p], "", (), self._waiting(p, first=True)) for p in places]
-        yield Nest((), tuple(begin), (), "places")
+        new = [p for p in places if p not in known]
+        begin = [Statement("load", one[p], "", (), self._waiting(p, first=True)) for p in new]
+        known.update(new)
+        if begin:
+            yield Nest((), tuple(begin), (), "places")
         test = [Statement("accumulate", apart, "{0} | ({1} ^ {2})", (p, one[p])) for p in places]
         loads = [Statement("load", p, "", (), self._waiting(p)) for p in places]
         yield self._loop([*loads, *test], "one place?", [Accumulator(apart, "0", 0, ())])
