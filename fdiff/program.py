@@ -59,6 +59,17 @@ class Ways:
             self.score -= 1
 
 
+def _key(
+    args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[Sequence[object], object]:
+    """The leaves of arguments, and what the variants for them are found by."""
+    key = None if kwargs else flat_key(args)
+    if key is not None:
+        return args, key
+    leaves, spec = flatten((args, kwargs))
+    return leaves, (spec, *[leaf_key(leaf) for leaf in leaves])
+
+
 class Program:
     """Every variant of one function under one operator.
 
@@ -112,11 +123,7 @@ class Program:
 
         Unless it has to be `sure`, the guards of the latest are left to its plan, if that asks.
         """
-        leaves: Sequence[object] = args
-        key: object = None if kwargs else flat_key(args)
-        if key is None:
-            leaves, spec = flatten((args, kwargs))
-            key = (spec, *[leaf_key(leaf) for leaf in leaves])
+        leaves, key = _key(args, kwargs)
         known: Sequence[Variant] = self.variants.get(key, ())
         ways = self.ways.get(key) if self.ways else None
         if ways is not None and self.eager and known and ways.eager():
@@ -145,12 +152,14 @@ class Program:
                 self.ways.pop(self.variants.popitem(last=False)[0], None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
 
-    def latest(self, args: tuple[object, ...]) -> Variant | None:
+    def latest(
+        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Variant | None:
         """The variant for such arguments, if types and what was read are all it depends on."""
-        known = self.variants.get(flat_key(args), ())
-        if not known or known[0].conditional or known[0].special or len(known[0].inner) != 1:
-            return None
-        return known[0] if known[0].traced == tuple(range(len(args))) else None
+        for variant in self.variants.get(_key(args, kwargs)[1], ()):
+            if variant.refresh(f) is not None:
+                return None if variant.conditional or variant.special else variant
+        return None
 
     def _taken(
         self, known: list[Variant], variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool

@@ -160,15 +160,11 @@ def prepared(
     short = Shortcuts(program, f)
 
     def call(*args: object, **kwargs: object) -> object:
-        if not (kwargs or occupied):
-            result = short.quick(*args)
-            if result is not None:
-                return result
-        elif "out" in kwargs and short.serves:
+        if "out" in kwargs and short.serves:
             return call_into(call, called(name, f), short, args, kwargs)
         result = invoke(program, f, args, kwargs)
-        if not kwargs:
-            short.look(args)
+        if not occupied:
+            short.look(args, kwargs)
         return result
 
     return made(call, f, program, lambda args: (args, ()), short)

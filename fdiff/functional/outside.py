@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..capture import walks
 from ..capture.kinds import MISSING
-from ..kernels.native.caller import Outside, Read
+from ..kernels.native.descriptor import Outside, Read
 from ..kernels.native.entrance import ATTRIBUTES, OWNED
 
 if TYPE_CHECKING:

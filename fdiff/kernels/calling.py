@@ -14,7 +14,8 @@ from ..arraytype import ArrayType
 from ..tape import Tape
 from .bones import Values
 from .crew import pool, threads
-from .native.caller import Input, Machinery, Output, caller
+from .native.caller import caller
+from .native.descriptor import Given, Input, Machinery, Make, Output
 from .native.machine import Loaded
 from .runtime.crew import HEADER
 from .sharing import PARTS, THREADS
@@ -78,10 +79,11 @@ class Executable:
             for k, (t, layout) in enumerate(zip(tape.input_types, kernel.layouts, strict=True))
         )
         self._machinery = self._furnished(values)
-        result = (*range(len(self._made)), -1 - len(self._made))
+        result = [Make("MADE", k) for k in range(len(self._made))]
+        result.append(Make("GROUP", tuple, len(self._made)))
         outputs = [Output(*made) for made in self._made]
-        count = len(self._inputs)
-        self._quick = caller(kernel.call, self._machinery, count, self._inputs, outputs, result)
+        given = Given(len(self._inputs))
+        self._quick = caller(kernel.call, self._machinery, given, self._inputs, outputs, result)
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         found = self._quick(*arrays)
@@ -99,9 +101,9 @@ class Executable:
     def _into(self, machinery: Machinery) -> Callable[..., int | None]:
         """A function of inputs and outputs that gives a status, or None for what it refuses."""
         given = len(self._inputs)
-        outs = [Input(given + k, *made, written=True) for k, made in enumerate(self._made)]
+        outs = [Input(given + k, *made, written=k) for k, made in enumerate(self._made)]
         inputs = (*self._inputs, *outs)
-        return caller(self._kernel.call, machinery, len(inputs), inputs, (), ())
+        return caller(self._kernel.call, machinery, Given(len(inputs)), inputs, (), ())
 
     def _careful(self, arrays: tuple[object, ...]) -> tuple[np.ndarray, ...]:
         """A call with arguments that are laid out oddly, or that fails.

@@ -6,7 +6,6 @@ no child is forked meanwhile.
 
 from __future__ import annotations
 
-import ctypes
 from functools import lru_cache
 
 import llvmlite.binding as llvm
@@ -86,8 +85,3 @@ class Loaded:
         self.address = int(self._engine.get_function_address(name))
         if not self.address:
             raise ValueError(f"no {name} in this object code")
-
-
-def python_api(name: str) -> int:
-    """Address of a function of Python's C interface."""
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
