@@ -85,7 +85,6 @@ class Program:
         "eager",
         "name",
         "plans",
-        "short",
         "steady",
         "variants",
         "ways",
@@ -108,7 +107,6 @@ class Program:
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, object] = OrderedDict()
         self.ways: dict[object, Ways] = {}
-        self.short: Any = None  # what immediate calls keep here
         self.steady = False  # whether the last call took the way of the one before
 
     def find(
@@ -224,6 +222,8 @@ class Program:
 
 
 _programs: OrderedDict[object, Program] = OrderedDict()
+MOST = 4 * VARIANTS  # programs remembered
+immediates: dict[object, Any] = {}  # what calls that name the function each time keep
 
 
 def program_of(
@@ -248,7 +248,7 @@ def program_of(
         return Program(name, argnums, derive, body, eager=eager)
     if found is None:
         found = _programs[key] = Program(name, argnums, derive, body, eager=eager)
-        if len(_programs) > 4 * VARIANTS:
+        if len(_programs) > MOST:
             _programs.popitem(last=False)
     return found
 
@@ -256,3 +256,4 @@ def program_of(
 def forget() -> None:
     """Drop every traced program."""
     _programs.clear()
+    immediates.clear()

@@ -129,6 +129,10 @@ def checked(plan: Derive, name: str, *, strict: bool, choice: str | None = None)
     return derive
 
 
+_VJP = {strict: checked(_vjp_plan, "vjp", strict=strict) for strict in (False, True)}
+_JVP = {strict: checked(_jvp_plan, "jvp", strict=strict) for strict in (False, True)}
+
+
 def product(
     f: Function,
     name: str,
@@ -142,7 +146,7 @@ def product(
     check_callable(f, name)
     if inputs is not None:
         args, nums = given(inputs, argnums, f, name)
-        return immediate(program_of(f, name, nums, options, derive), f, args, (v,))
+        return immediate(f, name, nums, options, derive, args, (v,))
     if v is not None:
         fact = "v is given without inputs."
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
@@ -247,7 +251,7 @@ def vjp(
     [1. 4.] [ 2. 40.]
     """
     return product(
-        f, "vjp", inputs, v, argnums, (strict,), checked(_vjp_plan, "vjp", strict=strict)
+        f, "vjp", inputs, v, argnums, (bool(strict),), _VJP[bool(strict)]
     )
 
 
@@ -285,5 +289,5 @@ def jvp(
     [1. 4.] [ 2. 40.]
     """
     return product(
-        f, "jvp", inputs, v, argnums, (strict,), checked(_jvp_plan, "jvp", strict=strict)
+        f, "jvp", inputs, v, argnums, (bool(strict),), _JVP[bool(strict)]
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..arguments import Function, called
 from ..errors import InputError
-from ..program import program_of
 from ..variant import Variant
 from .calls import Plan, failure, immediate, prepared
 from .complexes import check_choice, check_complex
@@ -95,7 +94,7 @@ def jacobian(
            [0., 4.]])
     """
     check_callable(f, "jacobian")
-    settings = (device, mode, strategy, chunk_size, complex_inputs, strict)
+    settings = (device, mode, strategy, chunk_size, complex_inputs, bool(strict))
     try:
         options, derive = _known[chunk_size.__class__, settings]  # 1.0 is no 1
     except (KeyError, TypeError):  # met for the first time, or not hashable
@@ -114,7 +113,7 @@ def _way(
     strategy: object,
     chunk_size: object,
     complex_inputs: object,
-    strict: object,
+    strict: bool,
 ) -> tuple[tuple[object, ...], Derive]:
     """What settings of `jacobian` mean, once they are found to be valid."""
     call = called("jacobian", f)
@@ -122,7 +121,7 @@ def _way(
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
     choice = check_choice(complex_inputs, call)
     plan = lambda variant: jacobian_plan(variant, way, chunk)  # noqa: E731 - its choices bound
-    derive = checked(plan, "jacobian", strict=bool(strict), choice=choice)
+    derive = checked(plan, "jacobian", strict=strict, choice=choice)
     return (way, chunk, strict, choice), derive
 
 
@@ -138,7 +137,7 @@ def dense(
     if inputs is None:
         return prepared(f, name, check_argnums(argnums, f, name), options, derive)
     args, nums = given(inputs, argnums, f, name)
-    return immediate(program_of(f, name, nums, options, derive), f, args)
+    return immediate(f, name, nums, options, derive, args)
 
 
 def _numeric(variant: Variant) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import CO_VARKEYWORDS
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..kernels.native.descriptor import Make, Outside, Output
 from ..tiers import COPY_BELOW
 from ..trace.traced import occupied
 from .marks import Mark, Recipe
-from .outside import outside, sibling
+from .outside import named, outside
 from .signature import NoShortcutError, Signature
 
 if TYPE_CHECKING:
@@ -80,10 +80,11 @@ class Immediate:
     loop makes a new function at each turn.
     """
 
-    __slots__ = ("_calls", "_count", "_due", "_found", "_program", "quick")
+    __slots__ = ("_calls", "_code", "_count", "_due", "_found", "_program", "quick")
 
-    def __init__(self, program: Program, count: int) -> None:
+    def __init__(self, program: Program, code: object, count: int) -> None:
         self._program = program
+        self._code = code  # kept, as it is known by its address
         self._count = count  # of vectors, after the arguments
         self._calls, self._due, self._found = 0, 2, 0
         self.quick: Quick = never  # of the function and its arguments
@@ -97,7 +98,7 @@ class Immediate:
         after = self.quick if self._found % CHAIN else never
         own = len(args) - self._count
         call = Call(args, {}, lambda given: (given[:own], given[own:]), out=False)
-        found = shortcut(self._program, f, call, after, named=True)
+        found = shortcut(self._program, f, call, after, first=True)
         if found is not None:
             self._found += 1
             self.quick = found
@@ -130,24 +131,24 @@ class Call:
 
 
 def shortcut(
-    program: Program, f: Function, call: Call, general: Quick, *, named: bool = False
+    program: Program, f: Function, call: Call, general: Quick, *, first: bool = False
 ) -> Quick | None:
     """A builtin for calls like this one, which calls `general` where it leads nowhere.
 
     None where there is more to do than the entry stub can: what was read or decided is compared in
-    full, the program is interpreted, or arguments are of other kinds. `named`: the function to
+    full, the program is interpreted, or arguments are of other kinds. `first`: the function to
     differentiate comes before all arguments, and may be a sibling of `f`.
     """
     try:
-        signature = Signature(call.args, call.kwargs, before=int(named), out=call.out)
+        signature = Signature(call.args, call.kwargs, before=int(first), out=call.out)
         own, vectors = call.split(signature.args)
         variant = program.latest(f, own, signature.kwargs)
         if variant is None:
             return None
         kernel = _Bound(variant, f, (own, signature.kwargs), vectors)
         recipe = kernel.recipe(signature, call.kwargs.get("out") if call.out else None)
-        outside = kernel.outside(f if named else None)
-        if not named:
+        outside = kernel.reads(f if first else None)
+        if not first:
             outside = outside._replace(occupied=occupied)
         return kernel.builtin(signature, recipe, outside._replace(general=general))
     except NoShortcutError:
@@ -229,10 +230,10 @@ class _Bound:
             ))  # fmt: skip
         return found
 
-    def outside(self, f: Function | None) -> Outside:
+    def reads(self, f: Function | None) -> Outside:
         """What must be as it was; with `f`, that or a sibling comes before the arguments."""
-        before = sibling(f) if type(f) is FunctionType else ()
-        if before is None or (f is not None and not before):
+        before = () if f is None else named(f)
+        if before is None:
             raise NoShortcutError
         looks = [outside(pins) for pins in self.pins]
         return Outside(
