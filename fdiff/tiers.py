@@ -136,7 +136,8 @@ class Runner:
     def state(self) -> str:
         """Which tier runs the tape for plain arrays, and why, in words."""
         if self._fast is not None:
-            return "compiled" if self.asked else f"compiled after {_words(self.spent)}"
+            words = "compiled" if self.asked else f"compiled after {_words(self.spent)}"
+            return words + self._fast.note
         tier = os.environ.get(VARIABLE, "")
         if not self.tier:
             return f"not run yet, FDIFF_TIER={tier}" if tier else "not run yet"

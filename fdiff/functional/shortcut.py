@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import CO_VARKEYWORDS
-from types import BuiltinFunctionType, CodeType
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -243,7 +243,11 @@ class _Bound:
         )
 
     def builtin(self, signature: Signature, recipe: Recipe, outside: Outside) -> Quick | None:
-        from ..kernels.native.caller import caller  # noqa: PLC0415 - loaded by now
+        """The call's descriptor as a builtin; None where the entry stub may not run."""
+        from ..kernels.native.caller import caller, fault  # noqa: PLC0415 - loaded by now
+
+        if fault(self.parts.call):
+            return None
 
         elsewhere = [i.written for i in recipe.inputs]
         outputs = [
@@ -251,11 +255,10 @@ class _Bound:
             for k, made in enumerate(self.parts.made)
         ]
         inputs = [*self.inputs(signature), *recipe.inputs]
-        made = caller(
+        return caller(
             self.parts.call, self.parts.machinery, signature.given, inputs, outputs, recipe.steps,
             outside,
         )  # fmt: skip
-        return made if isinstance(made, BuiltinFunctionType) else None
 
 
 def _fits(given: object, type_: ArrayType) -> bool:

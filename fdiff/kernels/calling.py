@@ -14,7 +14,7 @@ from ..arraytype import ArrayType
 from ..tape import Tape
 from .bones import Values
 from .crew import pool, threads
-from .native.caller import caller
+from .native.caller import caller, fault
 from .native.descriptor import Given, Input, Machinery, Make, Output
 from .native.machine import Loaded
 from .runtime.crew import HEADER
@@ -70,6 +70,8 @@ class Executable:
 
     def __init__(self, kernel: Kernel, tape: Tape, values: Values, parts: int = 1) -> None:
         self.source = kernel.text
+        words = fault(kernel.call)
+        self.note = f", called through Python: {words}" if words else ""
         self._parts = parts  # of loops that several threads share
         self._threads = threads() if kernel.run else 1
         self._kernel = kernel

@@ -11,19 +11,25 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from . import abi
 from .abi import numpy_api, python_api
 from .descriptor import Given, Input, Machinery, Make, Outside, Output, Read, Unpack
 from .entrance import NUMPY_API, PYTHON_API, RESULT_HOW, UNPACK_HOW, WORDS
+from .portable import portable
 
 _PLAIN, _WRITEABLE, _ALIGNED = 0x101, 0x400, 0x100  # of ndarray.flags
 _NOTHING = Outside()
 _NEAR = 512  # entries of a strided array that are put side by side on the stack
+
+
+Words = Callable[[Sequence[int]], int]
 
 
 class _Table(np.ndarray):
@@ -41,12 +47,32 @@ def caller(
     result: Sequence[Make],
     outside: Outside = _NOTHING,
 ) -> Callable[..., Any]:
-    """A builtin that runs the kernel.
+    """A builtin that runs the kernel; a function of Python where the entry stub may not run.
 
     `inputs` are in the kernel's order, and after them come the arrays it writes to: `outputs`, some
     of which may be inputs too. `result` is the recipe of what is given; empty, it is the kernel's
     status. `call` is the address of the compiled `text`.
     """
+    if fault(call):
+        return portable(machinery, inputs, outputs, status=not result)
+    return _stub(call, machinery, given, inputs, outputs, result, outside)
+
+
+@lru_cache(maxsize=1)
+def fault(call: int) -> str:
+    """Why the entry stub may not run here, in words; empty if it may."""
+    return abi.fault() or _rehearsed(call)
+
+
+def _stub(
+    call: int,
+    machinery: Machinery,
+    given: Given,
+    inputs: Sequence[Input],
+    outputs: Sequence[Output],
+    result: Sequence[Make],
+    outside: Outside = _NOTHING,
+) -> Callable[..., Any]:
     held: list[object] = [machinery, outside, given, tuple(inputs), tuple(outputs), tuple(result)]
 
     def words(values: Sequence[int]) -> int:
@@ -54,48 +80,60 @@ def caller(
         held.append(array)
         return int(array.ctypes.data)
 
-    read = [k for k, i in enumerate(inputs) if i.written is None]
-    shift = len(machinery.constants)
-    first, strides, records = len(read) + shift, 0, []
+    read, shift = sum(i.written is None for i in inputs), len(machinery.constants)
+    first, strides, records = read + shift, 0, []
     for k, one in enumerate(inputs):
         at = k if one.written is None else first + one.written
         records += _record(one, at, strides, words(one.shape))
         strides += len(one.shape) if one.strided else 0
     count = max([len(outputs), *(1 + i.written for i in inputs if i.written is not None)])
-    total = given.arguments + len(given.keywords)
     header = dict.fromkeys(WORDS, 0) | _fixed() | {
-        "kernel": machinery.address, "ints": machinery.ints.ctypes.data,
-        "floats": machinery.floats.ctypes.data, "arguments": given.arguments,
-        "keywords": words([id(name) for name in given.keywords]),
-        "keyword_count": len(given.keywords), "given": total,
-        "registers": total + sum(one.size for one in given.unpacks) + 1,
-        "unpacks": words([word for one in given.unpacks for word in _unpacked(one, words)]),
-        "unpack_count": len(given.unpacks),
-        "data": first + count + 1, "strides": strides,
-        "cell": machinery.cell.ctypes.data, "size": machinery.size, "keep": machinery.keep,
-        "release": machinery.release, "inputs": words(records), "input_count": len(inputs),
-        "constants": words([a.ctypes.data for a in machinery.constants]),
-        "constant_count": shift, "first": first,
-        "result": words([word for step in result for word in _made(step, held, words)]),
-        "result_count": len(result), "output_count": len(outputs),
-        "reads": words([word for read in outside.reads for word in _looked(read)]),
-        "read_count": len(outside.reads),
-        "occupied": 0 if outside.occupied is None else id(outside.occupied),
-        "general": 0 if outside.general is None else id(outside.general),
-        "places": words([id(x) for pair in outside.places for x in pair]),
-        "place_count": len(outside.places), "written": len(inputs) - len(read),
+        "data": first + count + 1, "strides": strides, "first": first,
+        "inputs": words(records), "input_count": len(inputs), "written": len(inputs) - read,
         "outputs": words([
             x for o in outputs for x in (
                 id(o.dtype), len(o.shape), words(o.shape), int(o.scalar), int(o.made),
             )
         ]),
+        "output_count": len(outputs), "result_count": len(result),
+        "result": words([word for step in result for word in _made(step, words)]),
     }  # fmt: skip
+    header |= _given(given, words) | _furnished(machinery, words) | _outside(outside, words)
     table = np.array([int(v) for v in header.values()], np.int64).view(_Table)
     table.held = held
     return _builtin(call, table)
 
 
-Words = Callable[[Sequence[int]], int]
+def _given(given: Given, words: Words) -> dict[str, int]:
+    total = given.arguments + len(given.keywords)
+    return {
+        "arguments": given.arguments, "keywords": words([id(name) for name in given.keywords]),
+        "keyword_count": len(given.keywords), "given": total,
+        "registers": total + sum(one.size for one in given.unpacks) + 1,
+        "unpacks": words([word for one in given.unpacks for word in _unpacked(one, words)]),
+        "unpack_count": len(given.unpacks),
+    }  # fmt: skip
+
+
+def _furnished(machinery: Machinery, words: Words) -> dict[str, int]:
+    return {
+        "kernel": machinery.address, "ints": machinery.ints.ctypes.data,
+        "floats": machinery.floats.ctypes.data, "cell": machinery.cell.ctypes.data,
+        "size": machinery.size, "keep": machinery.keep, "release": machinery.release,
+        "constants": words([a.ctypes.data for a in machinery.constants]),
+        "constant_count": len(machinery.constants),
+    }  # fmt: skip
+
+
+def _outside(outside: Outside, words: Words) -> dict[str, int]:
+    return {
+        "reads": words([word for read in outside.reads for word in _looked(read)]),
+        "read_count": len(outside.reads),
+        "occupied": 0 if outside.occupied is None else id(outside.occupied),
+        "general": 0 if outside.general is None else id(outside.general),
+        "places": words([id(x) for pair in outside.places for x in pair]),
+        "place_count": len(outside.places),
+    }  # fmt: skip
 
 
 def _unpacked(one: Unpack, words: Words) -> list[int]:
@@ -114,7 +152,7 @@ _ACCESS: dict[object, tuple[str, str]] = {
 }  # fmt: skip
 
 
-def _made(step: Make, held: list[object], words: Words) -> list[int]:
+def _made(step: Make, words: Words) -> list[int]:
     make = put = names = 0
     what = step.what if step.how in ("MADE", "GIVEN") else id(step.what)
     if step.how == "GROUP":
@@ -123,7 +161,6 @@ def _made(step: Make, held: list[object], words: Words) -> list[int]:
     if step.how == "TABLE":
         names = words([id(name) for name in step.names])
     if step.how == "CALLED" and step.names:
-        held.append(step.names)
         names = id(step.names)
     return [RESULT_HOW.index(step.how), what, step.size, names, make, put]
 
@@ -185,3 +222,43 @@ def _builtin(call: int, table: _Table) -> Callable[..., Any]:
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(_method(call)), table, None)
+
+
+# --- the first run ----------------------------------------------------------------------------
+
+
+def _rehearsed(call: int) -> str:
+    """What a stub does that takes everything apart and calls nothing, where it is not that."""
+    idle = np.zeros(1, np.int64)
+    machinery = Machinery(
+        python_api("PyErr_Occurred"), idle, np.zeros(1), (), 0, idle, keep=False, release=False,
+        owner=None,
+    )  # fmt: skip
+    array, number, tag = np.arange(3.0), 0.5 + idle[0], "tag"
+    unpacks = (
+        Unpack("SEQUENCE", 0, list, 2), Unpack("DICT", 1, dict, 1, ("a",)),
+        Unpack("SAME", 2, str, 0, (tag,)),
+    )  # fmt: skip
+    inputs = [
+        Input(3, (3,), array.dtype, exact=np.ndarray), Input(4, (), array.dtype, exact=np.float64),
+        Input(5, (3,), array.dtype),
+    ]  # fmt: skip
+    steps = [
+        Make("MADE", 0), Make("GIVEN", 4), Make("GROUP", list, 1), Make("CONSTANT", tag),
+        Make("TABLE", None, 2, ("x", "y")), Make("GROUP", tuple, 2),
+    ]  # fmt: skip
+    outputs = [Output((2, 1), array.dtype)]
+    stub = _stub(call, machinery, Given(2, ("name",), unpacks), inputs, outputs, steps)
+    counted = (array, number, array.dtype, None)
+    given = [array, number], {"a": array}
+    before = [*map(sys.getrefcount, counted)]
+    found = stub(*given, name=tag)
+    if stub(*given, name="another") is not None or stub([], {}, name=tag) is not None:
+        return "the entry stub takes what it should not"
+    made, rest = found
+    if made.shape != (2, 1) or made.dtype is not array.dtype or rest != {"x": [number], "y": tag}:
+        return "the entry stub builds another result"
+    del found, made, rest
+    if [*map(sys.getrefcount, counted)] != before:
+        return "the entry stub loses references, or keeps them"
+    return ""
