@@ -93,6 +93,10 @@ def point(p: Any) -> Any:
     return np.sum(p.x * p.y)
 
 
+def branch(x: Any) -> Any:
+    return np.sum(x * x) if x[0] > 0.0 else np.sum(x)
+
+
 def vector(x: Any) -> Any:
     return np.sin(x) * x
 
@@ -110,7 +114,11 @@ def forms() -> Iterator[list[Form]]:
     gl, gll, gn, gd, gpt = g(linear), g(layers), g(nested), g(of_class), g(point)
     jvg, jg, jf, jn = fdiff.jit(vg(square)), fdiff.jit(g(square)), fdiff.jit(square), fdiff.jit(gl)
     vm, jvm = fdiff.vmap(g(square)), fdiff.jit(fdiff.vmap(g(square)))
-    vmf, vmj, vma = fdiff.vmap(square), fdiff.vmap(fdiff.jacobian(vector)), fdiff.vmap(gp, (0, None))
+    vmf, vmj, vma = (
+        fdiff.vmap(square),
+        fdiff.vmap(fdiff.jacobian(vector)),
+        fdiff.vmap(gp, (0, None)),
+    )
     yield [
         ("value_and_grad(f)(x)", lambda: vgs(x)),
         ("jit(value_and_grad(f))(x)", lambda: jvg(x)),
@@ -135,6 +143,7 @@ def forms() -> Iterator[list[Form]]:
         ("self.slope(x)", lambda m=Model(2.0): m.slope(x)),
         ("grad(partial)(x)", lambda h=g(functools.partial(product, y=y)): h(x)),
         ("grad(partial of a float)(x)", lambda h=g(functools.partial(keyword, scale=2.0)): h(x)),
+        ("grad(f)(x), f with a branch", lambda h=g(branch): h(x)),
         ("grad(lambda)(x) made anew", lambda: g(lambda x: np.sum(data * x * x))(x)),
     ]
     yield [
@@ -157,7 +166,7 @@ def forms() -> Iterator[list[Form]]:
         ("grad(f)(x, scale=array)", lambda: gk(x, scale=zero)),
         ("grad(f, (0, 1))(x, y)", lambda: both(x, y)),
         ("grad(f)(x, 3): int", lambda: go(x, 3)),
-        ("grad(f)(x, True): bool", lambda: go(x, True)),  # noqa: FBT003 - what users write
+        ("grad(f)(x, True): bool", lambda: go(x, True)),
         ("grad(f)(x, 2, 'sum'): string", lambda: go(x, 2, "sum")),
         ("grad(f)(x, kind='sum')", lambda: go(x, kind="sum")),
         ("grad(f)(x, None)", lambda h=g(lambda x, y: np.sum(x)): h(x, None)),

@@ -59,9 +59,7 @@ class Ways:
             self.score -= 1
 
 
-def _key(
-    args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[Sequence[object], object]:
+def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:
     """The leaves of arguments, and what the variants for them are found by."""
     key = None if kwargs else flat_key(args)
     if key is not None:
@@ -153,10 +151,11 @@ class Program:
     def latest(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Variant | None:
-        """The variant for such arguments, if types and what was read are all it depends on."""
+        """The variant that is asked first for such arguments, of those that do not know values."""
         for variant in self.variants.get(_key(args, kwargs)[1], ()):
             if variant.refresh(f) is not None:
-                return None if variant.conditional or variant.special else variant
+                known = variant.frozen or variant.swapped
+                return None if known or any(layout for _, layout in variant.layouts) else variant
         return None
 
     def _taken(

@@ -74,8 +74,12 @@ class Runner:
         return outs if self._slots is None else self._spread(outs)
 
     def parts(self) -> Parts | None:
-        """The kernel for plain arrays, taken apart; None where there is more to a call."""
-        return None if self._fast is None or self._slots is not None else self._fast.parts
+        """The kernel for plain arrays, taken apart; None while there is none."""
+        return None if self._fast is None else self._fast.parts
+
+    def slots(self) -> Sequence[int]:
+        """Which output of the kernel each output of the tape is."""
+        return range(len(self.tape.outputs)) if self._slots is None else self._slots
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         arrays = [plain(a) for a in arrays]

@@ -250,9 +250,7 @@ def vjp(
     >>> print(out, slope)
     [1. 4.] [ 2. 40.]
     """
-    return product(
-        f, "vjp", inputs, v, argnums, (bool(strict),), _VJP[bool(strict)]
-    )
+    return product(f, "vjp", inputs, v, argnums, (bool(strict),), _VJP[bool(strict)])
 
 
 def jvp(
@@ -288,6 +286,4 @@ def jvp(
     >>> print(out, tangent)
     [1. 4.] [ 2. 40.]
     """
-    return product(
-        f, "jvp", inputs, v, argnums, (bool(strict),), _JVP[bool(strict)]
-    )
+    return product(f, "jvp", inputs, v, argnums, (bool(strict),), _JVP[bool(strict)])

@@ -113,7 +113,7 @@ def _way(
     strategy: object,
     chunk_size: object,
     complex_inputs: object,
-    strict: bool,
+    strict: bool,  # noqa: FBT001 - a setting like the others
 ) -> tuple[tuple[object, ...], Derive]:
     """What settings of `jacobian` mean, once they are found to be valid."""
     call = called("jacobian", f)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
@@ -58,9 +58,24 @@ class Recipe:
                 self._add(self._result)
             else:
                 self._write(self._result, out, self._signature.out)
+            written = [one.written for one in self.inputs]
+            shared = self.scalars.union(step.what for step in self.steps if step.how == "MADE")
+            if len(set(written)) < len(written) or not shared.isdisjoint(written):
+                return False  # an output that stands at two places
         except NoShortcutError:
             return False
         return True
+
+    def finish(self, function: Callable[..., object], slots: Sequence[int]) -> None:
+        """The result is what a function makes of all outputs."""
+        for output in slots:
+            self._output(output)
+        self.steps.append(Make("CALLED", function, len(slots)))
+
+    def _output(self, output: int) -> None:
+        """An output, or a copy of one that stands elsewhere too."""
+        again = any(step.how == "MADE" and step.what == output for step in self.steps)
+        self.steps.append(Make("MADE", output, int(again)))
 
     def _add(self, value: object) -> None:
         """The steps that leave `value` on the stack."""
@@ -68,10 +83,12 @@ class Recipe:
         if isinstance(value, Mark):
             if value.scalar:
                 self.scalars.add(value.output)
-            self.steps.append(Make("MADE", value.output))
-        elif kind in (*STATIC, float, complex) or isinstance(value, np.generic):
-            self.steps.append(Make("CONSTANT", value))
-        elif id(value) in self._constants:
+            self._output(value.output)
+        elif (
+            kind in (*STATIC, float, complex)
+            or isinstance(value, np.generic)
+            or id(value) in self._constants
+        ):
             self.steps.append(Make("CONSTANT", value))
         else:
             for child in _children(value):
@@ -86,7 +103,7 @@ class Recipe:
         elif isinstance(value, Mark):
             shape, dtype = self._made[value.output]
             plain = type(out) is np.ndarray and out.shape == shape and out.dtype == dtype
-            if value.scalar or not plain or value.output in [i.written for i in self.inputs]:
+            if value.scalar or not plain:
                 raise NoShortcutError
             self.inputs.append(Input(register, shape, dtype, written=value.output))
             self.steps.append(Make("GIVEN", register))

@@ -254,7 +254,11 @@ _known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that
 
 
 def _way(
-    f: Function, device: object, strategy: object, chunk_size: object, strict: bool
+    f: Function,
+    device: object,
+    strategy: object,
+    chunk_size: object,
+    strict: bool,  # noqa: FBT001 - a setting like the others
 ) -> tuple[tuple[object, ...], Derive]:
     """What settings of `hessian` mean, once they are found to be valid."""
     call = called("hessian", f)

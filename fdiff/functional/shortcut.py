@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arguments import Function
 from ..arraytype import ArrayType
-from ..kernels.native.descriptor import Make, Outside, Output
+from ..kernels.native.descriptor import Output, Outside
 from ..tiers import COPY_BELOW
 from ..trace.traced import occupied
 from .marks import Mark, Recipe
@@ -174,14 +174,20 @@ class _Bound:
         pins = [reads.pins(f if k == 0 else g) for k, (g, reads) in enumerate(variant.inner)]
         if step is None or parts is None or None in pins:
             raise NoShortcutError
+        slots = list(step.runner.slots())
+        guard = slots.pop() if step.guarded else None
+        if guard in slots or (variant.check is not None and guard is None):
+            raise NoShortcutError
+        self._slots, self._guard = slots, guard
         self.variant, self.parts, self._step = variant, parts, step
         self.pins: list[Pins] = pins  # type: ignore[assignment] - none is None
         self.captured = [self.pins[p][-1][k] for p, k in variant.order]
         self._inputs: list[object] = []
-        marks = [Mark(k) for k in range(len(parts.made))]
-        leaves = variant.leaves(*given)
+        marks = [Mark(k) for k in slots]
+        arrays = [*variant.leaves(*given), *self.captured]
+        self._plain = {id(arrays[k]) for k, _ in variant.layouts}
         try:
-            self.result = plan.call([*leaves, *self.captured], vectors, self._noting(marks))
+            self.result = plan.call(arrays, vectors, self._noting(marks))
         except Exception:  # noqa: BLE001 - the plan, or a class of the user's, computes with marks
             self.result = None
         self._computed: Callable[..., object] = lambda *outs: plan.call(
@@ -198,15 +204,14 @@ class _Bound:
     def recipe(self, signature: Signature, out: object) -> Recipe:
         """How the result is built; what a plan computes from marks, it computes from arrays."""
         constants = [fixed[0] for fixed in self.variant.outs if fixed]
-        if not isinstance(self.result, type(None)):
+        if self.result is not None:
             recipe = Recipe(self.result, constants, signature, self.parts)
             if recipe.into(out):
                 return recipe
-        if out is not None or signature.out is not None:
+        if signature.out is not None:
             raise NoShortcutError
         recipe = Recipe(None, (), signature, self.parts)
-        recipe.steps = [Make("MADE", k) for k in range(len(self.parts.made))]
-        recipe.steps.append(Make("CALLED", self._computed, len(recipe.steps)))
+        recipe.finish(self._computed, self._slots)
         return recipe
 
     def inputs(self, signature: Signature) -> list[Input]:
@@ -226,7 +231,7 @@ class _Bound:
                 source=register,
                 exact=type(value) if register >= 0 else None,
                 array=captured[id(value)] if register < 0 else None,
-                copied=array and value.nbytes <= COPY_BELOW,
+                copied=array and value.nbytes <= COPY_BELOW and id(value) not in self._plain,
             ))  # fmt: skip
         return found
 
@@ -250,14 +255,15 @@ class _Bound:
             return None
 
         elsewhere = [i.written for i in recipe.inputs]
+        scalars = recipe.scalars | {self._guard}
         outputs = [
-            Output(*made, scalar=k in recipe.scalars, made=k not in elsewhere)
+            Output(*made, scalar=k in scalars, made=k not in elsewhere)
             for k, made in enumerate(self.parts.made)
         ]
         inputs = [*self.inputs(signature), *recipe.inputs]
         return caller(
             self.parts.call, self.parts.machinery, signature.given, inputs, outputs, recipe.steps,
-            outside,
+            outside, self._guard,
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The arguments of a call, as the entry stub takes them apart: a register for each of their leaves."""
+"""The arguments of a call, as the entry stub takes them apart: a register for each leaf."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Signature:
         return None
 
     def same(self, value: object, register: int) -> None:
-        """This must be what it was."""
+        """What stands there must be what it was."""
         self._unpacks.append(Unpack("SAME", register, type(value), 0, (value,)))
 
     def _take(

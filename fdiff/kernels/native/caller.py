@@ -20,7 +20,7 @@ import numpy as np
 
 from . import abi
 from .abi import numpy_api, python_api
-from .descriptor import Given, Input, Machinery, Make, Outside, Output, Read, Unpack
+from .descriptor import Given, Input, Machinery, Make, Output, Outside, Read, Unpack
 from .entrance import NUMPY_API, PYTHON_API, RESULT_HOW, UNPACK_HOW, WORDS
 from .portable import portable
 
@@ -46,16 +46,18 @@ def caller(
     outputs: Sequence[Output],
     result: Sequence[Make],
     outside: Outside = _NOTHING,
+    guard: int | None = None,
 ) -> Callable[..., Any]:
     """A builtin that runs the kernel; a function of Python where the entry stub may not run.
 
     `inputs` are in the kernel's order, and after them come the arrays it writes to: `outputs`, some
     of which may be inputs too. `result` is the recipe of what is given; empty, it is the kernel's
-    status. `call` is the address of the compiled `text`.
+    status. With `guard`, the number of an output, nothing is given unless that is true. `call` is
+    the address of the compiled `text`.
     """
     if fault(call):
         return portable(machinery, inputs, outputs, status=not result)
-    return _stub(call, machinery, given, inputs, outputs, result, outside)
+    return _stub(call, machinery, given, inputs, outputs, result, outside, guard)
 
 
 @lru_cache(maxsize=1)
@@ -72,6 +74,7 @@ def _stub(
     outputs: Sequence[Output],
     result: Sequence[Make],
     outside: Outside = _NOTHING,
+    guard: int | None = None,
 ) -> Callable[..., Any]:
     held: list[object] = [machinery, outside, given, tuple(inputs), tuple(outputs), tuple(result)]
 
@@ -96,6 +99,7 @@ def _stub(
             )
         ]),
         "output_count": len(outputs), "result_count": len(result),
+        "guard": 0 if guard is None else guard + 1,
         "result": words([word for step in result for word in _made(step, words)]),
     }  # fmt: skip
     header |= _given(given, words) | _furnished(machinery, words) | _outside(outside, words)

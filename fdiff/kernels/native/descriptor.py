@@ -56,9 +56,9 @@ class Given(NamedTuple):
 class Make(NamedTuple):
     """A step of a result's recipe: it takes `size` objects from the stack and leaves one.
 
-    ``MADE``, output number `what`, a ``CONSTANT``, register `what` as it was ``GIVEN``; ``GROUP`` of class
-    `what`, tuple or list; ``TABLE`` of `names`, a dict; what the ``CALLED`` object `what` gives for
-    positional arguments, or for those `names`.
+    ``MADE``, output number `what` (with `size` a copy of it), a ``CONSTANT``, register `what` as it
+    was ``GIVEN``; ``GROUP`` of class `what`, tuple or list; ``TABLE`` of `names`, a dict; what the
+    ``CALLED`` object `what` gives for positional arguments, or for those `names`.
     """
 
     how: str

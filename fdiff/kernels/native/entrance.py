@@ -1,8 +1,8 @@
 """The function of machine code that Python calls, and the table of words it is told by.
 
 Layouts: CPython's ``PyObject_HEAD``, the numbers behind it, and NumPy's ``PyArrayObject_fields``
-(numpy/_core/include/numpy/ndarraytypes.h), which are part of their binary interfaces; `abi` compares
-them with the running interpreter before anything is called.
+(numpy/_core/include/numpy/ndarraytypes.h), which are part of their binary interfaces; `abi`
+compares them with the running interpreter before anything is called.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORDS = (
     "floats", "arguments", "keywords", "keyword_count", "given", "registers", "unpacks",
     "unpack_count", "data", "strides", "cell", "size", "keep", "release", "inputs", "input_count",
     "constants", "constant_count", "reads", "read_count", "places", "place_count", "outputs",
-    "output_count", "first", "result", "result_count", "occupied", "general", "written",
+    "output_count", "first", "result", "result_count", "occupied", "general", "written", "guard",
 )  # fmt: skip
 INPUTS = (
     "at", "source", "object", "descr", "rank", "dims", "mask", "most", "strides", "width", "arrays",
@@ -210,6 +210,8 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             rt.words(d[D_cell])[0] = raw
         elif raw != 0:
             rt.call(d[D_PyMem_RawFree], raw)
+    if ok and status == 0 and d[D_guard] > 0:
+        ok = rt.halves(data[d[D_first] + d[D_guard] - 1])[0] & 255 != 0
     # --- the result
     if ok and d[D_result_count] == 0:
         out = rt.call(d[D_PyLong_FromLong], status)

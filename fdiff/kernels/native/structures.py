@@ -111,6 +111,8 @@ def built(table: "i8", made: "i8*", data: "i8*", registers: "i8"):
             r = rt.words(d[D_outputs] + 8 * OUTPUT * x)
             if r[O_scalar]:
                 x = rt.call(d[D_Scalar], data[d[D_first] + x], r[O_descr], 0)
+            elif size:
+                x = rt.call(d[D_NewCopy], made[x], 0)
             else:
                 x = made[x]
                 rt.call(d[D_Py_IncRef], x)
