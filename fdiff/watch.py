@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FunctionType
@@ -10,6 +11,7 @@ import numpy as np
 
 from .arguments import Function, traceable
 from .capture import Capture, Reads
+from .capture.classes import getattr_static
 from .capture.standins import Items
 from .errors import (
     FdiffError,
@@ -19,9 +21,11 @@ from .errors import (
 )
 from .ops.creation import answer
 from .ops.foreign import fixed
-from .trace import Trace, TracedArray, root_trace
+from .trace import Trace, TracedArray, answers, root_trace
 from .trace.local import plain, resolve
 from .tree import map_leaves
+
+answers(inspect.getattr_static)(getattr_static)
 
 
 class Watch:
