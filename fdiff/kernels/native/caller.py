@@ -63,7 +63,10 @@ def caller(
 @lru_cache(maxsize=1)
 def fault(call: int) -> str:
     """Why the entry stub may not run here, in words; empty if it may."""
-    return abi.fault() or _rehearsed(call)
+    try:
+        return abi.fault() or _rehearsed(call)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the stub may not run
+        return f"the entry stub fails with {error!r}"
 
 
 def _stub(
