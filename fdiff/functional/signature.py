@@ -121,4 +121,4 @@ def _own(leaf: object) -> object:
 
 
 def _again(leaf: object) -> object:
-    return type(leaf)(leaf) if isinstance(leaf, np.generic) else leaf  # type: ignore[call-arg] - a number of NumPy
+    return type(leaf)(leaf) if isinstance(leaf, np.generic) else leaf

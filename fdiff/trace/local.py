@@ -19,9 +19,9 @@ from .traced import TracedArray, current
 NUMERIC = "biufc"
 _PLAIN = (int, slice, type(...), type(None), str)
 # NumPy 2.5 deprecates that anybody else sets the dtype of an array.
-_set_dtype: Callable[[np.ndarray, np.dtype], None] = (
-    getattr(np.ndarray, "_set_dtype", None) or np.ndarray.dtype.__set__
-)  # type: ignore[attr-defined] - a property to the stubs
+_set_dtype: Callable[[np.ndarray, np.dtype], None] = getattr(
+    np.ndarray, "_set_dtype", vars(np.ndarray)["dtype"].__set__
+)
 
 
 # Of each array that owns memory of local arrays, by id: a reference to it, then to those arrays.

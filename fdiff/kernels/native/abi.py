@@ -39,7 +39,7 @@ def _slots() -> ctypes.Array[ctypes.c_void_p]:
 
 def numpy_api(slot: int) -> int:
     """What stands in a slot of NumPy's C interface."""
-    return int(_slots()[slot] or 0)  # type: ignore[arg-type] - an address
+    return int(_slots()[slot] or 0)
 
 
 @lru_cache(maxsize=1)
@@ -83,10 +83,10 @@ def _heads() -> Check:
         if _word(id(thing), HEAD - 1) != id(type(thing)):
             yield f"the class of a {type(thing).__name__} lies elsewhere"
     for number, kind in numbers:
-        if type(number).__basicsize__ < WORD * HEAD + ctypes.sizeof(kind):  # type: ignore[arg-type] - a class of ctypes
+        if type(number).__basicsize__ < WORD * HEAD + ctypes.sizeof(kind):
             yield f"a {type(number).__name__} is smaller than its value"
-        found = kind.from_address(id(number) + WORD * HEAD)  # type: ignore[attr-defined] - a class of ctypes
-        value = complex(*found) if isinstance(number, complex | np.complexfloating) else found.value
+        found = kind.from_address(id(number) + WORD * HEAD)
+        value = complex(*found) if isinstance(number, complex | np.complexfloating) else found.value  # type: ignore[misc] - an array of two
         if value != number:
             yield f"the value of a {type(number).__name__} lies elsewhere"
 
@@ -154,7 +154,7 @@ def _functions_of_python() -> Check:
     def function() -> object:
         return value
 
-    cell, method = (function.__closure__ or ())[0], sample.method
+    ((cell,), method) = function.__closure__ or (None,), sample.method
     samples: tuple[tuple[str, object, int, object, bool], ...] = (
         ("PyTuple_GetItem", (value,), 0, value, False),
         ("PyList_GetItem", [value], 0, value, False),
