@@ -1,5 +1,6 @@
 """Every form of call by its shortcut: the results of the general way, and no reference lost."""
 
+import enum
 import functools
 import gc
 import math
@@ -8,6 +9,7 @@ import sys
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from types import BuiltinFunctionType
 from typing import Any
@@ -48,6 +50,11 @@ class Settled:
         self.w = np.asarray(self.w)
 
 
+class Kind(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
 class Sub(np.ndarray):
     """An array of a class of its own."""
 
@@ -82,7 +89,7 @@ def leaves(tree):
 def model(*args, **kwargs):
     total = SCALE[0] * np.sum(DATA["w"])
     for k, (n, x) in enumerate(leaves((args, kwargs))):
-        if x is None or isinstance(x, (str, bool, int)):
+        if x is None or isinstance(x, (str, bytes, bool, int, np.integer, np.bool_, Fraction)):
             total = total + len(repr(x)) * n
         else:
             total = total + (k + n) * np.sum(x * x) + np.sum(np.sin(x))
@@ -132,6 +139,7 @@ def numbers(rng):
         ((t, 1), {}), ((t, "one"), {}), ((t, another("one")), {}), ((t, None), {}),
         ((t, 10**30), {}), ((t, 10 ** int("30")), {}), ((t, np.float64(t)), {}), ((t, 2j), {}),
         ((np.array(t).astype(">f8"),), {}), ((t, 1.0), {}), ((t, np.True_), {}),
+        ((t, Kind.ONE), {}), ((t, Kind.TWO), {}), ((t, np.int64(3)), {}), ((t, b"one"), {}), ((t, Fraction(1, 2)), {}),
     ]  # fmt: skip
 
 
@@ -240,6 +248,7 @@ HOT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "aux": (fdiff.value_and_grad(with_aux, has_aux=True), (X,), {}),
     "keywords": (fdiff.grad(model), (X,), {"y": Y, "option": "text"}),
     "options": (fdiff.grad(model), (X, 3, True, None, "text"), {}),
+    "an enumeration": (fdiff.grad(model), (X, Kind.TWO), {}),
     "np.float64": (fdiff.grad(model), (np.float64(0.5),), {}),
     "np.float32": (fdiff.grad(model), (np.float32(0.5),), {}),
     "without axes": (fdiff.grad(model), (np.array(0.5),), {}),

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
-from ..arguments import NUMERIC, STATIC
+from ..arguments import NUMERIC, STATIC, fixed
 from ..kernels.native.descriptor import Given, Unpack
 from ..tree import flatten, unflatten
 
@@ -91,15 +91,15 @@ class Signature:
         return list(zip(found, range(begin, self._next), strict=True))
 
     def _open(self, value: object, register: int) -> None:
-        if value is None or type(value) in STATIC:
+        if value is None:
             self.same(value, register)
-            if value is not None:  # which is no leaf
-                self._where.append(register)
             return
-        below = self.children(value, register)
+        below = None if type(value) in STATIC else self.children(value, register)
         if below is None:
             if not numeric(value):
-                raise NoShortcutError
+                if isinstance(value, np.ndarray) or not fixed(value):
+                    raise NoShortcutError
+                self.same(value, register)
             self._where.append(register)
             return
         for child, place in below:
