@@ -50,20 +50,21 @@ def duties(case: str) -> tuple[list[Quick], tuple[Any, ...]]:
     with mock.patch.object(native, "caller", noting):
         for _ in range(8):
             derivative(*xs)
-    call, machinery, count, inputs, outputs, order, outside = asked[-1]
+    call, machinery, shape, inputs, outputs, recipe, outside, guard = asked[-1]
     assert outside.general is not None, f"{case} has no shortcut"
     idle = machinery._replace(  # a function that returns zero
-        address=native.python_api("PyErr_Occurred"), size=0, release=False
+        address=native.abi.python_api("PyErr_Occurred"), size=0, release=False
     )
     alone = outside._replace(reads=(), places=())
     parts = (
         (idle, (), (), (), alone),
         (idle, inputs, (), (), alone),
         (idle, inputs, (), (), outside),
-        (idle, inputs, outputs, order, outside),
+        (idle, inputs, outputs, recipe, outside),
     )
     quick = [
-        made(call, machine, count, ins, outs, how, look) for machine, ins, outs, how, look in parts
+        made(call, machine, shape, ins, outs, how, look, guard if outs else None)
+        for machine, ins, outs, how, look in parts
     ]
     return [*quick, derivative], xs
 

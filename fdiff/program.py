@@ -59,6 +59,15 @@ class Ways:
             self.score -= 1
 
 
+def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:
+    """The leaves of arguments, and what the variants for them are found by."""
+    key = None if kwargs else flat_key(args)
+    if key is not None:
+        return args, key
+    leaves, spec = flatten((args, kwargs))
+    return leaves, (spec, *[leaf_key(leaf) for leaf in leaves])
+
+
 class Program:
     """Every variant of one function under one operator.
 
@@ -74,7 +83,6 @@ class Program:
         "eager",
         "name",
         "plans",
-        "short",
         "steady",
         "variants",
         "ways",
@@ -97,7 +105,6 @@ class Program:
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, object] = OrderedDict()
         self.ways: dict[object, Ways] = {}
-        self.short: Any = None  # what immediate calls keep here
         self.steady = False  # whether the last call took the way of the one before
 
     def find(
@@ -112,11 +119,7 @@ class Program:
 
         Unless it has to be `sure`, the guards of the latest are left to its plan, if that asks.
         """
-        leaves: Sequence[object] = args
-        key: object = None if kwargs else flat_key(args)
-        if key is None:
-            leaves, spec = flatten((args, kwargs))
-            key = (spec, *[leaf_key(leaf) for leaf in leaves])
+        leaves, key = _key(args, kwargs)
         known: Sequence[Variant] = self.variants.get(key, ())
         ways = self.ways.get(key) if self.ways else None
         if ways is not None and self.eager and known and ways.eager():
@@ -145,12 +148,15 @@ class Program:
                 self.ways.pop(self.variants.popitem(last=False)[0], None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
 
-    def latest(self, args: tuple[object, ...]) -> Variant | None:
-        """The variant for such arguments, if types and what was read are all it depends on."""
-        known = self.variants.get(flat_key(args), ())
-        if not known or known[0].conditional or known[0].special or len(known[0].inner) != 1:
-            return None
-        return known[0] if known[0].traced == tuple(range(len(args))) else None
+    def latest(
+        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Variant | None:
+        """The variant that is asked first for such arguments, of those that do not know values."""
+        for variant in self.variants.get(_key(args, kwargs)[1], ()):
+            if variant.refresh(f) is not None:
+                known = variant.frozen or variant.swapped
+                return None if known or any(layout for _, layout in variant.layouts) else variant
+        return None
 
     def _taken(
         self, known: list[Variant], variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool
@@ -215,6 +221,8 @@ class Program:
 
 
 _programs: OrderedDict[object, Program] = OrderedDict()
+MOST = 4 * VARIANTS  # programs remembered
+immediates: dict[object, Any] = {}  # what calls that name the function each time keep
 
 
 def program_of(
@@ -239,7 +247,7 @@ def program_of(
         return Program(name, argnums, derive, body, eager=eager)
     if found is None:
         found = _programs[key] = Program(name, argnums, derive, body, eager=eager)
-        if len(_programs) > 4 * VARIANTS:
+        if len(_programs) > MOST:
             _programs.popitem(last=False)
     return found
 
@@ -247,3 +255,4 @@ def program_of(
 def forget() -> None:
     """Drop every traced program."""
     _programs.clear()
+    immediates.clear()

@@ -88,8 +88,12 @@ class Runner:
         return outs if self._slots is None else self._spread(outs)
 
     def parts(self) -> Parts | None:
-        """The kernel for plain arrays, taken apart; None where there is more to a call."""
-        return None if self._fast is None or self._slots is not None else self._fast.parts()
+        """The kernel for plain arrays, taken apart; None while there is none."""
+        return None if self._fast is None else self._fast.parts()
+
+    def slots(self) -> Sequence[int]:
+        """Which output of the kernel each output of the tape is."""
+        return range(len(self.tape.outputs)) if self._slots is None else self._slots
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         arrays = [plain(a) for a in arrays]
@@ -219,7 +223,8 @@ class Runner:
     def state(self) -> str:
         """Which tier runs the tape for plain arrays, and why, in words."""
         if self._fast is not None:
-            return "compiled" if self.asked else f"compiled after {_words(self.spent)}"
+            words = "compiled" if self.asked else f"compiled after {_words(self.spent)}"
+            return words + self._fast.note
         tier = os.environ.get(VARIABLE, "")
         if (defect := self._defects.get(self._plain)) is not None:
             return f"{_RUN_BY.get(self.tier, 'not run')}, {defect.state}"

@@ -90,6 +90,11 @@ class Variant:
             return None
         return [found[p][j] for p, j in self.order]  # type: ignore[index] - none is None here
 
+    def leaves(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:
+        """The leaves of arguments that are inputs of the tape."""
+        every = flatten((args, kwargs))[0]
+        return [every[k] for k in self.traced]
+
     @property
     def eagerly(self) -> bool:
         """Whether derivatives are to be taken in the eager trace, which knows real ones."""

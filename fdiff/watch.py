@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FunctionType
@@ -11,6 +12,7 @@ import numpy as np
 
 from .arguments import Function, traceable
 from .capture import Capture, Reads
+from .capture.classes import getattr_static
 from .capture.kinds import MISSING
 from .capture.standins import Items
 from .errors import (
@@ -21,10 +23,12 @@ from .errors import (
 )
 from .ops.creation import answer
 from .ops.foreign import fixed
-from .trace import Trace, TracedArray, root_trace
+from .trace import Trace, TracedArray, answers, root_trace
 from .trace.local import plain, resolve
 from .trace.traced import stack, suspended
 from .tree import map_leaves
+
+answers(inspect.getattr_static)(getattr_static)
 
 
 class Watch:

@@ -9,6 +9,7 @@ import dataclasses
 import enum
 import functools
 import gc
+import inspect
 import threading
 import types
 import typing
@@ -1267,6 +1268,10 @@ ODD = {
     "slots and a dict": lambda x, w=Whole(W, 2.0): w.f(x) + Whole(x, x[0]).f(x),
     "a protocol that is asked": lambda x: (
         np.sum(x) * isinstance(model, HasW) + isinstance(Spring(1.0), HasW)
+    ),
+    "a static lookup": lambda x: (
+        np.sum(x) * (inspect.getattr_static(model, "w", None) is not None)
+        + callable(inspect.getattr_static(Spring(1.0), "f", None))
     ),
     "bodies": lambda x: sum(b.force(x, bodies) for b in bodies).sum(),
     "a generic function": lambda x: energy(shifted, x) + energy(Boxed(W), x) + energy(2, x),

@@ -8,6 +8,7 @@ Its functions are private copies, made when they are looked up; what is looked u
 from __future__ import annotations
 
 import functools
+import inspect
 from abc import ABCMeta
 from collections.abc import Callable
 from contextlib import suppress
@@ -143,8 +144,11 @@ class Shadow(type):
         if type.__subclasscheck__(cls, type(value)):
             return True
         state = state_of(cls)
-        if state is not None and isinstance(value, state.real):
-            return True
+        if state is not None:
+            for name in getattr(state.real, "__protocol_attrs__", ()):  # looked up behind our back
+                fetch(value, name)
+            if isinstance(value, state.real):
+                return True
         with suppress(TypeError):  # protocols with attributes, of which only objects can be asked
             return cls.__subclasscheck__(type(value))
         return False
@@ -182,6 +186,20 @@ def _note_write(cls: type, name: str) -> None:
 @lru_cache(maxsize=64)
 def _metaclass(kind: type) -> type:
     return Shadow if kind is type else type(Shadow)("Shadow", (Shadow, kind), {})
+
+
+def fetch(value: object, name: str) -> None:
+    """Put what Python finds under `name` into a stand-in and its class, for raw lookups."""
+    kind = type(value)
+    if isinstance(kind, Shadow):
+        hook = cast("Callable[[object, str], None]", type.__getattribute__(kind, "_fdiff_fetch"))
+        hook(value, name)
+
+
+def getattr_static(thing: object, name: str, *default: object) -> object:
+    """Stands for that of `inspect`."""
+    fetch(thing, name)
+    return inspect.getattr_static(thing, name, *default)
 
 
 class Super(super):

@@ -134,17 +134,20 @@ class Shadows:
                     return state.real
             return own_attribute(self, name)
 
+        def _fdiff_fetch(self: object, name: str) -> None:
+            load(type(self), name)
+            if (found := objects.get(id(self))) is not None:
+                found.fetch(name)
+
         def __setattr__(self: object, name: str, value: object) -> None:  # noqa: N807 - it goes into a class
             load(type(self), name)
             super(root[0], self).__setattr__(name, value)
 
         def __delattr__(self: object, name: str) -> None:  # noqa: N807 - it goes into a class
-            load(type(self), name)
-            if (found := objects.get(id(self))) is not None:
-                found.fetch(name)
+            _fdiff_fetch(self, name)
             super(root[0], self).__delattr__(name)
 
-        hooks = (__getattribute__, __setattr__, __delattr__)
+        hooks = (__getattribute__, __setattr__, __delattr__, _fdiff_fetch)
         return {hook.__name__: hook for hook in hooks}
 
     # ------------------------------------------------------------------------------ arguments

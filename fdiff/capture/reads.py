@@ -49,6 +49,11 @@ def siblings(f: object, g: object) -> bool:
     return True
 
 
+def _alike(f: object, g: object) -> bool:
+    """The same for methods too, which are made anew whenever they are looked up."""
+    return siblings(f, g) or (type(f) is MethodType and f == g)
+
+
 class Reads:
     """What one traced run read from outside.
 
@@ -85,7 +90,7 @@ class Reads:
         not to be written to.
         """
         root, codes, items, places, arrays = self._pins
-        if f is not root and not (type(f) is MethodType and f == root) and not siblings(f, root):
+        if not _alike(f, root):
             return self._walk(f)
         try:
             for fn, code in codes:
@@ -104,7 +109,7 @@ class Reads:
     def pins(self, f: object) -> Pins | None:
         """Where the last pass looked, and what it found there, if `f` would have it look there."""
         pins = self._pins
-        return pins if siblings(f, pins[0]) else None
+        return pins if _alike(f, pins[0]) else None
 
     def _walk(self, f: object) -> list[np.ndarray] | None:
         """Read everything again and compare; pins are replaced whole, so threads see old or new."""

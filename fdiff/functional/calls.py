@@ -9,7 +9,7 @@ import numpy as np
 from ..arguments import Argnums, Function, called, native
 from ..errors import FdiffError, message, user_line
 from ..ops.kinks import looking
-from ..program import Program, program_of
+from ..program import MOST, Program, immediates, program_of
 from ..trace import TracedArray, current, tracing
 from ..trace.local import Local, resolve
 from ..trace.traced import occupied
@@ -133,17 +133,32 @@ class ValuePlan(Plan):
 
 
 def immediate(
-    program: Program, f: Function, args: tuple[object, ...], vectors: tuple[object, ...] = ()
+    f: Function,
+    name: str,
+    argnums: Argnums,
+    options: tuple[object, ...],
+    derive: Callable[[Variant], Plan],
+    args: tuple[object, ...],
+    vectors: tuple[object, ...] = (),
 ) -> object:
-    """One call of an operator that is given the function and the point at once."""
-    if occupied:
-        return invoke(program, f, args, {}, vectors)
-    short = program.short
-    if short is None:
-        short = program.short = Immediate(program, len(vectors))
-    result = short.quick(f, *args, *vectors)
-    if result is None:
-        result = invoke(program, f, args, {}, vectors)
+    """One call of an operator that is given the function and the point at once.
+
+    `derive` is one object for all calls with the same name and options.
+    """
+    code = getattr(f, "__code__", None)
+    key = id(code), argnums, derive  # a code is slow to hash
+    short = None if occupied else immediates.get(key)
+    if short is not None:
+        result = short.quick(f, *args, *vectors)
+        if result is not None:
+            return result
+    program = program_of(f, name, argnums, options, derive)
+    result = invoke(program, f, args, {}, vectors)
+    if code is not None and not occupied:
+        if short is None:
+            short = immediates[key] = Immediate(program, code, len(vectors))
+            if len(immediates) > MOST:
+                immediates.pop(next(iter(immediates)), None)
         short.look(f, (*args, *vectors))
     return result
 
@@ -160,15 +175,11 @@ def prepared(
     short = Shortcuts(program, f)
 
     def call(*args: object, **kwargs: object) -> object:
-        if not (kwargs or occupied):
-            result = short.quick(*args)
-            if result is not None:
-                return result
-        elif "out" in kwargs and short.serves:
+        if "out" in kwargs and short.serves:
             return call_into(call, called(name, f), short, args, kwargs)
         result = invoke(program, f, args, kwargs)
-        if not kwargs:
-            short.look(args)
+        if not occupied:
+            short.look(args, kwargs)
         return result
 
     return made(call, f, program, lambda args: (args, ()), short)

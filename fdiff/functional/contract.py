@@ -28,13 +28,22 @@ ONE_INPUT = "the input to the user-provided function is a single array with a si
 OUTPUTS = "outputs of the user-provided function"
 NOT_STRICT = "This is not allowed in strict mode."
 
+_EVERY = tuple([tuple(range(count)) for count in range(9)])
+
 
 def given(
     inputs: object, argnums: object, f: object, name: str
 ) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
-    """Arguments and argnums where a call names the point: checked, but for a plain array."""
-    if inputs.__class__ is np.ndarray and argnums.__class__ is int and argnums == 0:
-        return (inputs,), 0
+    """Arguments and argnums where a call names the point: checked, but for plain arrays."""
+    if argnums.__class__ is int and argnums == 0:
+        if inputs.__class__ is np.ndarray:
+            return (inputs,), 0
+        if inputs.__class__ is tuple and inputs:
+            for one in inputs:  # type: ignore[attr-defined] - its class was looked at
+                if one.__class__ is not np.ndarray:
+                    break
+            else:
+                return inputs, _EVERY[len(inputs)] if len(inputs) < 9 else tuple(range(len(inputs)))  # type: ignore[return-value,arg-type] - its class was looked at
     if inputs is not None:  # which is refused in words of its own
         refuse_position(inputs, f, name)
         refuse_argnums(argnums, f, name)

@@ -129,6 +129,10 @@ def checked(plan: Derive, name: str, *, strict: bool, choice: str | None = None)
     return derive
 
 
+_VJP = {strict: checked(_vjp_plan, "vjp", strict=strict) for strict in (False, True)}
+_JVP = {strict: checked(_jvp_plan, "jvp", strict=strict) for strict in (False, True)}
+
+
 def product(
     f: Function,
     name: str,
@@ -142,25 +146,20 @@ def product(
     check_callable(f, name)
     if inputs is not LEFT_OUT:
         args, nums = given(inputs, argnums, f, name)
-        return immediate(program_of(f, name, nums, options, derive), f, args, (v,))
+        return immediate(f, name, nums, options, derive, args, (v,))
     if v is not None:
         fact = "v is given without inputs."
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
     nums = check_argnums(argnums, f, name)
     program = program_of(f, name, nums, options, derive)
-    short = Shortcuts(program, f, 1)
+    short = Shortcuts(program, f)
 
     def call(x: object, /, v: object = None, *args: object, **kwargs: object) -> object:
-        if not (kwargs or occupied):
-            result = short.quick(x, *args, v)
-            if result is not None:
-                return result
-        elif "out" in kwargs and short.serves:
-            general = lambda *given, **named: call(given[0], given[-1], *given[1:-1], **named)  # noqa: E731 - the call as `call_into` makes it
-            return call_into(general, called(name, f), short, (x, *args, v), kwargs)
+        if "out" in kwargs and short.serves:
+            return call_into(call, called(name, f), short, (x, v, *args), kwargs)
         result = invoke(program, f, place(x, args, nums, f, name), kwargs, (v,))
-        if nums == 0 and not kwargs:
-            short.look((x, *args, v))
+        if not occupied:
+            short.look((x, v, *args), kwargs)
         return result
 
     def split(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
@@ -169,7 +168,7 @@ def product(
             raise failure(InputError, called(name, f), fact, "Give an example or a type of each.")
         return place(args[0], args[2:], nums, f, name), args[1:2] or (None,)
 
-    return made(call, f, program, split, short if nums == 0 else None)
+    return made(call, f, program, split, short)
 
 
 def place(
@@ -268,9 +267,7 @@ def vjp(
     >>> print(out, slope)
     [1. 4.] [ 2. 40.]
     """
-    return product(
-        f, "vjp", inputs, v, argnums, (strict,), checked(_vjp_plan, "vjp", strict=strict)
-    )
+    return product(f, "vjp", inputs, v, argnums, (bool(strict),), _VJP[bool(strict)])
 
 
 @overload
@@ -323,6 +320,4 @@ def jvp(
     >>> print(out, tangent)
     [1. 4.] [ 2. 40.]
     """
-    return product(
-        f, "jvp", inputs, v, argnums, (strict,), checked(_jvp_plan, "jvp", strict=strict)
-    )
+    return product(f, "jvp", inputs, v, argnums, (bool(strict),), _JVP[bool(strict)])

@@ -24,20 +24,17 @@ def call_into(
 ) -> object:
     """``call(*args, **kwargs)`` with its arrays in those given as ``out``.
 
-    A kernel writes there at once if nothing else can lie in that memory, else results are copied.
+    Here they are copied; by a shortcut the kernel writes there at once, if nothing else lies there.
     """
+    every = dict(kwargs)
     out = kwargs.pop("out")
-    if out is not None and not (kwargs or occupied):
-        result = short.into(out, *args)
-        if result is not None:
-            return result
     places = [a for a in flatten(out)[0] if isinstance(a, np.ndarray)]
     if any(np.shares_memory(a, b) for k, a in enumerate(places) for b in places[:k]):
         fact = "two arrays in out share memory: one result would be written over the other."
         raise InputError(message(name, fact, "Pass an array of its own for each.", user_line()))
     result = call(*args, **kwargs)
-    if not kwargs:
-        short.look(args, out)
+    if not occupied:
+        short.look(args, every)
     try:
         return joined(result, out, lambda value, place: _put(value, place, name))
     except ValueError:

@@ -6,7 +6,6 @@ from typing import overload
 
 from ..arguments import Function, called
 from ..errors import InputError
-from ..program import program_of
 from ..variant import Variant
 from .calls import Plan, failure, immediate, prepared
 from .complexes import check_choice, check_complex
@@ -126,7 +125,7 @@ def jacobian(
            [0., 4.]])
     """
     check_callable(f, "jacobian")
-    settings = (device, mode, strategy, chunk_size, complex_inputs, strict)
+    settings = (device, mode, strategy, chunk_size, complex_inputs, bool(strict))
     try:
         options, derive = _known[chunk_size.__class__, settings]  # 1.0 is no 1
     except (KeyError, TypeError):  # met for the first time, or not hashable
@@ -145,7 +144,7 @@ def _way(
     strategy: object,
     chunk_size: object,
     complex_inputs: object,
-    strict: object,
+    strict: bool,  # noqa: FBT001 - a setting like the others
 ) -> tuple[tuple[object, ...], Derive]:
     """What settings of `jacobian` mean, once they are found to be valid."""
     call = called("jacobian", f)
@@ -153,7 +152,7 @@ def _way(
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
     choice = check_choice(complex_inputs, call)
     plan = lambda variant: jacobian_plan(variant, way, chunk)  # noqa: E731 - its choices bound
-    derive = checked(plan, "jacobian", strict=bool(strict), choice=choice)
+    derive = checked(plan, "jacobian", strict=strict, choice=choice)
     return (way, chunk, strict, choice), derive
 
 
@@ -169,7 +168,7 @@ def dense(
     if inputs is LEFT_OUT:
         return prepared(f, name, check_argnums(argnums, f, name), options, derive)
     args, nums = given(inputs, argnums, f, name)
-    return immediate(program_of(f, name, nums, options, derive), f, args)
+    return immediate(f, name, nums, options, derive, args)
 
 
 def _numeric(variant: Variant) -> None:

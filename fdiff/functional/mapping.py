@@ -13,12 +13,14 @@ from ..errors import InputError
 from ..ops.shaping import traced as traced_of
 from ..program import program_of
 from ..trace import Input, Recording, Trace, TracedArray, current, look, record, splice
+from ..trace.traced import occupied
 from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
 from ..watch import private
 from .calls import ValuePlan, failure, invoke
 from .prepared import made
 from .settings import check_callable, is_int
+from .shortcut import Shortcuts
 
 Axis = int | None
 
@@ -69,10 +71,15 @@ def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
 
     program = program_of(f, "vmap", None, (repr(ins), repr(out_axes)), ValuePlan, body, eager=False)
 
-    def call(*args: object, **kwargs: object) -> object:
-        return invoke(program, f, args, kwargs)
+    short = Shortcuts(program, f, into=False)
 
-    return made(call, f, program, lambda args: (args, ()))
+    def call(*args: object, **kwargs: object) -> object:
+        result = invoke(program, f, args, kwargs)
+        if not occupied:
+            short.look(args, kwargs)
+        return result
+
+    return made(call, f, program, lambda args: (args, ()), short)
 
 
 def _mapped(

@@ -6,12 +6,12 @@ Places that no such call reaches are left to the functions of `capture.walks`.
 from __future__ import annotations
 
 import ctypes
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from ..capture import walks
 from ..capture.kinds import MISSING
-from ..kernels.native.caller import Outside, Read
+from ..kernels.native.descriptor import Outside, Read
 from ..kernels.native.entrance import ATTRIBUTES, OWNED
 
 if TYPE_CHECKING:
@@ -47,8 +47,21 @@ def outside(pins: Pins) -> Outside:
     return Outside(tuple(reads), tuple(rest), pins)
 
 
-def sibling(f: FunctionType) -> tuple[Read, ...] | None:
-    """That the first argument leads where `f` does, as `capture.reads.siblings` has it."""
+def named(f: object) -> tuple[Read, ...] | None:
+    """That the first argument leads where `f` does; None where that is more than reads can tell."""
+    if type(f) is FunctionType:
+        return _sibling(f)
+    if type(f) is not MethodType:
+        return None
+    return (
+        Read("PyObject_Type", 0, 0, id(MethodType), OWNED),
+        Read("PyMethod_Function", 0, 0, id(f.__func__)),
+        Read("PyMethod_Self", 0, 0, id(f.__self__)),
+    )
+
+
+def _sibling(f: FunctionType) -> tuple[Read, ...] | None:
+    """The same of a function, as `capture.reads.siblings` has it."""
     try:
         contents = [cell.cell_contents for cell in f.__closure__ or ()]
     except ValueError:  # an empty cell

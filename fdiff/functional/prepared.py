@@ -155,5 +155,5 @@ def made(
     prepared.program, prepared.given = program, given
     if short is not None:
         short.way = lambda found: prepared.__setstate__((found, (), {}, vars(prepared)))  # type: ignore[attr-defined] - stubs leave it out
-        short.general = call
+        short.general, short.split = call, given
     return prepared

@@ -91,6 +91,12 @@ def _hvp_plan(name: str, *, strict: bool, value: bool) -> Derive:
     return _second_order(plan, name, strict=strict)
 
 
+_PRODUCTS = {
+    (name, (strict, value)): _hvp_plan(name, strict=strict, value=value)
+    for name in ("hvp", "vhp") for strict in (False, True) for value in (False, True)
+}  # fmt: skip
+
+
 @overload
 def hvp(
     f: Function,
@@ -160,8 +166,8 @@ def hvp(
     9.0 [ 6. 12.]
     """
     value = inputs is not LEFT_OUT
-    derive = _hvp_plan("hvp", strict=strict, value=value)
-    return product(f, "hvp", inputs, v, argnums, (strict, value), derive)
+    options = bool(strict), value
+    return product(f, "hvp", inputs, v, argnums, options, _PRODUCTS["hvp", options])
 
 
 @overload
@@ -205,8 +211,8 @@ def vhp(
     9.0 [ 6. 12.]
     """
     value = inputs is not LEFT_OUT
-    derive = _hvp_plan("vhp", strict=strict, value=value)
-    return product(f, "vhp", inputs, v, argnums, (strict, value), derive)
+    options = bool(strict), value
+    return product(f, "vhp", inputs, v, argnums, options, _PRODUCTS["vhp", options])
 
 
 @overload
@@ -294,14 +300,33 @@ def hessian(
            [ 0., 12.]])
     """
     check_callable(f, "hessian")
+    settings = (device, outer_jacobian_strategy, chunk_size, bool(strict))
+    try:
+        options, derive = _known[chunk_size.__class__, settings]  # 1.0 is no 1
+    except (KeyError, TypeError):  # met for the first time, or not hashable
+        options, derive = _way(f, *settings)
+        _known[chunk_size.__class__, settings] = options, derive
+    return dense(f, "hessian", inputs, argnums, options, derive)
+
+
+_known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid
+
+
+def _way(
+    f: Function,
+    device: object,
+    strategy: object,
+    chunk_size: object,
+    strict: bool,  # noqa: FBT001 - a setting like the others
+) -> tuple[tuple[object, ...], Derive]:
+    """What settings of `hessian` mean, once they are found to be valid."""
     call = called("hessian", f)
     check_device(device, call)
-    way = check_mode("auto", outer_jacobian_strategy, call, "outer_jacobian_strategy")
+    way = check_mode("auto", strategy, call, "outer_jacobian_strategy")
     chunk = check_chunk(chunk_size, call)
 
     def plan(variant: Variant) -> Plan:
         made = EagerHessianPlan if variant.eagerly else HessianPlan
         return made(variant, way, chunk, nested_square(variant))
 
-    derive = _second_order(plan, "hessian", strict=strict)
-    return dense(f, "hessian", inputs, argnums, (way, chunk, strict), derive)
+    return (way, chunk, strict), _second_order(plan, "hessian", strict=strict)

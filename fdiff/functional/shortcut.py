@@ -1,32 +1,39 @@
-"""The shortest way from a call to its kernel: one Python function, written for what came before.
+"""The shortest way from a call to its kernel: a builtin made for calls like the one before.
 
-A prepared function that is called again with arrays of the types it had, and whose outside has not
-changed, needs a few comparisons and one call of machine code. They are written out here without
-loops or containers between them, and hand everything else back to the general way.
+A prepared function that is called again with arguments built as they were, and whose outside has
+not changed, needs a few comparisons and one call of machine code. Everything else is handed back to
+the general way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import CO_VARKEYWORDS
-from types import BuiltinFunctionType, CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, cast
+from types import CodeType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..arguments import Function
-from ..arraytype import F8, ArrayType
-from ..capture.reads import siblings
+from ..arraytype import ArrayType
 from ..forking import no_fork
+from ..kernels.native.descriptor import Output, Outside
 from ..tiers import COPY_BELOW
 from ..trace.traced import occupied
-from .marks import Mark, postfix
-from .written import Found, written
+from .marks import Mark, Recipe
+from .outside import named, outside
+from .signature import NoShortcutError, Signature
 
 if TYPE_CHECKING:
+    from ..capture.reads import Pins
+    from ..kernels.calling import Parts
+    from ..kernels.native.descriptor import Input
     from ..program import Program
+    from ..variant import Variant
 
 Quick = Callable[..., object]
+Split = Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]]
+CHAIN = 6  # shortcuts of one function that are tried in turn, the latest first
 
 
 def never(*_: object) -> None:
@@ -36,43 +43,35 @@ def never(*_: object) -> None:
 class Shortcuts:
     """The short ways of one prepared function; the longer none is found, the rarer one is sought.
 
-    `quick` takes the arguments, `into` what is given as ``out`` before them. A way that needs no
-    Python at all takes the place of `general`, which it calls where it leads nowhere.
+    A short way takes the place of `general`, which it calls where it leads nowhere: perhaps by
+    another one, made for calls of another kind. `split` tells the arguments of `f` from vectors.
     """
 
-    __slots__ = (
-        "_calls", "_count", "_due", "_f", "_program", "general", "gone", "into", "quick", "serves",
-        "way",
-    )  # fmt: skip
+    __slots__ = ("_calls", "_due", "_f", "_program", "general", "gone", "serves", "split", "way")
     general: Quick
     way: Callable[[Quick], None]
+    split: Split
 
-    def __init__(self, program: Program, f: Function, count: int = 0) -> None:
-        self.quick = self.into = never
-        self.serves = not _takes(f, "out")  # else what is given as ``out`` is for `f`
+    def __init__(self, program: Program, f: Function, *, into: bool = True) -> None:
+        # Else what is given as ``out`` is for `f`.
+        self.serves = into and not _takes(f, "out")
         self._program = program
         self._f = f
-        self._count = count
         self._calls, self._due = 0, 2
         self.gone: list[Quick] = []  # another thread may be on its way there still
 
-    def look(self, args: tuple[object, ...], into: object = None) -> None:
+    def look(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Look for a short way for such arguments, after a call that went the general one."""
         self._calls += 1
         if self._calls < self._due:
             return
         self._due = 2 * self._calls
-        general = getattr(self, "general", None)
-        found = shortcut(self._program, self._f, args, self._count, general=general)
-        if general is not None and isinstance(found, BuiltinFunctionType):
+        after = self.gone[-1] if len(self.gone) % CHAIN else self.general
+        call = Call(args, kwargs, self.split, out=self.serves)
+        found = shortcut(self._program, self._f, call, after)
+        if found is not None:
             self.gone.append(found)
-            self.quick = never
             self.way(found)
-        else:
-            self.quick = found or self.quick
-        if into is not None and found is not None:
-            made = shortcut(self._program, self._f, args, self._count, into=into)
-            self.into = made or self.into
 
 
 class Immediate:
@@ -82,13 +81,14 @@ class Immediate:
     loop makes a new function at each turn.
     """
 
-    __slots__ = ("_calls", "_count", "_due", "_program", "quick")
+    __slots__ = ("_calls", "_code", "_count", "_due", "_found", "_program", "quick")
 
-    def __init__(self, program: Program, count: int) -> None:
+    def __init__(self, program: Program, code: object, count: int) -> None:
         self._program = program
-        self._count = count
-        self._calls, self._due = 0, 2
-        self.quick = never  # of the function and its arguments
+        self._code = code  # kept, as it is known by its address
+        self._count = count  # of vectors, after the arguments
+        self._calls, self._due, self._found = 0, 2, 0
+        self.quick: Quick = never  # of the function and its arguments
 
     def look(self, f: Function, args: tuple[object, ...]) -> None:
         """Look for a short way for such calls, after one that went the general way."""
@@ -96,8 +96,12 @@ class Immediate:
         if self._calls < self._due:
             return
         self._due = 2 * self._calls
-        found = shortcut(self._program, f, args, self._count, named=True)
+        after = self.quick if self._found % CHAIN else never
+        own = len(args) - self._count
+        call = Call(args, {}, lambda given: (given[:own], given[own:]), out=False)
+        found = shortcut(self._program, f, call, after, first=True)
         if found is not None:
+            self._found += 1
             self.quick = found
 
 
@@ -110,93 +114,163 @@ def _takes(f: Function, name: str) -> bool:
     return name in named or bool(code.co_flags & CO_VARKEYWORDS)
 
 
-def shortcut(
-    program: Program,
-    f: Function,
-    args: tuple[object, ...],
-    count: int = 0,
-    *,
-    into: object = None,
-    general: Quick | None = None,
-    named: bool = False,
-) -> Quick | None:
-    """A function of arguments like these: the result, or None where another way must be gone.
+class Call:
+    """A call of a prepared function: what it was given, and which of that is for the function.
 
-    The last `count` of the arguments are vectors the operator takes besides those of `f`. With
-    `into`, arrays to write to, the function takes those first. None in place of the function if
-    there is no shortcut: what was read or decided is compared in full, the program is interpreted,
-    or arguments are neither plain arrays nor floats. A builtin calls `general` instead of giving
-    None, and takes the vectors where that does: after the first argument. `named`: the function to
+    With `out`, a keyword of that name says where results are to be written.
+    """
+
+    __slots__ = ("args", "kwargs", "out", "split")
+
+    def __init__(
+        self, args: tuple[object, ...], kwargs: dict[str, object], split: Split, *, out: bool
+    ) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.split = split
+        self.out = out
+
+
+def shortcut(
+    program: Program, f: Function, call: Call, general: Quick, *, first: bool = False
+) -> Quick | None:
+    """A builtin for calls like this one, which calls `general` where it leads nowhere.
+
+    None where there is more to do than the entry stub can: what was read or decided is compared in
+    full, the program is interpreted, or arguments are of other kinds. `first`: the function to
     differentiate comes before all arguments, and may be a sibling of `f`.
     """
-    own, vectors = args[: len(args) - count], args[len(args) - count :]
-    found = program.latest(own)
-    if found is None:
-        return None
-    plan: Any = found.plan
-    step, pins = plan.step_of_all(), found.inner[0][1].pins(f)
-    parts = None if step is None else step.runner.parts()
-    if step is None or parts is None or pins is None:
-        return None
-    inputs, types = (*own, *pins[-1], *vectors), step.tape.input_types
-    if len(inputs) != len(types) or not all(map(_fits, inputs, types)):
-        return None
-    marks = [Mark(k) for k in range(len(parts.made))]
     try:
-        result = plan.call((*own, *pins[-1]), vectors, lambda _step, _given: marks)
-    except (AttributeError, TypeError):  # it is computed from what the kernel gives
-        result = None
-    call = Found(result, parts, pins, own, vectors)
-    short = None if into is not None else _native(call, f if named else None, general)
-    if short is not None:
-        return short
-    short = written(plan, call, into)
-    if not named:
-        return short
-    return lambda g, *args: short(*args) if siblings(g, f) else None
+        signature = Signature(call.args, call.kwargs, before=int(first), out=call.out)
+        own, vectors = call.split(signature.args)
+        variant = program.latest(f, own, signature.kwargs)
+        if variant is None:
+            return None
+        kernel = _Bound(variant, f, (own, signature.kwargs), vectors)
+        recipe = kernel.recipe(signature, call.kwargs.get("out") if call.out else None)
+        outside = kernel.reads(f if first else None)
+        if not first:
+            outside = outside._replace(occupied=occupied)
+        return kernel.builtin(signature, recipe, outside._replace(general=general))
+    except NoShortcutError:
+        return None
+
+
+class _Bound:
+    """The kernel that a call comes to: its inputs, and its result in marks."""
+
+    parts: Parts
+    result: object
+
+    def __init__(
+        self,
+        variant: Variant,
+        f: Function,
+        given: tuple[tuple[object, ...], dict[str, object]],
+        vectors: tuple[object, ...],
+    ) -> None:
+        plan: Any = variant.plan
+        step = plan.step_of_all()
+        parts = None if step is None else step.runner.parts()
+        pins = [reads.pins(f if k == 0 else g) for k, (g, reads) in enumerate(variant.inner)]
+        if step is None or parts is None or None in pins:
+            raise NoShortcutError
+        slots = list(step.runner.slots())
+        guard = slots.pop() if step.guarded else None
+        if guard in slots or (variant.check is not None and guard is None):
+            raise NoShortcutError
+        self._slots, self._guard = slots, guard
+        self.variant, self.parts, self._step = variant, parts, step
+        self.pins: list[Pins] = pins  # type: ignore[assignment] - none is None
+        self.captured = [self.pins[p][-1][k] for p, k in variant.order]
+        self._inputs: list[object] = []
+        marks = [Mark(k) for k in slots]
+        arrays = [*variant.leaves(*given), *self.captured]
+        self._plain = {id(arrays[k]) for k, _ in variant.layouts}
+        try:
+            self.result = plan.call(arrays, vectors, self._noting(marks))
+        except Exception:  # noqa: BLE001 - the plan, or a class of the user's, computes with marks
+            self.result = None
+        self._computed: Callable[..., object] = lambda *outs: plan.call(
+            (), vectors, lambda _step, _arrays: list(outs)
+        )
+
+    def _noting(self, marks: list[Mark]) -> Callable[[object, Iterable[object]], list[Mark]]:
+        def run(_: object, arrays: Iterable[object]) -> list[Mark]:
+            self._inputs = list(arrays)
+            return marks
+
+        return run
+
+    def recipe(self, signature: Signature, out: object) -> Recipe:
+        """How the result is built; what a plan computes from marks, it computes from arrays."""
+        constants = [fixed[0] for fixed in self.variant.outs if fixed]
+        if self.result is not None:
+            recipe = Recipe(self.result, constants, signature, self.parts)
+            if recipe.into(out):
+                return recipe
+        if signature.out is not None:
+            raise NoShortcutError
+        recipe = Recipe(None, (), signature, self.parts)
+        recipe.finish(self._computed, self._slots)
+        return recipe
+
+    def inputs(self, signature: Signature) -> list[Input]:
+        """The kernel's inputs, each with its register or as the captured array it is."""
+        types = self._step.tape.input_types
+        captured = {id(array): array for array in self.captured}
+        given = set(map(id, self._inputs))
+        if len(self._inputs) != len(types) or not given >= captured.keys():
+            raise NoShortcutError
+        found: list[Input] = []
+        for one, value, type_ in zip(self.parts.inputs, self._inputs, types, strict=True):
+            register = signature.register.get(id(value), -1)
+            if not _fits(value, type_) or (register < 0 and id(value) not in captured):
+                raise NoShortcutError
+            array = isinstance(value, np.ndarray)
+            found.append(one._replace(
+                source=register,
+                exact=type(value) if register >= 0 else None,
+                array=captured[id(value)] if register < 0 else None,
+                copied=array and value.nbytes <= COPY_BELOW and id(value) not in self._plain,
+            ))  # fmt: skip
+        return found
+
+    def reads(self, f: Function | None) -> Outside:
+        """What must be as it was; with `f`, that or a sibling comes before the arguments."""
+        before = () if f is None else named(f)
+        if before is None:
+            raise NoShortcutError
+        looks = [outside(pins) for pins in self.pins]
+        return Outside(
+            reads=(*before, *[read for look in looks for read in look.reads]),
+            places=tuple([place for look in looks for place in look.places]),
+            kept=[look.kept for look in looks],
+        )
+
+    def builtin(self, signature: Signature, recipe: Recipe, outside: Outside) -> Quick | None:
+        """The call's descriptor as a builtin; None where the entry stub may not run."""
+        with no_fork:
+            from ..kernels.native.caller import caller, fault  # noqa: PLC0415 - loaded by now
+
+        if fault(self.parts.call):
+            return None
+
+        elsewhere = [i.written for i in recipe.inputs]
+        scalars = recipe.scalars | {self._guard}
+        outputs = [
+            Output(*made, scalar=k in scalars, made=k not in elsewhere)
+            for k, made in enumerate(self.parts.made)
+        ]
+        inputs = [*self.inputs(signature), *recipe.inputs]
+        return caller(
+            self.parts.call, self.parts.machinery, signature.given, inputs, outputs, recipe.steps,
+            outside, self._guard,
+        )  # fmt: skip
 
 
 def _fits(given: object, type_: ArrayType) -> bool:
     """Whether a kernel takes what was given as it is."""
     if isinstance(given, np.ndarray):
-        return given.ndim > 0 and given.dtype == type_.dtype and given.shape == type_.shape
-    return given.__class__ is float and type_ == ArrayType((), F8)
-
-
-def _native(found: Found, f: Function | None, general: Quick | None) -> Quick | None:
-    """The shortcut as a builtin; None where there is more to do than it can.
-
-    With `f`, that or a sibling comes before the arguments.
-    """
-    with no_fork:
-        from ..kernels.native.caller import Output, caller  # noqa: PLC0415 - loaded by now
-        from .outside import outside, sibling  # noqa: PLC0415 - it imports the former
-
-    result, parts, pins, own, vectors = found
-    marked = postfix(result)
-    before = sibling(f) if type(f) is FunctionType else ()
-    if marked is None or before is None or (f is not None and not before):
-        return None
-    order, scalars = marked
-    captured = pins[-1]
-    count = bool(before) + len(own) + len(vectors)
-    at = list(range(bool(before), count))
-    if general is not None and vectors:
-        at = [0, *at[1 + len(vectors) :], *at[1 : 1 + len(vectors)]]
-    sources = [*at[: len(own)], *[-1] * len(captured), *at[len(own) :]]
-    values = (*own, *captured, *vectors)
-    inputs = [
-        one._replace(
-            source=source,
-            exact=True,
-            array=cast("np.ndarray", value) if source < 0 else None,
-            copied=isinstance(value, np.ndarray) and value.nbytes <= COPY_BELOW,
-        )
-        for one, source, value in zip(parts.inputs, sources, values, strict=True)
-    ]
-    outputs = [Output(*made, scalar=k in scalars) for k, made in enumerate(parts.made)]
-    look = outside(pins)
-    look = look._replace(reads=(*before, *look.reads))
-    if general is not None:
-        look = look._replace(occupied=occupied, general=general)
-    return caller(parts.call, parts.machinery, count, inputs, outputs, order, look)
+        return given.dtype == type_.dtype and given.shape == type_.shape
+    return type_.shape == () and np.dtype(type(given)) == type_.dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -14,15 +14,16 @@ from ..errors import CompileError
 from ..tape import Tape
 from .bones import Values
 from .crew import pool, threads
-from .native.caller import Input, Machinery, Output, caller
+from .native.caller import caller, fault
+from .native.descriptor import Given, Input, Machinery, Make, Output
 from .native.machine import Loaded
+from .native.portable import portable
 from .runtime.crew import HEADER
 from .sharing import PARTS, THREADS
 from .sources import OUTSIDE, SINGULAR, ZERO_AT, Room
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
 _BRIEF = 1 << 14  # bytes of arrays up to which other threads may as well wait
-_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)
 spare: dict[int, np.ndarray] = {}  # by size, a cell with the address of a workspace or 0
 
 
@@ -51,7 +52,6 @@ class Parts(NamedTuple):
     inputs: tuple[Input, ...]
     made: tuple[tuple[tuple[int, ...], np.dtype], ...]  # shapes and dtypes of the outputs
     call: int
-    entry: Callable[..., int | None]  # of inputs and outputs: the status
 
 
 def _fail(status: int) -> None:
@@ -88,6 +88,13 @@ class Executable:
         found = self._quick(*arrays)
         return self._careful(arrays) if found is None else found
 
+    @property
+    def note(self) -> str:
+        """Why calls go through Python although there is a kernel, in words; else empty."""
+        call = self._kernel.stub() if self._called else 0
+        words = fault(call) if call else ""
+        return f", called through Python: {words}" if words else ""
+
     def _without_stub(self, *arrays: object) -> object:
         """None: a call goes through Python. From the second on the entry stub is wanted.
 
@@ -99,38 +106,29 @@ class Executable:
         call = self._kernel.stub()
         if not call:
             return None
-        result = (*range(len(self._made)), -1 - len(self._made))
+        result = [Make("MADE", k) for k in range(len(self._made))]
+        result.append(Make("GROUP", tuple, len(self._made)))
         outputs = [Output(*made) for made in self._made]
-        count = len(self._inputs)
-        self._quick = caller(call, self._machinery, count, self._inputs, outputs, result)
+        given = Given(len(self._inputs))
+        self._quick = caller(call, self._machinery, given, self._inputs, outputs, result)
         return self._quick(*arrays)
 
     def parts(self) -> Parts | None:
         """The kernel taken apart; None as long as the entry stub is being made."""
         if self._apart is None and (call := self._kernel.stub()):
-            given = len(self._inputs)
-            outs = [Input(given + k, *made, written=True) for k, made in enumerate(self._made)]
-            inputs = (*self._inputs, *outs)
-            entry = caller(call, self._machinery, len(inputs), inputs, (), ())
-            self._apart = Parts(self._machinery, self._inputs, self._made, call, entry)
+            self._apart = Parts(self._machinery, self._inputs, self._made, call)
         return self._apart
 
-    def _through_python(
+    def _status(
         self, machinery: Machinery, given: list[np.ndarray], outs: tuple[np.ndarray, ...]
     ) -> int:
-        """What the entry stub does with a kernel: pointers in a table, a workspace, the call."""
-        work = np.empty(machinery.size + 64, np.uint8)
-        every = (*given, *machinery.constants, *outs)
-        data = np.array([*[a.ctypes.data for a in every], work.ctypes.data + 63 & -64], np.int64)
-        steps = [
-            step // a.itemsize
-            for a, i in zip(given, self._inputs, strict=True)
-            if i.strided
-            for step in a.strides
-        ]
-        strides = np.array(steps or [0], np.int64)
-        tables = (data, strides, machinery.ints, machinery.floats)
-        return _KERNEL(machinery.address)(*[table.ctypes.data for table in tables])
+        """What the kernel says of a call that goes through Python."""
+        first = len(self._inputs)
+        written = [Input(first + k, *made, written=k) for k, made in enumerate(self._made)]
+        run = portable(machinery, (*self._inputs, *written), (), status=True)
+        status = run(*given, *outs)
+        assert status is not None, "a kernel was given what its tape has no inputs for"
+        return cast("int", status)
 
     def _careful(self, arrays: tuple[object, ...]) -> tuple[np.ndarray, ...]:
         """A call with arguments that are laid out oddly, or that fails.
@@ -139,10 +137,10 @@ class Executable:
         """
         given = [_laid(a, i) for a, i in zip(arrays, self._inputs, strict=True)]
         outs = tuple(np.empty(shape, dtype) for shape, dtype in self._made)
-        status = self._through_python(self._machinery, given, outs)
+        status = self._status(self._machinery, given, outs)
         if status and self._kernel.patient is not None:
             patient = self._run_by(self._machinery, self._patient())
-            status = self._through_python(patient, given, outs)
+            status = self._status(patient, given, outs)
         if status:
             _fail(status)
         return outs

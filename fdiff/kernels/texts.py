@@ -59,12 +59,12 @@ def keep_size(length: int) -> None:
     if length not in _sizes:
         _sizes.add(length)
         if cache.directory() is not None:
-            cache.write(_name_of_size(length), b"")
+            cache.write(_name_of_size(length), "size", b"")
 
 
 def sized(length: int) -> bool:
     """Whether there is a kernel of a tape of this length, in memory or on disk."""
-    if length not in _sizes and cache.read(_name_of_size(length)) is not None:
+    if length not in _sizes and cache.read(_name_of_size(length), "size") is not None:
         _sizes.add(length)
     return length in _sizes
 

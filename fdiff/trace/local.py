@@ -18,6 +18,10 @@ from .traced import TracedArray, current
 
 NUMERIC = "biufc"
 _PLAIN = (int, slice, type(...), type(None), str)
+# NumPy 2.5 deprecates that anybody else sets the dtype of an array.
+_set_dtype: Callable[[np.ndarray, np.dtype], None] = getattr(
+    np.ndarray, "_set_dtype", vars(np.ndarray)["dtype"].__set__
+)
 
 
 # Of each array that owns memory of local arrays, by id: a reference to it, then to those arrays.
@@ -341,7 +345,7 @@ def become(array: Local) -> TracedArray:
         size = part.dtype.itemsize
         part.__class__ = Stored
         # C code shall find no numbers.
-        np.ndarray.dtype.__set__(part, np.dtype(f"V{size}"))  # type: ignore[attr-defined] - a property to the stubs
+        _set_dtype(part, np.dtype(f"V{size}"))
     if owner.dtype.kind in "fc" and plain_[0].flags.writeable:
         plain_[0].fill(np.nan)
     return array.handle

@@ -248,6 +248,9 @@ class TracedArray:
 
     @property
     def _numba_type_(self) -> object:
+        if not sys._getframe(1).f_globals.get("__name__", "").startswith("numba."):
+            # Numba's C code only asks whether there is one; Python 3.13 reports other errors there.
+            raise AttributeError("_numba_type_")
         fact = "compiled code was given a traced array."
         raise current(self).fail(fact, "Reach it by a name, or call its `py_func`.")
 

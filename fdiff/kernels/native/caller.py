@@ -11,93 +11,25 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .entrance import NUMPY_API, PYTHON_API, WORDS
-from .machine import python_api
+from . import abi
+from .abi import numpy_api, python_api
+from .descriptor import Given, Input, Machinery, Make, Output, Outside, Read, Unpack
+from .entrance import NUMPY_API, PYTHON_API, RESULT_HOW, UNPACK_HOW, WORDS
+from .portable import portable
 
 _PLAIN, _WRITEABLE, _ALIGNED = 0x101, 0x400, 0x100  # of ndarray.flags
+_NOTHING = Outside()
 _NEAR = 512  # entries of a strided array that are put side by side on the stack
 
 
-class Input(NamedTuple):
-    """An array or number a kernel reads, or an array it writes to.
-
-    `source` is its place among the arguments, -1 for an `array` of one's own. `strided`: the kernel
-    takes any strides; `copied`: what is not laid out plainly may be copied. `exact`: a number is a
-    ``float`` and nothing else, as programs may tell them apart.
-    """
-
-    source: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    array: np.ndarray | None = None
-    strided: bool = False
-    copied: bool = False
-    written: bool = False
-    exact: bool = False
-
-
-class Output(NamedTuple):
-    """An array, or a `scalar`, that is made for the result."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    scalar: bool = False
-
-
-class Machinery(NamedTuple):
-    """A kernel as machine code, its tables, constants and workspace of so many bytes."""
-
-    address: int
-    ints: np.ndarray
-    floats: np.ndarray
-    constants: tuple[np.ndarray, ...]
-    size: int
-    cell: np.ndarray  # holds the address of a spare workspace
-    keep: bool
-    release: bool
-    owner: object
-
-
-class Read(NamedTuple):
-    """A function of Python's API that looks at an object, and what it must return.
-
-    `function` is given the object `thing` and `argument`. That and `value` are addresses of
-    objects, or numbers; null is a value too. `how` the value is returned: it may be ``OWNED``, or
-    the place of a dict, whose length counts (``ATTRIBUTES``). With `into` it is not compared, but
-    kept in that register, and may be the `thing` of later reads; a register is meant by its number,
-    and 0 is the first argument.
-    """
-
-    function: str
-    thing: object
-    argument: int = 0
-    value: int = 0
-    how: int = 0
-    into: int = 0
-
-
-class Outside(NamedTuple):
-    """What must be as it was: all that `reads` tell, anything else that a function can tell.
-
-    `kept` are objects whose addresses stand in `reads`. With anything in the dict `occupied`, a
-    call is more than the kernel's. What is not as it was, or given otherwise, is for `general`;
-    without one the caller returns None.
-    """
-
-    reads: tuple[Read, ...] = ()
-    places: tuple[tuple[object, object], ...] = ()
-    kept: object = None
-    occupied: dict[object, None] | None = None
-    general: Callable[..., object] | None = None
-
-
-_NOTHING = Outside()
+Words = Callable[[Sequence[int]], int]
 
 
 class _Table(np.ndarray):
@@ -109,56 +41,135 @@ class _Table(np.ndarray):
 def caller(
     call: int,
     machinery: Machinery,
-    arguments: int,
+    given: Given,
     inputs: Sequence[Input],
     outputs: Sequence[Output],
-    result: Sequence[int],
+    result: Sequence[Make],
     outside: Outside = _NOTHING,
+    guard: int | None = None,
 ) -> Callable[..., Any]:
-    """A builtin of `arguments` positional arguments that runs the kernel.
+    """A builtin that runs the kernel; a function of Python where the entry stub may not run.
 
-    `inputs` are in the kernel's order, and after them come the arrays it writes to, unless they are
-    `outputs`. `result` is what is given, in postfix notation: the number of an output, or
-    ``-1 - n`` for a tuple of the last `n`; empty, it is the kernel's status. `call` is the address
-    of the compiled `text`.
+    `inputs` are in the kernel's order, and after them come the arrays it writes to: `outputs`, some
+    of which may be inputs too. `result` is the recipe of what is given; empty, it is the kernel's
+    status. With `guard`, the number of an output, nothing is given unless that is true. `call` is
+    the address of the compiled `text`.
     """
-    held: list[object] = [machinery, outside, tuple(inputs), tuple(outputs)]
+    if fault(call):
+        return portable(machinery, inputs, outputs, status=not result)
+    return _stub(call, machinery, given, inputs, outputs, result, outside, guard)
+
+
+@lru_cache(maxsize=1)
+def fault(call: int) -> str:
+    """Why the entry stub may not run here, in words; empty if it may."""
+    try:
+        return abi.fault() or _rehearsed(call)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the stub may not run
+        return f"the entry stub fails with {error!r}"
+
+
+def _stub(
+    call: int,
+    machinery: Machinery,
+    given: Given,
+    inputs: Sequence[Input],
+    outputs: Sequence[Output],
+    result: Sequence[Make],
+    outside: Outside = _NOTHING,
+    guard: int | None = None,
+) -> Callable[..., Any]:
+    held: list[object] = [machinery, outside, given, tuple(inputs), tuple(outputs), tuple(result)]
 
     def words(values: Sequence[int]) -> int:
         array = np.array(values or [0], np.int64)
         held.append(array)
         return int(array.ctypes.data)
 
-    read = [k for k, i in enumerate(inputs) if not i.written]
-    shift = len(machinery.constants)
-    first, strides, records = 0, 0, []
+    read, shift = sum(i.written is None for i in inputs), len(machinery.constants)
+    first, strides, records = read + shift, 0, []
     for k, one in enumerate(inputs):
-        at = k if not one.written else k + shift
+        at = k if one.written is None else first + one.written
         records += _record(one, at, strides, words(one.shape))
         strides += len(one.shape) if one.strided else 0
-    first = len(read) + shift
+    count = max([len(outputs), *(1 + i.written for i in inputs if i.written is not None)])
     header = dict.fromkeys(WORDS, 0) | _fixed() | {
+        "data": first + count + 1, "strides": strides, "first": first,
+        "inputs": words(records), "input_count": len(inputs), "written": len(inputs) - read,
+        "outputs": words([
+            x for o in outputs for x in (
+                id(o.dtype), len(o.shape), words(o.shape), int(o.scalar), int(o.made),
+            )
+        ]),
+        "output_count": len(outputs), "result_count": len(result),
+        "guard": 0 if guard is None else guard + 1,
+        "result": words([word for step in result for word in _made(step, words)]),
+    }  # fmt: skip
+    header |= _given(given, words) | _furnished(machinery, words) | _outside(outside, words)
+    table = np.array([int(v) for v in header.values()], np.int64).view(_Table)
+    table.held = held
+    return _builtin(call, table)
+
+
+def _given(given: Given, words: Words) -> dict[str, int]:
+    total = given.arguments + len(given.keywords)
+    return {
+        "arguments": given.arguments, "keywords": words([id(name) for name in given.keywords]),
+        "keyword_count": len(given.keywords), "given": total,
+        "registers": total + sum(one.size for one in given.unpacks) + 1,
+        "unpacks": words([word for one in given.unpacks for word in _unpacked(one, words)]),
+        "unpack_count": len(given.unpacks),
+    }  # fmt: skip
+
+
+def _furnished(machinery: Machinery, words: Words) -> dict[str, int]:
+    return {
         "kernel": machinery.address, "ints": machinery.ints.ctypes.data,
-        "floats": machinery.floats.ctypes.data, "arguments": arguments,
-        "data": len(inputs) + shift + len(outputs) + 1, "strides": strides,
-        "cell": machinery.cell.ctypes.data, "size": machinery.size, "keep": machinery.keep,
-        "release": machinery.release, "inputs": words(records), "input_count": len(inputs),
+        "floats": machinery.floats.ctypes.data, "cell": machinery.cell.ctypes.data,
+        "size": machinery.size, "keep": machinery.keep, "release": machinery.release,
         "constants": words([a.ctypes.data for a in machinery.constants]),
-        "constant_count": shift, "first": first, "result": words(result),
-        "result_count": len(result), "output_count": len(outputs),
+        "constant_count": len(machinery.constants),
+    }  # fmt: skip
+
+
+def _outside(outside: Outside, words: Words) -> dict[str, int]:
+    return {
         "reads": words([word for read in outside.reads for word in _looked(read)]),
         "read_count": len(outside.reads),
         "occupied": 0 if outside.occupied is None else id(outside.occupied),
         "general": 0 if outside.general is None else id(outside.general),
         "places": words([id(x) for pair in outside.places for x in pair]),
         "place_count": len(outside.places),
-        "outputs": words([
-            x for o in outputs for x in (id(o.dtype), len(o.shape), words(o.shape), int(o.scalar))
-        ]),
     }  # fmt: skip
-    table = np.array([int(v) for v in header.values()], np.int64).view(_Table)
-    table.held = held
-    return _builtin(call, table)
+
+
+def _unpacked(one: Unpack, words: Words) -> list[int]:
+    length, item = _ACCESS.get(one.how) or _ACCESS[issubclass(one.kind, tuple)]
+    what = id(one.names[0]) if one.how == "SAME" else words([id(name) for name in one.names])
+    return [
+        UNPACK_HOW.index(one.how), one.source, id(one.kind), one.size, what,
+        python_api(length) if length else 0, python_api(item) if item else 0,
+    ]  # fmt: skip
+
+
+# Which functions tell the length of an argument, and give an item.
+_ACCESS: dict[object, tuple[str, str]] = {
+    True: ("PyTuple_Size", "PyTuple_GetItem"), False: ("PyList_Size", "PyList_GetItem"),
+    "DICT": ("PyDict_Size", ""), "FIELDS": ("", ""), "SAME": ("", ""),
+}  # fmt: skip
+
+
+def _made(step: Make, words: Words) -> list[int]:
+    make = put = names = 0
+    what = step.what if step.how in ("MADE", "GIVEN") else id(step.what)
+    if step.how == "GROUP":
+        kind = "PyTuple" if step.what is tuple else "PyList"
+        make, put = python_api(f"{kind}_New"), python_api(f"{kind}_SetItem")
+    if step.how == "TABLE":
+        names = words([id(name) for name in step.names])
+    if step.how == "CALLED" and step.names:
+        names = id(step.names)
+    return [RESULT_HOW.index(step.how), what, step.size, names, make, put]
 
 
 def _looked(read: Read) -> list[int]:
@@ -167,28 +178,36 @@ def _looked(read: Read) -> list[int]:
 
 
 def _record(one: Input, at: int, strides: int, dims: int) -> list[int]:
-    mask = _ALIGNED if one.strided else _PLAIN | (_WRITEABLE if one.written else 0)
-    real = not one.shape and one.dtype == np.float64 and not one.written
+    written = one.written is not None
+    mask = _ALIGNED if one.strided else _PLAIN | (_WRITEABLE if written else 0)
     words = one.dtype.itemsize == 8 and len(one.shape) in (1, 2) and not one.strided
     near = one.copied and words and math.prod(one.shape) <= _NEAR
+    kinds: tuple[type, ...] = ()
+    if not (one.shape or written):
+        kinds = NUMBERS.get(one.dtype, ()) if one.exact is None else (one.exact,)
+    kind, other = [*map(id, kinds), 0, 0][:2]
     return [
         at, one.source, id(one.array) if one.array is not None else 0, id(one.dtype),
         len(one.shape), dims, mask, int(one.copied), strides if one.strided else -1,
-        one.dtype.itemsize, int(real), int(near), int(one.exact),
+        one.dtype.itemsize, int(one.exact in (None, np.ndarray)), kind, other, int(near),
+        int(written), math.prod(one.shape) * one.dtype.itemsize,
     ]  # fmt: skip
+
+
+# The classes of numbers of a dtype: their value stands right behind the head of the object.
+NUMBERS: dict[np.dtype, tuple[type, ...]] = {
+    np.dtype("f8"): (float, np.float64), np.dtype("f4"): (np.float32,),
+    np.dtype("c16"): (complex, np.complex128), np.dtype("c8"): (np.complex64,),
+}  # fmt: skip
 
 
 @lru_cache(maxsize=1)
 def _fixed() -> dict[str, int]:
     """Addresses that are the same for every table."""
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    api = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined] - NumPy's C API has no stub
-    functions = ctypes.cast(api, ctypes.POINTER(ctypes.c_void_p))
-    out = {"none": id(None), "true": id(True), "array": id(np.ndarray), "float": id(float)}
-    out |= {"float64": id(np.float64)}
+    out = {"none": id(None), "true": id(True), "array": id(np.ndarray), "text": id(str)}
+    out |= {"whole": id(int), "bytes": id(bytes)}
     out |= {name: python_api(name) for name in PYTHON_API}
-    return out | {name: int(functions[k] or 0) for name, k in NUMPY_API.items()}
+    return out | {name: numpy_api(k) for name, k in NUMPY_API.items()}
 
 
 class _MethodDef(ctypes.Structure):
@@ -210,3 +229,43 @@ def _builtin(call: int, table: _Table) -> Callable[..., Any]:
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(_method(call)), table, None)
+
+
+# --- the first run ----------------------------------------------------------------------------
+
+
+def _rehearsed(call: int) -> str:
+    """What a stub does that takes everything apart and calls nothing, where it is not that."""
+    idle = np.zeros(1, np.int64)
+    machinery = Machinery(
+        python_api("PyErr_Occurred"), idle, np.zeros(1), (), 0, idle, keep=False, release=False,
+        owner=None,
+    )  # fmt: skip
+    array, number, tag = np.arange(3.0), 0.5 + idle[0], "tag"
+    unpacks = (
+        Unpack("SEQUENCE", 0, list, 2), Unpack("DICT", 1, dict, 1, ("a",)),
+        Unpack("SAME", 2, str, 0, (tag,)),
+    )  # fmt: skip
+    inputs = [
+        Input(3, (3,), array.dtype, exact=np.ndarray), Input(4, (), array.dtype, exact=np.float64),
+        Input(5, (3,), array.dtype),
+    ]  # fmt: skip
+    steps = [
+        Make("MADE", 0), Make("GIVEN", 4), Make("GROUP", list, 1), Make("CONSTANT", tag),
+        Make("TABLE", None, 2, ("x", "y")), Make("GROUP", tuple, 2),
+    ]  # fmt: skip
+    outputs = [Output((2, 1), array.dtype)]
+    stub = _stub(call, machinery, Given(2, ("name",), unpacks), inputs, outputs, steps)
+    counted = (array, number, array.dtype, None)
+    given = [array, number], {"a": array}
+    before = [*map(sys.getrefcount, counted)]
+    found = stub(*given, name=tag)
+    if stub(*given, name="another") is not None or stub([], {}, name=tag) is not None:
+        return "the entry stub takes what it should not"
+    made, rest = found
+    if made.shape != (2, 1) or made.dtype is not array.dtype or rest != {"x": [number], "y": tag}:
+        return "the entry stub builds another result"
+    del found, made, rest
+    if [*map(sys.getrefcount, counted)] != before:
+        return "the entry stub loses references, or keeps them"
+    return ""

@@ -1,47 +1,77 @@
 """The function of machine code that Python calls, and the table of words it is told by.
 
-Layouts: CPython's ``PyObject_HEAD`` and ``PyFloatObject``, and NumPy's ``PyArrayObject_fields``
-(numpy/_core/include/numpy/ndarraytypes.h), which are part of their binary interfaces.
+Layouts: CPython's ``PyObject_HEAD``, the numbers behind it, and NumPy's ``PyArrayObject_fields``
+(numpy/_core/include/numpy/ndarraytypes.h), which are part of their binary interfaces; `abi`
+compares them with the running interpreter before anything is called.
 """
 
 from __future__ import annotations
 
 import re
 
+from .structures import BUILD, UNPACK
+
 HEAD = object.__basicsize__ // 8  # words before the contents of an object; its type is the last
-NUMPY_API = {"NewCopy": 85, "NewFromDescr": 94, "Scalar": 60}
+NUMPY_API = {"NewCopy": 85, "NewFromDescr": 94, "Scalar": 60, "EquivTypes": 182}
 PYTHON_API = (
     "Py_IncRef", "Py_DecRef", "PyObject_CallOneArg", "PyErr_Clear", "PyErr_Occurred",
-    "PyTuple_New", "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread",
-    "PyMem_RawMalloc", "PyMem_RawFree", "PyLong_FromLong", "PyDict_Size", "PyObject_Vectorcall",
+    "PyTuple_New", "PyTuple_SetItem", "PyTuple_Size", "PyTuple_GetItem", "PyList_New",
+    "PyList_SetItem", "PyList_Size", "PyList_GetItem", "PyDict_New", "PyDict_SetItem",
+    "PyDict_Next", "PyDict_Size", "PyObject_GetAttr", "PyObject_RichCompareBool",
+    "PyEval_SaveThread", "PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree",
+    "PyLong_FromLong", "PyObject_Vectorcall",
 )  # fmt: skip
 
 # What a table holds, word by word.
 WORDS = (
-    "none", "true", "array", "float", "float64", *PYTHON_API, *NUMPY_API, "kernel", "ints",
-    "floats", "arguments", "data", "strides", "cell", "size", "keep", "release", "inputs",
-    "input_count", "constants", "constant_count", "reads", "read_count", "places", "place_count",
-    "outputs", "output_count", "first", "result", "result_count", "occupied", "general",
+    "none", "true", "array", "text", "whole", "bytes", *PYTHON_API, *NUMPY_API, "kernel", "ints",
+    "floats", "arguments", "keywords", "keyword_count", "given", "registers", "unpacks",
+    "unpack_count", "data", "strides", "cell", "size", "keep", "release", "inputs", "input_count",
+    "constants", "constant_count", "reads", "read_count", "places", "place_count", "outputs",
+    "output_count", "first", "result", "result_count", "occupied", "general", "written", "guard",
 )  # fmt: skip
 INPUTS = (
-    "at", "source", "object", "descr", "rank", "dims", "mask", "most", "strides", "width", "real",
-    "near", "exact",
+    "at", "source", "object", "descr", "rank", "dims", "mask", "most", "strides", "width", "arrays",
+    "kind", "other", "near", "written", "bytes",
 )  # fmt: skip
-OUTPUTS = ("descr", "rank", "dims", "scalar")
+OUTPUTS = ("descr", "rank", "dims", "scalar", "made")
 READS = ("function", "object", "argument", "value", "how", "into")
+UNPACKS = ("how", "source", "kind", "size", "what", "length", "item")
+RESULTS = ("how", "what", "size", "names", "make", "put")
 OWNED, ATTRIBUTES = 1, 2  # how a value is returned: with a reference; as where a dict may be
 REGISTERS = 3  # what was read on the way, and first of all the first argument
 
-_TEXT = """
+# How an argument is unpacked into its parts, or compared.
+UNPACK_HOW = ("SEQUENCE", "DICT", "FIELDS", "SAME")
+# What a step of the result's recipe puts on the stack.
+RESULT_HOW = ("MADE", "CONSTANT", "GIVEN", "GROUP", "TABLE", "CALLED")
+
+_CALL = """
 def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     d = rt.words(rt.words(self)[HEAD])
-    given = rt.words(args)
     none = d[D_none]
-    ok = n == d[D_arguments] and names == 0
+    ok = n == d[D_arguments]
+    if d[D_keyword_count] == 0:
+        ok = ok and names == 0
+    elif ok:
+        ok = names != 0
+        if ok:
+            ok = named(rt.words(self)[HEAD], names) == 1
     if ok and d[D_occupied] != 0:
         ok = rt.call(d[D_PyDict_Size], d[D_occupied]) == 0
+    filled = d[D_given]
+    registers = args
+    if ok and d[D_unpack_count] != 0:
+        registers = rt.room(d[D_registers])
+        for k in range(filled):
+            rt.words(registers)[k] = rt.words(args)[k]
+        filled = unpacked(rt.words(self)[HEAD], registers)
+        if filled < 0:
+            ok = False
+            filled = -1 - filled
+    given = rt.words(registers)
     data = rt.words(rt.room(d[D_data]))
-    slots = rt.room(d[D_input_count] + d[D_output_count] * 2 + 1)
+    slots = rt.room(d[D_output_count] * 2 + 1)
     strides = rt.words(rt.room(d[D_strides] + 1))
     copies = rt.words(rt.room(d[D_input_count] + 1))
     copied = 0
@@ -55,8 +85,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             x = given[r[I_source]]
         o = rt.words(x)
         begin = o[HEAD]
-        if o[HEAD - 1] == d[D_array] and not (r[I_exact] and r[I_rank] == 0):
-            ok = o[HEAD + 5] == r[I_descr] and rt.halves(x)[2 * HEAD + 2] == r[I_rank]
+        if o[HEAD - 1] == d[D_array]:
+            ok = r[I_arrays] != 0 and rt.halves(x)[2 * HEAD + 2] == r[I_rank]
+            if ok and o[HEAD + 5] != r[I_descr]:
+                ok = rt.call(d[D_EquivTypes], o[HEAD + 5], r[I_descr]) & 255 != 0
             if ok:
                 dims = rt.words(o[HEAD + 2])
                 wanted = rt.words(r[I_dims])
@@ -96,17 +128,15 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                         ok = False
             if ok:
                 data[r[I_at]] = begin
-        elif r[I_real] and (
-            o[HEAD - 1] == d[D_float] or (o[HEAD - 1] == d[D_float64] and not r[I_exact])
-        ):
-            place = slots + 8 * k
-            rt.words(place)[0] = o[HEAD]
-            data[r[I_at]] = place
+        elif o[HEAD - 1] == r[I_kind] or o[HEAD - 1] == r[I_other]:
+            data[r[I_at]] = x + 8 * HEAD
         else:
             ok = False
+    if ok and d[D_written] != 0:
+        ok = apart(rt.words(self)[HEAD], rt.at(data, 0)) == 1
     # --- what was read from outside
     known = rt.words(rt.room(REGISTERS))
-    known[0] = given[0] if ok and n > 0 else 0
+    known[0] = rt.words(args)[0] if ok and n > 0 else 0
     for k in range(d[D_read_count]):
         r = rt.words(d[D_reads] + 8 * READ * k)
         if ok:
@@ -145,8 +175,8 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         r = rt.words(d[D_outputs] + 8 * OUTPUT * k)
         made[k] = 0
         if r[O_scalar]:
-            data[d[D_first] + k] = slots + 8 * (d[D_input_count] + 2 * k)
-        else:
+            data[d[D_first] + k] = slots + 16 * k
+        elif r[O_made]:
             rt.call(d[D_Py_IncRef], r[O_descr])
             made[k] = rt.call(
                 d[D_NewFromDescr], d[D_array], r[O_descr], r[O_rank], r[O_dims], 0, 0, 0, 0
@@ -180,37 +210,21 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             rt.words(d[D_cell])[0] = raw
         elif raw != 0:
             rt.call(d[D_PyMem_RawFree], raw)
+    if ok and status == 0 and d[D_guard] > 0:
+        ok = rt.halves(data[d[D_first] + d[D_guard] - 1])[0] & 255 != 0
     # --- the result
     if ok and d[D_result_count] == 0:
         out = rt.call(d[D_PyLong_FromLong], status)
     elif ok and status == 0:
-        depth = 0
-        stack = rt.words(rt.room(d[D_result_count] + 1))
-        code = rt.words(d[D_result])
-        for k in range(d[D_result_count]):
-            if code[k] >= 0:
-                r = rt.words(d[D_outputs] + 8 * OUTPUT * code[k])
-                x = made[code[k]]
-                if r[O_scalar]:
-                    x = rt.call(d[D_Scalar], data[d[D_first] + code[k]], r[O_descr], 0)
-                else:
-                    rt.call(d[D_Py_IncRef], x)
-                stack[depth] = x
-                depth = depth + 1
-            else:
-                size = -code[k] - 1
-                depth = depth - size
-                group = rt.call(d[D_PyTuple_New], size)
-                for j in range(size):
-                    rt.call(d[D_PyTuple_SetItem], group, j, stack[depth + j])
-                stack[depth] = group
-                depth = depth + 1
-        out = stack[0]
+        out = built(rt.words(self)[HEAD], rt.at(made, 0), rt.at(data, 0), registers)
+        failed = out == 0
     for k in range(count):
         if made[k] != 0:
             rt.call(d[D_Py_DecRef], made[k])
     for k in range(copied):
         rt.call(d[D_Py_DecRef], copies[k])
+    for k in range(d[D_given], filled):
+        rt.call(d[D_Py_DecRef], given[k])
     if out == 0 and not failed and d[D_general] != 0:
         out = rt.call(d[D_PyObject_Vectorcall], d[D_general], args, n, names)
     elif out == 0 and not failed:
@@ -223,7 +237,12 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
 def text() -> str:
     """The function's text, with every place in a table by its number."""
     numbers = {"HEAD": HEAD, "INPUT": len(INPUTS), "OUTPUT": len(OUTPUTS), "READ": len(READS)}
+    numbers |= {"UNPACK": len(UNPACKS), "RESULT": len(RESULTS)}
     numbers |= {"OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "REGISTERS": REGISTERS}
-    for letter, names in (("D", WORDS), ("I", INPUTS), ("O", OUTPUTS), ("R", READS)):
+    for names in (UNPACK_HOW, RESULT_HOW):
+        numbers |= {name: k for k, name in enumerate(names)}
+    tables = {"D": WORDS, "I": INPUTS, "O": OUTPUTS, "R": READS, "U": UNPACKS, "S": RESULTS}
+    for letter, names in tables.items():
         numbers |= {f"{letter}_{name}": k for k, name in enumerate(names)}
-    return re.sub(r"\b[A-Z]\w+\b", lambda m: str(numbers.get(m[0], m[0])), _TEXT)
+    whole = UNPACK + BUILD + _CALL
+    return re.sub(r"\b[A-Z]\w+\b", lambda m: str(numbers.get(m[0], m[0])), whole)

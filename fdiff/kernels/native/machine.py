@@ -6,7 +6,6 @@ llvmlite lets one thread at a time into LLVM; whoever calls anything here is in
 
 from __future__ import annotations
 
-import ctypes
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
@@ -136,8 +135,3 @@ class Loaded:
     def __del__(self, drop: Callable[[llvm.ExecutionEngine], None] = _dropped.append) -> None:
         if self._engine is not None:
             drop(self._engine)
-
-
-def python_api(name: str) -> int:
-    """Address of a function of Python's C interface."""
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0

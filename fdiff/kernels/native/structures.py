@@ -1,0 +1,154 @@
+"""Parts of the entry stub: structured arguments taken apart, structured results put together.
+
+`UNPACK` fills registers with what lies in tuples, lists, dicts and dataclasses, and compares what
+must be as it was; `BUILD` runs the recipe of the result on a stack of objects.
+"""
+
+UNPACK = """
+def alike(table: "i8", x: "i8", wanted: "i8"):
+    d = rt.words(table)
+    kind = rt.words(x)[HEAD - 1]
+    same = 0
+    if x == wanted:
+        same = 1
+    elif kind == rt.words(wanted)[HEAD - 1]:
+        if kind == d[D_text] or kind == d[D_whole] or kind == d[D_bytes]:
+            same = rt.call(d[D_PyObject_RichCompareBool], x, wanted, 2) & 255
+    return same
+
+def named(table: "i8", names: "i8"):
+    d = rt.words(table)
+    same = 0
+    if rt.call(d[D_PyTuple_Size], names) == d[D_keyword_count]:
+        same = 1
+    for k in range(d[D_keyword_count]):
+        if same == 1:
+            wanted = rt.words(d[D_keywords])[k]
+            same = alike(table, rt.call(d[D_PyTuple_GetItem], names, k), wanted)
+    return same
+
+def unpacked(table: "i8", registers: "i8"):
+    d = rt.words(table)
+    at = rt.words(registers)
+    filled = d[D_given]
+    where = rt.room(3)
+    entry = rt.words(where)
+    ok = True
+    for k in range(d[D_unpack_count]):
+        if not ok:
+            break
+        r = rt.words(d[D_unpacks] + 8 * UNPACK * k)
+        x = at[r[U_source]]
+        how = r[U_how]
+        size = r[U_size]
+        if how == SAME:
+            ok = alike(table, x, r[U_what]) == 1
+        elif rt.words(x)[HEAD - 1] != r[U_kind]:
+            ok = False
+        elif how == FIELDS:
+            for j in range(size):
+                if ok:
+                    y = rt.call(d[D_PyObject_GetAttr], x, rt.words(r[U_what])[j])
+                    ok = y != 0
+                    if ok:
+                        at[filled] = y
+                        filled = filled + 1
+                    else:
+                        rt.call(d[D_PyErr_Clear])
+        elif rt.call(r[U_length], x) != size:
+            ok = False
+        elif how == SEQUENCE:
+            for j in range(size):
+                y = rt.call(r[U_item], x, j)
+                rt.call(d[D_Py_IncRef], y)
+                at[filled] = y
+                filled = filled + 1
+        else:
+            entry[0] = 0
+            for j in range(size):
+                if ok:
+                    more = rt.call(d[D_PyDict_Next], x, where, where + 8, where + 16) & 255
+                    ok = more == 1
+                if ok:
+                    ok = alike(table, entry[1], rt.words(r[U_what])[j]) == 1
+                if ok:
+                    y = entry[2]
+                    rt.call(d[D_Py_IncRef], y)
+                    at[filled] = y
+                    filled = filled + 1
+    return filled if ok else -1 - filled
+
+def apart(table: "i8", tables: "i8*"):
+    d = rt.words(table)
+    same = 1
+    for k in range(d[D_input_count]):
+        r = rt.words(d[D_inputs] + 8 * INPUT * k)
+        if r[I_written]:
+            for j in range(d[D_input_count]):
+                other = rt.words(d[D_inputs] + 8 * INPUT * j)
+                a = tables[r[I_at]]
+                b = tables[other[I_at]]
+                if j != k and a < b + other[I_bytes] and b < a + r[I_bytes]:
+                    same = 0
+    return same
+"""
+
+BUILD = """
+def built(table: "i8", made: "i8*", data: "i8*", registers: "i8"):
+    d = rt.words(table)
+    base = rt.room(d[D_result_count] + 1)
+    stack = rt.words(base)
+    depth = 0
+    ok = True
+    for k in range(d[D_result_count]):
+        if not ok:
+            break
+        c = rt.words(d[D_result] + 8 * RESULT * k)
+        how = c[S_how]
+        size = c[S_size]
+        x = c[S_what]
+        if how == MADE:
+            r = rt.words(d[D_outputs] + 8 * OUTPUT * x)
+            if r[O_scalar]:
+                x = rt.call(d[D_Scalar], data[d[D_first] + x], r[O_descr], 0)
+            elif size:
+                x = rt.call(d[D_NewCopy], made[x], 0)
+            else:
+                x = made[x]
+                rt.call(d[D_Py_IncRef], x)
+        elif how == CONSTANT:
+            rt.call(d[D_Py_IncRef], x)
+        elif how == GIVEN:
+            x = rt.words(registers)[x]
+            rt.call(d[D_Py_IncRef], x)
+        elif how == GROUP:
+            x = rt.call(c[S_make], size)
+            if x != 0:
+                depth = depth - size
+                for j in range(size):
+                    rt.call(c[S_put], x, j, stack[depth + j])
+        elif how == TABLE:
+            x = rt.call(d[D_PyDict_New])
+            if x != 0:
+                depth = depth - size
+                for j in range(size):
+                    rt.call(d[D_PyDict_SetItem], x, rt.words(c[S_names])[j], stack[depth + j])
+                    rt.call(d[D_Py_DecRef], stack[depth + j])
+        else:
+            depth = depth - size
+            first = size if c[S_names] == 0 else 0
+            x = rt.call(d[D_PyObject_Vectorcall], x, base + 8 * depth, first, c[S_names])
+            for j in range(size):
+                rt.call(d[D_Py_DecRef], stack[depth + j])
+        ok = x != 0
+        if ok:
+            stack[depth] = x
+            depth = depth + 1
+    out = 0
+    if ok:
+        out = stack[0]
+    else:
+        for j in range(depth):
+            rt.call(d[D_Py_DecRef], stack[j])
+    return out
+"""
