@@ -140,7 +140,7 @@ BROKEN = {
     ),
     "a name of another dtype": (
         in_nest(1, lambda lines: [Statement("let", "v0", "np.int64(1)"), *lines]),
-        "v0 is i8, and f8 before",
+        "v0 is i8, f8 before",
     ),
     "a scalar that is no local": (
         lambda p: replace(p, outputs=(Output("out0", "f8", (), "s99"),)),

@@ -98,7 +98,7 @@ class _Checks:
     def _of_kind(self, name: str, kind: str | None) -> None:
         """A local has the dtype it is declared with, and a name of several loops one dtype."""
         before = self.kinds.known.get(name)
-        self._law(None in (kind, before) or kind == before, f"{name} is {kind}, and {before} before")
+        self._law(None in (kind, before) or kind == before, f"{name} is {kind}, {before} before")
         self.kinds.known[name] = kind or before
         declared = self.declared.get(name)
         agree = kind is None or declared is None or kind == declared
