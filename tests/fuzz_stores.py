@@ -235,7 +235,7 @@ def some_operators(seed: int, count: int) -> tuple[str, ...]:
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(description="random storing programs, in all operators")
         description="random storing programs in every operator and tier"
     )
     parser.add_argument("--count", type=int, default=300)
