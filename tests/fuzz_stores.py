@@ -236,8 +236,6 @@ def some_operators(seed: int, count: int) -> tuple[str, ...]:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description="random storing programs, in all operators")
-        description="random storing programs in every operator and tier"
-    )
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="the number of the first program")
     parser.add_argument("--operators", type=int, default=len(OPERATORS), help="of each program")
