@@ -235,7 +235,7 @@ def some_operators(seed: int, count: int) -> tuple[str, ...]:
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description="random storing programs, in all operators")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="the number of the first program")
     parser.add_argument("--operators", type=int, default=len(OPERATORS), help="of each program")

@@ -2,31 +2,27 @@
 
 import ast
 
-import numpy as np
 import pytest
-from fuzz_stores import OPERATORS, compiled_quickly, faults, some_operators
+from fuzz_stores import FAMILIES, OPERATORS, compiled_quickly, faults, some_operators
 from storing_programs import storing_program
+
+from fdiff.kernels import evaluator
 
 PROGRAMS, TOGETHER = 300, 20
 OPTIMISED = range(5000, 5025)  # other programs, each in one operator
 
 
-@pytest.fixture(scope="module")
-def quickly():
-    with compiled_quickly():
-        yield
-
-
-@pytest.mark.usefixtures("quickly")
 @pytest.mark.parametrize("begin", range(0, PROGRAMS, TOGETHER))
 def test_storing_programs(begin):
     """Values and derivatives of all tiers, against NumPy, the complex step, and differences."""
-    found = [w for seed in range(begin, begin + TOGETHER) for w in faults(seed, OPERATORS)]
+    with compiled_quickly():
+        found = [w for seed in range(begin, begin + TOGETHER) for w in faults(seed, OPERATORS)]
     assert not found, f"{len(found)} faults, the first:\n{found[0]}"
 
 
 def test_storing_programs_as_users_run_them():
     """With LLVM's optimisations, which the other programs do without."""
+    evaluator.provide(FAMILIES)
     found = [w for seed in OPTIMISED for w in faults(seed, some_operators(seed, 1))]
     assert not found, f"{len(found)} faults, the first:\n{found[0]}"
 
@@ -61,6 +57,5 @@ def test_programs_hold_what_is_searched_for():
     assert {"np.where", "np.sum", "np.cumsum", "np.mean", "np.multiply", "np.add"} <= called
     words = ("::-1]", ".T", ".reshape(-1)", "+= ", "*= ", ":-1", "[...]", ", None]", "::2]")
     for word in words:
-        assert sum(word in text for text in texts) > 2, word
+        assert any(word in text for text in texts), word
     assert len(set(texts)) == PROGRAMS
-    assert np.mean(["x" in text.split("return")[-1] for text in texts]) < 1.0

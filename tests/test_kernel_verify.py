@@ -138,6 +138,10 @@ BROKEN = {
         lambda p: replace(p, locals=tuple((name, "f4") for name, _ in p.locals)),
         "declared as f4",
     ),
+    "a name of another dtype": (
+        in_nest(1, lambda lines: [Statement("let", "v0", "np.int64(1)"), *lines]),
+        "v0 is i8, f8 before",
+    ),
     "a scalar that is no local": (
         lambda p: replace(p, outputs=(Output("out0", "f8", (), "s99"),)),
         "s99 is read",

@@ -96,8 +96,10 @@ class _Checks:
         self._of_kind(name, kind)
 
     def _of_kind(self, name: str, kind: str | None) -> None:
-        """A local of the kernel has the dtype it is declared with."""
-        self.kinds.known[name] = kind
+        """A local has the dtype it is declared with, and a name of several loops one dtype."""
+        before = self.kinds.known.get(name)
+        self._law(None in (kind, before) or kind == before, f"{name} is {kind}, {before} before")
+        self.kinds.known[name] = kind or before
         declared = self.declared.get(name)
         agree = kind is None or declared is None or kind == declared
         self._law(agree, f"{name} is {kind}, and declared as {declared}")
@@ -229,8 +231,14 @@ class _InNest:
             checks.names = inside  # no branch has what another has
         for accumulator in nest.accumulators:
             self.finish(accumulator)
-        late = {name for name, level in self.level.items() if level}
-        checks.names -= late - self.before
+        checks.names -= {name for name in self.level if not self.outlives(name)} - self.before
+
+    def outlives(self, name: str) -> bool:
+        """Whether later loops can read a name: straight code, locals, and what all loops gather."""
+        gathered = [a.name for a in self.nest.accumulators]
+        gathered += [s.target for a in self.nest.accumulators for s in a.final]
+        lasts = not self.rank or name in self.checks.declared or name in gathered
+        return lasts and not self.level[name]
 
     def begin(self, accumulator: Accumulator) -> None:
         """A sum starts from a number, or goes on from where another loop has left it."""
