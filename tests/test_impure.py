@@ -41,6 +41,10 @@ from fdiff.capture import Capture
 from fdiff.capture.impure import impurity
 from fdiff.errors import RetraceWarning
 
+# Rows open files and leave them to the garbage collector, as users do.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 X = np.array([0.5, 1.0, 2.0])
 
 
@@ -132,6 +136,7 @@ def world(tmp_path):
     made = World(tmp_path)
     yield made
     made.close()
+    gc.collect()  # here, where nobody minds that files were left open
 
 
 @pytest.fixture(autouse=True)
@@ -344,9 +349,6 @@ OPERATORS = {
 }
 
 
-@pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 @pytest.mark.parametrize("row", ROWS, ids=[code for _, code in ROWS])
 def test_what_it_reads_is_fresh_in_every_operator(row, world):
     holder = [0]
@@ -364,9 +366,6 @@ def test_what_it_reads_is_fresh_in_every_operator(row, world):
             assert read() == k
 
 
-@pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 @pytest.mark.parametrize("tier", ["interpret", "compile"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_in_every_tier(name, tier, world, monkeypatch):
@@ -608,7 +607,6 @@ def opened(world):
     }, (db, ours, theirs)
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("name", OPERATORS)
 def test_an_object_opened_outside_goes_on_by_one_a_call(name, world):
     """The function is run exactly once a call, so that nothing is skipped."""

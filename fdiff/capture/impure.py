@@ -167,11 +167,15 @@ def pure_module(module: ModuleType) -> bool:
 
 def reading_methods(kind: type) -> frozenset[str]:
     """Names of the methods of a pure class, and of its instances, that are impure."""
+    known = _reading.get(id(kind))
+    if known is not None and known[0] is kind:
+        return known[1]
     found = _NONE
-    if kind not in _SILENT:
-        for base in _bases(kind):
-            if library_class(base):
-                found |= _own_methods(base)
+    for base in _bases(kind):
+        if library_class(base):
+            found |= _own_methods(base)
+    if library_class(kind):
+        _reading[id(kind)] = kind, found
     return found
 
 
@@ -187,9 +191,9 @@ def _own_methods(kind: type) -> frozenset[str]:
 
 
 _NONE: frozenset[str] = frozenset()
-_SILENT = frozenset(
-    (*SCALARS, np.ndarray, dict, list, tuple, set, object, FunctionType, ModuleType)
-)
+_SILENT = frozenset((*SCALARS, np.ndarray, dict, list, tuple, set, ModuleType))
+_FUNCTIONS = frozenset((FunctionType, BuiltinFunctionType, type(np.sum), np.ufunc))
+_reading: dict[int, tuple[type, frozenset[str]]] = {}  # classes of libraries, by id
 _DRAWS = frozenset(("random", "resample", "rvs"))  # methods of SciPy's classes
 _bases = vars(type)["__mro__"].__get__
 _METHODS = {
@@ -242,10 +246,15 @@ class Impurities:
 
     def meet(self, value: object) -> bool:
         """Take notice of a value that `f` has got hold of; tell whether it may read."""
+        kind = type(value)
+        if kind in _SILENT:
+            return False
         words = impurity(value)
         if words is not None:
             self.note(words)
-        kind = value if isinstance(value, type) else type(value)
+        if kind in _FUNCTIONS:
+            return words is not None
+        kind = value if isinstance(value, type) else kind
         names = reading_methods(kind)
         for name in names:
             self._methods[name] = kind

@@ -207,7 +207,7 @@ class Shadows:
             items = cast("tuple[object, ...]", value)
             changed = [self.release(item) for item in items]
             same = all(map(operator.is_, changed, items))
-            return value if same else tuple.__new__(kind, changed)
+            return value if same else tuple.__new__(cast("type[tuple[object, ...]]", kind), changed)
         found = self.reader.original(value)
         if found is not value or kind in SCALARS:
             return found
