@@ -7,51 +7,84 @@ llvmlite lets one thread at a time into LLVM; whoever calls anything here is in
 from __future__ import annotations
 
 import ctypes
+import os
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from ...errors import InputError, message, user_line
+
+VARIABLE = "FDIFF_CPU"
+_X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
+# The levels of x86-64 (its System V ABI, "Micro-architecture levels") with what fdiff asks for.
+_LEVELS = {
+    "x86-64": "+sse2",
+    "x86-64-v2": "+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt",
+    "x86-64-v3": "+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt",
+}
+
+
+class Target(NamedTuple):
+    """What machine code is made for: a system, a processor and its features, as LLVM has them."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    @property
+    def is_x86(self) -> bool:
+        """Whether instructions are those of Intel's and AMD's processors."""
+        return self.triple.split("-")[0].lower() in _X86
+
 
 @lru_cache(maxsize=1)
-def cpu() -> str:
-    """Name of the processor, as LLVM has it."""
-    return str(llvm.get_host_cpu_name())
-
-
-@lru_cache(maxsize=1)
-def _features() -> str:
-    return str(llvm.get_host_cpu_features().flatten())
+def target() -> Target:
+    """This machine, as far as ``FDIFF_CPU`` lets it be used: ``x86-64-v3`` has AVX2 at most."""
+    triple, features = str(llvm.get_process_triple()), str(llvm.get_host_cpu_features().flatten())
+    here = Target(triple, str(llvm.get_host_cpu_name()), features)
+    wanted = os.environ.get(VARIABLE, "native")
+    if wanted in ("", "native"):
+        return here
+    level = _LEVELS.get(wanted)
+    if level is None or not here.is_x86 or set(level.split(",")) - set(features.split(",")):
+        known = ", ".join(["native", *_LEVELS])
+        fact = f"{wanted!r} is no processor that this one can stand in for."
+        way = f"Leave it unset, or set it to one of {known} that this machine has all features of."
+        raise InputError(message(VARIABLE, fact, way, user_line()))
+    return Target(triple, wanted, level)
 
 
 def has(feature: str) -> bool:
-    """Whether this processor has a feature."""
-    return f"+{feature}" in _features().split(",")
+    """Whether the target has a feature."""
+    return f"+{feature}" in target().features.split(",")
 
 
-@lru_cache(maxsize=1)
-def _target() -> llvm.Target:
+def _new_machine(of: Target) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_triple(llvm.get_process_triple())
-
-
-@lru_cache(maxsize=1)
-def _machine() -> llvm.TargetMachine:
-    return _new_machine()
-
-
-def _new_machine() -> llvm.TargetMachine:
-    return _target().create_target_machine(
-        cpu=cpu(), features=_features(), opt=3, reloc="default", codemodel="jitdefault", jit=True
+    found = llvm.Target.from_triple(of.triple)
+    return found.create_target_machine(
+        cpu=of.cpu,
+        features=of.features,
+        opt=3,
+        reloc="default",
+        codemodel="jitdefault",
+        jit=True,
     )
+
+
+_machine = lru_cache(maxsize=4)(_new_machine)
 
 
 def object_code(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> bytes:
     """Machine code of the module."""
-    return bytes(_machine().emit_object(optimised(module, unrolled=unrolled, packed=packed)))
+    return bytes(
+        _machine(target()).emit_object(optimised(module, unrolled=unrolled, packed=packed))
+    )
 
 
 def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> llvm.ModuleRef:
@@ -60,7 +93,7 @@ def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) 
     It is compiled faster if its loops are not `unrolled`, and if what stands outside of loops is
     not searched for instructions to be `packed` into vectors.
     """
-    machine = _machine()
+    machine = _machine(target())
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     parsed = llvm.parse_assembly(str(module))
@@ -97,7 +130,7 @@ class Loaded:
         release()
         empty = llvm.parse_assembly("")
         # an engine takes its machine with it when it goes
-        engine = self._engine = llvm.create_mcjit_compiler(empty, _new_machine())
+        engine = self._engine = llvm.create_mcjit_compiler(empty, _new_machine(target()))
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         self.address = int(engine.get_function_address(name))
