@@ -21,10 +21,11 @@ from ...errors import InputError, message, user_line
 VARIABLE = "FDIFF_CPU"
 _X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
 # The levels of x86-64 (its System V ABI, "Micro-architecture levels") with what fdiff asks for.
+_V2 = "+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt"
 _LEVELS = {
     "x86-64": "+sse2",
-    "x86-64-v2": "+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt",
-    "x86-64-v3": "+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt",
+    "x86-64-v2": _V2,
+    "x86-64-v3": f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt",
 }
 
 
@@ -43,7 +44,7 @@ class Target(NamedTuple):
 
 @lru_cache(maxsize=1)
 def target() -> Target:
-    """This machine, as far as ``FDIFF_CPU`` lets it be used: ``x86-64-v3`` has AVX2 at most."""
+    """The machine at hand, or what ``FDIFF_CPU`` names of it: with ``x86-64-v3``, AVX2 at most."""
     triple, features = str(llvm.get_process_triple()), str(llvm.get_host_cpu_features().flatten())
     here = Target(triple, str(llvm.get_host_cpu_name()), features)
     wanted = os.environ.get(VARIABLE, "native")
@@ -82,9 +83,8 @@ _machine = lru_cache(maxsize=4)(_new_machine)
 
 def object_code(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> bytes:
     """Machine code of the module."""
-    return bytes(
-        _machine(target()).emit_object(optimised(module, unrolled=unrolled, packed=packed))
-    )
+    made = optimised(module, unrolled=unrolled, packed=packed)
+    return bytes(_machine(target()).emit_object(made))
 
 
 def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> llvm.ModuleRef:
