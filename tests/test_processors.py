@@ -9,6 +9,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
+from fdiff.errors import InputError
 from fdiff.kernels import routines
 from fdiff.kernels.evaluator import opcodes, text
 from fdiff.kernels.native import entrance, machine, module
@@ -124,7 +125,7 @@ def test_every_operation_runs_with_fewer_features(level, tmp_path):
 @pytest.mark.parametrize("wanted", ["x86-64-v9", "cortex-a72", "avx2"])
 def test_a_processor_that_is_none(wanted, monkeypatch):
     monkeypatch.setenv(machine.VARIABLE, wanted)
-    with pytest.raises(InputError, match="FDIFF_CPU: .* is no processor"):
+    with pytest.raises(InputError, match=r"FDIFF_CPU: .* is no processor"):
         machine.target.__wrapped__()
 
 
