@@ -75,7 +75,11 @@ def _digest(*folders: Path) -> str:
 
 
 def _processor() -> str:
-    """Model and instruction sets of the processor."""
+    """Model and instruction sets of the processor, and what of it is to be used."""
+    return f"{_described()}\n{os.environ.get('FDIFF_CPU', '')}"
+
+
+def _described() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -5,14 +5,11 @@ All are sequentially consistent: what a thread wrote before is seen by whoever s
 
 from __future__ import annotations
 
-import platform
-
 from llvmlite import ir
 
 from .kinds import Term, convert
+from .machine import target
 from .statements import Writer
-
-_PAUSE = {"x86_64": "llvm.x86.sse2.pause", "AMD64": "llvm.x86.sse2.pause"}
 
 
 def _place(to: Writer, memory: Term, place: Term) -> ir.Value:
@@ -50,8 +47,9 @@ def _exchanged(to: Writer, how: str, args: list[Term]) -> Term:
 
 def pause(to: Writer, args: list[Term]) -> Term:
     """Nothing, for as long as a processor thinks right between two looks at a word."""
-    name, type_ = _PAUSE.get(platform.machine()), ir.FunctionType(ir.VoidType(), [])
-    if name is None:
-        nothing = ir.InlineAsm(type_, "", "~{memory}", side_effect=True)
-        return Term("", to.code.call(nothing, []))
-    return Term("", to.code.call(to.module.declare_intrinsic(name, (), type_), []))
+    type_ = ir.FunctionType(ir.VoidType(), [])
+    if target().is_x86:
+        pause = to.module.declare_intrinsic("llvm.x86.sse2.pause", (), type_)
+        return Term("", to.code.call(pause, []))
+    nothing = ir.InlineAsm(type_, "", "~{memory}", side_effect=True)
+    return Term("", to.code.call(nothing, []))

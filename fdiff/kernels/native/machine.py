@@ -6,48 +6,71 @@ llvmlite lets one thread at a time into LLVM; whoever calls anything here is in
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 
 from ...background import checkpoint
+from ...errors import InputError, message, user_line
+
+VARIABLE = "FDIFF_CPU"
+_X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
+# The levels of x86-64 (its System V ABI, "Micro-architecture levels") with what fdiff asks for.
+_V2 = "+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt"
+_LEVELS = {
+    "x86-64": "+sse2",
+    "x86-64-v2": _V2,
+    "x86-64-v3": f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt",
+}
+
+
+class Target(NamedTuple):
+    """What machine code is made for: a system, a processor and its features, as LLVM has them."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    @property
+    def is_x86(self) -> bool:
+        """Whether instructions are those of Intel's and AMD's processors."""
+        return self.triple.split("-")[0].lower() in _X86
 
 
 @lru_cache(maxsize=1)
-def cpu() -> str:
-    """Name of the processor, as LLVM has it."""
-    return str(llvm.get_host_cpu_name())
-
-
-@lru_cache(maxsize=1)
-def _features() -> str:
-    return str(llvm.get_host_cpu_features().flatten())
+def target() -> Target:
+    """The machine at hand, or what ``FDIFF_CPU`` names of it: with ``x86-64-v3``, AVX2 at most."""
+    triple, features = str(llvm.get_process_triple()), str(llvm.get_host_cpu_features().flatten())
+    here = Target(triple, str(llvm.get_host_cpu_name()), features)
+    wanted = os.environ.get(VARIABLE, "native")
+    if wanted in ("", "native"):
+        return here
+    level = _LEVELS.get(wanted)
+    if level is None or not here.is_x86 or set(level.split(",")) - set(features.split(",")):
+        known = ", ".join(["native", *_LEVELS])
+        fact = f"{wanted!r} is no processor that this one can stand in for."
+        way = f"Leave it unset, or set it to one of {known} that this machine has all features of."
+        raise InputError(message(VARIABLE, fact, way, user_line()))
+    return Target(triple, wanted, level)
 
 
 def has(feature: str) -> bool:
-    """Whether this processor has a feature."""
-    return f"+{feature}" in _features().split(",")
+    """Whether the target has a feature."""
+    return f"+{feature}" in target().features.split(",")
 
 
-@lru_cache(maxsize=1)
-def _target() -> llvm.Target:
+def _new_machine(of: Target, level: int = 3) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_triple(llvm.get_process_triple())
-
-
-@lru_cache(maxsize=2)
-def _machine(level: int = 3) -> llvm.TargetMachine:
-    return _new_machine(level)
-
-
-def _new_machine(level: int = 3) -> llvm.TargetMachine:
-    return _target().create_target_machine(
-        cpu=cpu(),
-        features=_features(),
+    found = llvm.Target.from_triple(of.triple)
+    return found.create_target_machine(
+        cpu=of.cpu,
+        features=of.features,
         opt=level,
         reloc="default",
         codemodel="jitdefault",
@@ -55,11 +78,14 @@ def _new_machine(level: int = 3) -> llvm.TargetMachine:
     )
 
 
+_machine = lru_cache(maxsize=4)(_new_machine)
+
+
 def object_code(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> bytes:
     """Machine code of the module."""
     made = optimised(module, unrolled=unrolled, packed=packed)
     checkpoint()
-    return bytes(_machine().emit_object(made))
+    return bytes(_machine(target()).emit_object(made))
 
 
 def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> llvm.ModuleRef:
@@ -68,7 +94,7 @@ def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) 
     It is compiled faster if its loops are not `unrolled`, and if what stands outside of loops is
     not searched for instructions to be `packed` into vectors.
     """
-    machine = _machine()
+    machine = _machine(target())
     parsed = _parsed(module, machine)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization, options.slp_vectorization = True, packed
@@ -83,7 +109,7 @@ def glue_code(module: ir.Module) -> bytes:
 
     It is optimised as far as that shows in such code: locals in registers, fewer branches.
     """
-    machine = _machine(1)
+    machine = _machine(target(), 1)
     parsed = _parsed(module, machine)
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
@@ -125,7 +151,7 @@ class Loaded:
         release()
         empty = llvm.parse_assembly("")
         # an engine takes its machine with it when it goes
-        engine = self._engine = llvm.create_mcjit_compiler(empty, _new_machine())
+        engine = self._engine = llvm.create_mcjit_compiler(empty, _new_machine(target()))
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         self.address = int(engine.get_function_address(name))

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 from llvmlite import ir
 
-from ...native.machine import cpu, has
+from ...native.machine import has, target
 from .value import F8, TRUTH, Formula, Value, fused
 
 # Up to so many calls in a kernel are inlined, which takes 5 to 9 ms of compile time each. More are
@@ -89,5 +89,5 @@ def _apart(module: ir.Module, formula: Formula, kinds: list[ir.Type]) -> ir.Func
 
 def _width(kind: ir.Type) -> int:
     """How many numbers LLVM puts in a vector; it uses half the width on Intel's AVX-512."""
-    doubles = 8 if has("avx512f") and cpu().startswith("znver") else 4 if has("avx") else 2
+    doubles = 8 if has("avx512f") and target().cpu.startswith("znver") else 4 if has("avx") else 2
     return doubles if kind == F8.real else 2 * doubles

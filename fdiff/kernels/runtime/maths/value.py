@@ -6,15 +6,14 @@ means what it says wherever the function is inlined.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import NamedTuple, TypeVar
 
 from llvmlite import ir
 
-from ...native.machine import has
+from ...native.machine import has, target
 
 TRUTH = ir.IntType(1)
 
@@ -193,10 +192,9 @@ class Value:
         return self._new(self.code.call(function, args))
 
 
-@lru_cache(maxsize=1)
 def fused() -> bool:
     """Whether the processor multiplies and adds with one rounding, as all but old x86 do."""
-    return platform.machine().lower() not in ("x86_64", "amd64", "i386", "i686") or has("fma")
+    return not target().is_x86 or has("fma")
 
 
 def libm(symbol: str) -> Callable[[Formula], Formula]:

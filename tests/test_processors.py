@@ -1,0 +1,140 @@
+"""Kernels for other processors: run with fewer features, and cross-compiled for aarch64."""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import pytest
+
+from fdiff.errors import InputError
+from fdiff.kernels import routines
+from fdiff.kernels.evaluator import opcodes, text
+from fdiff.kernels.native import entrance, machine, module
+from fdiff.kernels.runtime import crew as crewing
+from fdiff.kernels.sources import elementary
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.py.txt"))
+ARM = machine.Target("aarch64-unknown-linux-gnu", "generic", "+neon")
+LIBRARY = {  # what the C library has on every system
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf",
+    "erfc", "exp", "exp2", "expm1", "fmod", "hypot", "ldexp", "lgamma", "log", "log10", "log1p",
+    "log2", "nextafter", "pow", "sin", "sinh", "tan", "tanh", "tgamma", "memcpy", "memmove",
+    "memset",
+}  # fmt: skip
+X86 = machine.target().is_x86
+
+
+@pytest.fixture
+def arm(monkeypatch):
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    monkeypatch.setattr(machine, "target", lambda: ARM)
+    for name in ("fdiff.kernels.native.atomics", "fdiff.kernels.runtime.maths.function"):
+        monkeypatch.setattr(sys.modules[name], "target", lambda: ARM)
+    monkeypatch.setattr(sys.modules["fdiff.kernels.runtime.maths.value"], "target", lambda: ARM)
+
+
+def undefined(code):
+    """The symbols that an ELF object wants from elsewhere."""
+    assert code[:6] == b"\x7fELF\x02\x01"
+    assert struct.unpack_from("<H", code, 18) == (183,)  # EM_AARCH64
+    (start,), (size, count) = (
+        struct.unpack_from("<Q", code, 40),
+        struct.unpack_from("<HH", code, 58),
+    )
+    sections = [struct.unpack_from("<IIQQQQII", code, start + size * k) for k in range(count)]
+    (table,) = (s for s in sections if s[1] == 2)  # SHT_SYMTAB
+    names = sections[table[6]][4]
+    symbols = [struct.unpack_from("<IBBH", code, table[4] + at) for at in range(24, table[5], 24)]
+    wanted = [name for name, _, _, section in symbols if section == 0]
+    return {code[names + n : code.index(b"\0", names + n)].decode() for n in wanted}
+
+
+def plain(names):
+    """Names of functions without the ``f`` of single precision."""
+    return {name if name in LIBRARY else name.removesuffix("f") for name in names}
+
+
+def functions():
+    """The texts that are compiled once a machine."""
+    opcodes_ = opcodes.table()
+    yield "entry stub", entrance.text()
+    yield "evaluator", text.text_of(list(opcodes_.lines))
+    for name in ("PART", "WAIT", "GRAB", "SERVE", "RUN"):
+        yield f"pool {name}", getattr(crewing, name)
+    for name in routines._TEXTS:
+        for dtype in ("f4", "f8"):
+            yield f"{name}_{dtype}", routines.text_of(f"{name}_{dtype}", 32)
+
+
+@pytest.mark.usefixtures("arm")
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name.split(".")[0])
+def test_golden_kernels_are_compiled_for_aarch64(path):
+    source = path.read_text(encoding="utf-8")
+    code = machine.object_code(module.module_of(source, "kernel", len(elementary(source))))
+    assert plain(undefined(code)) <= LIBRARY
+
+
+@pytest.mark.usefixtures("arm")
+@pytest.mark.parametrize(("name", "source"), [pytest.param(*p, id=p[0]) for p in functions()])
+def test_functions_are_compiled_for_aarch64(name, source):
+    code = machine.object_code(module.function_of(source), unrolled=False)
+    assert plain(undefined(code)) <= LIBRARY, name
+
+
+@pytest.mark.usefixtures("arm")
+def test_vectors_of_aarch64_hold_two_numbers():
+    source = "def kernel(x: 'f8* data[0]', y: 'f8* data[1]', n: 'i8 ints[0]'):\n"
+    source += "    for i0 in range(n):\n        y[i0] = math.sqrt(x[i0])\n    return 0\n"
+    optimised = str(machine.optimised(module.module_of(source, "kernel")))
+    assert "<2 x double>" in optimised
+    assert "<4 x double>" not in optimised
+    assert "x86" not in optimised
+
+
+def run_with(level, folder, *files):
+    """Run these tests in a process that makes kernels for a level of x86-64."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("FDIFF_")}
+    kept |= {machine.VARIABLE: level, "FDIFF_CACHE_DIR": str(folder)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+    done = subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+levels = pytest.mark.parametrize("level", ["x86-64", "x86-64-v3"])
+x86 = pytest.mark.skipif(not X86, reason="levels of x86-64 are there on x86-64 alone")
+
+
+@x86
+@levels
+def test_golden_kernels_run_with_fewer_features(level, tmp_path):
+    run_with(level, tmp_path, "tests/test_kernel_text.py")
+
+
+@x86
+@pytest.mark.slow
+@levels
+def test_every_operation_runs_with_fewer_features(level, tmp_path):
+    run_with(level, tmp_path, "tests/test_kernel_values.py", "tests/test_vector_math.py")
+
+
+@pytest.mark.parametrize("wanted", ["x86-64-v9", "cortex-a72", "avx2"])
+def test_a_processor_that_is_none(wanted, monkeypatch):
+    monkeypatch.setenv(machine.VARIABLE, wanted)
+    with pytest.raises(InputError, match=r"FDIFF_CPU: .* is no processor"):
+        machine.target.__wrapped__()
+
+
+@x86
+def test_a_level_has_the_features_it_is_said_to_have(monkeypatch):
+    found = {}
+    for level in ("x86-64", "x86-64-v2", "x86-64-v3"):
+        monkeypatch.setenv(machine.VARIABLE, level)
+        found[level] = machine.target.__wrapped__()
+    assert "+avx" not in found["x86-64"].features + found["x86-64-v2"].features
+    assert {"+avx2", "+fma"} <= set(found["x86-64-v3"].features.split(","))
+    assert "+avx512f" not in found["x86-64-v3"].features
