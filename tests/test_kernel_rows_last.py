@@ -196,16 +196,16 @@ def test_logsumexp_like_jax(axis, keepdims):
 )
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_logsumexp_of_infinite_terms(x, slope, dtype):
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):  # NumPy warns of what it is asked to do
         x = np.array(x).astype(dtype)
+        wanted = logsumexp(x)
     for f in (fdiff.value_and_grad(logsumexp), fdiff.jit(fdiff.value_and_grad(logsumexp))):
-        value, found = f(x)
-        assert value == logsumexp(x)
-        np.testing.assert_array_equal(
-            found, np.array(slope, dtype) if np.isfinite(x).any() else found
-        )
+        with np.errstate(all="ignore"):
+            value, found = f(x)
+        assert value == wanted
         np.testing.assert_array_equal(found, slope)
-    assert not np.isnan(fdiff.hessian(logsumexp, x)).any()
+    with np.errstate(all="ignore"):
+        assert not np.isnan(fdiff.hessian(logsumexp, x)).any()
 
 
 def test_logsumexp_keeps_small_terms_and_signs():
