@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from tapes import tape_of
 
 import fdiff
 from benchmarks import styles
@@ -17,7 +16,7 @@ from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-SIZES = [1, 63, 64, 65, 200, 700]  # too few rows, a block and its neighbours, several blocks
+SIZES = [1, 65, 700]  # too few rows, a block and one more, several blocks
 K, D = 7, 5
 
 
@@ -51,7 +50,7 @@ def outer(a, x):
 
 def agree(f, *xs, tolerance=1e-10):
     """The kernels of a function and of its derivatives against the interpreter."""
-    tape = tape_of(f, *xs)
+    tape = fdiff.make_tape(f, *xs)
     bars = [drawn(*t.shape, dtype=t.dtype) for t in tape.output_types]
     pulled = simplify(vjp(tape, range(len(xs))))
     pushed = simplify(jvp(tape, range(len(xs))))
@@ -197,16 +196,16 @@ def test_logsumexp_like_jax(axis, keepdims):
 )
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_logsumexp_of_infinite_terms(x, slope, dtype):
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):  # NumPy warns of what it is asked to do
         x = np.array(x).astype(dtype)
+        wanted = logsumexp(x)
     for f in (fdiff.value_and_grad(logsumexp), fdiff.jit(fdiff.value_and_grad(logsumexp))):
-        value, found = f(x)
-        assert value == logsumexp(x)
-        np.testing.assert_array_equal(
-            found, np.array(slope, dtype) if np.isfinite(x).any() else found
-        )
+        with np.errstate(all="ignore"):
+            value, found = f(x)
+        assert value == wanted
         np.testing.assert_array_equal(found, slope)
-    assert not np.isnan(fdiff.hessian(logsumexp, x)).any()
+    with np.errstate(all="ignore"):
+        assert not np.isnan(fdiff.hessian(logsumexp, x)).any()
 
 
 def test_logsumexp_keeps_small_terms_and_signs():
