@@ -195,17 +195,26 @@ def _untransposed(new: _Rewrite, i: int, labels: str) -> tuple[int, str]:
     return i, labels
 
 
-def as_it_lies(parts: Sequence[Part], i: int, operand: int) -> bool:
-    """Whether part `i` is a product of matrices that takes a transpose without a copy."""
-    if parts[i].op != "contract":
+def takes(parts: Sequence[Part], i: int, operand: int, order: tuple[int, ...]) -> bool:
+    """Whether part `i` is a product of matrices that needs no copy of an operand to read it.
+
+    `order` says which axis of the operand each axis in memory is.
+    """
+    if parts[i].op != "contract" or parts[i].dtype[0] != "f":
         return False
     inputs, out = parts[i].parameter("subscripts", str).split("->")
     left, right = inputs.split(",")
+    sizes = dict(zip(left, parts[parts[i].args[0]].dims, strict=True))
+    sizes |= zip(right, parts[parts[i].args[1]].dims, strict=True)
     stack, m, n, k = _groups(left, right, out)
-    own, rows = (left, m) if parts[i].args[0] == operand else (right, n)
-    axes = parts[operand].axes
-    labels = "".join(own[axes.index(a)] for a in range(len(axes)))
-    return _lies(labels, stack, rows, k) is not None
+    if not all(any(sizes[x] != ONE for x in group) for group in (m, n, k)):
+        return False
+    sides = zip(parts[i].args, (left, right), (m, n), strict=True)
+    return all(
+        _lies("".join(own[a] for a in order), stack, rows, k) is not None
+        for a, own, rows in sides
+        if a == operand
+    )
 
 
 def _lies(labels: str, stack: str, rows: str, columns: str) -> int | None:

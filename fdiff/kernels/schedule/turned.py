@@ -7,16 +7,19 @@ tangents of what was gathered, added up again at places, needs no array between 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..bones import Part, Skeleton
-from ..loops import ONE, Dims, proper
+from ..loops import ONE, Dims, proper, same_but_ones
 from .kinds import LEAVES, REDUCTIONS, ROUTINES, SCANS, SCATTERS, STORES, VIEWS, users_of
-from .lowering import as_it_lies
+from .lowering import takes
 from .split import pruned
 
 Axes = tuple[int, ...]
+_PASS = (
+    2  # what a transpose is that writes and reads an array, where one read in another order is 1
+)
 _NO = REDUCTIONS | SCANS | SCATTERS | STORES | ROUTINES | VIEWS | LEAVES
 
 
@@ -38,21 +41,56 @@ def turned(bones: Skeleton) -> Skeleton:
 
 
 def _wanted(bones: Skeleton, users: list[list[int]]) -> dict[int, Axes]:
-    """The elementwise parts that are read in one other order only, and that order."""
+    """The elementwise parts that are read in one other order only, and that order.
+
+    Those that only products of matrices read, which take them in either, are in the order of what
+    they are computed from.
+    """
     parts = bones.parts
     out: dict[int, Axes] = {}
     for i in range(len(parts) - 1, -1, -1):
-        part = parts[i]
-        if part.op in _NO or "{0}" not in part.text or len(part.shapes) > 1 or i in bones.outputs:
+        if not _elementwise(parts[i]) or i in bones.outputs:
             continue
-        orders = {
-            parts[u].axes if parts[u].op == "transpose"
-            else out.get(u, ()) if parts[u].dims == part.dims else ()
-            for u in users[i]
-        }  # fmt: skip
-        if len(orders) == 1 and (order := orders.pop()) not in ((), tuple(range(len(order)))):
+        orders = {_order(parts, users, i, u, out) for u in users[i]}
+        if orders == {None}:
+            order = _order_below(parts, i)
+            orders = {order if all(takes(parts, u, i, order) for u in users[i]) else ()}
+        order = orders.pop() if len(orders) == 1 else ()
+        if order and order != tuple(range(len(order))):
             out[i] = order
     return out
+
+
+def _elementwise(part: Part) -> bool:
+    return part.op not in _NO and "{0}" in part.text and len(part.shapes) == 1
+
+
+def _order(
+    parts: tuple[Part, ...], users: list[list[int]], i: int, u: int, out: Mapping[int, Axes]
+) -> Axes | None:
+    """The order in which part `u` reads part `i`; None if it is a product that takes others."""
+    part = parts[u]
+    if part.op == "contract":
+        return None if takes(parts, u, i, tuple(range(len(parts[i].dims)))) else ()
+    if part.op == "transpose":
+        undone = all(r in out and _undone(part.axes, out[r]) for r in users[u])
+        return () if undone and users[u] else part.axes
+    return out.get(u, ()) if part.dims == parts[i].dims else ()
+
+
+def _order_below(parts: tuple[Part, ...], i: int) -> Axes:
+    """The order that undoes the first transpose that elementwise parts below `i` read."""
+    dims = parts[i].dims
+    stack, seen = [i], {i}
+    while stack:
+        for a in parts[stack.pop()].args:
+            if parts[a].op == "transpose" and parts[a].dims == dims:
+                axes = parts[a].axes
+                return tuple(axes.index(k) for k in range(len(axes)))
+            if a not in seen and _elementwise(parts[a]) and parts[a].dims == dims:
+                seen.add(a)
+                stack.append(a)
+    return ()
 
 
 def _worth(bones: Skeleton, users: list[list[int]], wanted: dict[int, Axes]) -> dict[int, Axes]:
@@ -70,16 +108,26 @@ def _worth(bones: Skeleton, users: list[list[int]], wanted: dict[int, Axes]) -> 
 
     gains: list[tuple[int, int]] = []
     for i, axes in wanted.items():
-        gains.append((i, int(any(_read_turned(bones, users, u) for u in users[i]))))
+        gains.append((i, _PASS * any(_read_turned(bones, users, u) for u in users[i])))
         for a in dict.fromkeys(parts[i].args):
             if a in wanted:
                 leader[group(a)] = group(i)
-            elif not (parts[a].op == "contract" and len(users[a]) == 1):  # made in either order
+            elif not _made_in_any_order(parts, users, a):
                 gains.append((i, _gain(parts, a, axes, wanted)))
     total: dict[int, int] = {}
     for i, gain in gains:
         total[group(i)] = total.get(group(i), 0) + gain
-    return {i: axes for i, axes in wanted.items() if total[group(i)] >= 0}
+    return {i: axes for i, axes in wanted.items() if total[group(i)] > 0}
+
+
+def _made_in_any_order(parts: tuple[Part, ...], users: list[list[int]], i: int) -> bool:
+    """Whether `i` is a product of matrices, perhaps with axes of one entry, that is read once."""
+    while parts[i].op == "reshape" and len(users[i]) == 1:
+        (a,) = parts[i].args
+        if not same_but_ones(parts[i].dims, parts[a].dims):
+            return False
+        i = a
+    return parts[i].op == "contract" and len(users[i]) == 1
 
 
 def _read_turned(bones: Skeleton, users: list[list[int]], u: int) -> bool:
@@ -87,10 +135,11 @@ def _read_turned(bones: Skeleton, users: list[list[int]], u: int) -> bool:
 
     A product of matrices takes most transposes as they are.
     """
-    if bones.parts[u].op != "transpose":
+    part = bones.parts[u]
+    if part.op != "transpose":
         return False
-    as_it_is = (as_it_lies(bones.parts, r, u) for r in users[u])
-    return u in bones.outputs or not all(as_it_is)
+    order = tuple(part.axes.index(k) for k in range(len(part.axes)))
+    return u in bones.outputs or not all(takes(bones.parts, r, u, order) for r in users[u])
 
 
 def _gain(parts: tuple[Part, ...], i: int, axes: Axes, wanted: Collection[int]) -> int:
@@ -131,8 +180,19 @@ class _Rewrite:
         elif part.op == "transpose" and part.args[0] in self.wanted:
             self.place[i] = self.made[part.args[0], part.axes]
         else:
-            args = tuple([self.place[a] for a in part.args])
+            args = tuple([self._in_order(a) for a in part.args])
             self.place[i] = self.add(part.reading(args))
+
+    def _in_order(self, i: int) -> int:
+        """Old part `i` as it was; of a turned one, a view, which products look through."""
+        if i not in self.place:
+            axes = self.wanted[i]
+            back = tuple(axes.index(k) for k in range(len(axes)))
+            part, turned = self.old[i], self.made[i, axes]
+            self.place[i] = self.add(
+                Part("transpose", "", (turned,), part.dtypes, part.shapes, (("axes", back),))
+            )
+        return self.place[i]
 
     def operand(self, i: int, axes: Axes) -> int:
         """Old part `i` as an operand of a result whose axes are in the order `axes`."""
@@ -152,11 +212,17 @@ class _Rewrite:
         wide = [a for a in axes if dims[a] != ONE]
         if wide == sorted(wide):  # axes of one entry move alone
             return self._shaped(self.place[i], out)
-        first = self._shaped(self.place[i], dims)
-        return self.add(Part("transpose", "", (first,), part.dtypes, (out,), (("axes", axes),)))
+        first = self._shaped(self.place[i], proper(dims))
+        order = tuple(sorted(wide).index(a) for a in wide)
+        inner = tuple(dims[a] for a in wide)
+        data = (("axes", order),)
+        turned = self.add(Part("transpose", "", (first,), part.dtypes, (inner,), data))
+        return self._shaped(turned, out)
 
     def _shaped(self, i: int, dims: Dims) -> int:
         part = self.parts[i]
         if part.dims == dims:
             return i
+        if part.op == "reshape" and self.parts[part.args[0]].dims == dims:
+            return part.args[0]
         return self.add(Part("reshape", "", (i,), part.dtypes, (dims,)))
