@@ -11,14 +11,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import NamedTuple
-
-from .peers import ONE_THREAD
-
-os.environ |= ONE_THREAD | {"FDIFF_NUM_THREADS": "1", "FDIFF_TIER": "compile"}
 
 import numpy as np
 
@@ -26,9 +23,11 @@ import fdiff
 
 from . import algebra, inputs
 from .limit import algebra as by_hand
+from .peers import ONE_THREAD
 
 Array = np.ndarray
 Function = Callable[..., object]
+ENVIRONMENT = {**ONE_THREAD, "FDIFF_NUM_THREADS": "1", "FDIFF_TIER": "compile"}
 ROUNDS = 15
 ROUND_SECONDS = 0.02
 
@@ -162,6 +161,12 @@ def main() -> None:
     parser.add_argument("words", nargs="*", help="of the names to measure; all if left out")
     parser.add_argument("--jax", action="store_true")
     asked = parser.parse_args()
+    if not ENVIRONMENT.items() <= os.environ.items():  # libraries read theirs when they are loaded
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", __spec__.name, *sys.argv[1:]],
+            {**os.environ, **ENVIRONMENT},
+        )
     for problem in problems():
         for name in problem.spellings:
             if all(word in f"{problem.title} {name}" for word in asked.words):
