@@ -115,9 +115,7 @@ def compiled_quickly() -> Generator[None]:
     What is searched for is made before LLVM. Kernels and their texts are made anew, and nothing of
     them is left on disk; routines and evaluators are taken from there.
     """
-    quick = machine._target().create_target_machine(
-        cpu=machine.cpu(), features=machine._features(), opt=0, codemodel="jitdefault", jit=True
-    )
+    quick = machine._new_machine(machine.target(), 0)
     whole = machine.object_code
 
     def object_code(module: ir.Module, **options: bool) -> bytes:

@@ -66,7 +66,7 @@ def narrowed(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     inner = tuple(
         reshape_of(b, a, tuple(size[x] for x in side)) for a, side in zip(args, kept, strict=True)
     )
-    return reshape_of(b, _contracted(b, inner, *kept, result), tuple(size[x] for x in out))
+    return reshape_of(b, _contracted(b, inner, (*kept, result)), tuple(size[x] for x in out))
 
 
 def as_product(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
@@ -100,10 +100,12 @@ def as_product(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
         x for k, x in enumerate(letters[: len(shape)]) if shape[k] != 1 and k not in axes
     )
     dims = tuple(n for k, n in enumerate(shape) if k not in axes)
-    return reshape_of(b, _contracted(b, inner, *sides, result), dims)
+    return reshape_of(b, _contracted(b, inner, (*sides, result)), dims)
 
 
-def _contracted(b: Builder, args: Ids, left: str, right: str, out: str) -> int:
+def _contracted(b: Builder, args: Ids, labels: tuple[str, ...]) -> int:
+    """The product of two arrays, by the labels of both and of the result."""
+    left, right, out = labels
     params: dict[str, object] = {"subscripts": f"{left},{right}->{out}"}
     found = unseeded(b, args, params)
     return new(b, "contract", args, **params) if found is None else found
