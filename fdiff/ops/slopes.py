@@ -7,7 +7,7 @@ the exponential with the function (equal instructions are merged), and a rule th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import log as _log
 
@@ -25,8 +25,28 @@ _SPLIT = 134217729.0  # 2**27 + 1 (Dekker, Numerische Mathematik 18, 1971)
 
 def _floating(*dtypes: np.dtype) -> np.dtype:
     if dtypes[0].kind != "f" or any(d != dtypes[0] for d in dtypes):
-        raise TypeError(f"defined for floating-point numbers of one dtype, not {', '.join(map(str, dtypes))}")
+        raise TypeError(
+            f"defined for floating-point numbers of one dtype, not {', '.join(map(str, dtypes))}"
+        )
     return dtypes[0]
+
+
+def _op(
+    name: str,
+    text: str,
+    slopes: Callable[..., object],
+    *,
+    numpy: Callable[..., object],
+    sample: Sequence[Callable[..., Array]],
+) -> Primitive:
+    """An elementwise op of floating-point numbers of one dtype; Python's numbers are double."""
+
+    def evaluate(*given: object) -> object:
+        return numpy(
+            *[x if isinstance(x, (np.ndarray, np.generic)) else np.float64(x) for x in given]
+        )
+
+    return elementwise(name, text, slopes, numpy=evaluate, loop=_floating, sample=sample)
 
 
 def _sum_error(x: Array, y: Array, total: Array) -> Array:
@@ -55,8 +75,12 @@ def _sech_squared(x: Array) -> object:
     return root * root
 
 
-sech_squared = elementwise(
-    "sech_squared", "rt.sech_squared({0})", lambda x, out: (-2.0 * np.tanh(x) * out,), numpy=_sech_squared, loop=_floating, sample=(real,)
+sech_squared = _op(
+    "sech_squared",
+    "rt.sech_squared({0})",
+    lambda x, out: (-2.0 * np.tanh(x) * out,),
+    numpy=_sech_squared,
+    sample=(real,),
 )
 
 
@@ -66,8 +90,12 @@ def _logistic_slope(x: Array) -> object:
 
 
 # Not the product of `expit` at x and -x: differentiated again, that is a difference of equal numbers at 0.
-logistic_slope = elementwise(
-    "logistic_slope", "rt.logistic_slope({0})", lambda x, out: (-np.tanh(0.5 * x) * out,), numpy=_logistic_slope, loop=_floating, sample=(real,)
+logistic_slope = _op(
+    "logistic_slope",
+    "rt.logistic_slope({0})",
+    lambda x, out: (-np.tanh(0.5 * x) * out,),
+    numpy=_logistic_slope,
+    sample=(real,),
 )
 
 
@@ -80,7 +108,9 @@ def _share(exp: np.ufunc, unit: float, second: bool) -> Callable[[Array, Array],
         over = 1.0 / (1.0 + e)
         out = np.where(d < 0, e, x.dtype.type(1)) * over
         out = out + out * lost * np.where(d < 0, x.dtype.type(1), e) * over
-        return np.where(np.isnan(d) & (x == y), np.where(x > 0, x.dtype.type(1), x.dtype.type(0)), out)[()]
+        return np.where(
+            np.isnan(d) & (x == y), np.where(x > 0, x.dtype.type(1), x.dtype.type(0)), out
+        )[()]
 
     return share
 
@@ -94,14 +124,23 @@ def _add_share(name: str, exp: np.ufunc, unit: float, *, second: bool) -> Primit
         slope = slope if unit == 1.0 else unit * slope
         return (-slope, slope) if second else (slope, -slope)
 
-    return elementwise(name, f"rt.{name}({{0}}, {{1}})", slopes, numpy=_share(exp, unit, second), loop=_floating, sample=(real, real))
+    return _op(
+        name,
+        f"rt.{name}({{0}}, {{1}})",
+        slopes,
+        numpy=_share(exp, unit, second),
+        sample=(real, real),
+    )
 
 
 # The shares of the first and of the second argument. Both take the arguments in one order, so that they have
 # their exponential in common.
 SHARES: dict[np.ufunc, list[Primitive]] = {np.exp: [], np.exp2: []}
 for _exp, _ending, _unit in ((np.exp, "", 1.0), (np.exp2, "2", _LN2)):
-    SHARES[_exp] += [_add_share(f"{which}_share{_ending}", _exp, _unit, second=which == "second") for which in ("first", "second")]
+    SHARES[_exp] += [
+        _add_share(f"{which}_share{_ending}", _exp, _unit, second=which == "second")
+        for which in ("first", "second")
+    ]
 
 
 # --- exponentials of products, powers of sums -----------------------------------------------------
@@ -115,8 +154,12 @@ def _exp_product(x: Array, y: Array) -> object:
     return np.where(np.isfinite(out), out + out * _product_error(x, y, product), out)[()]
 
 
-exp_product = elementwise(
-    "exp_product", "rt.exp_product({0}, {1})", lambda x, y, out: (y * out, x * out), numpy=_exp_product, loop=_floating, sample=(real, real)
+exp_product = _op(
+    "exp_product",
+    "rt.exp_product({0}, {1})",
+    lambda x, y, out: (y * out, x * out),
+    numpy=_exp_product,
+    sample=(real, real),
 )
 
 
@@ -128,42 +171,56 @@ def _power_sum(x: Array, y: Array, z: Array) -> object:
     return np.where(np.isfinite(more) & np.isfinite(out), out + out * more, out)[()]
 
 
-def _power_sum_slopes(x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray) -> tuple[object, object, object]:
+def _power_sum_slopes(
+    x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray
+) -> tuple[object, object, object]:
     exponent = y + z
-    lower = np.where(exponent == 0, 0.0, exponent * apply(power_sum, x, y, z - np.ones((), z.dtype)))
+    lower = np.where(
+        exponent == 0, 0.0, exponent * apply(power_sum, x, y, z - np.ones((), z.dtype))
+    )
     slope = np.where((x == 0) & (exponent >= 0), 0.0, out * np.log(x))
     return lower, slope, slope
 
 
 # ``x**(y + z)`` for an exponent that is no number of the format.
-power_sum = elementwise(
+power_sum = _op(
     "power_sum", "rt.power_sum({0}, {1}, {2})", _power_sum_slopes,
-    numpy=_power_sum, loop=_floating, sample=(positive, real, real),
+    numpy=_power_sum, sample=(positive, real, real),
 )  # fmt: skip
 
 
 def _power_slope(x: Array, y: Array, z: Array) -> object:
     small = (np.abs(y) <= 0.25) & (z == -1) & (x != 0) & np.isfinite(x)
-    return np.where(small, (y * np.power(x, y)) / np.where(small, x, x.dtype.type(1)), y * _power_sum(x, y, z))[()]
+    return np.where(
+        small, (y * np.power(x, y)) / np.where(small, x, x.dtype.type(1)), y * _power_sum(x, y, z)
+    )[()]
 
 
-def _power_curvatures(x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray) -> tuple[object, object, object]:
+def _power_curvatures(
+    x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray
+) -> tuple[object, object, object]:
     exponent = y + z
-    lower = np.where(exponent == 0, 0.0, exponent * apply(power_slope, x, y, z - np.ones((), z.dtype)))
+    lower = np.where(
+        exponent == 0, 0.0, exponent * apply(power_slope, x, y, z - np.ones((), z.dtype))
+    )
     by_z = np.where((x == 0) & (exponent >= 0), 0.0, out * np.log(x))
     return lower, apply(power_sum, x, y, z) + by_z, by_z
 
 
 # ``y x**(y + z)``, also where only the power leaves the range.
-power_slope = elementwise(
+power_slope = _op(
     "power_slope", "rt.power_slope({0}, {1}, {2})", _power_curvatures,
-    numpy=_power_slope, loop=_floating, sample=(positive, real, real),
+    numpy=_power_slope, sample=(positive, real, real),
 )  # fmt: skip
 
 
 # --- squares --------------------------------------------------------------------------------------
-one_minus_square = elementwise(
-    "one_minus_square", "({T}(1) - {0}) * ({T}(1) + {0})", lambda x, out: (-2.0 * x,), numpy=lambda x: (1.0 - x) * (1.0 + x), loop=_floating, sample=(unit,)
+one_minus_square = _op(
+    "one_minus_square",
+    "({T}(1) - {0}) * ({T}(1) + {0})",
+    lambda x, out: (-2.0 * x,),
+    numpy=lambda x: (1.0 - x) * (1.0 + x),
+    sample=(unit,),
 )
 
 
@@ -174,8 +231,12 @@ def _over_one_plus_square(x: Array) -> object:
 
 
 # ``1 / (1 + x**2)``, also where the square leaves the range.
-over_one_plus_square = elementwise(
-    "over_one_plus_square", "rt.over_one_plus_square({0})", lambda x, out: (-2.0 * (x * out) * out,), numpy=_over_one_plus_square, loop=_floating, sample=(real,)
+over_one_plus_square = _op(
+    "over_one_plus_square",
+    "rt.over_one_plus_square({0})",
+    lambda x, out: (-2.0 * (x * out) * out,),
+    numpy=_over_one_plus_square,
+    sample=(real,),
 )
 
 
@@ -184,9 +245,9 @@ def _over_root_one_plus_square(x: Array) -> object:
 
 
 # ``1 / sqrt(1 + x**2)``, likewise.
-over_root_one_plus_square = elementwise(
+over_root_one_plus_square = _op(
     "over_root_one_plus_square", "rt.over_root_one_plus_square({0})", lambda x, out: (-((x * out) * out) * out,),
-    numpy=_over_root_one_plus_square, loop=_floating, sample=(real,),
+    numpy=_over_root_one_plus_square, sample=(real,),
 )  # fmt: skip
 
 # --- the unit vector of (x, y) and the slope of its angle ------------------------------------------
@@ -194,9 +255,13 @@ over_root_one_plus_square = elementwise(
 
 def _into_range(x: Array, y: Array) -> tuple[Array, Array, Array]:
     """Both numbers by a power of two that lets their squares be added, and that power."""
-    most, down, least, up = (63, -65, -55, 90) if np.asarray(x).dtype == np.float32 else (511, -513, -480, 600)
+    most, down, least, up = (
+        (63, -65, -55, 90) if np.asarray(x).dtype == np.float32 else (511, -513, -480, 600)
+    )
     size = np.maximum(np.abs(x), np.abs(y))
-    factor = np.where(size > 2.0**most, 2.0**down, np.where(size < 2.0**least, 2.0**up, 1.0)).astype(np.asarray(x).dtype)
+    factor = np.where(
+        size > 2.0**most, 2.0**down, np.where(size < 2.0**least, 2.0**up, 1.0)
+    ).astype(np.asarray(x).dtype)
     return x * factor, y * factor, factor
 
 
@@ -215,18 +280,22 @@ def _angle_slope(x: Array, y: Array, *, second: bool) -> object:
     return _quotient(v if second else u, np.square(u) + np.square(v)) * factor
 
 
-def _pair_of(name: str, evaluate: Callable[..., object], slopes: Callable[..., tuple[object, object]]) -> list[Primitive]:
+def _pair_of(
+    name: str, evaluate: Callable[..., object], slopes: Callable[..., tuple[object, object]]
+) -> list[Primitive]:
     """An op for each of two arguments, both of which take them in one order, so that kernels share a root."""
     return [
-        elementwise(
+        _op(
             f"{which}_{name}", f"rt.{which}_{name}({{0}}, {{1}})", partial(slopes, second=second), numpy=partial(evaluate, second=second),
-            loop=_floating, sample=(real, real),
+            sample=(real, real),
         )
         for which, second in (("first", False), ("second", True))
     ]  # fmt: skip
 
 
-def _direction_slopes(x: TracedArray, y: TracedArray, out: TracedArray, *, second: bool) -> tuple[object, object]:
+def _direction_slopes(
+    x: TracedArray, y: TracedArray, out: TracedArray, *, second: bool
+) -> tuple[object, object]:
     """``(y**2, -x y) / h**3``, where the rule of a quotient would subtract equal numbers for x >> y."""
     other, h = apply(DIRECTION[not second], x, y), np.hypot(x, y)
     over = other / np.where(h == 0, 1.0, h)
@@ -234,7 +303,9 @@ def _direction_slopes(x: TracedArray, y: TracedArray, out: TracedArray, *, secon
     return (across, along) if second else (along, across)
 
 
-def _angle_curvatures(x: TracedArray, y: TracedArray, out: TracedArray, *, second: bool) -> tuple[object, object]:
+def _angle_curvatures(
+    x: TracedArray, y: TracedArray, out: TracedArray, *, second: bool
+) -> tuple[object, object]:
     """``(y**2 - x**2, -2 x y) / h**4``."""
     h = np.hypot(x, y)
     h = np.where(h == 0, 1.0, h)
@@ -251,22 +322,28 @@ ANGLE_SLOPE = _pair_of("angle_slope", _angle_slope, _angle_curvatures)
 # The rule of a quotient gives ``1 / d - x / d / d`` for ``x / d`` with d = x + y: equal numbers for x >> y.
 
 
-def _term_slopes(x: TracedArray, y: TracedArray, out: TracedArray, under: TracedArray, sign: int) -> tuple[object, object]:
+def _term_slopes(
+    x: TracedArray, y: TracedArray, out: TracedArray, under: TracedArray, sign: int
+) -> tuple[object, object]:
     """Of ``x / under`` where `under` is ``x`` or ``-x`` plus ``sign * y``."""
     by_x, by_y = (y / under) / under, out / under
     return (by_x, -by_y) if sign == 1 else (-by_x, by_y)
 
 
-over_sum = elementwise(
-    "over_sum", "{0} / ({0} + {1})", lambda x, y, out: _term_slopes(x, y, out, x + y, 1), numpy=lambda x, y: x / (x + y), loop=_floating, sample=(positive, positive)
+over_sum = _op(
+    "over_sum",
+    "{0} / ({0} + {1})",
+    lambda x, y, out: _term_slopes(x, y, out, x + y, 1),
+    numpy=lambda x, y: x / (x + y),
+    sample=(positive, positive),
 )
-over_difference = elementwise(
+over_difference = _op(
     "over_difference", "{0} / ({0} - {1})", lambda x, y, out: _term_slopes(x, y, out, x - y, -1),
-    numpy=lambda x, y: x / (x - y), loop=_floating, sample=(real, positive),
+    numpy=lambda x, y: x / (x - y), sample=(real, positive),
 )  # fmt: skip
-over_difference_from = elementwise(
+over_difference_from = _op(
     "over_difference_from", "{0} / ({1} - {0})", lambda x, y, out: _term_slopes(x, y, out, y - x, 1),
-    numpy=lambda x, y: x / (y - x), loop=_floating, sample=(real, positive),
+    numpy=lambda x, y: x / (y - x), sample=(real, positive),
 )  # fmt: skip
 
 

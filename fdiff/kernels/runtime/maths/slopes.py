@@ -22,7 +22,7 @@ def sech_squared(x: Value) -> Value:
         return root * root
     e = Twice.of(x)
     inverse = 1.0 / e.plus_one()
-    return inverse * inverse * e.four() * e.factor
+    return (inverse * inverse) * (e.four() * e.factor)
 
 
 def _difference(x: Value, y: Value) -> tuple[Value, Value]:
