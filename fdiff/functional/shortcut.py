@@ -249,9 +249,13 @@ class _Bound:
 
     def builtin(self, signature: Signature, recipe: Recipe, outside: Outside) -> Quick | None:
         """The call's descriptor as a builtin; None where the entry stub may not run."""
+        from ..kernels.compiler import stub  # noqa: PLC0415 - loaded by now
         from ..kernels.native.caller import caller, fault  # noqa: PLC0415 - loaded by now
 
         if fault(self.parts.call):
+            return None
+        call = stub()
+        if fault(call, full=True):
             return None
 
         elsewhere = [i.written for i in recipe.inputs]
@@ -262,7 +266,7 @@ class _Bound:
         ]
         inputs = [*self.inputs(signature), *recipe.inputs]
         return caller(
-            self.parts.call, self.parts.machinery, signature.given, inputs, outputs, recipe.steps,
+            call, self.parts.machinery, signature.given, inputs, outputs, recipe.steps,
             outside, self._guard,
         )  # fmt: skip
 

@@ -152,7 +152,7 @@ def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
     again = None if patient(made.text) is None else partial(_patient, made.text)
     code = _obtain(made.text)
     keep(bones, choice)
-    call = _function(calling())
+    call = _function(calling(full=False))
     run = _crew() if made.shared else 0
     return Kernel(code, addresses, made.rooms, made.text, layouts, again, call, run)
 
@@ -190,6 +190,13 @@ def _obtain(text: str) -> Loaded:
     found, stored = _stored(text, "kernel", compiled)
     _count["loaded"] += stored
     return found
+
+
+def stub() -> int:
+    """The entry stub for whole calls, with all that shortcuts need; compiled once a machine."""
+    from .native.entrance import text  # noqa: PLC0415 - LLVM is loaded by now
+
+    return function(text())
 
 
 def function(text: str) -> int:
