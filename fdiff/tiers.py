@@ -91,6 +91,10 @@ class Runner:
         """The kernel for plain arrays, taken apart; None while there is none."""
         return None if self._fast is None else self._fast.parts()
 
+    def compiled(self) -> bool:
+        """Whether there is a kernel for plain arrays."""
+        return self._fast is not None
+
     def slots(self) -> Sequence[int]:
         """Which output of the kernel each output of the tape is."""
         return range(len(self.tape.outputs)) if self._slots is None else self._slots
@@ -165,6 +169,8 @@ class Runner:
             return defect if tier in ("", "compile") else None
         try:
             return self._compiled(layouts) if self._worth(layouts, tier) else None
+        except InputError:  # a variable of the environment that is set to what it cannot be
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
             defect = self._defects[layouts] = Defect("kernel", self.tape, error)
             return defect
@@ -206,6 +212,8 @@ class Runner:
                 return False
             if self._held is None:
                 self._held = kernels.workspace(self.tape, layouts)
+        except InputError:
+            raise
         except Exception as error:  # noqa: BLE001 - as for kernels themselves; the next call tells
             self._defects[layouts] = Defect("kernel", self.tape, error)
             return False

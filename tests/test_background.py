@@ -15,7 +15,7 @@ import pytest
 
 import fdiff
 from fdiff import background, kernels, tiers
-from fdiff.errors import InputError
+from fdiff.errors import DefectWarning, InputError
 
 X = np.linspace(0.1, 1.0, 40)
 FUNCTIONS = """
@@ -158,12 +158,12 @@ def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch)
 
 def test_a_stub_that_fails_is_told_once_and_calls_go_through_python(on, monkeypatch):
     compiler = kernels.compiler
-    fail = pytest.fail.Exception("no stub today")
-    monkeypatch.setattr(compiler, "_stub", [0])
-    monkeypatch.setattr(compiler, "_stub_failed", [RuntimeError(str(fail))])
+    monkeypatch.setattr(compiler, "_stubs", {})
+    monkeypatch.setattr(compiler, "_stub_failures", {False: RuntimeError("no stub today")})
+    monkeypatch.setattr(compiler, "_stub_warned", set())
     made = kernels.compile(fdiff.make_tape(np.cos, X), ("C",))
     np.testing.assert_allclose(made(X)[0], np.cos(X))
-    with pytest.warns(UserWarning, match="no stub today.*report"):
+    with pytest.warns(DefectWarning, match="no stub today.*report"):
         np.testing.assert_allclose(made(X)[0], np.cos(X))
     np.testing.assert_allclose(made(X)[0], np.cos(X))
     assert made.parts() is None

@@ -139,7 +139,8 @@ def numbers(rng):
         ((t, 1), {}), ((t, "one"), {}), ((t, another("one")), {}), ((t, None), {}),
         ((t, 10**30), {}), ((t, 10 ** int("30")), {}), ((t, np.float64(t)), {}), ((t, 2j), {}),
         ((np.array(t).astype(">f8"),), {}), ((t, 1.0), {}), ((t, np.True_), {}),
-        ((t, Kind.ONE), {}), ((t, Kind.TWO), {}), ((t, np.int64(3)), {}), ((t, b"one"), {}), ((t, Fraction(1, 2)), {}),
+        ((t, Kind.ONE), {}), ((t, Kind.TWO), {}), ((t, np.int64(3)), {}), ((t, b"one"), {}),
+        ((t, Fraction(1, 2)), {}),
     ]  # fmt: skip
 
 

@@ -326,7 +326,7 @@ def test_the_name_of_a_kernel_costs_no_process_and_no_parser():
 
 def test_a_kernel_called_once_needs_no_entry_stub(monkeypatch):
     """The first call goes through Python, with the results of those that follow."""
-    monkeypatch.setattr(compiler, "_stub", [0])
+    monkeypatch.setattr(compiler, "_stubs", {})
     made = []
     real = compiler._function
 

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 
 Quick = Callable[..., object]
 Split = Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]]
+SOON = 32  # calls after which a shortcut is sought again that waits for the entry stub
 CHAIN = 6  # shortcuts of one function that are tried in turn, the latest first
+
+
+class StubPendingError(Exception):
+    """The entry stub is still being compiled in the background."""
 
 
 def never(*_: object) -> None:
@@ -68,7 +73,11 @@ class Shortcuts:
         self._due = 2 * self._calls
         after = self.gone[-1] if len(self.gone) % CHAIN else self.general
         call = Call(args, kwargs, self.split, out=self.serves)
-        found = shortcut(self._program, self._f, call, after)
+        try:
+            found = shortcut(self._program, self._f, call, after)
+        except StubPendingError:
+            self._due = self._calls + SOON
+            return
         if found is not None:
             self.gone.append(found)
             self.way(found)
@@ -99,7 +108,11 @@ class Immediate:
         after = self.quick if self._found % CHAIN else never
         own = len(args) - self._count
         call = Call(args, {}, lambda given: (given[:own], given[own:]), out=False)
-        found = shortcut(self._program, f, call, after, first=True)
+        try:
+            found = shortcut(self._program, f, call, after, first=True)
+        except StubPendingError:
+            self._due = self._calls + SOON
+            return
         if found is not None:
             self._found += 1
             self.quick = found
@@ -138,7 +151,8 @@ def shortcut(
 
     None where there is more to do than the entry stub can: what was read or decided is compared in
     full, the program is interpreted, or arguments are of other kinds. `first`: the function to
-    differentiate comes before all arguments, and may be a sibling of `f`.
+    differentiate comes before all arguments, and may be a sibling of `f`. Raises `StubPendingError`
+    while the entry stub is being compiled.
     """
     try:
         signature = Signature(call.args, call.kwargs, before=int(first), out=call.out)
@@ -173,8 +187,10 @@ class _Bound:
         step = plan.step_of_all()
         parts = None if step is None else step.runner.parts()
         pins = [reads.pins(f if k == 0 else g) for k, (g, reads) in enumerate(variant.inner)]
-        if step is None or parts is None or None in pins:
+        if step is None or None in pins:
             raise NoShortcutError
+        if parts is None:
+            raise StubPendingError if step.runner.compiled() else NoShortcutError
         slots = list(step.runner.slots())
         guard = slots.pop() if step.guarded else None
         if guard in slots or (variant.check is not None and guard is None):
@@ -251,9 +267,15 @@ class _Bound:
     def builtin(self, signature: Signature, recipe: Recipe, outside: Outside) -> Quick | None:
         """The call's descriptor as a builtin; None where the entry stub may not run."""
         with no_fork:
+            from ..kernels.compiler import entry_stub  # noqa: PLC0415 - loaded by now
             from ..kernels.native.caller import caller, fault  # noqa: PLC0415 - loaded by now
 
         if fault(self.parts.call):
+            return None
+        call = entry_stub(full=True)
+        if not call:
+            raise StubPendingError
+        if fault(call, full=True):
             return None
 
         elsewhere = [i.written for i in recipe.inputs]
@@ -264,7 +286,7 @@ class _Bound:
         ]
         inputs = [*self.inputs(signature), *recipe.inputs]
         return caller(
-            self.parts.call, self.parts.machinery, signature.given, inputs, outputs, recipe.steps,
+            call, self.parts.machinery, signature.given, inputs, outputs, recipe.steps,
             outside, self._guard,
         )  # fmt: skip
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..background import Job, allowed, checkpoint, worker
 from ..collector import collector_paused
-from ..errors import TapeError
+from ..errors import DefectWarning, TapeError
 from ..forking import no_fork
 from ..tape import Tape
 from . import cache
@@ -187,47 +187,50 @@ def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
     return Kernel(code, addresses, made.rooms, made.text, layouts, again, entry_stub, run)
 
 
-_stub = [0]  # address of the entry stub
-_stub_failed: list[Exception] = []  # calls go through Python for good
+_stubs: dict[bool, int] = {}  # addresses of the entry stubs: the full one, and for kernels alone
+_stub_failures: dict[bool, Exception] = {}  # where calls go through Python for good
+_stub_warned: set[bool] = set()
 
 
-def _make_stub() -> None:
-    try:
-        entry_stub(wait=True)
-    except Exception as error:  # noqa: BLE001 - nobody asked for it: the next call warns
-        _stub_failed.append(error)
+def entry_stub(*, full: bool = False) -> int:
+    """Address of a function by which Python calls every kernel, compiled once a machine.
 
-
-_stub_job = Job(_make_stub, lambda: math.inf)
-
-
-def entry_stub(*, wait: bool = False) -> int:
-    """Address of the function by which Python calls every kernel, compiled once a machine.
-
-    Unless one is to `wait` for it, it is compiled in the background if that is possible, and 0
-    until then.
+    The `full` one can do all that shortcuts need; the other calls a kernel alone, and is compiled
+    in half of the time. They are compiled in the background if that is possible, and 0 until then.
+    Where fdiff fails to compile one, it warns once, and the address stays 0.
     """
-    if _stub[0]:
-        return _stub[0]
-    with no_fork:
-        from .native.entrance import text as calling  # noqa: PLC0415 - LLVM is loaded by now
+    if full in _stubs:
+        return _stubs[full]
+    if full not in _stub_failures:
+        if allowed() and not cache.has(cache.name_of(_stub_text(full=full))):
+            worker.submit_once(_stub_jobs[full])
+            return 0
+        _compile_stub(full=full)
+    if full in _stub_failures and full not in _stub_warned:
+        _stub_warned.add(full)
+        error = _stub_failures[full]
+        fact = f"fdiff failed to compile its entry stub ({type(error).__name__}: {error})"
+        way = "Calls go through Python. This is a defect of fdiff: please report it."
+        warnings.warn(f"{fact}. {way}", DefectWarning, stacklevel=2)
+    return _stubs.get(full, 0)
 
-    text = calling()
-    if not wait and _stub_failed:
-        if len(_stub_failed) == 1:
-            _stub_failed.append(_stub_failed[0])
-            warnings.warn(
-                f"fdiff failed to compile its entry stub ({_stub_failed[0]}): calls go through "
-                "Python. Please report this defect.",
-                stacklevel=2,
-            )
-        return 0
-    if not wait and allowed() and not cache.has(cache.name_of(text)):
-        worker.submit_once(_stub_job)
-        return 0
-    with compiling():
-        _stub[0] = _function(text, glue=True)
-    return _stub[0]
+
+def _compile_stub(*, full: bool) -> None:
+    try:
+        with compiling():
+            _stubs[full] = _function(_stub_text(full=full), glue=True)
+    except Exception as error:  # noqa: BLE001 - whatever it is, kernels can be called without it
+        _stub_failures[full] = error
+
+
+def _stub_text(*, full: bool) -> str:
+    with no_fork:
+        from .native.entrance import text  # noqa: PLC0415 - LLVM is loaded by now
+
+    return text(full=full)
+
+
+_stub_jobs = {full: Job(partial(_compile_stub, full=full), lambda: math.inf) for full in (False, True)}
 
 
 def _crew() -> int:

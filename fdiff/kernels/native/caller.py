@@ -55,16 +55,16 @@ def caller(
     status. With `guard`, the number of an output, nothing is given unless that is true. `call` is
     the address of the compiled `text`.
     """
-    if fault(call):
+    if abi.fault() or fault(call):
         return portable(machinery, inputs, outputs, status=not result)
     return _stub(call, machinery, given, inputs, outputs, result, outside, guard)
 
 
-@lru_cache(maxsize=1)
-def fault(call: int) -> str:
-    """Why the entry stub may not run here, in words; empty if it may."""
+@lru_cache(maxsize=4)
+def fault(call: int, *, full: bool = False) -> str:
+    """Why the entry stub may not run here, in words; empty if it may. `full` is as for its text."""
     try:
-        return abi.fault() or _rehearsed(call)
+        return abi.fault() or (_rehearsed if full else _rehearsed_alone)(call)
     except Exception as error:  # noqa: BLE001 - whatever it is, the stub may not run
         return f"the entry stub fails with {error!r}"
 
@@ -217,7 +217,7 @@ class _MethodDef(ctypes.Structure):
     )  # fmt: skip
 
 
-@cache  # builtins have its address
+@cache  # builtins read it for as long as they live
 def _method(call: int) -> _MethodDef:
     fast = 0x80 | 0x02  # METH_FASTCALL | METH_KEYWORDS: arguments as an array, and names
     return _MethodDef(b"kernel", call, fast, None)
@@ -234,14 +234,35 @@ def _builtin(call: int, table: _Table) -> Callable[..., Any]:
 # --- the first run ----------------------------------------------------------------------------
 
 
+def _idle() -> Machinery:
+    """A kernel that does nothing: a function of Python's that gives zero."""
+    zero = np.zeros(1, np.int64)
+    address = python_api("PyErr_Occurred")
+    return Machinery(address, zero, np.zeros(1), (), 0, zero, keep=False, release=False, owner=None)
+
+
+def _rehearsed_alone(call: int) -> str:
+    """What the stub of a kernel alone does that calls nothing, where it is not what it should."""
+    array, number = np.arange(3.0), np.float64(0.5)
+    inputs = [Input(0, (3,), array.dtype), Input(1, (), array.dtype)]
+    steps, outputs = [Make("MADE", 0), Make("GROUP", tuple, 1)], [Output((2, 1), array.dtype)]
+    stub = _stub(call, _idle(), Given(2), inputs, outputs, steps)
+    counted = (array, number, array.dtype, None)
+    before = [*map(sys.getrefcount, counted)]
+    (made,) = stub(array, number)
+    if stub(array) is not None or stub(number, array) is not None:
+        return "the entry stub takes what it should not"
+    if made.shape != (2, 1) or made.dtype is not array.dtype:
+        return "the entry stub builds another result"
+    del made
+    if [*map(sys.getrefcount, counted)] != before:
+        return "the entry stub loses references, or keeps them"
+    return ""
+
+
 def _rehearsed(call: int) -> str:
-    """What a stub does that takes everything apart and calls nothing, where it is not that."""
-    idle = np.zeros(1, np.int64)
-    machinery = Machinery(
-        python_api("PyErr_Occurred"), idle, np.zeros(1), (), 0, idle, keep=False, release=False,
-        owner=None,
-    )  # fmt: skip
-    array, number, tag = np.arange(3.0), 0.5 + idle[0], "tag"
+    """The same of the stub for whole calls, which takes everything apart."""
+    array, number, tag = np.arange(3.0), np.float64(0.5), "tag"
     unpacks = (
         Unpack("SEQUENCE", 0, list, 2), Unpack("DICT", 1, dict, 1, ("a",)),
         Unpack("SAME", 2, str, 0, (tag,)),
@@ -255,7 +276,7 @@ def _rehearsed(call: int) -> str:
         Make("TABLE", None, 2, ("x", "y")), Make("GROUP", tuple, 2),
     ]  # fmt: skip
     outputs = [Output((2, 1), array.dtype)]
-    stub = _stub(call, machinery, Given(2, ("name",), unpacks), inputs, outputs, steps)
+    stub = _stub(call, _idle(), Given(2, ("name",), unpacks), inputs, outputs, steps)
     counted = (array, number, array.dtype, None)
     given = [array, number], {"a": array}
     before = [*map(sys.getrefcount, counted)]

@@ -53,14 +53,17 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     ok = n == d[D_arguments]
     if d[D_keyword_count] == 0:
         ok = ok and names == 0
+    # +++
     elif ok:
         ok = names != 0
         if ok:
             ok = named(rt.words(self)[HEAD], names) == 1
+    # ---
     if ok and d[D_occupied] != 0:
         ok = rt.call(d[D_PyDict_Size], d[D_occupied]) == 0
     filled = d[D_given]
     registers = args
+    # +++
     if ok and d[D_unpack_count] != 0:
         registers = rt.room(d[D_registers])
         for k in range(filled):
@@ -69,6 +72,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         if filled < 0:
             ok = False
             filled = -1 - filled
+    # ---
     given = rt.words(registers)
     data = rt.words(rt.room(d[D_data]))
     slots = rt.room(d[D_output_count] * 2 + 1)
@@ -132,6 +136,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             data[r[I_at]] = x + 8 * HEAD
         else:
             ok = False
+    # +++
     if ok and d[D_written] != 0:
         ok = apart(rt.words(self)[HEAD], rt.at(data, 0)) == 1
     # --- what was read from outside
@@ -164,6 +169,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                 rt.call(d[D_PyErr_Clear])
             else:
                 rt.call(d[D_Py_DecRef], held)
+    # ---
     # --- memory for what comes out
     made = rt.words(rt.room(d[D_output_count] + 1))
     count = 0
@@ -210,8 +216,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             rt.words(d[D_cell])[0] = raw
         elif raw != 0:
             rt.call(d[D_PyMem_RawFree], raw)
+    # +++
     if ok and status == 0 and d[D_guard] > 0:
         ok = rt.halves(data[d[D_first] + d[D_guard] - 1])[0] & 255 != 0
+    # ---
     # --- the result
     if ok and d[D_result_count] == 0:
         out = rt.call(d[D_PyLong_FromLong], status)
@@ -223,8 +231,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             rt.call(d[D_Py_DecRef], made[k])
     for k in range(copied):
         rt.call(d[D_Py_DecRef], copies[k])
+    # +++
     for k in range(d[D_given], filled):
         rt.call(d[D_Py_DecRef], given[k])
+    # ---
     if out == 0 and not failed and d[D_general] != 0:
         out = rt.call(d[D_PyObject_Vectorcall], d[D_general], args, n, names)
     elif out == 0 and not failed:
@@ -234,8 +244,15 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
 """
 
 
-def text() -> str:
-    """The function's text, with every place in a table by its number."""
+def text(*, full: bool = True) -> str:
+    """The function's text, with every place in a table by its number.
+
+    What is not `full` takes positional arguments as they are and looks at nothing outside: all that
+    a kernel needs alone, in half the time to compile.
+    """
+    whole = UNPACK + BUILD + _CALL
+    if not full:
+        whole = re.sub(r" *# [+]{3}\n.*?# ---\n", "", BUILD + _CALL, flags=re.DOTALL)
     numbers = {"HEAD": HEAD, "INPUT": len(INPUTS), "OUTPUT": len(OUTPUTS), "READ": len(READS)}
     numbers |= {"UNPACK": len(UNPACKS), "RESULT": len(RESULTS)}
     numbers |= {"OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "REGISTERS": REGISTERS}
@@ -244,5 +261,4 @@ def text() -> str:
     tables = {"D": WORDS, "I": INPUTS, "O": OUTPUTS, "R": READS, "U": UNPACKS, "S": RESULTS}
     for letter, names in tables.items():
         numbers |= {f"{letter}_{name}": k for k, name in enumerate(names)}
-    whole = UNPACK + BUILD + _CALL
     return re.sub(r"\b[A-Z]\w+\b", lambda m: str(numbers.get(m[0], m[0])), whole)

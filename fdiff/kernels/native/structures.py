@@ -111,22 +111,27 @@ def built(table: "i8", made: "i8*", data: "i8*", registers: "i8"):
             r = rt.words(d[D_outputs] + 8 * OUTPUT * x)
             if r[O_scalar]:
                 x = rt.call(d[D_Scalar], data[d[D_first] + x], r[O_descr], 0)
+            # +++
             elif size:
                 x = rt.call(d[D_NewCopy], made[x], 0)
+            # ---
             else:
                 x = made[x]
                 rt.call(d[D_Py_IncRef], x)
+        # +++
         elif how == CONSTANT:
             rt.call(d[D_Py_IncRef], x)
         elif how == GIVEN:
             x = rt.words(registers)[x]
             rt.call(d[D_Py_IncRef], x)
+        # ---
         elif how == GROUP:
             x = rt.call(c[S_make], size)
             if x != 0:
                 depth = depth - size
                 for j in range(size):
                     rt.call(c[S_put], x, j, stack[depth + j])
+        # +++
         elif how == TABLE:
             x = rt.call(d[D_PyDict_New])
             if x != 0:
@@ -140,6 +145,7 @@ def built(table: "i8", made: "i8*", data: "i8*", registers: "i8"):
             x = rt.call(d[D_PyObject_Vectorcall], x, base + 8 * depth, first, c[S_names])
             for j in range(size):
                 rt.call(d[D_Py_DecRef], stack[depth + j])
+        # ---
         ok = x != 0
         if ok:
             stack[depth] = x
