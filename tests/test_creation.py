@@ -451,6 +451,7 @@ def test_a_few_are_the_same_when_compiled(tier, monkeypatch):
         np.testing.assert_allclose(slope, differences(f, X), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:.*what `numpy.loadtxt` reads")  # one of the cases reads text
 @pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
 def test_values_are_those_of_numpy_and_slopes_those_of_differences(f, monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "interpret")
