@@ -230,7 +230,9 @@ def _stub_text(*, full: bool) -> str:
     return text(full=full)
 
 
-_stub_jobs = {full: Job(partial(_compile_stub, full=full), lambda: math.inf) for full in (False, True)}
+_stub_jobs = {
+    full: Job(partial(_compile_stub, full=full), lambda: math.inf) for full in (False, True)
+}
 
 
 def _crew() -> int:

@@ -281,6 +281,7 @@ def _put(to: Writer, args: list[Term]) -> Term:
 def _total(to: Writer, args: list[Term]) -> Term:
     """The sum of the entries of a vector: of its halves, of their halves, and so on."""
     kind, value = args[0].kind, args[0].at
+    assert isinstance(value.type, ir.VectorType)
     left = value.type.count
     while left > 1:
         left //= 2
