@@ -13,6 +13,7 @@ from pathlib import Path
 from traceback import walk_tb
 
 from .errors import CompileError, DefectWarning, message, show_line, user_line
+from .forking import no_fork
 from .tape import Tape
 
 _PACKAGE = Path(__file__).parent
@@ -87,8 +88,9 @@ def _fault(error: Exception) -> str:
 
 def _versions() -> str:
     """What fdiff runs on."""
-    import platform  # noqa: PLC0415 - for reports alone
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - as above
+    with no_fork:
+        import platform  # noqa: PLC0415 - for reports alone
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - as above
 
     found: list[str] = []
     for name in ("numba-fdiff", "numpy", "llvmlite"):

@@ -207,6 +207,7 @@ def test_a_fork_that_cannot_wait_any_longer_tells_its_child(region, monkeypatch)
 
 @forks
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings(r"ignore:os.fork\(\) was called:RuntimeWarning")  # JAX's own threads
 def test_the_collector_runs_in_a_child_of_a_thread_that_did_not_pause_it():
     paused, leave = threading.Event(), threading.Event()
 

@@ -133,10 +133,12 @@ class World:
 
 @pytest.fixture
 def world(tmp_path):
+    gc.freeze()  # what other tests have left need not be looked through at each collection
     made = World(tmp_path)
     yield made
     made.close()
     gc.collect()  # here, where nobody minds that files were left open
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
@@ -701,7 +703,8 @@ def test_random_numbers_are_those_of_plain_code(code, name, world):
 # --------------------------------------------------------------------------- the warning, the line
 
 
-def test_the_warning_names_the_line_and_what_is_read(world):
+def test_the_warning_names_the_line_and_what_is_read(world, monkeypatch):
+    monkeypatch.setattr("fdiff.variant._warned", set())  # other tests have functions of this code
     world.hold(1)
     f, _ = function("import time", "np.load(f'{D}/a.npy')[0]", world)
     with pytest.warns(

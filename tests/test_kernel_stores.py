@@ -355,10 +355,10 @@ def test_a_filled_array_is_filled_once(rng):
 
 
 def test_steps_take_turns_in_two_arrays():
-    """Two arrays a field, the frame copied once into each, one loop a step."""
+    """Two arrays a field, the frame copied once into each by one loop, and one loop a step."""
     source = text(reaction, np.ones((6, 7)), np.ones((6, 7)))
     assert len(re.findall(r"= r\d", source)) == 2
-    assert nests(source) == 2 + 3
+    assert nests(source) == 1 + 3
 
 
 def test_the_reverse_sweep_clears_in_place():

@@ -22,8 +22,8 @@ ARM = machine.Target("aarch64-unknown-linux-gnu", "generic", "+neon")
 LIBRARY = {  # what the C library has on every system
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf",
     "erfc", "exp", "exp2", "expm1", "fmod", "hypot", "ldexp", "lgamma", "log", "log10", "log1p",
-    "log2", "nextafter", "pow", "sin", "sinh", "tan", "tanh", "tgamma", "memcpy", "memmove",
-    "memset",
+    "log2", "nextafter", "pow", "sin", "sincos", "sinh", "tan", "tanh", "tgamma", "memcpy",
+    "memmove", "memset",
 }  # fmt: skip
 X86 = machine.target().is_x86
 
@@ -80,7 +80,13 @@ def test_golden_kernels_are_compiled_for_aarch64(path):
 
 
 @pytest.mark.usefixtures("arm")
-@pytest.mark.parametrize(("name", "source"), [pytest.param(*p, id=p[0]) for p in functions()])
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        pytest.param(*p, id=p[0], marks=[pytest.mark.slow] * (p[0] == "evaluator"))
+        for p in functions()
+    ],
+)
 def test_functions_are_compiled_for_aarch64(name, source):
     code = machine.object_code(module.function_of(source), unrolled=False)
     assert plain(undefined(code)) <= LIBRARY, name

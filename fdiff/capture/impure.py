@@ -41,7 +41,8 @@ _PURE_NAMES = {
     "os.path": "basename commonpath commonprefix dirname isabs join normcase normpath split "
     "splitdrive splitext splitroot",
     "pathlib": "Path PosixPath PurePath PurePosixPath PureWindowsPath WindowsPath",
-    "sys": "exit getdefaultencoding getsizeof intern",
+    "inspect": "getattr_static isbuiltin isclass isfunction ismethod ismodule isroutine signature",
+    "sys": "audit exit getdefaultencoding getsizeof intern",
     "uuid": "UUID uuid3 uuid5",
 }
 _IMPURE_NAMES = {

@@ -6,6 +6,7 @@ import os
 from functools import lru_cache
 
 from ..collector import collector_paused
+from ..forking import no_fork
 from .bones import Skeleton
 from .emit import emit, share
 from .loops import Program
@@ -40,7 +41,8 @@ def loops_of(bones: Skeleton) -> Program:
     """The loops; those of the last skeleton are at hand where its kernel is to be for threads."""
     program = schedule(bones)
     if os.environ.get(VERIFY):
-        from .verify import verify  # noqa: PLC0415 - for tests alone
+        with no_fork:
+            from .verify import verify  # noqa: PLC0415 - for tests alone
 
         verify(program, bones)
     return program

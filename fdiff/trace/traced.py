@@ -385,15 +385,12 @@ def ufunc_handler(ufunc: np.ufunc, method: str = "__call__") -> Callable[..., ob
 def unsupported(name: str) -> UnsupportedError:
     """The error for a NumPy function without a rule."""
     trace = current()
-    return UnsupportedError(
-        message(
-            trace.call,
-            f"{name} has no derivative rule in fdiff yet.",
-            "Write it with supported NumPy functions,"
-            " or compute it outside the differentiated function.",
-            trace.where(),
-        )
+    fact = f"{name} has no derivative rule in fdiff yet."
+    way = (
+        "Write it with supported NumPy functions,"
+        " or compute it outside the differentiated function."
     )
+    return UnsupportedError(message(trace.call, fact, way, trace.where()))
 
 
 def look(traced: TracedArray, deed: str) -> np.ndarray:

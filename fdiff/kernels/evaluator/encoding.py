@@ -218,7 +218,9 @@ def _apply(encoder: Encoder, i: int, args: tuple[int, ...], plan: Apply) -> None
 def _exponent(nodes: tuple[Node, ...], node: Node) -> float | None:
     """A constant second operand that an op may have a shorter text for."""
     value = nodes[node.args[1]].value if len(node.args) > 1 else None
-    return None if value is None or value.size != 1 else float(value.reshape(-1)[0])
+    if value is None or value.size != 1 or value.dtype.kind == "c":
+        return None
+    return float(value.reshape(-1)[0])
 
 
 def _plan(encoder: Encoder, node: Node) -> View | Apply | Plan | None:
