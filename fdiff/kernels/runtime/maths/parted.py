@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from .exponential import Twice, tanh
 from .slopes import sech_squared
-from .value import Formula, Value, copysign, fma, where
+from .value import Formula, Pair, Value, copysign, fma, quotient, total, where
 
 # exp(-2 |x|) from which on it is told by how far it is below 1: no digits are lost either way
-_NEAR = 1.0 / 3.0
+_NEAR = 0.5
 
 
 class Parts(NamedTuple):
@@ -26,7 +26,7 @@ class Parts(NamedTuple):
 
 
 def falling(x: Value) -> Value:
-    """``e = exp(-2 |x|)`` up to 1/3, beyond ``e - 1``, which is negative."""
+    """``e = exp(-2 |x|)`` up to 1/2, beyond ``e - 1``, which is negative."""
     twice = Twice.of(x)
     below = twice.minus_one().high
     e = fma(twice.r + twice.rest, twice.factor, twice.factor)
@@ -38,23 +38,23 @@ def _near(w: Value) -> Value:
     return copysign(w.like(1.0), w) < 0.0
 
 
-def _plus_one(w: Value) -> Value:
-    return w + where(_near(w), w.like(2.0), 1.0)
+def _plus_one(w: Value) -> Pair:
+    """``e + 1``, and what it lost to rounding."""
+    return total(where(_near(w), w.like(2.0), 1.0), w)
 
 
 def _tanh(w: Value, x: Value) -> Value:
     """``(1 - e) / (1 + e)``."""
-    under = _plus_one(w)
-    inverse = 1.0 / under
     over = where(_near(w), w.like(0.0), 1.0) - w
-    out = over * inverse
-    return copysign(fma(fma(-out, under, over), inverse, out), x)
+    return copysign(quotient(Pair(over, w.like(0.0)), _plus_one(w)), x)
 
 
 def _sech_squared(w: Value, x: Value) -> Value:
     """``4 e / (1 + e)**2``."""
     del x
-    inverse = 1.0 / _plus_one(w)
+    under = _plus_one(w)
+    inverse = 1.0 / under.high
+    inverse = fma(fma(-inverse, under.low, fma(-inverse, under.high, 1.0)), inverse, inverse)
     e = w + where(_near(w), w.like(1.0), 0.0)
     return (inverse * inverse) * (e * 4.0)
 
