@@ -1,4 +1,4 @@
-"""Slopes cost little beside their functions: in one loop with them, or from calls of one function."""
+"""Slopes cost little beside their functions: in one loop, or made of one call."""
 
 import re
 
