@@ -34,6 +34,16 @@ _CHEAP = (
     "rt.isinf",
 )
 SLOW = 20  # cost of a transcendental function, in additions
+# Functions that have most of their instructions in common with one: in one loop they cost little
+# more than it (`kernels/runtime/maths/slopes.py`).
+ALIKE = {
+    "tanh": "tanh", "sech_squared": "tanh",
+    "expit": "expit", "logistic_slope": "expit",
+    "expm1": "exp", "exp": "exp",
+    "logaddexp": "logaddexp", "first_share": "logaddexp", "second_share": "logaddexp",
+    "logaddexp2": "logaddexp2", "first_share2": "logaddexp2", "second_share2": "logaddexp2",
+    "hypot": "hypot", "first_direction": "hypot", "second_direction": "hypot",
+}  # fmt: skip
 
 
 def users_of(bones: Skeleton) -> list[list[int]]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container
 
 from ..loops import proper
-from .kinds import SLOW, VIEWS
+from .kinds import ALIKE, SLOW, VIEWS
 from .plan import Plan
 from .reads import computed_by
 from .root import Root
@@ -15,12 +15,16 @@ LONG = 1000  # parts of a program of which as much as can be is settled in one r
 
 
 def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:
-    """Dear nodes that several nests compute: what later ones begin with, to be kept from now on."""
+    """Dear nodes that several nests compute: what later ones begin with, to be kept from now on.
+
+    So is a slope whose function an earlier nest computes: kept, it is computed there.
+    """
     dear, long = _dear(plan), len(plan.parts) > LONG
     known: set[int] = set()
+    begun: dict[object, int] = {}
     twice: set[int] = set()
     again: set[int] = set()
-    for members in nests if dear else ():
+    for n, members in enumerate(nests if dear else ()):
         if members[0].kind == "call" or members[0].edge:
             continue
         counts = Counter(computed_by(plan, members, dear))
@@ -30,8 +34,16 @@ def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:
         both = nodes & known
         again |= _needed(plan, both, counts) if long else _first_of(plan, both)
         known |= nodes
+        again |= {i for i in counts if _after_its_like(plan, i, n, begun) and i not in plan.kept}
     again |= _first_of(plan, twice)
     return {_cheap_of(plan, i) for i in again}
+
+
+def _after_its_like(plan: Plan, i: int, nest: int, begun: dict[object, int]) -> bool:
+    """Whether an earlier nest has the instructions of `i`; `begun` tells which has them first."""
+    part = plan.parts[i]
+    like = ALIKE.get(part.op)
+    return like is not None and begun.setdefault((like, part.args), nest) != nest
 
 
 def _dear(plan: Plan) -> set[int]:

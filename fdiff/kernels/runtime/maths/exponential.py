@@ -77,10 +77,11 @@ class _Reduced(NamedTuple):
     low: Value
 
 
-def _reduce(x: Value) -> _Reduced:
+def _reduce(x: Value, times: float = 1.0) -> _Reduced:
+    """Of `x` times a power of two."""
     high, low = x.pick(*_LOG_2)
-    k, _ = nearest(x, LOG2_E)
-    first = fma(k, -high, x)
+    k, _ = nearest(x, times * LOG2_E)
+    first = fma(k, -high, x if times == 1.0 else x * times)
     r = fma(k, -low, first)
     return _Reduced(k, r, fma(k, -low, first - r))
 
@@ -160,8 +161,7 @@ class Twice(NamedTuple):
         """Reduced as `exp` reduces it; in single precision `r` is all of it."""
         size = fabs(x)
         if x.double:
-            twice = size + size
-            k, r, low = _reduce(-where(twice > 746.0, 746.0, twice))
+            k, r, low = _reduce(where(size > 373.0, 373.0, size), -2.0)
             rest = fma(r * r, polynomial(r, x.pick(*_EXP)), low)
             return Twice(r, rest, power_of_two(k, 60.0) * 2.0**-60)
         size = where(size > 52.25, 52.25, size)

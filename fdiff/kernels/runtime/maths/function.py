@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from llvmlite import ir
 
 from ...native.machine import has, target
+from .parted import PARTS
 from .value import F8, TRUTH, Formula, Value, fused
 
 # Up to so many calls in a kernel are inlined, which takes 5 to 9 ms of compile time each. More are
@@ -33,7 +34,11 @@ def call(builder: ir.IRBuilder, formula: Formula, args: list[ir.Value], out: ir.
     if out == TRUTH or not (_apart_now.get() and fused()):
         function = _inlined(module, formula, kinds, out)
     else:
-        function = _apart(module, formula, kinds)
+        parts = PARTS.get(formula.__name__) if kinds == [F8.real] else None
+        function = _apart(module, parts.called if parts else formula, kinds)
+        if parts:
+            called = Value(builder, builder.call(function, args))
+            return parts.rest(called, Value(builder, args[0])).at
     return builder.call(function, args)
 
 
