@@ -36,8 +36,8 @@ from .tiers import runner
 from .trace import Recording, Trace, TracedArray, memory_layout, record
 from .trace.eager import EagerTrace
 from .transforms.shifts import unshifted
-from .transforms.vectorised import vectorised
 from .transforms.simplify import simplify
+from .transforms.vectorised import vectorised
 from .tree import Spec, flatten, unflatten
 from .watch import Watch, own_result, watched
 

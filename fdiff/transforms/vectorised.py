@@ -21,6 +21,9 @@ Ids = tuple[int, ...]
 
 FEWEST = 8  # fewer are left as they are: what is unrolled stays in registers
 MOST = 256 * 2**20  # bytes of one value of all together: one at a time, the others need no memory
+# Products whose axes all have so many entries are fast one by one, and what they are made of still
+# lies in the cache; where all parts multiply one array, a batch has to be put in another order.
+LARGE, LARGE_SHARED = 64, 16
 FAMILIES = ("elementwise", "reduction")
 OTHERS = ("reshape", "transpose", "broadcast_to", "slice", "sum", "contract", "stop_gradient")
 
@@ -111,7 +114,22 @@ class _Alike:
             )
             and len(set(ids)) == self.count
             and self.inner.isdisjoint(ids)
+            and not (primitive.name == "contract" and self._large(ids))
         )
+
+    def _large(self, ids: Ids) -> bool:
+        """Whether these are products of matrices that are better left apart."""
+        node = self.nodes[ids[0]]
+        sides = str(dict(node.params)["subscripts"]).split("->")[0].split(",")
+        shapes = [self.nodes[a].type.shape for a in node.args]
+        size = {
+            x: n
+            for s, shape in zip(sides, shapes, strict=True)
+            for x, n in zip(s, shape, strict=True)
+        }
+        each = [*zip(*(self.nodes[i].args for i in ids), strict=True)]
+        shared = any(len(set(args)) == 1 for args in each)
+        return len(size) > 2 and min(size.values()) >= (LARGE_SHARED if shared else LARGE)
 
     def _slices(self, ids: Ids) -> Slices | None:
         """These nodes as slices of one array, perhaps in another shape."""
