@@ -67,7 +67,9 @@ def rows() -> Iterator[Row]:
     for n, d in ((1000, 20), (1000, 50), (10_000, 50)):
         w, data = labelled(n, d)()
         for f in styles.LOGI:
-            yield Row(f"logistic {n:,}×{d}", f, logistic_value_and_grad, w, data)
+            yield Row(
+                f"logistic {n:,}×{d}", f, logistic_value_and_grad, w, tuple(map(np.asarray, data))
+            )
 
 
 def prepared(row: Row) -> Function:
