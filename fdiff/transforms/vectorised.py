@@ -1,0 +1,237 @@
+"""Loops of Python that compute alike and join the results: one computation with one more axis.
+
+``np.stack([f(x, a[k]) for k in range(n)])`` is recorded as n computations that differ in nothing
+but the slice of `a` that they read. Batched, `f` is entered once: the program is as long for every
+n, its loops run over all entries at once, and it is as fast as its author would write it with
+arrays. Sums within `f` are of the same terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..arraytype import Shape
+from ..primitive import PRIMITIVES
+from ..tape import INPUT, Builder, Node, Tape
+from .batch import batch
+from .simplify import Simplifier, steps_of
+
+Ids = tuple[int, ...]
+
+FEWEST = 8  # fewer are left as they are: what is unrolled stays in registers
+MOST = 256 * 2**20  # bytes of one value of all together: one at a time, the others need no memory
+# Products whose axes all have so many entries are fast one by one, and what they are made of still
+# lies in the cache; where all parts multiply one array, a batch has to be put in another order.
+LARGE, LARGE_SHARED = 64, 16
+FAMILIES = ("elementwise", "reduction")
+OTHERS = ("reshape", "transpose", "broadcast_to", "slice", "sum", "contract", "stop_gradient")
+
+
+def vectorised(tape: Tape) -> Tape:
+    """The same program, in which equal computations over slices that are joined are batched."""
+    joins = [i for i, node in enumerate(tape.nodes) if _joins(tape, node)]
+    if not joins:
+        return tape
+    users: list[list[int]] = [[] for _ in tape.nodes]
+    for i, node in enumerate(tape.nodes):
+        for a in node.args:
+            users[a].append(i)
+    found = {i: alike for i in joins if (alike := _Alike(tape, users, i)).right}
+    return _entered(tape, found) if found else tape
+
+
+def _joins(tape: Tape, node: Node) -> bool:
+    """Whether a node joins many parts of one type."""
+    many = node.primitive.name == "concatenate" and len(node.args) >= FEWEST
+    return many and len({tape.nodes[a].type for a in node.args}) == 1
+
+
+class Slices(NamedTuple):
+    """Slices of one array that lie side by side, or at equal distances: an array of all of them."""
+
+    source: int
+    starts: Shape
+    sizes: Shape
+    steps: Shape
+    axis: int
+    shape: Shape  # of each, as it is used
+
+    def enter(self, b: Builder, source: int, count: int) -> int:
+        """The node that has them along its first axis."""
+        at, width = self.axis, self.sizes[self.axis]
+        sizes = (*self.sizes[:at], count * width, *self.sizes[at + 1 :])
+        x = source
+        if sizes != b.type(source).shape:
+            x = _add(b, "slice", source, starts=self.starts, sizes=sizes, steps=self.steps)
+        x = _add(b, "reshape", x, shape=(*self.sizes[:at], count, *self.sizes[at:]))
+        axes = (at, *(k for k in range(len(sizes) + 1) if k != at))
+        return _add(b, "reshape", _add(b, "transpose", x, axes=axes), shape=(count, *self.shape))
+
+
+class _Alike:
+    """The parts of one join: what they have in common, and where each reads its own slice."""
+
+    def __init__(self, tape: Tape, users: list[list[int]], join: int) -> None:
+        self.nodes, self.lines, self.join = tape.nodes, tape.lines, join
+        self.parts, self.count = tape.nodes[join].args, len(tape.nodes[join].args)
+        self.common: dict[Ids, int] = {}  # nodes of all the parts, in the order of the parts
+        self.slices: dict[Ids, Slices] = {}
+        self.steps: dict[Ids, list[Ids]] = {}  # what is computed, and of what
+        self.inner: set[int] = set()
+        self.right = self._compare() and bool(self.slices) and self._private(tape, users)
+
+    def _compare(self) -> bool:
+        """Walk all the parts at once, from their results to what they read."""
+        stack, met = [self.parts], {self.parts}
+        while stack:
+            ids = stack.pop()
+            if len(set(ids)) == 1:
+                self.common[ids] = ids[0]
+            elif (slices := self._slices(ids)) is not None:
+                self.slices[ids] = slices
+            elif self._equal(ids):
+                self.inner.update(ids)
+                args = [*zip(*(self.nodes[i].args for i in ids), strict=True)]
+                self.steps[ids] = args
+                stack += {a for a in args if a not in met}
+                met.update(args)
+            else:
+                return False
+        return True
+
+    def _equal(self, ids: Ids) -> bool:
+        """Whether these nodes are the same op, each in one place of one part."""
+        primitive, _, params, types = self.nodes[ids[0]]
+        right = primitive.family in FAMILIES or primitive.name in OTHERS
+        return (
+            right
+            and len(types) == 1
+            and self.count * types[0].size * types[0].dtype.itemsize <= MOST
+            and all(
+                node.primitive is primitive and node.params == params and node.types == types
+                for node in (self.nodes[i] for i in ids[1:])
+            )
+            and len(set(ids)) == self.count
+            and self.inner.isdisjoint(ids)
+            and not (primitive.name == "contract" and self._large(ids))
+        )
+
+    def _large(self, ids: Ids) -> bool:
+        """Whether these are products of matrices that are better left apart."""
+        node = self.nodes[ids[0]]
+        sides = str(dict(node.params)["subscripts"]).split("->")[0].split(",")
+        shapes = [self.nodes[a].type.shape for a in node.args]
+        size = {
+            x: n
+            for s, shape in zip(sides, shapes, strict=True)
+            for x, n in zip(s, shape, strict=True)
+        }
+        each = [*zip(*(self.nodes[i].args for i in ids), strict=True)]
+        shared = any(len(set(args)) == 1 for args in each)
+        return len(size) > 2 and min(size.values()) >= (LARGE_SHARED if shared else LARGE)
+
+    def _slices(self, ids: Ids) -> Slices | None:
+        """These nodes as slices of one array, perhaps in another shape."""
+        nodes = [self.nodes[i] for i in ids]
+        shape = nodes[0].type.shape
+        if all(n.primitive.name == "reshape" and n.type.shape == shape for n in nodes):
+            nodes = [self.nodes[n.args[0]] for n in nodes]
+        if any(n.primitive.name != "slice" for n in nodes):
+            return None
+        told: list[dict[str, Any]] = [dict(n.params) for n in nodes]
+        starts, sizes, steps = told[0]["starts"], told[0]["sizes"], told[0]["steps"]
+        if any(
+            n.args != nodes[0].args or t["sizes"] != sizes or t["steps"] != steps
+            for n, t in zip(nodes, told, strict=True)
+        ):
+            return None
+        moved = [
+            k for k, (a, b) in enumerate(zip(starts, told[1]["starts"], strict=True)) if a != b
+        ]
+        if len(moved) != 1:
+            return None
+        (at,) = moved
+        far = told[1]["starts"][at] - starts[at]
+        ahead = tuple(
+            (*starts[:at], starts[at] + k * far, *starts[at + 1 :]) for k in range(self.count)
+        )
+        beside = sizes[at] == 1 or (far == sizes[at] and steps[at] == 1)
+        if far < 1 or not beside or any(t["starts"] != a for t, a in zip(told, ahead, strict=True)):
+            return None
+        steps = (*steps[:at], far if sizes[at] == 1 else 1, *steps[at + 1 :])
+        return Slices(nodes[0].args[0], starts, sizes, steps, at, shape)
+
+    def _private(self, tape: Tape, users: list[list[int]]) -> bool:
+        """Whether nothing else reads what the parts compute: it would be computed twice."""
+        own = {*self.inner, self.join}
+        return self.inner.isdisjoint(tape.outputs) and all(
+            own.issuperset(users[i]) for i in self.inner
+        )
+
+    def enter(self, b: Simplifier, places: Sequence[int]) -> int:
+        """The node that stands for the join, where other nodes are at `places`."""
+        template, ids = Builder(), list[int]()
+        at: dict[Ids, int] = {}
+        for leaf, slices in self.slices.items():
+            ids.append(slices.enter(b, places[slices.source], self.count))
+            at[leaf] = template.input(self.nodes[leaf[0]].type)
+        for leaf, i in self.common.items():
+            if self.nodes[i].args or self.nodes[i].primitive is INPUT:
+                ids.append(places[i])
+                at[leaf] = template.input(self.nodes[i].type)
+            else:  # a constant, which rules may want to see
+                at[leaf] = template.add(*_bare(self.nodes[i]))
+        for step in sorted(self.steps):
+            primitive, _, params, types = self.nodes[step[0]]
+            args = tuple([at[a] for a in self.steps[step]])
+            line = self.lines[step[0]][0] if step[0] in self.lines else None
+            at[step] = template.add(primitive, args, params, line, types)
+        mapped = [k < len(self.slices) for k in range(len(ids))]
+        wide = batch(template.finish([at[self.parts]]), mapped, self.count)
+        steps, (out,) = steps_of(wide)
+        told = [
+            wide.lines.get(i) for i, node in enumerate(wide.nodes) if node.primitive is not INPUT
+        ]
+        for step, line in zip(steps, told, strict=True):
+            b.splice([step], ids, line[0] if line else None)
+        return self._joined(b, ids[out])
+
+    def _joined(self, b: Builder, x: int) -> int:
+        """The parts along their own axis again, which are along the first of `x`."""
+        node = self.nodes[self.join]
+        axis: int = dict(node.params)["axis"]  # type: ignore[assignment] - parameters are objects to the checker
+        count, *shape = b.type(x).shape
+        if shape[axis] == 1:  # stacked: no axis of one entry is to be moved
+            x = _add(b, "reshape", x, shape=(count, *shape[:axis], *shape[axis + 1 :]))
+        axes = (*range(1, axis + 1), 0, *range(axis + 1, len(b.type(x).shape)))
+        return _add(b, "reshape", _add(b, "transpose", x, axes=axes), shape=node.type.shape)
+
+
+def _bare(node: Node) -> tuple[Any, ...]:
+    """What a builder is told of a node without arguments."""
+    return node.primitive, (), node.params, None, node.types
+
+
+def _add(b: Builder, name: str, x: int, **params: object) -> int:
+    return b.add(PRIMITIVES[name], (x,), tuple(sorted(params.items())))
+
+
+def _entered(tape: Tape, found: dict[int, _Alike]) -> Tape:
+    """The tape with these joins computed at once."""
+    b, lines = Simplifier(), tape.lines
+    places = [-1] * len(tape.nodes)
+    for i in tape.inputs:
+        places[i] = b.input(tape.nodes[i].type)
+    for i, (primitive, args, params, types) in enumerate(tape.nodes):
+        if primitive is INPUT:
+            continue
+        count = len(b.nodes)
+        if i in found:
+            places[i] = found[i].enter(b, places)
+        else:
+            places[i] = b.add(primitive, tuple([places[a] for a in args]), params, None, types)
+        if i in lines:
+            for new in (places[i], *range(count, len(b.nodes))):
+                b.lines.setdefault(new, lines[i])
+    return b.finish([places[o] for o in tape.outputs])
