@@ -150,7 +150,7 @@ def cache_clear(*, disk: bool = False) -> None:
 
 def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 - the module is the namespace
     """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides)."""
-    with no_fork:
+    with no_fork, collector_paused():
         from .calling import Executable  # noqa: PLC0415 - this is where LLVM is loaded
 
     bones, values = skeleton_of(tape, layouts)
@@ -252,7 +252,7 @@ def _patient(text: str) -> Loaded:
 
 def _obtain(text: str) -> Loaded:
     """The compiled kernel, from disk if it is there."""
-    with no_fork:
+    with no_fork, collector_paused():
         from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
         from .native.module import module_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
@@ -288,7 +288,8 @@ def _function(text: str, way: Literal["unrolled", "loops", "vectors", "glue"] = 
     name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
 
     def compiled() -> bytes:
-        module = function_of(text)
+        with collector_paused():
+            module = function_of(text)
         if way == "glue":
             return glue_code(module)
         if way == "vectors":

@@ -16,6 +16,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from ...background import checkpoint
+from ...collector import collector_paused
 from ...errors import InputError, message, user_line
 
 VARIABLE = "FDIFF_CPU"
@@ -145,7 +146,9 @@ def _parsed(module: ir.Module, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """The module as LLVM has it, for this machine."""
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    parsed = llvm.parse_assembly(str(module))
+    with collector_paused():
+        text = str(module)
+    parsed = llvm.parse_assembly(text)
     parsed.verify()
     return parsed
 
