@@ -13,7 +13,8 @@ from contextlib import contextmanager
 def collector_paused() -> Generator[None]:
     """No cyclic garbage collection meanwhile: a long trace makes millions of objects that live.
 
-    Measured on a tape of 172,000 nodes: 5.8 s instead of 11.9.
+    Measured on a tape of 172,000 nodes: 5.8 s instead of 11.9. And of the 130 ms to the first
+    kernel of a process, of which most are imports, it takes 25.
     """
     on = gc.isenabled()
     if on:

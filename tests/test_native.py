@@ -3,6 +3,7 @@
 import sys
 import threading
 from ctypes import CFUNCTYPE, c_char, c_double, c_float, c_int, c_int64, c_void_p, cast
+from itertools import product
 
 import numpy as np
 import pytest
@@ -241,13 +242,22 @@ def f(n: "i8"):
 
 
 @pytest.mark.parametrize("vector", [32, 64])
-@pytest.mark.parametrize("flip", [0, 1])
-def test_products_are_the_same_whatever_vectors_a_machine_has(vector, flip, rng):
-    code = machine.Loaded(machine.object_code(function_of(text_of("matmul_f8", vector))), "matmul")
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_products_are_the_same_whatever_vectors_a_machine_has(vector, dtype, rng):
+    """Small and large, tall and wide, either operand transposed: each way through the routine."""
+    text = text_of(f"matmul_{dtype}", vector)
+    made = machine.routine_code(function_of(text), "matmul")
+    code = machine.Loaded(made, "matmul")
     call = CFUNCTYPE(c_int64, *[c_void_p] * 3, *[c_int64] * 12, c_void_p)(code.address)
-    m, k, n = 6, 9, 21
-    a, b, c = rng.normal(size=(m, k)), rng.normal(size=(n, k) if flip else (k, n)), np.zeros((m, n))
-    at = [x.ctypes.data for x in (a, b, c)]
-    status = call(*at, 1, m, k, n, 0, k, 0, b.shape[1], 0, n, 0, flip, table().ctypes.data)
-    assert status == 0
-    np.testing.assert_allclose(c, a @ (b.T if flip else b), rtol=1e-13, atol=1e-14)
+    sizes = product([1, 3, 4, 6, 17, 64], [0, 1, 3, 9, 40, 130], [1, 2, 5, 8, 21, 64])
+    for (m, k, n), flip_a, flip_b in product(sizes, [0, 1], [0, 1]):
+        a, b = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
+        stored = [np.ascontiguousarray(x.T if f else x) for x, f in ((a, flip_a), (b, flip_b))]
+        c = np.full((m, n), np.nan, dtype)
+        at = [x.ctypes.data for x in (*stored, c)]
+        leads = [max(x.shape[1], 1) for x in stored]
+        rest = (0, leads[0], 0, leads[1], 0, n, flip_a, flip_b, table().ctypes.data)
+        assert call(*at, 1, m, k, n, *rest) == 0
+        exact = a.astype("f8") @ b.astype("f8")
+        bound = (k + 1) * np.finfo(dtype).eps * (abs(a.astype("f8")) @ abs(b.astype("f8")))
+        assert np.all(abs(c - exact) <= bound), (m, k, n, flip_a, flip_b)

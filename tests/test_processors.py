@@ -90,6 +90,9 @@ def test_golden_kernels_are_compiled_for_aarch64(path):
 def test_functions_are_compiled_for_aarch64(name, source):
     code = machine.object_code(module.function_of(source), unrolled=False)
     assert plain(undefined(code)) <= LIBRARY, name
+    if "rt.vector(" in source:
+        code = machine.routine_code(module.function_of(source), name.split("_")[0])
+        assert plain(undefined(code)) <= LIBRARY, name
 
 
 @pytest.mark.usefixtures("arm")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..collector import collector_paused
 from ..forking import no_fork
 
 if TYPE_CHECKING:
@@ -49,5 +50,5 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
-    with no_fork:
+    with no_fork, collector_paused():
         return getattr(import_module(".compiler", __name__), name)

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from ..background import Job, allowed, checkpoint, worker
 from ..collector import collector_paused
@@ -150,7 +150,7 @@ def cache_clear(*, disk: bool = False) -> None:
 
 def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 - the module is the namespace
     """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides)."""
-    with no_fork:
+    with no_fork, collector_paused():
         from .calling import Executable  # noqa: PLC0415 - this is where LLVM is loaded
 
     bones, values = skeleton_of(tape, layouts)
@@ -218,7 +218,7 @@ def entry_stub(*, full: bool = False) -> int:
 def _compile_stub(*, full: bool) -> None:
     try:
         with compiling():
-            _stubs[full] = _function(_stub_text(full=full), glue=True)
+            _stubs[full] = _function(_stub_text(full=full), "glue")
     except Exception as error:  # noqa: BLE001 - whatever it is, kernels can be called without it
         _stub_failures[full] = error
 
@@ -238,7 +238,7 @@ _stub_jobs = {
 def _crew() -> int:
     """The function by which several threads run a kernel; they start with the first such."""
     texts = (crewing.PART, crewing.WAIT, crewing.GRAB, crewing.SERVE, crewing.RUN)
-    code = Code(*map(_function, texts))
+    code = Code(*(_function(text, "glue") for text in texts))
     pool.ready(code)
     return code.run
 
@@ -252,7 +252,7 @@ def _patient(text: str) -> Loaded:
 
 def _obtain(text: str) -> Loaded:
     """The compiled kernel, from disk if it is there."""
-    with no_fork:
+    with no_fork, collector_paused():
         from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
         from .native.module import module_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
@@ -279,16 +279,22 @@ def function(text: str) -> int:
 
 
 @lru_cache(maxsize=256)
-def _function(text: str, *, unrolled: bool = True, glue: bool = False) -> int:
+def _function(text: str, way: Literal["unrolled", "loops", "vectors", "glue"] = "unrolled") -> int:
+    """The function, its loops made vectors of and unrolled or not, or with the vectors it has."""
     with no_fork:
-        from .native.machine import glue_code, object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .native.machine import glue_code, object_code, routine_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
         from .native.module import function_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
 
     def compiled() -> bytes:
-        module = function_of(text)
-        return glue_code(module) if glue else object_code(module, unrolled=unrolled)
+        with collector_paused():
+            module = function_of(text)
+        if way == "glue":
+            return glue_code(module)
+        if way == "vectors":
+            return routine_code(module, name)
+        return object_code(module, unrolled=way == "unrolled")
 
     found, _ = _stored(text, name, compiled)
     _resident.append(found)
@@ -322,6 +328,7 @@ def _addresses(names: tuple[str, ...], *, shared: bool) -> tuple[int, ...]:
         from .native.machine import has  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     vector = 64 if has("avx512f") else 32
-    found = [_function(text_of_routine(name, vector), unrolled=False) for name in names]
+    texts = [text_of_routine(name, vector) for name in names]
+    found = [_function(text, "vectors" if "rt.vector(" in text else "loops") for text in texts]
     tables = (table(), table(alone=True)) if shared else (table(),)
     return (*found, *(int(t.ctypes.data) for t in tables))

@@ -10,6 +10,7 @@ import sys
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ..collector import collector_paused
 from ..forking import no_fork
 from . import cache
 from .bones import Skeleton, Values
@@ -89,7 +90,7 @@ def _plain(bones: Skeleton) -> Made:
     found = _read(_name(bones))
     if found is not None:
         return found
-    with no_fork:
+    with no_fork, collector_paused():
         from .making import plain  # noqa: PLC0415 - what is on disk needs no scheduler
 
     return plain(bones)

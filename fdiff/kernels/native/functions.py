@@ -279,21 +279,16 @@ def _put(to: Writer, args: list[Term]) -> Term:
 
 
 def _total(to: Writer, args: list[Term]) -> Term:
-    """The sum of the entries of a vector: of its halves, of their halves, and so on."""
+    """The sum of the entries of a vector: LLVM adds its halves, their halves, and so on."""
     kind, value = args[0].kind, args[0].at
     assert isinstance(value.type, ir.VectorType)
-    left = value.type.count
-    while left > 1:
-        left //= 2
-        halves = [
-            ir.Constant(ir.VectorType(ir.IntType(32), left), list(range(k, k + left)))
-            for k in (0, left)
-        ]
-        nothing = ir.Constant(value.type, ir.Undefined)
-        low, high = (to.code.shuffle_vector(value, nothing, half) for half in halves)
-        value = to.code.fadd(low, high)
-    first = ir.Constant(ir.IntType(32), 0)
-    return Term(kind.partition("x")[0], to.code.extract_element(value, first))
+    entry, count = kind.split("x")
+    real = llvm_type(entry)
+    name = f"llvm.vector.reduce.fadd.v{count}f{8 * width(entry)}"
+    function = to.module.declare_intrinsic(name, (), ir.FunctionType(real, [real, value.type]))
+    # without leave to reorder, it would add one entry after the other
+    none = ir.Constant(real, -0.0)
+    return Term(entry, to.code.call(function, [none, value], fastmath=("reassoc",)))
 
 
 def _count(term: Term) -> int:

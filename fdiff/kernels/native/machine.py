@@ -16,6 +16,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from ...background import checkpoint
+from ...collector import collector_paused
 from ...errors import InputError, message, user_line
 
 VARIABLE = "FDIFF_CPU"
@@ -118,11 +119,36 @@ def glue_code(module: ir.Module) -> bytes:
     return bytes(machine.emit_object(parsed))
 
 
+def routine_code(module: ir.Module, entry: str) -> bytes:
+    """Machine code of functions whose vectors are written out, and of `entry`, which calls them.
+
+    LLVM has no vectors to find there, and what it does to each loop on the way takes longer than
+    it is worth; `entry`, which decides what small operands go through, is optimised in full.
+    """
+    machine = _machine(target())
+    parsed = _parsed(module, machine)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(parsed, builder)
+    builder.getFunctionPassManager().run(parsed.get_function(entry), builder)
+    checkpoint()
+    return bytes(machine.emit_object(parsed))
+
+
 def _parsed(module: ir.Module, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """The module as LLVM has it, for this machine."""
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    parsed = llvm.parse_assembly(str(module))
+    with collector_paused():
+        text = str(module)
+    parsed = llvm.parse_assembly(text)
     parsed.verify()
     return parsed
 
