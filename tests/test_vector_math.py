@@ -15,9 +15,13 @@ from fdiff.kernels.native import machine
 from fdiff.kernels.native.module import module_of
 from fdiff.kernels.runtime.maths.function import INLINED
 from fdiff.kernels.runtime.maths.trigonometric import REACH
+from fdiff.kernels.runtime.maths.value import fused
 
 ULP = 2.0
 COUNT = 20_000
+WITH_FUSED = pytest.mark.skipif(
+    not fused(), reason="without fused operations scalar functions of the C library are called"
+)
 DTYPES = (np.float64, np.float32)
 
 
@@ -170,7 +174,9 @@ def worst(name, arrays, exact):
     distance = ulps(got, exact, arrays[0].dtype.type)
     assert not np.any(np.isnan(distance))
     at = int(np.argmax(distance))
-    assert distance[at] <= ULP, (name, [float(a[at]) for a in arrays], float(got[at]))
+    # Without fused operations erfc and cbrt are the C library's, for which glibc says 4 ulp.
+    ulp = ULP if fused() or name not in {"cbrt", "erfc", "ndtr"} else 4.0
+    assert distance[at] <= ulp, (name, [float(a[at]) for a in arrays], float(got[at]))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -252,6 +258,7 @@ def test_special_values_are_numpys(name, dtype):
         assert np.all(close | exact)
 
 
+@WITH_FUSED
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", [*UNARY, *BINARY, *SUMS])
 def test_loops_are_vectorised_and_give_what_single_calls_give(name, dtype, rng):
@@ -266,6 +273,7 @@ def test_loops_are_vectorised_and_give_what_single_calls_give(name, dtype, rng):
     np.testing.assert_array_equal(loop(*arrays), single)
 
 
+@WITH_FUSED
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["exp", "cos", "atan2"])
 def test_many_calls_are_calls_of_a_vector_function(name, dtype, rng):

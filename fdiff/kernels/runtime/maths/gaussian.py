@@ -73,6 +73,7 @@ _SHORT = (
     0.0019480449420516714, -0.0007350465899406066, -0.00017445851628422124,
     3.8185101750029336e-05,
 )  # fmt: skip
+_SLOPE = 1.1283791670955126  # 2 / sqrt(pi): of erf at 0
 _ROOT_HALF = 0.7071067811865476, -4.833646656726457e-17  # in two parts
 
 
@@ -94,12 +95,23 @@ def erfc(x: Value) -> Value:
 
 def ndtr(x: Value) -> Value:
     """The normal distribution, ``erfc(-x / sqrt(2)) / 2`` with the quotient in two parts."""
-    if not fused():
-        return (x * -_ROOT_HALF[0]).library("erfc") * 0.5
     wide = clamp(x.to(F8), -60.0, 60.0)
     y = wide * -_ROOT_HALF[0]
+    if not fused():
+        low = _rounded_off(wide, -_ROOT_HALF[0], y) - wide * _ROOT_HALF[1]
+        return ((y.library("erfc") - low * exp(-(y * y)) * _SLOPE) * 0.5).to(x.format)
     low = fma(wide, -_ROOT_HALF[0], -y) - wide * _ROOT_HALF[1]
     return (_complement(y, low, exact=x.double) * 0.5).to(x.format)
+
+
+def _rounded_off(x: Value, y: float, product: Value) -> Value:
+    """What a product has lost to rounding (Dekker, Numerische Mathematik 18, 1971)."""
+    split = 134217729.0  # 2**27 + 1: halves of 26 bits, whose products are exact
+    shifted = x * split
+    high = shifted - (shifted - x)
+    upper = y * split - (y * split - y)
+    low, lower = x - high, y - upper
+    return low * lower - (((product - high * upper) - low * upper) - high * lower)
 
 
 def _complement(x: Value, low: Value | float, *, exact: bool) -> Value:
