@@ -37,6 +37,7 @@ import scipy.io
 import scipy.stats
 
 import fdiff
+from fdiff import program
 from fdiff.capture import Capture
 from fdiff.capture.impure import impurity
 from fdiff.errors import RetraceWarning
@@ -137,6 +138,7 @@ def world(tmp_path):
     made = World(tmp_path)
     yield made
     made.close()
+    program.forget()  # functions that hold what was opened
     gc.collect()  # here, where nobody minds that files were left open
     gc.unfreeze()
 
