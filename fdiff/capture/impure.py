@@ -134,7 +134,11 @@ def _words(value: object, module: str) -> str | None:
 
 
 def _reads(module: str, name: str) -> str:
-    return f"what `{name if module == 'builtins' else f'{module}.{name}'}` reads"
+    builtin = module == "builtins" or (module, name) == (
+        "io",
+        "open",
+    )  # which is where `open` says it lives
+    return f"what `{name if builtin else f'{module}.{name}'}` reads"
 
 
 def _is_pure(module: str, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a run has written to globals, cells and containers of the user, and how it gets there."""
+"""Writes of a run to the user's globals, cells and containers, and how they are carried over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results made of marks instead of arrays: how a plan builds them from what its kernel gives."""
+"""Result recipes: a plan run on marks in place of outputs shows how it builds its result."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _children(value: object) -> list[object]:
 
 
 def _made(value: object) -> Make:
-    """The step that puts a node together."""
+    """The step that builds a node of the result from its children."""
     kind = type(value)
     if kind is tuple or kind is list:
         return Make("GROUP", kind, len(value))  # type: ignore[arg-type] - its class was looked at

@@ -1,4 +1,4 @@
-"""The laws of a program of loops: what the scheduler hands to the emitter, checked before it does.
+"""Verification of loop programs, between the scheduler and the emitter.
 
 Every name is assigned before it is read, in a place that the reader comes after, once, and has one
 dtype; accesses have an axis for each axis of their memory, and count loops that there are; memory
@@ -53,7 +53,7 @@ def verify(program: Program, bones: Skeleton) -> Program:
 
 
 class _Checks:
-    """What is known after the items so far."""
+    """The checks of one program, and what is known after the items checked so far."""
 
     def __init__(self, program: Program, bones: Skeleton) -> None:
         self.program = program
@@ -77,7 +77,7 @@ class _Checks:
 
     @contextmanager
     def _also(self, *names: str) -> Generator[None]:
-        """With names that are known inside only."""
+        """A context in which further names are known."""
         added = set(names) - self.names
         self.names |= added
         yield
@@ -96,7 +96,7 @@ class _Checks:
         self._of_kind(name, kind)
 
     def _of_kind(self, name: str, kind: str | None) -> None:
-        """A local has the dtype it is declared with, and a name of several loops one dtype."""
+        """Check that a local has its declared dtype, and that a name has one dtype in all loops."""
         before = self.kinds.known.get(name)
         self._law(None in (kind, before) or kind == before, f"{name} is {kind}, {before} before")
         self.kinds.known[name] = kind or before
@@ -107,7 +107,7 @@ class _Checks:
     # --- items ------------------------------------------------------------------------------
 
     def item(self, item: Item) -> None:
-        """Whatever stands in a program."""
+        """Check one item of the program: a nest, a call, blocks of rows or runs."""
         if isinstance(item, Nest):
             self.nest(item)
         elif isinstance(item, Call):
@@ -127,7 +127,7 @@ class _Checks:
             self.runs(item)
 
     def call(self, item: Call) -> None:
-        """A routine may write to all of its buffers."""
+        """Check a call of a routine, which may write to each of its buffers."""
         self.where = item.comment
         for name in item.buffers:
             self._law(name in self.memory, f"{name} is handed to a routine, and is no memory")
@@ -135,7 +135,7 @@ class _Checks:
         self.written.update(item.buffers)
 
     def runs(self, item: Runs) -> None:
-        """Ways that run for the same rows: each may assign what another does."""
+        """Check alternatives for the same rows: each may assign the same names."""
         with self._also(BEGIN, END, AHEAD, BLOCK):
             for nest in item.measured:
                 self.nest(nest)
@@ -144,7 +144,7 @@ class _Checks:
         self.item(item.otherwise)
 
     def run(self, way: Run) -> None:
-        """One way to take rows of which the places are known."""
+        """Check one alternative, for rows whose index vectors count or stay."""
         before = set(self.names)
         self._read(*way.ends, *way.tests)
         for nest in way.items:
@@ -152,7 +152,7 @@ class _Checks:
         self.names = before
 
     def end(self) -> None:
-        """Whatever comes out has been computed."""
+        """Check that every output has been written."""
         self.where = "at the end"
         for out in self.program.outputs:
             if out.scalar:
@@ -167,7 +167,7 @@ class _Checks:
     # --- nests ------------------------------------------------------------------------------
 
     def nest(self, nest: Nest) -> None:
-        """Loops, and what stands in them."""
+        """Check a loop nest."""
         self.where = nest.comment
         rank = len(nest.domain)
         self._read(*nest.domain)
@@ -178,7 +178,7 @@ class _Checks:
             _InNest(self, nest).check()
 
     def access(self, access: Access, rank: int, *, memory: bool) -> None:
-        """An entry, or a position among entries of some shape."""
+        """Check an access: a position for each axis, by loops and sizes that exist."""
         buffer, dims, index = access
         self._law(len(dims) == len(index), f"{len(index)} positions on {len(dims)} axes: {access}")
         self._law(all(a.var < rank for a in index), f"a loop that there is not: {access}")
@@ -192,7 +192,7 @@ class _Checks:
             self._read(*buffer.strides)
 
     def touched(self, statement: Statement) -> None:
-        """Memory is written before it is read, and none that the kernel is given."""
+        """Check that memory is written before it is read, and that no input is written."""
         assert statement.access is not None
         name, kind = statement.access.buffer.name, statement.kind
         if kind in _WRITES:
@@ -217,7 +217,7 @@ class _InNest:
         self.before = set(checks.names)
 
     def check(self) -> None:
-        """Accumulators, statements, branches, and where the sums go."""
+        """Check accumulators, statements, branches and the stores of reductions."""
         nest, checks = self.nest, self.checks
         for accumulator in nest.accumulators:
             self.begin(accumulator)
@@ -241,7 +241,7 @@ class _InNest:
         return lasts and not self.level[name]
 
     def begin(self, accumulator: Accumulator) -> None:
-        """A sum starts from a number, or goes on from where another loop has left it."""
+        """Check the start of an accumulator: a number, or the value another loop has left."""
         name, checks = accumulator.name, self.checks
         checks._law(0 <= accumulator.depth <= self.rank, f"{name} gathers loops there are not")
         checks._read(accumulator.identity)
@@ -253,7 +253,7 @@ class _InNest:
         checks._law(used, f"{name} gathers nothing")
 
     def finish(self, accumulator: Accumulator) -> None:
-        """What is done with a sum stands outside of the loops that it gathers."""
+        """Check that a reduction is used only outside of the loops it reduces over."""
         depth = accumulator.depth
         for statement in accumulator.final:
             for name in statement.operands:
@@ -262,19 +262,19 @@ class _InNest:
             self.statement(statement, depth)
 
     def statements(self, statements: Iterable[Statement], *, fixed: bool = False) -> None:
-        """Each in the outermost loop that knows its operands, or in the innermost."""
+        """Check statements, each where the loops that define its operands are open."""
         for statement in statements:
             inner = fixed or statement.kind in _INNERMOST
             self.statement(statement, self.rank if inner else self.depth(statement))
 
     def depth(self, statement: Statement) -> int:
-        """The loops that have to be there for a statement."""
+        """How many loops enclose a statement."""
         known = [self.level.get(name, 0) for name in statement.operands]
         index = statement.access.index if statement.access is not None else ()
         return max((*known, *(a.var + 1 for a in index)), default=0)
 
     def statement(self, statement: Statement, level: int) -> None:
-        """What it reads, what it touches, and the name it assigns."""
+        """Check what a statement reads, which memory it accesses and which name it assigns."""
         kind, target, text, operands, access = statement
         checks = self.checks
         picked = kind == "carry"  # of which the operand is the number of a loop
@@ -298,7 +298,7 @@ class _InNest:
             self.level[target] = level
 
     def kind(self, statement: Statement) -> str | None:
-        """The dtype of what a statement assigns."""
+        """The dtype of the value that a statement assigns."""
         kind, _, text, operands, access = statement
         if kind in ("wrap", "position", "update"):
             return "i8"  # a place

@@ -1,4 +1,4 @@
-"""Rewrites of products: unit seeds that are no factors, axes of one entry, sums of products."""
+"""Rewrites of contractions: products with identity seeds, axes of length one, sums of products."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _seeds(b: Builder, i: int) -> bool:
 
 @seeks("where")
 def unseeded(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """The product of an identity matrix with ``x`` is ``x``, of which an axis has a new name.
+    """The product of an identity matrix with ``x`` is ``x`` with one axis relabelled.
 
     Zeros of unit seeds are directions that are not taken: they are no factors of what is infinite.
     """

@@ -1,4 +1,4 @@
-"""Loops of Python that compute alike and join the results: one computation with one more axis.
+"""Vectorisation of unrolled loops: equal computations whose results are joined become one batch.
 
 ``np.stack([f(x, a[k]) for k in range(n)])`` is recorded as n computations that differ in nothing
 but the slice of `a` that they read. Batched, `f` is entered once: the program is as long for every
@@ -42,13 +42,13 @@ def vectorised(tape: Tape) -> Tape:
 
 
 def _joins(tape: Tape, node: Node) -> bool:
-    """Whether a node joins many parts of one type."""
+    """Whether a node concatenates at least `FEWEST` arrays of one type."""
     many = node.primitive.name == "concatenate" and len(node.args) >= FEWEST
     return many and len({tape.nodes[a].type for a in node.args}) == 1
 
 
 class Slices(NamedTuple):
-    """Slices of one array that lie side by side, or at equal distances: an array of all of them."""
+    """Equally spaced slices of one array, which can be read as one array with a batch axis."""
 
     source: int
     starts: Shape
@@ -58,7 +58,7 @@ class Slices(NamedTuple):
     shape: Shape  # of each, as it is used
 
     def enter(self, b: Builder, source: int, count: int) -> int:
-        """The node that has them along its first axis."""
+        """Enter the array of all slices, with the batch axis first."""
         at, width = self.axis, self.sizes[self.axis]
         sizes = (*self.sizes[:at], count * width, *self.sizes[at + 1 :])
         x = source
@@ -70,7 +70,7 @@ class Slices(NamedTuple):
 
 
 class _Alike:
-    """The parts of one join: what they have in common, and where each reads its own slice."""
+    """Comparison of the parts of one join: nodes they share, slices they read, equal operations."""
 
     def __init__(self, tape: Tape, users: list[list[int]], join: int) -> None:
         self.nodes, self.lines, self.join = tape.nodes, tape.lines, join
@@ -82,7 +82,7 @@ class _Alike:
         self.right = self._compare() and bool(self.slices) and self._private(tape, users)
 
     def _compare(self) -> bool:
-        """Walk all the parts at once, from their results to what they read."""
+        """Walk all parts in lockstep from results to inputs; whether they are isomorphic."""
         stack, met = [self.parts], {self.parts}
         while stack:
             ids = stack.pop()
@@ -101,7 +101,7 @@ class _Alike:
         return True
 
     def _equal(self, ids: Ids) -> bool:
-        """Whether these nodes are the same op, each in one place of one part."""
+        """Whether these nodes, one of each part, have the same op, parameters and types."""
         primitive, _, params, types = self.nodes[ids[0]]
         right = primitive.family in FAMILIES or primitive.name in OTHERS
         return (
@@ -118,7 +118,7 @@ class _Alike:
         )
 
     def _large(self, ids: Ids) -> bool:
-        """Whether these are products of matrices that are better left apart."""
+        """Whether these are matrix products so large that a batch would be slower."""
         node = self.nodes[ids[0]]
         sides = str(dict(node.params)["subscripts"]).split("->")[0].split(",")
         shapes = [self.nodes[a].type.shape for a in node.args]
@@ -132,7 +132,7 @@ class _Alike:
         return len(size) > 2 and min(size.values()) >= (LARGE_SHARED if shared else LARGE)
 
     def _slices(self, ids: Ids) -> Slices | None:
-        """These nodes as slices of one array, perhaps in another shape."""
+        """These nodes as equally spaced slices of one array, if they are (perhaps reshaped)."""
         nodes = [self.nodes[i] for i in ids]
         shape = nodes[0].type.shape
         if all(n.primitive.name == "reshape" and n.type.shape == shape for n in nodes):
@@ -163,14 +163,14 @@ class _Alike:
         return Slices(nodes[0].args[0], starts, sizes, steps, at, shape)
 
     def _private(self, tape: Tape, users: list[list[int]]) -> bool:
-        """Whether nothing else reads what the parts compute: it would be computed twice."""
+        """Whether only the parts read their intermediate values (others would need them twice)."""
         own = {*self.inner, self.join}
         return self.inner.isdisjoint(tape.outputs) and all(
             own.issuperset(users[i]) for i in self.inner
         )
 
     def enter(self, b: Simplifier, places: Sequence[int]) -> int:
-        """The node that stands for the join, where other nodes are at `places`."""
+        """Enter the batched computation and its join; `places` maps old ids to new."""
         template, ids = Builder(), list[int]()
         at: dict[Ids, int] = {}
         for leaf, slices in self.slices.items():
@@ -198,7 +198,7 @@ class _Alike:
         return self._joined(b, ids[out])
 
     def _joined(self, b: Builder, x: int) -> int:
-        """The parts along their own axis again, which are along the first of `x`."""
+        """Move the batch axis of `x` to where the join has it."""
         node = self.nodes[self.join]
         axis: int = dict(node.params)["axis"]  # type: ignore[assignment] - parameters are objects to the checker
         count, *shape = b.type(x).shape
@@ -209,7 +209,7 @@ class _Alike:
 
 
 def _bare(node: Node) -> tuple[Any, ...]:
-    """What a builder is told of a node without arguments."""
+    """The parameters with which a builder enters a node without arguments."""
     return node.primitive, (), node.params, None, node.types
 
 
@@ -218,7 +218,7 @@ def _add(b: Builder, name: str, x: int, **params: object) -> int:
 
 
 def _entered(tape: Tape, found: dict[int, _Alike]) -> Tape:
-    """The tape with these joins computed at once."""
+    """The tape in which each of these joins is computed as one batch."""
     b, lines = Simplifier(), tape.lines
     places = [-1] * len(tape.nodes)
     for i in tape.inputs:

@@ -38,7 +38,7 @@ def _slots() -> ctypes.Array[ctypes.c_void_p]:
 
 
 def numpy_api(slot: int) -> int:
-    """What stands in a slot of NumPy's C interface."""
+    """The address in a slot of NumPy's C interface."""
     return int(_slots()[slot] or 0)
 
 
@@ -148,7 +148,7 @@ class _Sample:
 
 
 def _functions_of_python() -> Check:
-    """Which functions lend an object and which give it: by the counts before and after."""
+    """Which functions return borrowed and which new references, by counts before and after."""
     value, key, sample = object(), "a key of a dict", _Sample()
 
     def function() -> object:
@@ -180,7 +180,7 @@ def _functions_of_python() -> Check:
 
 
 def _dicts(value: object, key: str, function: Callable[..., object]) -> Check:
-    """What follows what in a dict, and where a function keeps its attributes."""
+    """The order in which a dict is iterated, and where a function keeps its attributes."""
     table, place, found = {key: value}, ctypes.c_ssize_t(0), [ctypes.c_void_p(), ctypes.c_void_p()]
     follow = _prototype(ctypes.c_int, ctypes.py_object, *[ctypes.c_void_p] * 3)
     more = follow(python_api("PyDict_Next"))

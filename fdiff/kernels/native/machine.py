@@ -54,8 +54,8 @@ def target() -> Target:
     level = _LEVELS.get(wanted)
     if level is None or not here.is_x86 or set(level.split(",")) - set(features.split(",")):
         known = ", ".join(["native", *_LEVELS])
-        fact = f"{wanted!r} is no processor that this one can stand in for."
-        way = f"Leave it unset, or set it to one of {known} that this machine has all features of."
+        fact = f"{wanted!r} is not a level that this machine supports."
+        way = f"Leave it unset, or set it to one of {known}."
         raise InputError(message(VARIABLE, fact, way, user_line()))
     return Target(triple, wanted, level)
 

@@ -24,7 +24,7 @@ Axes = tuple[int, ...]
 
 
 def rows_last(bones: Skeleton) -> Skeleton:
-    """The same structure with the axis of the rows behind the others."""
+    """The same structure with the row axis moved to the innermost position."""
     if not bones.rows:
         return bones
     new = _Rewrite(bones)
@@ -50,7 +50,7 @@ class _Rewrite:
         return len(self.parts) - 1
 
     def enter(self, i: int, part: Part) -> bool:
-        """What stands for the part; whether there is anything."""
+        """Enter what replaces `part`; False if it has no form with the rows last."""
         own = self.place(part.dims)
         read = [a for a in part.args if self.place(self.old[a].dims) is not None]
         rule = _RULES.get(part.op) or (_elementwise if part.text else None)
@@ -61,18 +61,20 @@ class _Rewrite:
             self.moved[i] = self.add(made)
         elif made is not None:
             self.plain[i] = self.add(made)
-        elif part.op in LEAVES or self.all_lie((*part.shapes, *(self.old[a].dims for a in read))):
+        elif part.op in LEAVES or self.rows_innermost(
+            (*part.shapes, *(self.old[a].dims for a in read))
+        ):
             self.plain[i] = self.add(part.reading(tuple([self.whole(a) for a in part.args])))
         else:
             return False
         return True
 
     def place(self, dims: Dims) -> int | None:
-        """Which axis has the rows, if one has."""
+        """The position of the row axis in a shape; None if the shape has no row axis."""
         return dims.index(self.axis) if dims.count(self.axis) == 1 else None
 
-    def all_lie(self, shapes: Iterable[Dims]) -> bool:
-        """Whether no axis stands behind that of the rows in any of these, if one has it."""
+    def rows_innermost(self, shapes: Iterable[Dims]) -> bool:
+        """Whether the row axis is the last axis of every shape that has it."""
         return all(self.axis not in d or d.index(self.axis) == len(d) - 1 for d in shapes)
 
     def whole(self, i: int) -> int:
@@ -116,7 +118,7 @@ class _Rewrite:
         return self.add(Part("reshape", "", (i,), part.dtypes, (dims,)))
 
     def beside(self, i: int, dims: Dims) -> int | None:
-        """Old part `i` as an operand of a result of shape `dims`, both with the rows last."""
+        """Old part `i`, rows last, shaped to broadcast against a result of shape `dims`."""
         own = self.old[i].dims
         at, lead = self.place(dims), len(dims) - len(own)
         if at is None:
@@ -130,7 +132,7 @@ class _Rewrite:
 
 
 def _order(rank: int, at: int) -> Axes:
-    """The axes of an array, the one at `at` behind the others."""
+    """The permutation of `rank` axes that moves axis `at` to the end."""
     return (*(k for k in range(rank) if k != at), at)
 
 
@@ -141,7 +143,7 @@ def _behind(dims: Dims, at: int | None) -> Dims:
 def _made(
     new: _Rewrite, part: Part, args: list[int | None], data: Data | None = None
 ) -> Part | None:
-    """The part with these operands, its rows last; None if there is none of an operand."""
+    """The part with its rows last; None if one of its operands has no form with the rows last."""
     known = [a for a in args if a is not None]
     if len(known) < len(args):
         return None
@@ -156,7 +158,7 @@ def _elementwise(new: _Rewrite, part: Part) -> Part | None:
 
 
 def _reduced(new: _Rewrite, part: Part) -> Part | None:
-    """Sums and the like: over the rows, or over others."""
+    """A reduction, over the row axis or over other axes."""
     (a,) = part.args
     dims = new.old[a].dims
     at = new.place(dims)
@@ -169,7 +171,7 @@ def _reduced(new: _Rewrite, part: Part) -> Part | None:
 
 
 def _contracted(new: _Rewrite, part: Part) -> Part | None:
-    """A product: a product of matrices reads inputs as they are, whichever way they lie."""
+    """A product; matrix products read inputs in either order of axes, without a copy."""
     subscripts = part.parameter("subscripts", str)
     inputs, out = subscripts.split("->")
     sides = inputs.split(",")
@@ -188,7 +190,7 @@ def _contracted(new: _Rewrite, part: Part) -> Part | None:
 
 
 def _matrices(new: _Rewrite, part: Part, sides: list[str], out: str) -> bool:
-    """Whether both operands have axes of their own, and others in common that are summed."""
+    """Whether it is a matrix product: both operands have free axes, and they share summed ones."""
     wide = [
         {x for x, d in zip(side, new.old[a].dims, strict=True) if d != ONE}
         for side, a in zip(sides, part.args, strict=True)
@@ -207,7 +209,7 @@ def _transposed(new: _Rewrite, part: Part) -> Part | None:
 
 
 def _reshaped(new: _Rewrite, part: Part) -> Part | None:
-    """A reshape that leaves the rows where they are: the first axis, or one among the same."""
+    """A reshape that keeps the row axis: as the first axis, or between unchanged axes."""
     (a,) = part.args
     dims = new.old[a].dims
     if new.place(dims) is None or new.place(part.dims) is None:
@@ -219,7 +221,7 @@ def _reshaped(new: _Rewrite, part: Part) -> Part | None:
 
 
 def _sliced(new: _Rewrite, part: Part) -> Part | None:
-    """A slice of whole rows, or one put back."""
+    """A slice that keeps all rows, or its adjoint."""
     (a,) = part.args
     pairs = _turned_slices(new, part.slices, new.old[a].dims, part.dims)
     if pairs is None:
@@ -228,7 +230,7 @@ def _sliced(new: _Rewrite, part: Part) -> Part | None:
 
 
 def _placed(new: _Rewrite, part: Part) -> Part | None:
-    """Terms side by side, each with whole rows."""
+    """Arrays joined along an axis that is not the row axis."""
     data = [
         _turned_slices(new, cast("Slices", pairs), new.old[a].dims, part.dims)
         for a, pairs in zip(part.args, part.data, strict=True)
@@ -239,7 +241,7 @@ def _placed(new: _Rewrite, part: Part) -> Part | None:
 
 
 def _turned_slices(new: _Rewrite, pairs: Slices, dims: Dims, other: Dims) -> Slices | None:
-    """Starts and steps with those of the rows last; None if these are not taken whole."""
+    """Starts and steps with the row axis last; None if the slice takes only some of the rows."""
     at = new.place(dims)
     if at is None or new.place(other) != at or pairs[at] != ("0", "1"):
         return None
@@ -247,7 +249,7 @@ def _turned_slices(new: _Rewrite, pairs: Slices, dims: Dims, other: Dims) -> Sli
 
 
 def _joined(new: _Rewrite, part: Part) -> Part | None:
-    """Columns beside each other."""
+    """Concatenation along an axis that is not the row axis."""
     at, axis = new.place(part.dims), part.parameter("axis", int)
     if at is None or axis == at or any(new.place(new.old[a].dims) != at for a in part.args):
         return None

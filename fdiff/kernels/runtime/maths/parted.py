@@ -1,4 +1,4 @@
-"""Functions and slopes by calls of one function, where kernels call functions.
+"""A function and its slope from one call, in kernels that call functions instead of inlining them.
 
 A function that is not inlined has no instructions in common with its slope. Both are made here
 from one number, which is what is called for; the rest is inlined, and calls that are equal are
