@@ -180,10 +180,16 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
     dtype = np.asarray(leaf).dtype
     if dtype.kind not in "fc":  # whether complex inputs have a derivative, the operator knows
         fact = f"only floating-point inputs can be differentiated, not {dtype}{_place(spec, k)}."
-        way = "Convert it with x.astype(float), or leave it out of argnums."
-        raise DtypeError(
-            message(call, fact, LEAVE_OUT if dtype.kind not in NUMERIC else way, where)
-        )
+        raise DtypeError(message(call, fact, _as_float(leaf, dtype, spec), where))
+
+
+def _as_float(leaf: object, dtype: np.dtype, spec: Spec) -> str:
+    """How an argument that is not floating point is made so, or left out where there are others."""
+    if dtype.kind not in NUMERIC:
+        return LEAVE_OUT
+    how = "with x.astype(float)" if isinstance(leaf, np.ndarray) else ": float(x)"
+    others = ", or leave it out of argnums" if spec.leaves > 1 else ""
+    return f"Convert it {how}{others}.".replace(" :", ":")
 
 
 def argument(spec: Spec, k: int) -> str:

@@ -73,7 +73,8 @@ class Program:
 
     `derive` turns a new variant into the operator's plan; `name` is the public call and `argnums`
     tells which arguments are differentiated (None: none). `body` is what is run on traced arguments
-    (the function itself where left out). `eager` tells that a plan can be made of an eager trace.
+    (the function itself where left out). `eager` tells that a plan can be made of an eager trace,
+    `lists` that a list of numbers counts as an array where it is differentiated.
     """
 
     __slots__ = (
@@ -81,6 +82,7 @@ class Program:
         "body",
         "derive",
         "eager",
+        "lists",
         "name",
         "plans",
         "steady",
@@ -96,9 +98,11 @@ class Program:
         body: Body | None = None,
         *,
         eager: bool = True,
+        lists: bool = False,
     ) -> None:
         self.name = name
         self.eager = eager
+        self.lists = lists
         self.body = body or call_private
         self.argnums = argnums
         self.derive = derive
@@ -234,6 +238,7 @@ def program_of(
     body: Body | None = None,
     *,
     eager: bool = True,
+    lists: bool = False,
 ) -> Program:
     """The program of `f` under one operator: shared by all functions of the same code.
 
@@ -244,9 +249,9 @@ def program_of(
     try:
         found = _programs.get(key)
     except TypeError:  # an unhashable callable has a program of its own
-        return Program(name, argnums, derive, body, eager=eager)
+        return Program(name, argnums, derive, body, eager=eager, lists=lists)
     if found is None:
-        found = _programs[key] = Program(name, argnums, derive, body, eager=eager)
+        found = _programs[key] = Program(name, argnums, derive, body, eager=eager, lists=lists)
         if len(_programs) > MOST:
             _programs.popitem(last=False)
     return found

@@ -217,6 +217,7 @@ def test_values_structure_and_dtypes_are_those_of_torch(case):
 
 # Where ours are other words, on purpose: what our message says instead.
 OTHER_WORDS = {
+    "jacobian(lambda x: x, {'a': x})": "given outputs of the user-provided function has type dict",
     "jacobian(lambda x: x, n)": "only floating-point inputs can be differentiated, not int64",
     "hessian(lambda x, y: (x * x).sum(), (x, y), strict=True)": "is independent of input 1",
     "hessian(lambda x: x * x, x)": "should contain a single element, but it has shape (2,)",

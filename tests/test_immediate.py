@@ -132,7 +132,7 @@ def test_other_types_shapes_and_tuples():
         first, second = fdiff.jacobian(f, (X, X + 1.0))
         assert_allclose(second - first, 2 * np.eye(3))
     with pytest.raises(InputError):
-        fdiff.jacobian(f, [1.0])
+        fdiff.jacobian(f, [X])
 
 
 def test_inside_a_trace_and_under_kinks_raise():

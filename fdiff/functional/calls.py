@@ -18,7 +18,8 @@ from ..tree import map_leaves, unflatten
 from ..variant import Variant
 from .into import call_into
 from .kinking import ASKED, policy, refuse_kinks, warn_outside
-from .prepared import made
+from .points import body_of, floating
+from .prepared import Origin, made
 from .shortcut import Immediate, Shortcuts
 from .steps import Arrays, Missed, Plan, Run, Step, execute, replay, unguarded
 
@@ -31,6 +32,8 @@ def invoke(
     vectors: Sequence[object] = (),
 ) -> object:
     """One call of an operator: on the program's kernels, or recorded in the trace under way."""
+    if program.argnums is not None:
+        args = floating(args, program.argnums, lists=program.lists)
     if tracing():
         args, kwargs, vectors = map_leaves(_given, (args, kwargs, tuple(vectors)))  # type: ignore[misc,assignment] - a tree keeps its structure
         variant, inputs = program.trace(f, args, kwargs)
@@ -152,7 +155,7 @@ def immediate(
         result = short.quick(f, *args, *vectors)
         if result is not None:
             return result
-    program = program_of(f, name, argnums, options, derive)
+    program = operated(f, name, argnums, options, derive)
     result = invoke(program, f, args, {}, vectors)
     if code is not None and not occupied:
         if short is None:
@@ -163,15 +166,28 @@ def immediate(
     return result
 
 
+def operated(
+    f: Function,
+    name: str,
+    argnums: Argnums,
+    options: tuple[object, ...],
+    derive: Callable[[Variant], Plan],
+) -> Program:
+    """The program of `f` under an operator, which may take lists of numbers for arrays."""
+    body = body_of(name, argnums)
+    return program_of(f, name, argnums, options, derive, body, lists=body is not None)
+
+
 def prepared(
     f: Function,
     name: str,
     argnums: Argnums,
     options: tuple[object, ...],
     derive: Callable[[Variant], Plan],
+    origin: Origin,
 ) -> Function:
     """The function of the arguments of `f` that an operator returns."""
-    program = program_of(f, name, argnums, options, derive)
+    program = operated(f, name, argnums, options, derive)
     short = Shortcuts(program, f)
 
     def call(*args: object, **kwargs: object) -> object:
@@ -182,7 +198,7 @@ def prepared(
             short.look(args, kwargs)
         return result
 
-    return made(call, f, program, lambda args: (args, ()), short)
+    return made(call, f, program, lambda args: (args, ()), short, origin)
 
 
 def failure(kind: type[FdiffError], call: str, fact: str, way_out: str = "") -> FdiffError:

@@ -16,9 +16,11 @@ from ..errors import DtypeError, InputError, StrictError, VectorError
 from ..trace import TracedArray
 from ..trace.local import Local
 from ..transforms.forward import depends
+from ..tree import Spec, flatten
 from ..variant import Variant
 from .calls import failure
 from .complexes import refuse_complex
+from .points import as_point
 from .settings import refuse_argnums, refuse_position
 
 ARRAYS = (np.ndarray, np.generic, float, int, complex, TracedArray)
@@ -54,11 +56,23 @@ def check_inputs(
     inputs: object, f: object, name: str
 ) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
     """Arguments of the function, and the argnums that say how results are nested."""
-    entries = _entries(inputs, "inputs", name, called(name, f))
-    if not entries:
+    if not isinstance(inputs, tuple):
+        point = as_point(inputs)
+        return (point,) if _is_tree(point) else _entries(point, "inputs", name, called(name, f)), 0
+    points = tuple(map(as_point, cast("tuple[object, ...]", inputs)))
+    if not points:
         fact = "the tuple of inputs is empty."
         raise failure(InputError, called(name, f), fact, "Pass at least one array.")
-    return entries, tuple(range(len(entries))) if isinstance(inputs, tuple) else 0
+    _entries(tuple(p for p in points if not _is_tree(p)), "inputs", name, called(name, f))
+    return points, tuple(range(len(points)))
+
+
+def _is_tree(value: object) -> bool:
+    """Whether a value is a dict or a dataclass, perhaps nested, whose leaves are all arrays."""
+    if value is None or isinstance(value, (*ARRAYS, tuple, list)):
+        return False
+    leaves, spec = flatten(value)
+    return spec.kind is not None and bool(leaves) and all(isinstance(x, ARRAYS) for x in leaves)
 
 
 def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ...]:
@@ -137,8 +151,15 @@ def check_vector(
         what = ONE_INPUT if like == "inputs" else ONE_OUTPUT
         fact = f"The vector v can only be None if {what}."
         raise failure(VectorError, variant.call, fact, f"Pass v, shaped like the {like}.")
-    entries = _entries(v, "v", name, variant.call)
     spec = variant.in_spec if like == "inputs" else variant.out_spec
+    if any(child.kind for child in (spec.children if spec.kind is tuple else (spec,))):
+        entries = _leaves(v, spec, like, variant.call)
+    elif isinstance(v, tuple):
+        entries = _entries(
+            tuple(map(as_point, cast("tuple[object, ...]", v))), "v", name, variant.call
+        )
+    else:
+        entries = _entries(as_point(v), "v", name, variant.call)
     if len(entries) != len(types):
         fact = f"v is a tuple of invalid length: should be {len(types)} but got {len(entries)}."
         if spec.kind is None:
@@ -146,6 +167,28 @@ def check_vector(
         raise failure(VectorError, variant.call, fact)
     places = [f"Entry {k} in v" for k in range(len(types))] if spec.kind is not None else ["v"]
     return [_entry(*each, variant.call) for each in zip(entries, types, places, strict=True)]
+
+
+def _in_order(v: object, spec: Spec) -> object:
+    """`v` with the keys of its dicts in the order that `spec` has them in."""
+    if type(v) is dict and spec.kind is dict and set(v) == set(spec.keys):
+        return {k: _in_order(v[k], c) for k, c in zip(spec.keys, spec.children, strict=True)}
+    if (type(v) is tuple or type(v) is list) and len(v) == len(spec.children):
+        return type(v)([_in_order(x, c) for x, c in zip(v, spec.children, strict=True)])
+    return v
+
+
+def _leaves(v: object, spec: Spec, like: str, call: str) -> tuple[object, ...]:
+    """The entries of a `v` that is built like the inputs or outputs: dicts, lists, dataclasses."""
+    leaves, own = flatten(_in_order(v, spec))
+    if own != spec:
+        raise failure(
+            VectorError,
+            call,
+            f"v is not built like the {like}.",
+            f"Pass v, built and shaped like the {like}.",
+        )
+    return tuple(leaves)
 
 
 def _fits(entry: object, type_: ArrayType) -> bool:

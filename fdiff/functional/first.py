@@ -10,7 +10,6 @@ import numpy as np
 from ..arguments import Argnums, Function, called
 from ..arraytype import F8, ArrayType
 from ..errors import InputError
-from ..program import program_of
 from ..trace.traced import occupied
 from ..transforms.eager import pull_values, push_values
 from ..transforms.forward import jvp as push
@@ -26,13 +25,14 @@ from .calls import (
     gradients,
     immediate,
     invoke,
+    operated,
     results,
     tangents,
 )
 from .complexes import check_complex
 from .contract import check_outputs, check_strict, check_vector, given
 from .into import call_into
-from .prepared import made
+from .prepared import Origin, made
 from .settings import LEFT_OUT, check_argnums, check_callable
 from .shortcut import Shortcuts
 from .steps import Eagerly, settled
@@ -141,6 +141,7 @@ def product(
     argnums: object,
     options: tuple[object, ...],
     derive: Derive,
+    operator: Function,
 ) -> object:
     """The result of a product at `inputs`; with `inputs` left out, the prepared function."""
     check_callable(f, name)
@@ -151,7 +152,7 @@ def product(
         fact = "v is given without inputs."
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
     nums = check_argnums(argnums, f, name)
-    program = program_of(f, name, nums, options, derive)
+    program = operated(f, name, nums, options, derive)
     short = Shortcuts(program, f)
 
     def call(x: object, /, v: object = None, *args: object, **kwargs: object) -> object:
@@ -168,7 +169,8 @@ def product(
             raise failure(InputError, called(name, f), fact, "Give an example or a type of each.")
         return place(args[0], args[2:], nums, f, name), args[1:2] or (None,)
 
-    return made(call, f, program, split, short)
+    origin = Origin(operator, {"argnums": argnums, "strict": options[0]})
+    return made(call, f, program, split, short, origin)
 
 
 def place(
@@ -225,10 +227,10 @@ def vjp(
     ----------
     f : callable
         Function of arrays that returns an array or a tuple of arrays.
-    inputs : array or tuple of arrays, optional
+    inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
         Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned.
     v : array or tuple of arrays, optional
-        Shaped exactly like the outputs; may be left out for a single output with one element.
+        Built and shaped exactly like the outputs; may be left out for a single output with one element.
     create_graph : bool
         Accepted for those who come from torch; results can be differentiated anyway.
     strict : bool
@@ -267,7 +269,7 @@ def vjp(
     >>> print(out, slope)
     [1. 4.] [ 2. 40.]
     """
-    return product(f, "vjp", inputs, v, argnums, (bool(strict),), _VJP[bool(strict)])
+    return product(f, "vjp", inputs, v, argnums, (bool(strict),), _VJP[bool(strict)], vjp)
 
 
 @overload
@@ -320,4 +322,4 @@ def jvp(
     >>> print(out, tangent)
     [1. 4.] [ 2. 40.]
     """
-    return product(f, "jvp", inputs, v, argnums, (bool(strict),), _JVP[bool(strict)])
+    return product(f, "jvp", inputs, v, argnums, (bool(strict),), _JVP[bool(strict)], jvp)

@@ -15,6 +15,7 @@ from ..transforms.rearrange import choose, gradient
 from ..variant import Variant
 from .calls import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results
 from .complexes import check_choice, check_complex
+from .prepared import Origin
 from .settings import check_argnums, check_callable
 from .steps import Eagerly, settled
 
@@ -103,7 +104,9 @@ def _grad_like(
     nums = check_argnums(argnums, f, name)
     choice = check_choice(complex_inputs, called(name, f))
     derive = lambda variant: _grad_plan(variant, choice, value=value, has_aux=has_aux)  # noqa: E731 - its choices bound
-    return prepared(f, name, nums, (has_aux, choice), derive)
+    options = {"argnums": argnums, "has_aux": has_aux, "complex_inputs": complex_inputs}
+    origin = Origin(value_and_grad if value else grad, options)
+    return prepared(f, name, nums, (has_aux, choice), derive, origin)
 
 
 def grad(

@@ -12,8 +12,10 @@ from .complexes import check_choice, check_complex
 from .contract import given
 from .eagerblocks import jacobian_plan
 from .first import Derive, checked
+from .prepared import Origin
 from .settings import (
     LEFT_OUT,
+    SETTINGS,
     check_argnums,
     check_callable,
     check_chunk,
@@ -70,9 +72,11 @@ def jacobian(
     ----------
     f : callable
         Pure function of arrays, which returns an array or a tuple of arrays. Its output has shape
-        ``out``, the differentiated argument shape ``inn``.
-    inputs : array or tuple of arrays, optional
-        Where to evaluate.
+        ``out``, the differentiated argument shape ``inn``. A list of numbers counts as an array,
+        as it does for SciPy's solvers; so does a tuple of numbers, unless `inputs` or `argnums`
+        is a tuple.
+    inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
+        Where to evaluate. Python ints are floats.
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
     strict : bool
@@ -131,7 +135,7 @@ def jacobian(
     except (KeyError, TypeError):  # met for the first time, or not hashable
         options, derive = _way(f, *settings)
         _known[chunk_size.__class__, settings] = options, derive
-    return dense(f, "jacobian", inputs, argnums, options, derive)
+    return dense(f, "jacobian", inputs, argnums, options, derive, jacobian, settings)
 
 
 _known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid
@@ -163,10 +167,17 @@ def dense(
     argnums: object,
     options: tuple[object, ...],
     derive: Derive,
+    operator: Function,
+    settings: tuple[object, ...],
 ) -> object:
-    """The dense derivative at `inputs`; with `inputs` left out, the prepared function."""
+    """The dense derivative at `inputs`; with `inputs` left out, the prepared function.
+
+    `settings` are what `operator` was given, in the order of its `SETTINGS`.
+    """
     if inputs is LEFT_OUT:
-        return prepared(f, name, check_argnums(argnums, f, name), options, derive)
+        given_settings = zip(SETTINGS[name], settings, strict=True)
+        origin = Origin(operator, {"argnums": argnums, **dict(given_settings)})
+        return prepared(f, name, check_argnums(argnums, f, name), options, derive, origin)
     args, nums = given(inputs, argnums, f, name)
     return immediate(f, name, nums, options, derive, args)
 
@@ -191,7 +202,10 @@ def _jac(
         check_complex(variant, choice)
         return jacobian_plan(variant, mode, chunk)
 
-    return prepared(f, name, check_argnums(argnums, f, name), (chunk, choice), derive)
+    operator = jacfwd if mode == "forward" else jacrev
+    settings = {"argnums": argnums, "chunk_size": chunk_size, "complex_inputs": complex_inputs}
+    origin = Origin(operator, settings)
+    return prepared(f, name, check_argnums(argnums, f, name), (chunk, choice), derive, origin)
 
 
 def jacrev(

@@ -18,7 +18,7 @@ from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
 from ..watch import private
 from .calls import ValuePlan, failure, invoke
-from .prepared import made
+from .prepared import Origin, made
 from .settings import check_callable, is_int
 from .shortcut import Shortcuts
 
@@ -79,7 +79,8 @@ def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
             short.look(args, kwargs)
         return result
 
-    return made(call, f, program, lambda args: (args, ()), short)
+    origin = Origin(vmap, {"in_axes": in_axes, "out_axes": out_axes})
+    return made(call, f, program, lambda args: (args, ()), short, origin)
 
 
 def _mapped(

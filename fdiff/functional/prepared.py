@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from functools import partial, wraps
-from types import MethodType
+from types import FrameType, MethodType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,11 +16,23 @@ from ..arguments import Function, called
 from ..errors import InputError, UnsupportedError, message, user_line
 from ..program import Program
 from ..trace.traced import stack
+from .points import floating
 from .shortcut import Shortcuts
 from .steps import Arrays, Plan, Step
 
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
 _TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")  # as the repr shows them
+
+
+class Origin(NamedTuple):
+    """What a prepared function was made by, and how to make it again."""
+
+    operator: Callable[..., object]
+    options: dict[str, object]
+
+    def again(self, f: Function) -> Prepared:
+        """The same operator with the same options, of `f`."""
+        return self.operator(f, **self.options)  # type: ignore[return-value] - operators return nothing else
 
 
 class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
@@ -28,8 +43,10 @@ class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
 
     __fdiff__ = ""
     __name__: str
+    __qualname__: str
     __wrapped__: Function
     program: Program
+    origin: Origin
     given: Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]]
 
     def __get__(self, owner: object, kind: type | None = None) -> object:
@@ -38,8 +55,14 @@ class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
     def __copy__(self) -> Prepared:
         return self
 
-    def __deepcopy__(self, memo: object) -> Prepared:
-        return self
+    def __deepcopy__(self, memo: dict[int, object]) -> Prepared:
+        return self.origin.again(deepcopy(self.__wrapped__, memo))
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """Made again from the operator, the function and the options, where it is unpickled."""
+        if _is_global(self):  # as a decorated function is, whose own name leads to this object
+            return self.__qualname__
+        return Origin.again, (self.origin, self.__wrapped__)
 
     def __repr__(self) -> str:
         lines = list(dict.fromkeys(_states(self.program)))
@@ -82,6 +105,7 @@ class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
         """
         call = called(f"{self.__fdiff__}.compile", self.__wrapped__)
         args, vectors = self.given(tuple([_example(t, call) for t in types]))
+        args = floating(args, self.program.argnums, lists=self.program.lists)
         named = {name: _example(value, call) for name, value in kwargs.items()}
         stack.examples = True
         try:
@@ -129,6 +153,31 @@ def _states(program: Program) -> Iterator[str]:
                 yield f"{types}: {step.runner.state()}"
 
 
+def _is_global(prepared: Prepared) -> bool:
+    """Whether another process finds the function by its module and name.
+
+    One that is made in ``__main__`` is found there by `multiprocessing`, which runs the script
+    again, but not by the workers of joblib and dask, for which cloudpickle sends functions whole.
+    """
+    name = getattr(prepared, "__module__", None)
+    if name == "__main__" and _is_sent_whole():
+        return False
+    found: object = sys.modules.get(str(name))
+    for part in getattr(prepared, "__qualname__", "").split("."):
+        found = getattr(found, part, None)
+    return found is prepared
+
+
+def _is_sent_whole() -> bool:
+    """Whether cloudpickle, or joblib's copy of it, is at work."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if "cloudpickle" in str(frame.f_globals.get("__name__")):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _name(f: Function) -> str:
     return str(getattr(f, "__name__", type(f).__name__))
 
@@ -138,12 +187,13 @@ def made(
     f: Function,
     program: Program,
     given: Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]],
-    short: Shortcuts | None = None,
+    short: Shortcuts | None,
+    origin: Origin,
 ) -> Prepared:
     """The function an operator returns, named after `f`.
 
     `given` splits its arguments into those of `f` and vectors. Calls go by `short` once it knows
-    a way that needs no Python.
+    a way that needs no Python. `origin` makes it again in another process.
     """
     prepared = Prepared(call)
     try:
@@ -152,7 +202,7 @@ def made(
         prepared.__name__ = program.name
     prepared.__wrapped__ = f
     prepared.__fdiff__ = program.name
-    prepared.program, prepared.given = program, given
+    prepared.program, prepared.given, prepared.origin = program, given, origin
     if short is not None:
         short.way = lambda found: prepared.__setstate__((found, (), {}, vars(prepared)))  # type: ignore[attr-defined] - stubs leave it out
         short.general, short.split = call, given

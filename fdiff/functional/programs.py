@@ -16,6 +16,7 @@ from ..transforms.simplify import simplify
 from ..tree import map_leaves
 from ..variant import Variant
 from .calls import ValuePlan, failure, prepared
+from .prepared import Origin
 from .settings import check_callable
 
 
@@ -59,7 +60,7 @@ def jit(f: Function) -> Function:
     np.float64(5.0)
     """
     check_callable(f, "jit")
-    return prepared(f, "jit", None, (), JitPlan)
+    return prepared(f, "jit", None, (), JitPlan, Origin(jit, {}))
 
 
 def stop_gradient(x: object) -> object:

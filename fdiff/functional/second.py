@@ -129,11 +129,11 @@ def hvp(
     ----------
     f : callable
         Function of arrays that returns a single array with one element.
-    inputs : array or tuple of arrays, optional
+    inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
         Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned, which
         gives the product alone: what SciPy takes as ``hessp``.
     v : array or tuple of arrays, optional
-        Shaped exactly like the inputs.
+        Built and shaped exactly like the inputs.
     create_graph : bool
         Accepted for those who come from torch.
     strict : bool
@@ -167,7 +167,7 @@ def hvp(
     """
     value = inputs is not LEFT_OUT
     options = bool(strict), value
-    return product(f, "hvp", inputs, v, argnums, options, _PRODUCTS["hvp", options])
+    return product(f, "hvp", inputs, v, argnums, options, _PRODUCTS["hvp", options], hvp)
 
 
 @overload
@@ -212,7 +212,7 @@ def vhp(
     """
     value = inputs is not LEFT_OUT
     options = bool(strict), value
-    return product(f, "vhp", inputs, v, argnums, options, _PRODUCTS["vhp", options])
+    return product(f, "vhp", inputs, v, argnums, options, _PRODUCTS["vhp", options], vhp)
 
 
 @overload
@@ -306,7 +306,7 @@ def hessian(
     except (KeyError, TypeError):  # met for the first time, or not hashable
         options, derive = _way(f, *settings)
         _known[chunk_size.__class__, settings] = options, derive
-    return dense(f, "hessian", inputs, argnums, options, derive)
+    return dense(f, "hessian", inputs, argnums, options, derive, hessian, settings)
 
 
 _known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid

@@ -31,6 +31,13 @@ def check_callable(f: object, name: str) -> None:
         raise failure(InputError, name, f"expects a function first, not {type(f).__name__}.")
 
 
+# What an operator is given besides `f`, `inputs` and `argnums`, in the order it hands that on.
+SETTINGS = {
+    "jacobian": ("device", "mode", "strategy", "chunk_size", "complex_inputs", "strict"),
+    "hessian": ("device", "outer_jacobian_strategy", "chunk_size", "strict"),
+}
+
+
 def is_int(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 

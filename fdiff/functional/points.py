@@ -1,0 +1,117 @@
+"""Numbers and lists of numbers as the floats and arrays that SciPy makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from ..arguments import Argnums, Body, Function
+from ..errors import scipy_call
+from ..ops.creation import array
+from ..trace import TracedArray
+from ..trace.local import resolve
+from ..tree import flatten, unflatten
+from ..watch import call_private
+
+_LEAVES = (np.ndarray, float, complex, TracedArray)  # what most points are: nothing to convert
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number: Python's, NumPy's or a traced one, and no array of one entry."""
+    value = resolve(value)
+    if isinstance(value, TracedArray):
+        return value.scalar or value.weak
+    return isinstance(value, (bool, int, float, complex, np.number))
+
+
+def holds_numbers(value: object) -> bool:
+    """Whether a value is a list or tuple, perhaps nested, of numbers alone, one at least."""
+    if type(value) is not list and type(value) is not tuple:
+        return False
+    entries = cast("Sequence[object]", value)
+    return bool(entries) and all(is_number(e) or holds_numbers(e) for e in entries)
+
+
+def as_point(value: object) -> object:
+    """A list of numbers as a float array, as SciPy reads ``x0``; everything else as it is."""
+    if type(value) is not list or not holds_numbers(value):
+        return value
+    array = np.asarray(value)
+    return array.astype(float) if array.dtype.kind in "iu" else array
+
+
+def floating(args: tuple[object, ...], argnums: Argnums, *, lists: bool) -> tuple[object, ...]:
+    """The arguments, with Python ints among the differentiated ones as floats.
+
+    With `lists`, a list of numbers is an array. An integer array is left, to be refused, unless
+    SciPy passes it on: ``root(f, [1, 1], jac=...)`` asks the Jacobian at ``numpy.array([1, 1])``.
+    """
+    found = args
+    for n in (argnums,) if isinstance(argnums, int) else argnums or ():
+        if not -len(args) <= n < len(args):
+            continue  # which is refused later
+        new = _floating(args[n], lists=lists)
+        if new is not args[n]:
+            k = n % len(args)
+            found = (*found[:k], new, *found[k + 1 :])
+    return found
+
+
+def _floating(arg: object, *, lists: bool) -> object:
+    if isinstance(arg, np.ndarray):
+        passed_on = arg.dtype.kind in "iu" and scipy_call() is not None
+        return arg.astype(float) if passed_on else arg
+    if isinstance(arg, _LEAVES):
+        return arg
+    arg = as_point(arg) if lists else arg
+    leaves, spec = flatten(arg)
+    if not any(type(leaf) is int for leaf in leaves):
+        return arg
+    return unflatten(spec, [_float(leaf) if type(leaf) is int else leaf for leaf in leaves])
+
+
+def _float(number: int) -> object:
+    """A float, unless it is too large for one: then it is refused as it stands."""
+    try:
+        return float(number)
+    except OverflowError:
+        return number
+
+
+def array_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Run a private copy of `f`; a list of numbers is the array that NumPy makes of it."""
+    result = call_private(f, args, kwargs)
+    return array(result) if type(result) is list and _shape(result) else result
+
+
+def vector_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """The same, and a tuple of numbers is an array, too."""
+    result = call_private(f, args, kwargs)
+    return array(result) if _shape(result) else result
+
+
+def _shape(value: object) -> tuple[int, ...] | None:
+    """The shape of a number, or of a list or tuple that NumPy makes an array of; else None."""
+    if type(value) is not list and type(value) is not tuple:
+        return () if is_number(value) else None
+    entries = cast("Sequence[object]", value)
+    shapes = {_shape(entry) for entry in entries}
+    shape = shapes.pop() if len(shapes) == 1 else None
+    return None if shape is None else (len(entries), *shape)
+
+
+# What operators with which a list of numbers is an array run in place of `f`.
+_RESULTS: dict[str, Body] = dict.fromkeys(("jacobian", "hessian", "vjp", "jvp", "hvp", "vhp"), array_result)
+
+
+def body_of(name: str, argnums: Argnums) -> Body | None:
+    """What the operator of that name runs in place of `f`, if a list of numbers is an array for it.
+
+    A Jacobian by one argument is an array where SciPy's solvers want one; by several it is nested
+    as torch's is, tuples of results first.
+    """
+    if name == "jacobian" and isinstance(argnums, int):
+        return vector_result
+    return _RESULTS.get(name)
