@@ -1,4 +1,4 @@
-"""Exact derivatives of plain NumPy functions, just-in-time compiled with Numba."""
+"""Exact derivatives of plain NumPy functions, compiled just in time."""
 
 from . import forking as forking  # first, so that a fork waits for all the others
 
@@ -27,6 +27,8 @@ from .functional import (
     vmap,
 )
 
+__version__ = "0.1.0"
+
 __all__ = [
     "cache_clear",
     "cache_info",
@@ -51,3 +53,8 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names alone: the modules below are nobody's concern but fdiff's."""
+    return [*__all__, "__version__"]

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import pydoc
 
 import numpy as np
 import pytest
@@ -10,8 +11,19 @@ from numpy.testing import assert_allclose
 import fdiff
 from fdiff.errors import RetraceWarning, UnsupportedError
 
-OPERATORS = [fdiff.grad, fdiff.value_and_grad, fdiff.jacobian, fdiff.hessian, fdiff.vjp, fdiff.jvp]
-OPERATORS += [fdiff.hvp, fdiff.vhp, fdiff.vmap, fdiff.jit]
+SIGNATURES = {
+    fdiff.grad: "(x) -> gradient, like x",
+    fdiff.value_and_grad: "(x) -> (value, gradient like x)",
+    fdiff.jacobian: "(x) -> Jacobian of shape out.shape + x.shape",
+    fdiff.hessian: "(x) -> Hessian of shape x.shape + x.shape",
+    fdiff.vjp: "(x, v, /) -> (outputs, v^T J like x)",
+    fdiff.jvp: "(x, v, /) -> (outputs, J v like outputs)",
+    fdiff.hvp: "(x, v, /) -> H v, like x",
+    fdiff.vhp: "(x, v, /) -> v^T H, like x",
+    fdiff.vmap: "(x) -> results with one more axis",
+    fdiff.jit: "(x)",
+}
+OPERATORS = list(SIGNATURES)
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +45,43 @@ def second(x):
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_it_is_named_after_the_function(operator):
     made = operator(model)
-    assert (made.__name__, made.__doc__, made.__wrapped__) == ("model", "A model.", model)
-    assert inspect.signature(made) == inspect.signature(model)
+    assert (made.__name__, made.__wrapped__) == ("model", model)
+    assert made.__doc__ == f"fdiff.{operator.__name__} of model{SIGNATURES[operator]}\n\nA model."
+    assert str(inspect.signature(made)) == SIGNATURES[operator]
+    assert SIGNATURES[operator] in pydoc.render_doc(made, renderer=pydoc.plaintext)
     assert repr(made) == f"<fdiff.{operator.__name__} of model, not called yet>"
     assert copy.copy(made) is made
     assert repr(copy.deepcopy(made)) == repr(made)
+
+
+def several(x, k=1.0, *others, n=3):
+    return (k * np.sum(x**n), others) if others else k * np.sum(x**n)
+
+
+@pytest.mark.parametrize(("made", "shown"), [
+    (fdiff.grad(several, argnums=(0, 1)), "(x, k=1.0, *others, n=3) -> gradient, like x, k"),
+    (fdiff.grad(several, has_aux=True), "(x, k=1.0, *others, n=3) -> (gradient like x, aux)"),
+    (fdiff.vjp(several, argnums=1), "(k, v, /, x, *others, n=3) -> (outputs, v^T J like k)"),
+    (fdiff.hvp(several, argnums=(0, 1)), "(x, v, /, *others, n=3) -> H v, like x, k"),
+    (fdiff.jvp(lambda v: v), "(v, v_, /) -> (outputs, J v like outputs)"),
+    (fdiff.jacobian(lambda a: a, argnums=-1), "(a) -> Jacobian of shape out.shape + a.shape"),
+])  # fmt: skip
+def test_signatures_of_functions_with_more_arguments(made, shown):
+    assert str(inspect.signature(made)) == shown
+
+
+def test_what_has_no_signature_of_its_own_is_called_with_anything():
+    shown = "(*args, **kwargs) -> gradient, like x"
+    assert str(inspect.signature(fdiff.grad(min))) == shown
+    assert fdiff.grad(min).__doc__.startswith(f"fdiff.grad of min{shown}\n\nmin(iterable")
+
+
+def test_the_class_has_its_own_text():
+    assert type(fdiff.grad(model)).__doc__.startswith("A function with the arguments")
+
+
+def test_dir_lists_public_names_alone():
+    assert set(dir(fdiff)) == {*fdiff.__all__, "__version__"}
 
 
 def test_the_repr_says_which_tier_runs_and_why(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ..variant import Variant
 from .into import call_into
 from .kinking import ASKED, policy, refuse_kinks, warn_outside
 from .points import body_of, floating
-from .prepared import Origin, made
+from .prepared import Origin, Prepared, made
 from .shortcut import Immediate, Shortcuts
 from .steps import Arrays, Missed, Plan, Run, Step, execute, replay, unguarded
 
@@ -185,7 +186,7 @@ def prepared(
     options: tuple[object, ...],
     derive: Callable[[Variant], Plan],
     origin: Origin,
-) -> Function:
+) -> Prepared[..., Any]:
     """The function of the arguments of `f` that an operator returns."""
     program = operated(f, name, argnums, options, derive)
     short = Shortcuts(program, f)

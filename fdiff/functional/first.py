@@ -32,7 +32,7 @@ from .calls import (
 from .complexes import check_complex
 from .contract import check_outputs, check_strict, check_vector, given
 from .into import call_into
-from .prepared import Origin, made
+from .prepared import Origin, Prepared, made
 from .settings import LEFT_OUT, check_argnums, check_callable
 from .shortcut import Shortcuts
 from .steps import Eagerly, settled
@@ -202,7 +202,7 @@ def vjp(
     create_graph: bool = ...,
     strict: bool = ...,
     argnums: int | tuple[int, ...] = ...,
-) -> Function: ...
+) -> Prepared[..., tuple[Any, Any]]: ...
 @overload
 def vjp(
     f: Function,
@@ -211,7 +211,7 @@ def vjp(
     *,
     create_graph: bool = ...,
     strict: bool = ...,
-) -> tuple[object, object]: ...
+) -> tuple[Any, Any]: ...
 def vjp(
     f: Function,
     inputs: object = LEFT_OUT,
@@ -230,7 +230,8 @@ def vjp(
     inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
         Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned.
     v : array or tuple of arrays, optional
-        Built and shaped exactly like the outputs; may be left out for a single output with one element.
+        Built and shaped exactly like the outputs; may be left out for a single output with one
+        element.
     create_graph : bool
         Accepted for those who come from torch; results can be differentiated anyway.
     strict : bool
@@ -279,7 +280,7 @@ def jvp(
     create_graph: bool = ...,
     strict: bool = ...,
     argnums: int | tuple[int, ...] = ...,
-) -> Function: ...
+) -> Prepared[..., tuple[Any, Any]]: ...
 @overload
 def jvp(
     f: Function,
@@ -288,7 +289,7 @@ def jvp(
     *,
     create_graph: bool = ...,
     strict: bool = ...,
-) -> tuple[object, object]: ...
+) -> tuple[Any, Any]: ...
 def jvp(
     f: Function,
     inputs: object = LEFT_OUT,

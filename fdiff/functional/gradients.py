@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from ..errors import DtypeError, InputError
 from ..transforms.eager import pull_values
 from ..transforms.rearrange import choose, gradient
 from ..variant import Variant
+from .annotations import P
 from .calls import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results
 from .complexes import check_choice, check_complex
-from .prepared import Origin
+from .prepared import Origin, Prepared
 from .settings import check_argnums, check_callable
 from .steps import Eagerly, settled
 
@@ -99,7 +100,7 @@ def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> 
 
 def _grad_like(
     f: Function, name: str, argnums: object, complex_inputs: object, *, value: bool, has_aux: bool
-) -> Function:
+) -> Prepared[..., Any]:
     check_callable(f, name)
     nums = check_argnums(argnums, f, name)
     choice = check_choice(complex_inputs, called(name, f))
@@ -110,12 +111,12 @@ def _grad_like(
 
 
 def grad(
-    f: Function,
+    f: Callable[P, object],
     argnums: int | tuple[int, ...] = 0,
     *,
     has_aux: bool = False,
     complex_inputs: str = "error",
-) -> Function:
+) -> Prepared[P, Any]:
     """Gradient of a scalar function.
 
     Parameters
@@ -165,12 +166,12 @@ def grad(
 
 
 def value_and_grad(
-    f: Function,
+    f: Callable[P, object],
     argnums: int | tuple[int, ...] = 0,
     *,
     has_aux: bool = False,
     complex_inputs: str = "error",
-) -> Function:
+) -> Prepared[P, tuple[Any, Any]]:
     """Value and gradient of a scalar function, from one evaluation.
 
     Parameters and errors are those of `grad`.

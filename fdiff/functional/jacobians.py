@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import overload
+from collections.abc import Callable
+from typing import Any, overload
 
 from ..arguments import Function, called
 from ..errors import InputError
 from ..variant import Variant
+from .annotations import Array, P, Point
 from .calls import Plan, failure, immediate, prepared
 from .complexes import check_choice, check_complex
 from .contract import given
 from .eagerblocks import jacobian_plan
 from .first import Derive, checked
-from .prepared import Origin
+from .prepared import Origin, Prepared
 from .settings import (
     LEFT_OUT,
     SETTINGS,
@@ -26,9 +28,9 @@ from .settings import (
 
 @overload
 def jacobian(
-    f: Function,
+    f: Callable[P, object],
     *,
-    argnums: int | tuple[int, ...] = ...,
+    argnums: int = ...,
     strict: bool = ...,
     mode: str = ...,
     chunk_size: int | str = ...,
@@ -37,7 +39,35 @@ def jacobian(
     create_graph: bool = ...,
     vectorize: bool = ...,
     strategy: str | None = ...,
-) -> Function: ...
+) -> Prepared[P, Array]: ...
+@overload
+def jacobian(
+    f: Callable[P, object],
+    *,
+    argnums: tuple[int, ...],
+    strict: bool = ...,
+    mode: str = ...,
+    chunk_size: int | str = ...,
+    complex_inputs: str = ...,
+    device: str = ...,
+    create_graph: bool = ...,
+    vectorize: bool = ...,
+    strategy: str | None = ...,
+) -> Prepared[P, Any]: ...
+@overload
+def jacobian(
+    f: Function,
+    inputs: Point,
+    *,
+    strict: bool = ...,
+    mode: str = ...,
+    chunk_size: int | str = ...,
+    complex_inputs: str = ...,
+    device: str = ...,
+    create_graph: bool = ...,
+    vectorize: bool = ...,
+    strategy: str | None = ...,
+) -> Array: ...
 @overload
 def jacobian(
     f: Function,
@@ -51,7 +81,7 @@ def jacobian(
     create_graph: bool = ...,
     vectorize: bool = ...,
     strategy: str | None = ...,
-) -> object: ...
+) -> Any: ...
 def jacobian(
     f: Function,
     inputs: object = LEFT_OUT,
@@ -192,7 +222,7 @@ def _numeric(variant: Variant) -> None:
 
 def _jac(
     f: Function, name: str, mode: str, argnums: object, chunk_size: object, complex_inputs: object
-) -> Function:
+) -> Prepared[..., Any]:
     check_callable(f, name)
     chunk = check_chunk(chunk_size, called(name, f))
     choice = check_choice(complex_inputs, called(name, f))
@@ -209,12 +239,12 @@ def _jac(
 
 
 def jacrev(
-    f: Function,
+    f: Callable[P, object],
     argnums: int | tuple[int, ...] = 0,
     *,
     chunk_size: int | str = "auto",
     complex_inputs: str = "error",
-) -> Function:
+) -> Prepared[P, Any]:
     """Function that computes the Jacobian of `f` row by row, in reverse mode.
 
     Parameters are those of `jacobian`; arguments and results may be nested tuples, lists, dicts
@@ -233,12 +263,12 @@ def jacrev(
 
 
 def jacfwd(
-    f: Function,
+    f: Callable[P, object],
     argnums: int | tuple[int, ...] = 0,
     *,
     chunk_size: int | str = "auto",
     complex_inputs: str = "error",
-) -> Function:
+) -> Prepared[P, Any]:
     """Function that computes the Jacobian of `f` column by column, in forward mode.
 
     Parameters and structure of results are those of `jacrev`.

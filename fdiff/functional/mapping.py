@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,15 +17,16 @@ from ..trace.traced import occupied
 from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
 from ..watch import private
+from .annotations import P
 from .calls import ValuePlan, failure, invoke
-from .prepared import Origin, made
+from .prepared import Origin, Prepared, made
 from .settings import check_callable, is_int
 from .shortcut import Shortcuts
 
 Axis = int | None
 
 
-def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
+def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> Prepared[P, Any]:
     """`f` mapped over an axis of its arguments, without a loop in Python.
 
     Parameters

@@ -103,7 +103,9 @@ def _shape(value: object) -> tuple[int, ...] | None:
 
 
 # What operators with which a list of numbers is an array run in place of `f`.
-_RESULTS: dict[str, Body] = dict.fromkeys(("jacobian", "hessian", "vjp", "jvp", "hvp", "vhp"), array_result)
+_RESULTS: dict[str, Body] = dict.fromkeys(
+    ("jacobian", "hessian", "vjp", "jvp", "hvp", "vhp"), array_result
+)
 
 
 def body_of(name: str, argnums: Argnums) -> Body | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial, wraps
 from types import FrameType, MethodType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ..arguments import Function, called
 from ..errors import InputError, UnsupportedError, message, user_line
 from ..program import Program
 from ..trace.traced import stack
+from .annotations import P, R
+from .described import described
 from .points import floating
 from .shortcut import Shortcuts
 from .steps import Arrays, Plan, Step
@@ -30,12 +32,24 @@ class Origin(NamedTuple):
     operator: Callable[..., object]
     options: dict[str, object]
 
-    def again(self, f: Function) -> Prepared:
+    def again(self, f: Function) -> Prepared[..., Any]:
         """The same operator with the same options, of `f`."""
         return self.operator(f, **self.options)  # type: ignore[return-value] - operators return nothing else
 
 
-class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
+if TYPE_CHECKING:
+
+    class _Callable(partial[R], Generic[P, R]):
+        """What type checkers take a prepared function for."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+else:
+    _Callable = partial
+
+
+@described
+class Prepared(_Callable[P, R]):
     """A function with the arguments of the user's, whose `repr` says how it runs.
 
     Calls cost what those of a function do. Methods may be decorated.
@@ -49,13 +63,17 @@ class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
     origin: Origin
     given: Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]]
 
-    def __get__(self, owner: object, kind: type | None = None) -> object:
+    @overload
+    def __get__(self, owner: None, kind: type | None = None) -> Prepared[P, R]: ...
+    @overload
+    def __get__(self, owner: object, kind: type | None = None) -> Callable[..., R]: ...
+    def __get__(self, owner: object, kind: type | None = None) -> Callable[..., R]:
         return self if owner is None else MethodType(self, owner)
 
-    def __copy__(self) -> Prepared:
+    def __copy__(self) -> Prepared[P, R]:
         return self
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Prepared:
+    def __deepcopy__(self, memo: dict[int, object]) -> Prepared[..., Any]:
         return self.origin.again(deepcopy(self.__wrapped__, memo))
 
     def __reduce__(self) -> str | tuple[object, ...]:
@@ -71,7 +89,7 @@ class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
             return f"{head}, not called yet>"
         return "\n  ".join([f"{head}:", *lines]) + ">"
 
-    def compile(self, *types: object, **kwargs: object) -> Prepared:
+    def compile(self, *types: object, **kwargs: object) -> Prepared[P, R]:
         """Make the kernel for arguments of these types now, without evaluating anything.
 
         Parameters
@@ -153,7 +171,7 @@ def _states(program: Program) -> Iterator[str]:
                 yield f"{types}: {step.runner.state()}"
 
 
-def _is_global(prepared: Prepared) -> bool:
+def _is_global(prepared: Prepared[..., Any]) -> bool:
     """Whether another process finds the function by its module and name.
 
     One that is made in ``__main__`` is found there by `multiprocessing`, which runs the script
@@ -189,15 +207,15 @@ def made(
     given: Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]],
     short: Shortcuts | None,
     origin: Origin,
-) -> Prepared:
+) -> Prepared[..., Any]:
     """The function an operator returns, named after `f`.
 
     `given` splits its arguments into those of `f` and vectors. Calls go by `short` once it knows
     a way that needs no Python. `origin` makes it again in another process.
     """
-    prepared = Prepared(call)
+    prepared: Prepared[..., Any] = Prepared(call)
     try:
-        wraps(f, updated=())(prepared)
+        wraps(f, assigned=("__module__", "__name__", "__qualname__"), updated=())(prepared)
     except (AttributeError, TypeError):
         prepared.__name__ = program.name
     prepared.__wrapped__ = f

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from .. import kernels
 from ..arguments import Function, called
 from ..defects import Defect
@@ -15,9 +18,13 @@ from ..tiers import forget as forget_runners
 from ..transforms.simplify import simplify
 from ..tree import map_leaves
 from ..variant import Variant
+from .annotations import P, R, T
 from .calls import ValuePlan, failure, prepared
-from .prepared import Origin
+from .prepared import Origin, Prepared
 from .settings import check_callable
+
+if TYPE_CHECKING:
+    from ..kernels import CacheInfo
 
 
 class JitPlan(ValuePlan):
@@ -29,7 +36,7 @@ class JitPlan(ValuePlan):
             self.step.runner.asked = True
 
 
-def jit(f: Function) -> Function:
+def jit(f: Callable[P, R]) -> Prepared[P, R]:
     """`f` compiled: the same results, without Python between the operations.
 
     Parameters
@@ -63,7 +70,7 @@ def jit(f: Function) -> Function:
     return prepared(f, "jit", None, (), JitPlan, Origin(jit, {}))
 
 
-def stop_gradient(x: object) -> object:
+def stop_gradient(x: T) -> T:
     """`x` itself, whose derivative is taken to be zero at every order.
 
     Parameters
@@ -81,7 +88,7 @@ def stop_gradient(x: object) -> object:
     >>> fdiff.grad(lambda x: x * fdiff.stop_gradient(x))(3.0)
     np.float64(3.0)
     """
-    return map_leaves(stop_leaf, x)
+    return map_leaves(stop_leaf, x)  # type: ignore[return-value] - a tree keeps its structure
 
 
 def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
@@ -161,7 +168,7 @@ def _source(tape: Tape, f: Function) -> str:
     return kernels.source(tape, ("C",) * len(tape.inputs))
 
 
-def cache_info() -> object:
+def cache_info() -> CacheInfo:
     """Counters of the kernel cache in this process.
 
     Returns

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -15,12 +15,14 @@ from ..transforms.forward import jvp as push
 from ..transforms.rearrange import choose, gradient
 from ..transforms.simplify import simplify
 from ..variant import Variant
+from .annotations import Array, P, Point
 from .blocks import HessianPlan, nested_square
 from .calls import Arrays, Plan, Run, Step, deliver, gradients
 from .contract import check_one_element, check_strict, check_strict_gradient, check_vector
 from .eagerblocks import EagerHessianPlan
 from .first import Derive, product
 from .jacobians import dense
+from .prepared import Prepared
 from .settings import LEFT_OUT, check_callable, check_chunk, check_device, check_mode
 from .steps import Eagerly, settled
 
@@ -104,7 +106,7 @@ def hvp(
     create_graph: bool = ...,
     strict: bool = ...,
     argnums: int | tuple[int, ...] = ...,
-) -> Function: ...
+) -> Prepared[..., Any]: ...
 @overload
 def hvp(
     f: Function,
@@ -113,7 +115,7 @@ def hvp(
     *,
     create_graph: bool = ...,
     strict: bool = ...,
-) -> tuple[object, object]: ...
+) -> tuple[Any, Any]: ...
 def hvp(
     f: Function,
     inputs: object = LEFT_OUT,
@@ -177,7 +179,7 @@ def vhp(
     create_graph: bool = ...,
     strict: bool = ...,
     argnums: int | tuple[int, ...] = ...,
-) -> Function: ...
+) -> Prepared[..., Any]: ...
 @overload
 def vhp(
     f: Function,
@@ -186,7 +188,7 @@ def vhp(
     *,
     create_graph: bool = ...,
     strict: bool = ...,
-) -> tuple[object, object]: ...
+) -> tuple[Any, Any]: ...
 def vhp(
     f: Function,
     inputs: object = LEFT_OUT,
@@ -217,16 +219,40 @@ def vhp(
 
 @overload
 def hessian(
-    f: Function,
+    f: Callable[P, object],
     *,
-    argnums: int | tuple[int, ...] = ...,
+    argnums: int = ...,
     strict: bool = ...,
     chunk_size: int | str = ...,
     device: str = ...,
     create_graph: bool = ...,
     vectorize: bool = ...,
     outer_jacobian_strategy: str | None = ...,
-) -> Function: ...
+) -> Prepared[P, Array]: ...
+@overload
+def hessian(
+    f: Callable[P, object],
+    *,
+    argnums: tuple[int, ...],
+    strict: bool = ...,
+    chunk_size: int | str = ...,
+    device: str = ...,
+    create_graph: bool = ...,
+    vectorize: bool = ...,
+    outer_jacobian_strategy: str | None = ...,
+) -> Prepared[P, Any]: ...
+@overload
+def hessian(
+    f: Function,
+    inputs: Point,
+    *,
+    strict: bool = ...,
+    chunk_size: int | str = ...,
+    device: str = ...,
+    create_graph: bool = ...,
+    vectorize: bool = ...,
+    outer_jacobian_strategy: str | None = ...,
+) -> Array: ...
 @overload
 def hessian(
     f: Function,
@@ -238,7 +264,7 @@ def hessian(
     create_graph: bool = ...,
     vectorize: bool = ...,
     outer_jacobian_strategy: str | None = ...,
-) -> object: ...
+) -> Any: ...
 def hessian(
     f: Function,
     inputs: object = LEFT_OUT,

@@ -1,0 +1,18 @@
+"""Types of what operators take and return, as editors and type checkers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+P = ParamSpec("P")  # the arguments of the user's function
+R = TypeVar("R")  # its result
+T = TypeVar("T")
+
+Array = NDArray[Any]
+Arrays = tuple[Any, ...]  # a tuple of arrays, or of trees of arrays
+Point = Array | np.number[Any] | complex | Sequence[float] | Sequence[Sequence[float]]
+Argnums = int | tuple[int, ...]

@@ -1,0 +1,115 @@
+"""What `help` and `inspect.signature` say about a prepared function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .annotations import T
+
+if TYPE_CHECKING:
+    from .prepared import Prepared
+
+# What comes out, where {x} is what is differentiated.
+_GIVES = {
+    "grad": "gradient, like {x}",
+    "value_and_grad": "(value, gradient like {x})",
+    "jacobian": "Jacobian of shape out.shape + {x}.shape",
+    "jacrev": "Jacobian of shape out.shape + {x}.shape",
+    "jacfwd": "Jacobian of shape out.shape + {x}.shape",
+    "hessian": "Hessian of shape {x}.shape + {x}.shape",
+    "vjp": "(outputs, v^T J like {x})",
+    "jvp": "(outputs, J v like outputs)",
+    "hvp": "H v, like {x}",
+    "vhp": "v^T H, like {x}",
+    "vmap": "results with one more axis",
+}
+_WITH_AUX = {
+    "grad": "(gradient like {x}, aux)",
+    "value_and_grad": "((value, aux), gradient like {x})",
+}
+_PRODUCTS = {"vjp", "jvp", "hvp", "vhp"}  # called as (x, v, *others)
+
+
+class _Words(str):
+    """What comes out, in words, which signatures show without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+class _OfInstances:
+    """An attribute that instances have made when it is asked for, and the class as it is given."""
+
+    def __init__(self, made: Any, of_class: object = None) -> None:
+        self._made = made
+        self._of_class = of_class
+
+    def __get__(self, owner: Prepared[..., Any] | None, kind: type | None = None) -> object:
+        if owner is not None:
+            return self._made(owner)
+        if self._of_class is None:
+            raise AttributeError
+        return self._of_class
+
+
+def described(cls: type[T]) -> type[T]:
+    """Give the instances of a class a signature and a text of their own."""
+    cls.__signature__ = _OfInstances(_signature)  # type: ignore[attr-defined] - what `inspect` asks for
+    cls.__doc__ = _OfInstances(_doc, cls.__doc__)  # type: ignore[assignment] - a descriptor
+    return cls
+
+
+def _signature(prepared: Prepared[..., Any]) -> inspect.Signature:
+    """The arguments of the user's function, vectors where they are taken, and what comes out."""
+    try:
+        own = inspect.signature(prepared.__wrapped__)
+    except (TypeError, ValueError):  # of functions written in C
+        own = inspect.signature(lambda *args, **kwargs: None)
+    name, options = prepared.__fdiff__, prepared.origin.options
+    if name not in _GIVES:
+        return own
+    parameters = list(own.parameters.values())
+    chosen = _chosen(parameters, options)
+    gives = (_WITH_AUX if options.get("has_aux") else _GIVES)[name]
+    if name in _PRODUCTS:
+        parameters = _with_vector(parameters, chosen)
+    return own.replace(
+        parameters=parameters,
+        return_annotation=_Words(gives.format(x=", ".join(p.name for p in chosen) or "x")),
+    )
+
+
+def _chosen(
+    parameters: list[inspect.Parameter], options: Mapping[str, Any]
+) -> list[inspect.Parameter]:
+    """The parameters that are differentiated, as far as the function names them."""
+    nums = options.get("argnums", 0)
+    places = [nums] if isinstance(nums, int) else list(nums)
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [p for p in parameters if p.kind in positional]
+    return [named[n] for n in places if -len(named) <= n < len(named)]
+
+
+def _with_vector(
+    parameters: list[inspect.Parameter], chosen: list[inspect.Parameter]
+) -> list[inspect.Parameter]:
+    """The point, the vector, and the other arguments."""
+    positional = inspect.Parameter.POSITIONAL_ONLY
+    name = chosen[0].name if len(chosen) == 1 else "x"
+    v = "v" if all(p.name != "v" for p in parameters) else "v_"
+    others = [p for p in parameters if p not in chosen]
+    return [
+        inspect.Parameter(name if all(p.name != name for p in others) else "x_", positional),
+        inspect.Parameter(v, positional),
+        *others,
+    ]
+
+
+def _doc(prepared: Prepared[..., Any]) -> str:
+    """A line on what the function is and gives, above the text of the user's function."""
+    f = prepared.__wrapped__
+    name = getattr(f, "__name__", type(f).__name__)
+    head = f"fdiff.{prepared.__fdiff__} of {name}{_signature(prepared)}"
+    return "\n\n".join(filter(None, [head, inspect.getdoc(f)]))
