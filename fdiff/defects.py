@@ -8,11 +8,10 @@ as an error.
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
 from traceback import walk_tb
 
-from .errors import CompileError, DefectWarning, message, show_line, user_line
+from .errors import CompileError, DefectWarning, message, show_line, user_line, warn
 from .forking import no_fork
 from .tape import Tape
 
@@ -51,7 +50,7 @@ class Defect:
             f" evaluated.{show_line(user_line())}\nResults are right, and slower than they could"
             f" be. {self._report()}"
         )
-        warnings.warn(fact, DefectWarning, stacklevel=2)
+        warn(fact, DefectWarning)
 
     def error(self, call: str) -> CompileError:
         """The error for who asked for a kernel, or fixed the tier."""

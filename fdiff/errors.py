@@ -8,6 +8,7 @@ from __future__ import annotations
 import linecache
 import sys
 import sysconfig
+import warnings
 from bisect import bisect_right
 from functools import lru_cache
 from pathlib import Path
@@ -156,9 +157,24 @@ def scipy_call() -> str | None:
 
 
 @lru_cache(maxsize=4096)
+def is_own(name: str) -> bool:
+    """Whether a file belongs to fdiff, or is what stands between it and NumPy."""
+    return name.startswith((_PACKAGE, "<__array_function__"))
+
+
+@lru_cache(maxsize=4096)
 def is_internal(name: str) -> bool:
     """Whether a file belongs to fdiff or to a library."""
     return name.startswith(_INTERNAL)
+
+
+def warn(text: str, category: type[Warning], line: Line | None = None) -> None:
+    """Warn at a line of the user's, by default that which is running."""
+    where = line or user_line()
+    if where is None:
+        warnings.warn(text, category, stacklevel=3)
+    else:
+        warnings.warn_explicit(text, category, *numbered(where))
 
 
 def line_in(traceback: TracebackType | None) -> Line | None:

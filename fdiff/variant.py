@@ -7,7 +7,6 @@ reference, so that a change of their values is seen.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +29,7 @@ from .errors import (
     RetraceWarning,
     show_line,
     user_line,
+    warn,
 )
 from .tape import Tape
 from .tiers import runner
@@ -237,12 +237,13 @@ def _cacheable(
     if key not in _warned:
         _warned.add(key)
         words, line = reasons[0]
-        warnings.warn(
+        where = line or user_line()
+        warn(
             f"{call}: traced again at each call, because {words} cannot be compared."
             " Results are right; pass the data as an argument to make calls faster."
-            f"{show_line(line or user_line())}",
+            f"{show_line(where)}",
             RetraceWarning,
-            stacklevel=2,
+            where,
         )
     return False
 

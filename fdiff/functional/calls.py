@@ -14,6 +14,7 @@ from ..program import MOST, Program, immediates, program_of
 from ..trace import TracedArray, current, tracing
 from ..trace.local import Local, resolve
 from ..trace.traced import occupied
+from ..tracebacks import trim
 from ..transforms.simplify import simplify
 from ..tree import map_leaves, unflatten
 from ..variant import Variant
@@ -192,11 +193,15 @@ def prepared(
     short = Shortcuts(program, f)
 
     def call(*args: object, **kwargs: object) -> object:
-        if "out" in kwargs and short.serves:
-            return call_into(call, called(name, f), short, args, kwargs)
-        result = invoke(program, f, args, kwargs)
-        if not occupied:
-            short.look(args, kwargs)
+        try:
+            if "out" in kwargs and short.serves:
+                return call_into(call, called(name, f), short, args, kwargs)
+            result = invoke(program, f, args, kwargs)
+            if not occupied:
+                short.look(args, kwargs)
+        except BaseException as error:
+            trim(error)
+            raise
         return result
 
     return made(call, f, program, lambda args: (args, ()), short, origin)

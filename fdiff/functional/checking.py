@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arguments import Function, called
 from ..errors import DtypeError, GradcheckError
+from ..tracebacks import public
 from .calls import failure
 from .contract import check_inputs
 from .first import vjp
@@ -83,6 +84,7 @@ def measured(f: Function, inputs: Arrays, i: int, eps: float) -> list[np.ndarray
     return steps
 
 
+@public
 def gradcheck(
     f: Function,
     inputs: object,
@@ -177,6 +179,7 @@ def _compare(
     return True
 
 
+@public
 def gradgradcheck(
     f: Function,
     inputs: object,

@@ -11,6 +11,7 @@ from ..arguments import Argnums, Function, called
 from ..arraytype import F8, ArrayType
 from ..errors import InputError
 from ..trace.traced import occupied
+from ..tracebacks import trim
 from ..transforms.eager import pull_values, push_values
 from ..transforms.forward import jvp as push
 from ..transforms.rearrange import pullback
@@ -156,11 +157,15 @@ def product(
     short = Shortcuts(program, f)
 
     def call(x: object, /, v: object = None, *args: object, **kwargs: object) -> object:
-        if "out" in kwargs and short.serves:
-            return call_into(call, called(name, f), short, (x, v, *args), kwargs)
-        result = invoke(program, f, place(x, args, nums, f, name), kwargs, (v,))
-        if not occupied:
-            short.look((x, v, *args), kwargs)
+        try:
+            if "out" in kwargs and short.serves:
+                return call_into(call, called(name, f), short, (x, v, *args), kwargs)
+            result = invoke(program, f, place(x, args, nums, f, name), kwargs, (v,))
+            if not occupied:
+                short.look((x, v, *args), kwargs)
+        except BaseException as error:
+            trim(error)
+            raise
         return result
 
     def split(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
@@ -270,7 +275,11 @@ def vjp(
     >>> print(out, slope)
     [1. 4.] [ 2. 40.]
     """
-    return product(f, "vjp", inputs, v, argnums, (bool(strict),), _VJP[bool(strict)], vjp)
+    try:
+        return product(f, "vjp", inputs, v, argnums, (bool(strict),), _VJP[bool(strict)], vjp)
+    except BaseException as error:
+        trim(error)
+        raise
 
 
 @overload
@@ -323,4 +332,8 @@ def jvp(
     >>> print(out, tangent)
     [1. 4.] [ 2. 40.]
     """
-    return product(f, "jvp", inputs, v, argnums, (bool(strict),), _JVP[bool(strict)], jvp)
+    try:
+        return product(f, "jvp", inputs, v, argnums, (bool(strict),), _JVP[bool(strict)], jvp)
+    except BaseException as error:
+        trim(error)
+        raise

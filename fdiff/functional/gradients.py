@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arguments import Function, called
 from ..errors import DtypeError, InputError
+from ..tracebacks import public
 from ..transforms.eager import pull_values
 from ..transforms.rearrange import choose, gradient
 from ..variant import Variant
@@ -110,6 +111,7 @@ def _grad_like(
     return prepared(f, name, nums, (has_aux, choice), derive, origin)
 
 
+@public
 def grad(
     f: Callable[P, object],
     argnums: int | tuple[int, ...] = 0,
@@ -165,6 +167,7 @@ def grad(
     return _grad_like(f, "grad", argnums, complex_inputs, value=False, has_aux=has_aux)
 
 
+@public
 def value_and_grad(
     f: Callable[P, object],
     argnums: int | tuple[int, ...] = 0,

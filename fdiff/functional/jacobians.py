@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from ..arguments import Function, called
 from ..errors import InputError
+from ..tracebacks import public, trim
 from ..variant import Variant
 from .annotations import Array, P, Point
 from .calls import Plan, failure, immediate, prepared
@@ -158,14 +159,18 @@ def jacobian(
     array([[2., 0.],
            [0., 4.]])
     """
-    check_callable(f, "jacobian")
-    settings = (device, mode, strategy, chunk_size, complex_inputs, bool(strict))
     try:
-        options, derive = _known[chunk_size.__class__, settings]  # 1.0 is no 1
-    except (KeyError, TypeError):  # met for the first time, or not hashable
-        options, derive = _way(f, *settings)
-        _known[chunk_size.__class__, settings] = options, derive
-    return dense(f, "jacobian", inputs, argnums, options, derive, jacobian, settings)
+        check_callable(f, "jacobian")
+        settings = (device, mode, strategy, chunk_size, complex_inputs, bool(strict))
+        try:
+            options, derive = _known[chunk_size.__class__, settings]  # 1.0 is no 1
+        except (KeyError, TypeError):  # met for the first time, or not hashable
+            options, derive = _way(f, *settings)
+            _known[chunk_size.__class__, settings] = options, derive
+        return dense(f, "jacobian", inputs, argnums, options, derive, jacobian, settings)
+    except BaseException as error:
+        trim(error)
+        raise
 
 
 _known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid
@@ -238,6 +243,7 @@ def _jac(
     return prepared(f, name, check_argnums(argnums, f, name), (chunk, choice), derive, origin)
 
 
+@public
 def jacrev(
     f: Callable[P, object],
     argnums: int | tuple[int, ...] = 0,
@@ -262,6 +268,7 @@ def jacrev(
     return _jac(f, "jacrev", "reverse", argnums, chunk_size, complex_inputs)
 
 
+@public
 def jacfwd(
     f: Callable[P, object],
     argnums: int | tuple[int, ...] = 0,

@@ -14,6 +14,7 @@ from ..ops.shaping import traced as traced_of
 from ..program import program_of
 from ..trace import Input, Recording, Trace, TracedArray, current, look, record, splice
 from ..trace.traced import occupied
+from ..tracebacks import public, trim
 from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
 from ..watch import private
@@ -26,6 +27,7 @@ from .shortcut import Shortcuts
 Axis = int | None
 
 
+@public
 def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> Prepared[P, Any]:
     """`f` mapped over an axis of its arguments, without a loop in Python.
 
@@ -75,9 +77,13 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
     short = Shortcuts(program, f, into=False)
 
     def call(*args: object, **kwargs: object) -> object:
-        result = invoke(program, f, args, kwargs)
-        if not occupied:
-            short.look(args, kwargs)
+        try:
+            result = invoke(program, f, args, kwargs)
+            if not occupied:
+                short.look(args, kwargs)
+        except BaseException as error:
+            trim(error)
+            raise
         return result
 
     origin = Origin(vmap, {"in_axes": in_axes, "out_axes": out_axes})

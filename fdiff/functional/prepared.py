@@ -16,6 +16,7 @@ from ..arguments import Function, called
 from ..errors import InputError, UnsupportedError, message, user_line
 from ..program import Program
 from ..trace.traced import stack
+from ..tracebacks import public
 from .annotations import P, R
 from .described import described
 from .points import floating
@@ -89,6 +90,7 @@ class Prepared(_Callable[P, R]):
             return f"{head}, not called yet>"
         return "\n  ".join([f"{head}:", *lines]) + ">"
 
+    @public
     def compile(self, *types: object, **kwargs: object) -> Prepared[P, R]:
         """Make the kernel for arguments of these types now, without evaluating anything.
 

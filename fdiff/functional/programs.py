@@ -15,6 +15,7 @@ from ..program import Program
 from ..program import forget as forget_programs
 from ..tape import Tape
 from ..tiers import forget as forget_runners
+from ..tracebacks import public
 from ..transforms.simplify import simplify
 from ..tree import map_leaves
 from ..variant import Variant
@@ -36,6 +37,7 @@ class JitPlan(ValuePlan):
             self.step.runner.asked = True
 
 
+@public
 def jit(f: Callable[P, R]) -> Prepared[P, R]:
     """`f` compiled: the same results, without Python between the operations.
 
@@ -91,6 +93,7 @@ def stop_gradient(x: T) -> T:
     return map_leaves(stop_leaf, x)  # type: ignore[return-value] - a tree keeps its structure
 
 
+@public
 def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
     """The tape of `f` at these arguments.
 
@@ -124,6 +127,7 @@ def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
     return Program("make_tape", None, ValuePlan).trace(f, args, kwargs)[0].tape
 
 
+@public
 def source(f: Function, *args: object, **kwargs: object) -> str:
     """The kernel generated for `f` at these arguments, as readable Python source.
 

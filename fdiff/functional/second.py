@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arguments import Function, called
 from ..tape import Tape
+from ..tracebacks import trim
 from ..transforms.eager import enter_gradient, push_values
 from ..transforms.forward import depends
 from ..transforms.forward import jvp as push
@@ -169,7 +170,11 @@ def hvp(
     """
     value = inputs is not LEFT_OUT
     options = bool(strict), value
-    return product(f, "hvp", inputs, v, argnums, options, _PRODUCTS["hvp", options], hvp)
+    try:
+        return product(f, "hvp", inputs, v, argnums, options, _PRODUCTS["hvp", options], hvp)
+    except BaseException as error:
+        trim(error)
+        raise
 
 
 @overload
@@ -214,7 +219,11 @@ def vhp(
     """
     value = inputs is not LEFT_OUT
     options = bool(strict), value
-    return product(f, "vhp", inputs, v, argnums, options, _PRODUCTS["vhp", options], vhp)
+    try:
+        return product(f, "vhp", inputs, v, argnums, options, _PRODUCTS["vhp", options], vhp)
+    except BaseException as error:
+        trim(error)
+        raise
 
 
 @overload
@@ -325,14 +334,18 @@ def hessian(
     array([[ 6.,  0.],
            [ 0., 12.]])
     """
-    check_callable(f, "hessian")
-    settings = (device, outer_jacobian_strategy, chunk_size, bool(strict))
     try:
-        options, derive = _known[chunk_size.__class__, settings]  # 1.0 is no 1
-    except (KeyError, TypeError):  # met for the first time, or not hashable
-        options, derive = _way(f, *settings)
-        _known[chunk_size.__class__, settings] = options, derive
-    return dense(f, "hessian", inputs, argnums, options, derive, hessian, settings)
+        check_callable(f, "hessian")
+        settings = (device, outer_jacobian_strategy, chunk_size, bool(strict))
+        try:
+            options, derive = _known[chunk_size.__class__, settings]  # 1.0 is no 1
+        except (KeyError, TypeError):  # met for the first time, or not hashable
+            options, derive = _way(f, *settings)
+            _known[chunk_size.__class__, settings] = options, derive
+        return dense(f, "hessian", inputs, argnums, options, derive, hessian, settings)
+    except BaseException as error:
+        trim(error)
+        raise
 
 
 _known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid

@@ -13,7 +13,6 @@ import re
 import sys
 import threading
 import time
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from ..background import Job, allowed, checkpoint, worker
 from ..collector import collector_paused
-from ..errors import DefectWarning, TapeError
+from ..errors import DefectWarning, TapeError, warn
 from ..forking import no_fork
 from ..tape import Tape
 from . import cache
@@ -211,7 +210,7 @@ def entry_stub(*, full: bool = False) -> int:
         error = _stub_failures[full]
         fact = f"fdiff failed to compile its entry stub ({type(error).__name__}: {error})"
         way = "Calls go through Python. This is a defect of fdiff: please report it."
-        warnings.warn(f"{fact}. {way}", DefectWarning, stacklevel=2)
+        warn(f"{fact}. {way}", DefectWarning)
     return _stubs.get(full, 0)
 
 

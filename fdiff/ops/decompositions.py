@@ -7,13 +7,13 @@ backpropagation algorithms for square, wide, and deep matrices", arXiv:2009.1007
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from ..arraytype import ArrayType, promote
+from ..errors import warn
 from ..primitive import ZERO, Sample
 from ..trace import TracedArray, apply, apply_many, implements, look, unsupported
 from .eigen import (
@@ -212,7 +212,7 @@ def qr(a: object, mode: str = "reduced") -> object:
     if mode in ("raw", "e", "economic"):
         raise unsupported(f"numpy.linalg.qr with mode={mode!r}")
     if mode in ("f", "full"):
-        warnings.warn("The 'full' option is deprecated in favor of 'reduced'.\nFor backward compatibility let mode default.", DeprecationWarning, stacklevel=2)
+        warn("The 'full' option is deprecated in favor of 'reduced'.\nFor backward compatibility let mode default.", DeprecationWarning)
         mode = "reduced"
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"Unrecognized mode '{mode}'")

@@ -6,7 +6,6 @@ At a kink the value given is fdiff's policy: the mean of both slopes at ties of 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from math import log as _log
 from math import pi
@@ -14,6 +13,7 @@ from math import pi
 import numpy as np
 
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
+from ..errors import warn
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.entrywise import enter
@@ -394,7 +394,7 @@ def astype(x: TracedArray, dtype: object, order: str = "K", casting: str = "unsa
             return TracedArray(x.home, x.id, x.type, scalar=x.scalar)
         return FUNCTIONS["in_order"](x, order, copy=copy or None)
     if x.dtype.kind == "c" and target.kind in "iuf":
-        warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning, stacklevel=2)
+        warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
         return astype(np.real(x), target)
     out = _scalar_like(apply(convert, x, dtype=target), x)
     return out if x.scalar or order == "K" else FUNCTIONS["in_order"](out, order)

@@ -8,13 +8,13 @@ Implementation of FFTW3", Proc. IEEE 93(2), 2005, section VII).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from operator import index
 
 import numpy as np
 
 from ..arraytype import ArrayType, real_dtype
+from ..errors import warn
 from ..primitive import FUNCTIONS, Sample
 from ..trace import TracedArray, apply, implements
 from .families import linear
@@ -170,7 +170,7 @@ def _cooked(x: TracedArray, s: object, axes: Axes, *, halved: bool = False) -> t
     lengths = None if s is None else list(s)
     if axes is None:
         if lengths is not None:
-            warnings.warn("`axes` should not be `None` if `s` is not `None` (Deprecated in NumPy 2.0).", DeprecationWarning, stacklevel=3)
+            warn("`axes` should not be `None` if `s` is not `None` (Deprecated in NumPy 2.0).", DeprecationWarning)
         axes = range(-(x.ndim if lengths is None else len(lengths)), 0)
     places = list(axes)
     if lengths is None:
@@ -180,7 +180,7 @@ def _cooked(x: TracedArray, s: object, axes: Axes, *, halved: bool = False) -> t
     if len(lengths) != len(places):
         raise ValueError("Shape and axes have different lengths.")
     if None in lengths:
-        warnings.warn("Passing an array containing `None` values to `s` is deprecated in NumPy 2.0.", DeprecationWarning, stacklevel=3)
+        warn("Passing an array containing `None` values to `s` is deprecated in NumPy 2.0.", DeprecationWarning)
     return [x.shape[a] if n == -1 else n for n, a in zip(lengths, places, strict=True)], places
 
 
