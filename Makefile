@@ -6,22 +6,29 @@ VENV ?= .venv
 WORKERS ?= 2
 PYTEST_ARGS ?=
 DATASET ?= Hahn1
+# A cross-section: every operator, layer and kind of error, without the long tables of operations.
+QUICK := $(addprefix tests/test_,bad_input.py functional.py kernel_text.py layout.py pickling.py points.py prepared.py tape.py transforms.py)
 
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help demo demo-all test test-slow bench lint types format clean distclean
+.PHONY: help demo demo-nist demo-all test test-quick test-slow bench lint types format clean distclean
 
 help:
-	@echo "make demo       fit a NIST data set with an exact Jacobian (DATASET=MGH09 for another)"
+	@echo "make demo       what exact derivatives buy, told in ten seconds, and drawn in demo.png"
+	@echo "make demo-nist  fit a NIST data set with an exact Jacobian (DATASET=MGH09 for another)"
 	@echo "make demo-all   the digits of all 27 of them, from both starting points"
+	@echo "make test-quick lint and a cross-section of the tests, in under a minute"
 	@echo "make test       lint, demo and all tests but the slow ones (PYTEST_ARGS='-k tape')"
 	@echo "make test-slow  the slow tests"
 	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (half an hour), and plots"
 	@echo "make lint       ruff; make types: pyright; make format: ruff format"
 	@echo "make clean      remove what tests and builds leave; make distclean: $(VENV) too"
 
-demo: $(VENV)/.core
+demo: $(VENV)/.demo
+	$(BIN)/python examples/demo.py
+
+demo-nist: $(VENV)/.core
 	$(BIN)/python examples/fit_nist.py $(DATASET)
 
 demo-all: $(VENV)/.core
@@ -29,6 +36,9 @@ demo-all: $(VENV)/.core
 
 test: $(VENV)/.test lint demo
 	$(PYTEST) -m "not slow" --durations=20 $(PYTEST_ARGS)
+
+test-quick: $(VENV)/.test lint
+	$(PYTEST) -m "not slow" $(QUICK) $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.test
 	$(PYTEST) -m slow --durations=20 $(PYTEST_ARGS)
@@ -47,7 +57,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist demo.png .pytest_cache .ruff_cache .hypothesis
 	find . -path "./$(VENV)" -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean
@@ -60,9 +70,13 @@ $(VENV)/.core: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install --quiet --editable .
 	@touch $@
 
+$(VENV)/.demo: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --editable ".[demo]"
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.test: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install --quiet --editable ".[test]"
-	@touch $@ $(VENV)/.core
+	@touch $@ $(VENV)/.core $(VENV)/.demo
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install --quiet --editable ".[bench]"
