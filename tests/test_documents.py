@@ -1,0 +1,70 @@
+"""The pages in docs/: their code runs and prints what they show; the catalogue of errors is whole."""
+
+import contextlib
+import io
+import re
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff import errors
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS))
+import make_errors  # noqa: E402 - what writes the page is what is tested
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# No example can make these, or they are the base of the others.
+OF_FDIFF = {"FdiffError", "CompileError", "TapeError", "DefectWarning", "ForkError"}
+
+
+@pytest.mark.parametrize("name", ["guide", "sharp-bits", "coming-from"])
+def test_pages_print_what_is_shown(name, tmp_path, monkeypatch):
+    """Each python block, in order and in one namespace; the text block after it, if there is one."""
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    blocks, names = BLOCK.findall(text), {}
+    for (kind, code), (next_kind, shown) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
+        if kind != "python":
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore", errors.RetraceWarning)  # which the pages speak of
+            exec(compile(code, f"{name}.md", "exec"), names)
+        assert printed.getvalue() == (shown if next_kind == "text" else ""), code
+
+
+@pytest.mark.parametrize("example", make_errors.examples(), ids=lambda e: e.title)
+def test_cures_cure(example):
+    assert make_errors.run(example.cure) is None
+
+
+def test_the_catalogue_is_current_and_whole():
+    page = make_errors.page()
+    assert page == make_errors.PAGE.read_text(encoding="utf-8")
+    named = {
+        n
+        for n, c in vars(errors).items()
+        if isinstance(c, type) and issubclass(c, (errors.FdiffError, Warning))
+    }
+    shown = set(re.findall(r"^## (\w+)$", page, re.MULTILINE))
+    assert {n for n in named if n.endswith(("Error", "Warning"))} == shown | OF_FDIFF
+    assert all(f"`{name}`" in page for name in OF_FDIFF)
+
+
+def test_links_lead_somewhere():
+    for page in DOCS.glob("*.md"):
+        text = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
+        targets = [t for t in re.findall(r"\]\(([^)#]+)\)", text) if not t.startswith("https://")]
+        missing = [t for t in targets if not (DOCS / t).exists()]
+        assert not missing, page
+
+
+def test_numpy_and_fdiff_are_what_examples_know():
+    assert make_errors.run("fdiff.grad(np.sin)(1.0)") is None
+    assert fdiff.grad(np.sin)(1.0) == np.cos(1.0)
