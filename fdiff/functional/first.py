@@ -22,6 +22,7 @@ from .calls import (
     Plan,
     Run,
     Step,
+    again,
     failure,
     gradients,
     immediate,
@@ -143,10 +144,15 @@ def product(
     derive: Derive,
 ) -> object:
     """The result of a product at `inputs`; with `inputs` left out, the prepared function."""
-    check_callable(f, name)
     if inputs is not LEFT_OUT:
-        args, nums = given(inputs, argnums, f, name)
-        return immediate(f, name, nums, options, derive, args, (v,))
+        if argnums.__class__ is int and argnums == 0:
+            result = again(f, inputs, derive)(f, inputs, v)
+            if result is not None:
+                return result
+        check_callable(f, name)
+        point = given(inputs, argnums, f, name)
+        return immediate(f, name, inputs, options, derive, point, (v,))
+    check_callable(f, name)
     if v is not None:
         fact = "v is given without inputs."
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
@@ -267,7 +273,8 @@ def vjp(
     >>> print(out, slope)
     [1. 4.] [ 2. 40.]
     """
-    return product(f, "vjp", inputs, v, argnums, (bool(strict),), _VJP[bool(strict)])
+    strict = bool(strict)
+    return product(f, "vjp", inputs, v, argnums, (strict,), _VJP[strict])
 
 
 @overload
@@ -320,4 +327,5 @@ def jvp(
     >>> print(out, tangent)
     [1. 4.] [ 2. 40.]
     """
-    return product(f, "jvp", inputs, v, argnums, (bool(strict),), _JVP[bool(strict)])
+    strict = bool(strict)
+    return product(f, "jvp", inputs, v, argnums, (strict,), _JVP[strict])

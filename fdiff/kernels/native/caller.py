@@ -187,6 +187,7 @@ _ACCESS: dict[object, tuple[str, str]] = {
 def _made(step: Make, outputs: Sequence[Output], made: Counter[int], words: Words) -> list[int]:
     """A step of the recipe; `made` counts the places where each output stands."""
     how, what, make, put, names = step.how, step.what, 0, 0, 0
+    where = what if how in ("MADE", "GIVEN") else id(what)
     if how == "MADE" and outputs[what].scalar:  # which lies where the kernel put it
         how, make = "SCALAR", id(outputs[what].dtype)
     elif how == "MADE" and made[what] == 1:
@@ -198,8 +199,7 @@ def _made(step: Make, outputs: Sequence[Output], made: Counter[int], words: Word
         names = words([id(name) for name in step.names])
     elif how == "CALLED" and step.names:
         names = id(step.names)
-    what = what if step.how in ("MADE", "GIVEN") else id(what)
-    return [RESULT_HOW.index(how), what, step.size, names, make, put]
+    return [RESULT_HOW.index(how), where, step.size, names, make, put]
 
 
 def _looked(read: Read) -> list[int]:
@@ -221,8 +221,8 @@ def _record(one: Input, at: int, strides: int, dims: int) -> list[int]:
     rank = len(one.shape) if one.exact in (None, np.ndarray) else -1  # which no array has
     return [
         at, one.source, id(one.array) if one.array is not None else 0, id(one.dtype),
-        rank, dims, mask, int(one.copied), strides if one.strided else -1,
-        one.dtype.itemsize, kind, other, int(near), int(written), math.prod(one.shape) * one.dtype.itemsize,
+        rank, dims, mask, int(one.copied), strides if one.strided else -1, one.dtype.itemsize,
+        kind, other, int(near), int(written), math.prod(one.shape) * one.dtype.itemsize,
     ]  # fmt: skip
 
 
