@@ -141,7 +141,7 @@ def again(f: object, inputs: object, derive: Callable[[Variant], Plan]) -> Quick
         return never
     try:  # a code is slow to hash
         return immediates[id(f.__code__), inputs.__class__, derive].quick  # type: ignore[attr-defined] - what has none has no shortcut
-    except (AttributeError, KeyError):
+    except (AttributeError, KeyError, TypeError):  # a class need not be hashable
         return never
 
 
