@@ -235,6 +235,11 @@ def _disturb(rng, args):
         tree[0] = 0.25
 
 
+def several(x):
+    twice, total = 2.0 * x, np.sum(x)
+    return twice, [twice, total], {"both": (total, twice)}, x * total
+
+
 HOT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "array": (fdiff.value_and_grad(model), (X,), {}),
     "jit of grad": (fdiff.jit(fdiff.grad(model)), (X,), {}),
@@ -256,6 +261,9 @@ HOT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "argnums": (fdiff.grad(model, (1, 0)), (X, [Y, Y]), {}),
     "vjp of two": (fdiff.vjp(rows, argnums=(0, 1)), ((X, Y), X), {}),
     "hvp": (fdiff.hvp(model), (X, Y), {}),
+    "outputs at several places": (fdiff.jit(several), (X,), {}),
+    "immediate": (lambda x, y: fdiff.jacobian(rows, (x, y)), (X, Y), {}),
+    "immediate with a vector": (lambda x, v: fdiff.hvp(model, x, v), (X, Y), {}),
     "out": (fdiff.grad(model), (X,), {"out": np.zeros(3)}),
     "out in a tuple": (fdiff.grad(model, (0, 1)), (X, Y), {"out": (np.zeros(3), None)}),
     "out in a dict": (fdiff.grad(model), ({"w": X, "b": Y},), {"out": {"w": X + 1, "b": None}}),
