@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
-from .exponential import Twice, exp, exp2, exp_sum
+from .exponential import Twice, exp, exp2
 from .logarithm import log
 from .power import Scaled, exponent_sum, power
 from .value import Formula, Value, fabs, fma, fused, sqrt, where
@@ -61,15 +61,6 @@ def first_share2(x: Value, y: Value) -> Value:
 def second_share2(x: Value, y: Value) -> Value:
     """``2**y / (2**x + 2**y)``."""
     return _shares(x, y, exp2, 0.6931471805599453)[1]
-
-
-def exp_product(x: Value, y: Value) -> Value:
-    """``exp(x * y)`` of the product as a pair."""
-    high = x * y
-    if not fused():
-        return exp(high)
-    low = fma(x, y, -high)
-    return exp_sum(high, where(fabs(low) < 1.0, low, 0.0))
 
 
 def power_sum(x: Value, y: Value, z: Value) -> Value:
