@@ -227,9 +227,10 @@ class Twice(NamedTuple):
             return self.minus_one().high + 2.0
         return fma(self.r + 1.0, self.factor, 1.0)
 
-    def four(self) -> Value:
-        """``4 e / factor``."""
-        return fma(self.r + self.rest if self.r.double else self.r, 4.0, 4.0)
+    def whole(self, times: float = 1.0) -> Value:
+        """``times * e``."""
+        factor = self.factor if times == 1.0 else self.factor * times
+        return fma(self.r + self.rest if self.r.double else self.r, factor, factor)
 
 
 @libm("tanh")
@@ -303,7 +304,7 @@ def _falling(x: Value) -> Pair:
 
 
 def logistic_slope(x: Value) -> Value:
-    """``e / (1 + e)**2`` with ``e = exp(-|x|)``, as `expit` has it."""
+    """``h (1 - h)``, ``h = e / (1 + e)``, ``e = exp(-|x|)``, as `expit` has it."""
     e = _falling(x).high if fused() else exp(-fabs(x))
-    inverse = 1.0 / (1.0 + e)
-    return e * inverse * inverse
+    share = e * (1.0 / (1.0 + e))
+    return fma(-share, share, share)
