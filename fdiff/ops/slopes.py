@@ -166,7 +166,7 @@ exp_product = _op(
 exp_minus_square = _op(
     "exp_minus_square",
     "rt.exp_minus_square({0})",
-    lambda x, out: (-2.0 * x * out,),
+    lambda x, out: (-2.0 * (x * out),),
     numpy=lambda x: _exp_product(-x, x),
     sample=(real,),
 )

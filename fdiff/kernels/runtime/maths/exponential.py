@@ -23,6 +23,7 @@ from .value import (
     power_of_two,
     quotient,
     scale,
+    scale_by,
     scale_near,
     total,
     where,
@@ -171,7 +172,7 @@ def exp2_sum(x: Value, low: Value | float, by: Value | None = None) -> Value:
     k, _ = nearest(x, 1.0)
     r = x - k + low if isinstance(low, Value) else x - k
     out = fma(r * r, polynomial(r, x.pick(*_EXP2)), r * _LOG_2[0][0])
-    return scale_near(out, k) if by is None else scale(out + 1.0, k, by)
+    return scale_near(out, k) if by is None else scale_by(out + 1.0, k, by)
 
 
 def _minus_one(r: Value, rest: Value, s: Value, half: float) -> Pair:
