@@ -162,6 +162,15 @@ exp_product = _op(
     sample=(real, real),
 )
 
+# Of its own, because bounds of one number are cheaper than those of a product.
+exp_minus_square = _op(
+    "exp_minus_square",
+    "rt.exp_minus_square({0})",
+    lambda x, out: (-2.0 * (x * out),),
+    numpy=lambda x: _exp_product(-x, x),
+    sample=(real,),
+)
+
 
 def _power_sum(x: Array, y: Array, z: Array) -> object:
     exponent = y + z

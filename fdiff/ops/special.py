@@ -15,7 +15,7 @@ from scipy import special as sc
 from ..primitive import ZERO
 from ..trace import TracedArray, apply
 from .samples import count, positive, real, unit
-from .slopes import DIRECTION, SHARES, exp_product, logistic_slope
+from .slopes import DIRECTION, SHARES, exp_minus_square, exp_product, logistic_slope
 from .specialfamily import LACKING, alias, order, special, special_many
 
 TWO_ROOT_PI = 2.0 / _sqrt(pi)
@@ -48,8 +48,8 @@ def _double_factorials(t: object, sign: int) -> object:
     return sign * t * total
 
 
-special("erf", lambda x, out: (TWO_ROOT_PI * apply(exp_product, -x, x),), real, text="rt.erf({0})")
-special("erfc", lambda x, out: (-TWO_ROOT_PI * apply(exp_product, -x, x),), real, text="rt.erfc({0})")
+special("erf", lambda x, out: (TWO_ROOT_PI * apply(exp_minus_square, x),), real, text="rt.erf({0})")
+special("erfc", lambda x, out: (-TWO_ROOT_PI * apply(exp_minus_square, x),), real, text="rt.erfc({0})")
 special("erfcx", lambda x, out: (_erfcx_slope(x, out),), real)
 special("erfi", lambda x, out: (TWO_ROOT_PI * apply(exp_product, x, x),), real)
 special("dawsn", lambda x, out: (_dawson_slope(x, out),), real)

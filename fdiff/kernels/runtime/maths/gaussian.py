@@ -8,7 +8,7 @@ and Laframboise, Mathematics of Computation 36, 1981), with all factors as pairs
 
 from __future__ import annotations
 
-from .exponential import exp, exp_parts
+from .exponential import exp, exp_of_normal, exp_parts
 from .value import (
     F8,
     Pair,
@@ -83,8 +83,9 @@ def erf(x: Value) -> Value:
     size = fabs(x)
     z = x * x
     near = fma(x, polynomial(z, x.pick(*_NEAR)), x)
-    log = polynomial(clamp(size, 1.0, x.pick(6.0, 4.0)) - 2.0, x.pick(*_LOG))
-    return where(size < 1.0, near, copysign(1.0 - exp(log), x))
+    most = x.pick(6.0, 4.0)
+    log = polynomial(where(size > most, most, size) - 2.0, x.pick(*_LOG))
+    return where(size < 1.0, near, copysign(1.0 - exp_of_normal(log), x))
 
 
 @libm("erfc")

@@ -307,9 +307,31 @@ def power_of_two(k: Value, up: float = 0.0) -> Value:
     return ((k + (form.magic + form.bias + up)).bits() << form.digits).real(form)
 
 
-def scale(x: Value, k: Value, by: Value | None = None) -> Value:
-    """``x * 2**k`` for `x` near 1, rounded once where the result is subnormal; times `by`."""
+def _halves_of(k: Value) -> tuple[Value, Value]:
+    """Two powers of two whose product is 2**k, and normal numbers where 2**k is far from one."""
+    form = k.format
+    bits = (k + (form.magic + 2.0 * form.bias)).bits()
+    half = bits >> 1
+    return (half << form.digits).real(form), ((bits - half) << form.digits).real(form)
+
+
+def scale(x: Value, k: Value) -> Value:
+    """``x * 2**k`` for `x` near 1, rounded once where the result is subnormal."""
+    first, second = _halves_of(k)
+    return x * first * second
+
+
+def scale_near(x: Value, k: Value) -> Value:
+    """``(1 + x) * 2**k`` for a small `x`, likewise."""
+    first, second = _halves_of(k)
+    return fma(x, first, first) * second
+
+
+def scale_by(x: Value, k: Value, by: Value) -> Value:
+    """``x * by * 2**k`` for `x` near 1, with all of 2**k at once where that is a normal number.
+
+    In halves a subnormal `by` would be rounded on the way.
+    """
     form = k.format
     first = clamp(k, float(2 + form.digits - form.bias), float(form.bias))
-    most = power_of_two(first) if by is None else power_of_two(first) * by
-    return x * most * power_of_two(k - first)
+    return x * (power_of_two(first) * by) * power_of_two(k - first)
