@@ -1,4 +1,4 @@
-"""The pages in docs/: their code runs and prints what they show; the catalogue of errors is whole."""
+"""The pages in docs/: their code runs and prints what they show; no error lacks an example."""
 
 import contextlib
 import io
@@ -25,7 +25,7 @@ OF_FDIFF = {"FdiffError", "CompileError", "TapeError", "DefectWarning", "ForkErr
 
 @pytest.mark.parametrize("name", ["guide", "sharp-bits", "coming-from"])
 def test_pages_print_what_is_shown(name, tmp_path, monkeypatch):
-    """Each python block, in order and in one namespace; the text block after it, if there is one."""
+    """Each python block, in order and in one namespace, and the text block that may follow it."""
     monkeypatch.chdir(tmp_path)
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     blocks, names = BLOCK.findall(text), {}
