@@ -56,7 +56,7 @@ def _sum_error(x: Array, y: Array, total: Array) -> Array:
     return np.where(np.isfinite(lost), lost, lost.dtype.type(0))
 
 
-def _product_error(x: Array, y: Array, out: Array) -> Array:
+def product_error(x: Array, y: Array, out: Array) -> Array:
     """What ``out = x * y`` lost to rounding (Dekker); 0 where halves overflow."""
     a, b = x * _SPLIT, y * _SPLIT
     x_high, y_high = a - (a - x), b - (b - y)
@@ -151,7 +151,7 @@ def _exp_product(x: Array, y: Array) -> object:
         return np.exp(np.asarray(x, float) * y).astype(np.float32)[()]
     product = x * y
     out = np.exp(product)
-    return np.where(np.isfinite(out), out + out * _product_error(x, y, product), out)[()]
+    return np.where(np.isfinite(out), out + out * product_error(x, y, product), out)[()]
 
 
 exp_product = slope_op(
@@ -163,7 +163,7 @@ exp_product = slope_op(
 )
 
 
-def _power_sum(x: Array, y: Array, z: Array) -> object:
+def power_of_sum(x: Array, y: Array, z: Array) -> object:
     exponent = y + z
     out = np.power(x, exponent)
     lost = _sum_error(np.asarray(y), np.asarray(z), np.asarray(exponent))
@@ -185,14 +185,14 @@ def _power_sum_slopes(
 # ``x**(y + z)`` for an exponent that is no number of the format.
 power_sum = slope_op(
     "power_sum", "rt.power_sum({0}, {1}, {2})", _power_sum_slopes,
-    numpy=_power_sum, sample=(positive, real, real),
+    numpy=power_of_sum, sample=(positive, real, real),
 )  # fmt: skip
 
 
 def _power_slope(x: Array, y: Array, z: Array) -> object:
     small = (np.abs(y) <= 0.25) & (z == -1) & (x != 0) & np.isfinite(x)
     return np.where(
-        small, (y * np.power(x, y)) / np.where(small, x, x.dtype.type(1)), y * _power_sum(x, y, z)
+        small, (y * np.power(x, y)) / np.where(small, x, x.dtype.type(1)), y * power_of_sum(x, y, z)
     )[()]
 
 
