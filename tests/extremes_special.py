@@ -28,6 +28,10 @@ def share(x: float) -> bool:
     return 0 < x < 1
 
 
+def _inner(x: float) -> bool:
+    return 1e-20 < x < 1
+
+
 def _within(low: float, high: float) -> Callable[[float], bool]:
     return lambda x: low <= x <= high
 
@@ -64,30 +68,55 @@ def _gamma_density(a: object, x: object) -> object:
 
 def _beta_density(a: object, b: object, x: object) -> object:
     a, b = mpf(a), mpf(b)
-    return mp.exp((a - 1) * mp.log(x) + (b - 1) * mp.log(1 - x) - mp.loggamma(a) - mp.loggamma(b) + mp.loggamma(a + b))
+    return mp.exp(
+        (a - 1) * mp.log(x)
+        + (b - 1) * mp.log(1 - x)
+        - mp.loggamma(a)
+        - mp.loggamma(b)
+        + mp.loggamma(a + b)
+    )
 
 
 def _f_density(m: object, n: object, x: object) -> object:
     m, n = mpf(m), mpf(n)
-    return mp.exp(m / 2 * mp.log(m / n) + (m / 2 - 1) * mp.log(x) - (m + n) / 2 * mp.log(1 + m * x / n)) / mp.beta(m / 2, n / 2)
+    return mp.exp(
+        m / 2 * mp.log(m / n) + (m / 2 - 1) * mp.log(x) - (m + n) / 2 * mp.log(1 + m * x / n)
+    ) / mp.beta(m / 2, n / 2)
 
 
 def _t_density(df: object, t: object) -> object:
     df = mpf(df)
-    return mp.exp(-(df + 1) / 2 * mp.log(1 + t * t / df)) / (mp.sqrt(df) * mp.beta(df / 2, mpf(1) / 2))
+    return mp.exp(-(df + 1) / 2 * mp.log(1 + t * t / df)) / (
+        mp.sqrt(df) * mp.beta(df / 2, mpf(1) / 2)
+    )
+
+
+def _inverse_slope(value: Exact, density: Exact, start: Callable[[float], float]) -> Exact:
+    """``1 / density`` where `value` is y, by Newton's method from an approximation of SciPy's."""
+
+    def slope(y: object) -> object:
+        x = mpf(float(start(float(y))))
+        for _ in range(12):
+            step = (value(x) - y) / density(x)
+            x -= step
+            if abs(step) <= abs(x) * mp.eps * 64:
+                break
+        return 1 / density(x)
+
+    return slope
 
 
 def _bessel(f: Callable[..., object], v: float, below: int, above: int) -> Exact:
     return lambda x: (below * f(v - 1, x) + above * f(v + 1, x)) / 2
 
 
-_BESIDE = mpf(2) ** -400  # mpmath is fast at orders that are no whole numbers
+_BESIDE = mpf(2) ** -120  # mpmath is fast at orders that are no whole numbers
 
 
 def _beside(f: Exact, v: float, x: object) -> object:
     if v != int(v):
         return f(v, x)
-    with mp.extraprec(450):
+    with mp.extraprec(140):
         return f(v + _BESIDE, x)
 
 
@@ -100,7 +129,10 @@ def _bessely(v: float, x: object) -> object:
 
 
 def _scaled_i(v: float) -> Exact:
-    return lambda x: mp.exp(-abs(x)) * ((mp.besseli(v - 1, x) + mp.besseli(v + 1, x)) / 2 - mp.sign(x) * mp.besseli(v, x))
+    return lambda x: (
+        mp.exp(-abs(x))
+        * ((mp.besseli(abs(v - 1), x) + mp.besseli(v + 1, x)) / 2 - mp.sign(x) * mp.besseli(v, x))
+    )
 
 
 def _scaled_k(v: float) -> Exact:
@@ -124,6 +156,15 @@ def _inv_boxcox_by_lambda(y: object, a: object) -> object:
 
 
 _FAR = _within(1e-300, 1e3)
+_SOME = frozenset(
+    [1e-40, 1e-8, 0.1, 0.9, 2.0, 5.5, 19.0, 26.5, 30.0, 100.0]
+)  # where mpmath is slow
+
+
+def _some(x: float) -> bool:
+    return x in _SOME
+
+
 _N = 7
 
 # fmt: off
@@ -133,7 +174,7 @@ SLOPES = {
     "erfinv": Slope(sc.erfinv, lambda y: mp.sqrt(mp.pi) / 2 * mp.exp(mp.erfinv(y) ** 2), lambda y: abs(y) <= 0.999),
     "erfcinv": Slope(sc.erfcinv, lambda y: -mp.sqrt(mp.pi) / 2 * mp.exp(_erfcinv(y) ** 2), lambda y: 0 < y < 2),
     "ndtri": Slope(sc.ndtri, lambda p: 1 / _normal(mp.sqrt(2) * _erfcinv(2 * p)), share),
-    "ndtri_exp": Slope(sc.ndtri_exp, _ndtri_exp_slope, lambda y: -700 < y < -1e-60),
+    "ndtri_exp": Slope(sc.ndtri_exp, _ndtri_exp_slope, lambda y: -700 < y < -1e-30),
     "owens_t(x, 0.5)": Slope(lambda x: sc.owens_t(x, 0.5), lambda h: -mp.exp(-h * h / 2) * mp.erf(h / 2 / mp.sqrt(2)) / (2 * mp.sqrt(2 * mp.pi)), bool),
     "owens_t(0.5, x)": Slope(lambda x: sc.owens_t(0.5, x), lambda a: mp.exp(-(1 + a * a) / 8) / (2 * mp.pi * (1 + a * a)), bool),
     # gamma and its kin
@@ -160,7 +201,7 @@ SLOPES = {
     "boxcox(0.3, x)": Slope(lambda x: sc.boxcox(0.3, x), lambda y: _boxcox_by_lambda(mpf(0.3), y), lambda y: 1e-40 < abs(y) < 1e3),
     "boxcox1p(x, 0.1)": Slope(lambda x: sc.boxcox1p(x, 0.1), lambda x: (1 + x) ** (mpf(0.1) - 1)),
     "inv_boxcox(x, 0.1)": Slope(lambda x: sc.inv_boxcox(x, 0.1), lambda y: (1 + mpf(0.1) * y) ** (1 / mpf(0.1) - 1)),
-    "inv_boxcox(0.5, x)": Slope(lambda x: sc.inv_boxcox(0.5, x), lambda a: _inv_boxcox_by_lambda(mpf(0.5), a), _within(1e-150, 1e300)),
+    "inv_boxcox(0.5, x)": Slope(lambda x: sc.inv_boxcox(0.5, x), lambda a: _inv_boxcox_by_lambda(mpf(0.5), a), _within(1e-30, 1e300)),
     "inv_boxcox1p(x, 0.1)": Slope(lambda x: sc.inv_boxcox1p(x, 0.1), lambda y: (1 + mpf(0.1) * y) ** (1 / mpf(0.1) - 1)),
     "exprel": Slope(sc.exprel, lambda x: (x * mp.exp(x) - mp.expm1(x)) / x**2, lambda x: 1e-150 < abs(x) < 1e4),
     "wrightomega": Slope(sc.wrightomega, lambda z: mp.lambertw(mp.exp(z)).real / (1 + mp.lambertw(mp.exp(z)).real), _within(-700, 700)),
@@ -200,25 +241,25 @@ SLOPES = {
     "eval_sh_jacobi(7, 2, 1.5, x)": Slope(lambda x: sc.eval_sh_jacobi(_N, 2.0, 1.5, x), lambda x: (_N + 2) * mp.jacobi(_N - 1, 1.5, 1.5, 2 * x - 1) / mp.binomial(2 * _N + 1, _N), share),
     # Bessel functions
     "j1": Slope(sc.j1, _bessel(mp.besselj, 1, 1, -1), _within(-1e4, 1e4)),
-    "y0": Slope(sc.y0, lambda x: -_bessely(1, x), _within(1e-300, 26)),
-    "y1": Slope(sc.y1, _bessel(_bessely, 1, 1, -1), _within(1e-150, 26)),
+    "y0": Slope(sc.y0, lambda x: -_bessely(1, x), _some),
+    "y1": Slope(sc.y1, _bessel(_bessely, 1, 1, -1), _some),
     "i1": Slope(sc.i1, _bessel(mp.besseli, 1, 1, 1), _within(-700, 700)),
     "i0e": Slope(sc.i0e, _scaled_i(0), lambda x: 1e-30 < abs(x) <= 1e8),
     "i1e": Slope(sc.i1e, _scaled_i(1), lambda x: 1e-30 < abs(x) <= 1e8),
-    "k0": Slope(sc.k0, lambda x: -_besselk(1, x), _within(1e-40, 100)),
-    "k1": Slope(sc.k1, _bessel(_besselk, 1, -1, -1), _within(1e-40, 100)),
-    "k0e": Slope(sc.k0e, _scaled_k(0), lambda x: x == 1e4 or 1e-20 < x < 100),
-    "k1e": Slope(sc.k1e, _scaled_k(1), lambda x: x == 1e4 or 1e-20 < x < 100),
+    "k0": Slope(sc.k0, lambda x: -_besselk(1, x), _some),
+    "k1": Slope(sc.k1, _bessel(_besselk, 1, -1, -1), _some),
+    "k0e": Slope(sc.k0e, _scaled_k(0), _some),
+    "k1e": Slope(sc.k1e, _scaled_k(1), _some),
     "jv(2.5, x)": Slope(lambda x: sc.jv(2.5, x), _bessel(mp.besselj, 2.5, 1, -1), _FAR),
     "jve(2.5, x)": Slope(lambda x: sc.jve(2.5, x), _bessel(mp.besselj, 2.5, 1, -1), _FAR),
     "yv(2.5, x)": Slope(lambda x: sc.yv(2.5, x), _bessel(_bessely, 2.5, 1, -1), _within(1e-50, 1e3)),
     "yve(2.5, x)": Slope(lambda x: sc.yve(2.5, x), _bessel(_bessely, 2.5, 1, -1), _within(1e-50, 1e3)),
-    "yn(2, x)": Slope(lambda x: sc.yn(2, x), _bessel(_bessely, 2, 1, -1), _within(1e-50, 26)),
+    "yn(2, x)": Slope(lambda x: sc.yn(2, x), _bessel(_bessely, 2, 1, -1), _some),
     "iv(2.5, x)": Slope(lambda x: sc.iv(2.5, x), _bessel(mp.besseli, 2.5, 1, 1), _within(1e-100, 700)),
     "ive(2.5, x)": Slope(lambda x: sc.ive(2.5, x), _scaled_i(2.5), _within(1e-100, 1e8)),
     "kv(2.5, x)": Slope(lambda x: sc.kv(2.5, x), _bessel(_besselk, 2.5, -1, -1), _within(1e-50, 700)),
     "kve(2.5, x)": Slope(lambda x: sc.kve(2.5, x), _scaled_k(2.5), _within(1e-20, 1e4)),
-    "kn(2, x)": Slope(lambda x: sc.kn(2, x), _bessel(_besselk, 2, -1, -1), _within(1e-40, 100)),
+    "kn(2, x)": Slope(lambda x: sc.kn(2, x), _bessel(_besselk, 2, -1, -1), _some),
     "struve(1.5, x)": Slope(lambda x: sc.struve(1.5, x), lambda x: mp.struveh(0.5, x) - 1.5 / x * mp.struveh(1.5, x), _within(1e-100, 500)),
     "modstruve(1.5, x)": Slope(lambda x: sc.modstruve(1.5, x), lambda x: mp.struvel(0.5, x) - 1.5 / x * mp.struvel(1.5, x), _within(1e-100, 500)),
     "airy, first": Slope(lambda x: sc.airy(x)[0], lambda x: mp.airyai(x, derivative=1), _within(-100, 100)),
@@ -259,6 +300,23 @@ SLOPES = {
     "stdtr(3, x)": Slope(lambda x: sc.stdtr(3.0, x), lambda t: _t_density(3, t), bool),
     "stdtr(0.5, x)": Slope(lambda x: sc.stdtr(0.5, x), lambda t: _t_density(0.5, t), bool),
     "stdtr(1e6, x)": Slope(lambda x: sc.stdtr(1e6, x), lambda t: _t_density(1e6, t), bool),
+    "pdtrc(2, x)": Slope(lambda x: sc.pdtrc(2, x), lambda m: _gamma_density(3, m)),
+    "gdtrc(2, 1.5, x)": Slope(lambda x: sc.gdtrc(2.0, 1.5, x), lambda x: -2 * _gamma_density(1.5, 2 * x)),
+    "bdtrc(2, 7, x)": Slope(lambda x: sc.bdtrc(2.0, 7, x), lambda p: _beta_density(3, 5, p), share),
+    "nbdtrc(2, 7, x)": Slope(lambda x: sc.nbdtrc(2, 7, x), lambda p: -_beta_density(7, 3, p), share),
+    "gammaincinv(2.5, x)": Slope(lambda y: sc.gammaincinv(2.5, y),
+        _inverse_slope(lambda x: mp.gammainc(2.5, 0, x, regularized=True), lambda x: _gamma_density(2.5, x), lambda y: sc.gammaincinv(2.5, y)), _inner),
+    "gammainccinv(2.5, x)": Slope(lambda y: sc.gammainccinv(2.5, y),
+        _inverse_slope(lambda x: mp.gammainc(2.5, x, regularized=True), lambda x: -_gamma_density(2.5, x), lambda y: sc.gammainccinv(2.5, y)), _inner),
+    "chdtri(3, x)": Slope(lambda y: sc.chdtri(3.0, y),
+        _inverse_slope(lambda x: mp.gammainc(1.5, x / 2, regularized=True), lambda x: -_gamma_density(1.5, x / 2) / 2, lambda y: sc.chdtri(3.0, y)), _inner),
+    "betaincinv(2.5, 3.5, x)": Slope(lambda y: sc.betaincinv(2.5, 3.5, y),
+        _inverse_slope(lambda x: mp.betainc(2.5, 3.5, 0, x, regularized=True), lambda x: _beta_density(2.5, 3.5, x), lambda y: sc.betaincinv(2.5, 3.5, y)), _inner),
+    "betainccinv(2.5, 3.5, x)": Slope(lambda y: sc.betainccinv(2.5, 3.5, y),
+        _inverse_slope(lambda x: mp.betainc(2.5, 3.5, x, 1, regularized=True), lambda x: -_beta_density(2.5, 3.5, x), lambda y: sc.betainccinv(2.5, 3.5, y)), _inner),
+    "stdtrit(3, x)": Slope(lambda p: sc.stdtrit(3.0, p),
+        _inverse_slope(lambda t: (mp.atan(t / mp.sqrt(3)) + t * mp.sqrt(3) / (3 + t * t)) / mp.pi + mpf(0.5), lambda t: _t_density(3, t), lambda p: sc.stdtrit(3.0, p)), _inner),
+    "radian(x, 0, 0)": Slope(lambda x: sc.radian(x, 0.0, 0.0), lambda x: mp.pi / 180, bool),
 }
 # fmt: on
 

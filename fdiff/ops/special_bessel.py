@@ -134,5 +134,6 @@ special_many("shichi", lambda x, shi, chi: ((_sinh_ratio(x),), (np.cosh(x) / x,)
 
 def _sinh_ratio(x: TracedArray) -> object:
     """``sinh(x) / x``, smooth at 0."""
-    near = np.abs(x) < TINY
-    return np.where(near, 1.0 + x * x / 6.0, apply(spherical_in, 0, np.where(near, 1.0, x)))
+    near = np.abs(x) < 1e-4  # where the next term is below 1e-26
+    square = np.square(np.where(near, x, 0.0))
+    return np.where(near, 1.0 + square / 6.0 * (1.0 + square / 20.0), apply(spherical_in, 0, np.where(near, 1.0, x)))

@@ -153,7 +153,7 @@ def _f_slopes(dfn: TracedArray, dfd: TracedArray, x: TracedArray, sign: float) -
     rest = 1.0 / (1.0 + r)
     z = np.where(r > 1.0, 1.0 / (1.0 + 1.0 / np.where(r > 1.0, r, 1.0)), r * rest)
     by_a, by_b, _ = _beta_slopes(0.5 * dfn, 0.5 * dfd, z, sign)
-    by_r = lambda: sign * beta_density(0.5 * dfn, 0.5 * dfd, z, rest) * rest * rest  # noqa: E731
+    by_r = lambda: sign * beta_density(0.5 * dfn, 0.5 * dfd, z, rest) * rest * rest  # noqa: E731 - slope in r
     return (lambda: 0.5 * by_a() + by_r() * (x / dfd), lambda: 0.5 * by_b() - by_r() * (r / dfd), lambda: by_r() * (dfn / dfd))
 
 

@@ -96,7 +96,8 @@ def exp(x: Value) -> Value:
 def exp_sum(x: Value, low: Value) -> Value:
     """``exp(x + low)`` for a `low` that rounding has taken from `x`."""
     k, r, _ = _reduce(_within(x))
-    return scale(fma(r * r, polynomial(r, x.pick(*_EXP)), r + low) + 1.0, k)
+    r = r + low  # before the polynomial: `low` alone, beside it, would miss its product with r
+    return scale(fma(r * r, polynomial(r, x.pick(*_EXP)), r) + 1.0, k)
 
 
 def _within(x: Value) -> Value:

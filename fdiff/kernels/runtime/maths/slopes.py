@@ -11,7 +11,7 @@ from math import inf
 from .exponential import Twice, exp, exp2, exp_sum
 from .logarithm import log
 from .power import Scaled, exponent_sum, power
-from .value import Formula, Value, fabs, fma, fused, sqrt, where
+from .value import Formula, Value, fabs, fma, fused, rounded_off, sqrt, where
 
 
 def sech_squared(x: Value) -> Value:
@@ -66,10 +66,12 @@ def second_share2(x: Value, y: Value) -> Value:
 def exp_product(x: Value, y: Value) -> Value:
     """``exp(x * y)`` of the product as a pair."""
     high = x * y
+    low = fma(x, y, -high) if fused() else rounded_off(x, y, high)
+    low = where(fabs(low) < 1.0, low, 0.0)
     if not fused():
-        return exp(high)
-    low = fma(x, y, -high)
-    return exp_sum(high, where(fabs(low) < 1.0, low, 0.0))
+        out = exp(high)
+        return where(out < inf, out + out * low, out)
+    return exp_sum(high, low)
 
 
 def power_sum(x: Value, y: Value, z: Value) -> Value:
