@@ -67,7 +67,7 @@ def exp_product(x: Value, y: Value) -> Value:
     """``exp(x * y)`` of the product as a pair."""
     high = x * y
     low = fma(x, y, -high) if fused() else rounded_off(x, y, high)
-    low = where(fabs(low) < 1.0, low, 0.0)
+    low = where(fabs(low) < 2.0**-10, low, 0.0)  # more only where the whole is 0 or infinite
     if not fused():
         out = exp(high)
         return where(out < inf, out + out * low, out)
