@@ -9,6 +9,8 @@ _NEAR_ZERO = "next to its zeros the absolute error stays that of its terms"
 
 # Slope, curvature, why. `inf`: no digit is right at some point.
 LOST: dict[str, tuple[float, float, str]] = {
+    "cbrt": (SLOPE, 16.0, "five roundings of the root, each of which counts double or more"),
+    "x * x / (1 + x * x)": (SLOPE, 4096.0, f"the curvature is 0 at 1 / sqrt(3); {_NEAR_ZERO}"),
     "entr": (4096.0, CURVATURE, f"-log(x) - 1 is 0 at 1/e; {_NEAR_ZERO}"),
     "xlogy(x, x)": (4096.0, CURVATURE, "as above"),
     "logit": (SLOPE, 4096.0, f"the curvature is 0 at 1/2; {_NEAR_ZERO}"),
