@@ -66,6 +66,8 @@ def _term(nodes: Sequence[Node], x: int, d: int) -> tuple[Primitive, int] | None
     name = node.primitive.name
     if name not in ("add", "subtract") or numerator.value is not None:
         return None
+    if node.type.shape and not numerator.type.shape:  # may be a constant, which templates of rules do not know
+        return None
     first, second = node.args
     dtypes = {nodes[i].types[0].dtype for i in (x, d, first, second)}
     if first == second or len(dtypes) > 1 or dtypes.pop().kind != "f":
