@@ -6,7 +6,7 @@ At a kink the value given is fdiff's policy: the mean of both slopes at ties of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import log as _log
 from math import pi
 
@@ -15,17 +15,19 @@ import numpy as np
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..errors import warn
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
+from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.entrywise import enter
+from ..trace.templates import LOOKING_BACK
 from ..trace.traced import stack
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
+from .quotients import over_a_sum
 from .samples import above_one, count, plane, positive, real, truth, unit, whole
 from .slopes import (
     ANGLE_SLOPE,
     DIRECTION,
     SHARES,
     one_minus_square,
-    over_a_sum,
     over_one_plus_square,
     over_root_one_plus_square,
     power_slope,
@@ -153,7 +155,13 @@ def square_call(x: object, **keywords: object) -> TracedArray:
     return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
 
 
+def _inside_absolute(nodes: Sequence[Node], ids: Sequence[int]) -> tuple[object, tuple[int, ...]]:
+    node = nodes[ids[0]]
+    return (nodes[node.args[0]].types, node.args) if node.primitive.name == "absolute" else (None, ())
+
+
 UFUNCS[np.square] = square_call
+LOOKING_BACK[np.square] = LOOKING_BACK[np.power] = _inside_absolute
 
 # --- exponentials and logarithms --------------------------------------------------------------
 exp = elementwise("exp", "rt.exp({0})", lambda x, out: (out,), numpy=np.exp, sample=(real,))

@@ -7,6 +7,7 @@ Functions, 3rd ed., 2016, section 11.2).
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from .value import (
@@ -22,6 +23,7 @@ from .value import (
     polynomial,
     power_of_two,
     quotient,
+    rounded_off,
     scale,
     scale_by,
     scale_near,
@@ -123,19 +125,27 @@ def exp_product(x: Value, y: Value) -> Value:
 
     The first step of the reduction takes it; what is out of range is known by the rounded one.
     """
-    product = x * y
     if not fused():
-        return exp(product)
-    k, _ = nearest(_within(product), LOG2_E)
+        return _corrected(x, y)
+    k, _ = nearest(_within(x * y), LOG2_E)
     high, low = x.pick(*_LOG_2_SHORT)
     r = fma(k, -low, clamp(fma(x, y, k * -high), -1.0, 1.0))
     return scale_near(_rise(r), k)
 
 
+def _corrected(x: Value, y: Value) -> Value:
+    """``exp(x * y)`` of the rounded product, times one plus what rounding took from it."""
+    product = x * y
+    low = rounded_off(x, y, product)
+    low = where(fabs(low) < 2.0**-10, low, 0.0)  # more only where the whole is 0 or infinite
+    out = exp(product)
+    return where(out < inf, fma(out, low, out), out)
+
+
 def exp_minus_square(x: Value) -> Value:
     """``exp(-x * x)``, likewise; bounds of `x` are all that its range needs."""
     if not fused():
-        return exp(-(x * x))
+        return _corrected(-x, x)
     most, up = x.pick((27.5, 100.0), (10.5, 40.0))
     x = fabs(x)
     x = where(x > most, most, x)

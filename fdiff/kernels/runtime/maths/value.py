@@ -263,6 +263,16 @@ def total(x: Value, y: Value) -> Pair:
     return Pair(high, x - high + y)
 
 
+def rounded_off(x: Value, y: Value | float, rounded: Value) -> Value:
+    """What ``x * y`` has lost to rounding, without fused operations (Dekker, as above)."""
+    split = x.pick(134217729.0, 4097.0)  # halves of the digits, whose products are exact
+    shifted = x * split
+    high = shifted - (shifted - x)
+    upper = y * split - (y * split - y)
+    low, lower = x - high, y - upper
+    return low * lower - (((rounded - high * upper) - low * upper) - high * lower)
+
+
 def product(x: Pair, y: Pair) -> Pair:
     """Product of two pairs, to about twice the precision."""
     high = x.high * y.high
