@@ -16,7 +16,7 @@ from .noderules import Bar, pull
 from .simplify import Simplifier
 from .templates import Seeds, pulls
 
-_ADD, _OR = PRIMITIVES["add"], PRIMITIVES["logical_or"]
+_ADD, _OR, _NOT = (PRIMITIVES[name] for name in ("add", "logical_or", "logical_not"))
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
 
@@ -183,8 +183,16 @@ class _Sweep:
             return
         bars[a] = self._entered(_ADD, known, bar, line)
         there = masks.pop(a, None) if masks else None
-        if there is not None and mask is not None:
+        if there is not None and mask is not None and not self._opposite(there, mask):
             masks[a] = there if there == mask else self._entered(_OR, there, mask, line)
+
+    def _opposite(self, mask: int, other: int) -> bool:
+        """Whether one of two masks is true where the other is not: those of both branches."""
+        nodes = self.builder.nodes
+        return any(
+            nodes[i].primitive is _NOT and nodes[i].args == (j,)
+            for i, j in ((mask, other), (other, mask))
+        )
 
     def _entered(self, primitive: Primitive, a: int, b: int, line: Line | None) -> int:
         """The sum of two cotangents or masks of one type."""
