@@ -83,6 +83,7 @@ class _Sweep:
         """Walk the nodes backwards, leaving cotangents of the inputs."""
         nodes, lines, wanted = self.tape.nodes, self.tape.lines, self.wanted
         bars, masks, parts = self.bars, self.masks, self.parts
+        self.builder.derivative = True
         for i in range(len(nodes) - 1, -1, -1):
             if not wanted[i] or (i not in bars and i not in parts):
                 continue

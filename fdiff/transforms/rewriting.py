@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import numpy as np
 
@@ -27,8 +27,13 @@ def seeks(*names: str) -> Callable[[Rule], Rule]:
     return enter
 
 
-def kind(node: Node) -> str:
-    """What rules look for a node as: its op, or "unit" for a constant with the one entry ±1."""
+def kind(node: Node, constants: Container[int] = ()) -> str:
+    """What rules look for a node as: its op, or what it is.
+
+    "unit" is a constant with the one entry ±1, "scaled" a product with one of the `constants`.
+    """
+    if node.primitive.name == "multiply" and any(a in constants for a in node.args):
+        return "scaled"
     if node.primitive is CONSTANT:
         value: np.ndarray = node.params[0][1].array  # type: ignore[attr-defined] - parameters are objects to the checker
         if value.size == 1 and abs(value.item()) == 1:

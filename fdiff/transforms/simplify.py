@@ -88,7 +88,7 @@ class Simplifier(Builder):
             node = nodes[i]
             if node[0] is CONSTANT:
                 self.constants.add(i)
-            if (sought := kind(node)) in NOTABLE:
+            if (sought := kind(node, self.constants)) in NOTABLE:
                 self.notable[i] = sought
 
     def _rewritten(
@@ -207,7 +207,7 @@ def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
         if primitive is not INPUT:
             place[i] = len(tape.inputs) + len(steps)
             mode, shorter = MODES.get(primitive, 0), SHORTER.get(primitive.name)
-            noted = primitive is CONSTANT or kind(node) in NOTABLE
+            noted = bool(mode & NOTED)
             places = tuple([place[a] for a in args])
             take = itemgetter(*places) if len(places) > 1 else None
             # What sees through stores is asked as rules are, always.
