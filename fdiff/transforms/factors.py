@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from ..arraytype import broadcast
 from ..tape import Builder
 from .rewriting import Ids, new, number, of, seeks
 
@@ -27,7 +28,7 @@ def repeated(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
         return None
     with np.errstate(all="ignore"):
         product = np.multiply(*(v.reshape(()) for v in values))
-    shape = np.broadcast_shapes(*(b.type(a).shape for a in args))
+    shape = broadcast(*(b.type(a).shape for a in args))
     return new(b, "broadcast_to", (b.constant(np.asarray(product)),), shape=shape)
 
 
@@ -45,8 +46,8 @@ def gathered(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     if types[0].dtype.kind != "f":
         return None
     for here, other in ((0, 1), (1, 0)):
-        outer, inner = number(b, args[here]), _scaled(b, args[other])
-        if isinstance(outer, float) and inner is not None and not types[here].shape:
+        outer, inner = _factor(b, args[here], args[other]), _scaled(b, args[other])
+        if outer is not None and inner is not None:
             return _times(b, outer, *inner)
     if not b.derivative:
         return None
@@ -74,10 +75,16 @@ def _scaled(b: Builder, i: int) -> tuple[float, int] | None:
     if node.primitive.name != "multiply":
         return (sign, inner.args[0]) if inner else None
     for here, other in ((0, 1), (1, 0)):
-        factor = number(b, node.args[here])
-        if isinstance(factor, float) and not b.type(node.args[here]).shape:
+        factor = _factor(b, node.args[here], node.args[other])
+        if factor is not None:
             return sign * factor, node.args[other]
     return (sign, inner.args[0]) if inner else None
+
+
+def _factor(b: Builder, i: int, x: int) -> float | None:
+    """The number that node `i` is, where the product of it and `x` has the shape of `x`."""
+    found, shape = number(b, i), b.type(x).shape
+    return found if isinstance(found, float) and broadcast(b.type(i).shape, shape) == shape else None
 
 
 def _times(b: Builder, outer: float, inner: float, x: int) -> int | None:

@@ -17,6 +17,7 @@ from .simplify import Simplifier
 from .templates import Seeds, pulls
 
 _ADD, _OR = PRIMITIVES["add"], PRIMITIVES["logical_or"]
+_MULTIPLY, _SQUARE = PRIMITIVES["multiply"], PRIMITIVES["square"]
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
 
@@ -87,7 +88,7 @@ class _Sweep:
         for i in range(len(nodes) - 1, -1, -1):
             if not wanted[i] or (i not in bars and i not in parts):
                 continue
-            node = nodes[i]
+            node = _as_square(nodes[i])
             primitive = node[0]
             if primitive is INPUT:
                 continue
@@ -193,6 +194,13 @@ class _Sweep:
         if self.builder.nodes[b].types != types:
             raise TapeError(f"cotangents of types {types} and {self.builder.nodes[b].types} met")
         return self.builder.add(primitive, (a, b), (), line, types)
+
+
+def _as_square(node: Node) -> Node:
+    """``x * x`` as what it is: one cotangent, in place of the sum of two that are equal."""
+    if node[0] is _MULTIPLY and node[1][0] == node[1][1] and node[3][0].dtype.kind == "f":
+        return Node(_SQUARE, node[1][:1], (), node[3])
+    return node
 
 
 def reached(tape: Tape, inputs: Sequence[int]) -> bytearray:
