@@ -41,7 +41,7 @@ def _source(b: Builder, i: int) -> int:
 
 @seeks("scaled", "negative")
 def gathered(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """``c * (d * x) -> (c d) * x``; in derivatives ``(c * x) * (d * y) -> ((c d) * x) * y``, too."""
+    """``c * (d * x) -> (c d) * x``; in derivatives ``(c * x) * (d * y) -> ((c d) * x) * y``."""
     types = [b.type(a) for a in args]
     if types[0].dtype.kind != "f":
         return None
@@ -84,7 +84,9 @@ def _scaled(b: Builder, i: int) -> tuple[float, int] | None:
 def _factor(b: Builder, i: int, x: int) -> float | None:
     """The number that node `i` is, where the product of it and `x` has the shape of `x`."""
     found, shape = number(b, i), b.type(x).shape
-    return found if isinstance(found, float) and broadcast(b.type(i).shape, shape) == shape else None
+    return (
+        found if isinstance(found, float) and broadcast(b.type(i).shape, shape) == shape else None
+    )
 
 
 def _times(b: Builder, outer: float, inner: float, x: int) -> int | None:

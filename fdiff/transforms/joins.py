@@ -24,7 +24,7 @@ LEAST = 16  # entries of the largest part: what is shorter is not worth the loop
 
 def split_joins(tape: Tape) -> Tape:
     """The same program, in which reductions and slices of joined arrays are those of the parts."""
-    if not any(node.primitive.name == "concatenate" for node in tape.nodes):
+    if not any(_joins(node) for node in tape.nodes):
         return tape
     users: list[list[int]] = [[] for _ in tape.nodes]
     for i, node in enumerate(tape.nodes):
@@ -54,64 +54,113 @@ class Join(NamedTuple):
 
 
 def _join(tape: Tape, users: Sequence[Sequence[int]], root: int) -> Join | None:
-    """What lies between `root` and joins along an axis that it reduces or cuts; None for nothing."""
-    node = tape.nodes[root]
-    axes = _axes(tape, node)
-    if not axes:
-        return None
-    inner = _inner(tape, users, root)
-    joins = [tape.nodes[i] for i in inner if tape.nodes[i].primitive.name == "concatenate"]
-    along = {int(dict(j.params)["axis"]) - len(j.type.shape) for j in joins}  # type: ignore[call-overload] - parameters are objects to the checker
-    if len(along) != 1 or not along <= axes:
-        return None
-    (axis,) = along
-    bounds = {0}
-    for j in joins:
-        bounds.update(accumulate(tape.nodes[a].type.shape[axis] for a in j.args))
-    found = Join(frozenset(inner), axis, tuple(sorted(bounds)))
-    sizes = [b - a for a, b in pairwise(found.bounds)]
-    if len({j.type.shape[axis] for j in joins}) != 1 or max(sizes) < LEAST:
-        return None
-    if node.primitive.name == "slice":
-        start, size, full = _window(node, axis)[0], node.type.shape[axis], found.bounds[-1]
-        return found if found.within(start, size) and 2 * size > full else None
-    return found if len(sizes) <= MOST else None
+    """What lies between `root` and joins along an axis that it reduces or cuts; None without."""
+    axes = _axes(tape, tape.nodes[root])
+    for slices in (True, False) if axes else ():
+        inner = _inner(tape, users, root, slices=slices)
+        nodes = [tape.nodes[i] for i in inner]
+        along = {_axis(node) for node in nodes if _joins(node)}
+        cut = {_cut_axis(tape, node) for node in nodes if node.primitive.name == "slice"}
+        if len(along) == 1 and along <= axes and cut <= along:
+            (axis,) = along
+            found = Join(frozenset(inner), axis, _bounds(tape, inner, root, axis))
+            return found if _pays(tape.nodes[root], found) else None
+    return None
+
+
+def _pays(node: Node, join: Join) -> bool:
+    """Whether a root is simpler by parts: few reductions, or a slice of one part."""
+    sizes = [b - a for a, b in pairwise(join.bounds)]
+    if max(sizes) < LEAST:
+        return False
+    if node.primitive.name != "slice":
+        return len(sizes) <= MOST
+    start, size = _starts(node)[join.axis], node.type.shape[join.axis]
+    return join.within(start, size) and 2 * size > join.bounds[-1]
+
+
+def _bounds(tape: Tape, inner: set[int], root: int, axis: int) -> tuple[int, ...]:
+    """Where parts of joins begin and end, as entries of what `root` reads."""
+    full = tape.nodes[tape.nodes[root].args[0]].type.shape[axis]
+    found = {0, full}
+    waiting = [(a, 0) for a in tape.nodes[root].args]
+    known = set(waiting)
+    while waiting:
+        i, offset = waiting.pop()
+        node = tape.nodes[i]
+        if i not in inner:
+            continue
+        if _joins(node):
+            ends = accumulate(tape.nodes[a].type.shape[axis] for a in node.args)
+            found.update(end - offset for end in ends if 0 < end - offset < full)
+            continue
+        further = _starts(node)[axis] if node.primitive.name == "slice" else 0
+        new = {(a, offset + further) for a in node.args} - known
+        known |= new
+        waiting += new
+    return tuple(sorted(found))
 
 
 def _axes(tape: Tape, node: Node) -> set[int]:
-    """The axes that a node reduces or cuts, counted from the end; none if it does more than that."""
+    """The axes that a node reduces or cuts, counted from the end; none if it does more."""
     params, ndim = dict(node.params), len(tape.nodes[node.args[0]].type.shape)
     if node.primitive.name == "sum":
         return {a - ndim for a in params["axes"]}  # type: ignore[attr-defined] - parameters are objects to the checker
     if node.primitive.name == "contract":
-        (left, right), out = (side := str(params["subscripts"]).split("->"))[0].split(","), side[1]
+        sides, out = str(params["subscripts"]).split("->")
+        left, right = sides.split(",")
         return {left.index(x) - ndim for x in left if x not in out} if left == right else set()
-    sizes, whole = params["sizes"], tape.nodes[node.args[0]].type.shape
-    cut = [k - ndim for k, (n, full) in enumerate(zip(sizes, whole, strict=True)) if n != full]  # type: ignore[call-overload] - parameters are objects to the checker
-    return set(cut) if len(cut) == 1 and _window(node, cut[0])[1] == 1 else set()
+    axis = _cut_axis(tape, node)
+    return set() if axis is None else {axis}
 
 
-def _window(node: Node, axis: int) -> tuple[int, int]:
-    """Where a slice begins along an axis, and its step."""
-    params = dict(node.params)
-    return params["starts"][axis], params["steps"][axis]  # type: ignore[index] - parameters are objects to the checker
+def _axis(node: Node) -> int:
+    """The axis of a join, counted from the end."""
+    axis: int = dict(node.params)["axis"]  # type: ignore[assignment] - parameters are objects to the checker
+    return axis - len(node.type.shape)
 
 
-def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int) -> set[int]:
-    """Joins, and entrywise operations on them, of which `root` is the only reader in the end."""
+def _cut_axis(tape: Tape, node: Node) -> int | None:
+    """The only axis of which a slice takes less than all, if it takes entries side by side."""
+    params, whole = dict(node.params), tape.nodes[node.args[0]].type.shape
+    sizes, steps = node.type.shape, params["steps"]
+    cut = [k for k, (n, full) in enumerate(zip(sizes, whole, strict=True)) if n != full]
+    plain = all(step == 1 for step in steps)  # type: ignore[attr-defined] - parameters are objects to the checker
+    return cut[0] - len(whole) if plain and len(cut) == 1 else None
+
+
+def _starts(node: Node) -> tuple[int, ...]:
+    """Where a slice begins."""
+    return dict(node.params)["starts"]  # type: ignore[return-value] - parameters are objects to the checker
+
+
+def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int, *, slices: bool) -> set[int]:
+    """Joins, and what is done entry by entry with them, of which `root` is the last reader.
+
+    Where `slices` of joins are among that, parts are read at several places, but not computed
+    again. A slice that is the root may have one of several that read a join.
+    """
     nodes, inner, outputs = tape.nodes, {root}, set(tape.outputs)
     waiting = [-a for a in set(nodes[root].args)]
     heapq.heapify(waiting)
     while waiting:
         i = -heapq.heappop(waiting)
-        joined = nodes[i].primitive.name == "concatenate"
-        plain = joined or nodes[i].primitive.family == "elementwise"
-        if i in inner or i in outputs or not plain or not inner.issuperset(users[i]):
+        name, args = nodes[i].primitive.name, nodes[i].args
+        joined = _joins(nodes[i])
+        of_join = slices and name == "slice" and _joins(nodes[args[0]])
+        plain = joined or of_join or nodes[i].primitive.family == "elementwise"
+        read = joined and nodes[root].primitive.name == "slice" and i in nodes[root].args
+        private = i not in outputs and inner.issuperset(users[i])
+        if i in inner or not plain or not (private or read):
             continue
         inner.add(i)
-        for a in () if joined else nodes[i].args:
+        for a in () if joined else args:
             heapq.heappush(waiting, -a)
     return inner - {root}
+
+
+def _joins(node: Node) -> bool:
+    return node.primitive.name == "concatenate"
 
 
 class _Cut:
@@ -131,11 +180,13 @@ class _Cut:
     def _entered(self, i: int, start: int, size: int) -> int:
         primitive, args, params, types = self.nodes[i]
         shape, axis = types[0].shape, self.join.axis
-        if len(shape) < -axis or shape[axis] != self.join.bounds[-1]:
+        if len(shape) < -axis or shape[axis] == 1:
             return self.places[i]
         if i not in self.join.inner:
             return self._sliced(self.places[i], start, size)
-        if primitive.name != "concatenate":
+        if primitive.name == "slice":
+            return self.enter(args[0], start + _starts(self.nodes[i])[axis], size)
+        if not _joins(self.nodes[i]):
             return self.b.add(primitive, tuple([self.enter(a, start, size) for a in args]), params)
         for a in args:
             n = self.nodes[a].type.shape[axis]
@@ -168,7 +219,7 @@ def _split(tape: Tape, b: Simplifier, places: Sequence[int], root: int, join: Jo
     primitive, args, params, types = tape.nodes[root]
     cut = _Cut(tape, b, places, join)
     if primitive.name == "slice":
-        return cut.enter(args[0], _window(tape.nodes[root], join.axis)[0], types[0].shape[join.axis])
+        return cut.enter(args[0], _starts(tape.nodes[root])[join.axis], types[0].shape[join.axis])
     total = -1
     for start, end in pairwise(join.bounds):
         part = b.add(primitive, tuple([cut.enter(a, start, end - start) for a in args]), params)
