@@ -72,6 +72,8 @@ def _scaled(b: Builder, i: int) -> tuple[float, int] | None:
     node, sign = b.nodes[i], 1.0
     if inner := of(b, i, "negative"):
         node, sign = b.nodes[inner.args[0]], -1.0
+    if node.primitive.name == "add" and node.args[0] == node.args[1]:
+        return sign * 2.0, node.args[0]
     if node.primitive.name != "multiply":
         return (sign, inner.args[0]) if inner else None
     for here, other in ((0, 1), (1, 0)):
@@ -101,6 +103,8 @@ def _times(b: Builder, outer: float, inner: float, x: int) -> int | None:
         return None
     if product == 1.0:
         return x
+    if product == 2.0:
+        return new(b, "add", (x, x))
     return new(b, "multiply", (b.constant(np.asarray(product, dtype)), x))
 
 

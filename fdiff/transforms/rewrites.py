@@ -265,7 +265,7 @@ NOTABLE = frozenset[str]().union(*SOUGHT.values())
 # What is done about nodes of an op: its rules are asked always, or only where an argument is
 # notable; the node is looked for itself.
 ASKED, SEEKS, NOTED = 1, 2, 4
-SEEN_WITH = (CONSTANT.name, "multiply")  # notable for what they hold
+SEEN_WITH = (CONSTANT.name, "multiply", "add")  # notable for what they hold
 
 
 def _mode(name: str) -> int:

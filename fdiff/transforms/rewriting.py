@@ -30,8 +30,11 @@ def seeks(*names: str) -> Callable[[Rule], Rule]:
 def kind(node: Node, constants: Container[int] = ()) -> str:
     """What rules look for a node as: its op, or what it is.
 
-    "unit" is a constant with the one entry ±1, "scaled" a product with one of the `constants`.
+    "unit" is a constant with the one entry ±1, "scaled" a product with one of the `constants`,
+    which ``x + x`` is, too.
     """
+    if node.primitive.name == "add" and node.args[0] == node.args[1]:
+        return "scaled"
     if node.primitive.name == "multiply" and any(a in constants for a in node.args):
         return "scaled"
     if node.primitive is CONSTANT:
