@@ -1,7 +1,7 @@
 """One function, many spellings: the same program, the same numbers.
 
 Entries side by side are taken by slices, index arrays that count, masks, `np.roll`, `np.pad` and
-concatenations; numbers are multiplied here or there. Derivatives are compared with the complex step.
+concatenations; numbers are multiplied here or there. The reference is the complex step.
 """
 
 from collections import Counter
@@ -114,6 +114,7 @@ PICKED = {  # index arrays that name a slice, alone or beside other items, and t
     "two entries": (lambda x: x[[0, 2]], False),
     "matrix": (lambda x: x[np.arange(4).reshape(2, 2)], False),
 }
+
 
 @pytest.mark.parametrize("name", PICKED)
 def test_index_arrays_that_count(name):

@@ -462,12 +462,13 @@ def _counted(x: TracedArray, items: Sequence[object]) -> list[object] | None:
     if entries is None or entries.ndim != 1 or len(entries) < FEWEST:
         return None
     size = x.shape[sum(i is not None for i in items[:at])]
-    if entries.min() < -size or entries.max() >= size:
-        return None  # an error, which is told of the array
-    entries = np.where(entries < 0, entries + size, entries)
+    low, high = int(entries.min()), int(entries.max())
+    if low < -size or high >= size or low < 0 <= high:
+        return None  # an error, which is told of the array, or both ends of an axis
     first, step = int(entries[0]), int(entries[1]) - int(entries[0])
     if not step or not np.array_equal(entries, first + step * np.arange(len(entries))):
         return None
+    first += size if low < 0 else 0
     end = first + step * len(entries)
     return [*items[:at], slice(first, end if end >= 0 else None, step), *items[at + 1 :]]
 
