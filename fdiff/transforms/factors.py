@@ -60,13 +60,6 @@ def gathered(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     return None if scaled is None else new(b, "multiply", (scaled, right[1]))
 
 
-@seeks("scaled")
-def doubled(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    """``c * x + c * x -> 2 c * x``."""
-    inner = _scaled(b, args[0]) if args[0] == args[1] else None
-    return None if inner is None else _times(b, 2.0, *inner)
-
-
 def _scaled(b: Builder, i: int) -> tuple[float, int] | None:
     """A factor and what it multiplies, where node `i` is such a product or its negative."""
     node, sign = b.nodes[i], 1.0

@@ -88,8 +88,10 @@ class _Sweep:
         for i in range(len(nodes) - 1, -1, -1):
             if not wanted[i] or (i not in bars and i not in parts):
                 continue
-            node = _as_square(nodes[i])
+            node = nodes[i]
             primitive = node[0]
+            if primitive is _MULTIPLY and node[1][0] == node[1][1]:
+                node = _as_square(node)
             if primitive is INPUT:
                 continue
             line = lines[i][0] if i in lines else None
@@ -198,9 +200,8 @@ class _Sweep:
 
 def _as_square(node: Node) -> Node:
     """``x * x`` as what it is: one cotangent, in place of the sum of two that are equal."""
-    if node[0] is _MULTIPLY and node[1][0] == node[1][1] and node[3][0].dtype.kind == "f":
-        return Node(_SQUARE, node[1][:1], (), node[3])
-    return node
+    real = node.type.dtype.kind == "f"
+    return Node(_SQUARE, node.args[:1], (), node.types) if real else node
 
 
 def reached(tape: Tape, inputs: Sequence[int]) -> bytearray:

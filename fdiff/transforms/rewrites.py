@@ -10,7 +10,7 @@ from ..arraytype import broadcast
 from ..primitive import PRIMITIVES
 from ..tape import CONSTANT, Builder
 from .contractions import as_product, narrowed, of_number, unseeded
-from .factors import doubled, gathered, repeated
+from .factors import gathered, repeated
 from .rewriting import SOUGHT, Ids, Rule, new, number, of, reshape_of, seeks, transpose_of
 
 # --- the rules: each gives the id that may stand in for the node, or None ------------------------
@@ -240,7 +240,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _outer_transpose("multiply"),
     ),
     "divide": (_over_one, _drop_broadcast("divide"), _outer_transpose("divide")),
-    "add": (doubled, _minus_negative, _drop_broadcast("add"), _outer_transpose("add")),
+    "add": (_minus_negative, _drop_broadcast("add"), _outer_transpose("add")),
     "subtract": (_plus_negative, _drop_broadcast("subtract"), _outer_transpose("subtract")),
     "negative": (_double_negative,),
     "where": (_where, _drop_broadcast("where")),
@@ -265,7 +265,7 @@ NOTABLE = frozenset[str]().union(*SOUGHT.values())
 # What is done about nodes of an op: its rules are asked always, or only where an argument is
 # notable; the node is looked for itself.
 ASKED, SEEKS, NOTED = 1, 2, 4
-SEEN_WITH = (CONSTANT.name, "multiply", "add")  # notable for what they hold
+SEEN_WITH = (CONSTANT.name, "multiply")  # notable for what they hold
 
 
 def _mode(name: str) -> int:

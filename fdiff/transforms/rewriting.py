@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -27,21 +28,22 @@ def seeks(*names: str) -> Callable[[Rule], Rule]:
     return enter
 
 
-def kind(node: Node, constants: Container[int] = ()) -> str:
+def kind(node: Node, constants: AbstractSet[int] = frozenset()) -> str:
     """What rules look for a node as: its op, or what it is.
 
     "unit" is a constant with the one entry ±1, "scaled" a product with one of the `constants`,
     which ``x + x`` is, too.
     """
-    if node.primitive.name == "add" and node.args[0] == node.args[1]:
-        return "scaled"
-    if node.primitive.name == "multiply" and any(a in constants for a in node.args):
-        return "scaled"
+    name, args = node[0].name, node[1]
+    if name == "multiply":
+        return name if constants.isdisjoint(args) else "scaled"
+    if name == "add":
+        return "scaled" if args[0] == args[1] else name
     if node.primitive is CONSTANT:
         value: np.ndarray = node.params[0][1].array  # type: ignore[attr-defined] - parameters are objects to the checker
         if value.size == 1 and abs(value.item()) == 1:
             return "unit"
-    return node.primitive.name
+    return name
 
 
 def number(builder: Builder, i: int) -> object:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import Line, with_line
-from ..primitive import Primitive
+from ..primitive import PRIMITIVES, Primitive
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
 from ..trace.stores import SHORTER
@@ -24,6 +24,9 @@ from .rewriting import kind
 
 Ids = tuple[int, ...]
 Types = tuple[ArrayType, ...]
+
+
+_ADD = PRIMITIVES["add"]
 
 
 class Step(NamedTuple):
@@ -75,7 +78,7 @@ class Simplifier(Builder):
         if found is None:
             count = len(self.nodes)
             found = Builder.add(self, primitive, args, params, line, types)
-            if mode & NOTED:
+            if mode & NOTED or (primitive is _ADD and args[0] == args[1]):
                 self._note(count)
         elif line is not None and found not in self.lines:
             self.lines[found] = (line,)
@@ -207,7 +210,7 @@ def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
         if primitive is not INPUT:
             place[i] = len(tape.inputs) + len(steps)
             mode, shorter = MODES.get(primitive, 0), SHORTER.get(primitive.name)
-            noted = bool(mode & NOTED)
+            noted = bool(mode & NOTED) or kind(node) == "scaled"
             places = tuple([place[a] for a in args])
             take = itemgetter(*places) if len(places) > 1 else None
             # What sees through stores is asked as rules are, always.
