@@ -8,6 +8,7 @@ model, and its constants meet in any order, as they would where somebody differe
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,14 +23,17 @@ SMALL = 16.0
 @seeks("broadcast_to")
 def repeated(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """``broadcast(2) * 3 -> broadcast(6)``: the product of two numbers is a number."""
-    found = [b.nodes[_source(b, a)].value for a in args]
-    values = [v for v in found if v is not None and v.size == 1]
-    if len(values) < len(args):
+    left, right = number(b, args[0]), number(b, args[1])
+    if not isinstance(left, float) or not isinstance(right, float):
         return None
-    with np.errstate(all="ignore"):
-        product = np.multiply(*(v.reshape(()) for v in values))
-    shape = broadcast(*(b.type(a).shape for a in args))
-    return new(b, "broadcast_to", (b.constant(np.asarray(product)),), shape=shape)
+    types = [b.type(a) for a in args]
+    shape = broadcast(*(t.shape for t in types))
+    if left == 1.0:  # as seeds are
+        return new(b, "broadcast_to", (_source(b, args[1]),), shape=shape)
+    dtype, product = types[0].dtype, left * right
+    if not abs(product) <= _limits(dtype)[1]:
+        return None
+    return new(b, "broadcast_to", (b.constant(np.asarray(product, dtype)),), shape=shape)
 
 
 def _source(b: Builder, i: int) -> int:
@@ -37,6 +41,13 @@ def _source(b: Builder, i: int) -> int:
     while b.nodes[i].primitive.name in ("broadcast_to", "reshape"):
         (i,) = b.nodes[i].args
     return i
+
+
+@lru_cache(maxsize=16)
+def _limits(dtype: np.dtype) -> tuple[float, float]:
+    """The least normal number and the greatest."""
+    found = np.finfo(dtype)
+    return float(found.smallest_normal), float(found.max)
 
 
 @seeks("scaled", "negative")
@@ -87,9 +98,9 @@ def _factor(b: Builder, i: int, x: int) -> float | None:
 def _times(b: Builder, outer: float, inner: float, x: int) -> int | None:
     """``outer * (inner * x)`` as one product, where that may be; None where not."""
     dtype = b.type(x).dtype
-    limits = np.finfo(dtype)
     product = outer * inner
-    if not float(limits.smallest_normal) <= abs(product) <= float(limits.max):
+    least, most = _limits(dtype)
+    if not least <= abs(product) <= most:
         return None
     few = min(max(abs(c), 1 / abs(c)) for c in (outer, inner)) <= SMALL
     if not (_exact(outer, inner) or (b.derivative and few)):

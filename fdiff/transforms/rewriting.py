@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -28,15 +27,13 @@ def seeks(*names: str) -> Callable[[Rule], Rule]:
     return enter
 
 
-def kind(node: Node, constants: AbstractSet[int] = frozenset()) -> str:
+def kind(node: Node) -> str:
     """What rules look for a node as: its op, or what it is.
 
-    "unit" is a constant with the one entry ±1, "scaled" a product with one of the `constants`,
-    which ``x + x`` is, too.
+    "unit" is a constant with the one entry ±1, "scaled" a product with a number: ``x + x``, and
+    what the builder knows for one.
     """
     name, args = node[0].name, node[1]
-    if name == "multiply":
-        return name if constants.isdisjoint(args) else "scaled"
     if name == "add":
         return "scaled" if args[0] == args[1] else name
     if node.primitive is CONSTANT:

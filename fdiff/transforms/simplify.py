@@ -26,7 +26,7 @@ Ids = tuple[int, ...]
 Types = tuple[ArrayType, ...]
 
 
-_ADD = PRIMITIVES["add"]
+_ADD, _MULTIPLY = PRIMITIVES["add"], PRIMITIVES["multiply"]
 
 
 class Step(NamedTuple):
@@ -89,9 +89,13 @@ class Simplifier(Builder):
         nodes = self.nodes
         for i in range(first, len(nodes)):
             node = nodes[i]
+            if node[0] is _MULTIPLY:  # the most of them
+                if not self.constants.isdisjoint(node[1]):
+                    self.notable[i] = "scaled"
+                continue
             if node[0] is CONSTANT:
                 self.constants.add(i)
-            if (sought := kind(node, self.constants)) in NOTABLE:
+            if (sought := kind(node)) in NOTABLE:
                 self.notable[i] = sought
 
     def _rewritten(
@@ -99,11 +103,10 @@ class Simplifier(Builder):
     ) -> int | None:
         """What a rule of the table puts in the place of a node."""
         nodes, count = self.nodes, len(self.nodes)
-        named = dict(params)
         kinds = [*map(self.notable.get, args)]
         for rule, sought in SEEKING[primitive]:
             if sought is None or not sought.isdisjoint(kinds):
-                found = rule(self, args, named)
+                found = rule(self, args, dict(params))
                 if len(nodes) > count:
                     self._note(count)
                     count = len(nodes)
