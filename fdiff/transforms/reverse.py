@@ -18,6 +18,7 @@ from .templates import Seeds, pulls
 
 _ADD, _OR = PRIMITIVES["add"], PRIMITIVES["logical_or"]
 _MULTIPLY, _SQUARE = PRIMITIVES["multiply"], PRIMITIVES["square"]
+_SCALED = ("scaled", "negative", "broadcast_to")  # what rewrites find constant factors in
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
 
@@ -91,7 +92,7 @@ class _Sweep:
             node = nodes[i]
             primitive = node[0]
             if primitive is _MULTIPLY and node[1][0] == node[1][1]:
-                node = _as_square(node)
+                node = self._as_square(node, bars.get(i))
             if primitive is INPUT:
                 continue
             line = lines[i][0] if i in lines else None
@@ -106,6 +107,16 @@ class _Sweep:
                 self._pull(node, _PLAIN, [bar], [self.values[i]], line)
             else:
                 self._pull(node, _MASKED, [bar, mask], [self.values[i]], line)
+
+    def _as_square(self, node: Node, bar: int | None) -> Node:
+        """``x * x`` as a square, where the factor 2 of its slope meets one of the cotangent.
+
+        Otherwise the sum of two equal cotangents is cheaper to differentiate again.
+        """
+        meets = bar is not None and self.builder.notable.get(bar) in _SCALED
+        if not meets or node.type.dtype.kind != "f":
+            return node
+        return Node(_SQUARE, node.args[:1], (), node.types)
 
     def _pull_parts(self, i: int, node: Node, line: Line | None) -> None:
         """Pull through a node with several outputs, some of which have cotangents."""
@@ -196,12 +207,6 @@ class _Sweep:
         if self.builder.nodes[b].types != types:
             raise TapeError(f"cotangents of types {types} and {self.builder.nodes[b].types} met")
         return self.builder.add(primitive, (a, b), (), line, types)
-
-
-def _as_square(node: Node) -> Node:
-    """``x * x`` as what it is: one cotangent, in place of the sum of two that are equal."""
-    real = node.type.dtype.kind == "f"
-    return Node(_SQUARE, node.args[:1], (), node.types) if real else node
 
 
 def reached(tape: Tape, inputs: Sequence[int]) -> bytearray:
