@@ -150,7 +150,7 @@ class Simplifier(Builder):
             node_id = known.setdefault((primitive, args, params), count)
             if node_id == count:
                 nodes.append(new_node(Node, (primitive, args, params, types)))
-                if noted:
+                if noted or (primitive is _ADD and args[0] == args[1]):
                     self._note(node_id)
                 if line is not None:
                     lines[node_id] = (line,)
@@ -186,7 +186,7 @@ class Simplifier(Builder):
                     nodes.append(
                         node if same else new_node(Node, (primitive, given, params, types))
                     )
-                    if mode & NOTED:
+                    if mode & NOTED or (primitive is _ADD and given[0] == given[1]):
                         self._note(count)
             ids[i] = node_id
             if i in told and node_id not in lines:
