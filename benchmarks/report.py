@@ -243,9 +243,9 @@ def headline(raw: Mapping[str, object]) -> str:
     """What the README promises of speed in one item."""
     (by_hand, n), *_, (others, _) = quotients(raw["cases"]).values()
     return (
-        f"- **Fast.** Over {n} benchmarks a call takes {by_hand:.2f} of the time of a kernel written by"
-        f" hand in Numba, and the\n  fastest of JAX, torch, autograd and CasADi takes {others:.0f} times"
-        " as long (geometric means, one core)."
+        f"- **Fast.** Over {n} benchmarks a call takes {by_hand:.2f} of the time of a kernel"
+        " written by hand in Numba, and the\n  fastest of JAX, torch, autograd and CasADi takes"
+        f" {others:.0f} times as long (geometric means, one core)."
     )
 
 
