@@ -3,7 +3,7 @@
 
 from math import inf
 
-SLOPE, CURVATURE = 5.0, 8.0
+SLOPE, CURVATURE = 4.0, 8.0
 _SUBNORMAL = "the curvature is a multiple of the slope, which has few digits where it is subnormal"
 _NEAR_ZERO = "next to its zeros the absolute error stays that of its terms"
 
