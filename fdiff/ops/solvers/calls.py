@@ -1,0 +1,164 @@
+"""One call of a solver of SciPy as an op: what of it is traced, what is constant, what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...arraytype import INT, ArrayType
+from ...errors import ConvergenceError, UnsupportedError
+from ...primitive import ZERO, Primitive, Sample, register
+from ...trace import TracedArray, apply, apply_many
+from .body import Body, Miss
+from .inner import Functions, Site, caught, thawed, value_of
+from .rules import FINE, MISSED, RAISED, missed, unrolled
+
+Field = tuple[str, ArrayType]  # of a result: its name and type
+
+
+class Call(NamedTuple):
+    """What is constant in a call of a solver.
+
+    `starts` names the arguments that are traced, `bodies` the functions; `split` counts those that
+    a function returns beside each other. `fields` are the numbers of the result that are kept.
+    """
+
+    name: str
+    starts: tuple[str, ...]
+    functions: tuple[str, ...]
+    bodies: tuple[Body, ...]
+    options: tuple[tuple[str, object], ...]
+    fields: tuple[Field, ...]
+    site: Site
+
+    def run(self, args: Sequence[np.ndarray]) -> object:
+        """SciPy's own result."""
+        starts, extras = args[: len(self.starts)], args[len(self.starts) :]
+        keywords: dict[str, object] = {k: thawed(v) for k, v in self.options}
+        keywords |= {k: v.item() if np.ndim(v) == 0 else np.array(v) for k, v in zip(self.starts, map(np.asarray, starts), strict=True)}
+        keywords |= {k: as_function(body, extras) for k, body in zip(self.functions, self.bodies, strict=True)}
+        return SOLVERS[self.name](**keywords)
+
+    def values(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The kept numbers of SciPy's result."""
+        result = self.run(args)
+        return [np.asarray(result[name], t.dtype).reshape(t.shape) for name, t in self.fields]  # type: ignore[index]
+
+    def place(self, field: str) -> int:
+        return [name for name, _ in self.fields].index(field)
+
+    def split(self, args: Sequence[TracedArray]) -> tuple[Sequence[TracedArray], Sequence[TracedArray]]:
+        """The starts, and what the functions read around them."""
+        return args[: len(self.starts)], args[len(self.starts) :]
+
+
+# By public name: the function of keywords that gives a mapping of fields.
+SOLVERS: dict[str, Callable[..., object]] = {}
+
+
+def as_function(body: Body, extras: Sequence[np.ndarray]) -> Callable[..., object]:
+    """What SciPy calls: numbers come and go as Python floats."""
+
+    def call(*own: object) -> object:
+        outs = body.run([np.array(x, float)[()] for x in own[: body.own]], extras)
+        found = [float(x) if np.ndim(x) == 0 else np.array(x) for x in outs]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return call
+
+
+def infer(*types: ArrayType, call: Call, mode: str) -> tuple[ArrayType, ...]:
+    return (*(t for _, t in call.fields), ArrayType((), INT))
+
+
+def evaluate(*args: np.ndarray, call: Call, mode: str) -> tuple[object, ...]:
+    nothing = [np.zeros(t.shape, t.dtype) for _, t in call.fields]
+    try:
+        return (*call.values(args), np.int64(FINE))
+    except Miss:
+        if mode == "rule":
+            raise missed(call.name, call.site) from None
+        return (*nothing, np.int64(MISSED))
+    except Exception:
+        if mode != "caught":
+            raise
+        return (*nothing, np.int64(RAISED))
+
+
+def solver(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[..., Sequence[object]], samples: tuple[Sample, ...]) -> Primitive:
+    """A kind of solver: its ops differ in their `Call`."""
+
+    def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+        return unrolled(primitive, args, mapped, size, **params)
+
+    primitive = register(Primitive(name, infer, evaluate, jvp, vjp, batch, None, "opaque", samples=samples))
+    return primitive
+
+
+def entered(primitive: Primitive, functions: Functions, starts: Sequence[TracedArray], make: Callable[[tuple[Body, ...]], Call]) -> tuple[Call, dict[str, TracedArray], list[TracedArray]]:
+    """Enter the op; the call, the traced fields of its result, and what the functions read."""
+
+    def run(bodies: Sequence[Body], extras: Sequence[np.ndarray]) -> object:
+        return make(tuple(bodies)).run([*map(value_of, starts), *extras])
+
+    call = make(tuple(functions.explore(run)))
+    extras = functions.extras
+    mode = "caught" if caught() else "value"
+    *fields, status = apply_many(primitive, *starts, *extras, call=call, mode=mode)
+    if mode == "caught" or any(body.guarded for body in call.bodies):
+        seen = int(status)  # type: ignore[call-overload] - a guard: another end is traced anew
+        if seen == RAISED:
+            call.run([value_of(x) for x in [*starts, *extras]])
+    return call, {name: f for (name, _), f in zip(call.fields, fields, strict=True)}, extras
+
+
+# ------------------------------------------------------------------ fields without derivative rules
+
+
+def _refusal(*_: object, field: str, site: Site) -> list[object]:
+    raise UnsupportedError(site.words(f"{field} has no derivative rule in fdiff.", "Compute it from `.x` with functions of your own, or use fdiff.stop_gradient."))
+
+
+def _same(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+    rows = [apply(without_rule, args[0][k] if mapped[0] else args[0], args[1][k] if mapped[1] else args[1], **params) for k in range(size)]
+    return [np.stack(rows)]
+
+
+without_rule = register(
+    Primitive(
+        "scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "leaf",
+    )
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------- that a solver has ended
+
+
+def _require(value: np.ndarray, holds: np.ndarray, *, name: str, site: Site) -> np.ndarray:
+    if not np.all(holds):
+        fact = f"{name} did not converge, so what it returned has no derivative."
+        raise ConvergenceError(site.words(fact, "Give a better start or more iterations, or ask `.success` (`.converged`) before the result is used."))
+    return value
+
+
+def _require_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+    value = args[0] if mapped[0] else np.broadcast_to(args[0], (size, *args[0].shape))
+    return [apply(require, value, np.all(args[1]), **params)]
+
+
+require = register(
+    Primitive(
+        "scipy.converged", lambda value, holds, **_: (value,), _require,
+        lambda dots, args, outs, **params: [ZERO if dots[0] is ZERO else apply(require, dots[0], args[1], **params)],
+        lambda bars, args, outs, **params: [apply(require, bars[0], args[1], **params), ZERO],
+        _require_batch, None, "opaque",
+        samples=(Sample(lambda rng: (rng.random((2, 3)), np.array(True)), {"name": "brentq", "site": Site("grad", "")}),),
+    )
+)  # fmt: skip
+
+
+def close(x: TracedArray, step: object) -> object:
+    """Whether a step of Newton's method from `x` is small."""
+    return np.all(np.abs(step) <= 1e-2 * (1.0 + np.abs(x)))
