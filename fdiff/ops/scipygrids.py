@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import interpolate as sp
 
+from ..primitive import COMPOSED
 from ..trace import TracedArray, answers, unsupported
 from ..trace.local import resolve
 from .creation import array as array_call
@@ -100,7 +101,7 @@ def _tensor(spline: sp.NdBSpline, columns: Sequence[TracedArray]) -> TracedArray
     """A tensor product of B-splines."""
     parts = []
     for t, k, x in zip(spline.t, spline.k, columns, strict=True):
-        at, h = basis(np.asarray(t), int(k), x, 0, len(t) - int(k) - 1)
+        at, h = basis(traced(np.asarray(t)), int(k), x, 0, len(t) - int(k) - 1)
         parts.append([(at - int(k) + a, h[a]) for a in range(int(k) + 1)])
     c = traced(np.asarray(spline.c))
     out: object = 0.0
@@ -148,3 +149,14 @@ def interpn(points: Sequence[object], values: object, xi: object, method: str = 
     return RegularGrid(points, values, method=method, bounds_error=bounds_error, fill_value=fill_value)(xi)
 
 
+def _of_parts(value: object, points: Sequence[object], *others: object) -> Grid:
+    *given, spline = others
+    grid = Grid(points, *given)
+    grid.spline = spline
+    return grid
+
+
+_PARTS = ("_grid", "_values", "method", "bounds_error", "fill_value", "_spline")
+COMPOSED[sp.RegularGridInterpolator] = _PARTS, _of_parts
+if hasattr(sp, "NdBSpline"):
+    COMPOSED[sp.NdBSpline] = (), lambda value: value

@@ -7,6 +7,7 @@ from functools import wraps
 import numpy as np
 from scipy import interpolate as sp
 
+from ..primitive import COMPOSED
 from ..trace import TracedArray, answers, unsupported
 from ..trace.local import resolve
 from .foreign import stands_in
@@ -144,9 +145,17 @@ _original = sp.interp1d.__call__
 def _told(self: sp.interp1d, x: object) -> object:
     if not stands_in(resolve(x)):
         return _original(self, x)
-    kind = self._spline.k if self._kind == "spline" else self._kind
-    fill = "extrapolate" if self._extrapolate else (self._fill_value_below, self._fill_value_above)
-    return _lines(self.x, self.y, kind, self.axis, bounds_error=bool(self.bounds_error), fill_value=fill, assume_sorted=True)(x)
+    return _of_parts(self, *(getattr(self, name, None) for name in _PARTS))(x)
+
+
+_PARTS = ("x", "y", "axis", "bounds_error", "_kind", "_extrapolate", "_fill_value_below", "_fill_value_above")
+
+
+def _of_parts(value: sp.interp1d, x: object, y: object, axis: int, bounds_error: bool, kind: object, extrapolate: bool, below: object, above: object) -> Lines:
+    degree = value._spline.k if kind == "spline" else kind
+    fill = "extrapolate" if extrapolate else (below, above)
+    return _lines(x, y, degree, axis, bounds_error=bool(bounds_error), fill_value=fill, assume_sorted=True)
 
 
 sp.interp1d.__call__ = _told
+COMPOSED[sp.interp1d] = _PARTS, _of_parts

@@ -13,10 +13,11 @@ import numpy as np
 from scipy import interpolate as sp
 
 from ..arraytype import F8
+from ..primitive import COMPOSED
 from ..trace import TracedArray, answers, current, unsupported
 from ..trace.local import resolve
 from .creation import array as array_call
-from .foreign import stands_for, stands_in
+from .foreign import CONCRETE, concrete, stands_for, stands_in
 from .shaping import traced
 from .splines import akima_slopes, bspline, cubic_slopes, ends_of, hermite, interpolating, interpolating_knots, pchip_slopes, polynomials
 
@@ -111,7 +112,7 @@ class Polynomials(_Curve):
         return whole(b, extrapolate=extrapolate) - whole(a, extrapolate=extrapolate)
 
     def __getattr__(self, name: str) -> object:
-        raise _lacking(name, sp.PPoly)
+        return _of_scipy(self, name)
 
 
 class Basis(_Curve):
@@ -137,7 +138,7 @@ class Basis(_Curve):
         return _Slope(self, nu)
 
     def __getattr__(self, name: str) -> object:
-        raise _lacking(name, sp.BSpline)
+        return _of_scipy(self, name)
 
 
 class _Slope(_Curve):
@@ -153,11 +154,24 @@ class _Slope(_Curve):
         return self.curve._range()
 
 
-def _lacking(name: str, kind: type) -> Exception:
+def _of_scipy(curve: _Curve, name: str) -> object:
+    """What SciPy's own object has under this name, where its data depend on nothing traced."""
+    kind = sp.PPoly if isinstance(curve, Polynomials) else sp.BSpline
     if name.startswith("__") or not hasattr(kind, name):
-        return AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
-    return unsupported(f"scipy.interpolate.{kind.__name__}.{name} with traced data")
+        raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+    return getattr(as_scipy(curve, f"scipy.interpolate.{kind.__name__}.{name}"), name)
 
+
+def as_scipy(curve: _Curve, name: str) -> object:
+    """SciPy's own object."""
+    if isinstance(curve, Polynomials):
+        return sp.PPoly.construct_fast(concrete(curve.c, name), concrete(curve.x, name), curve.extrapolate, curve.axis)
+    if isinstance(curve, Basis):
+        return sp.BSpline.construct_fast(concrete(curve.t, name), concrete(curve.c, name), curve.k, curve.extrapolate, curve.axis)
+    raise unsupported(name)
+
+
+CONCRETE.update({Polynomials: as_scipy, Basis: as_scipy, _Slope: as_scipy})
 
 # --- made inside the function ---------------------------------------------------------------------
 
@@ -299,11 +313,35 @@ def _basis(curve: sp.BSpline) -> Basis:
 told(sp.PPoly, "__call__", lambda self, *args, **keywords: _polynomials(self)(*args, **keywords))
 told(sp.PPoly, "integrate", lambda self, *args, **keywords: _polynomials(self).integrate(*args, **keywords))
 told(sp.BSpline, "__call__", lambda self, *args, **keywords: _basis(self)(*args, **keywords))
-told(sp.UnivariateSpline, "__call__", lambda self, x, nu=0, ext=None: _univariate(self, x, nu, ext))
 
 
-def _univariate(curve: sp.UnivariateSpline, x: object, nu: int, ext: object) -> TracedArray:
-    ext = curve.ext if ext is None else ext
-    if ext not in (0, 1, "extrapolate", "zeros"):
-        raise unsupported("scipy.interpolate.UnivariateSpline with ext=2 or ext=3")
-    return splev(x, curve._eval_args, nu, 0 if ext in (0, "extrapolate") else 1)
+class Univariate:
+    """Stands for a `UnivariateSpline`, or for its derivative of order `nu`."""
+
+    def __init__(self, tck: object, ext: object, nu: int = 0) -> None:
+        self._tck, self._ext, self._nu = tck, ext, nu
+
+    def __call__(self, x: object, nu: int = 0, ext: object = None) -> TracedArray:
+        ext = self._ext if ext is None else ext
+        if ext not in (0, 1, "extrapolate", "zeros"):
+            raise unsupported("scipy.interpolate.UnivariateSpline with ext=2 or ext=3")
+        return splev(x, self._tck, nu + self._nu, 0 if ext in (0, "extrapolate") else 1)
+
+    def derivative(self, n: int = 1) -> Univariate:
+        """The derivative of order `n`."""
+        return Univariate(self._tck, self._ext, self._nu + n)
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__") or not hasattr(sp.UnivariateSpline, name):
+            raise AttributeError(f"'UnivariateSpline' object has no attribute {name!r}")
+        raise unsupported(f"scipy.interpolate.UnivariateSpline.{name} of a spline that is made outside of the function")
+
+
+told(sp.UnivariateSpline, "__call__", lambda self, *args, **keywords: Univariate(self._eval_args, self.ext)(*args, **keywords))
+
+# Global objects: their arrays become arguments, so that later changes of them are seen.
+for _class in (sp.PPoly, sp.CubicSpline, sp.CubicHermiteSpline, sp.PchipInterpolator, sp.Akima1DInterpolator):
+    COMPOSED[_class] = ("c", "x", "extrapolate", "axis"), lambda value, *parts: Polynomials(*parts)
+COMPOSED[sp.BSpline] = ("t", "c", "k", "extrapolate", "axis"), lambda value, *parts: Basis(*parts)
+for _class in (sp.UnivariateSpline, sp.InterpolatedUnivariateSpline, sp.LSQUnivariateSpline):
+    COMPOSED[_class] = ("_eval_args", "ext"), lambda value, *parts: Univariate(*parts)
