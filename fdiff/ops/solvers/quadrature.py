@@ -6,7 +6,7 @@ options, plus the integrand at limits that move (Leibniz).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy
@@ -202,3 +202,44 @@ def _entered(functions: Functions, ends: Sequence[TracedArray], options: Options
             integrate(body, [value_of(e) for e in ends], [value_of(x) for x in functions.extras], options)
     assert trace is current()
     return python_float(value.reshape(())), python_float(error.reshape(()))
+
+
+# --- several variables: integrals of integrals ----------------------------------------------------
+
+
+def _nested(func: Callable[..., object], ranges: Sequence[object], args: tuple[object, ...], options: Sequence[object]) -> tuple[object, object]:
+    """``nquad`` by `quad` inside `quad`, the last range outermost."""
+
+    def integral(depth: int, outer: tuple[object, ...]) -> tuple[object, object]:
+        limits, option = ranges[-1 - depth], options[-1 - depth]
+        low, high = limits(*outer) if callable(limits) else limits  # type: ignore[misc]
+        extra: dict[str, object] = dict(option(*outer) if callable(option) else option)  # type: ignore[call-overload]
+        inner = func if depth + 1 == len(ranges) else lambda *place: integral(depth + 1, place)[0]
+        return call(inner, low, high, args=outer, **extra)
+
+    return integral(0, args)
+
+
+@answers(si.nquad)
+def nquad(func: Callable[..., object], ranges: Sequence[object], args: object = None, opts: object = None, full_output: bool = False) -> tuple[object, object]:
+    """``nquad``; the error estimate is that of the outermost integral."""
+    if full_output:
+        raise unsupported("scipy.integrate.nquad with full_output=True")
+    each = list(opts) if isinstance(opts, (list, tuple)) else [opts or {}] * len(ranges)
+    return _nested(func, list(ranges), tuple(args or ()), each)
+
+
+@answers(si.dblquad)
+def dblquad(func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, args: tuple[object, ...] = (), epsabs: object = 1.49e-8, epsrel: object = 1.49e-8) -> tuple[object, object]:
+    inner = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731
+    return nquad(func, [inner, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
+
+
+@answers(si.tplquad)
+def tplquad(
+    func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, qfun: object, rfun: object, args: tuple[object, ...] = (),
+    epsabs: object = 1.49e-8, epsrel: object = 1.49e-8,
+) -> tuple[object, object]:  # fmt: skip
+    middle = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731
+    inner = lambda y, x, *_: (qfun(x, y) if callable(qfun) else qfun, rfun(x, y) if callable(rfun) else rfun)  # noqa: E731
+    return nquad(func, [inner, middle, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
