@@ -85,6 +85,10 @@ class Body:
         """
         return _pulled(self, wrt, seeded)
 
+    def cotangents(self, wrt: Sequence[int]) -> Body:
+        """Cotangents of the inputs `wrt` for those of all results, which follow the inputs."""
+        return _cotangents(self, tuple(wrt))
+
     def gradient(self) -> Body:
         """The derivative of a number with respect to the last of the solver's own arguments."""
         return self.pulled(self.own - 1, seeded=True)
@@ -113,6 +117,12 @@ def _pulled(body: Body, wrt: int, seeded: bool) -> Body:
     seeds = [np.ones(())] if seeded else None
     tape = vjp(body.tape, [wrt], [1], seeds)
     return _of(tape, [tape.outputs[0], tape.outputs[-1]], body.own)
+
+
+@lru_cache(maxsize=256)
+def _cotangents(body: Body, wrt: tuple[int, ...]) -> Body:
+    tape = vjp(body.tape, wrt, range(1, len(body.tape.outputs)))
+    return _of(tape, [tape.outputs[0], *tape.outputs[len(body.tape.outputs) :]], body.own)
 
 
 @lru_cache(maxsize=256)

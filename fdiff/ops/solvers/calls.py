@@ -32,6 +32,7 @@ class Call(NamedTuple):
     options: tuple[tuple[str, object], ...]
     fields: tuple[Field, ...]
     site: Site
+    model: Body | None = None  # of the result, for the derivative, where there is one
 
     def run(self, args: Sequence[np.ndarray]) -> object:
         """SciPy's own result."""
@@ -97,8 +98,11 @@ def solver(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[..., S
     return primitive
 
 
-def entered(primitive: Primitive, functions: Functions, starts: Sequence[TracedArray], make: Callable[[tuple[Body, ...]], Call]) -> tuple[Call, dict[str, TracedArray], list[TracedArray]]:
-    """Enter the op; the call, the traced fields of its result, and what the functions read."""
+def entered(primitive: Primitive, functions: Functions, starts: Sequence[TracedArray], make: Callable[[tuple[Body, ...]], Call], *, always: bool = False) -> tuple[Call, dict[str, TracedArray], list[TracedArray]]:
+    """Enter the op; the call, the traced fields of its result, and what the functions read.
+
+    `always`: how it ends is a guard even where the functions have no branches.
+    """
 
     def run(bodies: Sequence[Body], extras: Sequence[np.ndarray]) -> object:
         return make(tuple(bodies)).run([*map(value_of, starts), *extras])
@@ -107,7 +111,7 @@ def entered(primitive: Primitive, functions: Functions, starts: Sequence[TracedA
     extras = functions.extras
     mode = "caught" if caught() else "value"
     *fields, status = apply_many(primitive, *starts, *extras, call=call, mode=mode)
-    if mode == "caught" or any(body.guarded for body in call.bodies):
+    if always or mode == "caught" or any(body.guarded for body in call.bodies):
         seen = int(status)  # type: ignore[call-overload] - a guard: another end is traced anew
         if seen == RAISED:
             call.run([value_of(x) for x in [*starts, *extras]])

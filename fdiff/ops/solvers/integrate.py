@@ -1,6 +1,6 @@
-"""What answers for scipy.integrate: rules over samples, `quad`."""
+"""What answers for scipy.integrate: rules over samples, `quad`, initial value problems."""
 
 from .. import scipyintegrate
-from . import quadrature
+from . import odecalls, quadrature
 
-__all__ = ["quadrature", "scipyintegrate"]
+__all__ = ["odecalls", "quadrature", "scipyintegrate"]

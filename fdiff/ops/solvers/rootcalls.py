@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from scipy import optimize as so
 
-from ...arraytype import F8, ArrayType
-from ...trace import TracedArray, answers, current, tracing, unsupported
-from ..foreign import guarded
+from ...arraytype import ArrayType
+from ...trace import TracedArray, current, unsupported
 from .body import Body
 from .calls import Call, Field, entered
 from .inner import (
@@ -30,32 +28,7 @@ from .inner import (
 from .results import Result, field, text_of
 from .roots import root as primitive
 from .roots import scalar_fields, vector_fields
-
-Taken = dict[str, object]
-
-
-def stands_in_for(function: Callable[..., object], handler: Callable[[Taken, Callable[[], object]], object]) -> None:
-    """Enter `handler`, which gets all arguments by name and the plain call, in place of `function`."""
-    signature = inspect.signature(function)
-
-    def call(*args: object, **keywords: object) -> object:
-        def plain() -> object:
-            return guarded(function)(*args, **keywords)
-
-        if not tracing():
-            return function(*args, **keywords)
-        named = signature.bind(*args, **keywords)
-        named.apply_defaults()
-        return handler(dict(named.arguments), plain)
-
-    call.__name__, call.__doc__, call.__signature__ = function.__name__, function.__doc__, signature  # type: ignore[attr-defined]
-    answers(function)(call)
-
-
-def of(taken: Mapping[str, object], names: Sequence[str]) -> Taken:
-    """Those of the named options that were given."""
-    return {k: taken[k] for k in names if taken.get(k) is not None}
-
+from .signatures import Taken, of, stands_in_for
 
 class Problem:
     """A call of a solver: functions of the unknown, starts, options."""
@@ -211,4 +184,3 @@ def _root(taken: Taken, plain: Callable[[], object]) -> object:
 
 stands_in_for(so.fsolve, _fsolve)
 stands_in_for(so.root, _root)
-assert F8
