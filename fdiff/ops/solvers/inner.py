@@ -149,10 +149,11 @@ def plainly(function: Callable[..., object], args: Sequence[object], keywords: d
 
 def concrete_options(options: dict[str, object], name: str) -> tuple[tuple[str, object], ...]:
     """Options of a solver as a static parameter: numbers, words, and sequences of them."""
-    return tuple(sorted((k, _frozen(concrete(v, name), f"{k}= of {name}")) for k, v in options.items()))
+    return tuple(sorted((k, _frozen(v, f"{k}= of {name}")) for k, v in options.items()))
 
 
 def _frozen(value: object, name: str) -> object:
+    value = concrete(value, name)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -161,7 +162,7 @@ def _frozen(value: object, name: str) -> object:
         return Words("array", _frozen(value.tolist(), name))
     if isinstance(value, (list, tuple)):
         return Words(type(value).__name__, tuple(_frozen(v, name) for v in value))
-    if type(value) is dict:
+    if isinstance(value, dict):
         return Words("dict", tuple((k, _frozen(v, name)) for k, v in value.items()))
     raise current().fail(f"{name} holds a value of type {type(value).__name__}, which fdiff does not hand to the solver.", "Leave it out.")
 

@@ -1,5 +1,5 @@
 """What answers for scipy.optimize: roots and minima."""
 
-from . import rootcalls
+from . import minimumcalls, rootcalls
 
-__all__ = ["rootcalls"]
+__all__ = ["minimumcalls", "rootcalls"]
