@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import INT, ArrayType
-from ...errors import ConvergenceError, UnsupportedError
-from ...primitive import ZERO, Primitive, Sample, register
+from ...errors import UnsupportedError
+from ...primitive import Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
 from .body import Body, Miss
 from .inner import Functions, Site, caught, thawed, value_of
@@ -135,34 +135,3 @@ without_rule = register(
         "scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "leaf",
     )
 )  # fmt: skip
-
-
-# ------------------------------------------------------------------------- that a solver has ended
-
-
-def _require(value: np.ndarray, holds: np.ndarray, *, name: str, site: Site) -> np.ndarray:
-    if not np.all(holds):
-        fact = f"{name} did not converge, so what it returned has no derivative."
-        raise ConvergenceError(site.words(fact, "Give a better start or more iterations, or ask `.success` (`.converged`) before the result is used."))
-    return value
-
-
-def _require_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
-    value = args[0] if mapped[0] else np.broadcast_to(args[0], (size, *args[0].shape))
-    return [apply(require, value, np.all(args[1]), **params)]
-
-
-require = register(
-    Primitive(
-        "scipy.converged", lambda value, holds, **_: (value,), _require,
-        lambda dots, args, outs, **params: [ZERO if dots[0] is ZERO else apply(require, dots[0], args[1], **params)],
-        lambda bars, args, outs, **params: [apply(require, bars[0], args[1], **params), ZERO],
-        _require_batch, None, "opaque",
-        samples=(Sample(lambda rng: (rng.random((2, 3)), np.array(True)), {"name": "brentq", "site": Site("grad", "")}),),
-    )
-)  # fmt: skip
-
-
-def close(x: TracedArray, step: object) -> object:
-    """Whether a step of Newton's method from `x` is small."""
-    return np.all(np.abs(step) <= 1e-2 * (1.0 + np.abs(x)))

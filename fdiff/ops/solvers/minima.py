@@ -1,14 +1,12 @@
 """Minima as ops: derivatives by the implicit function theorem on the gradient.
 
-At a minimum ``g(x, p) = 0`` with the gradient ``g``, and ``dx = -H^-1 g_p dp`` with the Hessian ``H``.
-A variable at a bound moves with the bound. Minimisers stop where the function is flat, at about half
-of all digits; so the rule takes one step of Newton's method first.
+At a minimum the gradient vanishes. A variable at a bound moves with the bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy import optimize as so
@@ -17,9 +15,9 @@ from ...arraytype import BOOL, F8, INT, ArrayType
 from ...primitive import ZERO, Primitive, Sample
 from ...trace import TracedArray, apply
 from .body import Body, constant_body
-from .calls import SOLVERS, Call, Field, require, solver
+from .calls import SOLVERS, Call, Field, solver
+from .implicit import cotangents, exact, tangent
 from .inner import Site, number_types
-from .roots import solved
 
 COUNT, TRUTH, NUMBER = ArrayType((), INT), ArrayType((), BOOL), ArrayType((), F8)
 Arrays = Sequence[TracedArray]
@@ -53,97 +51,66 @@ SOLVERS["scipy.optimize.minimize_scalar"] = _minimize_scalar
 # --- rules ------------------------------------------------------------------------------------------
 
 
-class _Place(NamedTuple):
-    """The minimum after one step of Newton's method, and what a derivative there is made of."""
+@lru_cache(maxsize=128)
+def _stationary(fun: Body, *, bounded: bool) -> Body:
+    """What vanishes at a minimum: the gradient, and for what is at a bound the distance to it.
 
-    x: TracedArray
-    extras: Arrays
-    slope: Body  # the gradient
-    matrix: TracedArray  # the Hessian; of variables at bounds, rows of the identity
-    free: TracedArray
-    low: TracedArray | None
-    high: TracedArray | None
-    checked: Callable[[object], object]
+    The inputs behind those of the function are the bounds, and which of them hold.
+    """
+    slope, (x, *extras) = fun.gradient(), fun.tape.input_types
+    if not bounded:
+        return slope
+    mask = ArrayType(x.shape, BOOL)
 
+    def results(own: list[TracedArray], given: list[TracedArray]) -> list[object]:
+        lower, upper, low, high = given[len(extras) :]
+        gradient = slope.spliced(own, given[: len(extras)])[0]
+        return [np.where(low, own[0] - lower, np.where(high, own[0] - upper, gradient))]
 
-def _diagonal(matrix: TracedArray) -> TracedArray:
-    return np.diagonal(matrix) if matrix.shape else matrix
-
-
-def _system(call: Call, slope: Body, x: TracedArray, extras: Arrays, free: object) -> tuple[TracedArray, TracedArray]:
-    """Gradient and Hessian, with rows of the identity for what is at a bound."""
-    shape = (x.size, x.size) if x.shape else ()
-    gradient = slope.spliced([x], extras)[0].reshape(x.shape)
-    hessian = slope.jacobian().spliced([x], extras)[0].reshape(shape)
-    if free is None:
-        return gradient, hessian
-    rows = free[:, None] if x.shape else free
-    return gradient, np.where(rows, hessian, np.eye(x.size).reshape(shape))
+    return constant_body(results, [x], [*extras, x, x, mask, mask])
 
 
-def _bounded(call: Call, x: TracedArray, args: Arrays, slope: Body, extras: Arrays) -> tuple[object, object, object]:
-    """Which variables are free, and which are at their lower and upper bounds."""
-    if "lower" not in call.starts:
-        return None, None, None
-    lower, upper = args[call.starts.index("lower")], args[call.starts.index("upper")]
-    gradient, hessian = _system(call, slope, x, extras, None)
-    ahead = x - gradient / np.abs(_diagonal(hessian))
-    near = dict(call.options).get("near", 1e-9)
-    low = (x - lower <= near * (1.0 + np.abs(x))) & (ahead < lower)
-    high = (upper - x <= near * (1.0 + np.abs(x))) & (ahead > upper)
-    return ~(low | high), low, high
-
-
-def _place(call: Call, args: Arrays, outs: Arrays) -> _Place:
-    x, (_, extras) = outs[0], call.split(args)
+def _at_bounds(call: Call, x: TracedArray, lower: TracedArray, upper: TracedArray, extras: Arrays) -> list[TracedArray]:
+    """Which variables are at their lower and at their upper bounds, and are held there."""
     slope = call.bodies[0].gradient()
-    free, low, high = _bounded(call, x, args, slope, extras)
-    gradient, matrix = _system(call, slope, x, extras, free)
-    step = solved(matrix, gradient if free is None else np.where(free, gradient, 0.0))
-    size = np.abs(step)
-    sure = np.logical_or(outs[call.place("success")], np.all(size <= 1e-4 * np.abs(x) + 1e-10))
-    holds = np.logical_and(sure, np.all(size <= 1e-2 * (1.0 + np.abs(x))))
-    better = x - step
-    _, matrix = _system(call, slope, better, extras, free)
-    free = np.ones(x.shape, bool) if free is None else free
-    return _Place(better, extras, slope, matrix, free, low, high, lambda value: apply(require, value, holds, name=call.name, site=call.site))
+    gradient = slope.spliced([x], extras)[0].reshape(x.shape)
+    matrix = slope.jacobian().spliced([x], extras)[0].reshape((x.size, x.size))
+    ahead = x - gradient / np.abs(np.diagonal(matrix).reshape(x.shape))
+    near = dict(call.options).get("near", 1e-9) * (1.0 + np.abs(x))  # type: ignore[operator]
+    return [(x - lower <= near) & (ahead < lower), (upper - x <= near) & (ahead > upper)]
+
+
+def _system(call: Call, args: Arrays, outs: Arrays) -> tuple[Body, TracedArray, list[TracedArray]]:
+    """The system that the minimum solves, the minimum to all digits, and what the system reads."""
+    x, (starts, extras) = outs[0], call.split(args)
+    inputs = [*extras]
+    bounded = "lower" in call.starts
+    if bounded:
+        lower, upper = (starts[call.starts.index(name)] for name in ("lower", "upper"))
+        inputs += [lower, upper, *_at_bounds(call, x, lower, upper, extras)]
+    body = _stationary(call.bodies[0], bounded=bounded)
+    sure = outs[call.place("success")]
+    return body, apply(exact, x, sure, *inputs, body=body, name=call.name, site=call.site), inputs
 
 
 def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: Call, mode: str) -> list[object]:
-    count = len(call.starts)
-    moving = [k for k, dot in enumerate(dots[count:]) if dot is not ZERO]
-    bounds = [k for k, name in enumerate(call.starts) if name in ("lower", "upper") and dots[k] is not ZERO]
+    starts = dict(zip(call.starts, dots, strict=False))
+    moves = [*dots[len(call.starts) :], *([starts["lower"], starts["upper"], ZERO, ZERO] if "lower" in starts else [])]
     none: list[object] = [ZERO] * (len(outs) - 1)
-    if not (moving or bounds):
+    if all(dot is ZERO for dot in moves):
         return [ZERO, *none]
-    at = _place(call, args, outs)
-    right: object = np.zeros(outs[0].shape)
-    if moving:
-        pushed = at.slope.pushed([1 + k for k in moving])
-        right = -pushed.spliced([at.x], [*at.extras, *(dots[count + k] for k in moving)])[0].reshape(outs[0].shape)
-        right = np.where(at.free, right, 0.0)
-    for k in bounds:
-        right = right + np.where(at.low if call.starts[k] == "lower" else at.high, dots[k], 0.0)
-    return [at.checked(solved(at.matrix, right)), *none]
+    body, x, inputs = _system(call, args, outs)
+    return [tangent(body, x, inputs, moves), *none]
 
 
 def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Call, mode: str) -> list[object]:
     if bars[0] is ZERO:
         return [ZERO] * len(args)
-    at = _place(call, args, outs)
-    weights = at.checked(solved(np.transpose(at.matrix), bars[0]))
-
-    def of_extra(k: int) -> object:
-        seed = np.reshape(np.where(at.free, -weights, 0.0), at.slope.types[0].shape)
-        return lambda: at.slope.pulled(1 + k).spliced([at.x], [*at.extras, seed])[0]
-
-    def of_start(name: str) -> object:
-        if name not in ("lower", "upper"):
-            return ZERO
-        return lambda: np.where(at.low if name == "lower" else at.high, weights, 0.0)
-
-    found = [of_extra(k) if x.type.floating else ZERO for k, x in enumerate(at.extras)]
-    return [*map(of_start, call.starts), *found]
+    body, x, inputs = _system(call, args, outs)
+    found = cotangents(body, x, inputs, bars[0])
+    count = len(args) - len(call.starts)
+    bounds = dict(zip(("lower", "upper"), found[count:], strict=False))
+    return [*(bounds.get(name, ZERO) for name in call.starts), *found[:count]]
 
 
 def _sample() -> Sample:

@@ -1,8 +1,6 @@
 """What answers for the root finders of scipy.optimize: derivatives by the implicit function theorem.
 
-``F(x, p) = 0`` defines the root ``x(p)``, and ``dx = -J^-1 F_p dp`` with ``J = dF/dx``. The rule is
-taken at the root that SciPy returned, and is made of ops that depend on it, so that it can be
-differentiated again. Starts and brackets have no derivative.
+Starts and brackets have no derivative.
 """
 
 from __future__ import annotations
@@ -17,56 +15,32 @@ from ...arraytype import BOOL, F8, INT, ArrayType
 from ...primitive import ZERO, Primitive, Sample
 from ...trace import TracedArray, apply
 from .body import constant_body
-from .calls import SOLVERS, Call, Field, close, require, solver
+from .calls import SOLVERS, Call, Field, solver
+from .implicit import cotangents, exact, tangent
 from .inner import Site, number_types
 
 COUNT, TRUTH, NUMBER = ArrayType((), INT), ArrayType((), BOOL), ArrayType((), F8)
 
 
-def solved(matrix: TracedArray, right: object) -> object:
-    """Solution of a system, of one number too."""
-    if not matrix.shape:
-        return right / matrix
-    return np.linalg.solve(matrix, right)
-
-
-def _linearised(call: Call, args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> tuple[TracedArray, Callable[[object], object], Sequence[TracedArray]]:
-    """Jacobian of the residual at the root, what checks a derivative, and the extras."""
-    x, (_, extras) = outs[0], call.split(args)
-    body = call.bodies[0]
-    matrix = body.jacobian().spliced([x], extras)[0].reshape((x.size, x.size) if x.shape else ())
-    residual = body.spliced([x], extras)[0].reshape(x.shape)
-    holds = np.logical_and(np.all(outs[call.place("converged")]), close(x, solved(matrix, residual)))
-    return matrix, lambda value: apply(require, value, holds, name=call.name, site=call.site), extras
-
-
 def _jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, call: Call, mode: str) -> list[object]:
+    _, extras = call.split(args)
     none: list[object] = [ZERO] * (len(outs) - 1)
-    count, own = len(call.starts), call.bodies[0].own
-    moving = [k for k, dot in enumerate(dots[count:]) if dot is not ZERO]
-    if not moving:
+    if all(dot is ZERO for dot in dots[len(call.starts) :]):
         return [ZERO, *none]
-    matrix, checked, extras = _linearised(call, args, outs)
-    pushed = call.bodies[0].pushed([own + k for k in moving])
-    dot = pushed.spliced([outs[0]], [*extras, *(dots[count + k] for k in moving)])[0].reshape(outs[0].shape)
-    return [checked(-solved(matrix, dot)), *none]
+    return [tangent(call.bodies[0], _exact(call, outs, extras), extras, dots[len(call.starts) :]), *none]
 
 
 def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, call: Call, mode: str) -> list[object]:
     if bars[0] is ZERO:
         return [ZERO] * len(args)
-    body, x = call.bodies[0], outs[0]
-    matrix, checked, extras = _linearised(call, args, outs)
-    weights = solved(np.transpose(matrix), -bars[0])
+    _, extras = call.split(args)
+    return [*[ZERO] * len(call.starts), *cotangents(call.bodies[0], _exact(call, outs, extras), extras, bars[0])]
 
-    def pulled(k: int) -> object:
-        def bar() -> object:
-            seed = np.reshape(checked(weights), body.types[0].shape)
-            return body.pulled(body.own + k).spliced([x], [*extras, seed])[0]
 
-        return bar if extras[k].type.floating else ZERO
-
-    return [*[ZERO] * len(call.starts), *(pulled(k) for k in range(len(extras)))]
+def _exact(call: Call, outs: Sequence[TracedArray], extras: Sequence[TracedArray]) -> TracedArray:
+    """The root to all digits."""
+    sure = np.all(outs[call.place("converged")])
+    return apply(exact, outs[0], sure, *extras, body=call.bodies[0], name=call.name, site=call.site)
 
 
 def sample() -> Sample:
