@@ -9,7 +9,7 @@ from typing import cast
 
 from ..primitive import COMPOSED
 from .kinds import MISSING, SCALARS, field_names, item_key, leaf_key, library_class
-from .nodes import Bag, Leaf, Parts, Same, Sequence, Table, attribute
+from .nodes import Bag, Composed, Leaf, Parts, Same, Sequence, Table, attribute
 from .standins import BUDGET, Copy, Items, Reader, Where, label
 from .walks import Node
 
@@ -148,7 +148,7 @@ def wrap_composed(reader: Reader, value: object, where: Where) -> Pair:
     names, make = COMPOSED[type(value)]
     if not names:  # nothing about it can change
         return make(value), Same(value)
-    node, found = Parts(type(value)), []
+    node, found = Composed(type(value)), []
     for name in names:
         stand_in, part = reader.wrap(attribute(value, name), f"{label(where)}.{name}")
         found.append(stand_in)

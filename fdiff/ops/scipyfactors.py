@@ -6,6 +6,8 @@ the solve with the matrix transposed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse import linalg as spl
@@ -14,8 +16,8 @@ from ..arraytype import ArrayType
 from ..primitive import COMPOSED, Sample
 from ..trace import TracedArray, apply, unsupported
 from .families import linear
-from .shaping import traced
 from .scipysparse import Factors
+from .shaping import traced
 
 _OTHER = {"N": "T", "T": "N", "H": "N"}  # of real matrices
 
@@ -40,7 +42,7 @@ factored = linear(
 class Factored(Factors):
     """Stands for a `SuperLU` that was made outside of the function."""
 
-    def __init__(self, real: spl.SuperLU) -> None:
+    def __init__(self, real: Any) -> None:
         super().__init__(None, real)
 
     def solve(self, rhs: object, trans: str = "N") -> object:

@@ -10,8 +10,8 @@ from scipy import interpolate as sp
 from ..primitive import COMPOSED
 from ..trace import TracedArray, answers, unsupported
 from ..trace.local import resolve
-from .foreign import stands_in
 from . import scipygrids
+from .foreign import stands_in
 from .scipysplines import make_interp_spline
 from .shaping import traced
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from typing import Any
 
 import numpy as np
 from scipy import interpolate as sp
@@ -19,7 +20,17 @@ from ..trace.local import resolve
 from .creation import array as array_call
 from .foreign import CONCRETE, concrete, stands_for, stands_in
 from .shaping import traced
-from .splines import akima_slopes, bspline, cubic_slopes, ends_of, hermite, interpolating, interpolating_knots, pchip_slopes, polynomials
+from .splines import (
+    akima_slopes,
+    bspline,
+    cubic_slopes,
+    ends_of,
+    hermite,
+    interpolating,
+    interpolating_knots,
+    pchip_slopes,
+    polynomials,
+)
 
 
 def real(x: object) -> TracedArray:
@@ -246,7 +257,8 @@ def splev(x: object, tck: object, der: int = 0, ext: int = 0) -> TracedArray:
     """A curve by its knots and coefficients, as `splrep` gives them."""
     if isinstance(tck, (sp.BSpline, Basis)):
         tck = tck.tck
-    t, c, k = tck
+    parts: Any = tck
+    t, c, k = parts
     if isinstance(c, (list, tuple)) or ext not in (0, 1):
         raise unsupported("scipy.interpolate.splev of a parametric curve, or with ext=2 or ext=3")
     out = Basis(real(t), real(c), k)(x, der)

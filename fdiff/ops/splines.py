@@ -38,9 +38,9 @@ Condition = str | End
 
 def ends_of(bc_type: object) -> tuple[Condition, Condition]:
     """Both boundary conditions of a `CubicSpline`."""
-    pair = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)  # type: ignore[arg-type]
+    pair = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
     named = {"clamped": (1, 0.0), "natural": (2, 0.0)}
-    return tuple(named.get(c, c) if isinstance(c, str) else (int(c[0]), c[1]) for c in pair)  # type: ignore[return-value,index]
+    return tuple(named.get(c, c) if isinstance(c, str) else (int(c[0]), c[1]) for c in pair)
 
 
 def cubic_slopes(x: Array, y: Array, bc: tuple[Condition, Condition]) -> Array:
@@ -49,7 +49,7 @@ def cubic_slopes(x: Array, y: Array, bc: tuple[Condition, Condition]) -> Array:
     dxr = _column(dx, np.ndim(y))
     slope = np.diff(y, axis=0) / dxr
     if n == 2:
-        bc = tuple((1, slope[0]) if isinstance(c, str) else c for c in bc)  # type: ignore[assignment]
+        bc = tuple((1, slope[0]) if isinstance(c, str) else c for c in bc)
     if n == 3 and bc == ("not-a-knot", "not-a-knot"):
         return _parabola(dx, dxr, slope)
     if bc[0] == "periodic":

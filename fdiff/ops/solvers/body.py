@@ -64,7 +64,7 @@ class Body:
         holds, *outs = plan(*own, *extras)
         if not holds:
             raise Miss(self, own)
-        return outs  # type: ignore[return-value] - the interpreter gives arrays
+        return outs
 
     def spliced(self, own: Sequence[object], extras: Sequence[object]) -> list[TracedArray]:
         """The results in the trace under way."""
@@ -189,7 +189,7 @@ def constant_body(results: Callable[[list[TracedArray], list[TracedArray]], Sequ
     with Trace("solver", lines=False) as trace:
         first, others = [trace.input(t) for t in own], [trace.input(t) for t in extras]
         outs = results(first, others)
-        sure = trace.builder.constant(np.array(True)) if holds is None else trace.lift(holds)  # type: ignore[arg-type] - a traced array
+        sure = trace.builder.constant(np.array(True)) if holds is None else trace.lift(holds)
         tape = trace.builder.finish([sure, *map(trace.lift, outs)])
     assert tape.output_types[0].dtype == BOOL
     return Body(tape, len(own))

@@ -45,7 +45,7 @@ class Call(NamedTuple):
     def values(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The kept numbers of SciPy's result."""
         result = self.run(args)
-        return [np.asarray(result[name], t.dtype).reshape(t.shape) for name, t in self.fields]  # type: ignore[index]
+        return [np.asarray(result[name], t.dtype).reshape(t.shape) for name, t in self.fields]
 
     def place(self, field: str) -> int:
         return [name for name, _ in self.fields].index(field)
@@ -112,7 +112,7 @@ def entered(primitive: Primitive, functions: Functions, starts: Sequence[TracedA
     mode = "caught" if caught() else "value"
     *fields, status = apply_many(primitive, *starts, *extras, call=call, mode=mode)
     if always or mode == "caught" or any(body.guarded for body in call.bodies):
-        seen = int(status)  # type: ignore[call-overload] - a guard: another end is traced anew
+        seen = int(status)
         if seen == RAISED:
             call.run([value_of(x) for x in [*starts, *extras]])
     return call, {name: f for (name, _), f in zip(call.fields, fields, strict=True)}, extras

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-
 from ...errors import ConvergenceError
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
@@ -24,7 +23,7 @@ STEPS = 30  # of Newton's method at most
 
 def solved(matrix: object, right: object) -> object:
     """Solution of a system, of one number too."""
-    return np.linalg.solve(matrix, right) if np.ndim(matrix) else right / matrix  # type: ignore[operator]
+    return np.linalg.solve(matrix, right) if np.ndim(matrix) else right / matrix
 
 
 def _matrix(body: Body, x: object, extras: Sequence[object]) -> TracedArray:
@@ -40,7 +39,7 @@ def tangent(body: Body, x: TracedArray, extras: Arrays, dots: Sequence[object]) 
         return ZERO
     pushed = body.pushed([1 + k for k in moving])
     right = pushed.spliced([x], [*extras, *(dots[k] for k in moving)])[0].reshape(x.shape)
-    return -solved(_matrix(body, x, extras), right)  # type: ignore[operator]
+    return -solved(_matrix(body, x, extras), right)
 
 
 def cotangents(body: Body, x: TracedArray, extras: Arrays, bar: TracedArray) -> list[object]:

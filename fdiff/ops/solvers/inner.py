@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arraytype import F8, ArrayType, type_of
-from ...errors import TraceError, show_line
-from ...primitive import PRIMITIVES
-from ...trace import Input, Recording, Trace, TracedArray, current, record, root_trace, splice, tracing
-from ...trace.local import holds_traced, resolve
+from ...arraytype import F8, ArrayType
+from ...errors import show_line
+from ...trace import (
+    Input,
+    Recording,
+    Trace,
+    TracedArray,
+    current,
+    record,
+    splice,
+    tracing,
+)
+from ...trace.local import resolve
 from ...trace.trying import inside_try
 from ...watch import private
 from ..creation import array as array_call
@@ -65,7 +73,7 @@ def _recorded(given: Given, point: Sequence[object] | None) -> Recording:
 
     def body(_: Trace, arguments: list[TracedArray]) -> list[object]:
         out = run(*arguments)
-        found = list(out) if given.results > 1 else [out]  # type: ignore[call-overload] - a tuple, as SciPy asks
+        found = list(out) if given.results > 1 else [out]
         arrays = [traced(array_call(resolve(x))) for x in found]
         if any(a.dtype.kind == "c" for a in arrays):
             raise current().fail("a solver of SciPy was given a function with complex values.", "Solve for real and imaginary parts.")
@@ -130,11 +138,11 @@ def _united(given: Given, runs: Sequence[Recording], extras: Sequence[TracedArra
         outs: list[object] = []
         holds: object = None
         for recording in runs:
-            inputs = [*own, *(place[id(x.home), x.id] for x in recording.extra)]  # type: ignore[union-attr] - traced arrays all
+            inputs = [*own, *(place[id(x.home), x.id] for x in recording.extra)]
             found = splice(recording.tape, inputs, trace)
             here = splice(recording.check, inputs, trace)[0] if recording.check is not None else traced(np.array(True))
-            outs = found if holds is None else [np.where(here, new, old) for new, old in zip(found, outs, strict=True)]  # type: ignore[call-overload]
-            holds = here if holds is None else np.logical_or(holds, here)  # type: ignore[call-overload]
+            outs = found if holds is None else [np.where(here, new, old) for new, old in zip(found, outs, strict=True)]
+            holds = here if holds is None else np.logical_or(holds, here)
         tape = trace.builder.finish([trace.lift(holds), *map(trace.lift, outs)])
     return Body(tape, len(given.types))
 
@@ -178,11 +186,12 @@ def thawed(value: object) -> object:
     """The option as it was given."""
     if not isinstance(value, Words):
         return value
+    held: Any = value.items
     if value.kind == "dict":
-        return {k: thawed(v) for k, v in value.items}  # type: ignore[attr-defined]
+        return {k: thawed(v) for k, v in held}
     if value.kind == "array":
-        return np.asarray(thawed(value.items))
-    items = [thawed(v) for v in value.items]  # type: ignore[attr-defined]
+        return np.asarray(thawed(held))
+    items = [thawed(v) for v in held]
     return items if value.kind == "list" else tuple(items)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy import optimize as so
@@ -34,14 +35,14 @@ def fields(x: ArrayType, *, slopes: bool) -> tuple[Field, ...]:
 def _minimize(fun: object, x0: np.ndarray, lower: object = None, upper: object = None, **options: object) -> dict[str, object]:
     if lower is not None:
         options["bounds"] = so.Bounds(lower, upper)
-    found = so.minimize(fun, x0, **options)  # type: ignore[call-overload]
+    found: dict[str, object] = so.minimize(fun, x0, **options)
     return {"nit": 0, "nfev": 0, "status": 0, **found}
 
 
 def _minimize_scalar(fun: object, lower: object = None, upper: object = None, near: object = None, **options: object) -> dict[str, object]:
     if lower is not None:
         options["bounds"] = (lower, upper)
-    found = so.minimize_scalar(fun, **options)  # type: ignore[call-overload]
+    found: Any = so.minimize_scalar(fun, **options)
     return {"status": 0, **found, "x": float(found.x)}
 
 
@@ -76,7 +77,7 @@ def _at_bounds(call: Call, x: TracedArray, lower: TracedArray, upper: TracedArra
     gradient = slope.spliced([x], extras)[0].reshape(x.shape)
     matrix = slope.jacobian().spliced([x], extras)[0].reshape((x.size, x.size))
     ahead = x - gradient / np.abs(np.diagonal(matrix).reshape(x.shape))
-    near = dict(call.options).get("near", 1e-9) * (1.0 + np.abs(x))  # type: ignore[operator]
+    near = dict(call.options).get("near", 1e-9) * (1.0 + np.abs(x))
     return [(x - lower <= near) & (ahead < lower), (upper - x <= near) & (ahead > upper)]
 
 

@@ -10,7 +10,19 @@ from scipy import optimize as so
 from ...arraytype import ArrayType
 from ...trace import TracedArray, unsupported
 from .calls import Call, entered
-from .inner import Functions, Given, all_fixed, bound, concrete_options, number, number_types, numpy_scalar, site, value_of, vector
+from .inner import (
+    Functions,
+    Given,
+    all_fixed,
+    bound,
+    concrete_options,
+    number,
+    number_types,
+    numpy_scalar,
+    site,
+    value_of,
+    vector,
+)
 from .minima import fields, minimum
 from .results import Result, field, text_of
 from .signatures import Taken, of, stands_in_for
@@ -25,8 +37,8 @@ def _limits(bounds: object, n: int) -> dict[str, TracedArray]:
     if hasattr(bounds, "lb"):
         pair = bounds.lb, bounds.ub
     else:
-        rows = list(bounds)  # type: ignore[call-overload]
-        pair = [[-np.inf if low is None else low for low, _ in rows], [np.inf if high is None else high for _, high in rows]]  # type: ignore[assignment]
+        rows = list(bounds)
+        pair = [[-np.inf if low is None else low for low, _ in rows], [np.inf if high is None else high for _, high in rows]]
     lower, upper = (np.broadcast_to(vector(x), (n,)) for x in pair)
     return {"lower": lower, "upper": upper}
 
@@ -62,13 +74,13 @@ def _minimize(taken: Taken, plain: Callable[[], object]) -> object:
     if start.ndim > 1:
         raise unsupported(f"{name} with a start of {start.ndim} axes")
     start, rest = start.reshape((start.size,)), bound(taken["args"])
-    point = lambda: [value_of(start)]  # noqa: E731
+    point = lambda: [value_of(start)]  # noqa: E731 - a line each
     more = 1 + (taken["jac"] is True)
-    given = {"fun": Given(lambda x: taken["fun"](x, *rest), point, (start.type,), more)}  # type: ignore[operator]
-    given |= {k: Given(lambda x, k=k: taken[k](x, *rest), point, (start.type,)) for k in ("jac", "hess") if callable(taken[k])}  # type: ignore[operator,misc]
+    given = {"fun": Given(lambda x: taken["fun"](x, *rest), point, (start.type,), more)}
+    given |= {k: Given(lambda x, k=k: taken[k](x, *rest), point, (start.type,)) for k in ("jac", "hess") if callable(taken[k])}
     if taken["hessp"] is not None:
-        both = lambda: [value_of(start), np.ones(start.size)]  # noqa: E731
-        given["hessp"] = Given(lambda x, p: taken["hessp"](x, p, *rest), both, (start.type, start.type))  # type: ignore[operator]
+        both = lambda: [value_of(start), np.ones(start.size)]  # noqa: E731 - a line each
+        given["hessp"] = Given(lambda x, p: taken["hessp"](x, p, *rest), both, (start.type, start.type))
     limits = _limits(taken["bounds"], start.size)
     search = _Search(name, given, {"x0": start, **limits}, start.type)
     if not search.moves([start, *limits.values()]):
@@ -89,19 +101,19 @@ def _minimize_scalar(taken: Taken, plain: Callable[[], object]) -> object:
     rest, bounds, bracket = bound(taken["args"]), taken["bounds"], taken["bracket"]
     starts: dict[str, TracedArray] = {}
     if bounds is not None:
-        starts = {"lower": number(bounds[0]), "upper": number(bounds[1])}  # type: ignore[index]
+        starts = {"lower": number(bounds[0]), "upper": number(bounds[1])}
     elif bracket is not None:
         starts = {"bracket": vector(bracket)}
-    middle = lambda: [np.mean([np.mean(value_of(x)) for x in starts.values()]) if starts else 0.5]  # noqa: E731
-    given = {"fun": Given(lambda x: taken["fun"](x, *rest), middle, number_types(1))}  # type: ignore[operator]
+    middle = lambda: [np.mean([np.mean(value_of(x)) for x in starts.values()]) if starts else 0.5]  # noqa: E731 - a line each
+    given = {"fun": Given(lambda x: taken["fun"](x, *rest), middle, number_types(1))}
     search = _Search(name, given, starts, number_types(1)[0])
     if not search.moves(list(starts.values())):
         return plain()
     options = of(taken, ("method", "tol", "options"))
-    width: dict[str, object] = dict(taken["options"] or {})  # type: ignore[call-overload]
+    width: dict[str, object] = dict(taken["options"] or {})
     if bounds is not None:
         near = width.get("xatol", taken["tol"] if taken["tol"] is not None else 1e-5)
-        options["near"] = 3.0 * float(near)  # type: ignore[arg-type] - a number, as SciPy asks
+        options["near"] = 3.0 * float(near)
     return search.result(options, slopes=False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import integrate as si
@@ -11,7 +12,18 @@ from ...trace import TracedArray, unsupported
 from ..creation import array as array_call
 from .body import Body
 from .calls import Call, entered
-from .inner import Functions, Given, all_fixed, bound, concrete_options, number, number_types, site, value_of, vector
+from .inner import (
+    Functions,
+    Given,
+    all_fixed,
+    bound,
+    concrete_options,
+    number,
+    number_types,
+    site,
+    value_of,
+    vector,
+)
 from .odes import fields, smooth
 from .odes import steps as primitive
 from .results import Result, field
@@ -40,19 +52,20 @@ def _right(function: Callable[..., object], shape: tuple[int, ...]) -> Callable[
 
 def _problem(functions: Sequence[Callable[..., object]], start: TracedArray, first: Callable[[], object]) -> Functions:
     types = (number_types(1)[0], start.type)
-    point = lambda: [first(), value_of(start)]  # noqa: E731
+    point = lambda: [first(), value_of(start)]  # noqa: E731 - a line each
     right = Given(_right(functions[0], start.shape), point, types)
     return Functions([right, *(Given(f, point, types) for f in functions[1:])])
 
 
 def _solve_ivp(taken: Taken, plain: Callable[[], object]) -> object:
-    options: Taken = dict(taken.pop("options", {}))  # type: ignore[call-overload]
-    t0, tf = taken["t_span"]  # type: ignore[misc]
+    options: Taken = dict(taken.pop("options", {}))
+    span: Any = taken["t_span"]
+    t0, tf = span
     start = vector(taken["y0"])
     rest = bound(taken["args"]) if taken["args"] is not None else ()
     jac = options.pop("jac", None)
     given = [taken["fun"], *([jac] if callable(jac) else [])]
-    functions = _problem([lambda t, y, f=f: f(t, y, *rest) for f in given], start, lambda: value_of(t0))  # type: ignore[operator,misc]
+    functions = _problem([lambda t, y, f=f: f(t, y, *rest) for f in given], start, lambda: value_of(t0))
     explicit = [t0, tf, start if isinstance(taken["y0"], TracedArray) else None, taken["t_eval"]]
     if not functions.extras and all_fixed([x for x in explicit if x is not None] + [vector(taken["y0"])]):
         return plain()
@@ -85,7 +98,7 @@ def _solved(functions: Functions, starts: dict[str, TracedArray], options: Taken
         return make(bodies, -1).run([*map(value_of, starts.values()), *extras])
 
     bodies = functions.explore(plain_run)
-    count = plain_run(bodies, [value_of(x) for x in functions.extras])["count"]  # type: ignore[index]
+    count = plain_run(bodies, [value_of(x) for x in functions.extras])["count"]
     length = -1 if not explicit and evaluated is not None else count if evaluated is None else 16 * (1 + (5 * count) // 64)
     call, found, _ = entered(primitive if explicit else smooth, functions, list(starts.values()), lambda b: make(b, length), always=True)
     if evaluated is None:
@@ -113,7 +126,7 @@ def _odeint(taken: Taken, plain: Callable[[], object]) -> object:
         return (lambda t, y: f(t, y, *rest)) if order else (lambda t, y: f(y, t, *rest))
 
     given = [taken["func"], *([taken["Dfun"]] if taken["Dfun"] is not None else [])]
-    functions = _problem([closed(f) for f in given], state, lambda: value_of(times)[0])  # type: ignore[arg-type]
+    functions = _problem([closed(f) for f in given], state, lambda: value_of(times)[0])
     if not functions.extras and all_fixed([start, times]):
         return plain()
     _refused(taken, name, ("full_output",))

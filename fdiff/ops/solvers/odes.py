@@ -19,8 +19,9 @@ from ...primitive import ZERO, Primitive, Sample
 from ...trace import TracedArray, apply_many
 from .body import Body, Miss, constant_body
 from .calls import SOLVERS, Call, Field, solver
-from .inner import Site, number_types
-from .rungekutta import METHODS, model
+from .inner import Site, Words, number_types, thawed
+from .rungekutta import METHODS
+from .rungekutta import model as model_of
 
 COUNT = ArrayType((), INT)
 NUMBERS = ("count", "nfev", "njev", "nlu")
@@ -46,7 +47,7 @@ class Longer(Miss):
 def _solve_ivp(fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, **options: object) -> dict[str, object]:
     steps = [t0]
 
-    class Recorded(getattr(si, method)):  # type: ignore[misc] - a class of SciPy
+    class Recorded(getattr(si, method)):
         """The method, which writes down the times of the steps it accepts."""
 
         def step(self) -> object:
@@ -56,7 +57,7 @@ def _solve_ivp(fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object
             return message
 
     kind = Recorded if method in METHODS else method
-    found = si.solve_ivp(fun, (t0, tf), y0, kind, t_eval, **options)  # type: ignore[call-overload]
+    found = si.solve_ivp(fun, (t0, tf), y0, kind, t_eval, **options)
     if not found.success:
         raise ConvergenceError(f"scipy.integrate.solve_ivp stopped at t = {steps[-1]!r}: {found.message}")
     steps = steps if method in METHODS else list(found.t)
@@ -68,7 +69,7 @@ def _solve_ivp(fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object
 
 
 def _odeint(fun: object, y0: np.ndarray, t: np.ndarray, **options: object) -> dict[str, object]:
-    y, about = si.odeint(fun, y0, t, tfirst=True, full_output=True, **options)  # type: ignore[call-overload]
+    y, about = si.odeint(fun, y0, t, tfirst=True, full_output=True, **options)
     if about["message"] != "Integration successful.":
         raise ConvergenceError(f"scipy.integrate.odeint stopped: {about['message']}")
     return {"t": np.zeros(0), "y": y, "count": 0, "nfev": about["nfe"][-1], "njev": about["nje"][-1], "nlu": 0, "success": True, "status": 0}
@@ -86,6 +87,7 @@ def _model_args(args: Arrays, outs: Arrays, call: Call) -> list[TracedArray]:
 
 def _steps_jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: Call, mode: str) -> list[object]:
     moving = [k for k, dot in enumerate(dots) if dot is not ZERO]
+    assert call.model is not None
     pushed = call.model.pushed(moving)
     dot = pushed.spliced([*_model_args(args, outs, call), *(dots[k] for k in moving)], [])[0]
     return [ZERO, dot, *[ZERO] * (len(outs) - 2)]
@@ -94,13 +96,14 @@ def _steps_jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: Call
 def _steps_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Call, mode: str) -> list[object]:
     if bars[1] is ZERO:
         return [ZERO] * len(args)
-    floating = [k for k, x in enumerate(args) if x.type.floating]
+    floating, model = [k for k, x in enumerate(args) if x.type.floating], call.model
+    assert model is not None
     known: list[TracedArray] = []
 
     def pulled(k: int) -> object:
         def bar() -> object:  # one sweep for all arguments
             if not known:
-                known.extend(call.model.cotangents(floating).spliced([*_model_args(args, outs, call), bars[1]], []))
+                known.extend(model.cotangents(floating).spliced([*_model_args(args, outs, call), bars[1]], []))
             return known[floating.index(k)]
 
         return bar if k in floating else ZERO
@@ -133,12 +136,12 @@ def _varied(fun: Body, wrt: tuple[int, ...], directions: int) -> Body:
 
 def _tiled(options: tuple[tuple[str, object], ...], times: int) -> tuple[tuple[str, object], ...]:
     """Options for a state that is `times` as long; Jacobians are left to the solver."""
-    kept = []
+    kept: list[tuple[str, object]] = []
     for name, value in options:
-        items = getattr(value, "items", None)
-        if name in ("atol", "rtol") and items is not None:
-            value = value._replace(kind="tuple", items=tuple(items if isinstance(items, tuple) else items.items) * times)  # type: ignore[attr-defined]
-        if name not in ("jac", "lband", "uband", "ml", "mu", "col_deriv"):
+        each = thawed(value)
+        if name in ("atol", "rtol") and np.ndim(each):
+            kept.append((name, Words("tuple", tuple(np.tile(each, times).tolist()))))
+        elif name not in ("jac", "lband", "uband", "ml", "mu", "col_deriv"):
             kept.append((name, value))
     return tuple(kept)
 
@@ -266,7 +269,7 @@ def _sample() -> Sample:
 def _steps_sample() -> Sample:
     fun = constant_body(lambda own, extras: [np.sin(own[1]) * extras[0]], [number_types(1)[0], ArrayType((2,), F8)], number_types(1))
     options = (("first_step", 0.25), ("length", 4), ("max_step", 0.25), ("method", "RK45"))
-    call = Call("scipy.integrate.solve_ivp", ("t0", "tf", "y0", "t_eval"), ("fun",), (fun,), options, fields(5, 3, 2), Site("grad", ""), model(fun, "RK45", 4, 3))
+    call = Call("scipy.integrate.solve_ivp", ("t0", "tf", "y0", "t_eval"), ("fun",), (fun,), options, fields(5, 3, 2), Site("grad", ""), model_of(fun, "RK45", 4, 3))
     return Sample(lambda rng: (np.array(0.0), np.array(1.0), rng.random(2), np.array([0.1, 0.6, 0.9]), rng.random()), {"call": call, "mode": "rule"})
 
 

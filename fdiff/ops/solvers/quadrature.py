@@ -7,6 +7,7 @@ options, plus the integrand at limits that move (Leibniz).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy
@@ -179,7 +180,7 @@ def call(
 
     if not tracing() or isinstance(func, scipy.LowLevelCallable):
         return plain()
-    functions = Functions([Given(lambda t: func(t, *rest), lambda: [_middle(a, b)], number_types(1))])  # type: ignore[operator] - SciPy says so if it is none
+    functions = Functions([Given(lambda t: func(t, *rest), lambda: [_middle(a, b)], number_types(1))])
     if not functions.extras and all_fixed([a, b, points]):
         return plain()
     if full_output or complex_func:
@@ -197,7 +198,7 @@ def _entered(functions: Functions, ends: Sequence[TracedArray], options: Options
     mode = "caught" if caught() else "value"
     value, error, status = apply_many(quad, *ends, *functions.extras, body=body, options=options, site=site(), mode=mode)
     if mode == "caught" or body.guarded:
-        seen = int(status)  # type: ignore[call-overload] - a guard: other branches are traced anew
+        seen = int(status)
         if seen == RAISED:
             integrate(body, [value_of(e) for e in ends], [value_of(x) for x in functions.extras], options)
     assert trace is current()
@@ -212,8 +213,9 @@ def _nested(func: Callable[..., object], ranges: Sequence[object], args: tuple[o
 
     def integral(depth: int, outer: tuple[object, ...]) -> tuple[object, object]:
         limits, option = ranges[-1 - depth], options[-1 - depth]
-        low, high = limits(*outer) if callable(limits) else limits  # type: ignore[misc]
-        extra: dict[str, object] = dict(option(*outer) if callable(option) else option)  # type: ignore[call-overload]
+        ends: Any = limits(*outer) if callable(limits) else limits
+        low, high = ends
+        extra: dict[str, object] = dict(option(*outer) if callable(option) else option)
         inner = func if depth + 1 == len(ranges) else lambda *place: integral(depth + 1, place)[0]
         return call(inner, low, high, args=outer, **extra)
 
@@ -231,7 +233,7 @@ def nquad(func: Callable[..., object], ranges: Sequence[object], args: object = 
 
 @answers(si.dblquad)
 def dblquad(func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, args: tuple[object, ...] = (), epsabs: object = 1.49e-8, epsrel: object = 1.49e-8) -> tuple[object, object]:
-    inner = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731
+    inner = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731 - a line each
     return nquad(func, [inner, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
 
 
@@ -240,6 +242,6 @@ def tplquad(
     func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, qfun: object, rfun: object, args: tuple[object, ...] = (),
     epsabs: object = 1.49e-8, epsrel: object = 1.49e-8,
 ) -> tuple[object, object]:  # fmt: skip
-    middle = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731
-    inner = lambda y, x, *_: (qfun(x, y) if callable(qfun) else qfun, rfun(x, y) if callable(rfun) else rfun)  # noqa: E731
+    middle = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731 - a line each
+    inner = lambda y, x, *_: (qfun(x, y) if callable(qfun) else qfun, rfun(x, y) if callable(rfun) else rfun)  # noqa: E731 - a line each
     return nquad(func, [inner, middle, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})

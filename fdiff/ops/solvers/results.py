@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from scipy.optimize import OptimizeResult
 
@@ -21,7 +22,8 @@ class Result(OptimizeResult):
         object.__setattr__(self, "_told", (name, texts))
 
     def __missing__(self, key: str) -> object:
-        name, texts = self._told
+        told: Any = self._told
+        name, texts = told
         if key in texts:
             return texts[key]()
         if key.startswith("_"):
@@ -42,9 +44,9 @@ def text_of(call: Call, args: list[TracedArray], field: str, seen: list[TracedAr
 
     def text() -> str:
         for flag in seen:
-            int(flag)  # type: ignore[call-overload] - a guard: another text is for another trace
+            int(flag)
         result = call.run([value_of(x) for x in args])
-        return str(result[field])  # type: ignore[index] - a mapping
+        return str(result[field])
 
     return text
 

@@ -30,6 +30,7 @@ from .roots import root as primitive
 from .roots import scalar_fields, vector_fields
 from .signatures import Taken, of, stands_in_for
 
+
 class Problem:
     """A call of a solver: functions of the unknown, starts, options."""
 
@@ -60,8 +61,8 @@ class Problem:
 def _with_slopes(taken: Mapping[str, object], main: str, others: Sequence[str]) -> dict[str, tuple[Callable[..., object], int]]:
     """The function, and its derivatives where they are given as functions; True: it returns them."""
     returned = 1 + sum(taken.get(k) is True for k in others)
-    functions: dict[str, tuple[Callable[..., object], int]] = {main: (taken[main], returned)}  # type: ignore[dict-item]
-    functions |= {k: (taken[k], 1) for k in others if callable(taken.get(k))}  # type: ignore[dict-item,misc]
+    functions: dict[str, tuple[Callable[..., object], int]] = {main: (taken[main], returned)}
+    functions |= {k: (taken[k], 1) for k in others if callable(taken.get(k))}
     return functions
 
 
@@ -81,8 +82,8 @@ def _bracketed(function: Callable[..., object]) -> None:
     def handler(taken: Taken, plain: Callable[[], object]) -> object:
         a, b = taken["a"], taken["b"]
         rest = bound(taken["args"])
-        at = lambda: 0.5 * (float(value_of(a)) + float(value_of(b)))  # noqa: E731
-        problem = Problem(name, {"f": (taken["f"], 1)}, {"a": number(a), "b": number(b)}, number_types(1)[0], rest, at)  # type: ignore[dict-item]
+        at = lambda: 0.5 * (float(value_of(a)) + float(value_of(b)))  # noqa: E731 - a line each
+        problem = Problem(name, {"f": (taken["f"], 1)}, {"a": number(a), "b": number(b)}, number_types(1)[0], rest, at)
         if not problem.moves([a, b]):
             return plain()
         options = of(taken, ("xtol", "rtol", "maxiter", "disp", "k"))
@@ -119,7 +120,7 @@ def _root_scalar(taken: Taken, plain: Callable[[], object]) -> object:
     starts = {k: vector(taken[k]) if k == "bracket" else number(taken[k]) for k in ("bracket", "x0", "x1") if taken[k] is not None}
     functions = _with_slopes(taken, "f", ("fprime", "fprime2"))
     slopes = {k: True for k in ("fprime", "fprime2") if taken[k] is True}
-    at = lambda: np.mean([np.mean(value_of(x)) for x in starts.values()]) if starts else 0.0  # noqa: E731
+    at = lambda: np.mean([np.mean(value_of(x)) for x in starts.values()]) if starts else 0.0  # noqa: E731 - a line each
     problem = Problem(name, functions, starts, number_types(1)[0], bound(taken["args"]), at)
     if not problem.moves(explicit):
         return plain()

@@ -71,30 +71,30 @@ def _bracketing(function: Callable[..., tuple[float, object]]) -> Callable[..., 
 
 def _of_number(found: tuple[object, object]) -> dict[str, object]:
     root, about = found
-    return {"root": root, "converged": about.converged, "iterations": about.iterations, "function_calls": about.function_calls, "flag": about.flag}  # type: ignore[attr-defined]
+    return {"root": root, "converged": about.converged, "iterations": about.iterations, "function_calls": about.function_calls, "flag": about.flag}
 
 
 def _newton(func: object, x0: object, **options: object) -> dict[str, object]:
     if np.ndim(x0) == 0:
-        return _of_number(so.newton(func, x0, full_output=True, **options))  # type: ignore[arg-type]
-    found = so.newton(func, x0, full_output=True, **options)  # type: ignore[arg-type]
-    return {"root": found.root, "converged": found.converged, "iterations": 0, "function_calls": 0}  # type: ignore[attr-defined]
+        return _of_number(so.newton(func, x0, full_output=True, **options))
+    found = so.newton(func, x0, full_output=True, **options)
+    return {"root": found.root, "converged": found.converged, "iterations": 0, "function_calls": 0}
 
 
 def _root_scalar(f: object, **options: object) -> dict[str, object]:
-    about = so.root_scalar(f, **options)  # type: ignore[arg-type]
+    about = so.root_scalar(f, **options)
     return _of_number((about.root, about))
 
 
 def _fsolve(func: object, x0: np.ndarray, *, quiet: bool, **options: object) -> dict[str, object]:
-    x, about, code, words = so.fsolve(func, x0, full_output=True, **options)  # type: ignore[arg-type]
+    x, about, code, words = so.fsolve(func, x0, full_output=True, **options)
     if code != 1 and not quiet:
         warnings.warn(words, RuntimeWarning, stacklevel=2)  # as SciPy does where nobody asks for all
     return {"x": x, "converged": code == 1, "status": code, "message": words, "fun": about["fvec"], **about}
 
 
 def _root(fun: object, x0: np.ndarray, **options: object) -> dict[str, object]:
-    about = so.root(fun, x0, **options)  # type: ignore[arg-type]
+    about = so.root(fun, x0, **options)
     return {"status": 0, "nfev": 0, **about, "converged": about.success}
 
 

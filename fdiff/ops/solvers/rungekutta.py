@@ -27,7 +27,7 @@ def _combined(stages: Sequence[object], weights: np.ndarray) -> object:
     total: object = None
     for stage, weight in zip(stages, weights, strict=False):
         if weight:
-            term = stage * float(weight)  # type: ignore[operator]
+            term = stage * float(weight)
             total = term if total is None else total + term
     return total
 
@@ -36,21 +36,21 @@ def _stages(f: Right, t: object, y: object, h: object, method: type) -> tuple[li
     """The derivatives at the stages of one step, and the next state."""
     stages = [f(t, y)]
     for a, c in zip(method.A[1:], method.C[1:], strict=True):
-        stages.append(f(t + float(c) * h, y + _combined(stages, a) * h))  # type: ignore[operator]
-    return stages, y + h * _combined(stages, method.B)  # type: ignore[operator]
+        stages.append(f(t + float(c) * h, y + _combined(stages, a) * h))
+    return stages, y + h * _combined(stages, method.B)
 
 
 def _between(f: Right, t: object, y: object, h: object, method: type) -> object:
     """What gives the values inside of a step: coefficients by power, or the polynomials of DOP853."""
     stages, new = _stages(f, t, y, h, method)
-    stages.append(f(t + h, new))  # type: ignore[operator]
+    stages.append(f(t + h, new))
     if method is not si.DOP853:
-        return np.stack([_combined(stages, column) for column in method.P.T])  # type: ignore[misc]
+        return np.stack([_combined(stages, column) for column in method.P.T])
     for a, c in zip(method.A_EXTRA, method.C_EXTRA, strict=True):
-        stages.append(f(t + float(c) * h, y + _combined(stages, a) * h))  # type: ignore[operator]
-    rise = new - y  # type: ignore[operator]
-    first = [rise, h * stages[0] - rise, 2 * rise - h * (stages[len(method.A)] + stages[0])]  # type: ignore[operator]
-    return np.stack([*first, *(h * _combined(stages, row) for row in method.D)])  # type: ignore[misc,operator]
+        stages.append(f(t + float(c) * h, y + _combined(stages, a) * h))
+    rise = new - y
+    first = [rise, h * stages[0] - rise, 2 * rise - h * (stages[len(method.A)] + stages[0])]
+    return np.stack([*first, *(h * _combined(stages, row) for row in method.D)])
 
 
 def _inside(method: type, coefficients: TracedArray, x: TracedArray, h: TracedArray) -> object:
@@ -61,7 +61,7 @@ def _inside(method: type, coefficients: TracedArray, x: TracedArray, h: TracedAr
     if method is not si.DOP853:
         for k in range(count - 1, -1, -1):
             out = (out + coefficients[:, k]) * x
-        return h * out  # type: ignore[operator]
+        return h * out
     for i in range(count):
         out = (out + coefficients[:, count - 1 - i]) * (x if i % 2 == 0 else 1 - x)
     return out
@@ -74,7 +74,7 @@ def step(fun: Body, name: str, dense: bool) -> Body:
 
     def results(own: list[TracedArray], extras: list[TracedArray]) -> list[object]:
         y, t, new = own
-        f = lambda at, z: fun.spliced([at, z], extras)[0]  # noqa: E731
+        f = lambda at, z: fun.spliced([at, z], extras)[0]  # noqa: E731 - a line each
         h = new - t
         ahead = _stages(f, t, y, h, method)[1]
         return [ahead, y, _between(f, t, y, h, method)] if dense else [ahead, ahead]

@@ -125,7 +125,7 @@ def _pulled(body: Body, carry: int, rows: int, needed: tuple[int, ...]) -> Body:
 
 def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: Body, carry: int, rows: int, backwards: bool) -> list[object]:
     count, *given = args
-    state, table, shared = given[:carry], given[carry : carry + rows], given[carry + rows :]
+    table, shared = given[carry : carry + rows], given[carry + rows :]
     needed = tuple(_Parts(body, carry, rows).floating(carry))
     filled = [np.zeros(x.shape, x.dtype) if bar is ZERO else bar for bar, x in zip(bars, outs, strict=True)]
     saved = apply_many(scan, *args, body=_with_carries(body, carry, rows), carry=carry, rows=rows, backwards=backwards)[carry:]
@@ -150,7 +150,7 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) ->
 
 def _sample() -> Sample:
     body = constant_body(lambda own, shared: [np.sin(own[0]) * shared[0] + own[1], own[0] * own[1]], number_types(2), number_types(1))
-    make: Callable[[np.random.Generator], tuple[np.ndarray, ...]] = lambda rng: (np.array(3), rng.random(), rng.random(5), rng.random())  # noqa: E731
+    make: Callable[[np.random.Generator], tuple[np.ndarray, ...]] = lambda rng: (np.array(3), rng.random(), rng.random(5), rng.random())  # noqa: E731 - a line each
     return Sample(make, {"body": body, "carry": 1, "rows": 1, "backwards": False})
 
 

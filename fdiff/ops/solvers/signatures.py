@@ -25,7 +25,7 @@ def stands_in_for(function: Callable[..., object], handler: Callable[[Taken, Cal
         named.apply_defaults()
         return handler(dict(named.arguments), plain)
 
-    call.__name__, call.__doc__, call.__signature__ = function.__name__, function.__doc__, signature  # type: ignore[attr-defined]
+    call.__name__, call.__doc__, call.__signature__ = function.__name__, function.__doc__, signature
     answers(function)(call)
 
 
