@@ -25,6 +25,7 @@ import scipy.integrate
 import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
+import scipy.optimize
 import scipy.sparse.linalg
 import scipy.spatial
 import scipy.special

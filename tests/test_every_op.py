@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from tapes import check_derivatives, floating, like, tape_of_op, values
 
+import fdiff.ops.scipyfactors
 import fdiff.ops.scipylinalg
 import fdiff.ops.scipysparse
+import fdiff.ops.solvers.integrate
+import fdiff.ops.solvers.optimize
 import fdiff.ops.special  # noqa: F401 - tables that are imported when SciPy is met
 from fdiff.arraytype import type_of
 from fdiff.ops.elementwise import stop
