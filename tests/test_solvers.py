@@ -1,0 +1,444 @@
+"""Functions of SciPy that call a function of the user, inside of a differentiated function."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.optimize
+from scipy.integrate import odeint, quad, solve_ivp
+from scipy.optimize import brentq, fsolve, minimize, minimize_scalar, newton, root, root_scalar
+
+import fdiff
+from fdiff.errors import ConvergenceError, TraceError, UnsupportedError
+
+jax.config.update("jax_enable_x64", val=True)
+P = np.array([1.2, 0.8])
+OPERATORS = {
+    "reverse": fdiff.jacrev,
+    "forward": fdiff.jacfwd,
+}
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", "interpret")
+
+
+def check(f, exact, p=P, rtol=1e-12, second=1e-9):
+    """Values are SciPy's bit for bit; derivatives are those of a solution in closed form, by JAX."""
+    np.testing.assert_array_equal(fdiff.jit(f)(p), f(p))
+    first = jax.jacobian(exact)(p)
+    for operator in OPERATORS.values():
+        np.testing.assert_allclose(operator(f)(p), first, rtol=rtol, atol=rtol)
+    total, of_jax = (lambda q, g=g: g(q).sum() if np.ndim(g(P)) else g(q) for g in (f, exact))
+    hessian = jax.hessian(of_jax)(p)
+    for operator in (
+        fdiff.hessian,
+        lambda h: fdiff.jacfwd(fdiff.jacfwd(h)),
+        lambda h: fdiff.jacrev(fdiff.jacrev(h)),
+    ):
+        np.testing.assert_allclose(operator(total)(p), hessian, rtol=second, atol=second)
+
+
+# --- integrals ------------------------------------------------------------------------------------
+
+
+def scaled(t, a, b):
+    return a * np.exp(-b * t)
+
+
+INTEGRALS = {
+    "closure": (
+        lambda p: quad(lambda t: p[0] * np.exp(-p[1] * t), 0, np.inf)[0],
+        lambda p: p[0] / p[1],
+    ),
+    "args and limits": (
+        lambda p: quad(scaled, p[0], p[1] + 2, args=(p[0], p[1]))[0],
+        lambda p: p[0] / p[1] * (jnp.exp(-p[1] * p[0]) - jnp.exp(-p[1] * (p[1] + 2))),
+    ),
+    "both infinite": (
+        lambda p: quad(lambda t: np.exp(-p[0] * t * t + p[1] * t), -np.inf, np.inf)[0],
+        lambda p: jnp.sqrt(jnp.pi / p[0]) * jnp.exp(p[1] ** 2 / (4 * p[0])),
+    ),
+    "weight": (
+        lambda p: quad(lambda t: p[0] * t * p[1], 0, 1, weight="cos", wvar=2.0)[0],
+        lambda p: p[0] * p[1] * (jnp.cos(2.0) + 2 * jnp.sin(2.0) - 1) / 4,
+    ),
+    "inside of an integral": (
+        lambda p: quad(lambda x: quad(lambda y: p[0] * x * y, 0, x * p[1])[0], 0, 1)[0],
+        lambda p: p[0] * p[1] ** 2 / 8,
+    ),
+    "of a root": (
+        lambda p: quad(lambda x: brentq(lambda y: y**3 - p[0] * x, 0, 3), 0, p[1])[0],
+        lambda p: p[0] ** (1 / 3) * 0.75 * p[1] ** (4 / 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INTEGRALS)
+def test_integrals_follow_leibniz(name):
+    check(*INTEGRALS[name], rtol=1e-8, second=1e-7)
+
+
+def test_vmap_of_an_integral():
+    f = INTEGRALS["args and limits"][0]
+    rows = np.stack([P, P + 0.1])
+    np.testing.assert_array_equal(fdiff.vmap(f)(rows), [f(row) for row in rows])
+    np.testing.assert_allclose(
+        fdiff.vmap(fdiff.grad(f))(rows), [fdiff.grad(f)(row) for row in rows], rtol=1e-13
+    )
+
+
+def test_branches_of_an_integrand_are_followed_at_each_call():
+    def f(p):
+        def rate(t):
+            if t < 0.3:
+                return p * t
+            return p**2 if t < 0.7 else np.sin(p * t)
+
+        return quad(rate, 0, 1, points=[0.3, 0.7])[0]
+
+    slope = fdiff.grad(f)
+    for p in (1.1, 2.0):
+        last = quad(lambda t, p=p: t * np.cos(p * t), 0.7, 1)[0]
+        np.testing.assert_allclose(slope(p), 0.3**2 / 2 + 2 * p * 0.4 + last, rtol=1e-12)
+
+
+def test_a_jump_that_moves_is_refused_and_a_kink_at_second_order():
+    kink = lambda k: quad(lambda t: np.maximum(t - k, 0.0), 0, 2)[0]
+    np.testing.assert_allclose(fdiff.grad(kink)(0.7), -1.3)
+    for call in (
+        lambda: fdiff.hessian(kink)(np.array(0.7)),
+        lambda: fdiff.grad(lambda k: quad(lambda t: 1.0 if t < k else 0.0, 0, 1)[0])(0.4),
+        lambda: fdiff.grad(lambda k: quad(lambda t: np.where(t < k, 1.0, 0.0), 0, 1)[0])(0.4),
+        lambda: fdiff.grad(lambda k: quad(lambda t: np.floor(t * k), 0, 4)[0])(1.1),
+    ):
+        with pytest.raises(UnsupportedError, match=r"test_solvers.py:(.|\n)*Split the interval"):
+            call()
+    split = lambda k: quad(lambda t: 1.0, 0, k)[0] + quad(lambda t: 0.0 * t, k, 1)[0]
+    np.testing.assert_allclose(fdiff.grad(split)(0.4), 1.0)
+
+
+# --- roots ------------------------------------------------------------------------------------------
+
+
+def cubic(x, a, b):
+    return x**3 + b * x - a
+
+
+def exact_cubic(p):
+    x = jnp.asarray(0.9)
+    for _ in range(50):
+        x = x - (x**3 + p[1] * x - p[0]) / (3 * x**2 + p[1])
+    return x
+
+
+ROOTS = {
+    "brentq": lambda p: brentq(cubic, 0, 3, args=(p[0], p[1])),
+    "loose": lambda p: brentq(lambda x: cubic(x, *p), 0, 3, xtol=1e-3),
+    "bracket that moves": lambda p: brentq(lambda x: cubic(x, *p), p[0] - 2, p[1] + 3),
+    "bisect": lambda p: scipy.optimize.bisect(lambda x: cubic(x, *p), 0, 3),
+    "ridder": lambda p: scipy.optimize.ridder(lambda x: cubic(x, *p), 0, 3),
+    "toms748": lambda p: scipy.optimize.toms748(lambda x: cubic(x, *p), 0, 3),
+    "newton": lambda p: newton(lambda x: cubic(x, *p), 1.0, fprime=lambda x: 3 * x * x + p[1]),
+    "secant": lambda p: newton(lambda x: cubic(x, *p), 1.0),
+    "root_scalar": lambda p: root_scalar(cubic, args=(p[0], p[1]), bracket=[0, 3]).root,
+    "both": lambda p: (
+        root_scalar(lambda x: (cubic(x, *p), 3 * x * x + p[1]), x0=1.0, fprime=True).root
+    ),
+    "fsolve": lambda p: fsolve(lambda x: cubic(x, *p), 1.0)[0],
+}
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_roots_follow_the_implicit_function_theorem(name):
+    f = ROOTS[name]
+    np.testing.assert_array_equal(fdiff.jit(f)(P), f(P))
+    for operator in OPERATORS.values():
+        np.testing.assert_allclose(operator(f)(P), jax.grad(exact_cubic)(P), rtol=1e-13)
+    np.testing.assert_allclose(fdiff.hessian(f)(P), jax.hessian(exact_cubic)(P), rtol=1e-11)
+
+
+def equations(x, a, b):
+    return [x[0] ** 2 + a * x[1] - 3, np.sin(x[0]) * b + x[1] ** 3 - 1]
+
+
+def exact_pair(p):
+    def residual(x):
+        return jnp.array([x[0] ** 2 + p[0] * x[1] - 3, jnp.sin(x[0]) * p[1] + x[1] ** 3 - 1])
+
+    x = jnp.array([1.4, 0.6])
+    for _ in range(50):
+        x = x - jnp.linalg.solve(jax.jacobian(residual)(x), residual(x))
+    return x
+
+
+def jacobian_of(x, a, b):
+    return np.array([[2 * x[0], a], [np.cos(x[0]) * b, 3 * x[1] ** 2]])
+
+
+SYSTEMS = {
+    "root": lambda p: root(equations, [1.0, 1.0], args=(p[0], p[1])).x,
+    "jac": lambda p: root(equations, [1.0, 1.0], args=(p[0], p[1]), jac=jacobian_of).x,
+    "krylov": lambda p: root(lambda x: np.array(equations(x, *p)), [1.4, 0.6], method="krylov").x,
+    "fsolve": lambda p: fsolve(equations, [1.0, 1.0], args=(p[0], p[1]), full_output=True)[0],
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_systems_follow_the_implicit_function_theorem(name):
+    f = SYSTEMS[name]
+    np.testing.assert_array_equal(fdiff.jit(f)(P), f(P))
+    first = jax.jacobian(exact_pair)(P)
+    for operator in OPERATORS.values():
+        np.testing.assert_allclose(operator(f)(P), first, rtol=1e-12)
+    second = np.asarray(jax.hessian(lambda p: exact_pair(p)[0])(P))
+    np.testing.assert_allclose(fdiff.hessian(lambda p: f(p)[0])(P), second, rtol=1e-10)
+
+
+def test_fields_of_results_are_those_of_scipy():
+    def fields(p):
+        found = root(equations, [1.0, 1.0], args=(p[0], p[1]))
+        one = root_scalar(cubic, args=(p[0], p[1]), bracket=[0, 3])
+        least = minimize(lambda x: np.sum((x - p) ** 2), np.zeros(2))
+        assert found.success
+        assert found.message.startswith("The solution converged")
+        assert one.converged
+        assert one.flag == "converged"
+        assert one.method == "brentq"
+        assert least.success
+        assert "terminated" in least["message"]
+        return [found.x, found.fun, found.nfev, found.status, one.root, one.iterations], [
+            one.function_calls, least.x, least.fun, least.nit, least.nfev, least.jac,
+        ]  # fmt: skip
+
+    ours, plain = fdiff.jit(fields)(P), fields(P)
+    for a, b in zip(sum(ours, []), sum(plain, []), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.filterwarnings("ignore:The iteration is not making good progress:RuntimeWarning")
+def test_what_did_not_converge_has_a_value_and_no_derivative():
+    for f in (
+        lambda p: root(lambda x: x**2 + p[0], [1.0]).x[0],
+        lambda p: fsolve(lambda x: x**2 + p[0], [1.0])[0],
+        lambda p: minimize(lambda x: np.sum(np.exp(-p[0] * x)), [0.0], options={"maxiter": 3}).fun,
+    ):
+        assert fdiff.jit(f)(P) == f(P)
+        with pytest.raises(
+            ConvergenceError, match=r"grad(.|\n)*scipy.optimize(.|\n)*test_solvers.py:"
+        ):
+            fdiff.grad(f)(P)
+    guarded = lambda p: s.x[0] if (s := root(lambda x: x**2 + p[0], [1.0])).success else p[0]
+    np.testing.assert_array_equal(fdiff.grad(guarded)(P), [1.0, 0.0])
+
+
+def test_errors_of_scipy_come_and_can_be_caught():
+    def f(p):
+        try:
+            return brentq(lambda x: x**3 - p, 0, 1)
+        except ValueError:
+            return p * p
+
+    slope = fdiff.grad(f)
+    for p in (0.5, 2.0, 0.7, 3.0):  # either way, with one prepared function
+        np.testing.assert_allclose(slope(p), p ** (-2 / 3) / 3 if p < 1 else 2 * p, rtol=1e-12)
+    with pytest.raises(ValueError, match="different signs"):
+        fdiff.grad(lambda p: brentq(lambda x: x**3 - p, 0, 1))(2.0)
+
+
+def test_closures_over_arrays_are_read_at_each_call():
+    data = np.array([1.0, 2.0, 3.0])
+    slope = fdiff.grad(lambda p: brentq(lambda x: np.sum(x * data) - p, 0, 9))
+    np.testing.assert_allclose(slope(2.0), 1 / 6)
+    data[:] = 1.0
+    np.testing.assert_allclose(slope(2.0), 1 / 3)
+
+
+# --- minima -----------------------------------------------------------------------------------------
+
+
+def hill(x, a, b):
+    return (x[0] - a) ** 2 + np.cosh(x[1] * b) - x[1] * a + 0.3 * x[0] * x[1]
+
+
+def slopes_of_hill(x, a, b):
+    return np.array([2 * (x[0] - a) + 0.3 * x[1], b * np.sinh(x[1] * b) - a + 0.3 * x[0]])
+
+
+def exact_minimum(p):
+    def g(x):
+        first = 2 * (x[0] - p[0]) + 0.3 * x[1]
+        return jnp.array([first, p[1] * jnp.sinh(x[1] * p[1]) - p[0] + 0.3 * x[0]])
+
+    x = jnp.array([1.0, 1.0])
+    for _ in range(50):
+        x = x - jnp.linalg.solve(jax.jacobian(g)(x), g(x))
+    return x
+
+
+MINIMA = {
+    "BFGS": {},
+    "CG": {},
+    "Nelder-Mead": {"tol": 1e-5},
+    "L-BFGS-B": {},
+    "SLSQP": {},
+    "TNC": {},
+    "Newton-CG": {"jac": slopes_of_hill},
+}
+
+
+@pytest.mark.parametrize("method", MINIMA)
+def test_minima_follow_the_implicit_function_theorem(method):
+    def least(p):
+        return minimize(hill, [0.0, 0.0], args=(p[0], p[1]), method=method, **MINIMA[method])
+
+    f, value = (lambda p: least(p).x), (lambda p: least(p).fun)
+    np.testing.assert_allclose(fdiff.jit(f)(P), f(P), rtol=1e-6)
+    first = jax.jacobian(exact_minimum)(P)
+    for operator in OPERATORS.values():
+        np.testing.assert_allclose(operator(f)(P), first, rtol=1e-12)
+    second = fdiff.hessian(lambda p: f(p)[1])(P)
+    np.testing.assert_allclose(second, jax.hessian(lambda p: exact_minimum(p)[1])(P), rtol=1e-10)
+    x, (a, b) = exact_minimum(P), P
+    along = np.array([-2 * (x[0] - a) - x[1], x[1] * np.sinh(x[1] * b)])
+    np.testing.assert_allclose(fdiff.grad(value)(P), along, rtol=1e-4)
+
+
+def test_variables_at_bounds_move_with_them():
+    def f(p):
+        return minimize(hill, [0.0, 0.0], args=(1.2, 0.8), bounds=[(p[0], None), (None, p[1])]).x
+
+    p = np.array([1.5, 0.4])
+    for operator in OPERATORS.values():
+        np.testing.assert_array_equal(operator(f)(p), np.eye(2))
+    inside = lambda p: minimize(hill, [0.0, 0.0], args=(p[0], p[1]), bounds=[(-9, 9), (-9, 9)]).x
+    np.testing.assert_allclose(
+        fdiff.jacobian(inside)(P), jax.jacobian(exact_minimum)(P), rtol=1e-12
+    )
+    edge = lambda q: minimize_scalar(lambda x: (x - q) ** 2, bounds=(0, q / 2)).x
+    np.testing.assert_allclose(fdiff.grad(edge)(1.2), 0.5)
+
+
+def test_minima_of_one_variable():
+    f = lambda p: minimize_scalar(lambda x: np.cosh(p[0] * x) - p[1] * x).x
+    exact = lambda p: jnp.arcsinh(p[1] / p[0]) / p[0]
+    np.testing.assert_array_equal(fdiff.jit(f)(P), f(P))
+    for operator in OPERATORS.values():
+        np.testing.assert_allclose(operator(f)(P), jax.grad(exact)(P), rtol=1e-12)
+    np.testing.assert_allclose(fdiff.hessian(f)(P), jax.hessian(exact)(P), rtol=1e-11)
+
+
+# --- initial value problems -------------------------------------------------------------------------
+
+
+def prey(t, y, a, b):
+    return [a * y[0] - b * y[0] * y[1], -y[1] + b * y[0] * y[1] * np.cos(0.1 * t)]
+
+
+def steps_by_hand(p, places, method, steps, ends=(0.0, 1.0)):
+    """The same Runge and Kutta steps and values between them, in JAX."""
+    f = lambda t, y: jnp.array(
+        [p[0] * y[0] - p[1] * y[0] * y[1], -y[1] + p[1] * y[0] * y[1] * jnp.cos(0.1 * t)]
+    )
+    y, out = jnp.array([p[0], 0.5]), []
+    times = ends[0] + (ends[1] - ends[0]) / steps * np.arange(steps + 1)
+    for t, new in zip(times[:-1], times[1:], strict=True):
+        h, k = new - t, []
+        for row, c in zip(method.A, method.C, strict=True):
+            k.append(f(t + c * h, y + h * sum((a * b for a, b in zip(row, k, strict=False)), 0.0)))
+        ahead = y + h * sum(b * s for b, s in zip(method.B, k, strict=True))
+        k.append(f(new, ahead))
+        q = jnp.stack(k).T @ method.P
+        inside = [s for s in places if (t < s <= new)]
+        out += [y + h * q @ ((s - t) / h) ** np.arange(1, q.shape[1] + 1) for s in inside]
+        y = ahead
+    return jnp.stack(out, axis=1)
+
+
+@pytest.mark.parametrize("method", ["RK45", "RK23"])
+def test_the_derivative_is_that_of_the_accepted_steps(method):
+    places = [0.1, 0.5, 0.6, 1.0]
+
+    def f(p):
+        steps = {"first_step": 0.25, "max_step": 0.25, "rtol": 0.9}  # coarse: far from the solution
+        found = solve_ivp(prey, (0, 1), [p[0], 0.5], method, places, args=(p[0], p[1]), **steps)
+        return found.y[:, :4]
+
+    exact = lambda p: steps_by_hand(p, places, getattr(scipy.integrate, method), 4)
+    np.testing.assert_array_equal(fdiff.jit(f)(P), f(P))
+    np.testing.assert_allclose(f(P), exact(P), rtol=1e-12)
+    for operator in OPERATORS.values():
+        np.testing.assert_allclose(operator(f)(P), jax.jacobian(exact)(P), rtol=1e-11, atol=1e-13)
+    total = lambda p: jnp.sum(exact(p) ** 2)
+    second = fdiff.hessian(lambda p: np.sum(f(p) ** 2))(P)
+    np.testing.assert_allclose(second, jax.hessian(total)(P), rtol=1e-10)
+
+
+METHODS = {"RK45": 1e-7, "DOP853": 1e-7, "RK23": 1e-5, "LSODA": 1e-5, "Radau": 1e-5, "BDF": 1e-4}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_initial_value_problems_with_ends_that_move(method):
+    """``y' = -a y``: start, rate, both ends, and the times between them."""
+    tight = (
+        {"rtol": 1e-10, "atol": 1e-12} if METHODS[method] < 1e-6 else {"rtol": 1e-8, "atol": 1e-10}
+    )
+
+    def last(p):
+        found = solve_ivp(lambda t, y: -p[1] * y, (p[2], p[3]), p[:1], method, **tight)
+        return found.y[0, -1]
+
+    def between(p):
+        found = solve_ivp(lambda t, y: -p[1] * y, (p[2], 3.0), p[:1], method, p[3:], **tight)
+        return found.y[0, 0]
+
+    p = np.array([1.3, 0.7, 0.2, 1.9])
+    exact = lambda p: p[0] * jnp.exp(-p[1] * (p[3] - p[2]))
+    for f in (last, between):
+        np.testing.assert_array_equal(fdiff.jit(f)(p), f(p))
+        for operator in OPERATORS.values():
+            found = operator(f)(p)
+            np.testing.assert_allclose(found, jax.grad(exact)(p), rtol=METHODS[method])
+
+
+def test_odeint_by_the_variational_equations():
+    def f(p):
+        y = odeint(
+            lambda y, t, a: [y[1], -a * y[0]], [p[0], 0.0], p[1] * np.arange(3.0), args=(p[0],)
+        )
+        return y[2, 0]
+
+    exact = lambda p: p[0] * jnp.cos(jnp.sqrt(p[0]) * 2 * p[1])
+    np.testing.assert_array_equal(fdiff.jit(f)(P), f(P))
+    for operator in OPERATORS.values():
+        np.testing.assert_allclose(operator(f)(P), jax.grad(exact)(P), rtol=1e-6)
+    np.testing.assert_allclose(fdiff.hessian(f)(P), jax.hessian(exact)(P), rtol=1e-5)
+
+
+def test_the_number_of_steps_may_change_from_call_to_call():
+    def f(p):
+        found = solve_ivp(lambda t, y: -p * y, (0, 2), [1.0], rtol=1e-6, atol=1e-9)
+        assert found.t.shape == found.y[0].shape
+        assert found.success
+        return found.y[0, -1] + found.t[-1] * 0
+
+    slope = fdiff.grad(f)
+    for p in (1.0, 30.0, 2.0, 1.0):
+        np.testing.assert_allclose(slope(p), -2 * np.exp(-2 * p), rtol=1e-4, atol=1e-6)
+
+
+def test_what_is_not_supported_is_named():
+    for f, words in (
+        (lambda p: solve_ivp(prey, (0, 1), p, args=p, events=lambda t, y: y[0]).y, "events="),
+        (lambda p: solve_ivp(prey, (0, 1), p, args=p, dense_output=True).y, "dense_output="),
+        (lambda p: minimize(hill, p, args=p, method="COBYLA").x, "method='COBYLA'"),
+        (lambda p: minimize(hill, p, args=p, constraints={"type": "eq", "fun": sum}).x, "constr"),
+        (lambda p: minimize(hill, p, args=p, callback=print).x, "callback="),
+        (lambda p: quad(scaled, 0, 1, args=p, full_output=True)[0], "full_output="),
+        (lambda p: root(equations, p[None], args=p).x, "2 axes"),
+        (lambda p: minimize(hill, p, args=p).jac, "`jac` of scipy.optimize.minimize"),
+    ):
+        with pytest.raises(TraceError, match=rf"{words}(.|\n)*test_solvers.py:"):
+            fdiff.jacobian(lambda p, f=f: np.sum(f(tuple(p) if f is None else p)))(P)
