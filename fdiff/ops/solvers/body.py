@@ -176,6 +176,8 @@ def _jumps(body: Body, moving: tuple[int, ...]) -> bool:
         if primitive in (INPUT, CONSTANT):
             continue
         own[i] = any(own[a] for a in args)
+        if primitive is ITEM and not types[0].floating and tape.nodes[args[0]].primitive.name.startswith("scipy."):
+            continue  # how a solver inside ended
         moves = any(slopes[a] for a in args)
         flat = primitive is not ITEM and (primitive.flat or not any(t.floating for t in types))
         slopes[i] = moves and not flat

@@ -62,10 +62,11 @@ def _solve_ivp(taken: Taken, plain: Callable[[], object]) -> object:
     span: Any = taken["t_span"]
     t0, tf = span
     start = vector(taken["y0"])
-    rest = bound(taken["args"]) if taken["args"] is not None else ()
+    given: Any = taken["args"]
+    rest = () if given is None else tuple(given)
     jac = options.pop("jac", None)
-    given = [taken["fun"], *([jac] if callable(jac) else [])]
-    functions = _problem([lambda t, y, f=f: f(t, y, *rest) for f in given], start, lambda: value_of(t0))
+    both = [taken["fun"], *([jac] if callable(jac) else [])]
+    functions = _problem([lambda t, y, f=f: f(t, y, *rest) for f in both], start, lambda: value_of(t0))
     explicit = [t0, tf, start if isinstance(taken["y0"], TracedArray) else None, taken["t_eval"]]
     if not functions.extras and all_fixed([x for x in explicit if x is not None] + [vector(taken["y0"])]):
         return plain()
