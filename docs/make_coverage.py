@@ -44,30 +44,8 @@ INTRODUCTION = """\
 Written by `docs/make_coverage.py`. *Rank*: how many ops users write more often. Each example is
 checked against plain NumPy and SciPy for its value and against differences for its first and
 second derivative (`tests/test_coverage.py`). What reads a file, a setting or random numbers works,
-too: the function is then *traced at each call*, which a `RetraceWarning` says."""
-
-
-SOLVERS = """\
-## Functions of SciPy that call yours
-
-SciPy's own solver runs at each call, with SciPy's options, on the function as fdiff evaluates it. The
-function may read anything that is differentiated around it: through ``args=``, or from the enclosing
-function. Derivatives of any order follow, in both modes; ``vmap`` runs the solver for each element.
-
-| function | what is differentiated |
-|---|---|
-| `quad`, `dblquad`, `tplquad`, `nquad` | Leibniz's rule: the derivative of the integrand, integrated with the same options, and the integrand at limits that move. A comparison or kink inside of the integrand whose place moves raises an error: split the interval there. Error estimates have derivative zero. |
-| `brentq`, `bisect`, `ridder`, `toms748`, `newton`, `root_scalar`, `fsolve`, `root` | Implicit function theorem, at the root to all digits. Starts, brackets and tolerances have no derivative. |
-| `minimize` (without constraints), `minimize_scalar` | Implicit function theorem on the gradient; a variable that is held at a bound moves with the bound. `.fun` is differentiated as a whole. `.jac` has no derivative. |
-| `solve_ivp` with `RK45`, `RK23`, `DOP853` | The steps that SciPy accepted (the discrete adjoint); step sizes do not move, except for the first and the last with the ends of `t_span`. |
-| `solve_ivp` with `Radau`, `BDF`, `LSODA`; `odeint` | The variational equations, solved by the same method with the same tolerances. |
-| `CubicSpline`, `PchipInterpolator`, `Akima1DInterpolator`, `make_interp_spline`, `interp1d` | SciPy's formulas: with respect to points, data, and places. |
-| `RegularGridInterpolator`, `interpn` | Linear and nearest: grid, values and places; splines of a grid that is made outside of the function: places. |
-| `lu = splu(B)`, then `lu.solve(x)` | The right-hand side. |
-
-What did not converge has no derivative: that raises `fdiff.errors.ConvergenceError`. What SciPy's
-solvers offer beyond this (events, constraints, callbacks) raises an error that names it.
-"""
+too: the function is then *traced at each call*, which a `RetraceWarning` says. What is differentiated
+of `quad`, `root`, `minimize`, `solve_ivp` and their kin is in [solvers.md](solvers.md)."""
 
 
 class Example(NamedTuple):
@@ -294,7 +272,7 @@ def page() -> str:
     for name in sorted({family(e.name) for e in rest}, key=order):
         lines += ["", f"## {name}: the others", ""]
         lines += table([e for e in rest if family(e.name) == name], ranks)
-    return "\n".join([*lines, "", SOLVERS])
+    return "\n".join([*lines, ""])
 
 
 def order(name: str) -> int:

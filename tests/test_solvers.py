@@ -449,3 +449,19 @@ def test_what_is_not_supported_is_named():
     ):
         with pytest.raises(TraceError, match=rf"{words}(.|\n)*test_solvers.py:"):
             fdiff.jacobian(lambda p, f=f: np.sum(f(p)))(P)
+
+
+def test_vmap_runs_a_solver_for_each_element():
+    rows = np.stack([P, P + 0.1, P - 0.2])
+    steps = {"t_eval": [0.5, 1.0], "first_step": 0.5, "max_step": 0.5, "rtol": 0.9}
+    for f in (
+        ROOTS["brentq"],
+        SYSTEMS["root"],
+        lambda p: minimize(hill, [0.0, 0.0], args=(p[0], p[1])).x,
+        lambda p: solve_ivp(prey, (0, 1), p, args=(p[0], p[1]), **steps).y,
+    ):
+        for operator in (fdiff.jit, fdiff.jacrev, fdiff.jacfwd):
+            one = operator(f)
+            expected = [one(row) for row in rows]
+            found = fdiff.vmap(one)(rows)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

@@ -26,6 +26,12 @@ def _infer(b: ArrayType, *, lu: object, trans: str) -> tuple[ArrayType, ...]:
     return (b,)
 
 
+def _evaluate(b: np.ndarray, *, lu: Any, trans: str) -> np.ndarray:
+    if b.dtype.kind == "c":
+        return lu.solve(b.real.copy(), trans) + 1j * lu.solve(b.imag.copy(), trans)
+    return lu.solve(np.asarray(b, lu.L.dtype), trans).astype(b.dtype)
+
+
 def _batched(b: TracedArray, *, lu: object, trans: str) -> TracedArray:
     size, n, k = b.shape
     wide = np.moveaxis(b, 0, 1).reshape((n, size * k))
@@ -34,7 +40,7 @@ def _batched(b: TracedArray, *, lu: object, trans: str) -> TracedArray:
 
 factored = linear(
     "factored_solve", _infer, lambda bar, src, *, lu, trans: apply(factored, bar, lu=lu, trans=_OTHER[trans]),
-    evaluate=lambda b, *, lu, trans: lu.solve(np.asarray(b), trans), batch=_batched,
+    evaluate=_evaluate, batch=_batched,
     samples=(Sample(lambda rng: (rng.normal(size=(3, 2)),), {"lu": spl.splu(csc_array([[4.0, 1, 0], [0, 3, 1], [2, 0, 5]])), "trans": "N"}),),
 )  # fmt: skip
 
@@ -51,7 +57,8 @@ class Factored(Factors):
             raise unsupported("scipy.sparse.linalg.SuperLU.solve with complex numbers")
         if right.ndim not in (1, 2) or right.shape[0] != self._real.shape[0]:
             raise ValueError(f"matrix - rhs dimension mismatch ({self._real.shape} - {right.shape[:1]})")
-        columns = (right[:, None] if right.ndim == 1 else right).astype(self._real.L.dtype)
+        kind = np.result_type(right.dtype, self._real.L.dtype)
+        columns = (right[:, None] if right.ndim == 1 else right).astype(kind)
         out = apply(factored, columns, lu=self._real, trans=trans)
         return out[:, 0] if right.ndim == 1 else out
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...arraytype import INT, ArrayType
 from ...errors import UnsupportedError
-from ...primitive import Primitive, Sample, register
+from ...primitive import Primitive, register
 from ...trace import TracedArray, apply, apply_many
 from .body import Body, Miss
 from .inner import Functions, Site, caught, thawed, value_of
@@ -88,13 +88,13 @@ def evaluate(*args: np.ndarray, call: Call, mode: str) -> tuple[object, ...]:
         return (*nothing, np.int64(RAISED))
 
 
-def solver(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[..., Sequence[object]], samples: tuple[Sample, ...]) -> Primitive:
+def solver(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[..., Sequence[object]]) -> Primitive:
     """A kind of solver: its ops differ in their `Call`."""
 
     def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
         return unrolled(primitive, args, mapped, size, **params)
 
-    primitive = register(Primitive(name, infer, evaluate, jvp, vjp, batch, None, "opaque", samples=samples))
+    primitive = register(Primitive(name, infer, evaluate, jvp, vjp, batch, None, "solver"))
     return primitive
 
 
@@ -132,6 +132,6 @@ def _same(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **para
 
 without_rule = register(
     Primitive(
-        "scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "leaf",
+        "scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "solver",
     )
 )  # fmt: skip

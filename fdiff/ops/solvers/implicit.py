@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...errors import ConvergenceError
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import ZERO, Primitive, register
 from ...trace import TracedArray, apply
-from .body import Body, constant_body
-from .inner import Site, number_types
+from .body import Body
+from .inner import Site
 
 Arrays = Sequence[TracedArray]
 STEPS = 30  # of Newton's method at most
@@ -103,11 +103,6 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) ->
     return [np.stack(rows)]
 
 
-def _sample() -> Sample:
-    body = constant_body(lambda own, extras: [own[0] ** 3 - extras[0]], number_types(1), number_types(1))
-    return Sample(lambda rng: (np.array(1.1), np.array(True), 1.2 + 0.2 * rng.random()), {"body": body, "name": "brentq", "site": Site("grad", "")})
-
-
 exact: Primitive = register(
-    Primitive("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "opaque", samples=(_sample(),))
+    Primitive("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver")
 )

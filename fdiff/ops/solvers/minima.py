@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 from scipy import optimize as so
 
-from ...arraytype import BOOL, F8, INT, ArrayType
-from ...primitive import ZERO, Primitive, Sample
+from ...arraytype import BOOL, INT, ArrayType
+from ...primitive import ZERO, Primitive
 from ...trace import TracedArray, apply
 from .body import Body, constant_body
 from .calls import SOLVERS, Call, Field, solver
 from .implicit import cotangents, exact, tangent
-from .inner import Site, number_types
 
-COUNT, TRUTH, NUMBER = ArrayType((), INT), ArrayType((), BOOL), ArrayType((), F8)
+COUNT, TRUTH = ArrayType((), INT), ArrayType((), BOOL)
 Arrays = Sequence[TracedArray]
 
 
@@ -114,10 +113,4 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Call, mode
     return [*(bounds.get(name, ZERO) for name in call.starts), *found[:count]]
 
 
-def _sample() -> Sample:
-    body = constant_body(lambda own, extras: [(own[0] - extras[0]) ** 2 + own[0] ** 4], number_types(1), number_types(1))
-    call = Call("scipy.optimize.minimize_scalar", (), ("fun",), (body,), (), fields(NUMBER, slopes=False), Site("grad", ""))
-    return Sample(lambda rng: (rng.random() + 1.0,), {"call": call, "mode": "rule"})
-
-
-minimum: Primitive = solver("scipy.minimum", _jvp, _vjp, (_sample(),))
+minimum: Primitive = solver("scipy.minimum", _jvp, _vjp)

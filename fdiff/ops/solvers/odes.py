@@ -15,13 +15,12 @@ from scipy import integrate as si
 
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...errors import ConvergenceError
-from ...primitive import ZERO, Primitive, Sample
+from ...primitive import ZERO, Primitive
 from ...trace import TracedArray, apply_many
 from .body import Body, Miss, constant_body
 from .calls import SOLVERS, Call, Field, solver
-from .inner import Site, Words, number_types, thawed
+from .inner import Words, number_types, thawed
 from .rungekutta import METHODS
-from .rungekutta import model as model_of
 
 COUNT = ArrayType((), INT)
 NUMBERS = ("count", "nfev", "njev", "nlu")
@@ -260,18 +259,5 @@ def _smooth_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Cal
     return answers
 
 
-def _sample() -> Sample:
-    fun = constant_body(lambda own, extras: [np.sin(own[1]) * extras[0]], [number_types(1)[0], ArrayType((2,), F8)], number_types(1))
-    call = Call("scipy.integrate.odeint", ("y0", "t"), ("fun",), (fun,), (("rtol", 1e-10), ("atol", 1e-12)), fields(0, 3, 2), Site("grad", ""))
-    return Sample(lambda rng: (rng.random(2), np.array([0.0, 0.5, 1.0]), rng.random()), {"call": call, "mode": "rule"})
-
-
-def _steps_sample() -> Sample:
-    fun = constant_body(lambda own, extras: [np.sin(own[1]) * extras[0]], [number_types(1)[0], ArrayType((2,), F8)], number_types(1))
-    options = (("first_step", 0.25), ("length", 4), ("max_step", 0.25), ("method", "RK45"))
-    call = Call("scipy.integrate.solve_ivp", ("t0", "tf", "y0", "t_eval"), ("fun",), (fun,), options, fields(5, 3, 2), Site("grad", ""), model_of(fun, "RK45", 4, 3))
-    return Sample(lambda rng: (np.array(0.0), np.array(1.0), rng.random(2), np.array([0.1, 0.6, 0.9]), rng.random()), {"call": call, "mode": "rule"})
-
-
-smooth: Primitive = solver("scipy.ode", _smooth_jvp, _smooth_vjp, (_sample(),))
-steps: Primitive = solver("scipy.steps", _steps_jvp, _steps_vjp, (_steps_sample(),))
+smooth: Primitive = solver("scipy.ode", _smooth_jvp, _smooth_vjp)
+steps: Primitive = solver("scipy.steps", _steps_jvp, _steps_vjp)

@@ -15,12 +15,12 @@ from scipy import integrate as si
 
 from ...arraytype import F8, INT, ArrayType
 from ...errors import UnsupportedError
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import ZERO, Primitive, register
 from ...trace import TracedArray, answers, apply_many, current, tracing, unsupported
 from ..families import add_up
 from ..foreign import guarded
 from ..shaping import traced
-from .body import Body, Miss, constant_body
+from .body import Body, Miss
 from .inner import (
     Functions,
     Given,
@@ -146,16 +146,7 @@ def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, bo
     return [*outs, np.broadcast_to(status, (size,))]
 
 
-def _sample_body() -> Body:
-    return constant_body(lambda own, extras: [np.exp(-own[0] * extras[0])], number_types(1), number_types(1))
-
-
-quad = register(
-    Primitive(
-        "scipy.quad", _infer, _evaluate, _jvp, _vjp, _batch, None, "opaque",
-        samples=(Sample(lambda rng: (rng.random(), 1.0 + rng.random(), np.zeros(0), rng.random()), {"body": _sample_body(), "options": (), "site": Site("quad", ""), "mode": "rule"}),),
-    )
-)  # fmt: skip
+quad = register(Primitive("scipy.quad", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver"))
 
 
 def _middle(a: object, b: object) -> float:

@@ -12,12 +12,10 @@ import numpy as np
 from scipy import optimize as so
 
 from ...arraytype import BOOL, F8, INT, ArrayType
-from ...primitive import ZERO, Primitive, Sample
+from ...primitive import ZERO, Primitive
 from ...trace import TracedArray, apply
-from .body import constant_body
 from .calls import SOLVERS, Call, Field, solver
 from .implicit import cotangents, exact, tangent
-from .inner import Site, number_types
 
 COUNT, TRUTH, NUMBER = ArrayType((), INT), ArrayType((), BOOL), ArrayType((), F8)
 
@@ -41,13 +39,6 @@ def _exact(call: Call, outs: Sequence[TracedArray], extras: Sequence[TracedArray
     """The root to all digits."""
     sure = np.all(outs[call.place("converged")])
     return apply(exact, outs[0], sure, *extras, body=call.bodies[0], name=call.name, site=call.site)
-
-
-def sample() -> Sample:
-    """A cube root."""
-    body = constant_body(lambda own, extras: [own[0] ** 3 - extras[0]], number_types(1), number_types(1))
-    call = Call("scipy.optimize.brentq", ("a", "b"), ("f",), (body,), (), scalar_fields(()), Site("grad", ""))
-    return Sample(lambda rng: (np.array(0.0), np.array(3.0), rng.random() + 1.0), {"call": call, "mode": "rule"})
 
 
 def scalar_fields(shape: tuple[int, ...]) -> tuple[Field, ...]:
@@ -101,4 +92,4 @@ def _root(fun: object, x0: np.ndarray, **options: object) -> dict[str, object]:
 SOLVERS.update({f"scipy.optimize.{name}": _bracketing(getattr(so, name)) for name in ("brentq", "brenth", "bisect", "ridder", "toms748")})
 SOLVERS.update({"scipy.optimize.newton": _newton, "scipy.optimize.root_scalar": _root_scalar, "scipy.optimize.fsolve": _fsolve, "scipy.optimize.root": _root})
 
-root: Primitive = solver("scipy.root", _jvp, _vjp, (sample(),))
+root: Primitive = solver("scipy.root", _jvp, _vjp)

@@ -7,16 +7,15 @@ from `count` on. Its derivatives are loops of the same kind, the reverse one fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from ...arraytype import ArrayType
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import ZERO, Primitive, register
 from ...trace import TracedArray, apply_many
 from .body import Body, constant_body
-from .inner import number_types
 from .rules import unrolled
 
 Arrays = Sequence[TracedArray]
@@ -148,10 +147,4 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) ->
     return unrolled(scan, args, mapped, size, **params)
 
 
-def _sample() -> Sample:
-    body = constant_body(lambda own, shared: [np.sin(own[0]) * shared[0] + own[1], own[0] * own[1]], number_types(2), number_types(1))
-    make: Callable[[np.random.Generator], tuple[np.ndarray, ...]] = lambda rng: (np.array(3), rng.random(), rng.random(5), rng.random())  # noqa: E731 - a line each
-    return Sample(make, {"body": body, "carry": 1, "rows": 1, "backwards": False})
-
-
-scan = register(Primitive("scan", _infer, _evaluate, _jvp, _vjp, _batch, None, "opaque", samples=(_sample(),)))
+scan = register(Primitive("scan", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver"))
