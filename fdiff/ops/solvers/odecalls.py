@@ -29,6 +29,7 @@ from .odes import steps as primitive
 from .results import Result, field
 from .rungekutta import METHODS, model
 from .signatures import Taken, stands_in_for
+from .steps import Steps
 
 NAME = "scipy.integrate.solve_ivp"
 
@@ -100,21 +101,21 @@ def _solved(functions: Functions, starts: dict[str, TracedArray], options: Taken
 
     bodies = functions.explore(plain_run)
     count = plain_run(bodies, [value_of(x) for x in functions.extras])["count"]
-    length = -1 if not explicit and evaluated is not None else count if evaluated is None else 16 * (1 + (5 * count) // 64)
+    length = 16 * (1 + (5 * count) // 64) if explicit else count if evaluated is None else -1
     call, found, _ = entered(primitive if explicit else smooth, functions, list(starts.values()), lambda b: make(b, length), always=True)
-    if evaluated is None:
-        int(found["count"])  # a guard: how long the result is
     y = np.transpose(found["y"])
-    times = evaluated if evaluated is not None else _times(found["t"], starts, length)
     numbers = {k: field(found[k], y, k, call) for k in ("nfev", "njev", "nlu", "status", "success")}
+    times = evaluated
+    if evaluated is None:
+        y, times = Steps(y, found["count"], 1), Steps(_times(found, starts, length), found["count"], 0)
     message = "The solver successfully reached the end of the integration interval."
     return Result(NAME, {"t": times, "y": y, "sol": None, "t_events": None, "y_events": None, **numbers, "message": message}, {})
 
 
-def _times(times: TracedArray, starts: dict[str, TracedArray], length: int) -> object:
+def _times(found: dict[str, TracedArray], starts: dict[str, TracedArray], length: int) -> TracedArray:
     """Times of the steps: the first and the last are the ends of the interval."""
     index = np.arange(length + 1)
-    return np.where(index == 0, starts["t0"], np.where(index == length, starts["tf"], times))
+    return np.where(index == 0, starts["t0"], np.where(index >= found["count"], starts["tf"], found["t"]))
 
 
 def _odeint(taken: Taken, plain: Callable[[], object]) -> object:

@@ -34,7 +34,7 @@ def fields(times: int, rows: int, n: int) -> tuple[Field, ...]:
 
 
 class Longer(Miss):
-    """The solver takes more steps than there is room for."""
+    """The solver takes another number of steps than there is room for."""
 
     def __init__(self) -> None:
         Exception.__init__(self)
@@ -59,12 +59,15 @@ def _solve_ivp(fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object
     found = si.solve_ivp(fun, (t0, tf), y0, kind, t_eval, **options)
     if not found.success:
         raise ConvergenceError(f"scipy.integrate.solve_ivp stopped at t = {steps[-1]!r}: {found.message}")
-    steps = steps if method in METHODS else list(found.t)
-    if length >= 0 and len(steps) > length + 1:
+    steps, rows = steps if method in METHODS else list(found.t), found.y.T
+    room = length + 1 - len(steps)
+    if length < 0:
+        return {**found, "t": np.array(steps), "y": rows, "count": len(steps) - 1}
+    if room < 0 or (room and method not in METHODS):
         raise Longer
-    room = length + 1 if length >= 0 else len(steps)
-    times = np.concatenate([steps, np.full(room - len(steps), steps[-1])])
-    return {**found, "t": times, "y": found.y.T, "count": len(steps) - 1}
+    if t_eval is None:  # the last step is repeated
+        rows = np.concatenate([rows, np.repeat(rows[-1:], room, axis=0)])
+    return {**found, "t": np.concatenate([steps, np.full(room, steps[-1])]), "y": rows, "count": len(steps) - 1}
 
 
 def _odeint(fun: object, y0: np.ndarray, t: np.ndarray, **options: object) -> dict[str, object]:

@@ -95,11 +95,11 @@ def model(fun: Body, name: str, length: int, places: int | None) -> Body:
         t0, tf, y0 = given[:3]
         shared, (times, count) = given[len(own) : -2], given[-2:]
         index = np.arange(length + 1)
-        moving = np.where(index == 0, t0, np.where(index == count, tf, times))
+        moving = np.where(index == 0, t0, np.where(index >= count, tf, times))
         body = step(fun, name, places is not None)
-        _, *outs = apply_many(scan, count, y0, moving[:-1], moving[1:], *shared, body=body, carry=1, rows=2, backwards=False)
+        last, *outs = apply_many(scan, count, y0, moving[:-1], moving[1:], *shared, body=body, carry=1, rows=2, backwards=False)
         if places is None:
-            return [np.concatenate([y0[None], outs[0]])]
+            return [np.where(index[:, None] <= count, np.concatenate([y0[None], outs[0]]), last)]
         ahead = np.where(tf >= t0, 1.0, -1.0)
         at = np.clip(np.searchsorted(ahead * times, ahead * given[3]) - 1, 0, count - 1)
         h = (moving[1:] - moving[:-1])[at]
