@@ -8,12 +8,12 @@ from functools import lru_cache
 import numpy as np
 
 from ...arraytype import BOOL, ArrayType
-from ...interpret import Plan
 from ...tape import CONSTANT, INPUT, ITEM, Tape, prune
 from ...trace import Trace, TracedArray, current, splice
 from ...transforms.batch import batch
 from ...transforms.forward import jvp
 from ...transforms.reverse import vjp
+from .running import Run, maker
 
 
 class Miss(Exception):  # noqa: N818 - no error: the function decides otherwise than when it was traced
@@ -31,11 +31,11 @@ class Body:
     around it. `holds` tells whether the function takes a branch that has been traced.
     """
 
-    __slots__ = ("_plan", "own", "tape")
+    __slots__ = ("_maker", "own", "tape")
 
     def __init__(self, tape: Tape, own: int) -> None:
         self.tape, self.own = tape, own
-        self._plan: Plan | None = None
+        self._maker: Callable[..., Run] | None = None
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Body) and self.own == other.own and self.tape == other.tape)
@@ -56,15 +56,26 @@ class Body:
         """Types of the results."""
         return self.tape.output_types[1:]
 
-    def run(self, own: Sequence[np.ndarray], extras: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The results at a point; raises `Miss` where a branch has not been traced."""
-        plan = self._plan
-        if plan is None:
-            plan = self._plan = Plan(self.tape)
-        holds, *outs = plan(*own, *extras)
-        if not holds:
-            raise Miss(self, own)
-        return outs
+    def bound(self, extras: Sequence[np.ndarray]) -> Callable[..., Sequence[np.ndarray]]:
+        """The function of its own arguments, numbers of NumPy and arrays, for these extras.
+
+        It gives its results, or raises `Miss` where a branch has not been traced.
+        """
+        if self._maker is None:
+            self._maker = maker(self.tape, self.own)
+        run = self._maker(*(np.asarray(x)[()] for x in extras))
+
+        def call(*own: np.ndarray) -> Sequence[np.ndarray]:
+            holds, *outs = run(*own)
+            if not holds:
+                raise Miss(self, own)
+            return outs
+
+        return call
+
+    def run(self, own: Sequence[np.ndarray], extras: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """The results at one point."""
+        return self.bound(extras)(*own)
 
     def spliced(self, own: Sequence[object], extras: Sequence[object]) -> list[TracedArray]:
         """The results in the trace under way."""

@@ -63,9 +63,10 @@ def cotangents(body: Body, x: TracedArray, extras: Arrays, bar: TracedArray) -> 
 def _newton(start: np.ndarray, extras: Sequence[np.ndarray], body: Body) -> np.ndarray:
     """Newton's method until its steps get no smaller."""
     x, last = np.asarray(start, float), np.inf
+    residual_at, matrix_at = body.bound(extras), body.jacobian().bound(extras)
     for _ in range(STEPS):
-        residual = np.reshape(body.run([x], extras)[0], x.shape)
-        matrix = np.reshape(body.jacobian().run([x], extras)[0], (x.size, x.size) if x.shape else ())
+        residual = np.reshape(residual_at(x[()])[0], x.shape)
+        matrix = np.reshape(matrix_at(x[()])[0], (x.size, x.size) if x.shape else ())
         step = np.asarray(solved(matrix, residual))
         size = float(np.max(np.abs(step), initial=0.0))
         if not size < last:  # no smaller than before, or no number

@@ -53,15 +53,17 @@ def integrate(body: Body, ends: Sequence[np.ndarray], extras: Sequence[np.ndarra
     keywords = {k: thawed(v) for k, v in options}
     if points.size:
         keywords["points"] = points
+    run = body.bound(extras)
     known: dict[float, np.ndarray] = {}  # the entries of an array are integrated one by one
 
     def entry(t: float, k: int) -> float:
         if (values := known.get(t)) is None:
-            values = known[t] = np.ravel(body.run([np.float64(t)], extras)[0])
+            values = known[t] = np.ravel(run(np.float64(t))[0])
         return float(values[k])
 
     shape = body.types[0].shape
-    found = [si.quad(entry, a, b, args=(k,), **keywords)[:2] for k in range(body.types[0].size)]
+    with np.errstate(all="ignore"):
+        found = [si.quad(entry, a, b, args=(k,), **keywords)[:2] for k in range(body.types[0].size)]
     values, errors = np.array(found, float).reshape((-1, 2)).T
     return values.reshape(shape), errors.reshape(shape)
 

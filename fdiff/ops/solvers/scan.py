@@ -31,12 +31,19 @@ def _evaluate(count: np.ndarray, *args: np.ndarray, body: Body, carry: int, rows
     state, table, shared = [*args[:carry]], args[carry : carry + rows], args[carry + rows :]
     n, length = int(count), len(table[0])
     outs = [np.zeros((length, *t.shape), t.dtype) for t in body.types[carry:]]
+    run = _steps_of(body, carry + rows).bound(shared)
     for k in range(n - 1, -1, -1) if backwards else range(n):
-        found = body.run([*state, *(x[k] for x in table)], shared)
-        state = found[:carry]
+        found = run(*state, *(x[k] for x in table))
+        state = [*found[:carry]]
         for out, value in zip(outs, found[carry:], strict=True):
             out[k] = value
     return (*(np.array(x) for x in state), *outs)
+
+
+@lru_cache(maxsize=256)
+def _steps_of(body: Body, own: int) -> Body:
+    """The body with all that changes from row to row as its own arguments."""
+    return Body(body.tape, own)
 
 
 class _Parts:

@@ -43,12 +43,12 @@ class Steps(TracedArray):
         self._settle()
         return slot.__get__(self)
 
-    node = property(lambda self: self._read(_node), lambda self, value: _node.__set__(self, value))
-    made = property(lambda self: self._read(_made), lambda self, value: _made.__set__(self, value))
-    type = property(lambda self: self._read(_type), lambda self, value: _type.__set__(self, value))
+    node = property(lambda self: self._read(_node), _node.__set__)
+    made = property(lambda self: self._read(_made), _made.__set__)
+    type = property(lambda self: self._read(_type), _type.__set__)
 
     @property
-    def T(self) -> TracedArray:
+    def T(self) -> TracedArray:  # noqa: N802 - NumPy's name
         if self._padded is None:
             return np.transpose(self)
         return Steps(np.transpose(self._padded), self._count, self._padded.ndim - 1 - self._axis)
