@@ -45,7 +45,7 @@ Written by `docs/make_coverage.py`. *Rank*: how many ops users write more often.
 checked against plain NumPy and SciPy for its value and against differences for its first and
 second derivative (`tests/test_coverage.py`). What reads a file, a setting or random numbers works,
 too: the function is then *traced at each call*, which a `RetraceWarning` says. What is
-differentiated of `quad`, `root`, `minimize`, `solve_ivp` and their kin: [solvers.md](solvers.md)."""
+differentiated of `quad`, `root`, `minimize`, `solve_ivp` and others: [solvers.md](solvers.md)."""
 
 
 class Example(NamedTuple):
