@@ -28,6 +28,13 @@ def interpreted(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "interpret")
 
 
+def quick_first(names, quick):
+    """All names; those behind the first few are for the slow tests."""
+    return [
+        pytest.param(n, marks=pytest.mark.slow if k >= quick else ()) for k, n in enumerate(names)
+    ]
+
+
 def newton_of(f, x):
     """A root by Newton's method, which JAX differentiates step by step."""
     step = lambda _, x: x - jnp.linalg.solve(jax.jacobian(f)(x), f(x))
@@ -148,6 +155,7 @@ def exact_cubic(p):
 
 ROOTS = {
     "brentq": lambda p: brentq(cubic, 0, 3, args=(p[0], p[1])),
+    "fsolve": lambda p: fsolve(lambda x: cubic(x, *p), 1.0)[0],
     "loose": lambda p: brentq(lambda x: cubic(x, *p), 0, 3, xtol=1e-3),
     "bracket that moves": lambda p: brentq(lambda x: cubic(x, *p), p[0] - 2, p[1] + 3),
     "bisect": lambda p: scipy.optimize.bisect(lambda x: cubic(x, *p), 0, 3),
@@ -159,11 +167,10 @@ ROOTS = {
     "both": lambda p: (
         root_scalar(lambda x: (cubic(x, *p), 3 * x * x + p[1]), x0=1.0, fprime=True).root
     ),
-    "fsolve": lambda p: fsolve(lambda x: cubic(x, *p), 1.0)[0],
 }
 
 
-@pytest.mark.parametrize("name", ROOTS)
+@pytest.mark.parametrize("name", quick_first(ROOTS, 3))
 def test_roots_follow_the_implicit_function_theorem(name):
     f = ROOTS[name]
     np.testing.assert_array_equal(fdiff.jit(f)(P), f(P))
@@ -286,16 +293,16 @@ def exact_minimum(p):
 
 MINIMA = {
     "BFGS": {},
+    "L-BFGS-B": {},
     "CG": {},
     "Nelder-Mead": {"tol": 1e-5},
-    "L-BFGS-B": {},
     "SLSQP": {},
     "TNC": {},
     "Newton-CG": {"jac": slopes_of_hill},
 }
 
 
-@pytest.mark.parametrize("method", MINIMA)
+@pytest.mark.parametrize("method", quick_first(MINIMA, 2))
 def test_minima_follow_the_implicit_function_theorem(method):
     def least(p):
         return minimize(hill, [0.0, 0.0], args=(p[0], p[1]), method=method, **MINIMA[method])
@@ -364,7 +371,8 @@ def steps_by_hand(p, places, method, steps, ends=(0.0, 1.0)):
     return jnp.stack(out, axis=1)
 
 
-@pytest.mark.parametrize("method", ["RK23", pytest.param("RK45", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["RK23", "RK45"])
 def test_the_derivative_is_that_of_the_accepted_steps(method):
     places = [0.1, 0.5, 0.6, 1.0]
 
@@ -383,10 +391,10 @@ def test_the_derivative_is_that_of_the_accepted_steps(method):
     np.testing.assert_allclose(found, second.sum((0, 1)), rtol=1e-10)
 
 
-METHODS = {"RK45": 1e-7, "DOP853": 1e-7, "RK23": 1e-5, "LSODA": 1e-5, "Radau": 1e-5, "BDF": 1e-4}
+METHODS = {"RK45": 1e-7, "DOP853": 1e-7, "LSODA": 1e-5, "Radau": 1e-5, "RK23": 1e-5, "BDF": 1e-4}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", quick_first(METHODS, 4))
 def test_initial_value_problems_with_ends_that_move(method):
     """``y' = -a y``: start, rate, both ends, and the times between them."""
     tight = (

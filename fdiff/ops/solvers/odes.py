@@ -237,8 +237,8 @@ def _smooth_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Cal
 
     def of_extra(k: int) -> object:
         x = args[count + k]
-        seeds = np.eye(x.size).reshape((x.size, *x.shape))
-        return lambda: pulled(np.zeros((x.size, n)), {k: seeds}, x.size).reshape(x.shape)
+        seeds = np.eye(x.size, dtype=x.dtype).reshape((x.size, *x.shape))
+        return lambda: pulled(np.zeros((x.size, n)), {k: seeds}, x.size).reshape(x.shape).astype(x.dtype)
 
     def of_first() -> object:
         slope = call.bodies[0].spliced([first, args[place]], extras)[0]

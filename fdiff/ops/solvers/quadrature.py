@@ -132,8 +132,10 @@ def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, b
             wrt = body.own + k
             _checked(body, [wrt], site)
             if not bar.shape:  # the cotangent of a number is a factor in front of the integral
-                return bar * _integral(body.pulled(wrt, seeded=True), [a, b, points, *extras], options, site)
-            return _integral(body.pulled(wrt), [a, b, points, *extras, bar], options, site)
+                found = bar * _integral(body.pulled(wrt, seeded=True), [a, b, points, *extras], options, site)
+            else:
+                found = _integral(body.pulled(wrt), [a, b, points, *extras, bar], options, site)
+            return found.astype(extras[k].dtype)
 
         return pulled if extras[k].type.floating else ZERO
 
