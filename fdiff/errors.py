@@ -64,6 +64,10 @@ class KinkError(FdiffError, ArithmeticError):
     """Under ``kinks("raise")``: a derivative was taken at a point that has none."""
 
 
+class ConvergenceError(FdiffError, RuntimeError):
+    """A derivative was asked of what a solver of SciPy returned without having converged."""
+
+
 class TapeError(FdiffError, AssertionError):
     """A tape, or a program of loops, breaks one of its laws: a fault of fdiff alone."""
 

@@ -128,12 +128,12 @@ def takes_random(x):
     return np.random.default_rng(0).normal(x[0], 1.0)  # here
 
 
-def takes_quad(x):
-    return scipy.integrate.quad(lambda t: t * x[0], 0, 1)[0]  # here
+def takes_bracket(x):
+    return scipy.optimize.bracket(lambda t: (t - x[0]) ** 2)[0]  # here
 
 
-def takes_root(x):
-    return scipy.optimize.brentq(lambda t: t - x[0], 0, 10)  # here
+def takes_minimum(x):
+    return scipy.optimize.fminbound(lambda t: (t - x[0]) ** 2, 0, 10)  # here
 
 
 def pickles(x):
@@ -183,8 +183,8 @@ VALUES = {
     takes_iterator_over_memory: ("numpy.nditer was given a traced array", "numpy.ndindex(x.shape)"),
     takes_compiled: ("compiled code was given a traced array", "Reach it by a name, or call its"),
     takes_random: (CONCRETE, ASTYPE),
-    takes_quad: (FLOAT, NUMPY),
-    takes_root: (FLOAT, NUMPY),
+    takes_bracket: ("scipy.optimize.bracket has no derivative rule", "supported NumPy functions"),
+    takes_minimum: ("scipy.optimize.fminbound has no derivative rule", "supported NumPy functions"),
     pickles: ("a traced array was pickled", "Pickle what the differentiated function returns."),
     saves: ("numpy.save", ""),
     saves_text: ("numpy.savetxt", ""),

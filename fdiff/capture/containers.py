@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection
 from types import CellType, SimpleNamespace
 from typing import cast
 
+from ..primitive import COMPOSED
 from .kinds import MISSING, SCALARS, field_names, item_key, leaf_key, library_class
-from .nodes import Bag, Leaf, Parts, Same, Sequence, Table, attribute
+from .nodes import Bag, Composed, Leaf, Parts, Same, Sequence, Table, attribute
 from .standins import BUDGET, Copy, Items, Reader, Where, label
 from .walks import Node
 
@@ -134,6 +135,25 @@ def wrap_record(reader: Reader, value: object, where: Where) -> Pair:
     if hasattr(value, "__dict__"):
         reader.copied(vars(copy), vars(value), where)
     return copy, node
+
+
+def is_composed(value: object) -> bool:
+    """Whether an object of a library is told by some of its attributes, all of which it has."""
+    entry = COMPOSED.get(type(value))
+    return entry is not None and all(attribute(value, name) is not MISSING for name in entry[0])
+
+
+def wrap_composed(reader: Reader, value: object, where: Where) -> Pair:
+    """A stand-in that a table makes of the attributes of the object."""
+    names, make = COMPOSED[type(value)]
+    if not names:  # nothing about it can change
+        return make(value), Same(value)
+    node, found = Composed(type(value)), []
+    for name in names:
+        stand_in, part = reader.wrap(attribute(value, name), f"{label(where)}.{name}")
+        found.append(stand_in)
+        node.parts.append((name, part))
+    return make(value, *found), node
 
 
 # ------------------------------------------------------------------------------------------- writes

@@ -33,7 +33,9 @@ from .callables import (
 from .classes import Cached, Shadow, Super, is_object, shadowable
 from .containers import (
     Pair,
+    is_composed,
     opaque,
+    wrap_composed,
     wrap_dict,
     wrap_list,
     wrap_mapping,
@@ -378,6 +380,7 @@ _KINDS: dict[type, Callable[..., Pair]] = {
 _FAMILIES: tuple[tuple[Callable[[object], bool], Callable[..., Pair]], ...] = (
     (lambda value: isinstance(value, ModuleType), wrap_module),
     (lambda value: isinstance(value, type), Capture._class),
+    (is_composed, wrap_composed),
     (is_named_tuple, wrap_sequence),
     (is_object, lambda run, value, where: run._shadows.of_object(value, where)),
     (is_record, wrap_record),

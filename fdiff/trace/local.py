@@ -268,7 +268,9 @@ def holds_traced(value: object) -> bool:
         return any(map(holds_traced, value))  # type: ignore[call-overload] - its class was looked at
     if isinstance(value, np.ndarray):
         return value.dtype == object and any(map(holds_traced, value.flat))
-    return isinstance(value, (tuple, list)) and any(map(holds_traced, value))
+    if isinstance(value, (tuple, list)):
+        return any(map(holds_traced, value))
+    return isinstance(value, TracedArray)
 
 
 def localised(result: object, args: object = ()) -> object:
