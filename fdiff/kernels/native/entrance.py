@@ -29,6 +29,7 @@ WORDS = (
     "unpack_count", "data", "strides", "cell", "size", "keep", "release", "inputs", "input_count",
     "constants", "constant_count", "reads", "read_count", "places", "place_count", "outputs",
     "output_count", "first", "result", "result_count", "occupied", "general", "written", "guard",
+    "hinted",
 )  # fmt: skip
 INPUTS = (
     "at", "source", "object", "descr", "rank", "dims", "mask", "most", "strides", "width", "arrays",
@@ -220,6 +221,15 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     if ok and status == 0 and d[D_guard] > 0:
         ok = rt.halves(data[d[D_first] + d[D_guard] - 1])[0] & 255 != 0
     # ---
+    # --- flags of floating point: a hint that plain code may have warned
+    if ok and status == 0 and rt.flags() != 0:
+        rt.clear_flags()
+        heard = rt.call(d[D_PyObject_Vectorcall], d[D_hinted], args, n, names)
+        if heard == 0:
+            ok = False
+            failed = True
+        else:
+            rt.call(d[D_Py_DecRef], heard)
     # --- the result
     if ok and d[D_result_count] == 0:
         out = rt.call(d[D_PyLong_FromLong], status)
