@@ -59,7 +59,6 @@ class Plan:
                     values[d] = None
         return [values[i] for i in self.outputs]
 
-
     def flagged(self, arrays: Sequence[np.ndarray]) -> list[tuple[str, int]]:
         """What happens to which nodes on the way: "divide by zero", "overflow", "invalid value"."""
         values: list[object] = [None] * self.size

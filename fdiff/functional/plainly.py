@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 KINDS = {"divide": "divide by zero", "over": "overflow", "invalid": "invalid value"}
 _SHOWN_ONCE = ("default", "module", "once")
 _STATES = ("seterr", "errstate")
+_STRICT = ("raise", "call", "print", "log")
 
 Arguments = tuple[tuple[object, ...], dict[str, object]]
 
@@ -95,10 +96,10 @@ def _wanted(doubts: Doubts, variant: Variant) -> bool:
     """Whether anybody would see what a hint comes to."""
     rare = doubts.rare()
     modes = {mode for kind, mode in np.geterr().items() if kind in KINDS}
-    if modes == {"ignore"}:
-        return rare and _has_own_state(variant)
-    if modes - {"ignore", "warn"}:
+    if modes - {"ignore", "warn"} or _is_strict(variant):
         return True
+    if modes == {"ignore"}:
+        return False
     action = _action()
     if action == "ignore":
         return False
@@ -116,13 +117,14 @@ def _action() -> str:
     return str(warnings.defaultaction)  # type: ignore[attr-defined] - stubs leave it out
 
 
-def _has_own_state(variant: Variant) -> bool:
-    """Whether the function says itself what NumPy is to do."""
+def _is_strict(variant: Variant) -> bool:
+    """Whether the function says itself that NumPy is to do more than to warn."""
     codes = [getattr(g, "__code__", None) for g, _ in variant.inner]
     while codes:
         code = codes.pop()
         if code is not None:
-            if any(name in code.co_names for name in _STATES):
+            names = any(name in code.co_names for name in _STATES)
+            if names and any(mode in code.co_consts for mode in _STRICT):
                 return True
             codes += [c for c in code.co_consts if hasattr(c, "co_names")]
     return False

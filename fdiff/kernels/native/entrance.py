@@ -47,6 +47,18 @@ UNPACK_HOW = ("SEQUENCE", "DICT", "FIELDS", "SAME")
 # What a step of the result's recipe puts on the stack.
 RESULT_HOW = ("MADE", "CONSTANT", "GIVEN", "GROUP", "TABLE", "CALLED")
 
+# Tell of flags; 0 if that has raised an error.
+_HEARD = """
+def heard(table: "i8", args: "i8", n: "i8", names: "i8") -> "i8":
+    d = rt.words(table)
+    rt.clear_flags()
+    told = rt.call(d[D_PyObject_Vectorcall], d[D_hinted], args, n, names)
+    if told == 0:
+        return 0
+    rt.call(d[D_Py_DecRef], told)
+    return 1
+"""
+
 _CALL = """
 def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     d = rt.words(rt.words(self)[HEAD])
@@ -223,13 +235,8 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     # ---
     # --- flags of floating point: a hint that plain code may have warned
     if ok and status == 0 and rt.flags() != 0:
-        rt.clear_flags()
-        heard = rt.call(d[D_PyObject_Vectorcall], d[D_hinted], args, n, names)
-        if heard == 0:
-            ok = False
-            failed = True
-        else:
-            rt.call(d[D_Py_DecRef], heard)
+        failed = heard(rt.words(self)[HEAD], args, n, names) == 0
+        ok = not failed
     # --- the result
     if ok and d[D_result_count] == 0:
         out = rt.call(d[D_PyLong_FromLong], status)
@@ -260,9 +267,9 @@ def text(*, full: bool = True) -> str:
     What is not `full` takes positional arguments as they are and looks at nothing outside: all that
     a kernel needs alone, in half the time to compile.
     """
-    whole = UNPACK + BUILD + _CALL
+    whole = UNPACK + BUILD + _HEARD + _CALL
     if not full:
-        whole = re.sub(r" *# [+]{3}\n.*?# ---\n", "", BUILD + _CALL, flags=re.DOTALL)
+        whole = re.sub(r" *# [+]{3}\n.*?# ---\n", "", BUILD + _HEARD + _CALL, flags=re.DOTALL)
     numbers = {"HEAD": HEAD, "INPUT": len(INPUTS), "OUTPUT": len(OUTPUTS), "READ": len(READS)}
     numbers |= {"UNPACK": len(UNPACKS), "RESULT": len(RESULTS)}
     numbers |= {"OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "REGISTERS": REGISTERS}

@@ -99,8 +99,8 @@ def log(x: Value) -> Value:
     k, f = split_any(x)
     high, low = x.pick(*_LOG_2)
     half, rest = _terms(f)
-    high = _flagged(x.like(high), x <= 0.0)
-    return _defined(x, fma(k, high, f - (half - fma(k, low, rest))))
+    out = fma(k, _flagged(x.like(high), x <= 0.0), f - (half - fma(k, low, rest)))
+    return _defined(x, out)
 
 
 def _log1p_sum(x: Value, low: Value | float, wrong: Value | None = None) -> Value:
