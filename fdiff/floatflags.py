@@ -87,6 +87,7 @@ def _functions() -> tuple[Callable[[int], int], Callable[[int], int]]:
     """``fetestexcept`` and ``feclearexcept`` of the C library, where it has them."""
     try:
         library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
-        return library.fetestexcept, library.feclearexcept
+        found = library.fetestexcept, library.feclearexcept
     except (AttributeError, OSError):
         return _nothing, _nothing
+    return found

@@ -135,7 +135,7 @@ def _is_strict(variant: Variant) -> bool:
 
 def _plainly(program: Program, f: Function, given: Arguments) -> None:
     """Call the function as plain code, for what NumPy has to say of it."""
-    args, kwargs = map_leaves(_own, given)
+    args, kwargs = cast("Arguments", map_leaves(_own, given))
     try:
         if program.plain is not None:
             program.plain(f, args, kwargs)
@@ -190,4 +190,4 @@ def _placed(found: Sequence[tuple[str, int]], variant: Variant) -> None:
         elif mode == "log":
             cast("Any", np.geterrcall()).write(f"Warning: {text}\n")
         elif mode == "print":
-            print(f"Warning: {text}", file=sys.stderr)
+            sys.stderr.write(f"Warning: {text}\n")

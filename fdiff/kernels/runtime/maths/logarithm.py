@@ -58,7 +58,8 @@ def split_any(x: Value) -> tuple[Value, Value]:
     """As `split`, of subnormal numbers too."""
     up = float(x.format.digits + 2)
     tiny = x < x.format.smallest
-    return _split(where(tiny, x * 2.0**up, x), where(tiny, up, x.like(0.0)))
+    raised = fma(x, 2.0**up, 0.0)  # of either zero it is 0.0
+    return _split(where(tiny, raised, x), where(tiny, up, x.like(0.0)))
 
 
 class _Terms(NamedTuple):
@@ -100,7 +101,7 @@ def log(x: Value) -> Value:
     high, low = x.pick(*_LOG_2)
     half, rest = _terms(f)
     out = fma(k, _flagged(x.like(high), x <= 0.0), f - (half - fma(k, low, rest)))
-    return _defined(x, out)
+    return where(x >= 0.0, where(x < inf, out, x), nan)  # k < 0 of zero: that is -inf by now
 
 
 def _log1p_sum(x: Value, low: Value | float, wrong: Value | None = None) -> Value:
