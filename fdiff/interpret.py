@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
 
 from .collector import collector_paused
+from .floatflags import noting
 from .tape import CONSTANT, INPUT, Tape
 
 Step = tuple[Callable[..., object], int, tuple[int, ...], tuple[int, ...]]
@@ -50,12 +52,34 @@ class Plan:
             values[i] = array
         for i, value in self.constants:
             values[i] = value
-        with np.errstate(all="ignore"):
+        with noting():
             for function, i, args, dead in self.steps:
                 values[i] = function(*[values[a] for a in args])
                 for d in dead:
                     values[d] = None
         return [values[i] for i in self.outputs]
+
+    def flagged(self, arrays: Sequence[np.ndarray]) -> list[tuple[str, int]]:
+        """What happens to which nodes on the way: "divide by zero", "overflow", "invalid value"."""
+        values: list[object] = [None] * self.size
+        for i, value in (*zip(self.inputs, arrays, strict=True), *self.constants):
+            values[i] = value
+        found: list[tuple[str, int]] = []
+        at = [0]
+
+        def happened(words: str, _: int) -> None:
+            found.append((words, at[0]))
+
+        with (
+            suppress(ArithmeticError, IndexError, ValueError),
+            np.errstate(all="call", under="ignore", call=happened),
+        ):
+            for function, i, args, dead in self.steps:
+                at[0] = i
+                values[i] = function(*[values[a] for a in args])
+                for d in dead:
+                    values[d] = None
+        return found
 
 
 def _last_uses(tape: Tape) -> dict[int, tuple[int, ...]]:
@@ -75,7 +99,7 @@ def _last_uses(tape: Tape) -> dict[int, tuple[int, ...]]:
 def evaluate(tape: Tape, *arrays: np.ndarray) -> Sequence[object]:
     """Outputs of `tape` at `arrays`, one for each of its inputs.
 
-    NumPy's floating-point warnings are silent: a derivative formula may pass through a value that
-    a ``where`` discards.
+    NumPy's floating-point warnings are silent, and leave no more than a hint: a derivative formula
+    may pass through a value that a ``where`` discards.
     """
     return Plan(tape)(*arrays)

@@ -84,6 +84,7 @@ class Program:
         "eager",
         "lists",
         "name",
+        "plain",
         "plans",
         "steady",
         "variants",
@@ -106,6 +107,7 @@ class Program:
         self.body = body or call_private
         self.argnums = argnums
         self.derive = derive
+        self.plain: Body | None = None  # what plain code does, if that is not to call the function
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, object] = OrderedDict()
         self.ways: dict[object, Ways] = {}

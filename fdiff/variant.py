@@ -8,7 +8,7 @@ reference, so that a change of their values is seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from .errors import (
     user_line,
     warn,
 )
+from .floatflags import Doubts
 from .tape import Tape
 from .tiers import runner
 from .trace import Recording, Trace, TracedArray, memory_layout, record
@@ -78,6 +79,7 @@ class Variant:
     swapped: tuple[int, ...] = ()
     eager: EagerTrace | None = None
     plan: Any = None  # its class lies on a floor above
+    doubts: Doubts = field(default_factory=Doubts)
 
     def __post_init__(self) -> None:
         # The captured arrays as they are now; None if something else that was read has changed.

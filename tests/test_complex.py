@@ -386,7 +386,8 @@ def test_complex_zeros_and_masks():
         ):
             assert not np.any(found)
     safe = lambda z: np.sum(np.where(z != 0, np.abs(np.log(z)), 0.0))
-    slope = fdiff.grad(safe, complex_inputs="conjugate")(z)
+    with np.errstate(divide="ignore"):
+        slope = fdiff.grad(safe, complex_inputs="conjugate")(z)
     assert slope[0] == 0
     assert np.isfinite(slope[1])
     part = fdiff.grad(lambda x: np.sum(np.where(x > 0, np.sqrt(x + 0j).real, 0.0)))
@@ -650,7 +651,8 @@ def test_squared_absolute_values_are_smooth():
     odd = np.array([np.nan + 1j * np.inf, complex(np.inf, 0), 1e200 + 0j, 1e-170j])
     with np.errstate(all="ignore"):
         expected = np.abs(odd) ** 2
-    np.testing.assert_array_equal(fdiff.jit(lambda z: np.abs(z) ** 2)(odd), expected)
+        found = fdiff.jit(lambda z: np.abs(z) ** 2)(odd)
+    np.testing.assert_array_equal(found, expected)
     weak = fdiff.jit(lambda x: np.ones(2, np.float32) * abs(1j * x) ** 2)
     assert weak(2.0).dtype == np.float32
 

@@ -18,6 +18,9 @@ from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
+# As in plain code: the arms that are not taken are computed, and warn.
+pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+
 A = np.array([[1.0, -2.0, 0.5], [0.3, 1.0, 1.5], [2.0, 0.1, -1.0]])
 
 

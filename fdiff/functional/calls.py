@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arguments import Argnums, Function, called, native
 from ..errors import FdiffError, message, user_line
+from ..floatflags import noted
 from ..ops.kinks import looking
 from ..program import MOST, Program, immediates, program_of
 from ..trace import TracedArray, current, tracing
@@ -20,6 +21,7 @@ from ..tree import map_leaves, unflatten
 from ..variant import Variant
 from .into import call_into
 from .kinking import ASKED, policy, refuse_kinks, warn_outside
+from .plainly import answer
 from .points import body_of, floating
 from .prepared import Origin, Prepared, made
 from .shortcut import Immediate, Quick, Shortcuts, never
@@ -46,10 +48,15 @@ def invoke(
         return warn_outside(result, variant, inputs) if looking.on else result
     if ASKED in occupied and policy.get() == "raise":
         refuse_kinks(program, f, args, kwargs)
+    noted.hint = False
     variant, arrays = program.find(f, args, kwargs)
     if variant.special:
-        return _special(program, f, args, kwargs, (variant, arrays), vectors)
-    return variant.plan.call(arrays, vectors, execute)
+        result, variant = _special(program, f, args, kwargs, (variant, arrays), vectors)
+    else:
+        result = variant.plan.call(arrays, vectors, execute)
+    if noted.hint:
+        answer(program, f, (args, kwargs), variant, arrays)
+    return result
 
 
 def _special(
@@ -59,25 +66,29 @@ def _special(
     kwargs: dict[str, object],
     found: tuple[Variant, list[np.ndarray]],
     vectors: Sequence[object],
-) -> object:
-    """A call of a variant that has guards, or reads arrays of another byte order."""
+) -> tuple[object, Variant]:
+    """A call of a variant that has guards, or reads arrays of another byte order.
+
+    Another variant may hold in the end; its inputs take the place of those that are given.
+    """
     variant, arrays = found
     for k in variant.swapped:
         arrays[k] = native(arrays[k])
     if variant.check is None or not variant.plan.guards:
-        return variant.plan.call(arrays, vectors, execute)
+        return variant.plan.call(arrays, vectors, execute), variant
     try:
-        return variant.plan.call(arrays, vectors, execute)
+        return variant.plan.call(arrays, vectors, execute), variant
     except Missed:
         pass
     except (ArithmeticError, IndexError, ValueError):
         if variant.decides(arrays):
             raise
     # The check decides alone: next to a tie a kernel may round its guards to the other side.
-    variant, arrays = program.find(f, args, kwargs, sure=True)
+    noted.hint = False
+    variant, arrays[:] = program.find(f, args, kwargs, sure=True)
     for k in variant.swapped:
         arrays[k] = native(arrays[k])
-    return variant.plan.call(arrays, vectors, unguarded)
+    return variant.plan.call(arrays, vectors, unguarded), variant
 
 
 def _given(leaf: object) -> object:

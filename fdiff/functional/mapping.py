@@ -74,6 +74,7 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
 
     program = program_of(f, "vmap", None, (repr(ins), repr(out_axes)), ValuePlan, body, eager=False)
 
+    program.plain = lambda g, args, kwargs: _one_by_one(g, args, kwargs, ins)
     short = Shortcuts(program, f, into=False)
 
     def call(*args: object, **kwargs: object) -> object:
@@ -88,6 +89,26 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
 
     origin = Origin(vmap, {"in_axes": in_axes, "out_axes": out_axes})
     return made(call, f, program, lambda args: (args, ()), short, origin)
+
+
+def _one_by_one(
+    f: Function, args: tuple[object, ...], kwargs: dict[str, object], in_axes: object
+) -> None:
+    """What `vmap` stands for: a loop of calls."""
+    leaves, spec = flatten((args, kwargs))
+    axes = _axes_of_arguments(in_axes, args, kwargs, "vmap")
+    moved = [
+        leaf if axis is None else np.moveaxis(np.asarray(leaf), axis, 0)
+        for leaf, axis in zip(leaves, axes, strict=True)
+    ]
+    count = next(
+        (len(x) for x, axis in zip(moved, axes, strict=True) if axis is not None),  # type: ignore[arg-type] - an array
+        0,
+    )
+    for k in range(count):
+        one = [x if axis is None else x[k] for x, axis in zip(moved, axes, strict=True)]  # type: ignore[index] - an array
+        own, named = cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, one))
+        f(*own, **named)
 
 
 def _mapped(

@@ -22,6 +22,7 @@ from ..tiers import COPY_BELOW
 from ..trace.traced import occupied
 from .marks import Mark, Recipe
 from .outside import named, outside
+from .plainly import asker
 from .signature import NoShortcutError, Signature
 
 if TYPE_CHECKING:
@@ -176,7 +177,9 @@ def shortcut(
         outside = kernel.reads(f if first else None)
         if not first:
             outside = outside._replace(occupied=occupied)
-        return kernel.builtin(signature, recipe, outside._replace(general=general))
+        hinted = asker(program, variant, call.split, None if first else f, out=call.out)
+        outside = outside._replace(general=general, hinted=hinted)
+        return kernel.builtin(signature, recipe, outside)
     except NoShortcutError:
         return None
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arraytype import ArrayType, type_of
 from ..errors import Line, user_line
+from ..floatflags import noting
 from ..primitive import Primitive
 from ..tape import CONSTANT, INPUT, Builder, Constant, Node, Params, Tape
 from .looking import Looks
@@ -114,7 +115,7 @@ class EagerTrace(Trace):
         self.mutable = True
 
     def __enter__(self) -> Self:
-        self._quiet = np.errstate(all="ignore")
+        self._quiet = noting()
         self._quiet.__enter__()
         return super().__enter__()
 

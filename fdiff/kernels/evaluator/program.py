@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from ...floatflags import note_flags, noting
 from .. import cache, compiler
 from .encoder import Left, Rows, Value
 from .encoding import Program
@@ -69,7 +70,7 @@ class Evaluation:
                 for step in arena.steps:
                     step()
             else:
-                with np.errstate(all="ignore"):
+                with noting():
                     for step in arena.steps:
                         step()
             return [
@@ -145,7 +146,9 @@ class _Arena:
         floats, ints = self.floats.ctypes.data, self.ints.ctypes.data
 
         def run() -> None:
-            if function(code, step.first, step.last, floats, ints, extra):
+            status = function(code, step.first, step.last, floats, ints, extra)
+            note_flags()
+            if status:
                 raise IndexError("index is out of bounds")
 
         return run

@@ -165,6 +165,7 @@ def _outside(outside: Outside, words: Words) -> dict[str, int]:
         "general": 0 if outside.general is None else id(outside.general),
         "places": words([id(x) for pair in outside.places for x in pair]),
         "place_count": len(outside.places),
+        "hinted": id(outside.hinted),
     }  # fmt: skip
 
 

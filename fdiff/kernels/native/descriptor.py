@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...floatflags import note
+
 
 class Input(NamedTuple):
     """An array or number a kernel reads, or an array it writes to.
@@ -113,7 +115,8 @@ class Outside(NamedTuple):
 
     `kept` are objects whose addresses stand in `reads`. With anything in the dict `occupied`, a
     call is more than the kernel's. What is not as it was, or given otherwise, is for `general`;
-    without one the caller returns None.
+    without one the caller returns None. `hinted` is given the arguments where the processor's
+    floating-point flags hint at something.
     """
 
     reads: tuple[Read, ...] = ()
@@ -121,3 +124,4 @@ class Outside(NamedTuple):
     kept: object = None
     occupied: dict[object, None] | None = None
     general: Callable[..., object] | None = None
+    hinted: Callable[..., object] = note

@@ -34,6 +34,7 @@ WORDS = (
     "input_count",
     "constants", "constant_count", "reads", "read_count", "places", "place_count", "outputs",
     "output_count", "first", "result", "result_count", "occupied", "general", "written", "guard",
+    "hinted",
 )  # fmt: skip
 INPUTS = (
     "at", "source", "object", "descr", "rank", "dims", "mask", "most", "strides", "width", "kind",
@@ -53,6 +54,18 @@ UNPACK_HOW = ("SEQUENCE", "DICT", "FIELDS", "SAME")
 # What a step of the result's recipe puts on the stack: ``MADE`` is ``MOVED`` where an array stands
 # nowhere else, and ``SCALAR`` where the output is one.
 RESULT_HOW = ("MOVED", "SCALAR", "GROUP", "MADE", "CONSTANT", "GIVEN", "TABLE", "CALLED")
+
+# Tell of flags; 0 if that has raised an error.
+_HEARD = """
+def heard(table: "i8", args: "i8", n: "i8", names: "i8") -> "i8":
+    d = rt.words(table)
+    rt.clear_flags()
+    told = rt.call(d[D_PyObject_Vectorcall], d[D_hinted], args, n, names)
+    if told == 0:
+        return 0
+    rt.call(d[D_Py_DecRef], told)
+    return 1
+"""
 
 _CALL = """
 def call(self: "i8", args: "i8", n: "i8", names: "i8"):
@@ -244,6 +257,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     if ok and status == 0 and d[D_guard] > 0:
         ok = rt.halves(data[d[D_first] + d[D_guard] - 1])[0] & 255 != 0
     # ---
+    # --- flags of floating point: a hint that plain code may have warned
+    if ok and status == 0 and rt.flags() != 0:
+        failed = heard(rt.words(self)[HEAD], args, n, names) == 0
+        ok = not failed
     # --- the result
     if ok and status == 0 and d[D_result_count] != 0:
         table = rt.words(self)[HEAD]
@@ -276,9 +293,9 @@ def text(*, full: bool = True) -> str:
     What is not `full` takes positional arguments as they are and looks at nothing outside: all that
     a kernel needs alone, in half the time to compile.
     """
-    whole = UNPACK + BUILD + _CALL
+    whole = UNPACK + BUILD + _HEARD + _CALL
     if not full:
-        whole = re.sub(r" *# [+]{3}\n.*?# ---\n", "", BUILD + _CALL, flags=re.DOTALL)
+        whole = re.sub(r" *# [+]{3}\n.*?# ---\n", "", BUILD + _HEARD + _CALL, flags=re.DOTALL)
     numbers = {"HEAD": HEAD, "INPUT": len(INPUTS), "OUTPUT": len(OUTPUTS), "READ": len(READS)}
     numbers |= {"UNPACK": len(UNPACKS), "RESULT": len(RESULTS)}
     numbers |= {"OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "FROM": FROM, "INTO": INTO}

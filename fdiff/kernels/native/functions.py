@@ -13,7 +13,7 @@ from functools import lru_cache
 from llvmlite import ir
 
 from ..runtime import maths, scalar
-from . import atomics
+from . import atomics, floatflags
 from .expressions import UnknownWordError
 from .kinds import BYTE, WORD, Term, convert, is_pointer, llvm_type, whole, width
 from .statements import Writer
@@ -366,6 +366,9 @@ _TABLES: dict[str, dict[str, Function]] = {
         "take": atomics.take,
         "change": atomics.change,
         "pause": atomics.pause,
+        "flags": floatflags.flags,
+        "clear_flags": floatflags.clear_flags,
+        "raise_flag": floatflags.raise_flag,
     },
     "math": {"sqrt": _real("llvm.sqrt"), "copysign": _real("llvm.copysign")},
     "np": {

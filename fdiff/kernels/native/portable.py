@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...floatflags import note_flags
 from .descriptor import Input, Machinery, Output
 
 _PLAIN, _WRITEABLE, _ALIGNED = 0x101, 0x400, 0x100  # of ndarray.flags
@@ -52,7 +53,9 @@ def _run(
     words = np.array([*data, work.ctypes.data + _LINE - 1 & -_LINE], np.int64)
     steps = np.array(strides or [0], np.int64)
     tables = (words, steps, machinery.ints, machinery.floats)
-    return kernel(*[table.ctypes.data for table in tables])
+    code = kernel(*[table.ctypes.data for table in tables])
+    note_flags()
+    return code
 
 
 def _taken(given: object, one: Input) -> np.ndarray | None:

@@ -35,6 +35,7 @@ POOL = {
     "NEXT": 3 * _LINE,  # the next part
     "DONE": 4 * _LINE,  # how many parts are done
     "STATUS": 4 * _LINE + 1,  # why a thread has left its kernel
+    "FLAGS": 4 * _LINE + 2,  # whether a floating-point flag was set in a thread
     "MEMBERS": 5 * _LINE,  # from here on, the words of each thread
 }
 MEMBER = {
@@ -97,6 +98,9 @@ _WORK = """
 def work(crew: "i8*") -> "i8":
     pool = rt.words(crew[HOME])
     status = rt.call(pool[CODE], pool[DATA], pool[STRIDES], pool[INTS], pool[FLOATS], crew)
+    if rt.flags() != 0:
+        rt.clear_flags()
+        rt.swap(pool, FLAGS, 1)
     if status != 0 and status != GONE:
         rt.swap(pool, STATUS, status)
         wake_all(pool)
@@ -155,6 +159,7 @@ def run(data: "i8*", strides: "i8*", ints: "i8*", floats: "f8*") -> "i8":
     rt.swap(pool, NEXT, 0)
     rt.swap(pool, DONE, 0)
     rt.swap(pool, STATUS, 0)
+    rt.swap(pool, FLAGS, 0)
     rt.swap(pool, INSIDE, 0)
     for k in range(1, count):
         member = rt.at(pool, MEMBERS + LINE * k)
@@ -172,6 +177,8 @@ def run(data: "i8*", strides: "i8*", ints: "i8*", floats: "f8*") -> "i8":
             if rt.fresh(pool, INSIDE) != CLOSED or rt.swap(crew, ASLEEP, 0) == 0:
                 rt.call(pool[ACQUIRE], crew[BED], 1)
     status = rt.fresh(pool, STATUS)
+    if rt.fresh(pool, FLAGS) != 0:
+        rt.raise_flag()
     rt.swap(pool, TAKEN, 0)
     return status
 """

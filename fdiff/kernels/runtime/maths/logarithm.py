@@ -58,7 +58,8 @@ def split_any(x: Value) -> tuple[Value, Value]:
     """As `split`, of subnormal numbers too."""
     up = float(x.format.digits + 2)
     tiny = x < x.format.smallest
-    return _split(where(tiny, x * 2.0**up, x), where(tiny, up, x.like(0.0)))
+    raised = fma(x, 2.0**up, 0.0)  # of either zero it is 0.0
+    return _split(where(tiny, raised, x), where(tiny, up, x.like(0.0)))
 
 
 class _Terms(NamedTuple):
@@ -85,16 +86,25 @@ def _defined(x: Value, out: Value, pole: float = 0.0) -> Value:
     return where(x > pole, out, where(x.equals(pole), x.like(-inf), nan))
 
 
+def _flagged(factor: Value, wrong: Value) -> Value:
+    """A factor, huge where the result is `wrong` and replaced in the end: its product overflows.
+
+    That sets a flag of the processor, as the C library does.
+    """
+    return where(wrong, factor.pick(1.7e308, 3.4e38), factor)
+
+
 @libm("log")
 def log(x: Value) -> Value:
     """The natural logarithm."""
     k, f = split_any(x)
     high, low = x.pick(*_LOG_2)
     half, rest = _terms(f)
-    return _defined(x, fma(k, high, f - (half - fma(k, low, rest))))
+    out = fma(k, _flagged(x.like(high), x <= 0.0), f - (half - fma(k, low, rest)))
+    return where(x >= 0.0, where(x < inf, out, x), nan)  # k < 0 of zero: that is -inf by now
 
 
-def _log1p_sum(x: Value, low: Value | float) -> Value:
+def _log1p_sum(x: Value, low: Value | float, wrong: Value | None = None) -> Value:
     """``log(1 + x + low)`` for -1 < x < inf and a `low` of an ulp of `x` or so.
 
     What 1 + x loses to rounding is divided by 1 + f to second order: it is an ulp at most.
@@ -108,7 +118,8 @@ def _log1p_sum(x: Value, low: Value | float) -> Value:
     f = where(same, x, f)
     high, low = x.pick(*_LOG_2)
     half, rest = _terms(f)
-    return copysign(fma(k, high, f - (half - (fma(k, low, lost) + rest))), x)
+    factor = x.like(high) if wrong is None else _flagged(x.like(high), wrong)
+    return copysign(fma(k, factor, f - (half - (fma(k, low, lost) + rest))), x)
 
 
 @libm("log1p")
@@ -120,7 +131,7 @@ def log1p_finite(x: Value) -> Value:
 @libm("log1p")
 def log1p(x: Value) -> Value:
     """``log(1 + x)`` without cancellation."""
-    return _defined(x, log1p_finite(x), -1.0)
+    return _defined(x, _log1p_sum(x, 0.0, x <= -1.0), -1.0)
 
 
 def _in_base(x: Value, one: tuple[float, float], unit: tuple[float, float]) -> Value:
@@ -131,7 +142,7 @@ def _in_base(x: Value, one: tuple[float, float], unit: tuple[float, float]) -> V
     low = (f - high) - half + rest
     main = high * unit[0]
     low = fma(low, unit[0], fma(high, unit[1], fma(high, unit[0], -main)))
-    total = fma(k, one[0], main)
+    total = fma(k, _flagged(x.like(one[0]), x <= 0.0), main)
     return _defined(x, total + (fma(k, one[1], low) + (fma(k, one[0], -total) + main)))
 
 
@@ -193,7 +204,8 @@ def acosh(x: Value) -> Value:
 def atanh(x: Value) -> Value:
     """``log(1 + 2 a / (1 - a)) / 2``, a = |x| (fdlibm, e_atanh.c), of the quotient as a pair."""
     a = fabs(x)
-    over, under = a + a, total(x.like(1.0), -a)
+    half, under = _flagged(a, a > 1.0), total(x.like(1.0), -a)
+    over = half + half
     inverse = 1.0 / under.high
     high = over * inverse
     low = (fma(-high, under.high, over) - high * under.low) * inverse

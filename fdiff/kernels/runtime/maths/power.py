@@ -72,9 +72,17 @@ def _log2_short(x: Value) -> Pair:
 
 
 def _raise(
-    x: Value, y: Value, log: Pair, more: Value | None = None, by: Value | None = None
+    x: Value,
+    y: Value,
+    log: Pair,
+    more: Value | None = None,
+    by: Value | None = None,
+    wrong: Value | None = None,
 ) -> Value:
-    """``|x| ** (y + more)`` from log2 |x|, infinities, zeros and NaN included; times `by`."""
+    """``|x| ** (y + more)`` from log2 |x|, infinities, zeros and NaN included; times `by`.
+
+    What is `wrong`, and replaced in the end, overflows: the processor has a flag for that.
+    """
     size = fabs(x)
     ends = where(size.equals(0.0), -inf, size)
     inside = (size > 0.0) & (size < inf)
@@ -85,6 +93,8 @@ def _raise(
         rest = fma(more, high, rest)
     e = where(size.equals(1.0), 0.0, e)  # 1 ** inf is 1
     rest = where(fabs(rest) < 1.0, rest, 0.0)
+    if wrong is not None:
+        e = where(wrong, 1100.0, e)
     if by is None:
         return exp2_sum(clamp(e, -1100.0, 1100.0), rest)
     out = exp2_sum(clamp(e, -1200.0, 1100.0), rest, by)
@@ -101,8 +111,8 @@ def power(x: Value, y: Value) -> Value:
     """
     if not x.double:
         x, y = x.to(F8), y.to(F8)
-        return _signed(x, y, _raise(x, y, _log2_short(fabs(x)))).to(F4)
-    return _signed(x, y, _raise(x, y, _log2(fabs(x))))
+        return _signed(x, y, _raise(x, y, _log2_short(fabs(x)), wrong=_unreal(x, y))).to(F4)
+    return _signed(x, y, _raise(x, y, _log2(fabs(x)), wrong=_unreal(x, y)))
 
 
 def exponent_sum(x: Value, y: Value, low: Value, by: Value | None = None) -> Value:
@@ -121,13 +131,18 @@ def exponent_sum(x: Value, y: Value, low: Value, by: Value | None = None) -> Val
     return where(y.equals(0.0), size, out) * copysign(x.like(1.0), by)
 
 
+def _unreal(x: Value, y: Value) -> Value:
+    """Whether the power of a negative number is none that is real."""
+    return (x < 0.0) & (x > -inf) & (y.call("trunc").equals(y) ^ 1)
+
+
 def _signed(x: Value, y: Value, out: Value) -> Value:
     half = y * 0.5
     whole = y.call("trunc").equals(y)
     odd = whole & ((half.call("trunc") - half).equals(0.0) ^ 1)
     odd = odd & (fabs(y) < inf)
     out = where(odd, copysign(out, x), out)
-    out = where((x < 0.0) & (x > -inf) & (whole ^ 1), nan, out)
+    out = where(_unreal(x, y), nan, out)
     return where(y.equals(0.0), 1.0, out)
 
 

@@ -1,0 +1,93 @@
+"""Hints that arithmetic left the real numbers: the processor's floating-point flags, NumPy's too.
+
+A division by zero, an invalid operation or an overflow sets a flag of the thread it happens in.
+That is a hint and no more: a derivative, or an arm that a ``where`` discards, sets flags as well.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+
+class _Noted(threading.local):
+    """Whether there has been a hint in this thread since somebody last took it away."""
+
+    hint = False
+
+
+noted = _Noted()
+OFTEN = 4  # hints that are all asked about; later, of those that may be left, a few
+
+
+class Doubts:
+    """What came of the hints of one variant."""
+
+    __slots__ = ("count", "false", "filters", "plan")
+
+    def __init__(self) -> None:
+        self.count = 0  # hints under these filters
+        self.false = 0  # hints at nothing, one after another
+        self.filters: object = None
+        self.plan: Any = None  # to interpret the function; its class lies on a floor above
+
+    def rare(self) -> bool:
+        """Whether this hint is one of the first, or of those that are asked about later."""
+        if self.filters != (filters := [*warnings.filters]):
+            self.count, self.filters = 0, filters
+        self.count += 1
+        return self.count <= OFTEN or self.count & (self.count - 1) == 0
+
+
+def note(*_: object, **__: object) -> None:
+    """Take note of a hint: whatever reports one calls this."""
+    noted.hint = True
+
+
+def taken() -> bool:
+    """Whether there has been a hint, which is gone now."""
+    hint, noted.hint = noted.hint, False
+    return hint
+
+
+def noting() -> np.errstate:
+    """A context in which NumPy is silent but for hints; underflow, which it ignores, is none."""
+    return np.errstate(divide="call", over="call", invalid="call", under="ignore", call=note)
+
+
+def note_flags() -> None:
+    """Take note of the flags that machine code has set in this thread, and clear them."""
+    test, clear = _functions()
+    if test(_MASK):
+        clear(_MASK)
+        note()
+
+
+# FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW of the C library.
+if sys.platform == "win32":
+    _MASK = 0x1C
+else:
+    _MASK = 0x0D if platform.machine().lower() in ("x86_64", "amd64", "i386", "i686") else 0x07
+
+
+def _nothing(_: int) -> int:
+    return 0
+
+
+@lru_cache(maxsize=1)
+def _functions() -> tuple[Callable[[int], int], Callable[[int], int]]:
+    """``fetestexcept`` and ``feclearexcept`` of the C library, where it has them."""
+    try:
+        library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
+        found = library.fetestexcept, library.feclearexcept
+    except (AttributeError, OSError):
+        return _nothing, _nothing
+    return found
