@@ -1,7 +1,7 @@
 """What is installed works: its metadata, README's first example, a kernel, a kernel from the disk.
 
-Run it from any folder with the Python in which fdiff is installed: `python tests/smoke.py`. It needs
-fdiff and what fdiff depends on, and nothing of the clone.
+Run it with the Python in which fdiff is installed, from any folder: `python tests/smoke.py`. It needs
+fdiff and what fdiff depends on, nothing else, and nothing of the clone.
 """
 
 import contextlib
@@ -54,7 +54,9 @@ def main():
         check_a_kernel(compiled=1, loaded=0)
         again = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
         subprocess.run([sys.executable, "-c", KEPT], env=again, check=True)
-    print(f"fdiff {fdiff.__version__} works: Python {sys.version.split()[0]}, NumPy {np.__version__}")
+    print(
+        f"fdiff {fdiff.__version__} works: Python {sys.version.split()[0]}, NumPy {np.__version__}"
+    )
 
 
 if __name__ == "__main__":
