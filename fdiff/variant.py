@@ -37,6 +37,7 @@ from .trace import Recording, Trace, TracedArray, memory_layout, record
 from .trace.eager import EagerTrace
 from .transforms.shifts import unshifted
 from .transforms.simplify import simplify
+from .transforms.split_joins import split_joins
 from .transforms.vectorised import vectorised
 from .tree import Spec, flatten, unflatten
 from .watch import Watch, own_result, watched
@@ -188,7 +189,7 @@ def _recorded(
     The nodes of an `eager` trace have values, which are found by the numbers they have.
     """
     return {
-        "tape": recording.tape if eager else vectorised(unshifted(recording.tape)),
+        "tape": recording.tape if eager else split_joins(vectorised(unshifted(recording.tape))),
         "scalars": recording.scalars,
         "outs": tuple(None if traceable(out) else (out,) for out in outs),
         "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),

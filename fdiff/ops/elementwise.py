@@ -80,7 +80,7 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 UFUNCS[np.divide] = divide_call
 negative = elementwise("negative", "-{0}", lambda x, out: (-1,), numpy=np.negative, sample=(real,))
 reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
-square = elementwise("square", "{0} * {0}", lambda x, out: (2.0 * x,), numpy=np.square, sample=(real,))
+square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), numpy=np.square, sample=(real,))
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)
 cbrt = elementwise("cbrt", "rt.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,), kink=AT_ZERO)
 floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, numpy=np.floor_divide, sample=(real, real), kink=MULTIPLE)

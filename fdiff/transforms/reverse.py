@@ -17,6 +17,8 @@ from .simplify import Simplifier
 from .templates import Seeds, pulls
 
 _ADD, _OR, _NOT = (PRIMITIVES[name] for name in ("add", "logical_or", "logical_not"))
+_MULTIPLY, _SQUARE = PRIMITIVES["multiply"], PRIMITIVES["square"]
+_SCALED = ("scaled", "negative", "broadcast_to")  # what rewrites find constant factors in
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
 
@@ -83,11 +85,14 @@ class _Sweep:
         """Walk the nodes backwards, leaving cotangents of the inputs."""
         nodes, lines, wanted = self.tape.nodes, self.tape.lines, self.wanted
         bars, masks, parts = self.bars, self.masks, self.parts
+        self.builder.derivative = True
         for i in range(len(nodes) - 1, -1, -1):
             if not wanted[i] or (i not in bars and i not in parts):
                 continue
             node = nodes[i]
             primitive = node[0]
+            if primitive is _MULTIPLY and node[1][0] == node[1][1]:
+                node = self._as_square(node, bars.get(i))
             if primitive is INPUT:
                 continue
             line = lines[i][0] if i in lines else None
@@ -102,6 +107,16 @@ class _Sweep:
                 self._pull(node, _PLAIN, [bar], [self.values[i]], line)
             else:
                 self._pull(node, _MASKED, [bar, mask], [self.values[i]], line)
+
+    def _as_square(self, node: Node, bar: int | None) -> Node:
+        """``x * x`` as a square, where the factor 2 of its slope meets one of the cotangent.
+
+        Otherwise the sum of two equal cotangents is cheaper to differentiate again.
+        """
+        meets = bar is not None and self.builder.notable.get(bar) in _SCALED
+        if not meets or node.type.dtype.kind != "f":
+            return node
+        return Node(_SQUARE, node.args[:1], (), node.types)
 
     def _pull_parts(self, i: int, node: Node, line: Line | None) -> None:
         """Pull through a node with several outputs, some of which have cotangents."""

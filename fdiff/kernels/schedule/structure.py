@@ -243,11 +243,17 @@ def _stretched(bones: Skeleton, users: list[list[int]]) -> list[bool]:
     for i in range(len(parts) - 1, -1, -1):
         for u in users[i]:
             user = parts[u]
-            if user.op == "contract" or (user.op in VIEWS and out[u]):
+            if (user.op == "contract" and not _entrywise(user)) or (user.op in VIEWS and out[u]):
                 out[i] = True
             elif user.op == "broadcast_to" or (user.text and user.op not in VIEWS):
                 out[i] = out[i] or _repeats(parts[i].dims, user.dims)
     return out
+
+
+def _entrywise(part: Part) -> bool:
+    """Whether each entry of both operands takes part in one product alone, as in ``x @ x``."""
+    left, right = part.parameter("subscripts", str).split("->")[0].split(",")
+    return left == right
 
 
 @lru_cache(maxsize=4096)
