@@ -1,7 +1,7 @@
 """What is installed works: its metadata, README's first example, a kernel, a kernel from the disk.
 
-Run it with the Python in which fdiff is installed, from any folder: `python tests/smoke.py`. It needs
-fdiff and what fdiff depends on, nothing else, and nothing of the clone.
+Run it from any folder: `python tests/smoke.py`, with the Python in which fdiff is installed. It
+needs what fdiff depends on, and nothing of the clone.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import fdiff
 
 CLONE = Path(__file__).resolve().parents[1]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\s+^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-KEPT = "import smoke; smoke.check_a_kernel(compiled=0, loaded=1)"  # in the second process
+SECOND = "second"  # the argument of the process that finds the kernel of the first
 
 
 def check_that_it_is_the_installed_one():
@@ -46,14 +46,20 @@ def check_a_kernel(*, compiled, loaded):
     assert (info.compiled, info.loaded) == (compiled, loaded), info
 
 
-def main():
-    check_that_it_is_the_installed_one()
-    check_the_first_example()
+def check_two_processes():
     with tempfile.TemporaryDirectory() as kernels:
         os.environ["FDIFF_CACHE_DIR"] = kernels
         check_a_kernel(compiled=1, loaded=0)
-        again = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-        subprocess.run([sys.executable, "-c", KEPT], env=again, check=True)
+        subprocess.run([sys.executable, __file__, SECOND], check=True)
+
+
+def main():
+    check_that_it_is_the_installed_one()
+    if sys.argv[1:] == [SECOND]:
+        check_a_kernel(compiled=0, loaded=1)
+        return
+    check_the_first_example()
+    check_two_processes()
     print(
         f"fdiff {fdiff.__version__} works: Python {sys.version.split()[0]}, NumPy {np.__version__}"
     )
