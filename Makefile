@@ -11,7 +11,7 @@ DATASET ?= Hahn1
 QUICK ?= @tests/quick.txt
 
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 
 .PHONY: help demo demo-nist demo-all test test-quick test-slow bench lint types format clean distclean
 

@@ -10,15 +10,30 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from progress import progress_line
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # What is needed to build, to test and to read; `make test` runs in an unpacked sdist.
 IN_SDIST = {
-    "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "NOTES.md", "README.md",
-    "SECURITY.md", "benchmarks", "docs", "examples", "fdiff", "notebooks", "noxfile.py",
-    "pyproject.toml", "tests", "typings",
-}  # fmt: skip
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "NOTES.md",
+    "README.md",
+    "SECURITY.md",
+    "benchmarks",
+    "docs",
+    "examples",
+    "fdiff",
+    "notebooks",
+    "noxfile.py",
+    "pyproject.toml",
+    "tests",
+    "typings",
+}
 A_HOME = re.compile(rb"/(?:home|Users|root)/\w")
 
 
@@ -82,3 +97,9 @@ def test_the_citation_is_of_this_project():
 def test_the_quick_tests_are_there():
     listed = (ROOT / "tests" / "quick.txt").read_text(encoding="utf-8").split()
     assert [name for name in listed if not (ROOT / name.split("::")[0]).is_file()] == []
+
+
+def test_the_line_of_progress():
+    line = progress_line(done=8_250, total=33_000, failed=1, seconds=180.4)
+    assert line == "8,250 of 33,000 tests (25%), 1 failed, 3 min 0 s, about 9 min 1 s left"
+    assert progress_line(done=0, total=0, failed=0, seconds=0.0).startswith("0 of 0 tests (0%)")
