@@ -46,11 +46,11 @@ class Progress:
 
 
 def progress_line(done, total, failed, seconds):
-    left = seconds * (total - done) / max(done, 1)
-    return (
-        f"{done:,} of {total:,} tests ({100 * done // max(total, 1)}%), {failed} failed, "
-        f"{clock(seconds)}, about {clock(left)} left"
-    )
+    line = f"{done:,} of {total:,} tests ({100 * done // max(total, 1)}%), {failed} failed"
+    line += f", {clock(seconds)}"
+    if 100 * done > total:  # before that, any estimate is a guess
+        line += f", about {clock(seconds * (total - done) / done)} left"
+    return line
 
 
 def clock(seconds):
