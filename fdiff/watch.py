@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from .arguments import Function, traceable
 from .capture import Capture, Reads
 from .capture.classes import getattr_static
 from .capture.kinds import MISSING
+from .capture.release import NoValueError
 from .capture.standins import Items
 from .errors import (
     FdiffError,
@@ -25,7 +27,7 @@ from .ops.creation import answer
 from .ops.foreign import fixed
 from .trace import Trace, TracedArray, answers, root_trace
 from .trace.local import plain, resolve
-from .trace.traced import stack, suspended
+from .trace.traced import Text, stack, suspended
 from .tree import map_leaves
 
 answers(inspect.getattr_static)(getattr_static)
@@ -38,6 +40,7 @@ class Watch:
         self.trace = trace
         self.parts: list[tuple[Callable[..., object], Capture]] = []
         self.order: list[tuple[int, int]] = []
+        self.handles: list[TracedArray] = []  # of the captured arrays, in this order
 
     def private(self, f: Callable[..., object]) -> Callable[..., object]:
         """What to run in place of `f`; its reads are watched from now on."""
@@ -47,9 +50,10 @@ class Watch:
             nonlocal count
             self.order.append((part, count))
             count += 1
-            return self.trace.capture(array)
+            self.handles.append(self.trace.capture(array))
+            return self.handles[-1]
 
-        capture = Capture(handle, answer, settled, self.plainly)
+        capture = Capture(handle, answer, settled, self.plainly, moves)
         self.parts.append((f, capture))
         return capture.private(f)
 
@@ -68,36 +72,105 @@ class Watch:
         return value
 
     def finish(self) -> tuple[tuple[Callable[..., object], Reads], ...]:
-        """What was read; what was written goes to the user's own variables."""
+        """What was read; what was written goes to the user's own variables and arrays."""
+        for (part, count), handle in zip(self.order, self.handles, strict=True):
+            if handle.id != handle.made:
+                self._store(self.parts[part][1], count, handle)
         return tuple((f, capture.finish()) for f, capture in self.parts)
 
+    def _store(self, capture: Capture, count: int, handle: TracedArray) -> None:
+        """What the run stored in a captured array goes there; the tape reads what was there."""
+        array, place = capture.array(count)
+        capture.note(f"a write to the array `{place}`")
+        try:
+            entries = settled(handle)
+        except NoValueError:
+            capture.refused.append((place, handle))
+            return
+        trace, looks = self.trace, self.trace.looks
+        given = [a for node, a in looks.given.items() if node != handle.made]
+        others = [a for a in given if isinstance(a, np.ndarray)]
+        if any(map(functools.partial(_overlap, array), others)):
+            capture.overlapping.append(place)
+            return
+        before = array.copy()
+        looks.given[handle.made] = before
+        trace.extra[:] = [before if a is array else a for a in trace.extra]
+        array[...] = entries
 
-def settled(value: object, moving: bool = False) -> object:  # noqa: FBT001, FBT002 - `capture` calls it by position
-    """The value of a traced array that is made of captured data alone; others stay traced.
+    def check(self) -> None:
+        """Raise where the run kept what has no value, or relied on what an earlier one had kept."""
+        for _, capture in self.parts:
+            for place, value in capture.refused:
+                raise _no_value(self.trace, place, cast("TracedArray", value))
+            for place in capture.overlapping:
+                fact = (
+                    f"`f` writes to the array `{place}`, which shares memory with another array"
+                    " that it reads or is given."
+                )
+                raise self.trace.fail(fact, "Write to a copy: `a = a.copy()`.")
+            for place in capture.lost:
+                fact = (
+                    f"`f` found `{place}`, which an earlier call had kept, by its differentiated"
+                    " argument, and did not compute it again; its derivative would be dropped."
+                )
+                raise self.trace.fail(fact, KEPT)
 
-    With `moving` others give their value at this call, or a LookupError where they have none.
+
+KEPT = (
+    "Look it up by fdiff.stop_gradient(x) if it is meant as a constant;"
+    " else store it again under the same key, or leave the cache out."
+)
+
+
+def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether arrays may have an entry in common."""
+    try:
+        return np.shares_memory(one, other, max_work=1000)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _no_value(trace: Trace, place: str, value: TracedArray) -> TraceError:
+    """The error for a traced value that cannot be kept; it shows where the value was made."""
+    made = value.home.builder.lines.get(value.node, (None,))[0]
+    if stack.examples:
+        fact = f"`f` keeps a value in `{place}`; of argument types alone it has none."
+        way = "Give example arrays in place of types."
+    else:
+        fact = f"`f` keeps a value in `{place}` that belongs to one element of a batch."
+        way = "Return it as well, and keep what the mapped function returns."
+    return TraceError(message(trace.call, fact, way, made))
+
+
+def settled(value: object) -> object:
+    """What plain code would have in place of a traced array, or NoValueError.
+
+    There is no one value of an element of a batch, and of arguments that stand for types.
     """
     given = resolve(value)
+    if type(given) is Text:
+        return str(given)
     if not isinstance(given, TracedArray):
         return value
-    if not (given.home.alive and (fixed(given) or (moving and _at_hand(given)))):
-        if moving:
-            raise LookupError
-        return value
-    array = np.array(given.home.looks.value(given.id, "kept a value beyond the run"))
+    looks = given.home.looks
+    if looks.closed or looks.apart(given.id) or (stack.examples and not fixed(given)):
+        raise NoValueError(given)
+    try:
+        array = np.array(looks.value(given.id, "kept a value beyond the run"))
+    except (TraceError, ArithmeticError, ValueError):
+        raise NoValueError(given) from None
     return array.item() if given.weak else array[()] if given.scalar else array
 
 
-def _at_hand(traced: TracedArray) -> bool:
-    """Whether the value at this call is known, and one."""
-    looks = traced.home.looks
-    if stack.examples or looks.apart(traced.id):
-        return False
-    try:
-        looks.value(traced.id, "kept a value beyond the run")
-    except TraceError:
-        return False
-    return True
+def moves(value: object) -> bool:
+    """Whether a derivative is taken for what a value, or a tuple of values, depends on."""
+    if isinstance(value, tuple):
+        return any(map(moves, value))
+    given = resolve(value)
+    if isinstance(given, TracedArray):
+        return not given.home.looks.closed and given.home.looks.moves(given.id)
+    return type(given) is Text and any(trace.looks.moving for trace in stack.traces)
 
 
 @contextmanager
@@ -120,6 +193,8 @@ def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[Watc
     finally:
         if root is trace:
             inner.extend(watch.finish())
+    if root is trace:
+        watch.check()
 
 
 def _refused(error: Exception) -> tuple[str, str] | None:

@@ -19,6 +19,7 @@ Tuple = tuple[object, ...]
 def opaque(reader: Reader, value: object, where: Where, words: str) -> Pair:
     """The value as it is; the program cannot be used again."""
     reader.note(f"{words} `{label(where)}`")
+    reader.shared(value, where)
     return value, Same(value)
 
 
@@ -35,6 +36,7 @@ def room_left(items: Collection[object], room: int) -> int:
 
 def wrap_dict(reader: Reader, value: dict[object, object], where: Where) -> Pair:
     items = Items(reader, value, where)
+    reader.items(items)
     return items, items._fdiff_table
 
 
@@ -154,11 +156,11 @@ def changed(copy: Copy, put: Copy) -> bool:
 def write_back(copy: Copy, real: Copy, original: Callable[[object], object]) -> None:
     """Make the user's container `real` what the run has made of its copy."""
     if isinstance(copy, list):
-        cast("list[object]", real)[:] = map(original, copy)
+        cast("list[object]", real)[:] = [original(item) for item in copy]
     elif isinstance(copy, set):
-        found = cast("set[object]", real)
+        own, found = [original(item) for item in copy], cast("set[object]", real)
         found.clear()
-        found.update(map(original, copy))
+        found.update(own)
     else:
         for name in real.keys() - copy.keys():  # type: ignore[union-attr] - both are dicts here
             store(cast("dict[str, object]", real), name, MISSING)

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import CodeType, FunctionType
+from typing import cast
 
 import numpy as np
 
@@ -260,3 +261,10 @@ def is_transformed(value: object) -> bool:
 
 def is_traced(value: object) -> bool:
     return getattr(type(value), "__fdiff_traced__", False) is True
+
+
+def traced_within(value: object) -> bool:
+    """Whether a value is traced, or a tuple that holds one that is."""
+    if isinstance(value, tuple):
+        return any(map(traced_within, cast("tuple[object, ...]", value)))
+    return is_traced(value)

@@ -13,7 +13,8 @@ import operator
 import sys
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import cast
 
@@ -56,21 +57,23 @@ from .kinds import (
     is_user_function,
     leaf_key,
     library_namespace,
+    traced_within,
     unchanging,
     unchanging_class,
 )
 from .modules import wrap_module
 from .nodes import ABSENT, Array, Leaf, Parts, Same, Sequence, Table, attribute
-from .objects import Shadows, is_instance, wrap_stand_in
+from .objects import Shadows, wrap_stand_in
 from .reads import Reads
-from .standins import Answers, Copy, Globals, Module, Where
+from .release import NoValueError, is_instance
+from .standins import Answers, Copy, Globals, Items, Module, Where, label
 from .walks import Node
 from .writes import Cell, CopyOf, Places
 
 _ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
 
 
-def _itself(value: object, moving: object = None) -> object:
+def _itself(value: object) -> object:
     return value
 
 
@@ -83,25 +86,30 @@ class Capture:
 
     `handle(array)` is called once for each captured array; its result stands in for the array while
     `f` runs. `answers(value)` is what stands in for an object, a function of NumPy or Python: as a
-    rule the object itself. `settle(value, moving)` is what the user's variables and objects get for
-    a traced array that the run has stored there. `plainly(call)` is the result of a call that runs
-    as if there were no trace, or MISSING if it cannot. A Capture belongs to one run in one thread.
+    rule the object itself. `settle(value)` is what the user's variables and objects get for a
+    traced array that the run has stored there; it may raise NoValueError. `plainly(call)` is the
+    result of a call that runs as if there were no trace, or MISSING if it cannot. `moves(value)`
+    tells whether a derivative is taken for a traced value. A Capture belongs to one run in one
+    thread.
     """
 
     def __init__(
         self,
         handle: Callable[[np.ndarray], object],
         answers: Answers = _itself,
-        settle: Callable[[object, bool], object] = _itself,
+        settle: Answers = _itself,
         plainly: Answers = _run,
+        moves: Callable[[object], bool] = lambda _: False,
     ) -> None:
         self.settle = settle
         self.plainly = plainly
+        self.moves = moves  # whether a derivative is taken for a traced value
         self.traced = False
         self.running = True
         self._handle = handle
         self.answer = answers
         self._arrays: list[np.ndarray] = []
+        self._named: list[Where] = []  # where each of them was read
         self._impurities = Impurities()
         self.note, self.meet = self._impurities.note, self._impurities.meet
         self._roots: list[tuple[object, Node]] = []
@@ -109,6 +117,9 @@ class Capture:
         self._known: dict[int, tuple[object, Node, object]] = {}  # id -> stand-in, node, value
         self._originals: dict[int, tuple[object, object]] = {}  # id -> value, stand-in
         self._places = Places()
+        self.refused: list[tuple[str, object]] = []  # places whose traced values have no number
+        self.overlapping: list[str] = []  # arrays written to that share memory with others
+        self.lost: list[str] = []  # places of kept values that `f` did not compute again
         self._shadows = Shadows(self)
 
     def private(self, f: Function) -> Function:
@@ -144,7 +155,7 @@ class Capture:
         self._handle = _itself  # for functions that outlive the run
         for globals_ in self._places.globals.values():
             globals_.forget()
-        for memory in (self._known, self._originals, self._places.cells):
+        for memory in (self._known, self._originals, self._places.cells, self._places.shared):
             memory.clear()
         return reads
 
@@ -178,6 +189,10 @@ class Capture:
         """Whether `value` is an object that the run has made itself."""
         return is_instance(value) and id(value) not in self._originals
 
+    def array(self, count: int) -> tuple[np.ndarray, str]:
+        """A captured array, and how the user would name it."""
+        return self._arrays[count], label(self._named[count])
+
     def table(self, real: Mapping[str, object]) -> Table:
         if (known := self._tables.get(id(real))) is None:
             known = self._tables[id(real)] = real, Table(type(real))
@@ -191,6 +206,28 @@ class Capture:
     def copied(self, copy: Copy, real: Copy, where: Where) -> None:
         """Remember a copy of a container of the user, which the run may write to."""
         self._places.copies.append(CopyOf(copy, copy.copy(), real, where))
+
+    def shared(self, value: object, where: Where) -> None:
+        """Remember a container or object of the user that the run has as it is."""
+        self._places.shared.append((value, where))
+
+    def forgotten(self, words: str) -> None:
+        """Remember a kept value that the run did not find again."""
+        self.lost.append(words)
+
+    def plain(self, value: object) -> object:
+        """The key of the user's dict that `value` is."""
+        if not traced_within(value):
+            return self.original(value)
+        try:
+            return self._shadows.release(value)
+        except NoValueError as error:
+            self.refused.append(("a key of a dict", error.args[0]))
+            return value
+
+    def items(self, items: Items) -> None:
+        """Remember what stands for a dict of the user, whose items the run may write."""
+        self._places.items.append(items)
 
     def cached(self, instance: object, member: Cached) -> object:
         return self._shadows.cached(instance, member)
@@ -315,6 +352,7 @@ class Capture:
             return opaque(self, array, where, f"the array of dtype {array.dtype}")
         node = Array(len(self._arrays), array)
         self._arrays.append(array)
+        self._named.append(where)
         return self._handle(array), node
 
     def _class(self, kind: type, where: Where) -> Pair:
@@ -352,8 +390,16 @@ class Capture:
     def _carry_over(self) -> None:
         """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
         self._shadows.keep_computed()
-        self._places.carry_over(self._shadows.release, self.note)
-        self._shadows.carry_over()
+        self._places.carry_over(self._shadows.release, self.note, self._refusing)
+        self._shadows.carry_over(self._refusing)
+
+    @contextmanager
+    def _refusing(self, place: str) -> Generator[None]:
+        """A value without a number is not stored in this place; the call will say so."""
+        try:
+            yield
+        except NoValueError as error:
+            self.refused.append((place, error.args[0]))
 
 
 _KINDS: dict[type, Callable[..., Pair]] = {

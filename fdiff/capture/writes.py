@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from .containers import changed, set_cell, store, write_back
 from .nodes import Parts, Same, attribute
-from .standins import Copy, Globals, Where, label
+from .release import Release
+from .standins import Copy, Globals, Items, Refuse, Where, label
 
 
 class Cell(NamedTuple):
@@ -43,6 +44,8 @@ class Places:
         self.globals: dict[int, Globals] = {}
         self.cells: dict[int, Cell] = {}
         self.copies: list[CopyOf] = []
+        self.items: list[Items] = []
+        self.shared: list[tuple[object, Where]] = []  # what the run had as it is
 
     def written(self) -> bool:
         """Whether anything waits to be carried over."""
@@ -53,17 +56,25 @@ class Places:
         )
         return any(written)
 
-    def carry_over(self, release: Callable[[object], object], note: Callable[[str], None]) -> None:
+    def carry_over(self, release: Release, note: Callable[[str], None], refuse: Refuse) -> None:
         """The user's own places get what the run has written, noted in words."""
         for globals_ in self.globals.values():
             for name, value in list(globals_.writes()):
                 note(f"a write to the global `{name}`")
-                store(globals_.real, name, release(value))
+                with refuse(name):
+                    store(globals_.real, name, release(value))
         for cell in self.cells.values():
             if cell.written():
                 note(f"a write to `{cell.name}` of an enclosing function")
-                set_cell(cell.real, release(attribute(cell.private, "cell_contents")))
+                with refuse(cell.name):
+                    set_cell(cell.real, release(attribute(cell.private, "cell_contents")))
         for copy, put, real, where in self.copies:
             if changed(copy, put):
                 note(f"a write to `{label(where)}`")
-                write_back(copy, real, release)
+                with refuse(label(where)):
+                    write_back(copy, real, release)
+        for items in self.items:
+            items._fdiff_carry_over(release, refuse)
+        for value, where in self.shared:
+            with refuse(label(where)):
+                release.contents(value)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..trace import TracedArray, current, implements, unsupported
-from ..trace.views import Fixed, layout, root_of
+from ..trace.views import layout
 from .indexing import item
 from .shaping import imag, real, traced
 from .storing import assign, read_only
@@ -50,7 +50,7 @@ class Flags:
 
     def __getattr__(self, name: str) -> object:
         if name == "writeable":
-            return not (read_only(self._array) or isinstance(root_of(self._array).link, Fixed))
+            return not read_only(self._array)
         if name not in ("c_contiguous", "f_contiguous", "contiguous", "forc", "fnc", "aligned"):
             raise unsupported(f"ndarray.flags.{name}")
         return getattr(layout(self._array).flags, name)

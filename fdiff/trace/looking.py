@@ -39,6 +39,11 @@ class Looks:
         self._reads: list[int] = []  # by node: the inputs it depends on, as bits
         self._slopes: list[int] = []  # those it depends on with a derivative
 
+    @property
+    def closed(self) -> bool:
+        """Whether the values have been let go."""
+        return not hasattr(self, "trace")
+
     def close(self) -> None:
         """Let go of the values, and of the trace, which would keep each other alive."""
         del self.trace

@@ -108,6 +108,7 @@ class Text(str):
     """Text made of a traced value; what reads a number in it would drop its derivative."""
 
     __slots__ = ()
+    __fdiff_traced__ = True
 
 
 class TracedArray:
