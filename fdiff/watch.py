@@ -14,20 +14,23 @@ import numpy as np
 from .arguments import Function, traceable
 from .capture import Capture, Reads
 from .capture.classes import getattr_static
+from .capture.kept import Kept, agree
 from .capture.kinds import MISSING
 from .capture.release import NoValueError
 from .capture.standins import Items
 from .errors import (
     FdiffError,
+    Line,
     TraceError,
     line_in,
     message,
+    user_line,
 )
 from .ops.creation import answer
 from .ops.foreign import fixed
 from .trace import Trace, TracedArray, answers, root_trace
 from .trace.local import plain, resolve
-from .trace.traced import Text, stack, suspended
+from .trace.traced import Text, TracedKey, stack, suspended
 from .tree import map_leaves
 
 answers(inspect.getattr_static)(getattr_static)
@@ -41,6 +44,7 @@ class Watch:
         self.parts: list[tuple[Callable[..., object], Capture]] = []
         self.order: list[tuple[int, int]] = []
         self.handles: list[TracedArray] = []  # of the captured arrays, in this order
+        self.kept: list[tuple[Kept, Line | None]] = []  # that was taken to be absent
 
     def private(self, f: Callable[..., object]) -> Callable[..., object]:
         """What to run in place of `f`; its reads are watched from now on."""
@@ -98,6 +102,42 @@ class Watch:
         trace.extra[:] = [before if a is array else a for a in trace.extra]
         array[...] = entries
 
+    # ------------------------------------------------------------- what `f` keeps between calls
+
+    def keeps(self) -> bool:
+        """Whether code that runs stores into places that outlive the run."""
+        return any(capture.keeps() for _, capture in self.parts)
+
+    def place_of_array(self, node_id: int) -> Kept | None:
+        """Where `f` keeps the captured array that a node stands for."""
+        found = [handle for handle in self.handles if handle.made == node_id]
+        return self._place(lambda value: value is found[0]) if found else None
+
+    def place_of_number(self, number: float) -> Kept | None:
+        """Where `f` keeps a number."""
+        same = lambda value: isinstance(value, float) and value == number  # noqa: E731 - used twice
+        return self._place(same) or self._place_of_key(same)
+
+    def place_of_key(self, key: object) -> Kept | None:
+        """Where a dict that the run has as it is keeps something under a key."""
+        return self._place_of_key(lambda value: type(value) is type(key) and value == key)
+
+    def _place(self, fits: Callable[[object], bool]) -> Kept | None:
+        return next((kept for _, c in self.parts for kept in c.kept() if fits(kept.put)), None)
+
+    def _place_of_key(self, fits: Callable[[object], bool]) -> Kept | None:
+        return next((kept for _, c in self.parts for kept in c.kept_keys(fits)), None)
+
+    def asked(self, place: Kept) -> None:
+        """A branch was taken as if nothing had been kept there."""
+        self.kept.append((place, self.trace.where()))
+
+    def _found_again(self, place: Kept) -> bool:
+        """Whether `f` has stored there what it had kept before."""
+        now, put = place.now(), place.put
+        stored = isinstance(put, TracedArray) and put.id != put.made
+        return (stored or now is not place.before) and agree(now, place.value)
+
     def check(self) -> None:
         """Raise where the run kept what has no value, or relied on what an earlier one had kept."""
         for _, capture in self.parts:
@@ -109,18 +149,22 @@ class Watch:
                     " that it reads or is given."
                 )
                 raise self.trace.fail(fact, "Write to a copy: `a = a.copy()`.")
-            for place in capture.lost:
-                fact = (
-                    f"`f` found `{place}`, which an earlier call had kept, by its differentiated"
-                    " argument, and did not compute it again; its derivative would be dropped."
-                )
-                raise self.trace.fail(fact, KEPT)
+            for place, line in capture.lost:
+                raise self._forgotten(place, line)
+        for place, line in self.kept:
+            if not self._found_again(place):
+                raise self._forgotten(place.name, line)
 
-
-KEPT = (
-    "Look it up by fdiff.stop_gradient(x) if it is meant as a constant;"
-    " else store it again under the same key, or leave the cache out."
-)
+    def _forgotten(self, place: str, line: Line | None) -> TraceError:
+        fact = (
+            "`f` found its differentiated argument equal to what an earlier call kept in"
+            f" `{place}`, and did not store it there again: the derivative would be dropped."
+        )
+        way = (
+            "Compare or look up fdiff.stop_gradient(x) if what was kept is meant as a constant;"
+            " else leave the cache out."
+        )
+        return TraceError(message(self.trace.call, fact, way, line or user_line()))
 
 
 def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
@@ -151,10 +195,14 @@ def settled(value: object) -> object:
     given = resolve(value)
     if type(given) is Text:
         return str(given)
+    if type(given) is TracedKey:
+        return given.plain
     if not isinstance(given, TracedArray):
         return value
     looks = given.home.looks
-    if looks.closed or looks.apart(given.id) or (stack.examples and not fixed(given)):
+    if looks.closed:  # of a run before this one
+        return value
+    if looks.apart(given.id) or (stack.examples and not fixed(given)):
         raise NoValueError(given)
     try:
         array = np.array(looks.value(given.id, "kept a value beyond the run"))
@@ -170,7 +218,9 @@ def moves(value: object) -> bool:
     given = resolve(value)
     if isinstance(given, TracedArray):
         return not given.home.looks.closed and given.home.looks.moves(given.id)
-    return type(given) is Text and any(trace.looks.moving for trace in stack.traces)
+    if type(given) is Text:
+        return any(trace.looks.moving for trace in stack.traces)
+    return type(given) is TracedKey
 
 
 @contextmanager
@@ -199,6 +249,11 @@ def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[Watc
 
 def _refused(error: Exception) -> tuple[str, str] | None:
     """Fact and way out, where C code could not take a traced array and said so in its own words."""
+    if "TracedKey" in str(error) or "buffer API" in str(error):
+        return (
+            f"the bytes of a differentiated array were read as numbers or text ({error}).",
+            "Look up `x.tobytes()` itself, or what is made of fdiff.stop_gradient(x).",
+        )
     if isinstance(error.__cause__, TraceError):  # NumPy's words for a refused __float__
         return (
             "a traced value was stored into an array of numbers, which would drop its derivative.",

@@ -1329,7 +1329,7 @@ def test_writes_to_a_module_are_carried_over():
 
 def test_traced_values_that_are_kept_may_be_settled():
     m = module("class C:\n    pass\nobj = C()\ndef f(x): global k; k = obj.k = [x]")
-    capture = Capture(Handle, settle=lambda value, _moving: value.array)
+    capture = Capture(Handle, settle=lambda value: value.array)
     capture.private(m.f)(Handle(A))
     capture.finish()
     assert m.k is m.obj.k

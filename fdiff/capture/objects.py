@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from types import FunctionType, MethodType
 from typing import cast
 
@@ -38,6 +39,7 @@ from .nodes import Same
 from .release import NoValueError, Release
 from .standins import Reader, Refuse, Where, label
 from .walks import Node
+from .writes import Read
 
 # ---------------------------------------------------------------------------------- those of a run
 
@@ -98,6 +100,20 @@ class Shadows:
         return any(found.writes() for found in self.objects.values()) or any(
             state.writes() for state in self.states
         )
+
+    def read(self) -> Iterator[Read]:
+        """What was read of objects of the user, and what is there now."""
+        for found in self.objects.values():
+            for name, put in found.put.items():
+                yield f"{label(found.where)}.{name}", name, put, partial(slot, found.real, name)
+
+    def namespaces(self) -> Iterator[Mapping[str, object]]:
+        """The classes that code of the run may find methods in."""
+        kinds = {state.real for state in self.states}
+        for found in self.objects.values():
+            values = slot_dict(found.real).values()
+            kinds |= {type(value) for value in values if shadowable(type(value))}
+        return (vars(base) for kind in kinds for base in kind.__mro__ if not library_class(base))
 
     def keep_computed(self) -> None:
         """Cached properties that were traced are kept as the numbers of this call.

@@ -13,13 +13,14 @@ import operator
 import sys
 import types
 import weakref
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import cast
 
 import numpy as np
 
+from ..errors import Line
 from .callables import (
     Function,
     is_generic,
@@ -45,6 +46,7 @@ from .containers import (
     wrap_tuple,
 )
 from .impure import Impurities
+from .kept import ITEM, Kept, fits_within, stored_names
 from .kinds import (
     MISSING,
     SCALARS,
@@ -109,6 +111,7 @@ class Capture:
         self._handle = handle
         self.answer = answers
         self._arrays: list[np.ndarray] = []
+        self._looked_at, self._names = 0, set[str]()  # codes whose stores are known
         self._named: list[Where] = []  # where each of them was read
         self._impurities = Impurities()
         self.note, self.meet = self._impurities.note, self._impurities.meet
@@ -119,7 +122,7 @@ class Capture:
         self._places = Places()
         self.refused: list[tuple[str, object]] = []  # places whose traced values have no number
         self.overlapping: list[str] = []  # arrays written to that share memory with others
-        self.lost: list[str] = []  # places of kept values that `f` did not compute again
+        self.lost: list[tuple[str, Line | None]] = []  # kept values that were not computed again
         self._shadows = Shadows(self)
 
     def private(self, f: Function) -> Function:
@@ -211,9 +214,10 @@ class Capture:
         """Remember a container or object of the user that the run has as it is."""
         self._places.shared.append((value, where))
 
-    def forgotten(self, words: str) -> None:
+    def forgotten(self, items: Items, key: object) -> None:
         """Remember a kept value that the run did not find again."""
-        self.lost.append(words)
+        line = self._impurities.noted.get(items._fdiff_kept())
+        self.lost.append((label((items._fdiff_where, key)), line))
 
     def plain(self, value: object) -> object:
         """The key of the user's dict that `value` is."""
@@ -378,6 +382,45 @@ class Capture:
             if fits(value):
                 return method(self, value, where)
         return opaque(self, value, where, f"attributes of the {type(value).__name__} object")
+
+    # ------------------------------------------------------------------------------------- kept
+
+    def keeps(self) -> bool:
+        """Whether code that runs stores into places that outlive the run."""
+        names = self._stored()
+        held = self._arrays or self._places.items or self._places.shared
+        return len(names) > (ITEM in names) or bool(ITEM in names and held)
+
+    def _stored(self) -> set[str]:
+        codes = self._impurities.codes
+        if len(codes) != self._looked_at:
+            self._looked_at = len(codes)
+            spaces = [*self._shadows.namespaces(), *(g.real for g in self._places.globals.values())]
+            self._names = stored_names(codes, spaces)
+        return self._names
+
+    def caches(self, key: object) -> bool:
+        """Whether a key is made of what is differentiated, in code that stores items of dicts."""
+        return self.moves(key) and ITEM in self._stored()
+
+    def kept(self) -> Iterator[Kept]:
+        """What the run has read from places that code of the run stores into."""
+        names = self._stored()
+        for place, name, put, now in (*self._places.read(), *self._shadows.read()):
+            array = self._originals.get(id(put), (put,))[0]
+            if name in names or (ITEM in names and isinstance(array, np.ndarray)):
+                value = array.copy() if isinstance(array, np.ndarray) else put
+                yield Kept(place, put, array, value, now)
+
+    def kept_keys(self, fits: Callable[[object], bool]) -> Iterator[Kept]:
+        """Items of dicts that the run has as they are, whose key, or a part of it, `fits`."""
+        for held, where in self._places.shared:
+            if isinstance(held, dict):
+                found = cast("dict[object, object]", held)
+                for key in [k for k in dict.keys(found) if fits_within(k, fits)]:
+                    value = dict.__getitem__(found, key)
+                    now = functools.partial(dict.get, found, key)
+                    yield Kept(label((where, key)), None, value, value, now)
 
     # ----------------------------------------------------------------------------------- writes
 

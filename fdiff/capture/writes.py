@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import CellType
 from typing import NamedTuple
 
 from .containers import changed, set_cell, store, write_back
+from .kept import ITEM
 from .nodes import Parts, Same, attribute
 from .release import Release
 from .standins import Copy, Globals, Items, Refuse, Where, label
+
+# How the user would name a place, the name that code stores into, what was read, what is there now.
+Read = tuple[str, str, object, Callable[[], object]]
 
 
 class Cell(NamedTuple):
@@ -55,6 +60,19 @@ class Places:
             *(copy.written() for copy in self.copies),
         )
         return any(written)
+
+    def read(self) -> Iterator[Read]:
+        """What was read, and what is there now."""
+        for globals_ in self.globals.values():
+            for name, put in globals_.put.items():
+                yield name, name, put, partial(globals_.real.get, name)
+        for cell in self.cells.values():
+            for put in cell.put:
+                yield cell.name, cell.name, put, partial(attribute, cell.real, "cell_contents")
+        for items in self.items:
+            for key, put in dict.items(items):
+                name = label((items._fdiff_where, key))
+                yield name, ITEM, put, partial(items._fdiff_real.get, key)
 
     def carry_over(self, release: Release, note: Callable[[str], None], refuse: Refuse) -> None:
         """The user's own places get what the run has written, noted in words."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..trace import TracedArray, current, implements, unsupported
+from ..trace import TracedArray, current, implements, look, unsupported
+from ..trace.traced import TracedKey
 from ..trace.views import layout
 from .indexing import item
 from .shaping import imag, real, traced
@@ -38,6 +39,15 @@ def tolist(x: TracedArray) -> object:
     if x.ndim:
         return [tolist(part) for part in x]
     return item(x)
+
+
+@implements(method="tobytes")
+def tobytes(x: TracedArray, order: str = "C") -> bytes | TracedKey:
+    """The bytes of the entries, to look up what belongs to them."""
+    trace = current(x)
+    moving = trace.looks.moves(trace.own(x))
+    found = look(x, "took the bytes of a traced array").tobytes(order)  # type: ignore[arg-type] - NumPy checks it
+    return TracedKey(found) if moving else found
 
 
 class Flags:

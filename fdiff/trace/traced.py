@@ -29,6 +29,7 @@ from ..errors import (
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, met
 from .looking import truth, whole
 from .outs import call_with_out, resolved, stored
+from .recall import recalled, recalled_key
 
 if TYPE_CHECKING:
     from .recording import Trace
@@ -110,6 +111,40 @@ class Text(str):
     __slots__ = ()
     __fdiff_traced__ = True
 
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) is True and not (type(other) is str and _kept(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+def _kept(key: object) -> bool:
+    """Whether a dict of the user has this key from an earlier call; it is not found then."""
+    return bool(stack.traces) and recalled_key(key, stack.traces[0])
+
+
+class TracedKey:
+    """Bytes or a hash made of a traced value for which a derivative is taken; only to look up."""
+
+    __slots__ = ("plain",)
+    __fdiff_traced__ = True
+
+    def __init__(self, plain: bytes | int) -> None:
+        self.plain = plain
+
+    def __hash__(self) -> int:
+        return hash(self.plain)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, TracedKey):
+            return self.plain == other.plain
+        return self.plain == other and not _kept(other)
+
+    def __len__(self) -> int:
+        return len(cast("bytes", self.plain))
+
 
 class TracedArray:
     """Stands for an array while a function is traced; use it as you would the array."""
@@ -185,6 +220,9 @@ class TracedArray:
         if not self.type.shape:
             raise TypeError("len() of unsized object")
         return self.type.shape[0]
+
+    def __contains__(self, value: object) -> bool:
+        return bool(FUNCTIONS[np.any](UFUNCS[np.equal](self, resolved((value,))[0])))  # type: ignore[operator] - as NumPy does
 
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.type.shape:
@@ -340,6 +378,8 @@ class TracedArray:
                     "Use numpy functions (numpy.sin for math.sin), or fdiff.stop_gradient.",
                 )
             seen = node_id if of is None else of(trace, node_id)
+            if kind is bool and (gone := recalled(trace, seen, stack.traces[0])) is not None:
+                return kind(gone)
             return kind(trace.looks.look(seen, deed).item())
         except LeakError:
             raise
