@@ -29,8 +29,10 @@ from .errors import (
 from .ops.creation import answer
 from .ops.foreign import fixed
 from .trace import Trace, TracedArray, answers, root_trace
+from .trace.keys import Text, TracedKey
 from .trace.local import plain, resolve
-from .trace.traced import Text, TracedKey, stack, suspended
+from .trace.stack import stack
+from .trace.traced import suspended
 from .tree import map_leaves
 
 answers(inspect.getattr_static)(getattr_static)
@@ -44,6 +46,8 @@ class Watch:
         self.parts: list[tuple[Callable[..., object], Capture]] = []
         self.order: list[tuple[int, int]] = []
         self.handles: list[TracedArray] = []  # of the captured arrays, in this order
+        self.running: list[Capture] = []  # of the functions that run, innermost last
+        self.over: list[Capture] = []  # of those that have run, in the order in which they ended
         self.kept: list[tuple[Kept, Line | None]] = []  # that was taken to be absent
 
     def private(self, f: Callable[..., object]) -> Callable[..., object]:
@@ -59,7 +63,23 @@ class Watch:
 
         capture = Capture(handle, answer, settled, self.plainly, moves)
         self.parts.append((f, capture))
-        return capture.private(f)
+        run = capture.private(f)
+
+        def watched_run(*args: object, **keywords: object) -> object:
+            for outer in self.running:
+                outer.flush()
+            self.running.append(capture)
+            try:
+                return run(*args, **keywords)
+            finally:
+                self.running.pop()
+                self.over.append(capture)
+                if self.running:
+                    capture.flush()
+                for outer in self.running:
+                    outer.see(capture)
+
+        return watched_run
 
     def plainly(self, call: object) -> object:
         """The result of `call` outside of any trace; MISSING if the run has written something."""
@@ -80,6 +100,8 @@ class Watch:
         for (part, count), handle in zip(self.order, self.handles, strict=True):
             if handle.id != handle.made:
                 self._store(self.parts[part][1], count, handle)
+        for capture in dict.fromkeys(self.over):
+            capture.carry_over()
         return tuple((f, capture.finish()) for f, capture in self.parts)
 
     def _store(self, capture: Capture, count: int, handle: TracedArray) -> None:
@@ -106,7 +128,7 @@ class Watch:
 
     def keeps(self) -> bool:
         """Whether code that runs stores into places that outlive the run."""
-        return any(capture.keeps() for _, capture in self.parts)
+        return any(capture.caches.some() for _, capture in self.parts)
 
     def place_of_array(self, node_id: int) -> Kept | None:
         """Where `f` keeps the captured array that a node stands for."""
@@ -123,10 +145,10 @@ class Watch:
         return self._place_of_key(lambda value: type(value) is type(key) and value == key)
 
     def _place(self, fits: Callable[[object], bool]) -> Kept | None:
-        return next((kept for _, c in self.parts for kept in c.kept() if fits(kept.put)), None)
+        return next((kept for _, c in self.parts for kept in c.caches if fits(kept.put)), None)
 
     def _place_of_key(self, fits: Callable[[object], bool]) -> Kept | None:
-        return next((kept for _, c in self.parts for kept in c.kept_keys(fits)), None)
+        return next((kept for _, c in self.parts for kept in c.caches.keys(fits)), None)
 
     def asked(self, place: Kept) -> None:
         """A branch was taken as if nothing had been kept there."""
@@ -170,7 +192,7 @@ class Watch:
 def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether arrays may have an entry in common."""
     try:
-        return np.shares_memory(one, other, max_work=1000)
+        return np.shares_memory(one, other, max_work=1000)  # type: ignore[arg-type] - the stubs know 0 and -1
     except np.exceptions.TooHardError:
         return True
 

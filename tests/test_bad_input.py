@@ -120,7 +120,7 @@ def takes_bytes(x):
 
 
 def takes_digest(x):
-    return int(hashlib.md5(x.tobytes()).hexdigest(), 16) * x[0]  # here
+    return int(hashlib.sha256(x.tobytes()).hexdigest(), 16) * x[0]  # here
 
 
 def takes_iterator_over_memory(x):

@@ -46,7 +46,7 @@ _PURE_NAMES = {
     "uuid": "UUID uuid3 uuid5",
 }
 _IMPURE_NAMES = {
-    "builtins": "breakpoint input open",
+    "builtins": "breakpoint input open print",
     "numpy": "DataSource datetime64 fromfile fromregex genfromtxt get_printoptions getbufsize "
     "geterr geterrcall load loadtxt memmap save savetxt savez savez_compressed",
     "codecs": "EncodedFile open",
@@ -138,7 +138,8 @@ def _reads(module: str, name: str) -> str:
         "io",
         "open",
     )  # which is where `open` says it lives
-    return f"what `{name if builtin else f'{module}.{name}'}` reads"
+    deed = "shows" if name == "print" else "reads"
+    return f"what `{name if builtin else f'{module}.{name}'}` {deed}"
 
 
 def _is_pure(module: str, name: str) -> bool:

@@ -37,7 +37,7 @@ from .kinds import (
 )
 from .nodes import Same
 from .release import NoValueError, Release
-from .standins import Reader, Refuse, Where, label
+from .standins import Answers, Reader, Refuse, Where, label
 from .walks import Node
 from .writes import Read
 
@@ -127,6 +127,18 @@ class Shadows:
                         vars(found.real)[name] = self.release(value)
                         self.reader.note(f"a write to `{label(found.where)}.{name}`")
 
+    def see(self, other: Shadows) -> None:
+        """What another run has stored in objects of the user is what this one finds from now on."""
+        mine = {id(found.real): found for found in self.objects.values()}
+        for theirs in other.objects.values():
+            if (found := mine.get(id(theirs.real))) is not None:
+                for name, value in theirs.writes():
+                    found.fetch(name)
+                    if value is not MISSING:
+                        object.__setattr__(found.stand_in, name, value)
+                    elif slot(found.stand_in, name) is not MISSING:
+                        object.__delattr__(found.stand_in, name)
+
     def _hooks(self, root: list[type]) -> dict[str, Callable[..., object]]:
         """How attributes of instances are looked up and stored; `root` is where these stand."""
         objects, ready = self.objects, self._ready
@@ -201,16 +213,18 @@ class Shadows:
 
     # ------------------------------------------------------------------------------- the end
 
-    def carry_over(self, refuse: Refuse) -> None:
+    def carry_over(self, refuse: Refuse, release: Answers | None = None) -> None:
+        """The user's objects and classes get what the run has stored in their stand-ins."""
+        release = release or self.release
         for found in tuple(self.objects.values()):
-            found.carry_over(self.release, refuse)
+            found.carry_over(release, refuse)
         for state in self.states:
             for name, value in state.writes():
                 if value is MISSING:
                     type.__delattr__(state.real, name)
                     continue
                 with refuse(f"{state.real.__name__}.{name}"):
-                    type.__setattr__(state.real, name, self.release(value))
+                    type.__setattr__(state.real, name, release(value))
 
     def finish(self) -> list[tuple[object, Node]]:
         """The classes that were read, when the run is over."""

@@ -13,14 +13,12 @@ import operator
 import sys
 import types
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import cast
 
 import numpy as np
 
-from ..errors import Line
 from .callables import (
     Function,
     is_generic,
@@ -45,8 +43,6 @@ from .containers import (
     wrap_set,
     wrap_tuple,
 )
-from .impure import Impurities
-from .kept import ITEM, Kept, fits_within, stored_names
 from .kinds import (
     MISSING,
     SCALARS,
@@ -59,18 +55,18 @@ from .kinds import (
     is_user_function,
     leaf_key,
     library_namespace,
-    traced_within,
     unchanging,
     unchanging_class,
 )
 from .modules import wrap_module
 from .nodes import ABSENT, Array, Leaf, Parts, Same, Sequence, Table, attribute
-from .objects import Shadows, wrap_stand_in
+from .objects import wrap_stand_in
+from .outcome import Outcome
 from .reads import Reads
-from .release import NoValueError, is_instance
-from .standins import Answers, Copy, Globals, Items, Module, Where, label
+from .release import is_instance
+from .standins import Answers, Globals, Module, Where
 from .walks import Node
-from .writes import Cell, CopyOf, Places
+from .writes import Cell
 
 _ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
 
@@ -83,7 +79,7 @@ def _run(call: object) -> object:
     return cast("Function", call)()
 
 
-class Capture:
+class Capture(Outcome):
     """What one traced run of `f` reads from outside itself.
 
     `handle(array)` is called once for each captured array; its result stands in for the array while
@@ -103,27 +99,18 @@ class Capture:
         plainly: Answers = _run,
         moves: Callable[[object], bool] = lambda _: False,
     ) -> None:
+        super().__init__(self, moves)
         self.settle = settle
         self.plainly = plainly
-        self.moves = moves  # whether a derivative is taken for a traced value
         self.traced = False
         self.running = True
+        self._carried_over = False
         self._handle = handle
         self.answer = answers
-        self._arrays: list[np.ndarray] = []
-        self._looked_at, self._names = 0, set[str]()  # codes whose stores are known
-        self._named: list[Where] = []  # where each of them was read
-        self._impurities = Impurities()
-        self.note, self.meet = self._impurities.note, self._impurities.meet
+        self._arrays = self._places.arrays
         self._roots: list[tuple[object, Node]] = []
         self._tables: dict[int, tuple[object, Table]] = {}  # namespaces, by id
         self._known: dict[int, tuple[object, Node, object]] = {}  # id -> stand-in, node, value
-        self._originals: dict[int, tuple[object, object]] = {}  # id -> value, stand-in
-        self._places = Places()
-        self.refused: list[tuple[str, object]] = []  # places whose traced values have no number
-        self.overlapping: list[str] = []  # arrays written to that share memory with others
-        self.lost: list[tuple[str, Line | None]] = []  # kept values that were not computed again
-        self._shadows = Shadows(self)
 
     def private(self, f: Function) -> Function:
         """What to call in place of `f`."""
@@ -140,11 +127,9 @@ class Capture:
         return run
 
     def finish(self) -> Reads:
-        """What was read; to be called when `f` has returned or raised.
-
-        What `f` wrote to globals, cells and containers goes to the user's own.
-        """
-        self._carry_over()
+        """What was read; to be called when `f` has returned or raised."""
+        if not self._carried_over:
+            self.carry_over()
         classes = self._shadows.finish()
         fixed = [*self._roots[1:], *self._tables.values(), *classes]
         reads = Reads(
@@ -186,15 +171,11 @@ class Capture:
             return found if any(map(operator.is_not, found, items)) else value
         if self.made(value):
             self._shadows.made.append(value)
-        return self._originals.get(id(value), (value,))[0]
+        return super().original(value)
 
     def made(self, value: object) -> bool:
         """Whether `value` is an object that the run has made itself."""
         return is_instance(value) and id(value) not in self._originals
-
-    def array(self, count: int) -> tuple[np.ndarray, str]:
-        """A captured array, and how the user would name it."""
-        return self._arrays[count], label(self._named[count])
 
     def table(self, real: Mapping[str, object]) -> Table:
         if (known := self._tables.get(id(real))) is None:
@@ -206,32 +187,10 @@ class Capture:
         if stand_in is not value:
             self._originals[id(stand_in)] = value, stand_in
 
-    def copied(self, copy: Copy, real: Copy, where: Where) -> None:
-        """Remember a copy of a container of the user, which the run may write to."""
-        self._places.copies.append(CopyOf(copy, copy.copy(), real, where))
-
-    def shared(self, value: object, where: Where) -> None:
-        """Remember a container or object of the user that the run has as it is."""
-        self._places.shared.append((value, where))
-
-    def forgotten(self, items: Items, key: object) -> None:
-        """Remember a kept value that the run did not find again."""
-        line = self._impurities.noted.get(items._fdiff_kept())
-        self.lost.append((label((items._fdiff_where, key)), line))
-
-    def plain(self, value: object) -> object:
-        """The key of the user's dict that `value` is."""
-        if not traced_within(value):
-            return self.original(value)
-        try:
-            return self._shadows.release(value)
-        except NoValueError as error:
-            self.refused.append(("a key of a dict", error.args[0]))
-            return value
-
-    def items(self, items: Items) -> None:
-        """Remember what stands for a dict of the user, whose items the run may write."""
-        self._places.items.append(items)
+    def carry_over(self) -> None:
+        """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
+        self._carried_over = True
+        super().carry_over()
 
     def cached(self, instance: object, member: Cached) -> object:
         return self._shadows.cached(instance, member)
@@ -356,7 +315,7 @@ class Capture:
             return opaque(self, array, where, f"the array of dtype {array.dtype}")
         node = Array(len(self._arrays), array)
         self._arrays.append(array)
-        self._named.append(where)
+        self._places.named.append(where)
         return self._handle(array), node
 
     def _class(self, kind: type, where: Where) -> Pair:
@@ -382,67 +341,6 @@ class Capture:
             if fits(value):
                 return method(self, value, where)
         return opaque(self, value, where, f"attributes of the {type(value).__name__} object")
-
-    # ------------------------------------------------------------------------------------- kept
-
-    def keeps(self) -> bool:
-        """Whether code that runs stores into places that outlive the run."""
-        names = self._stored()
-        held = self._arrays or self._places.items or self._places.shared
-        return len(names) > (ITEM in names) or bool(ITEM in names and held)
-
-    def _stored(self) -> set[str]:
-        codes = self._impurities.codes
-        if len(codes) != self._looked_at:
-            self._looked_at = len(codes)
-            spaces = [*self._shadows.namespaces(), *(g.real for g in self._places.globals.values())]
-            self._names = stored_names(codes, spaces)
-        return self._names
-
-    def caches(self, key: object) -> bool:
-        """Whether a key is made of what is differentiated, in code that stores items of dicts."""
-        return self.moves(key) and ITEM in self._stored()
-
-    def kept(self) -> Iterator[Kept]:
-        """What the run has read from places that code of the run stores into."""
-        names = self._stored()
-        for place, name, put, now in (*self._places.read(), *self._shadows.read()):
-            array = self._originals.get(id(put), (put,))[0]
-            if name in names or (ITEM in names and isinstance(array, np.ndarray)):
-                value = array.copy() if isinstance(array, np.ndarray) else put
-                yield Kept(place, put, array, value, now)
-
-    def kept_keys(self, fits: Callable[[object], bool]) -> Iterator[Kept]:
-        """Items of dicts that the run has as they are, whose key, or a part of it, `fits`."""
-        for held, where in self._places.shared:
-            if isinstance(held, dict):
-                found = cast("dict[object, object]", held)
-                for key in [k for k in dict.keys(found) if fits_within(k, fits)]:
-                    value = dict.__getitem__(found, key)
-                    now = functools.partial(dict.get, found, key)
-                    yield Kept(label((where, key)), None, value, value, now)
-
-    # ----------------------------------------------------------------------------------- writes
-
-    def written(self) -> bool:
-        """Whether `f` has written anything so far; the user's own may know it only at the end."""
-        if any(words.startswith("a write to") for words in self._impurities.noted):
-            return True
-        return self._places.written() or self._shadows.written()
-
-    def _carry_over(self) -> None:
-        """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
-        self._shadows.keep_computed()
-        self._places.carry_over(self._shadows.release, self.note, self._refusing)
-        self._shadows.carry_over(self._refusing)
-
-    @contextmanager
-    def _refusing(self, place: str) -> Generator[None]:
-        """A value without a number is not stored in this place; the call will say so."""
-        try:
-            yield
-        except NoValueError as error:
-            self.refused.append((place, error.args[0]))
 
 
 _KINDS: dict[type, Callable[..., Pair]] = {

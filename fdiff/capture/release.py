@@ -127,10 +127,12 @@ class Release:
         items = list(dict.items(value))
         keys, values = [self(key) for key, _ in items], [self(item) for _, item in items]
         if not _same([key for key, _ in items], keys):
-            kind = OrderedDict if isinstance(value, OrderedDict) else dict
-            kind.clear(value)
-            for key, item in zip(keys, values, strict=True):
-                kind.__setitem__(value, key, item)
+            if isinstance(value, OrderedDict):
+                OrderedDict.clear(value)
+                OrderedDict.update(value, zip(keys, values, strict=True))
+            else:
+                dict.clear(value)
+                dict.update(value, zip(keys, values, strict=True))
             return
         for (key, item), own in zip(items, values, strict=True):
             if own is not item:
@@ -176,7 +178,7 @@ def _same(items: Iterable[object], others: Iterable[object]) -> bool:
 
 
 def _rebuilt(value: tuple[object, ...], items: list[object]) -> tuple[object, ...]:
-    kind = cast("type[tuple[object, ...]]", type(value))
+    kind = type(value)
     return value if _same(value, items) else tuple.__new__(kind, items)
 
 

@@ -39,7 +39,7 @@ class Reader(Protocol):
     def original(self, value: object, /) -> object: ...
     @property
     def settle(self) -> Answers: ...
-    def caches(self, key: object, /) -> bool: ...
+    def looks_up(self, key: object, /) -> bool: ...
     def plain(self, value: object, /) -> object: ...
     def made(self, value: object, /) -> bool: ...
     @property
@@ -258,7 +258,7 @@ class Items(MutableMapping[object, object], dict[object, object]):  # type: igno
     def __missing__(self, key: object) -> object:
         reader, where, reads = self._fdiff_reader, self._fdiff_where, self._fdiff_table.reads
         name = reader.plain(key)
-        if name in self._fdiff_real and reader.caches(key):
+        if name in self._fdiff_real and reader.looks_up(key):
             reader.note(self._fdiff_kept())
             self._fdiff_missed[name] = self._fdiff_real[name]
             raise KeyError(name)
@@ -307,6 +307,12 @@ class Items(MutableMapping[object, object], dict[object, object]):  # type: igno
         for name, kept in self._fdiff_missed.items():
             if name not in self._fdiff_written or not agree(real.get(name, MISSING), kept):
                 self._fdiff_reader.forgotten(self, name)
+
+    def _fdiff_forget(self, other: Items) -> None:
+        """Read again what another run has written."""
+        plain, written = self._fdiff_reader.plain, other._fdiff_written
+        for key in [key for key in dict.keys(self) if plain(key) in written]:
+            dict.pop(self, key)
 
     def _fdiff_kept(self) -> str:
         return f"a value kept in the dict `{label(self._fdiff_where)}`"

@@ -7,11 +7,13 @@ from functools import partial
 from types import CellType
 from typing import NamedTuple
 
+import numpy as np
+
 from .containers import changed, set_cell, store, write_back
 from .kept import ITEM
 from .nodes import Parts, Same, attribute
 from .release import Release
-from .standins import Copy, Globals, Items, Refuse, Where, label
+from .standins import Answers, Copy, Globals, Items, Refuse, Where, label
 
 # How the user would name a place, the name that code stores into, what was read, what is there now.
 Read = tuple[str, str, object, Callable[[], object]]
@@ -50,6 +52,8 @@ class Places:
         self.cells: dict[int, Cell] = {}
         self.copies: list[CopyOf] = []
         self.items: list[Items] = []
+        self.arrays: list[np.ndarray] = []  # captured ones, which the run may store into
+        self.named: list[Where] = []  # where each of them was read
         self.shared: list[tuple[object, Where]] = []  # what the run had as it is
 
     def written(self) -> bool:
@@ -76,6 +80,15 @@ class Places:
 
     def carry_over(self, release: Release, note: Callable[[str], None], refuse: Refuse) -> None:
         """The user's own places get what the run has written, noted in words."""
+        self.write(release, note, refuse)
+        for items in self.items:
+            items._fdiff_carry_over(release, refuse)
+        for value, where in self.shared:
+            with refuse(label(where)):
+                release.contents(value)
+
+    def write(self, release: Answers, note: Callable[[str], None], refuse: Refuse) -> None:
+        """The same for what the run has not put there itself."""
         for globals_ in self.globals.values():
             for name, value in list(globals_.writes()):
                 note(f"a write to the global `{name}`")
@@ -91,8 +104,21 @@ class Places:
                 note(f"a write to `{label(where)}`")
                 with refuse(label(where)):
                     write_back(copy, real, release)
-        for items in self.items:
-            items._fdiff_carry_over(release, refuse)
-        for value, where in self.shared:
-            with refuse(label(where)):
-                release.contents(value)
+
+    def see(self, other: Places) -> None:
+        """What another run has written is what this one finds from now on."""
+        for key, globals_ in other.globals.items():
+            if (mine := self.globals.get(key)) is not None:
+                for name, value in list(globals_.writes()):
+                    store(mine, name, value)
+        for key, cell in other.cells.items():
+            if cell.written() and key in self.cells:
+                set_cell(self.cells[key].private, attribute(cell.private, "cell_contents"))
+        for theirs in other.copies:
+            for own in self.copies if changed(theirs.copy, theirs.put) else ():
+                if own.real is theirs.real:
+                    write_back(theirs.copy, own.copy, lambda value: value)
+        for written in other.items:
+            for items in self.items:
+                if items._fdiff_real is written._fdiff_real:
+                    items._fdiff_forget(written)

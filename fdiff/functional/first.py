@@ -11,7 +11,7 @@ from ..arguments import Argnums, Function, called
 from ..arraytype import F8, ArrayType
 from ..errors import InputError
 from ..program import program_of
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from ..transforms.eager import pull_values, push_values
 from ..transforms.forward import jvp as push
 from ..transforms.rearrange import pullback

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..ops.shaping import traced as traced_of
 from ..program import program_of
 from ..trace import Input, Recording, Trace, TracedArray, current, look, record, splice
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
 from ..watch import private

@@ -12,7 +12,7 @@ import numpy as np
 from ..arguments import Function, called
 from ..errors import InputError, UnsupportedError, message, user_line
 from ..program import Program
-from ..trace.traced import stack
+from ..trace.stack import stack
 from .shortcut import Shortcuts
 from .steps import Arrays, Plan, Step
 

@@ -17,7 +17,7 @@ from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.entrywise import enter
-from ..trace.traced import stack
+from ..trace.stack import stack
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 from .samples import above_one, count, plane, positive, real, truth, unit, whole
 from .slopes import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..trace import TracedArray, current, implements, look, unsupported
-from ..trace.traced import TracedKey
+from ..trace.keys import TracedKey
 from ..trace.views import layout
 from .indexing import item
 from .shaping import imag, real, traced
@@ -46,7 +46,7 @@ def tobytes(x: TracedArray, order: str = "C") -> bytes | TracedKey:
     """The bytes of the entries, to look up what belongs to them."""
     trace = current(x)
     moving = trace.looks.moves(trace.own(x))
-    found = look(x, "took the bytes of a traced array").tobytes(order)  # type: ignore[arg-type] - NumPy checks it
+    found = look(x, "took the bytes of a traced array").tobytes(order)
     return TracedKey(found) if moving else found
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..forking import no_fork
 from ..trace import TracedArray, answers, current, look, record
+from ..trace.keys import Text, TracedKey
 from ..trace.local import Stored, holds_traced, resolve
-from ..trace.traced import Text, TracedKey
 from ..trace.trying import inside_try
 
 

@@ -14,8 +14,9 @@ from ..primitive import ANSWERS, FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, ITEM, Builder, Constant, Params
 from .looking import Looks
 from .outs import taking_out
+from .stack import occupied, stack
 from .stores import SHORTER
-from .traced import TracedArray, current, handle, leaked, occupied, stack
+from .traced import TracedArray, current, handle, leaked
 from .views import Outside, View, laid, memory_layout, slowest_first, strides_of
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing

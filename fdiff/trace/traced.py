@@ -7,9 +7,7 @@ and function called on one to the handlers that `fdiff.ops` registers.
 from __future__ import annotations
 
 import operator
-import os
 import sys
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -27,9 +25,11 @@ from ..errors import (
     user_line,
 )
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, met
+from .keys import Text
 from .looking import truth, whole
 from .outs import call_with_out, resolved, stored
-from .recall import recalled, recalled_key
+from .recall import recalled
+from .stack import stack
 
 if TYPE_CHECKING:
     from .recording import Trace
@@ -38,31 +38,6 @@ if TYPE_CHECKING:
 KEEP_NO_TRACED = "Return it from the function instead of storing it."
 
 Number = TypeVar("Number", bool, int, float, complex)
-
-
-class Stack(threading.local):
-    """The traces under way in this thread, innermost last."""
-
-    def __init__(self) -> None:
-        self.traces: list[Trace] = []
-        self.examples = False  # whether arguments are zeros that stand for types
-
-
-stack = Stack()
-
-# What makes calls in any thread more than calls of kernels: traces under way, and a policy that was
-# ever asked for. Machine code asks for its length.
-occupied: dict[object, None] = {}
-
-
-def _alone() -> None:
-    """In a forked child: other threads are gone, and their traces."""
-    for reason in [r for r in occupied if not isinstance(r, str) and r not in stack.traces]:
-        del occupied[reason]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_alone)
 
 
 def current(*values: object) -> Trace:
@@ -103,47 +78,6 @@ def root_trace() -> Trace:
     """The outermost trace of this thread."""
     current()
     return stack.traces[0]
-
-
-class Text(str):
-    """Text made of a traced value; what reads a number in it would drop its derivative."""
-
-    __slots__ = ()
-    __fdiff_traced__ = True
-
-    def __eq__(self, other: object) -> bool:
-        return str.__eq__(self, other) is True and not (type(other) is str and _kept(other))
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = str.__hash__
-
-
-def _kept(key: object) -> bool:
-    """Whether a dict of the user has this key from an earlier call; it is not found then."""
-    return bool(stack.traces) and recalled_key(key, stack.traces[0])
-
-
-class TracedKey:
-    """Bytes or a hash made of a traced value for which a derivative is taken; only to look up."""
-
-    __slots__ = ("plain",)
-    __fdiff_traced__ = True
-
-    def __init__(self, plain: bytes | int) -> None:
-        self.plain = plain
-
-    def __hash__(self) -> int:
-        return hash(self.plain)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, TracedKey):
-            return self.plain == other.plain
-        return self.plain == other and not _kept(other)
-
-    def __len__(self) -> int:
-        return len(cast("bytes", self.plain))
 
 
 class TracedArray:
@@ -222,7 +156,7 @@ class TracedArray:
         return self.type.shape[0]
 
     def __contains__(self, value: object) -> bool:
-        return bool(FUNCTIONS[np.any](UFUNCS[np.equal](self, resolved((value,))[0])))  # type: ignore[operator] - as NumPy does
+        return bool(FUNCTIONS[np.any](UFUNCS[np.equal](self, resolved((value,))[0])))
 
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.type.shape:
