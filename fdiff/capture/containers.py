@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from types import CellType, SimpleNamespace
 from typing import cast
 
+from .data import Content, data_key
 from .kinds import MISSING, SCALARS, field_names, item_key, leaf_key, library_class
 from .nodes import Bag, Leaf, Parts, Same, Sequence, Table, attribute
 from .standins import BUDGET, Copy, Items, Reader, Where, label
@@ -21,6 +22,13 @@ def opaque(reader: Reader, value: object, where: Where, words: str) -> Pair:
     reader.note(f"{words} `{label(where)}`")
     reader.shared(value, where)
     return value, Same(value)
+
+
+def wrap_data(reader: Reader, value: object, where: Where) -> Pair:
+    """Ordinary data as it is, compared by its content."""
+    node = Content(value, data_key(value))
+    reader.data(value, node, where)
+    return value, node
 
 
 def room_left(items: Collection[object], room: int) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import cast
 
@@ -123,10 +124,21 @@ _SITE = tuple({sysconfig.get_paths()[key] for key in ("purelib", "platlib")})
 def _compiled(top: str) -> bool:
     """Whether an installed package has parts written in C, which know its classes by identity."""
     file = getattr(sys.modules.get(top), "__file__", None) or ""
-    return file.startswith(_SITE) and any(
+    return _installed(top, file) and any(
         name.startswith(f"{top}.") and str(getattr(module, "__file__", "")).endswith(_SUFFIXES)
         for name, module in tuple(sys.modules.items())
     )
+
+
+def _installed(top: str, file: str) -> bool:
+    """Whether a package was installed: it lies where packages do, or beside what pip notes of it."""
+    beside = Path(file).parent.parent
+    return file.startswith(_SITE) or any(beside.glob(f"{top}-*.dist-info"))
+
+
+def is_pandas(kind: type) -> bool:
+    """Whether a class is one of pandas, whose objects are data and whose methods are pure."""
+    return _module_name(kind).partition(".")[0] == "pandas" and packaged(kind)
 
 
 def packaged(kind: type) -> bool:
@@ -179,7 +191,9 @@ def unchanging(value: object) -> bool:
 def unchanging_class(kind: type) -> bool:
     """Whether a class has no code and no data of the user; exceptions pass."""
     names = {*getattr(kind, "__members__", ()), *getattr(kind, "_fields", ())}
-    return library_class(kind) or issubclass(kind, BaseException) or _plain(kind, names)
+    if library_class(kind) or issubclass(kind, BaseException):
+        return True
+    return is_pandas(kind) or _plain(kind, names)
 
 
 # What `collections`, `abc` and `enum` put into a class; of other names, only dunders are not data.

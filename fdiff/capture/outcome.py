@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import Line
 from .caches import Caches
+from .data import Content
 from .impure import Impurities
 from .kept import ITEM
 from .kinds import traced_within
@@ -52,6 +53,10 @@ class Outcome:
     def shared(self, value: object, where: Where) -> None:
         """Remember a container or object of the user that the run has as it is."""
         self._places.shared.append((value, where))
+
+    def data(self, value: object, node: Content, where: Where) -> None:
+        """Remember data of the user that the run has as it is, and may write to."""
+        self._places.data.append((value, node, where))
 
     def items(self, items: Items) -> None:
         """Remember what stands for a dict of the user, whose items the run may write."""

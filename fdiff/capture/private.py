@@ -34,6 +34,7 @@ from .classes import Cached, Shadow, Super, is_object, shadowable
 from .containers import (
     Pair,
     opaque,
+    wrap_data,
     wrap_dict,
     wrap_list,
     wrap_mapping,
@@ -43,6 +44,7 @@ from .containers import (
     wrap_set,
     wrap_tuple,
 )
+from .data import data_key
 from .kinds import (
     MISSING,
     SCALARS,
@@ -312,6 +314,8 @@ class Capture(Outcome):
 
     def _array(self, array: np.ndarray, where: Where) -> Pair:
         if array.dtype.kind not in "biufc":
+            if data_key(array) is not None:
+                return wrap_data(self, array, where)
             return opaque(self, array, where, f"the array of dtype {array.dtype}")
         node = Array(len(self._arrays), array)
         self._arrays.append(array)
@@ -368,5 +372,6 @@ _FAMILIES: tuple[tuple[Callable[[object], bool], Callable[..., Pair]], ...] = (
     (is_named_tuple, wrap_sequence),
     (is_object, lambda run, value, where: run._shadows.of_object(value, where)),
     (is_record, wrap_record),
+    (lambda value: data_key(value) is not None, wrap_data),
     (is_dispatcher, lambda run, value, where: wrap_attribute(run, value, where, "py_func")),
 )

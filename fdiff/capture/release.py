@@ -10,7 +10,7 @@ import functools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -104,6 +104,16 @@ class Release:
         self.attributes(value)
         for item in slot_dict(value).values():
             self.within(item)
+
+    def table(self, value: Any) -> None:
+        """Release the columns of an object of pandas."""
+        columns = value if value.ndim == 2 else {slice(None): value}
+        for name in list(columns):
+            if columns[name].dtype == object:
+                items = list(columns[name])
+                changed = [self(item) for item in items]
+                if not _same(items, changed):
+                    value[name] = changed
 
     def _list(self, value: list[object]) -> None:
         changed = [self(item) for item in list.__iter__(value)]

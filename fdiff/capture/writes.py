@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .containers import changed, set_cell, store, write_back
+from .data import Content, is_table
 from .kept import ITEM
 from .nodes import Parts, Same, attribute
 from .release import Release
@@ -54,6 +55,7 @@ class Places:
         self.items: list[Items] = []
         self.arrays: list[np.ndarray] = []  # captured ones, which the run may store into
         self.named: list[Where] = []  # where each of them was read
+        self.data: list[tuple[object, Content, Where]] = []  # ordinary data
         self.shared: list[tuple[object, Where]] = []  # what the run had as it is
 
     def written(self) -> bool:
@@ -86,6 +88,11 @@ class Places:
         for value, where in self.shared:
             with refuse(label(where)):
                 release.contents(value)
+        for value, node, where in self.data:
+            if not node.same(value):
+                note(f"a write to `{label(where)}`")
+                with refuse(label(where)):
+                    release.table(value) if is_table(value) else release.contents(value)
 
     def write(self, release: Answers, note: Callable[[str], None], refuse: Refuse) -> None:
         """The same for what the run has not put there itself."""

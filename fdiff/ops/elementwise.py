@@ -14,11 +14,12 @@ from math import pi
 import numpy as np
 
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
+from ..capture.data import is_table
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.entrywise import enter
 from ..trace.stack import stack
-from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
+from .families import elementwise, kind_of, refuse, stretch, table_met, ufunc_caller
 from .samples import above_one, count, plane, positive, real, truth, unit, whole
 from .slopes import (
     ANGLE_SLOPE,
@@ -506,6 +507,8 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
         out = None if home.eager else enter(ufunc, operands)
         if out is None:
             if others and not isinstance(others[0], _OPERANDS):
+                if is_table(others[0]):
+                    raise table_met(others[0])
                 return NotImplemented
             eager = home.eager and home is stack.traces[-1]
             out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)

@@ -85,6 +85,7 @@ class TracedArray:
 
     __slots__ = ("born", "home", "link", "made", "node", "scalar", "type", "weak")
     __array_priority__ = 1000.0
+    __pandas_priority__ = 10000  # above that of a DataFrame: ours is asked
     __fdiff_traced__ = True
 
     if TYPE_CHECKING:  # `fdiff.ops` enters indexing, like all other operators
