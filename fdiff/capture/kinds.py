@@ -131,7 +131,7 @@ def _compiled(top: str) -> bool:
 
 
 def _installed(top: str, file: str) -> bool:
-    """Whether a package was installed: it lies where packages do, or beside what pip notes of it."""
+    """Whether a package lies where packages are installed, or beside what pip notes of it."""
     beside = Path(file).parent.parent
     return file.startswith(_SITE) or any(beside.glob(f"{top}-*.dist-info"))
 
@@ -266,6 +266,13 @@ def is_dispatcher(value: object) -> bool:
     kind = type(value)
     numba = _module_name(kind).partition(".")[0] == "numba" and kind.__name__.endswith("Dispatcher")
     return numba and hasattr(value, "py_func")
+
+
+def is_vectorized(value: object) -> bool:
+    """Whether `value` is a ufunc made by Numba of a Python function that it still has."""
+    kind = type(value)
+    numba = _module_name(kind).startswith("numba.np.ufunc.") and not isinstance(value, type)
+    return numba and hasattr(value, "types") and is_user_function(getattr(value, "__wrapped__", 0))
 
 
 def is_transformed(value: object) -> bool:

@@ -29,6 +29,7 @@ from .callables import (
     wrap_method,
     wrap_partial,
     wrap_reference,
+    wrap_vectorized,
 )
 from .classes import Cached, Shadow, Super, is_object, shadowable
 from .containers import (
@@ -55,6 +56,7 @@ from .kinds import (
     is_traced,
     is_transformed,
     is_user_function,
+    is_vectorized,
     leaf_key,
     library_namespace,
     unchanging,
@@ -373,5 +375,6 @@ _FAMILIES: tuple[tuple[Callable[[object], bool], Callable[..., Pair]], ...] = (
     (is_object, lambda run, value, where: run._shadows.of_object(value, where)),
     (is_record, wrap_record),
     (lambda value: data_key(value) is not None, wrap_data),
+    (is_vectorized, wrap_vectorized),
     (is_dispatcher, lambda run, value, where: wrap_attribute(run, value, where, "py_func")),
 )

@@ -11,6 +11,7 @@ from ..arguments import Function, argument, traceable
 from ..arraytype import ArrayType
 from ..errors import InputError
 from ..ops.shaping import traced as traced_of
+from ..primitive import FUNCTIONS
 from ..program import program_of
 from ..trace import Input, Recording, Trace, TracedArray, current, look, record, splice
 from ..trace.stack import occupied
@@ -80,6 +81,9 @@ def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
         return result
 
     return made(call, f, program, lambda args: (args, ()), short)
+
+
+FUNCTIONS["vmap"] = vmap  # asked for by name: see `ops/numbaufuncs.py`
 
 
 def _mapped(

@@ -19,6 +19,7 @@ from ..errors import (
     LeakError,
     TraceError,
     UnsupportedError,
+    is_internal,
     message,
     scipy_call,
     show_line,
@@ -225,6 +226,10 @@ class TracedArray:
         if not sys._getframe(1).f_globals.get("__name__", "").startswith("numba."):
             # Numba's C code only asks whether there is one; Python 3.13 reports other errors there.
             raise AttributeError("_numba_type_")
+        if _within("numba.experimental.jitclass"):
+            fact = "an object of a class under numba's @jitclass was given a traced array."
+            way = "Leave the decorator out: fdiff compiles what methods of plain classes compute."
+            raise current(self).fail(fact, way)
         fact = "compiled code was given a traced array."
         raise current(self).fail(fact, "Reach it by a name, or call its `py_func`.")
 
@@ -322,6 +327,16 @@ class TracedArray:
             # Whoever catches the error: plain code would have gone another way.
             trace.refused = trace.refused or error
             raise
+
+
+def _within(package: str) -> bool:
+    """Whether the code of the user has called into a package of a library."""
+    frame = sys._getframe(2)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if str(frame.f_globals.get("__name__")).startswith(package):
+            return True
+        frame = frame.f_back
+    return False
 
 
 _new = TracedArray.__new__
