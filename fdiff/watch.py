@@ -61,13 +61,13 @@ class Watch:
             self.handles.append(self.trace.capture(array))
             return self.handles[-1]
 
-        capture = Capture(handle, answer, settled, self.plainly, moves)
+        capture = Capture(handle, answer, settled, self.plainly, depends)
         self.parts.append((f, capture))
+        for outer in self.running:
+            outer.flush()
         run = capture.private(f)
 
         def watched_run(*args: object, **keywords: object) -> object:
-            for outer in self.running:
-                outer.flush()
             self.running.append(capture)
             try:
                 return run(*args, **keywords)
@@ -233,13 +233,13 @@ def settled(value: object) -> object:
     return array.item() if given.weak else array[()] if given.scalar else array
 
 
-def moves(value: object) -> bool:
+def depends(value: object) -> bool:
     """Whether a derivative is taken for what a value, or a tuple of values, depends on."""
     if isinstance(value, tuple):
-        return any(map(moves, value))
+        return any(map(depends, value))
     given = resolve(value)
     if isinstance(given, TracedArray):
-        return not given.home.looks.closed and given.home.looks.moves(given.id)
+        return not given.home.looks.closed and given.home.looks.depends(given.id)
     if type(given) is Text:
         return any(trace.looks.moving for trace in stack.traces)
     return type(given) is TracedKey

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import cast
@@ -66,5 +67,7 @@ class Caches:
                 found = cast("dict[object, object]", held)
                 for key in [k for k in dict.keys(found) if fits_within(k, fits)]:
                     value = dict.__getitem__(found, key)
+                    if isinstance(held, defaultdict) and isinstance(value, list | dict | set):
+                        continue  # what belongs to a key, no kept result
                     now = functools.partial(dict.get, found, key)
                     yield Kept(label((where, key)), None, value, value, now)

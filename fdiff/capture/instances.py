@@ -99,7 +99,8 @@ class Object:
         """`(name, value)` of what the run stored, MISSING for what it deleted."""
         now = {name: slot(self.stand_in, name) for name in self.places}
         now.update(slot_dict(self.stand_in))
-        found = [(name, now.get(name, MISSING)) for name in now.keys() | self.put.keys()]
+        names = dict.fromkeys((*now, *self.put))  # in the order in which they were stored
+        found = [(name, now.get(name, MISSING)) for name in names]
         return [(name, value) for name, value in found if value is not self.put.get(name, MISSING)]
 
     def compute(self, member: Cached) -> object:

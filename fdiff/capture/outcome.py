@@ -31,8 +31,8 @@ class Outcome:
     differentiated argument and did not compute again.
     """
 
-    def __init__(self, reader: Reader, moves: Callable[[object], bool]) -> None:
-        self.moves = moves  # whether a derivative is taken for a traced value
+    def __init__(self, reader: Reader, depends: Callable[[object], bool]) -> None:
+        self.depends = depends
         self._originals: dict[int, tuple[object, object]] = {}  # id -> value, stand-in
         self._impurities = Impurities()
         self.note, self.meet = self._impurities.note, self._impurities.meet
@@ -78,7 +78,7 @@ class Outcome:
 
     def looks_up(self, key: object) -> bool:
         """Whether a key is made of what is differentiated, in code that stores items of dicts."""
-        return self.moves(key) and ITEM in self.caches.names()
+        return self.depends(key) and ITEM in self.caches.names()
 
     def forgotten(self, items: Items, key: object) -> None:
         """Remember a kept value that the run did not find again."""

@@ -90,7 +90,7 @@ class Capture(Outcome):
     `f` runs. `answers(value)` is what stands in for an object, a function of NumPy or Python: as a
     rule the object itself. `settle(value)` is what the user's variables and objects get for a
     traced array that the run has stored there; it may raise NoValueError. `plainly(call)` is the
-    result of a call that runs as if there were no trace, or MISSING if it cannot. `moves(value)`
+    result of a call that runs as if there were no trace, or MISSING if it cannot. `depends(value)`
     tells whether a derivative is taken for a traced value. A Capture belongs to one run in one
     thread.
     """
@@ -101,9 +101,9 @@ class Capture(Outcome):
         answers: Answers = _itself,
         settle: Answers = _itself,
         plainly: Answers = _run,
-        moves: Callable[[object], bool] = lambda _: False,
+        depends: Callable[[object], bool] = lambda _: False,
     ) -> None:
-        super().__init__(self, moves)
+        super().__init__(self, depends)
         self.settle = settle
         self.plainly = plainly
         self.traced = False

@@ -294,6 +294,13 @@ class Items(MutableMapping[object, object], dict[object, object]):  # type: igno
         self._fdiff_written[name] = None
         dict.__setitem__(self, key, value)
 
+    def setdefault(self, key: object, default: object = None) -> object:
+        """A container for what belongs to a key is no kept result: it is found as ever."""
+        name = self._fdiff_reader.plain(key)
+        if isinstance(default, list | dict | set) and name in self._fdiff_real:
+            return self[name]
+        return super().setdefault(key, default)
+
     def __delitem__(self, key: object) -> None:
         self._write()
         del self._fdiff_real[self._fdiff_reader.plain(key)]

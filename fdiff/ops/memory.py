@@ -45,7 +45,7 @@ def tolist(x: TracedArray) -> object:
 def tobytes(x: TracedArray, order: str = "C") -> bytes | TracedKey:
     """The bytes of the entries, to look up what belongs to them."""
     trace = current(x)
-    moving = trace.looks.moves(trace.own(x))
+    moving = trace.looks.depends(trace.own(x))
     found = look(x, "took the bytes of a traced array").tobytes(order)
     return TracedKey(found) if moving else found
 

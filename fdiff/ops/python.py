@@ -191,13 +191,13 @@ if hasattr(math, "sumprod"):
 def hash_of(value: object) -> object:
     """Stands for `hash`; that of a value for which a derivative is taken only looks things up."""
     found = hash(value)
-    return TracedKey(found) if _moves(value) else found
+    return TracedKey(found) if _depends(value) else found
 
 
-def _moves(value: object) -> bool:
+def _depends(value: object) -> bool:
     if isinstance(value, tuple):
-        return any(map(_moves, value))
+        return any(map(_depends, value))
     if isinstance(value, TracedArray):
         trace = current(value)
-        return trace.looks.moves(trace.own(value))
+        return trace.looks.depends(trace.own(value))
     return isinstance(value, TracedKey)
