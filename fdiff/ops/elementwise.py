@@ -500,6 +500,9 @@ _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": 
 _OPERANDS = (TracedArray, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
+_OF_NONE = (np.equal, np.not_equal)  # which NumPy answers entry by entry
+
+
 def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     def operate(self: TracedArray, *others: object) -> object:
         operands = (*others, self) if swap else (self, *others)
@@ -509,6 +512,8 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
             if others and not isinstance(others[0], _OPERANDS):
                 if is_table(others[0]):
                     raise table_met(others[0])
+                if others[0] is None and ufunc in _OF_NONE:
+                    return np.full(self.shape, ufunc is np.not_equal)[()]
                 return NotImplemented
             eager = home.eager and home is stack.traces[-1]
             out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
