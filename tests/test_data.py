@@ -125,6 +125,7 @@ def traces(g, *args):
 
 @pytest.mark.parametrize("name", DATA)
 def test_what_stays_as_it_is_is_not_traced_again(name):
+    fdiff.program.forget()  # equal data of another test
     data, use, change = DATA[name]()
     g = fdiff.grad(lambda x: np.sum(use(data) * x**2))
     assert traces(g, X) == 1
@@ -321,7 +322,7 @@ def test_ufuncs_made_by_numba(name, tier, monkeypatch):
 
 
 def test_numba_s_own_errors():
-    for f in (lambda x: product(x), lambda x: inner(x, x[:2]), lambda x: wave(x * 1j)):
+    for f in (lambda x: inner(x, x[:2]), lambda x: wave(x * 1j)):
         with pytest.raises((TypeError, ValueError)):
             f(X)
         with pytest.raises((TypeError, ValueError)):
