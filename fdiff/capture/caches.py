@@ -15,6 +15,8 @@ from .objects import Shadows
 from .standins import label
 from .writes import Places
 
+_ITEMS = {ITEM}
+
 
 class Caches:
     """What one run has read from places that the code of the run stores into.
@@ -47,10 +49,10 @@ class Caches:
     def some(self) -> bool:
         """Whether there may be any."""
         names = self.names()
-        if names - {ITEM}:
-            return True
+        if not names:
+            return False
         places = self._places
-        return ITEM in names and bool(places.items or places.shared or places.arrays)
+        return names != _ITEMS or bool(places.items or places.shared or places.arrays)
 
     def __iter__(self) -> Iterator[Kept]:
         names = self.names()

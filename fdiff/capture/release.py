@@ -107,10 +107,9 @@ class Release:
 
     def table(self, value: Any) -> None:
         """Release the columns of an object of pandas."""
-        columns = value if value.ndim == 2 else {slice(None): value}
-        for name in list(columns):
-            if columns[name].dtype == object:
-                items = list(columns[name])
+        for name in list(value) if value.ndim == 2 else [slice(None)]:
+            if value[name].dtype == object:
+                items = list(value[name])
                 changed = [self(item) for item in items]
                 if not _same(items, changed):
                     value[name] = changed

@@ -73,7 +73,7 @@ def _mapped(function: Callable[..., Any], arrays: Sequence[TracedArray], loops: 
     outs = FUNCTIONS["vmap"](function, tuple(axes))(*flat)
     if isinstance(outs, tuple):
         return tuple(out.reshape((*shape, *out.shape[1:])) for out in outs)
-    return outs.reshape((*shape, *outs.shape[1:]))  # type: ignore[attr-defined] - a traced array
+    return outs.reshape((*shape, *outs.shape[1:]))
 
 
 def _generalised(real: Any, function: Callable[..., object], arrays: Sequence[TracedArray], outs: Sequence[np.dtype]) -> object:

@@ -34,7 +34,8 @@ def recalled(trace: Trace, node_id: int, root: Trace) -> bool | None:
 
     `root` is the outermost trace, whose watch knows what is kept.
     """
-    looks, keeper = trace.looks, cast("Keeper | None", root.watch)
+    looks = trace.looks
+    keeper: Keeper | None = root.watch  # type: ignore[assignment] - what watches the functions
     if not looks.moving or keeper is None or not keeper.keeps():
         return None
     cone = _cone(trace, node_id)
