@@ -128,7 +128,7 @@ class Watch:
 
     def keeps(self) -> bool:
         """Whether code that runs stores into places that outlive the run."""
-        return any([capture.caches.some() for _, capture in self.parts])
+        return any(capture.caches.some() for _, capture in self.parts)
 
     def place_of_array(self, node_id: int) -> Kept | None:
         """Where `f` keeps the captured array that a node stands for."""

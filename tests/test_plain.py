@@ -9,8 +9,10 @@ import functools
 import gc
 import itertools
 import queue
+import re
 import types
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -672,3 +674,17 @@ def test_cached_functions_are_as_they_were():
     assert square.cache_info().currsize == 1
     assert square(0.5) == 0.25
     np.testing.assert_array_equal(g(X), [1.0, 0.0, 0.0])
+
+
+# -------------------------------------------------------------------------------------------- docs
+
+
+def test_the_page_on_state_is_right(capsys):
+    text = (Path(__file__).parent.parent / "docs" / "state.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(python|text)\n(.*?)```", text, re.DOTALL)
+    space = {"__name__": "state"}
+    for (kind, code), (other, output) in itertools.pairwise(blocks):
+        if kind == "python":
+            assert other == "text"
+            exec(code, space)
+            assert capsys.readouterr().out == output
