@@ -128,7 +128,7 @@ class Watch:
 
     def keeps(self) -> bool:
         """Whether code that runs stores into places that outlive the run."""
-        return any(capture.caches.some() for _, capture in self.parts)
+        return any(capture.caches.some() for capture in self.running)
 
     def place_of_array(self, node_id: int) -> Kept | None:
         """Where `f` keeps the captured array that a node stands for."""
@@ -145,10 +145,11 @@ class Watch:
         return self._place_of_key(lambda value: type(value) is type(key) and value == key)
 
     def _place(self, fits: Callable[[object], bool]) -> Kept | None:
-        return next((kept for _, c in self.parts for kept in c.caches if fits(kept.put)), None)
+        found = (kept for capture in self.running for kept in capture.caches if fits(kept.put))
+        return next(found, None)
 
     def _place_of_key(self, fits: Callable[[object], bool]) -> Kept | None:
-        return next((kept for _, c in self.parts for kept in c.caches.keys(fits)), None)
+        return next((kept for capture in self.running for kept in capture.caches.keys(fits)), None)
 
     def asked(self, place: Kept) -> None:
         """A branch was taken as if nothing had been kept there."""
@@ -240,8 +241,9 @@ def depends(value: object) -> bool:
     given = resolve(value)
     if isinstance(given, TracedArray):
         return not given.home.looks.closed and given.home.looks.depends(given.id)
-    if type(given) is Text:
-        return any(trace.looks.moving for trace in stack.traces)
+    if isinstance(given, str):
+        texts = stack.traces[0].texts if stack.traces else ()
+        return any(text in given for text in texts if len(text) > 3 or text == given)
     return type(given) is TracedKey
 
 

@@ -583,6 +583,7 @@ CACHES = {
     "bytes": by_key(dict, lambda x: x.tobytes()),
     "hash": by_key(dict, lambda x: hash(x.tobytes())),
     "text": by_key(dict, str),
+    "parts of text": by_key(dict, lambda x: f"{x[0]:.6f}, {x[1]:.6f}" + "/" + str(x[2])),
     "norm": by_key(dict, lambda x: float(np.linalg.norm(x))),
     "rounded": by_key(dict, lambda x: tuple(round(float(e), 9) for e in x)),
     "OrderedDict": by_key(collections.OrderedDict, tuple),

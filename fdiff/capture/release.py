@@ -7,6 +7,7 @@ run ends, each place that the user can reach gets what plain NumPy would have le
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -19,6 +20,8 @@ from .instances import slot_dict, slots
 from .kinds import SCALARS, is_ours, is_traced, record_class
 from .nodes import attribute
 from .standins import Globals, Reader
+
+_PLAIN = frozenset((*SCALARS, np.float64, np.float32, np.int64, np.bool_, np.complex128))
 
 
 class NoValueError(LookupError):
@@ -115,17 +118,23 @@ class Release:
                     value[name] = changed
 
     def _list(self, value: list[object]) -> None:
+        if _PLAIN.issuperset(map(type, list.__iter__(value))):
+            return
         changed = [self(item) for item in list.__iter__(value)]
         if not _same(value, changed):
             list.__setitem__(value, slice(None), changed)
 
     def _deque(self, value: deque[object]) -> None:
+        if _PLAIN.issuperset(map(type, value)):
+            return
         changed = [self(item) for item in value]
         if not _same(value, changed):
             value.clear()
             value.extend(changed)
 
     def _set(self, value: set[object]) -> None:
+        if _PLAIN.issuperset(map(type, set.__iter__(value))):
+            return
         items = list(set.__iter__(value))
         changed = [self(item) for item in items]
         if not _same(items, changed):
@@ -133,6 +142,8 @@ class Release:
             set.update(value, changed)
 
     def _dict(self, value: dict[object, object]) -> None:
+        if _PLAIN.issuperset(map(type, itertools.chain(dict.keys(value), dict.values(value)))):
+            return
         items = list(dict.items(value))
         keys, values = [self(key) for key, _ in items], [self(item) for _, item in items]
         if not _same([key for key, _ in items], keys):

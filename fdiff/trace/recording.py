@@ -48,6 +48,7 @@ class Trace:
         self.looks = Looks(self)
         self.refused: TraceError | None = None
         self.shown = False
+        self.texts: set[str] = set()  # of the outermost trace: those made of what is differentiated
         self.tainted = (
             False  # whether what was entered depended on a constant, not on its type alone
         )

@@ -179,17 +179,23 @@ class TracedArray:
 
     def __str__(self) -> str:
         value = self._shown()
-        return f"Traced<{self.type}>" if value is None else Text(value)
+        return f"Traced<{self.type}>" if value is None else self._text(str(value))
 
     def __repr__(self) -> str:
         value = self._shown()
-        return f"Traced<{self.type}>" if value is None else Text(repr(value))
+        return f"Traced<{self.type}>" if value is None else self._text(repr(value))
+
+    def _text(self, text: str) -> Text:
+        """Text made of the value; a key that holds it names the value."""
+        if stack.traces and text and self.home.looks.depends(self.id):
+            stack.traces[0].texts.add(text)
+        return Text(text)
 
     def __format__(self, spec: str) -> str:
         value = self._shown()
         if value is None or not spec:
             return str(self)
-        return Text(format(value if self.ndim else np.asarray(value)[()], spec))
+        return self._text(format(value if self.ndim else np.asarray(value)[()], spec))
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
