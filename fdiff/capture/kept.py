@@ -90,6 +90,10 @@ def agree(one: object, other: object) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         items, others = cast("Sequence[object]", one), cast("Sequence[object]", other)
         return len(items) == len(others) and all(map(agree, items, others))
+    if all(
+        hasattr(value, "__dict__") and not isinstance(value, np.ndarray) for value in (one, other)
+    ):
+        return type(one).__name__ == type(other).__name__ and agree(vars(one), vars(other))
     try:
         a, b = np.asarray(one), np.asarray(other)
         if a.dtype.kind in "fc" and b.dtype.kind in "biufc":
