@@ -80,6 +80,10 @@ def fits_within(key: object, fits: Callable[[object], bool]) -> bool:
     return fits(key)
 
 
+def _is_object(value: object) -> bool:
+    return hasattr(value, "__dict__") and not isinstance(value, np.ndarray)
+
+
 def agree(one: object, other: object) -> bool:
     """Whether two values are equal but for rounding: numbers, arrays, containers of them."""
     if one is other:
@@ -90,9 +94,7 @@ def agree(one: object, other: object) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         items, others = cast("Sequence[object]", one), cast("Sequence[object]", other)
         return len(items) == len(others) and all(map(agree, items, others))
-    if all(
-        hasattr(value, "__dict__") and not isinstance(value, np.ndarray) for value in (one, other)
-    ):
+    if _is_object(one) and _is_object(other):
         return type(one).__name__ == type(other).__name__ and agree(vars(one), vars(other))
     try:
         a, b = np.asarray(one), np.asarray(other)
