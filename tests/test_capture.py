@@ -620,9 +620,11 @@ TRACKED = [
     bound_method, callable_object, method_reads_global, class_attribute_of_dataclass,
     through_descriptor, attribute_of_frozen_with_method, single_dispatch,
 ]  # fmt: skip
-COMPARED = [rebound_function, new_code, shadowed_builtin, reassigned_module]  # any change: again
+COMPARED = [  # any change: again
+    rebound_function, new_code, shadowed_builtin, reassigned_module, masked_array,
+]  # fmt: skip
 OPAQUE = [
-    large_list, large_dict_iterated, dict_subclass, masked_array,
+    large_list, large_dict_iterated, dict_subclass,
     private_class_attribute, vectorized, bound_to_object, dataclass_that_is_a_dict, object_array,
     computed_module_attribute, python_ufunc, iterator,
 ]  # fmt: skip
