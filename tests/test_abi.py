@@ -12,7 +12,7 @@ import fdiff
 from fdiff.errors import InputError
 from fdiff.kernels import compiler
 from fdiff.kernels.native import abi, caller, entrance
-from fdiff.trace.traced import occupied
+from fdiff.trace.stack import occupied
 
 X = np.array([1.0, 2.0, 3.0])
 CPYTHON = platform.python_implementation() == "CPython"

@@ -21,7 +21,7 @@ import fdiff
 from fdiff.errors import InputError
 from fdiff.functional import calls, first, mapping
 from fdiff.functional.shortcut import Shortcuts
-from fdiff.trace.traced import occupied
+from fdiff.trace.stack import occupied
 
 X, Y = np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.5, 2.5])
 SCALE = [2.0]

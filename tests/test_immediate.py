@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import fdiff
 from fdiff.capture.reads import siblings
 from fdiff.errors import InputError, KinkError
-from fdiff.trace.traced import occupied
+from fdiff.trace.stack import occupied
 
 X = np.array([1.0, 2.0, 3.0])
 FACTOR = 2.0

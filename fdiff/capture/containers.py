@@ -8,6 +8,7 @@ from types import CellType, SimpleNamespace
 from typing import cast
 
 from ..primitive import COMPOSED
+from .data import Content, data_key
 from .kinds import MISSING, SCALARS, field_names, item_key, leaf_key, library_class
 from .nodes import Bag, Composed, Leaf, Parts, Same, Sequence, Table, attribute
 from .standins import BUDGET, Copy, Items, Reader, Where, label
@@ -20,7 +21,15 @@ Tuple = tuple[object, ...]
 def opaque(reader: Reader, value: object, where: Where, words: str) -> Pair:
     """The value as it is; the program cannot be used again."""
     reader.note(f"{words} `{label(where)}`")
+    reader.shared(value, where)
     return value, Same(value)
+
+
+def wrap_data(reader: Reader, value: object, where: Where) -> Pair:
+    """Ordinary data as it is, compared by its content."""
+    node = Content(value, data_key(value))
+    reader.data(value, node, where)
+    return value, node
 
 
 def room_left(items: Collection[object], room: int) -> int:
@@ -36,6 +45,7 @@ def room_left(items: Collection[object], room: int) -> int:
 
 def wrap_dict(reader: Reader, value: dict[object, object], where: Where) -> Pair:
     items = Items(reader, value, where)
+    reader.items(items)
     return items, items._fdiff_table
 
 
@@ -174,11 +184,11 @@ def changed(copy: Copy, put: Copy) -> bool:
 def write_back(copy: Copy, real: Copy, original: Callable[[object], object]) -> None:
     """Make the user's container `real` what the run has made of its copy."""
     if isinstance(copy, list):
-        cast("list[object]", real)[:] = map(original, copy)
+        cast("list[object]", real)[:] = [original(item) for item in copy]
     elif isinstance(copy, set):
-        found = cast("set[object]", real)
+        own, found = [original(item) for item in copy], cast("set[object]", real)
         found.clear()
-        found.update(map(original, copy))
+        found.update(own)
     else:
         for name in real.keys() - copy.keys():  # type: ignore[union-attr] - both are dicts here
             store(cast("dict[str, object]", real), name, MISSING)

@@ -14,7 +14,7 @@ from ..ops.kinks import looking
 from ..program import MOST, Program, immediates, program_of
 from ..trace import TracedArray, current, tracing
 from ..trace.local import Local, resolve
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from ..tracebacks import trim
 from ..transforms.simplify import simplify
 from ..tree import map_leaves, unflatten

@@ -10,7 +10,7 @@ import numpy as np
 from ..arguments import Argnums, Function, called
 from ..arraytype import F8, ArrayType
 from ..errors import InputError
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from ..tracebacks import trim
 from ..transforms.eager import pull_values, push_values
 from ..transforms.forward import jvp as push

@@ -15,7 +15,7 @@ import numpy as np
 from ..arguments import Function, called
 from ..errors import InputError, UnsupportedError, message, user_line
 from ..program import Program
-from ..trace.traced import stack
+from ..trace.stack import stack
 from ..tracebacks import public
 from .annotations import P, R
 from .described import described

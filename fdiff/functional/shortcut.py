@@ -19,7 +19,7 @@ from ..arraytype import ArrayType
 from ..forking import no_fork
 from ..kernels.native.descriptor import Output, Outside
 from ..tiers import COPY_BELOW
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from .marks import Mark, Recipe
 from .outside import named, outside
 from .plainly import asker

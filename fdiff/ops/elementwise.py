@@ -13,14 +13,15 @@ from math import pi
 import numpy as np
 
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
+from ..capture.data import is_table
 from ..errors import warn
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.entrywise import enter
+from ..trace.stack import stack
 from ..trace.templates import LOOKING_BACK
-from ..trace.traced import stack
-from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
+from .families import elementwise, kind_of, refuse, stretch, table_met, ufunc_caller
 from .quotients import over_a_sum
 from .samples import above_one, count, plane, positive, real, truth, unit, whole
 from .slopes import (
@@ -507,6 +508,9 @@ _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": 
 _OPERANDS = (TracedArray, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
+_OF_NONE = (np.equal, np.not_equal)  # which NumPy answers entry by entry
+
+
 def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     def operate(self: TracedArray, *others: object) -> object:
         operands = (*others, self) if swap else (self, *others)
@@ -514,6 +518,10 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
         out = None if home.eager else enter(ufunc, operands)
         if out is None:
             if others and not isinstance(others[0], _OPERANDS):
+                if is_table(others[0]):
+                    raise table_met(others[0])
+                if others[0] is None and ufunc in _OF_NONE:
+                    return np.full(self.shape, ufunc is np.not_equal)[()]
                 return NotImplemented
             eager = home.eager and home is stack.traces[-1]
             out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)

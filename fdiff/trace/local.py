@@ -246,9 +246,10 @@ def _attribute(name: str) -> property:
     )
 
 
+# Of operators those that NumPy would answer by the dtype of the memory, which is void.
 _SPECIAL = """
 getitem iter len contains array copy deepcopy reduce bool float int complex index round
-repr str format divmod rdivmod
+repr str format divmod rdivmod eq ne lt le gt ge
 iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift
 """
 for _name in (

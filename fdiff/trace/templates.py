@@ -16,7 +16,7 @@ from ..primitive import UFUNCS
 from ..tape import Node
 from .opkinds import MOST, Op, op_of
 from .traced import TracedArray, handle, ufunc_handler
-from .views import Fixed
+from .views import Outside
 
 if TYPE_CHECKING:
     from .eager import EagerTrace
@@ -103,7 +103,7 @@ def of_entry(trace: EagerTrace, x: TracedArray, key: Any, getitem: Callable[...,
     one = key.__class__ is int
     if not one and (key.__class__ is not tuple or any(k.__class__ is not int for k in key)):
         return getitem(x, key)
-    if x.home is not trace or (x.link is not None and x.link.__class__ is not Fixed):
+    if x.home is not trace or (x.link is not None and x.link.__class__ is not Outside):
         return getitem(x, key)
     whole = (key, x.type)
     template = _templates.get(whole)
