@@ -23,6 +23,7 @@ from ..background import Job, allowed, checkpoint, worker
 from ..collector import collector_paused
 from ..errors import DefectWarning, TapeError, warn
 from ..forking import no_fork
+from ..progress import Stage
 from ..tape import Tape
 from . import cache
 from .bones import Skeleton
@@ -162,7 +163,8 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
             raise TapeError(f"a kernel was asked for that cannot be made: no {', '.join(lacking)}")
         keep_size(len(tape))
         checkpoint()
-        with compiling():
+        size, seconds = len(bones.parts), made.seconds()
+        with Stage("compiling", size=size, seconds=seconds), compiling():
             kernel = _kernels.get(key) or _kernels.setdefault(key, _make(bones, choice, layouts))
             while len(_kernels) > _MOST:
                 _kernels.popitem(last=False)
