@@ -35,15 +35,22 @@ class Report(NamedTuple):
         """How much of the work is done: an estimate, which stays below 1."""
         return min(self.elapsed / self.expected, 0.99) if self.expected else None
 
-    def line(self, stop: str) -> str:
-        """All of it in a line, which says at the end how to `stop` the work."""
-        return f"fdiff: {self.work}: {self._time()}.{stop if self.stoppable else ''}"
+    def line(self, stop: str, width: int = 1000) -> str:
+        """All of it in a line, which says at the end how to `stop` the work.
+
+        Of a line longer than `width` the middle is left out.
+        """
+        end = f": {self._time()}.{stop if self.stoppable else ''}"
+        begin, room = f"fdiff: {self.work}", width - len(end)
+        if len(begin) > room:
+            begin = begin[: max(room - 3, 0)] + "..."
+        return (begin + end)[: max(width, 0)]
 
     def _time(self) -> str:
         if not self.expected:
             return _seconds(self.elapsed)
         if self.elapsed >= self.expected:
-            return f"{_seconds(self.elapsed)}, about {_seconds(self.expected)} were expected"
+            return f"{_seconds(self.elapsed)} instead of about {max(self.expected, 1):.0f}"
         percent = int(100 * self.elapsed / self.expected)
         return f"{self.elapsed:.0f} of about {_seconds(self.expected)} ({percent}%)"
 
@@ -63,19 +70,21 @@ class Terminal:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._width = 0  # of what is shown
+        self._text = ""  # that is shown
 
     def show(self, report: Report) -> None:
-        text = _fitted(report.line(" Ctrl-C stops."), _columns(self._stream) - 1)
-        self._stream.write("\r" + text.ljust(self._width))
-        self._stream.flush()
-        self._width = len(text)
+        # a line that the terminal wraps could not be rewritten
+        text = report.line(" Ctrl-C stops.", _columns(self._stream) - 1)
+        if text != self._text:
+            self._stream.write("\r" + text.ljust(len(self._text)))
+            self._stream.flush()
+            self._text = text
 
     def erase(self) -> None:
-        if self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
+        if self._text:
+            self._stream.write("\r" + " " * len(self._text) + "\r")
             self._stream.flush()
-            self._width = 0
+            self._text = ""
 
 
 class Lines:
@@ -168,11 +177,6 @@ def _columns(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):  # a terminal that does not tell
         return 80
-
-
-def _fitted(text: str, width: int) -> str:
-    """The text without what a terminal would wrap, as a wrapped line cannot be rewritten."""
-    return text if len(text) <= width else text[: max(width - 3, 0)] + "..."[: max(width, 0)]
 
 
 def _seconds(seconds: float) -> str:

@@ -172,7 +172,8 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
         _count["hits"] += 1
         with suppress(KeyError):  # another thread may just have dropped it
             _kernels.move_to_end(key)
-    return Executable(kernel, tape, values, choice.parts)
+    with Stage("loading", size=len(tape)):
+        return Executable(kernel, tape, values, choice.parts)
 
 
 def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
