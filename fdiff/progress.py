@@ -10,6 +10,7 @@ shown, because nobody waits for it.
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import sys
 import threading
@@ -26,6 +27,7 @@ from .progress_display import Display, Report, find_display
 
 SECONDS = 2.0  # work that takes no longer shows nothing
 INTERVAL = 0.2  # seconds after which what is shown is renewed
+AGAIN = 0.5  # seconds after which it is asked again whether anything may be shown
 PATIENCE = 2.0  # seconds that a fork waits for the thread to end
 
 
@@ -53,16 +55,23 @@ class Stage:
     ) -> None:
         self.what, self.of, self.size, self.made = what, of, size, made
         self.seconds, self.shows_line = seconds, shows_line
+        self._frame: FrameType | None = None
 
     def __enter__(self) -> None:
         me = get_ident()
         self._outer = outer = _under_way.get(me)
-        self._frame: FrameType | None = sys._getframe(1)
         self._begin = perf_counter()
-        if outer is None and background.worker.runs_here():
+        if outer is None:
+            self._begin_alone(me)
+        else:
+            _under_way[me] = self
+
+    def _begin_alone(self, me: int) -> None:
+        if background.worker.runs_here():
             return
+        self._frame = sys._getframe(2)
         _under_way[me] = self
-        if outer is None and not _watcher.running:
+        if self._begin >= _watcher.next_try:
             try:
                 _watcher.start()
             except BaseException:  # a variable that is set to what it cannot be, or an interrupt
@@ -70,12 +79,12 @@ class Stage:
                 raise
 
     def __exit__(self, *_: object) -> None:
-        self._frame = None
         if self._outer is not None:
             _under_way[get_ident()] = self._outer
-            return
-        if _under_way.pop(get_ident(), None) is not None and _watcher.drawn:
-            erase()
+        elif _under_way.pop(get_ident(), None) is not None:
+            self._frame = None
+            if _watcher.drawn:
+                erase()
 
     def chain(self) -> Iterator[Stage]:
         """The stage and those around it, outwards."""
@@ -84,17 +93,23 @@ class Stage:
             yield stage
             stage = stage._outer
 
+    @property
+    def outermost(self) -> Stage:
+        """The stage around all others."""
+        return [*self.chain()][-1]
+
     def waited(self, now: float) -> float:
         """Seconds since the outermost stage began."""
-        return now - [stage._begin for stage in self.chain()][-1]
+        return now - self.outermost._begin
 
     def is_alive(self, frame: FrameType | None) -> bool:
-        """Whether its thread, which runs `frame`, is inside of it.
+        """Whether its thread, which runs `frame`, is inside of it and all around it.
 
         An interrupt may arrive after a stage has begun and before its `with` statement has.
         """
+        begun = self.outermost._frame
         while frame is not None:
-            if frame is self._frame:
+            if frame is begun:
                 return True
             frame = frame.f_back
         return False
@@ -133,32 +148,33 @@ class _Watcher:
         self._stop = threading.Event()
         self._display: Display | None = None
         self.drawn = False  # whether anything is shown, or is about to be
-        self.running = False
+        self.next_try = 0.0  # when a stage is to start the thread; never while it runs
 
     def start(self) -> None:
         """Start the thread if anything may be shown."""
         display = find_display(worker=_is_child[0] or background.is_worker())
         if display is None:
+            self.next_try = perf_counter() + AGAIN
             return
         with self._lock:
-            if self.running:
+            if self._thread is not None:
                 return
             self._display, self._stop = display, threading.Event()
             thread = threading.Thread(
                 target=self._watch, args=(self._stop,), name="fdiff-progress", daemon=True
             )
-            self._thread, self.running = thread, True
+            self._thread, self.next_try = thread, math.inf
             try:
                 thread.start()
             except RuntimeError:  # no more threads for this process, or it ends
-                self._thread, self.running = None, False
+                self._thread, self.next_try = None, perf_counter() + AGAIN
 
     def _watch(self, stop: threading.Event) -> None:
         delay: float | None = SECONDS
         while delay is not None and not stop.wait(delay):
             delay = self._look()
         with self._lock:
-            self._thread, self.running = None, False
+            self._thread, self.next_try = None, 0.0
             if _under_way and not stop.is_set():  # a stage that began just now
                 self.start()
 
@@ -210,7 +226,7 @@ class _Watcher:
 
     def resume(self) -> None:
         """Go on after a fork."""
-        if _under_way and not self.running:
+        if _under_way and self._thread is None:
             self.start()
 
     def forget(self) -> None:

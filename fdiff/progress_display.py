@@ -38,21 +38,27 @@ class Report(NamedTuple):
     def line(self, stop: str, width: int = 1000) -> str:
         """All of it in a line, which says at the end how to `stop` the work.
 
-        Of a line longer than `width` the middle is left out.
+        What is longer than `width` goes without the percentage, or without the end of the work.
         """
-        end = f": {self._time()}.{stop if self.stoppable else ''}"
-        begin, room = f"fdiff: {self.work}", width - len(end)
+        stop = stop if self.stoppable else ""
+        begin, end = f"fdiff: {self.work}", f": {self._time()}.{stop}"
+        if (share := self.fraction) is not None:
+            exact = f": {self._time()} ({100 * share:.0f}%).{stop}"
+            end = exact if len(begin + exact) <= width else end
+        room = width - len(end)
         if len(begin) > room:
             begin = begin[: max(room - 3, 0)] + "..."
         return (begin + end)[: max(width, 0)]
 
     def _time(self) -> str:
+        elapsed, expected = max(int(self.elapsed), 1), max(round(self.expected), 1)
         if not self.expected:
-            return _seconds(self.elapsed)
-        if self.elapsed >= self.expected:
-            return f"{_seconds(self.elapsed)} instead of about {max(self.expected, 1):.0f}"
-        percent = int(100 * self.elapsed / self.expected)
-        return f"{self.elapsed:.0f} of about {_seconds(self.expected)} ({percent}%)"
+            return f"{elapsed} s"
+        return (
+            f"{elapsed} s instead of {expected}"
+            if elapsed > expected
+            else f"{elapsed} of about {expected} s"
+        )
 
 
 class Display(Protocol):
@@ -177,7 +183,3 @@ def _columns(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):  # a terminal that does not tell
         return 80
-
-
-def _seconds(seconds: float) -> str:
-    return f"{max(seconds, 1):.0f} s"
