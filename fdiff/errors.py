@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import warnings
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -172,8 +173,13 @@ def is_internal(name: str) -> bool:
     return name.startswith(_INTERNAL)
 
 
+before_warning: list[Callable[[], object]] = []  # what makes room on the screen
+
+
 def warn(text: str, category: type[Warning], line: Line | None = None) -> None:
     """Warn at a line of the user's, by default that which is running."""
+    for prepare in before_warning:
+        prepare()
     where = line or user_line()
     if where is None:
         warnings.warn(text, category, stacklevel=3)

@@ -9,6 +9,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..errors import Line, TapeError
 from ..primitive import PRIMITIVES, ZERO, Primitive
+from ..progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from .forward import materialise
@@ -37,7 +38,7 @@ def vjp(
     the number of inputs (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
     section 3.3).
     """
-    with Trace("vjp", lines=False, builder=Simplifier()) as trace:
+    with Trace("vjp", lines=False, builder=Simplifier()) as trace, Stage(made=trace.builder.nodes):
         sweep = _Sweep(tape, trace, [tape.inputs[k] for k in wrt])
         known = iter(seeds or ())
         for o in [tape.outputs[k] for k in (range(len(tape.outputs)) if of is None else of)]:

@@ -15,6 +15,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..errors import Line, with_line
 from ..primitive import PRIMITIVES, Primitive
+from ..progress import Stage
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
 from ..trace.stores import SHORTER
@@ -197,8 +198,9 @@ class Simplifier(Builder):
 def simplify(tape: Tape) -> Tape:
     """The same program after one pass of the rewrite table and removal of dead nodes."""
     builder = Simplifier()
-    ids = builder.replay(tape)
-    return builder.finish([ids[o] for o in tape.outputs])
+    with Stage(made=builder.nodes):
+        ids = builder.replay(tape)
+        return builder.finish([ids[o] for o in tape.outputs])
 
 
 def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
