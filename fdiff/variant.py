@@ -39,6 +39,7 @@ from .trace import Recording, Trace, TracedArray, memory_layout, record
 from .trace.eager import EagerTrace
 from .transforms.shifts import unshifted
 from .transforms.simplify import simplify
+from .transforms.split_joins import split_joins
 from .transforms.vectorised import vectorised
 from .tree import Spec, flatten, unflatten
 from .watch import Watch, own_result, watched
