@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..arguments import Argnums, Function, called, native
+from ..collector import collector_paused
 from ..errors import FdiffError, message, user_line
 from ..ops.kinks import looking
 from ..program import MOST, Program, immediates, program_of
@@ -41,10 +42,27 @@ def invoke(
         return warn_outside(result, variant, inputs) if looking.on else result
     if ASKED in occupied and policy.get() == "raise":
         refuse_kinks(program, f, args, kwargs)
+    if program.ways:  # it may be eager
+        with collector_paused():
+            return _concrete(program, f, args, kwargs, vectors)
+    return _concrete(program, f, args, kwargs, vectors)
+
+
+def _concrete(
+    program: Program,
+    f: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    vectors: Sequence[object],
+) -> object:
+    """A call whose arguments are arrays: by a variant that holds, or eagerly."""
     variant, arrays = program.find(f, args, kwargs)
-    if variant.special:
-        return _special(program, f, args, kwargs, (variant, arrays), vectors)
-    return variant.plan.call(arrays, vectors, execute)
+    try:
+        if variant.special:
+            return _special(program, f, args, kwargs, (variant, arrays), vectors)
+        return variant.plan.call(arrays, vectors, execute)
+    finally:
+        variant.release()
 
 
 def _special(

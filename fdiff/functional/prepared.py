@@ -90,6 +90,7 @@ class Prepared(partial):  # type: ignore[type-arg] - of functions of any type
             stack.examples = False
         plan: Plan = variant.plan
         if variant.eager is not None:
+            variant.release()
             fact = "the function is differentiated as it runs, for its branches change every time."
             raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
         plan.call(arrays, vectors, partial(_compiled, call))

@@ -17,6 +17,7 @@ from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.entrywise import enter
+from ..trace.scalars import weakened
 from ..trace.traced import stack
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 from .samples import above_one, count, plane, positive, real, truth, unit, whole
@@ -510,7 +511,7 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
             eager = home.eager and home is stack.traces[-1]
             out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
         if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
-            out.weak = True  # arithmetic of Python floats gives a Python float
+            return weakened(out)  # arithmetic of Python floats gives a Python float
         return out
 
     return operate

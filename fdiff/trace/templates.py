@@ -14,6 +14,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..primitive import UFUNCS
 from .opkinds import MOST, Op, op_of
+from .scalars import class_of, of_class
 from .traced import TracedArray, handle, ufunc_handler
 from .views import Fixed
 
@@ -29,10 +30,11 @@ Step = tuple[Op, tuple[int, ...]]
 class Template:
     """Ops with their operands: places among the operands given, then among the steps before.
 
-    `out` is the place of the result, `type`, `scalar` and `weak` are those of its handle.
+    `out` is the place of the result, `type`, `scalar` and `weak` are those of its handle, `kind` is
+    its class if that is one of `trace/scalars.py`.
     """
 
-    __slots__ = ("out", "scalar", "steps", "type", "weak")
+    __slots__ = ("kind", "out", "scalar", "steps", "type", "weak")
 
     def __init__(self, steps: tuple[Step, ...], out: int, result: TracedArray) -> None:
         self.steps = steps
@@ -40,6 +42,7 @@ class Template:
         self.type = result.type
         self.scalar = result.scalar
         self.weak = result.weak
+        self.kind = class_of(result.type, weak=result.weak) if result.scalar else None
 
     def handle(self, trace: EagerTrace, node_id: int) -> TracedArray:
         """The traced array that stands for the result."""
@@ -63,7 +66,7 @@ def of_ufunc(trace: EagerTrace, ufunc: np.ufunc, operands: tuple[Any, ...]) -> o
     given: list[object] = []
     for x in operands:
         kind = x.__class__
-        if kind is TracedArray:
+        if isinstance(x, TracedArray):
             if x.home is not trace:
                 return handler(*operands)
             ids.append(x.node if x.link is None else x.id)
@@ -113,9 +116,10 @@ def _record(trace: EagerTrace, key: object, ids: list[int], call: Callable[[], A
     out = call()
     clean = not trace.tainted
     trace.tainted = before or trace.tainted
-    plain = out.__class__ is TracedArray and out.link is None and out.home is trace
+    plain = isinstance(out, TracedArray) and out.link is None and out.home is trace
     _keep(key, _template(trace, ids, start, out) if clean and plain else None)
-    return out
+    kind = class_of(out.type, weak=out.weak) if plain and out.scalar else None
+    return out if kind is None else of_class(kind, trace, out.node)
 
 
 def _template(trace: EagerTrace, ids: list[int], start: int, out: TracedArray) -> Template | None:

@@ -174,7 +174,7 @@ class TracedArray:
 
     @property
     def itemsize(self) -> int:
-        return self.type.dtype.itemsize
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -259,7 +259,7 @@ class TracedArray:
         dtype: np.dtype | None = None,
         copy: bool | None = None,  # noqa: FBT001 - NumPy calls it by position
     ) -> np.ndarray:
-        """Object array of traced scalars: what ``np.array([x[0], x[1]])`` is made of."""
+        """Object array of traced scalars, as in ``np.array([x[0], x[1]])``."""
         if (name := scipy_call()) is not None:  # SciPy's own code has no use for such an array
             trace, error = current(self), unsupported(name)
             trace.refused = trace.refused or error  # compiled code may drop the error
@@ -289,9 +289,6 @@ class TracedArray:
         raise unsupported(f"{kind.__name__}.{name}")
 
     def __bool__(self) -> bool:
-        home = self.home
-        if home.eager and self.link is None and not self.type.shape and home is stack.traces[-1]:
-            return bool(home.builder.values[self.node])  # type: ignore[attr-defined] - an eager trace has them
         return self._one(bool, truth)
 
     def __int__(self) -> int:
