@@ -53,9 +53,10 @@ class Variant:
     inputs. `outs` holds, for each leaf of the result, None or the object it is every time;
     `numbers` the Python numbers among the numeric leaves, None for the others; `direct` tells
     that the arguments are the inputs as they stand (native arrays of at least one axis).
-    `frozen`, `layouts`, `check` and `guards` are those of the recording, `swapped` the positions of captured
-    arrays in another byte order than the machine's. `eager` is the trace of a variant that is for
-    one call, and `way` a hash of what Python saw in it. `plan` is what the operator made of it.
+    `frozen`, `layouts`, `check` and `guards` are those of the recording, `swapped` the positions of
+    captured arrays in another byte order than the machine's. `eager` is the trace of a variant that
+    is for one call, and `way` a hash of what Python saw in it. `plan` is what the operator made of
+    it.
     """
 
     call: str
@@ -164,9 +165,7 @@ def trace_variant(
         outs.extend(found)
         return [out for out in found if traceable(out)]
 
-    if eager:
-        install()
-    trace = EagerTrace(call) if eager else None
+    trace = _eager_trace(call) if eager else None
     recording = record(run, inputs, call, trace)
     watch = recording.watch
     everything = [*(leaves[k] for k in traced), *recording.extra]
@@ -186,6 +185,11 @@ def trace_variant(
         **_recorded(recording, outs, everything, len(traced), eager=eager),
     )
     return (_of_complex_numbers(variant, trace) if trace else variant), recording.extra
+
+
+def _eager_trace(call: str) -> EagerTrace:
+    install()
+    return EagerTrace(call)
 
 
 def _of_complex_numbers(variant: Variant, trace: EagerTrace) -> Variant:

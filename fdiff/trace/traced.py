@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from ..arraytype import ArrayType, Shape, shadow
+from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..errors import (
     LeakError,
     TraceError,
@@ -289,6 +289,10 @@ class TracedArray:
         raise unsupported(f"{kind.__name__}.{name}")
 
     def __bool__(self) -> bool:
+        if self.scalar and self.type.dtype == BOOL:
+            passed = FUNCTIONS["select"](self, sys._getframe(1))
+            if passed is not None:
+                return bool(passed)
         return self._one(bool, truth)
 
     def __int__(self) -> int:
