@@ -55,10 +55,9 @@ class Evaluated:
             return self._run
         if not forced and (self.refused or spent < ENCODE_SECONDS * len(self.tape)):
             return None
-        waiting = self._waiting
-        if waiting is None and not forced and self._later():
+        if not forced and self._waiting is None and self._long():
             return None
-        waiting = waiting or self._encoded(forced=forced)
+        waiting = self._waiting or self._encoded(forced=forced)
         if waiting is None:
             return None
         if not forced:
@@ -78,11 +77,15 @@ class Evaluated:
         self._run = waiting
         return waiting
 
-    def _later(self) -> bool:
-        """Whether the tape is encoded in the background: a long one takes half a second."""
-        if len(self.tape) < LONG or self._background_failed or not background.allowed():
+    def _long(self) -> bool:
+        """Whether the tape is encoded in the background, which takes half a second for a long one."""
+        return len(self.tape) >= LONG and not self._background_failed and background.allowed()
+
+    def first(self) -> bool:
+        """Whether a long tape is to be evaluated before its kernel is made, which takes longer."""
+        if self._run is not None or self.refused or not self._long():
             return False
-        if not self._handed:
+        if self._waiting is None and not self._handed:
             self._handed = True
             self.reason = "it is encoded for the evaluator in the background"
             background.worker.submit(background.Job(self._encode_in_background, lambda: math.inf))
