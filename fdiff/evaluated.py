@@ -78,7 +78,7 @@ class Evaluated:
         return waiting
 
     def _long(self) -> bool:
-        """Whether the tape is encoded in the background, which takes half a second for a long one."""
+        """Whether the tape is encoded in the background, because that takes half a second."""
         return len(self.tape) >= LONG and not self._background_failed and background.allowed()
 
     def first(self) -> bool:
