@@ -108,6 +108,8 @@ class Program:
         "eager",
         "name",
         "plans",
+        "ratios",
+        "seconds",
         "steady",
         "variants",
         "ways",
@@ -130,6 +132,8 @@ class Program:
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, object] = OrderedDict()
         self.ways: dict[object, Ways] = {}
+        self.ratios: list[float] = []  # of eager calls, by the time of their operations alone
+        self.seconds = 0.0  # spent in eager calls, until the user is told that they are slow
         self.steady = False  # whether the last call took the way of the one before
 
     def find(

@@ -3,12 +3,14 @@
 
 import gc
 import itertools
+import warnings
 
 import numpy as np
 import pytest
 from test_eager import eagerly
 
 import fdiff
+from fdiff.functional import slow
 from fdiff.program import Program, program_of
 
 N = 4
@@ -308,3 +310,42 @@ def test_the_american_put_is_eager_from_the_third_call_on():
 
 def differences(f, x, h=1e-7):
     return (f(x + h) - f(x - h)) / (2 * h)
+
+
+def test_slow_code_is_named_once(monkeypatch):
+    def f(x):
+        total = x[0] * 0.0
+        for k in range(40):
+            total += x[k % 3] if np.sin(37.0 * k * x[1]) > x[2] else k * x[0]  # here
+        return total
+
+    monkeypatch.setattr(slow, "SECONDS", 0.02)
+    monkeypatch.setattr(slow, "TIMES", 1.0)
+    slope = fdiff.grad(f)
+    points = np.random.default_rng(0).normal(size=(60, 3))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for x in points:
+            slope(x)
+    assert [w.category for w in told] == [fdiff.errors.RetraceWarning]
+    words = str(told[0].message)
+    assert "(40 times)" in words
+    assert "# here" in words
+    assert "numpy.where" in words
+    assert "test_eager_scalars.py" in words
+
+
+def test_code_that_is_not_slow_is_not_named(monkeypatch):
+    def f(x):
+        total = 0.0
+        for k in range(12):
+            if x[k] > 0:
+                total = total + np.sum(np.sin(x) * x)
+        return total
+
+    monkeypatch.setattr(slow, "SECONDS", 0.2)
+    slope = fdiff.grad(f)
+    for x in np.random.default_rng(0).normal(size=(40, 30_000)):
+        slope(x)  # warnings are errors
+    (ways,) = program_of(f, "grad", 0, (False, "error"), None).ways.values()
+    assert ways.eager()

@@ -21,6 +21,7 @@ from .into import call_into
 from .kinking import ASKED, policy, refuse_kinks, warn_outside
 from .prepared import made
 from .shortcut import Immediate, Shortcuts
+from .slow import timed
 from .steps import Arrays, Missed, Plan, Run, Step, execute, replay, unguarded
 
 
@@ -43,8 +44,8 @@ def invoke(
     if ASKED in occupied and policy.get() == "raise":
         refuse_kinks(program, f, args, kwargs)
     if program.ways:  # it may be eager
-        with collector_paused():
-            return _concrete(program, f, args, kwargs, vectors)
+        with collector_paused(), timed(program) as found:
+            return _concrete(program, f, args, kwargs, vectors, found)
     return _concrete(program, f, args, kwargs, vectors)
 
 
@@ -54,15 +55,19 @@ def _concrete(
     args: tuple[object, ...],
     kwargs: dict[str, object],
     vectors: Sequence[object],
+    taken: list[Variant] | None = None,
 ) -> object:
-    """A call whose arguments are arrays: by a variant that holds, or eagerly."""
+    """A call whose arguments are arrays; its variant goes to the list `taken`, or is released."""
     variant, arrays = program.find(f, args, kwargs)
+    if taken is not None:
+        taken.append(variant)
     try:
         if variant.special:
             return _special(program, f, args, kwargs, (variant, arrays), vectors)
         return variant.plan.call(arrays, vectors, execute)
     finally:
-        variant.release()
+        if taken is None:
+            variant.release()
 
 
 def _special(

@@ -21,7 +21,7 @@ from .opkinds import SMALL, Op, Types, op_of
 from .recording import Trace
 from .scalars import ENTRIES, NUMBER, STORE, EagerScalar, class_of, of_class
 from .templates import Template, of_entry, of_ufunc
-from .traced import TracedArray
+from .traced import TracedArray, stack
 from .views import Fixed, Stores, View, root_of
 
 
@@ -142,6 +142,8 @@ class EagerLooks(Looks):
         self.trace.tainted = True
         found = bool(value)
         self.answers.append(found)
+        if stack.branches is not None:
+            stack.branches[user_line(2)] += 1
         return found
 
     def value(self, node_id: int, deed: str) -> object:

@@ -10,6 +10,7 @@ import operator
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,6 +20,7 @@ import numpy as np
 from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..errors import (
     LeakError,
+    Line,
     TraceError,
     UnsupportedError,
     message,
@@ -45,6 +47,7 @@ class Stack(threading.local):
     def __init__(self) -> None:
         self.traces: list[Trace] = []
         self.examples = False  # whether arguments are zeros that stand for types
+        self.branches: Counter[Line | None] | None = None  # lines that branch, where they count
 
 
 stack = Stack()
