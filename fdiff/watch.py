@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import cast
+from weakref import ref
 
 import numpy as np
 
@@ -17,15 +18,17 @@ from .capture.kinds import MISSING
 from .capture.standins import Items
 from .errors import (
     FdiffError,
+    LeakError,
     TraceError,
     line_in,
     message,
+    user_line,
 )
 from .ops.creation import answer
 from .ops.foreign import fixed
 from .trace import Trace, TracedArray, answers, root_trace
 from .trace.local import plain, resolve
-from .trace.traced import stack, suspended
+from .trace.traced import KEEP_NO_TRACED, stack, suspended
 from .tree import map_leaves
 
 answers(inspect.getattr_static)(getattr_static)
@@ -35,9 +38,17 @@ class Watch:
     """What the functions of one outermost trace read: a `Capture` each; who met which array."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
+        self._trace = ref(trace)  # which knows this watch: no reference goes round
         self.parts: list[tuple[Callable[..., object], Capture]] = []
         self.order: list[tuple[int, int]] = []
+
+    def capture(self, array: np.ndarray) -> TracedArray:
+        """What stands for an array that was read."""
+        trace = self._trace()
+        if trace is None:
+            fact = "a function was called that belongs to a trace that has ended."
+            raise LeakError(message("fdiff", fact, KEEP_NO_TRACED, user_line()))
+        return trace.capture(array)
 
     def private(self, f: Callable[..., object]) -> Callable[..., object]:
         """What to run in place of `f`; its reads are watched from now on."""
@@ -47,7 +58,7 @@ class Watch:
             nonlocal count
             self.order.append((part, count))
             count += 1
-            return self.trace.capture(array)
+            return self.capture(array)
 
         capture = Capture(handle, answer, settled, self.plainly)
         self.parts.append((f, capture))

@@ -295,6 +295,70 @@ def test_an_eager_call_leaves_no_garbage(derive):
         gc.enable()
 
 
+def test_a_trace_that_is_kept_leaves_no_garbage():
+    for _ in range(2):  # what is imported and learnt at the first time stays
+        fdiff.cache_clear()
+        gc.collect()
+        gc.disable()
+        try:
+            fdiff.grad(american_put)(0.95)
+            found = gc.collect()
+        finally:
+            gc.enable()
+    assert found < 100
+
+
+def test_values_that_outlive_an_eager_call_say_so():
+    kept = []
+
+    class Keeper:
+        def __init__(self, value):
+            self.value = value
+
+        def __deepcopy__(self, memo):
+            return self
+
+    def f(x):
+        y = x[0] * 2.0
+        kept.extend([Keeper(y), Keeper(y > 1.0)])
+        return y * x[1]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        eagerly(fdiff.grad(f), np.array([1.5, 2.0]))
+    for keeper in kept:
+        value = keeper.value
+        if not isinstance(value, (float, np.generic)):
+            for use in (
+                lambda v: v + 1.0,
+                lambda v: 1.0 + v,
+                bool,
+                lambda v: np.sin(v),
+                lambda v: v > 0,
+            ):
+                with pytest.raises(fdiff.errors.LeakError):
+                    use(value)
+
+
+def test_an_error_in_an_eager_call_leaves_no_garbage():
+    def f(x):
+        total = x[0]
+        for k in range(2000):
+            total = total * 1.001 if total > k else total + x[k % 3]
+        return x[3]
+
+    for _ in range(2):
+        gc.collect()
+        gc.disable()
+        try:
+            with pytest.raises(IndexError):
+                eagerly(fdiff.grad(f), np.ones(3))
+            found = gc.collect()
+        finally:
+            gc.enable()
+    assert found < 1000  # the traceback's frames, but not the trace
+
+
 def test_the_american_put_is_eager_from_the_third_call_on():
     points = 0.9 + 0.02 * np.arange(6)
     both = fdiff.value_and_grad(american_put)

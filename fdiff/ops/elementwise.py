@@ -508,7 +508,7 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
         if out is None:
             if others and not isinstance(others[0], _OPERANDS):
                 return NotImplemented
-            eager = home.eager and home is stack.traces[-1]
+            eager = home.eager and stack.traces and home is stack.traces[-1]
             out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
         if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
             return weakened(out)  # arithmetic of Python floats gives a Python float

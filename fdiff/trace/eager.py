@@ -149,7 +149,7 @@ class EagerLooks(Looks):
     def value(self, node_id: int, deed: str) -> object:
         self.trace.tainted = True
         found = self.trace.builder.values[node_id]
-        self.answers.append(np.asarray(found).tobytes())
+        self.answers.append(hash(np.asarray(found).tobytes()))
         return found
 
     def look(self, node_id: int, deed: str) -> np.ndarray:
@@ -188,6 +188,8 @@ class EagerTrace(Trace):
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         self._quiet.__exit__(None, None, None)
+        if error[0] is not None:
+            self.release()
 
     def begin(self) -> None:
         builder = self.builder

@@ -80,7 +80,8 @@ class Float32(EagerScalar):
 class Truth(EagerScalar):
     """A `numpy.bool`, which comparisons give; a node only where more than its truth is asked for.
 
-    `pending` are the op, the node and the operand that were compared.
+    `pending` are the op, the node and the operand that were compared. Once the trace has ended
+    there is no node.
     """
 
     __slots__ = ("entered", "pending", "value")
@@ -92,6 +93,8 @@ class Truth(EagerScalar):
 
     @property
     def node(self) -> int:
+        if not self.home.alive:
+            return -1
         if self.entered is None:
             op, a, other = self.pending
             builder = self.home.builder

@@ -10,7 +10,6 @@ import operator
 import os
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -20,7 +19,6 @@ import numpy as np
 from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..errors import (
     LeakError,
-    Line,
     TraceError,
     UnsupportedError,
     message,
@@ -47,7 +45,7 @@ class Stack(threading.local):
     def __init__(self) -> None:
         self.traces: list[Trace] = []
         self.examples = False  # whether arguments are zeros that stand for types
-        self.branches: Counter[Line | None] | None = None  # lines that branch, where they count
+        self.branches: Any = None  # a counter of the lines that branch, where somebody counts
 
 
 stack = Stack()
@@ -352,9 +350,6 @@ class TracedArray:
             raise
 
 
-_new = TracedArray.__new__
-
-
 def handle(
     trace: Trace,
     node_id: int,
@@ -363,7 +358,7 @@ def handle(
     weak: bool = False,  # noqa: FBT001,FBT002 - as above
 ) -> TracedArray:
     """A traced array of the trace that runs; half the time of `TracedArray`."""
-    made = _new(TracedArray)
+    made = object.__new__(TracedArray)
     made.home = made.born = trace
     made.node = made.made = node_id
     made.type, made.scalar, made.weak, made.link = type_, scalar, weak, None
