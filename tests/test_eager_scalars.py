@@ -336,7 +336,7 @@ def test_values_that_outlive_an_eager_call_say_so():
                 lambda v: np.sin(v),
                 lambda v: v > 0,
             ):
-                with pytest.raises(fdiff.errors.LeakError):
+                with pytest.raises(fdiff.errors.LeakError, match=r"test_eager_scalars\.py"):
                     use(value)
 
 

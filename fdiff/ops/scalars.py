@@ -7,6 +7,7 @@ else goes the way of all traced arrays.
 from __future__ import annotations
 
 from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -129,12 +130,18 @@ def _install(kind: type[EagerScalar]) -> None:
         _enter(kind, f"__{special}__", name, _COMPARE.format(sign=sign), known)
 
 
+@lru_cache(maxsize=64)
+def _compiled(text: str) -> CodeType:
+    """The code of a text, one for all classes; as a file of fdiff's, which is no user's line."""
+    return compile(text, f"{__file__}:text", "exec")
+
+
 def _enter(kind: type, special: str, name: str, text: str, known: dict[str, Any]) -> None:
     """Compile the text of a method and put it into the class."""
     type_ = kind.type
     op = op_of(PRIMITIVES[name], (), ((type_,), (type_,)))
     names = {**known, "op": op, "special": special}
-    exec(text, names)  # noqa: S102 - our own text
+    exec(_compiled(text), names)  # noqa: S102 - our own text
     setattr(kind, special, names["operate"])
 
 

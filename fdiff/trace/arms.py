@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
+from ..forking import no_fork
+
 MOST = 60  # instructions of an arm
 _LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"))
 _PAIRS = frozenset(("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"))
@@ -52,7 +54,8 @@ def arm_at(code: CodeType, at: int) -> Arm | None:
 
 
 def _found(code: CodeType, at: int) -> Arm | None:
-    import dis  # noqa: PLC0415 - imported when the first branch on a value is met
+    with no_fork:
+        import dis  # noqa: PLC0415 - imported when the first branch on a value is met
 
     every = [i for i in dis.get_instructions(code) if i.opname not in _NOTHING]
     here = next((k for k, i in enumerate(every) if i.offset == at), None)
