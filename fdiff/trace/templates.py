@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .eager import EagerTrace
 
 _CONSTANTS = frozenset((np.float64, np.float32, np.int64, np.bool_))
+_UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))  # their rules read no constants
 _LOOK_BACK = frozenset((np.square, np.power))  # a square of an absolute value is smooth
 
 Step = tuple[Op, tuple[int, ...]]
@@ -74,7 +75,9 @@ def of_ufunc(trace: EagerTrace, ufunc: np.ufunc, operands: tuple[Any, ...]) -> o
         elif kind is float or kind is int:
             key += (kind, x or str(x))  # -0.0 is not 0.0
         elif kind in _CONSTANTS:
-            x = TracedArray(trace, trace.lift(x), ArrayType((), x.dtype))  # noqa: PLW2901 - the same number, traced
+            plain = ufunc in _UNREAD and x.dtype.kind == "f"
+            node = trace.builder.number(x, x.dtype) if plain else trace.lift(x)
+            x = TracedArray(trace, node, ArrayType((), x.dtype))  # noqa: PLW2901 - the same number, traced
             ids.append(x.node)
             key += (x.type, None)
         else:
