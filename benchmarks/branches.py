@@ -1,7 +1,9 @@
 """Code that takes another way at each call, and methods: `python -m benchmarks.branches`.
 
 Value and gradient of the same source by fdiff and by autograd, a fresh random point at each call;
-medians over calls after the first hundred. For a method of a class, beside the same as functions.
+medians over calls after the first hundred. README's American put from its first call on, as it is
+written there (branches become selects) and with a conditional expression (calls are eager). For a
+method of a class, beside the same as functions.
 """
 
 from __future__ import annotations
@@ -51,6 +53,56 @@ def newton(np: object) -> Function:
         return y
 
     return f
+
+
+def american_put(s, k=1.0, rate=0.02, sigma=0.3, steps=50):
+    """README's program: 1,275 comparisons."""
+    dt = 1.0 / steps
+    up = np.exp(sigma * np.sqrt(dt))
+    p = (np.exp(rate * dt) - 1.0 / up) / (up - 1.0 / up)
+    stock = s * up ** np.arange(-steps, steps + 1, 2.0)
+    value = np.zeros(steps + 1)
+    value[:] = np.maximum(k - stock, 0.0)
+    for step in range(steps):
+        value[:-1] = np.exp(-rate * dt) * (p * value[1:] + (1.0 - p) * value[:-1])
+        for i in range(steps - step):
+            exercise = k - stock[i] * up ** (step + 1)
+            if exercise > value[i]:  # noqa: PLR1730 - as users write it
+                value[i] = exercise
+    return value[0]
+
+
+def conditional_put(s, k=1.0, rate=0.02, sigma=0.3, steps=50):
+    """The same with a branch that fdiff makes no select of."""
+    dt = 1.0 / steps
+    up = np.exp(sigma * np.sqrt(dt))
+    p = (np.exp(rate * dt) - 1.0 / up) / (up - 1.0 / up)
+    stock = s * up ** np.arange(-steps, steps + 1, 2.0)
+    value = np.zeros(steps + 1)
+    value[:] = np.maximum(k - stock, 0.0)
+    for step in range(steps):
+        value[:-1] = np.exp(-rate * dt) * (p * value[1:] + (1.0 - p) * value[:-1])
+        for i in range(steps - step):
+            exercise = k - stock[i] * up ** (step + 1)
+            value[i] = exercise if exercise > value[i] else value[i]  # noqa: FURB136 - as above
+    return value[0]
+
+
+def rewritten_put(s, k=1.0, rate=0.02, sigma=0.3, steps=50):
+    """The same without stores, which autograd cannot differentiate."""
+    dt = 1.0 / steps
+    up = np.exp(sigma * np.sqrt(dt))
+    p = (np.exp(rate * dt) - 1.0 / up) / (up - 1.0 / up)
+    stock = s * up ** np.arange(-steps, steps + 1, 2.0)
+    value = anp.maximum(k - stock, 0.0)
+    for step in range(steps):
+        value = np.exp(-rate * dt) * (p * value[1:] + (1.0 - p) * value[:-1])
+        entries = []
+        for i in range(steps - step):
+            exercise = k - stock[i] * up ** (step + 1)
+            entries.append(exercise if exercise > value[i] else value[i])  # noqa: FURB136 - as above
+        value = anp.array(entries)
+    return value[0]
 
 
 class Potential:
@@ -150,6 +202,27 @@ def _rows(found: list[list[float]]) -> list[list[str]]:
     return rows
 
 
+PUT_CALLS = 600
+
+
+def puts() -> list[list[str]]:
+    """Rows: each way to price the put at a new price each time, from a first call on."""
+    rng = np.random.default_rng(0)
+    prices = rng.uniform(0.8, 1.2, PUT_CALLS)
+    rows = []
+    for name, f, derive, count in (
+        ("the function itself", american_put, lambda f: f, 50),
+        ("fdiff, as in README", american_put, fdiff.value_and_grad, PUT_CALLS),
+        ("fdiff, conditional expression", conditional_put, fdiff.value_and_grad, 50),
+        ("autograd, without stores", rewritten_put, autograd.value_and_grad, 20),
+    ):
+        (seconds,) = timed([derive(f)], prices[:count])
+        later, last = seconds[2:], seconds[-10:]
+        found = (seconds[0], statistics.median(later[:48]), max(later), statistics.median(last))
+        rows.append([name, *map(duration, found)])
+    return rows
+
+
 def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -163,6 +236,9 @@ def main() -> None:
         compared("Newton, while err > 1e-10", newton, draw),
     ]
     print(table(["value and gradient", "fdiff", "autograd", "fdiff / autograd"], rows))
+    print()
+    head = ["American put", "first call", "calls 3 to 50", "longest from 3 on", "at the end"]
+    print(table(head, puts()))
     print()
     head = ["value and gradient", "a method", "the same as functions", "method / functions"]
     print(table(head, methods(draw)))

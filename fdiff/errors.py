@@ -86,7 +86,7 @@ class ForkError(FdiffError, RuntimeError):
 
 
 class RetraceWarning(UserWarning):
-    """`f` reads something fdiff cannot compare, so it is traced again at each call."""
+    """`f` is traced at each call: it reads what cannot be compared, or branches another way."""
 
 
 def user_line(depth: int = 1) -> Line | None:

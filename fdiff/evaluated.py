@@ -23,6 +23,7 @@ START_SECONDS = 0.05  # LLVM, where it is not loaded yet
 LOAD_SECONDS = 0.005  # machine code from the disk cache
 EARLY = 0.25  # of what machine code costs has to be spent before it is made in the background
 ENCODE_SECONDS = 1e-5  # encoding a node for the evaluator
+LONG = 1000  # nodes from which on a tape is encoded in the background
 TRIALS = 3  # calls after which the evaluator has to have been faster than NumPy
 
 waited = [0.0]  # seconds that tapes waiting for an evaluator spent on the interpreter
@@ -55,6 +56,8 @@ class Evaluated:
             return self._run
         if not forced and (self.refused or spent < ENCODE_SECONDS * len(self.tape)):
             return None
+        if not forced and self._waiting is None and self._long():
+            return None
         waiting = self._waiting or self._encoded(forced=forced)
         if waiting is None:
             return None
@@ -74,6 +77,31 @@ class Evaluated:
         self.reason = f"as {len(waiting.program.code):,} instructions"
         self._run = waiting
         return waiting
+
+    def _long(self) -> bool:
+        """Whether the tape is encoded in the background, because that takes half a second."""
+        return len(self.tape) >= LONG and not self._background_failed and background.allowed()
+
+    def first(self) -> bool:
+        """Whether a long tape is to be evaluated before its kernel is made, which takes longer."""
+        if self._run is not None or self.refused or not self._long():
+            return False
+        if self._waiting is None and not self._handed:
+            self._handed = True
+            self.reason = "it is encoded for the evaluator in the background"
+            background.worker.submit(background.Job(self._encode_in_background, lambda: math.inf))
+        return True
+
+    def _encode_in_background(self) -> None:
+        """Have the tape encoded; if that fails, it fails once more where calls decide."""
+        try:
+            with no_fork:
+                from .kernels import evaluator  # noqa: PLC0415 - as below
+
+                self._waiting = evaluator.prepare(self.tape)
+        except Exception:  # noqa: BLE001 - as below
+            self._background_failed = True
+        self._handed = False
 
     def _hand_over(self, waiting: Evaluation) -> None:
         """Have the evaluator compiled while calls go on."""

@@ -29,35 +29,60 @@ from .watch import call_private
 VARIANTS = 128  # signatures remembered for one function
 ALTERNATIVES = 8  # traces of one signature that differ in what was read or decided
 MISS = 8  # what a call that takes a new way adds to the score of its signature; others take 1 off
-RESTLESS = 16 * MISS  # the score from which on gradients are taken eagerly
-PROBE = 128  # eager calls after which two more traces are made, to see whether things have settled
+RESTLESS = ALTERNATIVES * MISS  # the score from which on derivatives are taken eagerly
+FEW = 8  # guards of a function that has few ways
+SETTLED = 8  # eager calls in a row that took a way known by then, after which traces are made again
 
 
 class Ways:
-    """How often calls of one signature took a way that no kept variant takes.
+    """The ways that calls of one signature took through the branches of a function.
 
-    A trace that is kept costs about ten times an eager call, and pays if it is used again.
+    A trace that is kept costs about ten times an eager call, and pays if it is used again. A
+    function of a few guards has a few ways; of one with more every trace may be in vain, so that
+    calls are eager from the second on that missed. They tell their way by a hash of what Python
+    saw, and traces are made again when ways have recurred, as many as there were.
     """
 
-    __slots__ = ("score",)
+    __slots__ = ("recent", "recurring", "run", "score", "weight")
 
     def __init__(self) -> None:
         self.score = 0
+        self.weight = MISS
+        self.recent: OrderedDict[int, None] = OrderedDict()  # the last ways of eager calls
+        self.run = 0  # how many calls in a row took one of them
+        self.recurring: set[int] = set()  # the ways of those calls
 
     def eager(self) -> bool:
-        """Whether this call is to be taken eagerly. Hits while probing let the probe go on."""
-        beyond = self.score - RESTLESS
-        if beyond < 0 or (beyond >= PROBE and beyond % PROBE < 2):
-            return False
-        self.score += 1
-        return True
+        """Whether this call is to be taken eagerly."""
+        return self.score >= RESTLESS
 
-    def miss(self) -> None:
-        self.score += MISS if self.score < RESTLESS else 1
+    def miss(self, guards: int) -> None:
+        """A call took a way that was not kept, and has been traced, with so many guards."""
+        self.weight = MISS if guards <= FEW else RESTLESS // 2
+        self.score += self.weight
 
     def hit(self) -> None:
-        if 0 < self.score < RESTLESS:
+        """A call took a way that is kept."""
+        if self.score > 0:
             self.score -= 1
+
+    def took(self, way: int) -> None:
+        """An eager call took this way."""
+        if way not in self.recent:
+            self.run = 0
+            self.recurring.clear()
+            self.recent[way] = None
+            if len(self.recent) > ALTERNATIVES:
+                self.recent.popitem(last=False)
+            return
+        self.recent.move_to_end(way)
+        self.run += 1
+        self.recurring.add(way)
+        if self.run >= SETTLED:  # each of these ways may be traced, and one more
+            self.score = RESTLESS - self.weight * (len(self.recurring) + 1)
+            self.run = 0
+            self.recurring.clear()
+            self.recent.clear()
 
 
 _BUILT = {  # what operators make of a traced function
@@ -107,6 +132,8 @@ class Program:
         "name",
         "plain",
         "plans",
+        "ratios",
+        "seconds",
         "steady",
         "variants",
         "ways",
@@ -132,6 +159,8 @@ class Program:
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, object] = OrderedDict()
         self.ways: dict[object, Ways] = {}
+        self.ratios: list[float] = []  # of eager calls, by the time of their operations alone
+        self.seconds = 0.0  # spent in eager calls, until the user is told that they are slow
         self.steady = False  # whether the last call took the way of the one before
 
     def find(
@@ -150,7 +179,9 @@ class Program:
         known: Sequence[Variant] = self.variants.get(key, ())
         ways = self.ways.get(key) if self.ways else None
         if ways is not None and self.eager and known and ways.eager():
-            return self.trace(f, args, kwargs, eager=True)  # type: ignore[return-value] - no trace is under way: they are arrays
+            variant, inputs = self.trace(f, args, kwargs, eager=True)
+            ways.took(variant.way)
+            return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
         for variant in known:
             captured = variant.refresh(f)
             if captured is None:
@@ -167,7 +198,7 @@ class Program:
         variant, inputs = self.trace(f, args, kwargs)
         if variant.cacheable:
             if variant.check is not None:
-                self.ways.setdefault(key, Ways()).miss()
+                self.ways.setdefault(key, Ways()).miss(variant.guards)
             kept = self.variants.setdefault(key, [])
             kept.insert(0, variant)
             del kept[ALTERNATIVES:]

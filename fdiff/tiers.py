@@ -283,7 +283,8 @@ class Runner:
         if layouts in self._failures:
             raise self._failures.pop(layouts)
         if background.allowed():
-            self._hand_over(layouts)
+            if not self._evaluated.first():
+                self._hand_over(layouts)
             return False
         self._due[layouts] = self._cost(layouts, self.spent)
         return self.spent >= self._due[layouts]

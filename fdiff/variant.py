@@ -8,7 +8,7 @@ reference, so that a change of their values is seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,13 @@ from .errors import (
     warn,
 )
 from .floatflags import Doubts
+from .ops.scalars import install
 from .progress import Stage
 from .tape import Tape
 from .tiers import runner
 from .trace import Recording, Trace, TracedArray, memory_layout, record
 from .trace.eager import EagerTrace
+from .trace.ordinary import ordinary
 from .transforms.shifts import unshifted
 from .transforms.simplify import simplify
 from .transforms.split_joins import split_joins
@@ -54,9 +56,9 @@ class Variant:
     inputs. `outs` holds, for each leaf of the result, None or the object it is every time;
     `numbers` the Python numbers among the numeric leaves, None for the others; `direct` tells
     that the arguments are the inputs as they stand (native arrays of at least one axis).
-    `frozen`, `layouts` and `check` are those of the recording, `swapped` the positions of captured
-    arrays in another byte order than the machine's. `eager` is the trace of a variant that is for
-    one call. `plan` is what the operator made of
+    `frozen`, `layouts`, `check` and `guards` are those of the recording, `swapped` the positions of
+    captured arrays in another byte order than the machine's. `eager` is the trace of a variant that
+    is for one call, and `way` a hash of what Python saw in it. `plan` is what the operator made of
     it.
     """
 
@@ -79,6 +81,8 @@ class Variant:
     layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     swapped: tuple[int, ...] = ()
     eager: EagerTrace | None = None
+    way: int = 0
+    guards: int = 0
     plan: Any = None  # its class lies on a floor above
     doubts: Doubts = field(default_factory=Doubts)
 
@@ -105,6 +109,12 @@ class Variant:
         """Whether derivatives are to be taken in the eager trace, which knows real ones."""
         types = (*self.tape.output_types, *(self.tape.input_types[k] for k in self.wrt))
         return self.eager is not None and all(t.dtype.kind != "c" for t in types)
+
+    def release(self) -> None:
+        """Let go of an eager trace: what was for one call leaves no reference that goes round."""
+        if self.eager is not None:
+            self.eager.release()
+            self.plan = None
 
     def holds(self, arrays: Sequence[np.ndarray], *, sure: bool) -> bool:
         """Whether what Python saw and decided during the trace would be the same now.
@@ -159,11 +169,11 @@ def trace_variant(
         outs.extend(found)
         return [out for out in found if traceable(out)]
 
-    trace = EagerTrace(call) if eager else None
+    trace = _eager_trace(call) if eager else None
     recording = record(run, inputs, call, trace)
     watch = recording.watch
     everything = [*(leaves[k] for k in traced), *recording.extra]
-    return Variant(
+    variant = Variant(
         call=call,
         wrt=tuple(traced.index(k) for k in order),
         in_spec=in_spec,
@@ -175,8 +185,24 @@ def trace_variant(
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
         eager=trace,
+        way=0 if trace is None else hash(tuple(trace.looks.answers)),
         **_recorded(recording, outs, everything, len(traced), eager=eager),
-    ), recording.extra
+    )
+    return (_of_complex_numbers(variant, trace) if trace else variant), recording.extra
+
+
+def _eager_trace(call: str) -> EagerTrace:
+    install()
+    return EagerTrace(call)
+
+
+def _of_complex_numbers(variant: Variant, trace: EagerTrace) -> Variant:
+    """An eager variant as it is, but for complex numbers one whose derivatives are of its tape."""
+    if variant.eagerly:
+        return variant
+    plain = replace(variant, tape=ordinary(trace, variant.tape.outputs), eager=None)
+    trace.release()
+    return plain
 
 
 def _recorded(
@@ -198,6 +224,7 @@ def _recorded(
         "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),
         "frozen": tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
         "check": None if recording.check is None else simplify(recording.check),
+        "guards": recording.guards,
         "layouts": recording.layouts,
         "swapped": tuple(k for k, a in enumerate(everything) if k >= given and _swapped(a)),
     }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import cast
+from weakref import ref
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from .capture.release import NoValueError
 from .capture.standins import Items
 from .errors import (
     FdiffError,
+    LeakError,
     Line,
     TraceError,
     line_in,
@@ -32,7 +34,7 @@ from .trace import Trace, TracedArray, answers, root_trace
 from .trace.keys import Text, TracedKey
 from .trace.local import plain, resolve
 from .trace.stack import stack
-from .trace.traced import suspended
+from .trace.traced import KEEP_NO_TRACED, suspended
 from .tree import map_leaves
 
 answers(inspect.getattr_static)(getattr_static)
@@ -42,13 +44,22 @@ class Watch:
     """What the functions of one outermost trace read: a `Capture` each; who met which array."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
+        self._trace = ref(trace)  # which knows this watch: no reference goes round
         self.parts: list[tuple[Callable[..., object], Capture]] = []
         self.order: list[tuple[int, int]] = []
         self.handles: list[TracedArray] = []  # of the captured arrays, in this order
         self.running: list[Capture] = []  # of the functions that run, innermost last
         self.over: list[Capture] = []  # of those that have run, in the order in which they ended
         self.kept: list[tuple[Kept, Line | None]] = []  # that was taken to be absent
+
+    @property
+    def trace(self) -> Trace:
+        """The outermost trace, unless it is over."""
+        trace = self._trace()
+        if trace is None:
+            fact = "a function was called that belongs to a trace that has ended."
+            raise LeakError(message("fdiff", fact, KEEP_NO_TRACED, user_line()))
+        return trace
 
     def private(self, f: Callable[..., object]) -> Callable[..., object]:
         """What to run in place of `f`; its reads are watched from now on."""

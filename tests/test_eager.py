@@ -15,7 +15,7 @@ from tolerances import LOST, SLOPE
 
 import fdiff
 from fdiff.errors import RetraceWarning
-from fdiff.program import PROBE, RESTLESS, Program, Ways, program_of
+from fdiff.program import ALTERNATIVES, FEW, SETTLED, Program, Ways, program_of
 
 
 def eagerly(call, *args, **kwargs):
@@ -24,7 +24,7 @@ def eagerly(call, *args, **kwargs):
     def find(program, f, args, kwargs, *, sure=False):
         assert program.eager
         variant, inputs = program.trace(f, args, kwargs, eager=True)
-        assert variant.eager is not None
+        assert not variant.cacheable
         return variant, inputs
 
     with pytest.MonkeyPatch.context() as patch:
@@ -233,21 +233,54 @@ def test_cotangents_of_slices_are_added_in_place_to_nothing_shared():
 
 def test_functions_that_settle_leave_the_eager_path():
     ways = Ways()
-    calls = 0
-    while not ways.eager():
-        ways.miss()
-        calls += 1
-    assert calls == RESTLESS // 8
-    while ways.eager():  # until it is time to look again
-        calls += 1
-    assert calls <= RESTLESS + PROBE
-    ways.miss()
-    assert not ways.eager()
-    for _ in range(1000):  # the way just traced is taken again and again
-        ways.hit()
+    for _ in range(ALTERNATIVES):  # of few guards, as many as are kept
         assert not ways.eager()
-    ways.miss()
+        ways.miss(FEW)
     assert ways.eager()
+    ways = Ways()
+    ways.miss(FEW + 1)
+    assert not ways.eager()
+    ways.miss(FEW + 1)
+    assert ways.eager()  # from the second miss on
+    for k in range(10 * ALTERNATIVES):  # a way of its own each time, or one of too many
+        ways.took(k % (ALTERNATIVES + 1))
+        assert ways.eager()
+    calls = 0
+    while ways.eager():  # three ways in turn
+        ways.took(100 + calls % 3)
+        calls += 1
+    assert calls == 3 + SETTLED
+    for _ in range(3):  # each of them may be traced
+        ways.miss(FEW + 1)
+        assert not ways.eager()
+    ways.miss(FEW + 1)
+    assert ways.eager()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_calls_until_settled(count):
+    """A function of so many ways, taken in turn, is soon answered by kept traces."""
+
+    def f(x):
+        for k in range(10):
+            if x[0] > k:
+                many = k
+        return x[0] ** 2 * int(x[0]) + x[1] + 0.0 * many
+
+    fdiff.cache_clear()
+    slope = fdiff.grad(f)
+    program = program_of(f, "grad", 0, (False, "error"), None)
+    traced = []
+    for call in range(80):
+        x = np.array([call % count + 1.5, 1.0])
+        before = [v for kept in program.variants.values() for v in kept]
+        np.testing.assert_allclose(slope(x), [2 * x[0] * int(x[0]), 1.0])
+        after = [v for kept in program.variants.values() for v in kept]
+        traced += [call] * (len(after) - len(before))
+    assert len(traced) == count
+    assert traced[-1] <= 2 + count + SETTLED + count
+    (ways,) = program.ways.values()
+    assert not ways.eager()
 
 
 def test_a_program_goes_to_the_eager_path_and_comes_back():
@@ -255,13 +288,17 @@ def test_a_program_goes_to_the_eager_path_and_comes_back():
         return x[0] ** 2 * int(x[0]) + x[1]
 
     slope = fdiff.grad(f)
-    for k in range(1, 300):
+    for k in range(1, 30):
         np.testing.assert_allclose(slope(np.array([k + 0.5, 1.0])), [2 * (k + 0.5) * k, 1.0])
-    for _ in range(2 * PROBE):
-        np.testing.assert_allclose(slope(np.array([7.5, 1.0])), [105.0, 1.0])
     program = program_of(f, "grad", 0, (False, "error"), None)
     (ways,) = program.ways.values()
+    (kept,) = program.variants.values()
+    assert ways.eager()
+    assert len(kept) == ALTERNATIVES
+    for _ in range(SETTLED + 4):
+        np.testing.assert_allclose(slope(np.array([7.5, 1.0])), [105.0, 1.0])
     assert not ways.eager()
+    assert program.steady
 
 
 def test_a_guard_that_a_kernel_rounds_the_other_way_is_decided_by_the_check(monkeypatch):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import Argnums, Function, called, native
+from ..collector import collector_paused
 from ..errors import FdiffError, message, user_line
 from ..floatflags import noted
 from ..ops.kinks import looking
@@ -25,6 +26,7 @@ from .plainly import answer
 from .points import body_of, floating
 from .prepared import Origin, Prepared, made
 from .shortcut import Immediate, Quick, Shortcuts, never
+from .slow import timed
 from .steps import Arrays, Missed, Plan, Run, Step, execute, replay, unguarded
 
 
@@ -48,15 +50,36 @@ def invoke(
         return warn_outside(result, variant, inputs) if looking.on else result
     if ASKED in occupied and policy.get() == "raise":
         refuse_kinks(program, f, args, kwargs)
+    if program.ways:  # it may be eager
+        with collector_paused(), timed(program) as found:
+            return _concrete(program, f, args, kwargs, vectors, found)
+    return _concrete(program, f, args, kwargs, vectors)
+
+
+def _concrete(
+    program: Program,
+    f: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    vectors: Sequence[object],
+    taken: list[Variant] | None = None,
+) -> object:
+    """A call whose arguments are arrays; its variant goes to the list `taken`, or is released."""
     noted.hint = False
-    variant, arrays = program.find(f, args, kwargs)
-    if variant.special:
-        result, variant = _special(program, f, args, kwargs, (variant, arrays), vectors)
-    else:
-        result = variant.plan.call(arrays, vectors, execute)
-    if noted.hint:
-        answer(program, f, (args, kwargs), variant, arrays)
-    return result
+    first, arrays = program.find(f, args, kwargs)
+    if taken is not None:
+        taken.append(first)
+    try:
+        if first.special:
+            result, variant = _special(program, f, args, kwargs, (first, arrays), vectors)
+        else:
+            result, variant = first.plan.call(arrays, vectors, execute), first
+        if noted.hint:
+            answer(program, f, (args, kwargs), variant, arrays)
+        return result
+    finally:
+        if taken is None:
+            first.release()
 
 
 def _special(

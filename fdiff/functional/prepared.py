@@ -141,6 +141,7 @@ class Prepared(_Callable[P, R]):
             stack.examples = False
         plan: Plan = variant.plan
         if variant.eager is not None:
+            variant.release()
             fact = "the function is differentiated as it runs, for its branches change every time."
             raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
         plan.call(arrays, vectors, partial(_compiled, call))

@@ -19,6 +19,7 @@ from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.entrywise import enter
+from ..trace.scalars import weakened
 from ..trace.stack import stack
 from ..trace.templates import LOOKING_BACK
 from .families import elementwise, kind_of, refuse, stretch, table_met, ufunc_caller
@@ -523,10 +524,10 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
                 if others[0] is None and ufunc in _OF_NONE:
                     return np.full(self.shape, ufunc is np.not_equal)[()]
                 return NotImplemented
-            eager = home.eager and home is stack.traces[-1]
+            eager = home.eager and stack.traces and home is stack.traces[-1]
             out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
         if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
-            out.weak = True  # arithmetic of Python floats gives a Python float
+            return weakened(out)  # arithmetic of Python floats gives a Python float
         return out
 
     return operate

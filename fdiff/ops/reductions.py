@@ -256,7 +256,8 @@ def argmin_call(x: object, axis: int | None = None, out: object = None, *, keepd
 
 def as_scalar(x: TracedArray) -> TracedArray:
     """The result of a reduction: a scalar where nothing is left, as NumPy has it."""
-    x.scalar = not x.shape
+    if not x.scalar:  # the class of an eager scalar says that it is one
+        x.scalar = not x.shape
     return x
 
 

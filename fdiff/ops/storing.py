@@ -165,7 +165,9 @@ def target(array: object) -> TracedArray:
 
 def setitem(x: TracedArray, key: object, value: object) -> None:
     """``x[key] = value`` for any key NumPy takes."""
-    current(x)
+    trace = current(x)
+    if x.home.eager and x.home is trace and x.home.put(x, key, value):
+        return
     if x.scalar or x.weak:
         assign(x, value)
     value = resolve(value)

@@ -230,6 +230,9 @@ class Stored(Local):
     def __setitem__(self, key: object, value: object) -> None:
         self.handle[key] = value
 
+    def __getitem__(self, key: object) -> object:
+        return self.handle[key]
+
 
 def _through(name: str) -> Callable[..., object]:
     def call(self: Stored, *args: object, **kwargs: object) -> object:
@@ -248,7 +251,7 @@ def _attribute(name: str) -> property:
 
 # Of operators those that NumPy would answer by the dtype of the memory, which is void.
 _SPECIAL = """
-getitem iter len contains array copy deepcopy reduce bool float int complex index round
+iter len contains array copy deepcopy reduce bool float int complex index round
 repr str format divmod rdivmod eq ne lt le gt ge
 iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift
 """
@@ -263,7 +266,7 @@ for _name in (
 def holds_traced(value: object) -> bool:
     """Whether a traced array is in `value`, a number, an array or nested sequences of them."""
     kind = type(value)
-    if kind is TracedArray or kind is Stored:
+    if kind is Stored or issubclass(kind, TracedArray):
         return True
     if kind is tuple or kind is list:
         return any(map(holds_traced, value))  # type: ignore[call-overload] - its class was looked at

@@ -201,6 +201,13 @@ class Looks:
             self.guards[node_id] = np.array(value)
         return self.guards[node_id]
 
+    def guarded(self, node_id: int) -> bool:
+        """Whether a look at a node would enter a guard."""
+        if node_id in self.guards or self.trace.builder.nodes[node_id].value is not None:
+            return False
+        self._extend(node_id)
+        return not all(self._countable(i) for i in self._inputs(self._reads[node_id]))
+
     def expect(self, node_id: int, value: object) -> None:
         """Rely on a value without computing it."""
         if self.trace.builder.nodes[node_id].value is None:

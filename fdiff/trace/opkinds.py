@@ -41,10 +41,14 @@ class Op:
     """A node without its arguments: one for all nodes of a kind.
 
     `given` are the types of the outputs of its arguments, `constants` the small constants among
-    them by position: a rule may read those. `rules` is for whoever takes derivatives.
+    them by position: a rule may read those. `rules` is for whoever takes derivatives, `quick` names
+    a rule for single numbers.
     """
 
-    __slots__ = ("call", "constants", "floating", "given", "params", "primitive", "rules", "types")
+    __slots__ = (
+        "call", "constants", "floating", "given", "params", "primitive", "quick", "rules",
+        "types",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -62,6 +66,23 @@ class Op:
         self.floating = any(t.floating for t in self.types)
         self.call = caller(primitive, params, given, self.types)
         self.rules: dict[object, Any] = {}
+        self.quick = _quick(primitive, given, self.types)
+
+
+_ARITHMETIC = frozenset(("add", "subtract", "multiply", "negative"))
+
+
+def _quick(primitive: Primitive, given: tuple[Types, ...], types: Types) -> str:
+    """The name of the rule for single real numbers that serves an op; empty if there is none."""
+    name = primitive.name
+    if types[0].dtype.kind != "f" or any(t[0].dtype.kind == "c" for t in given):
+        return ""
+    if name in _ARITHMETIC:
+        return name if not types[0].shape else ""
+    if name == "gather":
+        single = not types[0].shape and given[0][0].ndim == len(given) - 1
+        return "entry" if single and not any(t[0].shape for t in given[1:]) else ""
+    return name if name == "store_entries" else ""
 
 
 def _inferred(primitive: Primitive, params: Params, given: tuple[Types, ...]) -> Types:

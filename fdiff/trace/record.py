@@ -41,7 +41,7 @@ class Recording:
     one, has the same inputs and tells whether what Python decided by values it would decide again.
     `scalars` tells which outputs NumPy would give as scalars, `layouts` those of inputs where that
     decided what is a view. `shown` tells that text was made of a value,
-    which no check compares.
+    which no check compares. `guards` counts what the check compares.
     """
 
     tape: Tape
@@ -52,6 +52,7 @@ class Recording:
     check: Tape | None = None
     layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     shown: bool = False
+    guards: int = 0
 
 
 def record(
@@ -78,7 +79,7 @@ def record(
         if trace.refused is not None:
             raise trace.refused
         ids = [trace.lift(out) for out in outputs]
-        check = looks.check()
+        check, guards = looks.check(), len(looks.guards)
     scalars = tuple(
         out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray)
         for out in outputs
@@ -89,7 +90,7 @@ def record(
     )
     tape = trace.builder.finish(ids)
     extra = tuple(trace.extra)
-    return Recording(tape, extra, frozen, scalars, trace.watch, check, layouts, trace.shown)
+    return Recording(tape, extra, frozen, scalars, trace.watch, check, layouts, trace.shown, guards)
 
 
 def _stage(trace: Trace) -> AbstractContextManager[None]:

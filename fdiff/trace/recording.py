@@ -17,7 +17,7 @@ from .outs import taking_out
 from .stack import occupied, stack
 from .stores import SHORTER
 from .traced import TracedArray, current, handle, leaked
-from .views import Outside, View, laid, memory_layout, slowest_first, strides_of
+from .views import Outside, View, laid, memory_layout, slowest_first, store, strides_of
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
 
@@ -209,6 +209,10 @@ class Trace:
             return True
         layout = strides_of(self, node_id)
         return self.axes.setdefault(folded, layout) == layout
+
+    def store(self, base: int, type_: ArrayType, entries: dict[int, int]) -> int:
+        """Node of `base` with single entries stored over it, by flat position."""
+        return store(self, base, type_, entries)
 
     def fail(self, fact: str, way_out: str = "") -> TraceError:
         """The error for something `f` did that cannot go on the tape."""

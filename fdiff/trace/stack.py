@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .recording import Trace
@@ -16,6 +16,7 @@ class Stack(threading.local):
     def __init__(self) -> None:
         self.traces: list[Trace] = []
         self.examples = False  # whether arguments are zeros that stand for types
+        self.branches: Any = None  # a counter of the lines that branch, where somebody counts
 
 
 stack = Stack()

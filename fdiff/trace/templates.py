@@ -15,6 +15,7 @@ from ..arraytype import ArrayType
 from ..primitive import UFUNCS
 from ..tape import Node
 from .opkinds import MOST, Op, op_of
+from .scalars import class_of, of_class
 from .traced import TracedArray, handle, ufunc_handler
 from .views import Outside
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .eager import EagerTrace
 
 _CONSTANTS = frozenset((np.float64, np.float32, np.int64, np.bool_))
+_UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))  # their rules read no constants
 
 # What handlers ask of the nodes that their operands come from: a part of the template's key, and
 # further nodes that the template may name.
@@ -34,10 +36,11 @@ Step = tuple[Op, tuple[int, ...]]
 class Template:
     """Ops with their operands: places among the operands given, then among the steps before.
 
-    `out` is the place of the result, `type`, `scalar` and `weak` are those of its handle.
+    `out` is the place of the result, `type`, `scalar` and `weak` are those of its handle, `kind` is
+    its class if that is one of `trace/scalars.py`.
     """
 
-    __slots__ = ("out", "scalar", "steps", "type", "weak")
+    __slots__ = ("kind", "out", "scalar", "steps", "type", "weak")
 
     def __init__(self, steps: tuple[Step, ...], out: int, result: TracedArray) -> None:
         self.steps = steps
@@ -45,6 +48,7 @@ class Template:
         self.type = result.type
         self.scalar = result.scalar
         self.weak = result.weak
+        self.kind = class_of(result.type, weak=result.weak) if result.scalar else None
 
     def handle(self, trace: EagerTrace, node_id: int) -> TracedArray:
         """The traced array that stands for the result."""
@@ -68,7 +72,7 @@ def of_ufunc(trace: EagerTrace, ufunc: np.ufunc, operands: tuple[Any, ...]) -> o
     given: list[object] = []
     for x in operands:
         kind = x.__class__
-        if kind is TracedArray:
+        if isinstance(x, TracedArray):
             if x.home is not trace:
                 return handler(*operands)
             ids.append(x.node if x.link is None else x.id)
@@ -76,7 +80,9 @@ def of_ufunc(trace: EagerTrace, ufunc: np.ufunc, operands: tuple[Any, ...]) -> o
         elif kind is float or kind is int:
             key += (kind, x or str(x))  # -0.0 is not 0.0
         elif kind in _CONSTANTS:
-            x = TracedArray(trace, trace.lift(x), ArrayType((), x.dtype))  # noqa: PLW2901 - the same number, traced
+            plain = ufunc in _UNREAD and x.dtype.kind == "f"
+            node = trace.builder.number(x, x.dtype) if plain else trace.lift(x)
+            x = TracedArray(trace, node, ArrayType((), x.dtype))  # noqa: PLW2901 - the same number, traced
             ids.append(x.node)
             key += (x.type, None)
         else:
@@ -121,9 +127,10 @@ def _record(trace: EagerTrace, key: object, ids: list[int], call: Callable[[], A
     out = call()
     clean = not trace.tainted
     trace.tainted = before or trace.tainted
-    plain = out.__class__ is TracedArray and out.link is None and out.home is trace
+    plain = isinstance(out, TracedArray) and out.link is None and out.home is trace
     _keep(key, _template(trace, ids, start, out) if clean and plain else None)
-    return out
+    kind = class_of(out.type, weak=out.weak) if plain and out.scalar else None
+    return out if kind is None else of_class(kind, trace, out.node)
 
 
 def _template(trace: EagerTrace, ids: list[int], start: int, out: TracedArray) -> Template | None:

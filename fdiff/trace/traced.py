@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from ..arraytype import ArrayType, Shape, shadow
+from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..errors import (
     LeakError,
     TraceError,
@@ -146,7 +146,7 @@ class TracedArray:
 
     @property
     def itemsize(self) -> int:
-        return self.type.dtype.itemsize
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -244,7 +244,7 @@ class TracedArray:
         dtype: np.dtype | None = None,
         copy: bool | None = None,  # noqa: FBT001 - NumPy calls it by position
     ) -> np.ndarray:
-        """Object array of traced scalars: what ``np.array([x[0], x[1]])`` is made of."""
+        """Object array of traced scalars, as in ``np.array([x[0], x[1]])``."""
         if (name := scipy_call()) is not None:  # SciPy's own code has no use for such an array
             trace, error = current(self), unsupported(name)
             trace.refused = trace.refused or error  # compiled code may drop the error
@@ -274,9 +274,10 @@ class TracedArray:
         raise unsupported(f"{kind.__name__}.{name}")
 
     def __bool__(self) -> bool:
-        home = self.home
-        if home.eager and self.link is None and not self.type.shape and home is stack.traces[-1]:
-            return bool(home.builder.values[self.node])  # type: ignore[attr-defined] - an eager trace has them
+        if self.scalar and self.type.dtype == BOOL:
+            passed = FUNCTIONS["select"](self, sys._getframe(1))
+            if passed is not None:
+                return bool(passed)
         return self._one(bool, truth)
 
     def __int__(self) -> int:
@@ -345,9 +346,6 @@ def _within(package: str) -> bool:
     return False
 
 
-_new = TracedArray.__new__
-
-
 def handle(
     trace: Trace,
     node_id: int,
@@ -356,7 +354,7 @@ def handle(
     weak: bool = False,  # noqa: FBT001,FBT002 - as above
 ) -> TracedArray:
     """A traced array of the trace that runs; half the time of `TracedArray`."""
-    made = _new(TracedArray)
+    made = object.__new__(TracedArray)
     made.home = made.born = trace
     made.node = made.made = node_id
     made.type, made.scalar, made.weak, made.link = type_, scalar, weak, None

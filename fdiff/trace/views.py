@@ -108,7 +108,7 @@ class Stores:
 
     def current(self, handle: TracedArray) -> int:
         """The node with all of them stored."""
-        node = _stored(handle.home, handle.node, handle.type, self.entries)
+        node = handle.home.store(handle.node, handle.type, self.entries)
         handle.link = self.before
         handle.node = as_made(handle, node)
         return handle.node
@@ -120,7 +120,7 @@ def outside(handle: TracedArray) -> Outside | None:
     return link if isinstance(link, Outside) else None
 
 
-def _stored(trace: Trace, base: int, type_: ArrayType, entries: dict[int, int]) -> int:
+def store(trace: Trace, base: int, type_: ArrayType, entries: dict[int, int]) -> int:
     """Node of `base` with entries in place: all of them, a few that lie evenly, or scattered."""
     places = sorted(entries)
     parts = tuple(

@@ -8,7 +8,7 @@ they are to be differentiated themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..tape import ITEM
 from ..trace.eager import EagerTrace
 from ..trace.opkinds import Op
 from .rules import EnteredPull, Pull, Push, Slices
+from .scalars import QUICK, enter_pull_store, pull_store, push_store
 from .templates import Seeds
 
 
@@ -28,14 +29,14 @@ def pull_values(
     With a `size`, all of them carry a leading axis of that length.
     """
     with np.errstate(all="ignore"):
-        return _Sweep(trace, size).run(bars, wrt)
+        return Sweep(trace, size).run(bars, wrt)
 
 
 def enter_gradient(trace: EagerTrace, out: int, wrt: Sequence[int]) -> list[int | None]:
     """Nodes of the gradients of node `out`, entered in the trace."""
     one = trace.builder.constant(np.ones((), trace.builder.nodes[out].type.dtype))
     with np.errstate(all="ignore"):
-        return _EnteredSweep(trace, None).run({out: one}, wrt)
+        return EnteredSweep(trace, None).run({out: one}, wrt)
 
 
 def push_values(
@@ -43,8 +44,8 @@ def push_values(
 ) -> list[Any]:
     """Tangents of the nodes `outs`, given those of others; None where a node does not move."""
     builder = trace.builder
-    nodes, ops, values, moves = builder.nodes, builder.ops, builder.values, builder.moves
-    found: list[Any] = [None] * len(nodes)
+    every, ops, values, moves = builder.args, builder.ops, builder.values, builder.moves
+    found: list[Any] = [None] * len(ops)
     parts: dict[int, list[Any]] = {}
     for i, dot in dots.items():
         found[i] = dot
@@ -52,14 +53,17 @@ def push_values(
         for i in range(max([o for o in outs if o is not None], default=-1) + 1):
             if not moves[i] or found[i] is not None:
                 continue
-            op, args = ops[i], nodes[i].args
+            op, args = ops[i], every[i]
             if op.primitive is ITEM:
                 if args[0] in parts:
-                    found[i] = parts[args[0]][nodes[i].k]
+                    found[i] = parts[args[0]][cast("int", op.params[0][1])]
                 continue
             given = [found[a] for a in args]
             moving = tuple([dot is not None for dot in given])
             if True not in moving:
+                continue
+            if op.quick == "store_entries":
+                found[i] = push_store(op, given, size)
                 continue
             rule = op.rules.get((moving, size, "push"))
             if rule is None:
@@ -76,7 +80,7 @@ def push_values(
     return [None if o is None else found[o] for o in outs]
 
 
-class _Sweep:
+class Sweep:
     """Cotangents of the nodes of a trace while they are pulled backwards, as values.
 
     `own` tells which of them are arrays that nobody else holds.
@@ -86,6 +90,7 @@ class _Sweep:
         self.trace = trace
         self.builder = trace.builder
         self.size = size
+        self.values, self.moves = trace.builder.values, trace.builder.moves
         self.count = len(trace.builder.nodes)
         self.bars: list[Any] = [None] * self.count
         self.masks: dict[int, Any] = {}
@@ -93,7 +98,7 @@ class _Sweep:
         self.parts: dict[int, dict[int, tuple[Any, Any]]] = {}
 
     def run(self, given: Mapping[int, Any], wrt: Sequence[int]) -> list[Any]:
-        nodes, ops, moves = self.builder.nodes, self.builder.ops, self.builder.moves
+        every, ops, moves = self.builder.args, self.builder.ops, self.moves
         bars, parts, kept = self.bars, self.parts, set(wrt)
         for i, bar in given.items():
             if moves[i]:
@@ -102,13 +107,32 @@ class _Sweep:
             bar = bars[i]
             if (bar is None and i not in parts) or i in kept:
                 continue
-            op, args = ops[i], nodes[i].args
-            if op.primitive is ITEM:
-                parts.setdefault(args[0], {})[nodes[i].k] = (bar, self.masks.pop(i, None))
+            op, args = ops[i], every[i]
+            if op.quick and self._quick(i, op, args, bar):
+                pass
+            elif op.primitive is ITEM:
+                parts.setdefault(args[0], {})[cast("int", op.params[0][1])] = (
+                    bar,
+                    self.masks.pop(i, None),
+                )
             else:
                 self._pull(i, op, args, tuple([moves[a] for a in args]))
             bars[i] = None
         return [bars[i] for i in wrt]
+
+    def _quick(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
+        """Pull through a node of single numbers; False where the rule of its op has to do that."""
+        rule = QUICK.get(op.quick)
+        if rule is None:
+            pull_store(self, i, op, args)
+            return True
+        if self.masks and i in self.masks:
+            if self.size is not None:
+                return False
+            if not self.masks.pop(i):
+                return True
+        rule(self, op, args, bar)
+        return True
 
     def _pull(self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]) -> None:
         """Pull through one node; most have one output, and no masks are about."""
@@ -121,7 +145,7 @@ class _Sweep:
         values = self.builder.values
         found = rule.run(self.bars[i], *[values[a] for a in args], values[i])
         for k, place, mask, within in rule.targets:
-            self._put(args[k], found[place], None if mask is None else found[mask], within)
+            self.put(args[k], found[place], None if mask is None else found[mask], within)
 
     def _pull_general(
         self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]
@@ -136,7 +160,7 @@ class _Sweep:
         operands += [mask for _, mask in seeds if mask is not None]
         found, targets = self._apply(i, op, args, operands, given, needed)
         for k, place, mask, within in targets:
-            self._put(args[k], found[place], None if mask is None else found[mask], within)
+            self.put(args[k], found[place], None if mask is None else found[mask], within)
 
     def _apply(
         self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], given: Seeds, needed: Any
@@ -149,16 +173,12 @@ class _Sweep:
         outs = (values[i],) if len(op.types) == 1 else values[i]
         return rule.run(*seeds, *[values[a] for a in args], *outs), rule.targets
 
-    def _put(self, a: int, bar: Any, mask: Any, within: Slices | None) -> None:
+    def put(self, a: int, bar: Any, mask: Any, within: Slices | None = None) -> None:
         """Add to the cotangent of a node; the sum is known to be zero outside both masks."""
         bars, own = self.bars, self.own
         known = bars[a]
         if within is not None:
-            if not own[a]:
-                bars[a] = self._zeros(a) if known is None else np.array(known)
-                own[a] = True
-            bars[a][within] += bar
-            self.masks.pop(a, None)
+            self.writable(a)[within] += bar
             return
         if known is None:
             bars[a] = bar
@@ -169,6 +189,15 @@ class _Sweep:
         own[a] = isinstance(bars[a], np.ndarray)
         if (there := self.masks.pop(a, None)) is not None and mask is not None:
             self.masks[a] = there if there is mask else self._either(there, mask)
+
+    def writable(self, a: int) -> np.ndarray:
+        """The cotangent of a node as an array to add to, which nobody else holds."""
+        bars, known = self.bars, self.bars[a]
+        if not self.own[a]:
+            bars[a] = self._zeros(a) if known is None else np.array(known)
+            self.own[a] = True
+        self.masks.pop(a, None)
+        return bars[a]
 
     def _zeros(self, a: int) -> np.ndarray:
         type_ = self.builder.nodes[a].type
@@ -182,8 +211,14 @@ class _Sweep:
         return np.logical_or(a, b)
 
 
-class _EnteredSweep(_Sweep):
+class EnteredSweep(Sweep):
     """The same, each cotangent being a node of the trace."""
+
+    def _quick(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
+        if op.quick != "store_entries":
+            return False
+        enter_pull_store(self, i, op, args)
+        return True
 
     def _pull(self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]) -> None:
         self._pull_general(i, op, args, needed)
