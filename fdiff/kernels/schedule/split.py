@@ -29,8 +29,8 @@ from .kinds import SCANS, STORES
 from .pieces import Ids, Pieces, is_small
 
 Rule = Callable[[Pieces, int, Part], "Ids | None"]
-# How many parts there may be in the end: so many times as many and a hundred, but this many at most,
-# and this many in any case: a program is not to lose its components for an operation it is spared.
+# How many parts there may be in the end: so many times as many and a hundred, but this many at
+# most, and this many in any case: a program that is spared an operation keeps its components.
 _GROWTH, _MOST, _ALWAYS = 4, 1000, 600
 RULES: dict[str, Rule] = {
     "broadcast_to": broadcast,
