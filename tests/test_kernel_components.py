@@ -174,6 +174,20 @@ def test_the_loops_are_over_rows_alone():
     assert "rt.part" not in text
 
 
+@pytest.mark.parametrize("count", [2, 8, 10, 12])
+def test_components_of_matrices_whatever_the_length(count):
+    """Some 30 parts a turn: a program that is spared operations has no less room for them."""
+
+    def f(x):
+        for k in range(count):
+            x = np.sin(np.cos(x)) * np.sum(x, axis=2, keepdims=True) + (1.5 + k)
+        return x
+
+    text = kernels.source(tape_of(f, point((ROWS, 3, 3))), ("C",))
+    assert "range(3)" not in text
+    assert "for i1" not in text
+
+
 def test_components_of_which_only_the_sum_is_known():
     """Four is a size beside many rows, two is not: the columns stand beside few."""
 

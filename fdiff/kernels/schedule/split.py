@@ -29,8 +29,9 @@ from .kinds import SCANS, STORES
 from .pieces import Ids, Pieces, is_small
 
 Rule = Callable[[Pieces, int, Part], "Ids | None"]
-_GROWTH = 4  # the parts may become so many times as many, and
-_MOST = 1000  # this many
+# How many parts there may be in the end: so many times as many and a hundred, but this many at
+# most, and this many in any case: a program that is spared an operation keeps its components.
+_GROWTH, _MOST, _ALWAYS = 4, 1000, 600
 RULES: dict[str, Rule] = {
     "broadcast_to": broadcast,
     "iota": iota,
@@ -53,11 +54,12 @@ def split(bones: Skeleton) -> Skeleton:
     if not any(is_small(d) for part in bones.parts for dims in part.shapes for d in dims):
         return bones
     new = Pieces(bones.parts)
+    most = max(_ALWAYS, min(_MOST, 100 + _GROWTH * len(bones.parts)))
     for i, part in enumerate(bones.parts):
         _enter(new, i, part)
         if part.op in STORES and i not in new.split and any(is_small(d) for d in part.dims):
             return bones  # an array that is stored into row by row stays in one piece
-        if len(new.parts) > min(_MOST, 100 + _GROWTH * len(bones.parts)):
+        if len(new.parts) > most:
             return bones
     made = replace(
         bones, parts=tuple(new.parts), inputs=tuple(new.all(i) for i in bones.inputs),
