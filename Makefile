@@ -6,11 +6,12 @@ VENV ?= .venv
 WORKERS ?= 2
 PYTEST_ARGS ?=
 DATASET ?= Hahn1
-# A cross-section: every operator, layer and kind of error, without the long tables of operations.
-QUICK := $(addprefix tests/test_,bad_input.py functional.py kernel_text.py layout.py pickling.py points.py prepared.py tape.py transforms.py)
+# A cross-section, named in a file that nox reads too: every operator, layer and kind of error, the
+# documents, without the long tables of operations.
+QUICK ?= @tests/quick.txt
 
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 
 .PHONY: help demo demo-nist demo-all test test-quick test-slow bench lint types format clean distclean
 
@@ -57,7 +58,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf build dist demo.png .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist demo.png .nox .pytest_cache .ruff_cache .hypothesis
 	find . -path "./$(VENV)" -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean

@@ -126,6 +126,17 @@ def relu_network_by_where(x, w1, b1, w2, b2, w3, b3):
     return np.where(h > 0.0, h, 0.0) @ w3 + b3
 
 
+def relu_network_by_clip(x, w1, b1, w2, b2, w3, b3):
+    h = np.clip(x @ w1 + b1, 0.0, None)
+    return np.clip(h @ w2 + b2, 0.0, None) @ w3 + b3
+
+
+def relu_network_by_product(x, w1, b1, w2, b2, w3, b3):
+    h = x @ w1 + b1
+    h = (h * (h > 0.0)) @ w2 + b2
+    return (h * (h > 0.0)) @ w3 + b3
+
+
 def sigmoid_network(x, w1, b1, w2, b2, w3, b3):
     h = 1.0 / (1.0 + np.exp(-(x @ w1 + b1)))
     h = 1.0 / (1.0 + np.exp(-(h @ w2 + b2)))

@@ -109,17 +109,17 @@ def problems() -> Iterator[Problem]:
     given, title = _network(32, 32, 64, 64, 10), "Jacobians 32x32-64-64-10"
     names = tuple(f"tanh_network{name}" for name in LAYERS)
     yield Problem(title, _of_rows, given, by_hand.tanh_network, names)
-    names = ("relu_network", "relu_network_by_where")
+    names = tuple(f"relu_network{name}" for name in ("", "_by_where", "_by_clip", "_by_product"))
     yield Problem(title, _of_rows, given, by_hand.relu_network, names)
     names = ("sigmoid_network", "expit_network")
     yield Problem(title, _of_rows, given, by_hand.sigmoid_network, names)
 
 
 def _once(f: Callable[[], Any], repeats: int) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(repeats):
         f()
-    return (time.perf_counter() - start) / repeats
+    return (time.process_time() - start) / repeats
 
 
 def fastest(*calls: Callable[[], Any]) -> list[float]:

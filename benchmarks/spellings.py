@@ -31,6 +31,9 @@ ENVIRONMENT = {**ONE_THREAD, "FDIFF_NUM_THREADS": "1"}
 SECONDS, ROUND, TOLERANCE, MOST_IN_A_LOOP = 0.3, 2e-3, 1e-9, 50
 
 
+LOOPS = (styles.loop, styles.stores, styles.diag_loop)
+
+
 class Row(NamedTuple):
     """A function in one style, its kernel, what is differentiated, and constant arguments."""
 
@@ -54,13 +57,13 @@ def rows() -> Iterator[Row]:
     """All there are."""
     for n, d, terms in ((10_000, 10, 25), (1000, 32, 200), (10_000, 2, 5)):
         parameters, data = mixture(n, d, terms)
-        loops = (styles.loop, styles.diag_loop) if terms <= MOST_IN_A_LOOP else ()
+        loops = LOOPS if terms <= MOST_IN_A_LOOP else ()
         title = f"mixture {n:,} d={d} K={terms}"
         for f in styles.FULL:
-            if f is not styles.loop or f in loops:
+            if f not in LOOPS or f in loops:
                 yield Row(title, f, full_value_and_grad, parameters, data)
         for f in styles.DIAG:
-            if f is not styles.diag_loop or f in loops:
+            if f not in LOOPS or f in loops:
                 yield Row(f"{title} diagonal", f, diagonal_value_and_grad, parameters[:3], data)
     for f in styles.ROSEN:
         yield Row("Rosenbrock 100,000", f, rosenbrock_value_and_grad, (point(100_000),))

@@ -25,6 +25,7 @@ import scipy.integrate
 import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
+import scipy.optimize
 import scipy.sparse.linalg
 import scipy.spatial
 import scipy.special
@@ -43,7 +44,8 @@ INTRODUCTION = """\
 Written by `docs/make_coverage.py`. *Rank*: how many ops users write more often. Each example is
 checked against plain NumPy and SciPy for its value and against differences for its first and
 second derivative (`tests/test_coverage.py`). What reads a file, a setting or random numbers works,
-too: the function is then *traced at each call*, which a `RetraceWarning` says."""
+too: the function is then *traced at each call*, which a `RetraceWarning` says. What is
+differentiated of `quad`, `root`, `minimize`, `solve_ivp` and others: [solvers.md](solvers.md)."""
 
 
 class Example(NamedTuple):
@@ -221,7 +223,10 @@ def checks(f: Callable[[np.ndarray], object], code: str) -> Iterator[Callable[[]
 # --- the page ---------------------------------------------------------------------------------
 
 
-MODULES = ("special", "linalg", "sparse", "integrate", "interpolate", "ndimage", "spatial", "stats")
+MODULES = (
+    "special", "linalg", "sparse", "integrate", "optimize", "interpolate", "ndimage", "spatial",
+    "stats",
+)  # fmt: skip
 FAMILIES = ("NumPy", "Python and ndarray", *(f"scipy.{module}" for module in MODULES))
 
 

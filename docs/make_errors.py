@@ -39,7 +39,8 @@ TAIL = """
 where you asked for a kernel (`jit`, `compile`, a fixed tier). Nobody else sees them: the function
 stays interpreted, which a `DefectWarning` says once. All three say what to report. `ForkError`:
 a child was forked while a thread of its parent compiled, and cannot compile itself; start workers
-by "spawn" or "forkserver", or compile before the fork.
+by "spawn" or "forkserver", or compile before the fork. `LeakError`: a traced array was kept where
+fdiff does not see it, in a thread or by code written in C, and was used after its trace.
 """
 
 

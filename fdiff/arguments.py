@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .arraytype import type_of
+from .capture.data import data_key, is_table
 from .capture.kinds import leaf_key as value_key
 from .errors import (
     DtypeError,
@@ -25,6 +26,7 @@ Body = Callable[[Function, tuple[object, ...], dict[str, object]], object]
 STATIC = (bool, int, str, bytes, type(None))
 NUMBERS = (bool, int, float, complex)
 LEAVE_OUT = "Leave it out of argnums, or pass it as an argument of its own."
+TAKE_NUMBERS = "Pass its numbers: `series.to_numpy()`, `frame.to_numpy()`."
 NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records and objects are not
 
 
@@ -45,7 +47,8 @@ def leaf_key(leaf: object) -> object:
         return "scalar", leaf.dtype, leaf.tobytes()
     if isinstance(leaf, np.ndarray):
         return kind, leaf.dtype, leaf.shape
-    return kind, id(leaf)
+    key = data_key(leaf)
+    return (kind, id(leaf)) if key is None else (kind, key)
 
 
 def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
@@ -176,7 +179,8 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         return
     if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex)):
         fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
-        raise InputError(message(call, f"{fact}{_place(spec, k)}.", LEAVE_OUT, where))
+        way = TAKE_NUMBERS if is_table(leaf) else LEAVE_OUT
+        raise InputError(message(call, f"{fact}{_place(spec, k)}.", way, where))
     dtype = np.asarray(leaf).dtype
     if dtype.kind not in "fc":  # whether complex inputs have a derivative, the operator knows
         fact = f"only floating-point inputs can be differentiated, not {dtype}{_place(spec, k)}."
@@ -208,4 +212,6 @@ def fixed(leaf: object) -> bool:
     """Whether an object that is no array of numbers is compared by value, or cannot change."""
     if isinstance(leaf, np.ndarray):
         return not leaf.dtype.hasobject
-    return isinstance(leaf, (*STATIC, np.generic)) or value_key(leaf) is not None
+    if isinstance(leaf, (*STATIC, np.generic)) or value_key(leaf) is not None:
+        return True
+    return data_key(leaf) is not None

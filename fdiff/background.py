@@ -71,14 +71,18 @@ class Worker:
 
         Nothing in any other thread.
         """
-        thread = self._thread
-        if thread is None or thread.ident != threading.get_ident():
+        if not self.runs_here():
             return
         if self._paused:
             raise InterruptedJob
         if time.thread_time() - self._since > SLICE:
             time.sleep(SLICE)
             self._since = time.thread_time()
+
+    def runs_here(self) -> bool:
+        """Whether the thread that asks is this one."""
+        thread = self._thread
+        return thread is not None and thread.ident == threading.get_ident()
 
     def _start(self) -> None:
         """Start the thread if there is none, and something to do."""
@@ -149,7 +153,9 @@ if hasattr(os, "register_at_fork"):
 
 def allowed() -> bool:
     """Whether kernels may be made in the background."""
-    return not worker.off and _wanted(os.environ.get(VARIABLE, "")) and not _child() and cores() > 1
+    return (
+        not worker.off and _wanted(os.environ.get(VARIABLE, "")) and not is_worker() and cores() > 1
+    )
 
 
 @lru_cache(maxsize=8)
@@ -160,7 +166,7 @@ def _wanted(said: str) -> bool:
     return said != "0"
 
 
-def _child() -> bool:
+def is_worker() -> bool:
     """Whether this is a worker of `multiprocessing`."""
     processes = sys.modules.get("multiprocessing.process")
     return processes is not None and processes.parent_process() is not None

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import warnings
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -62,6 +63,10 @@ class GradcheckError(FdiffError, RuntimeError):
 
 class KinkError(FdiffError, ArithmeticError):
     """Under ``kinks("raise")``: a derivative was taken at a point that has none."""
+
+
+class ConvergenceError(FdiffError, RuntimeError):
+    """A derivative was asked of what a solver of SciPy returned without having converged."""
 
 
 class TapeError(FdiffError, AssertionError):
@@ -168,8 +173,13 @@ def is_internal(name: str) -> bool:
     return name.startswith(_INTERNAL)
 
 
+before_warning: list[Callable[[], object]] = []  # what makes room on the screen
+
+
 def warn(text: str, category: type[Warning], line: Line | None = None) -> None:
     """Warn at a line of the user's, by default that which is running."""
+    for prepare in before_warning:
+        prepare()
     where = line or user_line()
     if where is None:
         warnings.warn(text, category, stacklevel=3)

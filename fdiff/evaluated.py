@@ -13,6 +13,7 @@ from . import background, kernels
 from .defects import Defect
 from .errors import UnsupportedError, message, user_line
 from .forking import no_fork
+from .progress import Stage
 from .tape import Tape
 
 if TYPE_CHECKING:
@@ -94,7 +95,9 @@ class Evaluated:
             from .kernels import evaluator  # noqa: PLC0415 - imported when the first tape is encoded
 
         try:
-            with no_fork:  # NumPy imports some of itself where it is first used
+            # NumPy imports some of itself where it is first used
+            length = len(self.tape)
+            with Stage("encoding", size=length, seconds=ENCODE_SECONDS * length), no_fork:
                 self._waiting = evaluator.prepare(self.tape)
         except evaluator.RefusedError as error:
             self.refused, self.reason = True, f"the evaluator refuses it, {error}"
@@ -112,7 +115,8 @@ class Evaluated:
         """Have the evaluator in memory; False if fdiff fails to make it."""
         assert self._run is not None, "what evaluates the tape has been chosen"
         try:
-            self._run.load()
+            with Stage("compiling the evaluator for", seconds=self._run.seconds):
+                self._run.load()
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(error, forced=forced)
             return False

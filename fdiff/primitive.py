@@ -116,6 +116,9 @@ UFUNC_METHODS: Final[dict[tuple[np.ufunc, str] | str, Callable[..., object]]] = 
 FUNCTIONS: Final[dict[Callable[..., object] | str, Callable[..., object]]] = {}
 # What private copies of functions find in place of objects that NumPy hands to no protocol, by id.
 ANSWERS: Final[dict[int, tuple[object, object]]] = {}
+# Objects of libraries that are made of data, by class: the attributes that tell all, and what makes
+# a stand-in of the object and these.
+COMPOSED: Final[dict[type, tuple[tuple[str, ...], Callable[..., object]]]] = {}
 # Tables that are imported when the module they answer for is first met, by that module's name.
 LATE: Final[dict[str, Callable[[], object]]] = {}
 

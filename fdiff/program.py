@@ -20,6 +20,7 @@ from .arguments import (
     native,
 )
 from .collector import collector_paused
+from .progress import Stage
 from .trace import TracedArray
 from .tree import flatten
 from .variant import Variant, trace_variant
@@ -57,6 +58,26 @@ class Ways:
     def hit(self) -> None:
         if 0 < self.score < RESTLESS:
             self.score -= 1
+
+
+_BUILT = {  # what operators make of a traced function
+    "grad": "the gradient",
+    "value_and_grad": "the gradient",
+    "vjp": "the vector-Jacobian product",
+    "jvp": "the Jacobian-vector product",
+    "jacobian": "the Jacobian",
+    "jacrev": "the Jacobian",
+    "jacfwd": "the Jacobian",
+    "hessian": "the Hessian",
+    "hvp": "the Hessian-vector product",
+    "vhp": "the vector-Hessian product",
+}
+
+
+def building(call: str) -> Stage:
+    """The stage in which the tape of a public call, such as ``grad(model)``, is made."""
+    made = _BUILT.get(call.partition("(")[0])
+    return Stage("preparing" if made is None else f"building {made} for", call)
 
 
 def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:
@@ -186,7 +207,10 @@ class Program:
     ) -> tuple[Variant, list[object]]:
         """A new variant with its plan, and the inputs of its tape."""
         with collector_paused():
-            return self._trace(f, args, kwargs, eager=eager)
+            if eager:
+                return self._trace(f, args, kwargs, eager=True)
+            with building(called(self.name, f)):
+                return self._trace(f, args, kwargs, eager=False)
 
     def _trace(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object], *, eager: bool

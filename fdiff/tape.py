@@ -180,7 +180,13 @@ _inferred: dict[tuple[object, ...], tuple[ArrayType, ...]] = {}
 
 
 class Builder:
-    """Grows a tape node by node; an equal node is never entered twice."""
+    """Grows a tape node by node; an equal node is never entered twice.
+
+    `derivative` tells that what is entered from now on is a derivative's own: products of constants
+    that NumPy never computes, which rewrites may put in another order.
+    """
+
+    derivative = False
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []

@@ -27,6 +27,7 @@ from .defects import Defect
 from .errors import CompileError, InputError, message
 from .evaluated import EARLY, LOAD_SECONDS, START_SECONDS, Evaluated, waited
 from .interpret import Plan
+from .progress import Stage
 from .tape import CONSTANT, Tape
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Runner:
 
     __slots__ = (
         "_defects", "_due", "_evaluated", "_failures", "_fast", "_handed", "_held", "_kernels",
-        "_plan", "_price", "_slots", "asked", "spent", "tape", "tier",
+        "_plan", "_price", "_slots", "asked", "call", "spent", "tape", "tier",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -69,6 +70,7 @@ class Runner:
         self._handed: set[tuple[str, ...]] = set()  # what is made in the background
         self._failures: dict[tuple[str, ...], Exception] = {}  # what was raised there
         self._price = math.nan  # what the last kernel asked for is expected to cost
+        self.call = ""  # the public call that uses it, for messages
         self.spent = 0.0
         self.asked = False
         self.tier = ""
@@ -182,11 +184,17 @@ class Runner:
         defect.warn()
 
     def _compiled(self, layouts: tuple[str, ...]) -> Executable:
-        run = self._kernels[layouts] = kernels.compile(self.tape, layouts)
+        with self._scheduling():
+            run = self._kernels[layouts] = kernels.compile(self.tape, layouts)
         if all(kind == "C" for kind in layouts):
             self._fast = run
         self.tier = "compile"
         return run
+
+    def _scheduling(self) -> Stage:
+        """The stage in which the kernel's text is made; compiling it is a stage of its own."""
+        length = len(self.tape)
+        return Stage("scheduling", self.call, size=length, seconds=WRITE_SECONDS * length)
 
     def compile(self, call: str) -> None:
         """Make the kernel for plain arrays now, as `call` asks; `state` says why there is none."""
@@ -211,7 +219,8 @@ class Runner:
             if self._fast is None and not self._worth(layouts, fixed_tier()):
                 return False
             if self._held is None:
-                self._held = kernels.workspace(self.tape, layouts)
+                with self._scheduling():
+                    self._held = kernels.workspace(self.tape, layouts)
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001 - as for kernels themselves; the next call tells
@@ -315,7 +324,8 @@ class Runner:
         elif spent < PATIENCE + price <= PATIENCE + ASK_FIRST:
             return PATIENCE + price
         elif price <= ASK_FIRST:
-            price = kernels.predict_seconds(self.tape, layouts)
+            with self._scheduling():
+                price = kernels.predict_seconds(self.tape, layouts)
         self._price = price
         start = 0.0 if kernels.started() else START_SECONDS
         return price + start if price <= ASK_FIRST else math.inf

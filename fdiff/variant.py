@@ -32,12 +32,14 @@ from .errors import (
     warn,
 )
 from .floatflags import Doubts
+from .progress import Stage
 from .tape import Tape
 from .tiers import runner
 from .trace import Recording, Trace, TracedArray, memory_layout, record
 from .trace.eager import EagerTrace
 from .transforms.shifts import unshifted
 from .transforms.simplify import simplify
+from .transforms.split_joins import split_joins
 from .transforms.vectorised import vectorised
 from .tree import Spec, flatten, unflatten
 from .watch import Watch, own_result, watched
@@ -190,7 +192,7 @@ def _recorded(
     The nodes of an `eager` trace have values, which are found by the numbers they have.
     """
     return {
-        "tape": recording.tape if eager else vectorised(unshifted(recording.tape)),
+        "tape": recording.tape if eager else _shortened(recording.tape),
         "scalars": recording.scalars,
         "outs": tuple(None if traceable(out) else (out,) for out in outs),
         "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),
@@ -199,6 +201,12 @@ def _recorded(
         "layouts": recording.layouts,
         "swapped": tuple(k for k, a in enumerate(everything) if k >= given and _swapped(a)),
     }
+
+
+def _shortened(tape: Tape) -> Tape:
+    """The tape as transforms take it."""
+    with Stage("preparing", size=len(tape)):
+        return split_joins(vectorised(unshifted(tape)))
 
 
 def _swapped(value: object) -> bool:

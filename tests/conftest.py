@@ -5,6 +5,7 @@ import os
 import hypothesis
 import numpy as np
 import pytest
+from progress import Progress
 
 # Which tier runs must not depend on the clock; test_background.py has the background on.
 os.environ["FDIFF_BACKGROUND"] = "0"
@@ -18,6 +19,17 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("default")
 
 os.environ["FDIFF_VERIFY"] = "1"  # whatever the scheduler makes is verified, in children too
+
+
+def pytest_addoption(parser):
+    parser.addoption("--progress", action="store_true", help="a line of progress, not dots")
+
+
+@pytest.hookimpl(trylast=True)  # when the terminal's reporter is there
+def pytest_configure(config):
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if config.option.progress and terminal and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress(terminal))
 
 
 @pytest.fixture

@@ -44,10 +44,10 @@ TIERS = ("interpret", "evaluate", "compile")
 # of opcodes that storing programs need: one evaluator for all takes seconds, one for each minutes
 FAMILIES = frozenset(
     [
-        "", "add i8 i8 i8", "any i8", "cos f8 f8", "equal i8 i8 b1", "exp f8 f8", "gather",
-        "greater f8 f8 b1", "logical_not b1 b1", "logical_or b1 b1 b1", "not_equal f8 f8 b1",
-        "scatter_add f8", "scatter_set", "sin f8 f8", "square f8 f8", "tanh f8 f8",
-        "where b1 f8 f8 f8",
+        "", "add i8 i8 i8", "any i8", "cos f8 f8", "cumsum f8", "equal i8 i8 b1", "exp f8 f8",
+        "gather", "greater f8 f8 b1", "logical_and b1 b1 b1", "logical_not b1 b1",
+        "logical_or b1 b1 b1", "not_equal f8 f8 b1", "scatter_add f8", "scatter_set",
+        "sech_squared f8 f8", "sin f8 f8", "square f8 f8", "tanh f8 f8", "where b1 f8 f8 f8",
     ]
 )  # fmt: skip
 PROGRESS = 500  # programs between two lines that say how far it is

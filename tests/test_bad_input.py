@@ -9,12 +9,14 @@ import cmath
 import collections
 import copy
 import decimal
+import hashlib
 import inspect
 import io
 import itertools
 import linecache
 import math
 import pickle
+import queue
 import statistics
 
 import numba
@@ -36,9 +38,6 @@ from fdiff.errors import (
 )
 
 X = np.array([4.0, 5.0])
-Y = np.array([3.0, 1.0, 2.0])
-INTEGERS = np.array([3, 1, 2])
-NESTED = {"buffers": [np.zeros(2)]}
 
 
 class Box:
@@ -116,6 +115,14 @@ def takes_buffer_of_stored(x):
     return np.frombuffer(a)[0]  # here
 
 
+def takes_bytes(x):
+    return np.frombuffer(x.tobytes()).sum()  # here
+
+
+def takes_digest(x):
+    return int(hashlib.sha256(x.tobytes()).hexdigest(), 16) * x[0]  # here
+
+
 def takes_iterator_over_memory(x):
     return sum(v * v for v in np.nditer(x))  # here
 
@@ -128,12 +135,12 @@ def takes_random(x):
     return np.random.default_rng(0).normal(x[0], 1.0)  # here
 
 
-def takes_quad(x):
-    return scipy.integrate.quad(lambda t: t * x[0], 0, 1)[0]  # here
+def takes_bracket(x):
+    return scipy.optimize.bracket(lambda t: (t - x[0]) ** 2)[0]  # here
 
 
-def takes_root(x):
-    return scipy.optimize.brentq(lambda t: t - x[0], 0, 10)  # here
+def takes_minimum(x):
+    return scipy.optimize.fminbound(lambda t: (t - x[0]) ** 2, 0, 10)  # here
 
 
 def pickles(x):
@@ -180,97 +187,18 @@ VALUES = {
     takes_memory: (MEETS, "Use numpy functions, or fdiff.stop_gradient."),
     takes_buffer: ("numpy.frombuffer was given a traced array", "Use the array itself"),
     takes_buffer_of_stored: ("numpy.frombuffer was given a traced array", "Use the array itself"),
+    takes_bytes: ("numpy.frombuffer was given a traced array", "Use the array itself"),
+    takes_digest: ("the bytes of a differentiated array were read", "Look up `x.tobytes()`"),
     takes_iterator_over_memory: ("numpy.nditer was given a traced array", "numpy.ndindex(x.shape)"),
     takes_compiled: ("compiled code was given a traced array", "Reach it by a name, or call its"),
     takes_random: (CONCRETE, ASTYPE),
-    takes_quad: (FLOAT, NUMPY),
-    takes_root: (FLOAT, NUMPY),
+    takes_bracket: ("scipy.optimize.bracket has no derivative rule", "supported NumPy functions"),
+    takes_minimum: ("scipy.optimize.fminbound has no derivative rule", "supported NumPy functions"),
     pickles: ("a traced array was pickled", "Pickle what the differentiated function returns."),
     saves: ("numpy.save", ""),
     saves_text: ("numpy.savetxt", ""),
     views_bits: ("a traced array was viewed as another dtype or class", "Use `.astype`."),
 }
-
-
-def stores_into_a_global(x):
-    Y[0] = x[0]  # here
-    return np.sum(Y)
-
-
-def stores_a_number_into_a_global(x):
-    Y[0] = 1.0  # here
-    return np.sum(Y) * x[0]
-
-
-def stores_into_a_view_of_a_global(x):
-    part = Y[1:]
-    part[0] = x[0]  # here
-    return np.sum(Y)
-
-
-def stores_into_integers_of_a_global(x):
-    INTEGERS[0] = 7  # here
-    return np.sum(INTEGERS) * x[0]
-
-
-def adds_to_a_global(x):
-    y = Y
-    y += 1  # here
-    return np.sum(y) * x[0]
-
-
-def fills_a_global(x):
-    Y.fill(2.0)  # here
-    return np.sum(Y) * x[0]
-
-
-def sorts_a_global(x):
-    Y.sort()  # here
-    return np.sum(Y) * x[0]
-
-
-def writes_out_into_a_global(x):
-    return np.sum(np.multiply(x[0], 2.0, out=Y))  # here
-
-
-def copies_to_a_global(x):
-    np.copyto(Y, 1.0)  # here
-    return np.sum(Y) * x[0]
-
-
-def adds_at_in_a_global(x):
-    np.add.at(Y, [0, 0], x)  # here
-    return np.sum(Y)
-
-
-def masks_a_global(x):
-    Y[Y < 1] = x[0]  # here
-    return np.sum(Y)
-
-
-def stores_into_an_item_of_a_container(x):
-    NESTED["buffers"][0][1] = x[0]  # here
-    return np.sum(NESTED["buffers"][0])
-
-
-def stores_into_a_default(x, y=np.zeros(2)):  # noqa: B008 - as users write it
-    y[0] = x[0]  # here
-    return np.sum(y)
-
-
-def stores_into_an_attribute(x):
-    BOX.buffer[0] = x[0]  # here
-    return np.sum(BOX.buffer)
-
-
-def stores_a_slice_into_an_attribute(x):
-    BOX.buffer[:] = x  # here
-    return np.sum(BOX.buffer)
-
-
-def adds_to_an_attribute(x):
-    BOX.buffer += x  # here
-    return np.sum(BOX.buffer)
 
 
 def stores_into_a_hidden_array(x):
@@ -308,29 +236,11 @@ def stores_into_an_argument_of_an_enclosing_function(x):
     return fdiff.grad(inner)(x.copy())[0]
 
 
-OUTSIDE = "an array that `f` reads from outside was written to; fdiff never changes your arrays."
 UNSEEN = "a traced value was stored into an array"
 ENCLOSING = "an array of an enclosing function was written to while a function inside was traced."
-COPY = "Copy it first: `a = a.copy()`"
 STORED = "Store into a copy made in the function: `a = np.array(a)`."
 
 STORES = {
-    stores_into_a_global: (OUTSIDE, COPY),
-    stores_a_number_into_a_global: (OUTSIDE, COPY),
-    stores_into_a_view_of_a_global: (OUTSIDE, COPY),
-    stores_into_integers_of_a_global: (OUTSIDE, COPY),
-    adds_to_a_global: (OUTSIDE, COPY),
-    fills_a_global: (OUTSIDE, COPY),
-    sorts_a_global: (OUTSIDE, COPY),
-    writes_out_into_a_global: (OUTSIDE, COPY),
-    copies_to_a_global: (OUTSIDE, COPY),
-    adds_at_in_a_global: (OUTSIDE, COPY),
-    masks_a_global: (OUTSIDE, COPY),
-    stores_into_an_item_of_a_container: (OUTSIDE, COPY),
-    stores_into_a_default: (OUTSIDE, COPY),
-    stores_into_an_attribute: (OUTSIDE, COPY),
-    stores_a_slice_into_an_attribute: (OUTSIDE, COPY),
-    adds_to_an_attribute: (OUTSIDE, COPY),
     stores_into_a_hidden_array: (UNSEEN, STORED),
     stores_a_slice_into_a_hidden_array: (CONCRETE, ASTYPE),
     adds_to_a_hidden_array: (UNSEEN, STORED),
@@ -394,10 +304,6 @@ def calls_data(x):
     return x.data[0]  # here
 
 
-def calls_bytes(x):
-    return np.frombuffer(x.tobytes()).sum()  # here
-
-
 def calls_resize(x):
     x.resize((3,))  # here
     return np.sum(x)
@@ -433,7 +339,6 @@ UNSUPPORTED = {
     calls_raw_qr: "numpy.linalg.qr with mode='raw' has no derivative rule in fdiff yet",
     calls_lfilter: "scipy.signal.lfilter has no derivative rule in fdiff yet",
     calls_data: "ndarray.data has no derivative rule in fdiff yet",
-    calls_bytes: "ndarray.tobytes has no derivative rule in fdiff yet",
     calls_resize: "ndarray.resize has no derivative rule in fdiff yet",
     calls_tofile: "ndarray.tofile has no derivative rule in fdiff yet",
     calls_ctypes: "ndarray.ctypes has no derivative rule in fdiff yet",
@@ -480,15 +385,7 @@ def refused(name, f, kind=TraceError, function=""):
 @pytest.fixture
 def unchanged():
     """What lies outside of `f` is after the test as it was before."""
-    mine = [
-        X,
-        Y,
-        INTEGERS,
-        BOX.buffer,
-        HIDDEN[0],
-        NESTED["buffers"][0],
-        stores_into_a_default.__defaults__[0],
-    ]
+    mine = [X, BOX.buffer, HIDDEN[0]]
     before = copy.deepcopy(mine)
     yield
     for array_, was in zip(mine, before, strict=True):
@@ -510,9 +407,8 @@ def test_the_public_call_is_named_as_it_was_typed(name):
     text = refused(name, takes_sin)
     assert "turned a traced array into a Python float" in text
     assert "numpy.sin for math.sin" in text
-    refused(name, stores_into_a_global)
-    refused(name, stores_into_an_attribute)
     refused(name, stores_into_a_hidden_array)
+    refused(name, stores_a_slice_into_a_hidden_array)
     refused(name, calls_raw_qr, UnsupportedError)
 
 
@@ -590,7 +486,7 @@ def test_printing_always_works(capsys):
 
     f(X)
     plain = capsys.readouterr().out
-    with pytest.warns(RetraceWarning, match="text made of a traced value, or printed, cannot be"):
+    with pytest.warns(RetraceWarning, match="what `print` shows cannot be"):
         np.testing.assert_array_equal(fdiff.grad(f)(X), [1.0, 1.0])
     assert capsys.readouterr().out == plain
     fdiff.grad(f)(2 * X)  # as plain code does, at each call
@@ -621,22 +517,22 @@ def test_code_that_asks_for_the_class_of_a_traced_value_hears_that_of_its_value(
 
 # --- leaks ----------------------------------------------------------------------------------------
 
-KEPT = []
+KEPT = queue.SimpleQueue()  # written in C: nobody sees what is in it
 
 
 def keeps_argument(x):
-    KEPT.append(x)
+    KEPT.put(x)
     return np.sum(x)
 
 
 def keeps_product(x):
-    KEPT.append(x * 2)  # here
+    KEPT.put(x * 2)  # here
     return np.sum(x)
 
 
 def keeps_array_it_stored_into(x):
     a = np.zeros(2)
-    KEPT.append(a)
+    KEPT.put(a)
     a[:] = x * 2  # here
     return np.sum(a)
 
@@ -670,10 +566,10 @@ def keeps_array_it_stored_into(x):
 def test_a_traced_array_that_outlives_its_trace_says_where_it_was_made(use):
     for f in keeps_argument, keeps_product, keeps_array_it_stored_into:
         where = "It is an argument of the function." if f is keeps_argument else None
-        KEPT.clear()
         fdiff.grad(f)(X)
+        kept = KEPT.get()
         with pytest.raises(LeakError) as caught:
-            use(KEPT[0])
+            use(kept)
         text = str(caught.value)
         assert text.startswith(
             f"grad({f.__name__}): a traced array was used after its trace had ended"
@@ -681,7 +577,7 @@ def test_a_traced_array_that_outlives_its_trace_says_where_it_was_made(use):
         assert (where or f"It was made here:\n    {here(f)}") in text
         assert "It was used here:\n    test_bad_input.py:" in text
         assert "Return it from the function instead of storing it." in text
-        assert "Traced<f8[2]>" in f"{KEPT[0]}"
+        assert "Traced<f8[2]>" in f"{kept}"
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -799,7 +695,7 @@ def test_mixing_with_what_is_no_number():
 
 
 def test_an_error_leaves_nothing_behind():
-    wrong = [takes_percent, stores_into_a_global, calls_raw_qr, pickles, sets_shape]
+    wrong = [takes_percent, stores_into_a_hidden_array, calls_raw_qr, pickles, sets_shape]
     for f in wrong:
         with pytest.raises(TraceError):
             fdiff.grad(f)(X)

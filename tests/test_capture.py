@@ -620,9 +620,11 @@ TRACKED = [
     bound_method, callable_object, method_reads_global, class_attribute_of_dataclass,
     through_descriptor, attribute_of_frozen_with_method, single_dispatch,
 ]  # fmt: skip
-COMPARED = [rebound_function, new_code, shadowed_builtin, reassigned_module]  # any change: again
+COMPARED = [  # any change: again
+    rebound_function, new_code, shadowed_builtin, reassigned_module, masked_array,
+]  # fmt: skip
 OPAQUE = [
-    large_list, large_dict_iterated, dict_subclass, masked_array,
+    large_list, large_dict_iterated, dict_subclass,
     private_class_attribute, vectorized, bound_to_object, dataclass_that_is_a_dict, object_array,
     computed_module_attribute, python_ufunc, iterator,
 ]  # fmt: skip
@@ -1329,7 +1331,7 @@ def test_writes_to_a_module_are_carried_over():
 
 def test_traced_values_that_are_kept_may_be_settled():
     m = module("class C:\n    pass\nobj = C()\ndef f(x): global k; k = obj.k = [x]")
-    capture = Capture(Handle, settle=lambda value, _moving: value.array)
+    capture = Capture(Handle, settle=lambda value: value.array)
     capture.private(m.f)(Handle(A))
     capture.finish()
     assert m.k is m.obj.k

@@ -7,10 +7,14 @@ import test_functions
 import test_simulators
 import test_stores
 import test_where
+from extremes import UNARY, exact, points
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_tails import check
+from tolerances import LOST, SLOPE
 
 import fdiff
+from fdiff.errors import RetraceWarning
 from fdiff.program import PROBE, RESTLESS, Program, Ways, program_of
 
 
@@ -171,6 +175,40 @@ def test_constants_of_the_same_type_are_not_mixed_up():
         x = np.array([1.3, 0.7])
         both = fdiff.value_and_grad(f)
         same(eagerly(both, x, constants), both(x, constants))
+
+
+QUOTIENTS = [name for name in UNARY if "/ (" in name]
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_a_term_over_its_sum_keeps_its_digits(name):
+    """After a quotient of the same types that is none, and the other way round."""
+    plain = fdiff.grad(lambda x: np.sum(np.sin(x) / (2.0 + np.cos(x))))
+    slope = fdiff.grad(lambda x: np.sum(UNARY[name].call(x)))
+    x = points(name, np.float64)
+    want = [exact(UNARY[name].slope, v) for v in x]
+    for _ in range(2):
+        same(eagerly(plain, x), plain(x))
+        check(eagerly(slope, x), want, [x], LOST.get(name, (SLOPE,))[0])
+
+
+def test_a_term_over_its_sum_in_programs_that_read_the_world(tmp_path):
+    """Of other shapes and written twice, too: eager traces enter each term anew."""
+    path = tmp_path / "k.txt"
+    path.write_text("2.0")
+
+    def f(x):
+        k = float(path.read_text())
+        rate = np.sum(x / (np.array([[k], [1.0]]) + x))
+        return rate + x[0] ** 2 / (x[0] ** 2 + k)
+
+    x = np.array([1e16, 2e16])
+    with pytest.warns(RetraceWarning):
+        first = fdiff.grad(f)(x)
+    want = np.array([3.0, 3.0]) / x**2 + np.array([4.0, 0.0]) / x**3
+    call = fdiff.grad(f)
+    for found in (first, *(call(x) for _ in range(4)), eagerly(call, x)):
+        np.testing.assert_allclose(found, want, rtol=1e-15)
 
 
 def test_operands_that_are_one_array_are_not_taken_for_two():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tapes import check_derivatives, floating, like, tape_of_op, values
 
+import fdiff.ops.scipyfactors
 import fdiff.ops.scipylinalg
 import fdiff.ops.scipysparse
 import fdiff.ops.special  # noqa: F401 - tables that are imported when SciPy is met
@@ -87,7 +88,9 @@ def seeds(rng, tape, arrays):
 
 
 def test_every_op_has_samples():
-    assert {op.name for op in PRIMITIVES.values() if not op.samples} <= {op.name for op in LEAVES}
+    # The parameters of a solver are functions: tests/test_solvers.py.
+    excused = {op.name for op in PRIMITIVES.values() if op.family in ("leaf", "solver")}
+    assert {op.name for op in PRIMITIVES.values() if not op.samples} <= excused
     assert len(OPS) > 100
 
 

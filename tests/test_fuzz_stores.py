@@ -7,6 +7,7 @@ from fuzz_stores import FAMILIES, OPERATORS, compiled_quickly, faults, some_oper
 from storing_programs import storing_program
 
 from fdiff.kernels import evaluator
+from fdiff.kernels.evaluator import compiled as evaluators
 
 PROGRAMS, TOGETHER = 300, 20
 OPTIMISED = range(5000, 5025)  # other programs, each in one operator
@@ -16,8 +17,11 @@ OPTIMISED = range(5000, 5025)  # other programs, each in one operator
 def test_storing_programs(begin):
     """Values and derivatives of all tiers, against NumPy, the complex step, and differences."""
     with compiled_quickly():
+        before = set(evaluators())
         found = [w for seed in range(begin, begin + TOGETHER) for w in faults(seed, OPERATORS)]
+        more = [families - FAMILIES for families in set(evaluators()) - before]
     assert not found, f"{len(found)} faults, the first:\n{found[0]}"
+    assert not more, "FAMILIES lacks these: another evaluator takes seconds to compile"
 
 
 def test_storing_programs_as_users_run_them():

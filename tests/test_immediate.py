@@ -1,6 +1,7 @@
 """Calls that name the function each time: short for siblings, and never stale."""
 
 import types
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from numpy.testing import assert_allclose
 import fdiff
 from fdiff.capture.reads import siblings
 from fdiff.errors import InputError, KinkError
-from fdiff.trace.traced import occupied
+from fdiff.trace.stack import occupied
 
 X = np.array([1.0, 2.0, 3.0])
 FACTOR = 2.0
@@ -181,3 +182,48 @@ def shortcut_of_last(f):
     from fdiff.program import immediates
 
     return next(short for key, short in immediates.items() if key[0] == id(f.__code__))
+
+
+def summed(*xs):
+    return sum((np.sum(x * x * (k + 1.0)) for k, x in enumerate(xs)), 0.0 * xs[0][0])
+
+
+Pair = namedtuple("Pair", "a b")  # noqa: PYI024 - as users write it
+
+
+def test_points_of_every_kind_and_length_alternate(general):
+    points = [X, (X,), (X, 2 * X), (X, X, X), Pair(X, 3 * X), X.astype(np.float32), X[::-1]]
+    for turn in range(40):
+        if turn == 32:
+            general.clear()
+        for point in points:
+            found, tuples = fdiff.hessian(summed, point), isinstance(point, tuple)
+            parts = point if tuples else (point,)
+            rows = found if tuples else ((found,),)
+            for i, row in enumerate(rows):
+                for j, block in enumerate(row):
+                    size = parts[i].size
+                    assert_allclose(
+                        block, 2.0 * (i + 1) * np.eye(size) if i == j else np.zeros((size, size))
+                    )
+                    assert block.dtype == parts[j].dtype
+            assert len(rows) == len(parts)
+    assert not general
+
+
+def test_settings_that_cannot_be_looked_up_mean_what_they_mean():
+    for _ in range(6):
+        assert_allclose(fdiff.jacobian(np.square, X, strict=[]), np.diag(2 * X))
+        assert_allclose(fdiff.hessian(square, X, strict=np.array(0)), 2 * np.eye(3))
+        with pytest.raises(InputError, match="chunk_size"):
+            fdiff.jacobian(np.square, X, chunk_size=[])
+        with pytest.raises(InputError, match="expects a function first, not float"):
+            fdiff.jacobian(2.0, X, mode="none")
+        with pytest.raises(InputError, match="argnums"):
+            fdiff.jacobian(np.square, X, argnums=1)
+        with pytest.raises(InputError, match="argnums"):
+            fdiff.vjp(np.square, X, X, argnums=True)
+
+
+def square(x):
+    return np.sum(x * x)

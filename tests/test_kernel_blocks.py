@@ -132,6 +132,17 @@ def test_what_a_mixture_keeps_is_as_large_as_a_block(monkeypatch):
     assert len(re.findall(r"range\(begin_row, end_row\)", text)) > 5
 
 
+def test_blocks_that_add_up_products_have_more_rows():
+    """Each block passes over the matrices that it adds to."""
+    x = drawn(300, 400), drawn(400, 310) / 20.0, drawn(310, 8) / 20.0
+    pulled = simplify(vjp(tape_of(layers, *x), range(3)))
+    bars = [np.cos(np.arange(t.size)).reshape(t.shape) for t in pulled.input_types[3:]]
+    assert "block = max(128, " in kernels.source(pulled, ("C",) * len(pulled.inputs))
+    agree(pulled, [*x, *bars])
+    alone = kernels.source(tape_of(softmax, x[0]), ("C",))
+    assert "block = max(64, " in alone
+
+
 def test_one_loop_stays_as_it_is():
     text = kernels.source(tape_of(lambda x: np.sum(np.sin(x) * x), drawn(50)), ("C",))
     assert "block" not in text

@@ -12,6 +12,7 @@ from test_vector_math import Loop, ulps
 from fdiff import kernels
 from fdiff.kernels.runtime.maths.function import INLINED
 from fdiff.kernels.runtime.maths.parted import PARTS
+from fdiff.kernels.runtime.maths.value import fused
 from fdiff.kernels.schedule.kinds import ALIKE
 from fdiff.ops.slopes import DIRECTION, SHARES
 from fdiff.transforms.reverse import vjp
@@ -79,11 +80,51 @@ def test_what_is_made_of_a_call_has_its_digits(name, rng):
     assert np.isnan(loop(np.array([np.nan]))).all()
 
 
+INLINED_SLOPES = {
+    "sech_squared": (EXACT["sech_squared"][0], 4.0, 372.0),
+    "logistic_slope": (lambda x: 1 / (2 + 2 * mpmath.cosh(x)), 3.0, 745.0),
+    "exp_minus_square": (lambda x: mpmath.exp(-x * x), 1.5, 27.3),
+}
+
+
+@pytest.mark.skipif(not fused(), reason="without fused operations the square is rounded")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", INLINED_SLOPES)
+def test_slopes_have_their_digits(name, dtype, rng):
+    exact, bound, most = INLINED_SLOPES[name]
+    loop = Loop(1, dtype, 1, f"out[i] = rt.{name}(x[i])")
+    sizes = [rng.uniform(0, 3, 4000), rng.uniform(0, most, 2000), 10.0 ** rng.uniform(-37, 0, 500)]
+    x = (np.concatenate(sizes) * rng.choice([-1.0, 1.0], 6500)).astype(dtype)
+    with mpmath.workprec(160):
+        assert np.max(ulps(loop(x), [exact(mpmath.mpf(float(v))) for v in x], dtype)) <= bound
+    ends = np.array([0.0, np.inf, -np.inf, 3e38, most * 1.1], dtype)
+    want = [float(exact(mpmath.mpf(0))), 0.0, 0.0, 0.0, 0.0]
+    np.testing.assert_array_equal(loop(ends), want)
+    assert np.isnan(loop(np.array([np.nan], dtype))).all()
+
+
+@pytest.mark.skipif(not fused(), reason="without fused operations the product is rounded")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_exponentials_of_products_have_their_digits_and_ends(dtype, rng):
+    loop = Loop(2, dtype, 1, "out[i] = rt.exp_product(x[i], y[i])")
+    x, y = (rng.normal(size=6000) * 8.0).astype(dtype), (rng.normal(size=6000) * 15.0).astype(dtype)
+    with mpmath.workprec(160):
+        want = [mpmath.exp(mpmath.mpf(float(a)) * float(b)) for a, b in zip(x, y, strict=True)]
+    assert np.max(ulps(loop(x, y), want, dtype)) <= 1.5
+    ends = np.array([0.0, 1.0, -1.0, 1e19, 3e38, np.inf, -np.inf, np.nan, 1e-38, -3e38], dtype)
+    x, y = (a.ravel() for a in np.meshgrid(ends, ends))
+    with np.errstate(all="ignore"):
+        want, got = np.exp(x * y), loop(x, y)
+    sure = ~np.isfinite(want) | (want == 0.0) | (want == 1.0)
+    np.testing.assert_array_equal(got[sure], want[sure])
+    np.testing.assert_allclose(got[~sure], want[~sure], rtol=4 * np.finfo(dtype).eps)
+
+
 def test_a_function_and_its_slope_are_one_call():
     steps = "s = rt.tanh(x[i])", "out[i] = s * rt.sech_squared(x[i])"
     loop = Loop(1, np.float64, INLINED + 1, *steps)
     called = re.findall(r"call <\d+ x double> @fdiff_(\w+)_f8_apart", loop.ir)
     assert called
-    assert set(called) == {"falling"}
+    assert set(called) == {"nearer"}
     bodies = re.findall(r"^\d+|^vector.body.*?br i1", loop.ir, flags=re.MULTILINE | re.DOTALL)
-    assert all(body.count("@fdiff_falling_f8_apart_") <= 4 for body in bodies)
+    assert all(body.count("@fdiff_nearer_f8_apart_") <= 4 for body in bodies)

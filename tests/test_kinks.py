@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from extremes import BINARY, UNARY
+from extremes_special import SLOPES
 from tapes import floating, tape_of, values
-from tolerances import CURVATURE, LOST, SLOPE
+from tolerances import CURVATURE, LOST, LOST_SPECIAL, SLOPE, SPECIAL
 
 import fdiff
 from fdiff import kernels
@@ -654,8 +655,17 @@ A slope that is a multiple of the function's value (`exp2`, `exp10`, `power` in 
 `divide` in its denominator) has the digits of that value, which are few where it is subnormal, and
 none where it is infinite. A sum of terms that you write yourself (`x - sin(x)`) has derivatives
 that cancel as its terms do. One form is known: a term over a sum or difference that it is part of,
-such as `x / (1 + x)`; but not in programs that are traced at each call.
+such as `x / (1 + x)`, `x * x / (c + x * x)`, `exp(x) / (1 + exp(x))`, also in programs that are
+traced at each call; `v * x / (c + x)` is not, but `v * (x / (c + x))` is. Derivatives of such a
+form need each of its parts within the range: `1 / (1 + 1 / x)` at 1e-200 is made of an infinity.
 """
+
+SPECIAL_TAILS = f"""
+First derivatives of SciPy's functions are within {SPECIAL:g} units in double precision:
+`tests/test_tails_special.py` checks {len(SLOPES)} functions at the same points. What is worse:
+
+| function | first derivative | why |
+|---|---|---|"""
 
 
 def number(x):
@@ -698,6 +708,9 @@ def page():
     lines += ["", TAILS, "| function | first derivative | second | why |", "|---|---|---|---|"]
     for name, (slope, curvature, why) in LOST.items():
         lines.append(f"| {name} | {number(slope)} | {number(curvature)} | {why} |")
+    lines.append(SPECIAL_TAILS)
+    for name, (slope, why) in LOST_SPECIAL.items():
+        lines.append(f"| {name} | {number(slope)} | {why} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The structure of the package: floors, imports, sizes, public names, and what the wheel holds."""
+"""The structure of the package: floors, imports, sizes and public names."""
 
 import ast
 import inspect
@@ -8,7 +8,6 @@ import statistics
 import subprocess
 import sys
 import types
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -256,18 +255,3 @@ def test_the_stub_of_llvmlite_says_what_is_there(owner, name, written):
 
 def test_no_module_has_a_vague_name():
     assert [m for m in MODULES if VAGUE & set(m.lower().strip("_").split("."))] == []
-
-
-# ------------------------------------------------------------------------------------- packaging
-
-
-@pytest.mark.slow
-def test_the_wheel_holds_the_package_alone(tmp_path):
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, ROOT]
-    subprocess.run(command, check=True)
-    (wheel,) = tmp_path.glob("numba_fdiff-*.whl")
-    files = zipfile.ZipFile(wheel).namelist()
-    tops = {f.split("/")[0] for f in files if ".dist-info/" not in f}
-    assert tops == {"fdiff"}
-    assert "fdiff/py.typed" in files
-    assert any(f.endswith("licenses/LICENSE") for f in files)

@@ -1,17 +1,19 @@
-"""Each notebook runs from top to bottom, and what it claims holds."""
+"""Each notebook runs from top to bottom with an installed fdiff alone; what it claims holds."""
 
+import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 # What holds after the last cell, as the code of one more.
 CLAIMS = {
     "01_first_derivatives": """
-assert min(digits(best.x, data["b"])) > 8
+assert min(digits(best.x, parameters)) > 8
 assert min(right) > 9 > 4 > min(wrong)
 assert results["BFGS, exact gradient"].nfev * 20 < results["BFGS, finite differences"].nfev
 for name in ("BFGS, exact gradient", "trust-exact, exact Hessian", "trust-ncg, hessp"):
@@ -20,24 +22,46 @@ assert results["trust-exact, exact Hessian"].nhev < 50
 """,
 }
 
+# Before the first cell: an editable installation has put the clone on the path.
+OUTSIDE = """
+import importlib.util, pathlib, sys
+clone, installed = {clone!r}, {installed!r}
+sys.path[:] = [p for p in sys.path if p not in (clone, clone + "/tests")]
+assert not pathlib.Path.cwd().is_relative_to(clone)
+assert importlib.util.find_spec("fdiff").origin.startswith(installed)
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A folder that holds fdiff alone, as site-packages would: all that kernels import it from."""
+    folder = tmp_path / "installed"
+    shutil.copytree(ROOT / "fdiff", folder / "fdiff")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("FDIFF_CACHE_DIR", str(tmp_path / "kernels"))
+    return folder
+
+
+def run(notebook, folder, before, after):
+    """Run `notebook` in `folder`, with one more cell of code at either end."""
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(before))
+    notebook.cells.append(nbformat.v4.new_code_cell(after))
+    resources = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
+
 
 def test_each_notebook_makes_claims():
     assert {path.stem for path in NOTEBOOKS} == set(CLAIMS)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_runs_and_keeps_its_claims(path, tmp_path, monkeypatch):
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    monkeypatch.setenv("FDIFF_CACHE_DIR", str(tmp_path / "kernels"))
-    notebook = nbformat.read(path, as_version=4)
-    notebook.cells.append(nbformat.v4.new_code_cell(CLAIMS[path.stem]))
-    client = NotebookClient(
-        notebook,
-        timeout=300,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(path.parent)}},
-    )
-    client.execute()
+def test_notebook_runs_outside_the_clone_and_keeps_its_claims(path, tmp_path, installed):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    before = OUTSIDE.format(clone=str(ROOT), installed=str(installed))
+    run(nbformat.read(path, as_version=4), folder, before, CLAIMS[path.stem])
+    assert list(folder.iterdir()) == []  # and leaves nothing behind
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -45,3 +69,20 @@ def test_notebook_is_kept_executed_and_small(path):
     cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
     assert [c.execution_count for c in cells] == list(range(1, len(cells) + 1))
     assert path.stat().st_size < 200_000
+
+
+def test_the_data_in_the_notebook_are_those_of_nist():
+    from user_code import nist
+
+    cells = nbformat.read(ROOT / "notebooks" / "01_first_derivatives.ipynb", as_version=4).cells
+    (code,) = [c.source for c in cells if "observations =" in c.source]
+    found, data = {}, nist.read("Hahn1")
+    exec("import numpy as np\n" + code, found)
+    for name, key in {
+        "x": "x",
+        "y": "y",
+        "start": "start2",
+        "parameters": "b",
+        "deviations": "sd",
+    }.items():
+        assert found[name].tolist() == data[key].tolist(), name

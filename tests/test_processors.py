@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import llvmlite.binding as llvm
+import numpy as np
 import pytest
 
+import fdiff
 from fdiff.errors import InputError
 from fdiff.kernels import routines
 from fdiff.kernels.evaluator import opcodes, text
@@ -17,6 +19,10 @@ from fdiff.kernels.runtime import crew as crewing
 from fdiff.kernels.sources import elementary
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from benchmarks import inputs  # noqa: E402 - beside the package
+from benchmarks.cases import CASES  # noqa: E402 - as above
+
 GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.py.txt"))
 ARM = machine.Target("aarch64-unknown-linux-gnu", "generic", "+neon")
 LIBRARY = {  # what the C library has on every system
@@ -75,6 +81,29 @@ def functions():
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name.split(".")[0])
 def test_golden_kernels_are_compiled_for_aarch64(path):
     source = path.read_text(encoding="utf-8")
+    code = machine.object_code(module.module_of(source, "kernel", len(elementary(source))))
+    assert plain(undefined(code)) <= LIBRARY
+
+
+def smallest():
+    """Of each problem and derivative of the benchmarks the smallest case: kernels know no sizes."""
+    found = {}
+    for case in CASES.values():
+        known = found.setdefault((case.problem, case.call, case.kernel), case)
+        if case.size < known.size:
+            found[case.problem, case.call, case.kernel] = case
+    return found.values()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("arm")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # users' loaders
+@pytest.mark.parametrize("case", smallest(), ids=lambda case: case.name)
+def test_kernels_of_the_benchmarks_are_compiled_for_aarch64(case):
+    f, (xs, data) = case.pick(inputs.functions(case.file, np)), case.arguments()
+    call = case.call.removeprefix("fresh_")
+    argnums = tuple(range(len(xs))) if call == "value_and_grad" and len(xs) > 1 else 0
+    source = fdiff.source(getattr(fdiff, call)(f, argnums=argnums), *xs, *data)
     code = machine.object_code(module.module_of(source, "kernel", len(elementary(source))))
     assert plain(undefined(code)) <= LIBRARY
 

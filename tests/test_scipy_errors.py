@@ -21,18 +21,21 @@ KNOTS = np.arange(3.0)
 UNSUPPORTED = {
     "scipy.signal.convolve": lambda x: scipy.signal.convolve(x, x),
     "scipy.ndimage.median_filter": lambda x: scipy.ndimage.median_filter(x, 3),
-    "scipy.interpolate.CubicSpline": lambda x: scipy.interpolate.CubicSpline(np.arange(3.0), x)(
-        0.5
+    "scipy.interpolate.RBFInterpolator": lambda x: scipy.interpolate.RBFInterpolator(X[:, None], x)(
+        X[:, None]
     ),
-    "scipy.stats": scipy.stats.cauchy.logpdf,
+    "scipy.stats": scipy.stats.wald.logpdf,
     "scipy.spatial.distance.hamming": lambda x: scipy.spatial.distance.hamming(x, x),
     "scipy.fft": lambda x: np.real(scipy.fft.fft(x)),
-    "scipy.optimize.root": lambda x: scipy.optimize.root(lambda t: t**3 - x, np.ones(3)).x,
-    "scipy.optimize.minimize": lambda x: scipy.optimize.minimize(lambda t: np.sum(t**2), x).x,
+    "scipy.integrate.quad_vec": lambda x: scipy.integrate.quad_vec(lambda t: t * x[0], 0, 1)[0],
+    "scipy.optimize.least_squares": lambda x: scipy.optimize.least_squares(lambda t: t - x, X).x,
+    "scipy.optimize.fminbound": lambda x: scipy.optimize.fminbound(lambda t: (t - x[0]) ** 2, 0, 9),
+    "scipy.optimize.linprog": lambda x: scipy.optimize.linprog(x).x,
+    "scipy.optimize.differential_evolution": lambda x: (
+        scipy.optimize.differential_evolution(lambda t: t[0] ** 2, [(x[0], 1.0)]).x
+    ),
 }
 REFUSED = {
-    "brentq": lambda x: scipy.optimize.brentq(lambda t: t**3 - x[0], 0, 3),
-    "quad": lambda x: scipy.integrate.quad(lambda t: t * x[0], 0, 1)[0],
     "ddot": lambda x: scipy.linalg.blas.ddot(x, x),
 }
 

@@ -18,6 +18,7 @@ X = DRAW.normal(size=(N, 3))
 PAIRS = np.triu_indices(N, 1)
 BONDS = np.arange(N - 1), np.arange(1, N)
 ANGLES = np.arange(N - 2), np.arange(1, N - 1), np.arange(2, N)
+CHAIN = np.arange(3 * N - 1), np.arange(1, 3 * N)  # made in a function, they would be slices
 REST = 1.0 + DRAW.uniform(size=N - 1)
 WEIGHTS = DRAW.uniform(size=(PAIRS[0].size, 1))
 
@@ -55,7 +56,7 @@ def weighted(x):
 def numbers(x):
     """Rows are single numbers."""
     y = x.reshape(-1)
-    i, j = np.arange(3 * N - 1), np.arange(1, 3 * N)
+    i, j = CHAIN
     return np.sum(np.exp(-((y[i] - y[j]) ** 2)))
 
 

@@ -12,7 +12,7 @@ import pytest
 import fdiff
 from fdiff.functional import calls, first
 from fdiff.trace.recording import Trace
-from fdiff.trace.traced import occupied
+from fdiff.trace.stack import occupied
 
 X = np.array([1.0, 2.0, 3.0])
 A = np.array([[2.0, 1.0, 0.0], [0.5, 3.0, 1.0], [1.0, 0.0, 4.0]])
@@ -465,7 +465,7 @@ import os, sys, threading
 import numpy as np
 import fdiff
 from fdiff.trace.recording import Trace
-from fdiff.trace.traced import occupied
+from fdiff.trace.stack import occupied
 
 call, x = fdiff.grad(lambda x: np.sum(x**3)), np.array([1.0, 2.0])
 for _ in range(4):

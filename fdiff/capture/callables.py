@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import cast
 
+from ..primitive import FUNCTIONS
 from .containers import Pair, Tuple, wrap_mapping, wrap_sequence
 from .kinds import is_traced, item_key
 from .nodes import Calls, Leaf, Parts, Same, Table, attribute
@@ -50,6 +51,29 @@ def wrap_attribute(reader: Reader, value: object, where: Where, name: str) -> Pa
     node = Parts(type(value))
     node.parts.append((name, part))
     return stand_in, node
+
+
+class Vectorized:
+    """A ufunc made by Numba, whose calls with traced values run a copy of its Python source."""
+
+    def __init__(self, real: object, function: Function) -> None:
+        self._fdiff_real = real
+        self._fdiff_function = function
+
+    def __call__(self, *args: object, **keywords: object) -> object:
+        call = FUNCTIONS["vectorized"]
+        return call(self._fdiff_real, self._fdiff_function, args, keywords)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._fdiff_real, name)
+
+
+def wrap_vectorized(reader: Reader, value: object, where: Where) -> Pair:
+    """A function under ``numba.vectorize`` or ``numba.guvectorize``."""
+    function, part = reader.wrap(attribute(value, "__wrapped__"), where)
+    node = Parts(type(value))
+    node.parts.append(("__wrapped__", part))
+    return Vectorized(value, cast("Function", function)), node
 
 
 def wrap_reference(reader: Reader, reference: weakref.ReferenceType[object], where: Where) -> Pair:

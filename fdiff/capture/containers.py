@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection
 from types import CellType, SimpleNamespace
 from typing import cast
 
+from ..primitive import COMPOSED
+from .data import Content, data_key
 from .kinds import MISSING, SCALARS, field_names, item_key, leaf_key, library_class
-from .nodes import Bag, Leaf, Parts, Same, Sequence, Table, attribute
+from .nodes import Bag, Composed, Leaf, Parts, Same, Sequence, Table, attribute
 from .standins import BUDGET, Copy, Items, Reader, Where, label
 from .walks import Node
 
@@ -19,7 +21,15 @@ Tuple = tuple[object, ...]
 def opaque(reader: Reader, value: object, where: Where, words: str) -> Pair:
     """The value as it is; the program cannot be used again."""
     reader.note(f"{words} `{label(where)}`")
+    reader.shared(value, where)
     return value, Same(value)
+
+
+def wrap_data(reader: Reader, value: object, where: Where) -> Pair:
+    """Ordinary data as it is, compared by its content."""
+    node = Content(value, data_key(value))
+    reader.data(value, node, where)
+    return value, node
 
 
 def room_left(items: Collection[object], room: int) -> int:
@@ -35,6 +45,7 @@ def room_left(items: Collection[object], room: int) -> int:
 
 def wrap_dict(reader: Reader, value: dict[object, object], where: Where) -> Pair:
     items = Items(reader, value, where)
+    reader.items(items)
     return items, items._fdiff_table
 
 
@@ -136,6 +147,25 @@ def wrap_record(reader: Reader, value: object, where: Where) -> Pair:
     return copy, node
 
 
+def is_composed(value: object) -> bool:
+    """Whether an object of a library is told by some of its attributes, all of which it has."""
+    entry = COMPOSED.get(type(value))
+    return entry is not None and all(attribute(value, name) is not MISSING for name in entry[0])
+
+
+def wrap_composed(reader: Reader, value: object, where: Where) -> Pair:
+    """A stand-in that a table makes of the attributes of the object."""
+    names, make = COMPOSED[type(value)]
+    if not names:  # nothing about it can change
+        return make(value), Same(value)
+    node, found = Composed(type(value)), []
+    for name in names:
+        stand_in, part = reader.wrap(attribute(value, name), f"{label(where)}.{name}")
+        found.append(stand_in)
+        node.parts.append((name, part))
+    return make(value, *found), node
+
+
 # ------------------------------------------------------------------------------------------- writes
 
 
@@ -154,11 +184,11 @@ def changed(copy: Copy, put: Copy) -> bool:
 def write_back(copy: Copy, real: Copy, original: Callable[[object], object]) -> None:
     """Make the user's container `real` what the run has made of its copy."""
     if isinstance(copy, list):
-        cast("list[object]", real)[:] = map(original, copy)
+        cast("list[object]", real)[:] = [original(item) for item in copy]
     elif isinstance(copy, set):
-        found = cast("set[object]", real)
+        own, found = [original(item) for item in copy], cast("set[object]", real)
         found.clear()
-        found.update(map(original, copy))
+        found.update(own)
     else:
         for name in real.keys() - copy.keys():  # type: ignore[union-attr] - both are dicts here
             store(cast("dict[str, object]", real), name, MISSING)

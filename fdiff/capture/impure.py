@@ -20,7 +20,7 @@ from typing import cast
 import numpy as np
 
 from ..errors import Line, user_line
-from .kinds import SCALARS, is_ours, library_class, library_namespace
+from .kinds import SCALARS, is_ours, is_pandas, library_class, library_namespace
 
 # Modules of the standard library that are pure; their parts written in C have an underscore more.
 _PURE = frozenset(
@@ -46,7 +46,7 @@ _PURE_NAMES = {
     "uuid": "UUID uuid3 uuid5",
 }
 _IMPURE_NAMES = {
-    "builtins": "breakpoint input open",
+    "builtins": "breakpoint input open print",
     "numpy": "DataSource datetime64 fromfile fromregex genfromtxt get_printoptions getbufsize "
     "geterr geterrcall load loadtxt memmap save savetxt savez savez_compressed",
     "codecs": "EncodedFile open",
@@ -138,7 +138,8 @@ def _reads(module: str, name: str) -> str:
         "io",
         "open",
     )  # which is where `open` says it lives
-    return f"what `{name if builtin else f'{module}.{name}'}` reads"
+    deed = "shows" if name == "print" else "reads"
+    return f"what `{name if builtin else f'{module}.{name}'}` {deed}"
 
 
 def _is_pure(module: str, name: str) -> bool:
@@ -177,9 +178,9 @@ def reading_methods(kind: type) -> frozenset[str]:
         return known[1]
     found = _NONE
     for base in _bases(kind):
-        if library_class(base):
+        if library_class(base) or is_pandas(base):
             found |= _own_methods(base)
-    if library_class(kind):
+    if library_class(kind) or is_pandas(kind):
         _reading[id(kind)] = kind, found
     return found
 
@@ -192,6 +193,8 @@ def _own_methods(kind: type) -> frozenset[str]:
         return frozenset(name for name in vars(kind) if not name.startswith("__"))
     if module.startswith("scipy."):
         return frozenset(_DRAWS & vars(kind).keys())
+    if module.startswith("pandas."):
+        return frozenset(name for name in vars(kind) if _of_table(name))
     return frozenset(_METHODS.get(path, "").split())
 
 
@@ -200,12 +203,22 @@ _SILENT = frozenset((*SCALARS, np.ndarray, dict, list, tuple, set, ModuleType))
 _FUNCTIONS = frozenset((FunctionType, BuiltinFunctionType, type(np.sum), np.ufunc))
 _reading: dict[int, tuple[type, frozenset[str]]] = {}  # classes of libraries, by id
 _DRAWS = frozenset(("random", "resample", "rvs"))  # methods of SciPy's classes
+_MADE_OF_TABLES = frozenset(
+    """dict flat_index frame julian_date list numpy offset period pydatetime pytimedelta records
+    series string timedelta64 timestamp""".split()  # noqa: SIM905 - a list of words
+)
 _bases = vars(type)["__mro__"].__get__
 _METHODS = {
     "datetime.date": "fromtimestamp strftime today",
     "datetime.datetime": "astimezone now strptime timestamp utcnow",
     "statistics.NormalDist": "samples",
 }
+
+
+def _of_table(name: str) -> bool:
+    """Whether a method of pandas draws random numbers, shows something or writes it to a file."""
+    writes = name.startswith("to_") and name[3:] not in _MADE_OF_TABLES
+    return writes or name in {"boxplot", "hist", "info", "plot", "sample"}
 
 
 @lru_cache(maxsize=4096)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from contextlib import suppress
 from types import MemberDescriptorType
 from typing import cast
 
 from .classes import Cached, state_of
-from .containers import Pair
+from .containers import Pair, store
 from .kinds import MISSING, item_key, leaf_key
 from .nodes import ABSENT, Instance, Leaf
-from .standins import Reader, Where, label
+from .standins import Answers, Reader, Refuse, Where, label
 from .walks import Walk
 
 _OBJECT = frozenset(dir(object))
@@ -75,7 +74,7 @@ class Object:
             for name in names:
                 self.fetch(name)
 
-    def carry_over(self, release: Callable[[object], object]) -> None:
+    def carry_over(self, release: Answers, refuse: Refuse) -> None:
         """What the run has stored goes to the user's object."""
         state = state_of(type(self.stand_in))
         if state is not None and state.real is not type(self.real):
@@ -85,19 +84,23 @@ class Object:
             if self._as_it_was(name, value):
                 continue
             self.reader.note(f"a write to `{label(self.where)}.{name}`")
-            if (place := self.places.get(name)) is not None:
-                store = functools.partial(place.__set__, self.real)
-                place.__delete__(self.real) if value is MISSING else store(release(value))
-            elif value is MISSING:
-                vars(self.real).pop(name, None)
-            else:
-                vars(self.real)[name] = release(value)
+            with refuse(f"{label(self.where)}.{name}"):
+                self._store(name, value if value is MISSING else release(value))
+
+    def _store(self, name: str, value: object) -> None:
+        if (place := self.places.get(name)) is None:
+            store(vars(self.real), name, value)
+        elif value is MISSING:
+            place.__delete__(self.real)
+        else:
+            place.__set__(self.real, value)
 
     def writes(self) -> list[tuple[str, object]]:
         """`(name, value)` of what the run stored, MISSING for what it deleted."""
         now = {name: slot(self.stand_in, name) for name in self.places}
         now.update(slot_dict(self.stand_in))
-        found = [(name, now.get(name, MISSING)) for name in now.keys() | self.put.keys()]
+        names = dict.fromkeys((*now, *self.put))  # in the order in which they were stored
+        found = [(name, now.get(name, MISSING)) for name in names]
         return [(name, value) for name, value in found if value is not self.put.get(name, MISSING)]
 
     def compute(self, member: Cached) -> object:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from types import CodeType, FunctionType
+from typing import cast
 
 import numpy as np
 
@@ -122,10 +124,21 @@ _SITE = tuple({sysconfig.get_paths()[key] for key in ("purelib", "platlib")})
 def _compiled(top: str) -> bool:
     """Whether an installed package has parts written in C, which know its classes by identity."""
     file = getattr(sys.modules.get(top), "__file__", None) or ""
-    return file.startswith(_SITE) and any(
+    return _installed(top, file) and any(
         name.startswith(f"{top}.") and str(getattr(module, "__file__", "")).endswith(_SUFFIXES)
         for name, module in tuple(sys.modules.items())
     )
+
+
+def _installed(top: str, file: str) -> bool:
+    """Whether a package lies where packages are installed, or beside what pip notes of it."""
+    beside = Path(file).parent.parent
+    return file.startswith(_SITE) or any(beside.glob(f"{top}-*.dist-info"))
+
+
+def is_pandas(kind: type) -> bool:
+    """Whether a class is one of pandas, whose objects are data and whose methods are pure."""
+    return _module_name(kind).partition(".")[0] == "pandas" and packaged(kind)
 
 
 def packaged(kind: type) -> bool:
@@ -178,7 +191,9 @@ def unchanging(value: object) -> bool:
 def unchanging_class(kind: type) -> bool:
     """Whether a class has no code and no data of the user; exceptions pass."""
     names = {*getattr(kind, "__members__", ()), *getattr(kind, "_fields", ())}
-    return library_class(kind) or issubclass(kind, BaseException) or _plain(kind, names)
+    if library_class(kind) or issubclass(kind, BaseException):
+        return True
+    return is_pandas(kind) or _plain(kind, names)
 
 
 # What `collections`, `abc` and `enum` put into a class; of other names, only dunders are not data.
@@ -253,6 +268,13 @@ def is_dispatcher(value: object) -> bool:
     return numba and hasattr(value, "py_func")
 
 
+def is_vectorized(value: object) -> bool:
+    """Whether `value` is a ufunc made by Numba of a Python function that it still has."""
+    kind = type(value)
+    numba = _module_name(kind).startswith("numba.np.ufunc.") and not isinstance(value, type)
+    return numba and hasattr(value, "types") and is_user_function(getattr(value, "__wrapped__", 0))
+
+
 def is_transformed(value: object) -> bool:
     """Whether `value` is a callable made by fdiff, which watches what it reads itself."""
     return hasattr(type(value), "__fdiff__") and _module_name(type(value)).startswith(_OURS + ".")
@@ -260,3 +282,10 @@ def is_transformed(value: object) -> bool:
 
 def is_traced(value: object) -> bool:
     return getattr(type(value), "__fdiff_traced__", False) is True
+
+
+def traced_within(value: object) -> bool:
+    """Whether a value is traced, or a tuple that holds one that is."""
+    if isinstance(value, tuple):
+        return any(map(traced_within, cast("tuple[object, ...]", value)))
+    return is_traced(value)

@@ -168,6 +168,20 @@ class Parts:
         return True
 
 
+class Composed(Parts):
+    """An object of a library that is told by these attributes, any of which may be set anew."""
+
+    __slots__ = ()
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        if not super().holds(value, walk):
+            return False
+        walk.attributes += [
+            (value, name, attribute(value, name)) for name, _ in self.parts if name in READ_ONLY
+        ]
+        return True
+
+
 class Instance:
     """An object of this class of the user, whose own attributes are read; `slots` by name."""
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from types import FunctionType, MethodType, SimpleNamespace
+from functools import partial
+from types import FunctionType, MethodType
 from typing import cast
 
 import numpy as np
 
 from .classes import (
     Cached,
-    Shadow,
     State,
     load,
     load_special,
@@ -27,19 +26,20 @@ from .classes import (
     state_of,
 )
 from .containers import Pair, opaque
-from .instances import Object, become_real, own_attribute, slot, slot_dict, slots
+from .instances import Object, become_real, own_attribute, slot, slot_dict
 from .kinds import (
     MISSING,
     SCALARS,
     field_names,
-    is_ours,
     is_traced,
     library_class,
     record_class,
 )
 from .nodes import Same
-from .standins import Reader, Where, label
+from .release import NoValueError, Release
+from .standins import Answers, Reader, Refuse, Where, label
 from .walks import Node
+from .writes import Read
 
 # ---------------------------------------------------------------------------------- those of a run
 
@@ -52,8 +52,7 @@ class Shadows:
         self.states: list[State] = []
         self.objects: dict[int, Object] = {}  # by the id of the stand-in
         self.made: list[object] = []  # objects of the run's own that the user will see
-        self._moving = False  # whether what depends on the arguments is released as numbers
-        self._released: dict[int, tuple[object, object]] = {}
+        self.release = Release(reader)
         self._ready: set[tuple[type, str]] = set()
 
     def of_class(self, kind: type, where: Where) -> Pair:
@@ -102,19 +101,43 @@ class Shadows:
             state.writes() for state in self.states
         )
 
+    def read(self) -> Iterator[Read]:
+        """What was read of objects of the user, and what is there now."""
+        for found in self.objects.values():
+            for name, put in found.put.items():
+                yield f"{label(found.where)}.{name}", name, put, partial(slot, found.real, name)
+
+    def namespaces(self) -> Iterator[Mapping[str, object]]:
+        """The classes that code of the run may find methods in."""
+        kinds = {state.real for state in self.states}
+        for found in self.objects.values():
+            values = slot_dict(found.real).values()
+            kinds |= {type(value) for value in values if shadowable(type(value))}
+        return (vars(base) for kind in kinds for base in kind.__mro__ if not library_class(base))
+
     def keep_computed(self) -> None:
         """Cached properties that were traced are kept as the numbers of this call.
 
-        Not where it has none: in a batch, in an operator inside another, with zeros for examples.
+        Not where it has none: in a batch, or with zeros for examples.
         """
-        self._moving = True
         for found in tuple(self.objects.values()):
             for name, value in found.computed.items():
                 if slot_dict(found.stand_in).get(name) is value:
-                    with suppress(LookupError):
+                    with suppress(NoValueError):
                         vars(found.real)[name] = self.release(value)
                         self.reader.note(f"a write to `{label(found.where)}.{name}`")
-        self._moving = False
+
+    def see(self, other: Shadows) -> None:
+        """What another run has stored in objects of the user is what this one finds from now on."""
+        mine = {id(found.real): found for found in self.objects.values()}
+        for theirs in other.objects.values():
+            if (found := mine.get(id(theirs.real))) is not None:
+                for name, value in theirs.writes():
+                    found.fetch(name)
+                    if value is not MISSING:
+                        object.__setattr__(found.stand_in, name, value)
+                    elif slot(found.stand_in, name) is not MISSING:
+                        object.__delattr__(found.stand_in, name)
 
     def _hooks(self, root: list[type]) -> dict[str, Callable[..., object]]:
         """How attributes of instances are looked up and stored; `root` is where these stand."""
@@ -190,52 +213,18 @@ class Shadows:
 
     # ------------------------------------------------------------------------------- the end
 
-    def carry_over(self) -> None:
+    def carry_over(self, refuse: Refuse, release: Answers | None = None) -> None:
+        """The user's objects and classes get what the run has stored in their stand-ins."""
+        release = release or self.release
         for found in tuple(self.objects.values()):
-            found.carry_over(self.release)
+            found.carry_over(release, refuse)
         for state in self.states:
             for name, value in state.writes():
                 if value is MISSING:
                     type.__delattr__(state.real, name)
-                else:
-                    type.__setattr__(state.real, name, self.release(value))
-
-    def release(self, value: object) -> object:
-        """The user's own in place of stand-ins, in what the run has made too."""
-        kind = type(value)
-        if isinstance(value, tuple):
-            items = cast("tuple[object, ...]", value)
-            changed = [self.release(item) for item in items]
-            same = all(map(operator.is_, changed, items))
-            return value if same else tuple.__new__(cast("type[tuple[object, ...]]", kind), changed)
-        found = self.reader.original(value)
-        if found is not value or kind in SCALARS:
-            return found
-        if (known := self._released.get(id(value))) is not None:
-            return known[0]
-        self._released[id(value)] = value, value
-        if kind is list or kind is set:
-            items = cast("list[object]", value)
-            changed = [self.release(item) for item in items]
-            items.clear()
-            (items.extend if kind is list else cast("set[object]", items).update)(changed)
-        elif kind is dict:
-            named = cast("dict[object, object]", value)
-            named.update({key: self.release(item) for key, item in named.items()})
-        elif is_traced(value) or (isinstance(value, np.ndarray) and _is_ours(kind)):
-            own = self.reader.settle(value, self._moving)
-            if own is value and isinstance(value, np.ndarray):
-                array = np.ndarray.view(value, np.ndarray)
-                own = array if array.dtype.kind in "biufc" else value  # else it stands for one
-            self._released[id(value)] = own, value
-        elif kind is SimpleNamespace or record_class(kind) or (self._moving and is_instance(value)):
-            self._release_within(value)
-        return self._released[id(value)][0]
-
-    def _release_within(self, value: object) -> None:
-        for name, item in [*slot_dict(value).items(), *slots(value)]:
-            if (own := self.release(item)) is not item:
-                object.__setattr__(value, name, own)
+                    continue
+                with refuse(f"{state.real.__name__}.{name}"):
+                    type.__setattr__(state.real, name, release(value))
 
     def finish(self) -> list[tuple[object, Node]]:
         """The classes that were read, when the run is over."""
@@ -243,20 +232,12 @@ class Shadows:
             found.become_real()
         self.objects.clear()
         for value in self.made:  # grows while it is gone through
-            self._release_within(value)
+            with suppress(NoValueError):  # which has been said already
+                self.release.attributes(value)
             become_real(value)
         self.made.clear()
-        self._released.clear()
+        self.release.forget()
         return [(state.real, state.node) for state in self.states]
-
-
-def _is_ours(kind: type) -> bool:
-    return is_ours({"__name__": kind.__module__})
-
-
-def is_instance(value: object) -> bool:
-    """Whether `value` is an instance of a shadow, or of a class derived from one."""
-    return isinstance(type(value), Shadow)
 
 
 def wrap_stand_in(reader: Reader, value: object, where: Where) -> Pair:

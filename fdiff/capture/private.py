@@ -29,11 +29,15 @@ from .callables import (
     wrap_method,
     wrap_partial,
     wrap_reference,
+    wrap_vectorized,
 )
 from .classes import Cached, Shadow, Super, is_object, shadowable
 from .containers import (
     Pair,
+    is_composed,
     opaque,
+    wrap_composed,
+    wrap_data,
     wrap_dict,
     wrap_list,
     wrap_mapping,
@@ -43,7 +47,7 @@ from .containers import (
     wrap_set,
     wrap_tuple,
 )
-from .impure import Impurities
+from .data import data_key
 from .kinds import (
     MISSING,
     SCALARS,
@@ -54,6 +58,7 @@ from .kinds import (
     is_traced,
     is_transformed,
     is_user_function,
+    is_vectorized,
     leaf_key,
     library_namespace,
     unchanging,
@@ -61,16 +66,18 @@ from .kinds import (
 )
 from .modules import wrap_module
 from .nodes import ABSENT, Array, Leaf, Parts, Same, Sequence, Table, attribute
-from .objects import Shadows, is_instance, wrap_stand_in
+from .objects import wrap_stand_in
+from .outcome import Outcome
 from .reads import Reads
-from .standins import Answers, Copy, Globals, Module, Where
+from .release import is_instance
+from .standins import Answers, Globals, Module, Where
 from .walks import Node
-from .writes import Cell, CopyOf, Places
+from .writes import Cell
 
 _ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
 
 
-def _itself(value: object, moving: object = None) -> object:
+def _itself(value: object) -> object:
     return value
 
 
@@ -78,38 +85,38 @@ def _run(call: object) -> object:
     return cast("Function", call)()
 
 
-class Capture:
+class Capture(Outcome):
     """What one traced run of `f` reads from outside itself.
 
     `handle(array)` is called once for each captured array; its result stands in for the array while
     `f` runs. `answers(value)` is what stands in for an object, a function of NumPy or Python: as a
-    rule the object itself. `settle(value, moving)` is what the user's variables and objects get for
-    a traced array that the run has stored there. `plainly(call)` is the result of a call that runs
-    as if there were no trace, or MISSING if it cannot. A Capture belongs to one run in one thread.
+    rule the object itself. `settle(value)` is what the user's variables and objects get for a
+    traced array that the run has stored there; it may raise NoValueError. `plainly(call)` is the
+    result of a call that runs as if there were no trace, or MISSING if it cannot. `depends(value)`
+    tells whether a derivative is taken for a traced value. A Capture belongs to one run in one
+    thread.
     """
 
     def __init__(
         self,
         handle: Callable[[np.ndarray], object],
         answers: Answers = _itself,
-        settle: Callable[[object, bool], object] = _itself,
+        settle: Answers = _itself,
         plainly: Answers = _run,
+        depends: Callable[[object], bool] = lambda _: False,
     ) -> None:
+        super().__init__(self, depends)
         self.settle = settle
         self.plainly = plainly
         self.traced = False
         self.running = True
+        self._carried_over = False
         self._handle = handle
         self.answer = answers
-        self._arrays: list[np.ndarray] = []
-        self._impurities = Impurities()
-        self.note, self.meet = self._impurities.note, self._impurities.meet
+        self._arrays = self._places.arrays
         self._roots: list[tuple[object, Node]] = []
         self._tables: dict[int, tuple[object, Table]] = {}  # namespaces, by id
         self._known: dict[int, tuple[object, Node, object]] = {}  # id -> stand-in, node, value
-        self._originals: dict[int, tuple[object, object]] = {}  # id -> value, stand-in
-        self._places = Places()
-        self._shadows = Shadows(self)
 
     def private(self, f: Function) -> Function:
         """What to call in place of `f`."""
@@ -126,11 +133,9 @@ class Capture:
         return run
 
     def finish(self) -> Reads:
-        """What was read; to be called when `f` has returned or raised.
-
-        What `f` wrote to globals, cells and containers goes to the user's own.
-        """
-        self._carry_over()
+        """What was read; to be called when `f` has returned or raised."""
+        if not self._carried_over:
+            self.carry_over()
         classes = self._shadows.finish()
         fixed = [*self._roots[1:], *self._tables.values(), *classes]
         reads = Reads(
@@ -144,7 +149,7 @@ class Capture:
         self._handle = _itself  # for functions that outlive the run
         for globals_ in self._places.globals.values():
             globals_.forget()
-        for memory in (self._known, self._originals, self._places.cells):
+        for memory in (self._known, self._originals, self._places.cells, self._places.shared):
             memory.clear()
         return reads
 
@@ -172,7 +177,7 @@ class Capture:
             return found if any(map(operator.is_not, found, items)) else value
         if self.made(value):
             self._shadows.made.append(value)
-        return self._originals.get(id(value), (value,))[0]
+        return super().original(value)
 
     def made(self, value: object) -> bool:
         """Whether `value` is an object that the run has made itself."""
@@ -188,9 +193,10 @@ class Capture:
         if stand_in is not value:
             self._originals[id(stand_in)] = value, stand_in
 
-    def copied(self, copy: Copy, real: Copy, where: Where) -> None:
-        """Remember a copy of a container of the user, which the run may write to."""
-        self._places.copies.append(CopyOf(copy, copy.copy(), real, where))
+    def carry_over(self) -> None:
+        """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
+        self._carried_over = True
+        super().carry_over()
 
     def cached(self, instance: object, member: Cached) -> object:
         return self._shadows.cached(instance, member)
@@ -312,9 +318,12 @@ class Capture:
 
     def _array(self, array: np.ndarray, where: Where) -> Pair:
         if array.dtype.kind not in "biufc":
+            if data_key(array) is not None:
+                return wrap_data(self, array, where)
             return opaque(self, array, where, f"the array of dtype {array.dtype}")
         node = Array(len(self._arrays), array)
         self._arrays.append(array)
+        self._places.named.append(where)
         return self._handle(array), node
 
     def _class(self, kind: type, where: Where) -> Pair:
@@ -341,20 +350,6 @@ class Capture:
                 return method(self, value, where)
         return opaque(self, value, where, f"attributes of the {type(value).__name__} object")
 
-    # ----------------------------------------------------------------------------------- writes
-
-    def written(self) -> bool:
-        """Whether `f` has written anything so far; the user's own may know it only at the end."""
-        if any(words.startswith("a write to") for words in self._impurities.noted):
-            return True
-        return self._places.written() or self._shadows.written()
-
-    def _carry_over(self) -> None:
-        """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
-        self._shadows.keep_computed()
-        self._places.carry_over(self._shadows.release, self.note)
-        self._shadows.carry_over()
-
 
 _KINDS: dict[type, Callable[..., Pair]] = {
     FunctionType: Capture._function,
@@ -378,8 +373,11 @@ _KINDS: dict[type, Callable[..., Pair]] = {
 _FAMILIES: tuple[tuple[Callable[[object], bool], Callable[..., Pair]], ...] = (
     (lambda value: isinstance(value, ModuleType), wrap_module),
     (lambda value: isinstance(value, type), Capture._class),
+    (is_composed, wrap_composed),
     (is_named_tuple, wrap_sequence),
     (is_object, lambda run, value, where: run._shadows.of_object(value, where)),
     (is_record, wrap_record),
+    (lambda value: data_key(value) is not None, wrap_data),
+    (is_vectorized, wrap_vectorized),
     (is_dispatcher, lambda run, value, where: wrap_attribute(run, value, where, "py_func")),
 )

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, Self, cast
 
+from .data import Content
 from .impure import pure_module
+from .kept import agree
 from .kinds import MISSING, item_key
 from .nodes import ABSENT, Table
 from .walks import Node
@@ -24,6 +27,8 @@ BUDGET = 256  # leaves of a container that are compared at each call; beyond, `f
 Where = str | tuple["Where", object]  # how the user would name a value: a name, or (where, key)
 Answers = Callable[[object], object]
 Copy = list[object] | dict[str, object] | set[object]
+# Around a store in a place of the user, named in words: what has no number is not stored.
+Refuse = Callable[[str], AbstractContextManager[None]]
 
 
 class Reader(Protocol):
@@ -34,7 +39,9 @@ class Reader(Protocol):
     def wrap(self, value: object, where: Where, /) -> tuple[object, Node]: ...
     def original(self, value: object, /) -> object: ...
     @property
-    def settle(self) -> Callable[[object, bool], object]: ...
+    def settle(self) -> Answers: ...
+    def looks_up(self, key: object, /) -> bool: ...
+    def plain(self, value: object, /) -> object: ...
     def made(self, value: object, /) -> bool: ...
     @property
     def note(self) -> Callable[[str], None]: ...
@@ -46,6 +53,10 @@ class Reader(Protocol):
     def namespace(self, real: dict[str, object], /) -> Globals: ...
     def keep(self, value: object, stand_in: object, node: Node, /) -> None: ...
     def copied(self, copy: Copy, real: Copy, where: Where, /) -> None: ...
+    def shared(self, value: object, where: Where, /) -> None: ...
+    def data(self, value: object, node: Content, where: Where, /) -> None: ...
+    def items(self, items: Items, /) -> None: ...
+    def forgotten(self, items: Items, key: object, /) -> None: ...
     def cached(self, instance: object, member: Cached, /) -> object: ...
     @property
     def plainly(self) -> Answers: ...
@@ -223,16 +234,23 @@ class Library(ModuleType):
 class Items(MutableMapping[object, object], dict[object, object]):  # type: ignore[misc] - a dict derives from it in the stubs alone
     """Stands for a dict: only the keys that are looked up count; what the run writes goes through.
 
-    The storage of the base class holds the values that have been read.
+    The storage of the base class holds the values that have been read. The dict may be a cache in
+    which `f` looks its argument up; what it holds then was computed without derivatives. So where a
+    derivative is taken for a key, the key is missing until `f` has computed its value again.
     """
 
-    __slots__ = ("_fdiff_reader", "_fdiff_real", "_fdiff_table", "_fdiff_where")
+    __slots__ = (
+        "_fdiff_missed", "_fdiff_reader", "_fdiff_real", "_fdiff_table", "_fdiff_where",
+        "_fdiff_written",
+    )  # fmt: skip
 
     def __init__(self, reader: Reader, real: dict[object, object], where: Where) -> None:
         self._fdiff_reader = reader
         self._fdiff_real = real
         self._fdiff_table = Table()
         self._fdiff_where = where
+        self._fdiff_written: dict[object, None] = {}
+        self._fdiff_missed: dict[object, object] = {}
 
     _fdiff_kind = dict  # what a tree of arguments takes it for
 
@@ -241,7 +259,11 @@ class Items(MutableMapping[object, object], dict[object, object]):  # type: igno
 
     def __missing__(self, key: object) -> object:
         reader, where, reads = self._fdiff_reader, self._fdiff_where, self._fdiff_table.reads
-        name = reader.original(key)
+        name = reader.plain(key)
+        if name in self._fdiff_real and reader.looks_up(key):
+            reader.note(self._fdiff_kept())
+            self._fdiff_missed[name] = self._fdiff_real[name]
+            raise KeyError(name)
         if len(reads) >= BUDGET:
             reader.note(f"more than {BUDGET} items of the dict `{label(where)}`")
             return reader.wrap(self._fdiff_real[name], (where, name))[0]
@@ -267,14 +289,42 @@ class Items(MutableMapping[object, object], dict[object, object]):  # type: igno
 
     def __setitem__(self, key: object, value: object) -> None:
         self._write()
-        original = self._fdiff_reader.original
-        self._fdiff_real[original(key)] = original(value)
+        name = self._fdiff_reader.plain(key)
+        self._fdiff_real[name] = self._fdiff_reader.original(value)
+        self._fdiff_written[name] = None
         dict.__setitem__(self, key, value)
+
+    def setdefault(self, key: object, default: object = None) -> object:
+        """A container for what belongs to a key is no kept result: it is found as ever."""
+        name = self._fdiff_reader.plain(key)
+        if isinstance(default, list | dict | set) and name in self._fdiff_real:
+            return self[name]
+        return super().setdefault(key, default)
 
     def __delitem__(self, key: object) -> None:
         self._write()
-        del self._fdiff_real[self._fdiff_reader.original(key)]
+        del self._fdiff_real[self._fdiff_reader.plain(key)]
         dict.pop(self, key, None)
+
+    def _fdiff_carry_over(self, release: Answers, refuse: Refuse) -> None:
+        """The user's dict gets plain values; kept ones are compared with what `f` has computed."""
+        real = self._fdiff_real
+        for name in [name for name in self._fdiff_written if name in real]:
+            with refuse(label((self._fdiff_where, name))):
+                value = real.pop(name)
+                real[name] = release(value)
+        for name, kept in self._fdiff_missed.items():
+            if name not in self._fdiff_written or not agree(real.get(name, MISSING), kept):
+                self._fdiff_reader.forgotten(self, name)
+
+    def _fdiff_forget(self, other: Items) -> None:
+        """Read again what another run has written."""
+        plain, written = self._fdiff_reader.plain, other._fdiff_written
+        for key in [key for key in dict.keys(self) if plain(key) in written]:
+            dict.pop(self, key)
+
+    def _fdiff_kept(self) -> str:
+        return f"a value kept in the dict `{label(self._fdiff_where)}`"
 
     def popitem(self) -> tuple[object, object]:
         keys = list(self)

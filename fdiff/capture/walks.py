@@ -53,6 +53,10 @@ def known(found: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bo
     return True
 
 
+def data(found: tuple[Callable[[], bool], ...]) -> bool:
+    return all(same() for same in found)
+
+
 def calls(found: tuple[tuple[Call, object], ...]) -> bool:
     return all(function(*args, **keys) is result for (function, args, keys), result in found)
 
@@ -61,8 +65,8 @@ class Walk:
     """One pass over everything that was read: the arrays it met, by slot, and where it looked."""
 
     __slots__ = (
-        "arrays", "attributes", "calls", "codes", "contents", "items", "known", "names", "nodes",
-        "objects", "seen",
+        "arrays", "attributes", "calls", "codes", "contents", "data", "items", "known", "names",
+        "nodes", "objects", "seen",
     )  # fmt: skip
 
     def __init__(self, slots: int) -> None:
@@ -71,6 +75,7 @@ class Walk:
         self.items: list[tuple[Mapping[object, object], object, object]] = []
         self.attributes: list[tuple[object, str, object]] = []
         self.contents: list[tuple[Collection[object], tuple[object, ...]]] = []
+        self.data: list[Callable[[], bool]] = []
         self.objects: list[tuple[object, type, object]] = []
         self.names: list[tuple[Mapping[str, object], tuple[str, ...]]] = []
         self.known: list[tuple[np.ndarray, tuple[int, ...], np.dtype]] = []
@@ -96,6 +101,7 @@ class Walk:
         kinds = (
             (objects, self.objects), (names, self.names), (attributes, self.attributes),
             (contents, self.contents), (known, self.known), (calls, self.calls),
+            (data, self.data),
         )  # fmt: skip
         return tuple((check, tuple(found)) for check, found in kinds if found)
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import CellType
 from typing import NamedTuple
 
+import numpy as np
+
 from .containers import changed, set_cell, store, write_back
+from .data import Content, is_table
+from .kept import ITEM
 from .nodes import Parts, Same, attribute
-from .standins import Copy, Globals, Where, label
+from .release import Release
+from .standins import Answers, Copy, Globals, Items, Refuse, Where, label
+
+# How the user would name a place, the name that code stores into, what was read, what is there now.
+Read = tuple[str, str, object, Callable[[], object]]
 
 
 class Cell(NamedTuple):
@@ -43,6 +52,11 @@ class Places:
         self.globals: dict[int, Globals] = {}
         self.cells: dict[int, Cell] = {}
         self.copies: list[CopyOf] = []
+        self.items: list[Items] = []
+        self.arrays: list[np.ndarray] = []  # captured ones, which the run may store into
+        self.named: list[Where] = []  # where each of them was read
+        self.data: list[tuple[object, Content, Where]] = []  # ordinary data
+        self.shared: list[tuple[object, Where]] = []  # what the run had as it is
 
     def written(self) -> bool:
         """Whether anything waits to be carried over."""
@@ -53,17 +67,65 @@ class Places:
         )
         return any(written)
 
-    def carry_over(self, release: Callable[[object], object], note: Callable[[str], None]) -> None:
+    def read(self) -> Iterator[Read]:
+        """What was read, and what is there now."""
+        for globals_ in self.globals.values():
+            for name, put in globals_.put.items():
+                yield name, name, put, partial(globals_.real.get, name)
+        for cell in self.cells.values():
+            for put in cell.put:
+                yield cell.name, cell.name, put, partial(attribute, cell.real, "cell_contents")
+        for items in self.items:
+            for key, put in dict.items(items):
+                name = label((items._fdiff_where, key))
+                yield name, ITEM, put, partial(items._fdiff_real.get, key)
+
+    def carry_over(self, release: Release, note: Callable[[str], None], refuse: Refuse) -> None:
         """The user's own places get what the run has written, noted in words."""
+        self.write(release, note, refuse)
+        for items in self.items:
+            items._fdiff_carry_over(release, refuse)
+        for value, where in self.shared:
+            with refuse(label(where)):
+                release.contents(value)
+        for value, node, where in self.data:
+            if not node.same(value):
+                note(f"a write to `{label(where)}`")
+                with refuse(label(where)):
+                    release.table(value) if is_table(value) else release.contents(value)
+
+    def write(self, release: Answers, note: Callable[[str], None], refuse: Refuse) -> None:
+        """The same for what the run has not put there itself."""
         for globals_ in self.globals.values():
             for name, value in list(globals_.writes()):
                 note(f"a write to the global `{name}`")
-                store(globals_.real, name, release(value))
+                with refuse(name):
+                    store(globals_.real, name, release(value))
         for cell in self.cells.values():
             if cell.written():
                 note(f"a write to `{cell.name}` of an enclosing function")
-                set_cell(cell.real, release(attribute(cell.private, "cell_contents")))
+                with refuse(cell.name):
+                    set_cell(cell.real, release(attribute(cell.private, "cell_contents")))
         for copy, put, real, where in self.copies:
             if changed(copy, put):
                 note(f"a write to `{label(where)}`")
-                write_back(copy, real, release)
+                with refuse(label(where)):
+                    write_back(copy, real, release)
+
+    def see(self, other: Places) -> None:
+        """What another run has written is what this one finds from now on."""
+        for key, globals_ in other.globals.items():
+            if (mine := self.globals.get(key)) is not None:
+                for name, value in list(globals_.writes()):
+                    store(mine, name, value)
+        for key, cell in other.cells.items():
+            if cell.written() and key in self.cells:
+                set_cell(self.cells[key].private, attribute(cell.private, "cell_contents"))
+        for theirs in other.copies:
+            for own in self.copies if changed(theirs.copy, theirs.put) else ():
+                if own.real is theirs.real:
+                    write_back(theirs.copy, own.copy, lambda value: value)
+        for written in other.items:
+            for items in self.items:
+                if items._fdiff_real is written._fdiff_real:
+                    items._fdiff_forget(written)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 P = ParamSpec("P")  # the arguments of the user's function
 R = TypeVar("R")  # its result
 T = TypeVar("T")
 
-Array = NDArray[Any]
+Array = np.ndarray[
+    tuple[Any, ...], np.dtype[Any]
+]  # NDArray[Any], whose module takes long to import
 Arrays = tuple[Any, ...]  # a tuple of arrays, or of trees of arrays
 Point = Array | np.number[Any] | complex | Sequence[float] | Sequence[Sequence[float]]
 Argnums = int | tuple[int, ...]

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..attributes import cached_property
+from ..program import building
 from ..tape import Tape
 from ..tiers import fixed_tier
 from ..transforms.entries import entry_columns
@@ -141,13 +142,15 @@ class JacobianPlan(Plan):
             self.spent += perf_counter() - begin
             return self.finish(found)
         if self.whole is None:
-            self.whole = Step(converted(self.merged(), self.types), self.variant)
+            with building(self.variant.call):
+                self.whole = Step(converted(self.merged(), self.types), self.variant)
         return self.finish(run(self.whole, arrays))
 
     @cached_property
     def together(self) -> Step:
         """All seeds at once; its steps decide nothing, as those of chunks."""
-        return Step(converted(self.merged(), self.types))
+        with building(self.variant.call):
+            return Step(converted(self.merged(), self.types))
 
     def at_once(self, arrays: Arrays, *, asked: bool) -> Step | None:
         """All seeds at once, where a kernel does it within the budget.
@@ -169,8 +172,9 @@ class JacobianPlan(Plan):
         if not self.sparse or len(self.types) != 1:
             return None
         symmetric = self.order > 1
-        tape = separable(self.variant, self.types[0], BUDGET, mirrored=symmetric)
-        tape = tape or compressed(self.variant, self.types[0], symmetric=symmetric)
+        with building(self.variant.call):
+            tape = separable(self.variant, self.types[0], BUDGET, mirrored=symmetric)
+            tape = tape or compressed(self.variant, self.types[0], symmetric=symmetric)
         return None if tape is None else Step(tape, self.variant)
 
     def merged(self) -> Tape:
@@ -191,7 +195,10 @@ class JacobianPlan(Plan):
         for block, chunk in zip(self.blocks, self.chunks, strict=True):
             for lo in range(0, block.count, chunk):
                 size = min(chunk, block.count - lo)
-                parts = execute(block.step(size), [*arrays, np.int64(lo)])
+                if (step := block.steps.get(size)) is None:
+                    with building(self.variant.call):
+                        step = block.step(size)
+                parts = execute(step, [*arrays, np.int64(lo)])
                 for (o, i), part in zip(block.targets, parts, strict=True):
                     self._put(
                         found[o * len(self.ins) + i], cast("np.ndarray", part), lo, size, block

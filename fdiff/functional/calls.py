@@ -14,7 +14,7 @@ from ..ops.kinks import looking
 from ..program import MOST, Program, immediates, program_of
 from ..trace import TracedArray, current, tracing
 from ..trace.local import Local, resolve
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from ..tracebacks import trim
 from ..transforms.simplify import simplify
 from ..tree import map_leaves, unflatten
@@ -24,7 +24,7 @@ from .kinking import ASKED, policy, refuse_kinks, warn_outside
 from .plainly import answer
 from .points import body_of, floating
 from .prepared import Origin, Prepared, made
-from .shortcut import Immediate, Shortcuts
+from .shortcut import Immediate, Quick, Shortcuts, never
 from .steps import Arrays, Missed, Plan, Run, Step, execute, replay, unguarded
 
 
@@ -148,34 +148,46 @@ class ValuePlan(Plan):
         return results(self.variant, run(self.step, arrays))
 
 
+def again(f: object, inputs: object, derive: Callable[[Variant], Plan]) -> Quick:
+    """The shortcut of an immediate call; without one, what gives None.
+
+    Nothing need be checked before: a shortcut takes only what the call it was made for had.
+    """
+    if occupied:
+        return never
+    try:  # a code is slow to hash
+        return immediates[id(f.__code__), inputs.__class__, derive].quick  # type: ignore[attr-defined] - what has none has no shortcut
+    except (AttributeError, KeyError, TypeError):  # a class need not be hashable
+        return never
+
+
 def immediate(
     f: Function,
     name: str,
-    argnums: Argnums,
+    inputs: object,
     options: tuple[object, ...],
     derive: Callable[[Variant], Plan],
-    args: tuple[object, ...],
+    checked: tuple[tuple[object, ...], Argnums],
     vectors: tuple[object, ...] = (),
 ) -> object:
     """One call of an operator that is given the function and the point at once.
 
-    `derive` is one object for all calls with the same name and options.
+    `derive` is one object for all calls with the same name and options, `checked` are the arguments
+    and argnums that `inputs` stand for. No shortcut has led to the result (`again`); perhaps one is
+    found for the next call.
     """
+    args, argnums = checked
     code = getattr(f, "__code__", None)
-    key = id(code), argnums, derive  # a code is slow to hash
-    short = None if occupied else immediates.get(key)
-    if short is not None:
-        result = short.quick(f, *args, *vectors)
-        if result is not None:
-            return result
     program = operated(f, name, argnums, options, derive)
     result = invoke(program, f, args, {}, vectors)
     if code is not None and not occupied:
+        key = id(code), inputs.__class__, derive
+        short = immediates.get(key)
         if short is None:
-            short = immediates[key] = Immediate(program, code, len(vectors))
+            short = immediates[key] = Immediate(code)
             if len(immediates) > MOST:
                 immediates.pop(next(iter(immediates)), None)
-        short.look(f, (*args, *vectors))
+        short.look(program, f, (inputs, *vectors), spread=argnums != 0)
     return result
 
 

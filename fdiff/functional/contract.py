@@ -10,8 +10,9 @@ from typing import cast
 
 import numpy as np
 
-from ..arguments import called
+from ..arguments import TAKE_NUMBERS, called
 from ..arraytype import ArrayType
+from ..capture.data import is_table
 from ..errors import DtypeError, InputError, StrictError, VectorError
 from ..trace import TracedArray
 from ..trace.local import Local
@@ -91,7 +92,8 @@ def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ..
             type(None): f"For the function that computes it, leave {what} out: {name}(f).",
         }
         fact = f"{stem} given {what} has type {type(value).__name__}."
-        raise failure(InputError, call, fact, ways.get(type(value), ""))
+        way = TAKE_NUMBERS if is_table(value) else ways.get(type(value), "")
+        raise failure(InputError, call, fact, way)
     return (value,)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..arguments import Argnums, Function, called
 from ..arraytype import F8, ArrayType
 from ..errors import InputError
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from ..tracebacks import trim
 from ..transforms.eager import pull_values, push_values
 from ..transforms.forward import jvp as push
@@ -22,6 +22,7 @@ from .calls import (
     Plan,
     Run,
     Step,
+    again,
     failure,
     gradients,
     immediate,
@@ -145,10 +146,15 @@ def product(
     operator: Function,
 ) -> object:
     """The result of a product at `inputs`; with `inputs` left out, the prepared function."""
-    check_callable(f, name)
     if inputs is not LEFT_OUT:
-        args, nums = given(inputs, argnums, f, name)
-        return immediate(f, name, nums, options, derive, args, (v,))
+        if argnums.__class__ is int and argnums == 0:
+            result = again(f, inputs, derive)(f, inputs, v)
+            if result is not None:
+                return result
+        check_callable(f, name)
+        point = given(inputs, argnums, f, name)
+        return immediate(f, name, inputs, options, derive, point, (v,))
+    check_callable(f, name)
     if v is not None:
         fact = "v is given without inputs."
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
@@ -276,7 +282,7 @@ def vjp(
     [1. 4.] [ 2. 40.]
     """
     try:
-        return product(f, "vjp", inputs, v, argnums, (bool(strict),), _VJP[bool(strict)], vjp)
+        return product(f, "vjp", inputs, v, argnums, (strict := bool(strict),), _VJP[strict], vjp)
     except BaseException as error:
         trim(error)
         raise
@@ -333,7 +339,7 @@ def jvp(
     [1. 4.] [ 2. 40.]
     """
     try:
-        return product(f, "jvp", inputs, v, argnums, (bool(strict),), _JVP[bool(strict)], jvp)
+        return product(f, "jvp", inputs, v, argnums, (strict := bool(strict),), _JVP[strict], jvp)
     except BaseException as error:
         trim(error)
         raise

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DtypeError, InputError, message, user_line
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from ..tree import flatten, joined
 from .shortcut import Shortcuts
 

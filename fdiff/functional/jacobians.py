@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..tracebacks import public, trim
 from ..variant import Variant
 from .annotations import Array, P, Point
-from .calls import Plan, failure, immediate, prepared
+from .calls import Plan, again, failure, immediate, prepared
 from .complexes import check_choice, check_complex
 from .contract import given
 from .eagerblocks import jacobian_plan
@@ -18,12 +18,12 @@ from .first import Derive, checked
 from .prepared import Origin, Prepared
 from .settings import (
     LEFT_OUT,
-    SETTINGS,
     check_argnums,
     check_callable,
     check_chunk,
     check_device,
     check_mode,
+    named,
 )
 
 
@@ -160,13 +160,13 @@ def jacobian(
            [0., 4.]])
     """
     try:
-        check_callable(f, "jacobian")
-        settings = (device, mode, strategy, chunk_size, complex_inputs, bool(strict))
+        kind = chunk_size.__class__  # 1.0 is no 1
+        settings = (kind, device, mode, strategy, chunk_size, complex_inputs, not strict)
         try:
-            options, derive = _known[chunk_size.__class__, settings]  # 1.0 is no 1
+            options, derive = _known[settings]
         except (KeyError, TypeError):  # met for the first time, or not hashable
-            options, derive = _way(f, *settings)
-            _known[chunk_size.__class__, settings] = options, derive
+            check_callable(f, "jacobian")
+            options, derive = _known[settings] = _way(f, *settings)
         return dense(f, "jacobian", inputs, argnums, options, derive, jacobian, settings)
     except BaseException as error:
         trim(error)
@@ -178,12 +178,13 @@ _known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that
 
 def _way(
     f: Function,
+    _: type,
     device: object,
     mode: object,
     strategy: object,
     chunk_size: object,
     complex_inputs: object,
-    strict: bool,  # noqa: FBT001 - a setting like the others
+    loose: bool,  # noqa: FBT001 - a setting like the others: not `strict`
 ) -> tuple[tuple[object, ...], Derive]:
     """What settings of `jacobian` mean, once they are found to be valid."""
     call = called("jacobian", f)
@@ -191,8 +192,8 @@ def _way(
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
     choice = check_choice(complex_inputs, call)
     plan = lambda variant: jacobian_plan(variant, way, chunk)  # noqa: E731 - its choices bound
-    derive = checked(plan, "jacobian", strict=strict, choice=choice)
-    return (way, chunk, strict, choice), derive
+    derive = checked(plan, "jacobian", strict=not loose, choice=choice)
+    return (way, chunk, not loose, choice), derive
 
 
 def dense(
@@ -207,14 +208,17 @@ def dense(
 ) -> object:
     """The dense derivative at `inputs`; with `inputs` left out, the prepared function.
 
-    `settings` are what `operator` was given, in the order of its `SETTINGS`.
+    `settings` are what `operator` was given, in the order that `named` knows.
     """
+    if argnums.__class__ is int and argnums == 0 and inputs is not LEFT_OUT:
+        result = again(f, inputs, derive)(f, inputs)
+        if result is not None:
+            return result
+    check_callable(f, name)
     if inputs is LEFT_OUT:
-        given_settings = zip(SETTINGS[name], settings, strict=True)
-        origin = Origin(operator, {"argnums": argnums, **dict(given_settings)})
+        origin = Origin(operator, {"argnums": argnums, **named(name, settings)})
         return prepared(f, name, check_argnums(argnums, f, name), options, derive, origin)
-    args, nums = given(inputs, argnums, f, name)
-    return immediate(f, name, nums, options, derive, args)
+    return immediate(f, name, inputs, options, derive, given(inputs, argnums, f, name))
 
 
 def _numeric(variant: Variant) -> None:

@@ -16,7 +16,7 @@ from ..ops.kinks import looking, mark_now
 from ..program import Program
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from ..transforms.kinks import Check, find_kinks
 from ..transforms.rearrange import gradient
 from ..tree import flatten, unflatten

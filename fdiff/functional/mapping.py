@@ -11,9 +11,10 @@ from ..arguments import Function, argument, traceable
 from ..arraytype import ArrayType
 from ..errors import InputError
 from ..ops.shaping import traced as traced_of
+from ..primitive import FUNCTIONS
 from ..program import program_of
 from ..trace import Input, Recording, Trace, TracedArray, current, look, record, splice
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from ..tracebacks import public, trim
 from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
@@ -109,6 +110,9 @@ def _one_by_one(
         one = [x if axis is None else x[k] for x, axis in zip(moved, axes, strict=True)]  # type: ignore[index] - an array
         own, named = cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, one))
         f(*own, **named)
+
+
+FUNCTIONS["vmap"] = vmap  # asked for by name: see `ops/numbaufuncs.py`
 
 
 def _mapped(

@@ -15,7 +15,8 @@ import numpy as np
 from ..arguments import Function, called
 from ..errors import InputError, UnsupportedError, message, user_line
 from ..program import Program
-from ..trace.traced import stack
+from ..progress import Stage
+from ..trace.stack import stack
 from ..tracebacks import public
 from .annotations import P, R
 from .described import described
@@ -124,6 +125,12 @@ class Prepared(_Callable[P, R]):
           f8[3]: compiled>
         """
         call = called(f"{self.__fdiff__}.compile", self.__wrapped__)
+        with Stage("preparing", called(self.__fdiff__, self.__wrapped__)):
+            self._compile(call, types, kwargs)
+        return self
+
+    def _compile(self, call: str, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        """The same, in the words of the public call."""
         args, vectors = self.given(tuple([_example(t, call) for t in types]))
         args = floating(args, self.program.argnums, lists=self.program.lists)
         named = {name: _example(value, call) for name, value in kwargs.items()}
@@ -137,7 +144,6 @@ class Prepared(_Callable[P, R]):
             fact = "the function is differentiated as it runs, for its branches change every time."
             raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
         plan.call(arrays, vectors, partial(_compiled, call))
-        return self
 
 
 def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:

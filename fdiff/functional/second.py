@@ -335,13 +335,13 @@ def hessian(
            [ 0., 12.]])
     """
     try:
-        check_callable(f, "hessian")
-        settings = (device, outer_jacobian_strategy, chunk_size, bool(strict))
+        kind = chunk_size.__class__  # 1.0 is no 1
+        settings = (kind, device, outer_jacobian_strategy, chunk_size, not strict)
         try:
-            options, derive = _known[chunk_size.__class__, settings]  # 1.0 is no 1
+            options, derive = _known[settings]
         except (KeyError, TypeError):  # met for the first time, or not hashable
-            options, derive = _way(f, *settings)
-            _known[chunk_size.__class__, settings] = options, derive
+            check_callable(f, "hessian")
+            options, derive = _known[settings] = _way(f, *settings)
         return dense(f, "hessian", inputs, argnums, options, derive, hessian, settings)
     except BaseException as error:
         trim(error)
@@ -353,10 +353,11 @@ _known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that
 
 def _way(
     f: Function,
+    _: type,
     device: object,
     strategy: object,
     chunk_size: object,
-    strict: bool,  # noqa: FBT001 - a setting like the others
+    loose: bool,  # noqa: FBT001 - a setting like the others: not `strict`
 ) -> tuple[tuple[object, ...], Derive]:
     """What settings of `hessian` mean, once they are found to be valid."""
     call = called("hessian", f)
@@ -368,4 +369,4 @@ def _way(
         made = EagerHessianPlan if variant.eagerly else HessianPlan
         return made(variant, way, chunk, nested_square(variant))
 
-    return (way, chunk, strict), _second_order(plan, "hessian", strict=strict)
+    return (way, chunk, not loose), _second_order(plan, "hessian", strict=not loose)

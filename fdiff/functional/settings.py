@@ -31,11 +31,17 @@ def check_callable(f: object, name: str) -> None:
         raise failure(InputError, name, f"expects a function first, not {type(f).__name__}.")
 
 
-# What an operator is given besides `f`, `inputs` and `argnums`, in the order it hands that on.
-SETTINGS = {
-    "jacobian": ("device", "mode", "strategy", "chunk_size", "complex_inputs", "strict"),
-    "hessian": ("device", "outer_jacobian_strategy", "chunk_size", "strict"),
+# What an operator is given besides `f`, `inputs` and `argnums`, in the order it hands on: after
+# the type of chunk_size, and with the negation of strict at the end, both for their look-up.
+_SETTINGS = {
+    "jacobian": ("device", "mode", "strategy", "chunk_size", "complex_inputs"),
+    "hessian": ("device", "outer_jacobian_strategy", "chunk_size"),
 }
+
+
+def named(name: str, settings: tuple[object, ...]) -> dict[str, object]:
+    """The settings of a dense operator as keyword arguments."""
+    return {**dict(zip(_SETTINGS[name], settings[1:-1], strict=True)), "strict": not settings[-1]}
 
 
 def is_int(value: object) -> bool:

@@ -19,7 +19,7 @@ from ..arraytype import ArrayType
 from ..forking import no_fork
 from ..kernels.native.descriptor import Output, Outside
 from ..tiers import COPY_BELOW
-from ..trace.traced import occupied
+from ..trace.stack import occupied
 from .marks import Mark, Recipe
 from .outside import named, outside
 from .plainly import asker
@@ -91,32 +91,43 @@ class Immediate:
     loop makes a new function at each turn.
     """
 
-    __slots__ = ("_calls", "_code", "_count", "_due", "_found", "_program", "quick")
+    __slots__ = ("_calls", "_code", "_due", "_found", "quick")
 
-    def __init__(self, program: Program, code: object, count: int) -> None:
-        self._program = program
+    def __init__(self, code: object) -> None:
         self._code = code  # kept, as it is known by its address
-        self._count = count  # of vectors, after the arguments
         self._calls, self._due, self._found = 0, 2, 0
-        self.quick: Quick = never  # of the function and its arguments
+        self.quick: Quick = never  # of the function, the point and perhaps a vector
 
-    def look(self, f: Function, args: tuple[object, ...]) -> None:
-        """Look for a short way for such calls, after one that went the general way."""
+    def look(
+        self, program: Program, f: Function, args: tuple[object, ...], *, spread: bool
+    ) -> None:
+        """Look for a short way for such calls, after one that went the general way.
+
+        The first of `args` is the point: an argument of `f`, or a tuple of arguments that `f` is
+        given `spread`.
+        """
         self._calls += 1
         if self._calls < self._due:
             return
         self._due = 2 * self._calls
         after = self.quick if self._found % CHAIN else never
-        own = len(args) - self._count
-        call = Call(args, {}, lambda given: (given[:own], given[own:]), out=False)
+        call = Call(args, {}, _point_spread if spread else _point, out=False)
         try:
-            found = shortcut(self._program, f, call, after, first=True)
+            found = shortcut(program, f, call, after, first=True)
         except StubPendingError:
             self._due = self._calls + SOON
             return
         if found is not None:
             self._found += 1
             self.quick = found
+
+
+def _point(given: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    return given[:1], given[1:]
+
+
+def _point_spread(given: tuple[Any, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    return tuple(given[0]), given[1:]
 
 
 def _takes(f: Function, name: str) -> bool:

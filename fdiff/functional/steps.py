@@ -36,6 +36,8 @@ class Step:
         check = None if variant is None else variant.check
         self.guarded = check is not None
         self.runner: Runner = runner(tape if check is None else with_check(tape, check))
+        if variant is not None:
+            self.runner.call = variant.call
 
 
 class Plan:

@@ -23,6 +23,7 @@ from ..background import Job, allowed, checkpoint, worker
 from ..collector import collector_paused
 from ..errors import DefectWarning, TapeError, warn
 from ..forking import no_fork
+from ..progress import Stage
 from ..tape import Tape
 from . import cache
 from .bones import Skeleton
@@ -162,7 +163,8 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
             raise TapeError(f"a kernel was asked for that cannot be made: no {', '.join(lacking)}")
         keep_size(len(tape))
         checkpoint()
-        with compiling():
+        size, seconds = len(bones.parts), made.seconds()
+        with Stage("compiling", size=size, seconds=seconds), compiling():
             kernel = _kernels.get(key) or _kernels.setdefault(key, _make(bones, choice, layouts))
             while len(_kernels) > _MOST:
                 _kernels.popitem(last=False)
@@ -170,7 +172,8 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
         _count["hits"] += 1
         with suppress(KeyError):  # another thread may just have dropped it
             _kernels.move_to_end(key)
-    return Executable(kernel, tape, values, choice.parts)
+    with Stage("loading", size=len(tape)):
+        return Executable(kernel, tape, values, choice.parts)
 
 
 def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:

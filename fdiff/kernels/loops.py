@@ -165,7 +165,7 @@ class Runs:
 
 
 class Temporary(NamedTuple):
-    """Memory a kernel allocates for itself; an axis called `BLOCK` is of `block_size(rows)`.
+    """Memory a kernel allocates for itself; an axis called `BLOCK` is `block_size(rows, least)`.
 
     There is one for each of the `copies`, threads or parts, if those are named.
     """
@@ -175,6 +175,7 @@ class Temporary(NamedTuple):
     dims: Dims
     rows: tuple[Dims, ...] = ()
     copies: str = ""
+    least: int = 0
 
 
 class Output(NamedTuple):
@@ -206,24 +207,30 @@ class Program:
 
 
 # Entries of a block, and rows of it: as many as whole vectors hold, where rows are the inner loop.
-_HELD, _LEAST, _MOST, _WHOLE_ROWS = 1 << 17, 64, 512, 32
+# Each block passes over the matrices that it adds to, which takes as long as products of 30 rows.
+_HELD, _LEAST, _LEAST_ADDING, _MOST, _WHOLE_ROWS = 1 << 17, 64, 128, 512, 32
 
 
-def block_size(rows: tuple[Dims, ...]) -> str:
+def least_rows(*, adding: bool) -> int:
+    """How many rows a block has at least, which depends on whether products are added up."""
+    return _LEAST_ADDING if adding else _LEAST
+
+
+def block_size(rows: tuple[Dims, ...], least: int) -> str:
     """How many rows are in a block, as text, if each has entries of these shapes."""
     total = "0"
     for dims in rows:
         total = plus(total, size(dims))
     some = f"{_HELD} // max(1, {total}) // {_WHOLE_ROWS} * {_WHOLE_ROWS}"
-    return f"max({_LEAST}, min({_MOST}, {some}))"
+    return f"max({least}, min({_MOST}, {some}))"
 
 
-def block_of(rows: tuple[Dims, ...], sizes: tuple[int, ...]) -> int:
+def block_of(rows: tuple[Dims, ...], least: int, sizes: tuple[int, ...]) -> int:
     """The same as a number, for these values of ``n0, n1, ...``."""
     total = 0
     for dims in rows:
         total += entries(dims, sizes)
-    return max(_LEAST, min(_MOST, _HELD // max(total, 1) // _WHOLE_ROWS * _WHOLE_ROWS))
+    return max(least, min(_MOST, _HELD // max(total, 1) // _WHOLE_ROWS * _WHOLE_ROWS))
 
 
 def entries(dims: Dims, sizes: tuple[int, ...]) -> int:

@@ -19,6 +19,7 @@ from ..arraytype import Shape
 from ..attributes import cached_property
 from ..primitive import Lower
 from ..tape import CONSTANT, INPUT, Constant, Node, Tape
+from . import masks
 from .bones import Data, Part, Skeleton, Values
 from .small import many_rows, small_sizes
 
@@ -147,6 +148,7 @@ def _refused(tape: Tape) -> Iterator[str]:
 
 def skeleton(tape: Tape, layouts: tuple[str, ...]) -> tuple[Skeleton, Values]:
     """Split `tape` into its structure and its values; layouts are ``"C"`` or ``"A"`` an input."""
+    tape = masks.moved(tape)
     draft = _Draft(tape, layouts)
     outputs = set(tape.outputs)
     for i in _canonical_order(tape):

@@ -30,7 +30,7 @@ _FACTORS = re.compile(r"\bn?\d+\b")
 
 
 class Room(NamedTuple):
-    """Memory for entries of one dtype, `dims` of them; `rows` say how many rows a block has.
+    """Memory for entries of one dtype, `dims` of them; `rows`, `least`: how many rows a block has.
 
     If `copies` says so, there is that much for each thread, or for each part of a shared loop.
     """
@@ -39,12 +39,13 @@ class Room(NamedTuple):
     dtype: str
     rows: tuple[Dims, ...] = ()
     copies: str = ""
+    least: int = 0
 
     def bytes(self, sizes: tuple[int, ...]) -> int:
         """How many bytes these are with these values of ``n0, n1, ...``, in whole cache lines."""
         total = int(self.dtype[1]) * entries(tuple(d for d in self.dims if d != BLOCK), sizes)
         if BLOCK in self.dims:
-            total *= block_of(self.rows, sizes)
+            total *= block_of(self.rows, self.least, sizes)
         return -(-total // 64) * 64
 
 

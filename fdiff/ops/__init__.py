@@ -23,6 +23,7 @@ from . import (
     lists,
     looping,
     memory,
+    numbaufuncs,
     places,
     polynomialfamilies,
     polynomials,
@@ -54,6 +55,7 @@ __all__ = [
     "lists",
     "looping",
     "memory",
+    "numbaufuncs",
     "places",
     "polynomialfamilies",
     "polynomials",
@@ -71,8 +73,9 @@ __all__ = [
 
 LATE["scipy.special"] = partial(import_module, ".special", __name__)
 LATE["scipy.linalg"] = partial(import_module, ".scipylinalg", __name__)
-LATE["scipy.sparse"] = partial(import_module, ".scipysparse", __name__)
-LATE["scipy.integrate"] = partial(import_module, ".scipyintegrate", __name__)
+LATE["scipy.sparse"] = partial(import_module, ".scipyfactors", __name__)  # and with it `.scipysparse`
+LATE["scipy.integrate"] = partial(import_module, ".solvers.integrate", __name__)
+LATE["scipy.optimize"] = partial(import_module, ".solvers.optimize", __name__)
 LATE["scipy.stats"] = partial(import_module, ".scipystats", __name__)
 LATE["scipy.spatial.distance"] = partial(import_module, ".scipydistance", __name__)
 LATE["scipy.interpolate"] = partial(import_module, ".scipyinterpolate", __name__)

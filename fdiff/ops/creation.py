@@ -11,6 +11,7 @@ import numpy as np
 
 from ..primitive import ANSWERS, LATE, met
 from ..trace import TracedArray, answers, assemble, current
+from ..trace.keys import TracedKey
 from ..trace.local import Local, holds_traced, localised, resolve
 from .foreign import guarded, of_scipy
 from .shaping import in_order, traced
@@ -150,7 +151,7 @@ def _of_memory(function: Callable[..., object], way_out: str) -> None:
 
     @wraps(function)
     def walk(*args: object, **keywords: object) -> object:
-        if holds_traced(args):
+        if holds_traced(args) or any(isinstance(a, TracedKey) for a in args):
             fact = f"numpy.{function.__name__} was given a traced array, whose entries lie nowhere in memory."
             raise current().fail(fact, way_out)
         return localised(function(*args, **keywords), args)

@@ -6,26 +6,29 @@ At a kink the value given is fdiff's policy: the mean of both slopes at ties of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import log as _log
 from math import pi
 
 import numpy as np
 
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
+from ..capture.data import is_table
 from ..errors import warn
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
+from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.entrywise import enter
-from ..trace.traced import stack
-from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
+from ..trace.stack import stack
+from ..trace.templates import LOOKING_BACK
+from .families import elementwise, kind_of, refuse, stretch, table_met, ufunc_caller
+from .quotients import over_a_sum
 from .samples import above_one, count, plane, positive, real, truth, unit, whole
 from .slopes import (
     ANGLE_SLOPE,
     DIRECTION,
     SHARES,
     one_minus_square,
-    over_a_sum,
     over_one_plus_square,
     over_root_one_plus_square,
     power_slope,
@@ -78,7 +81,7 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 UFUNCS[np.divide] = divide_call
 negative = elementwise("negative", "-{0}", lambda x, out: (-1,), numpy=np.negative, sample=(real,))
 reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
-square = elementwise("square", "{0} * {0}", lambda x, out: (2.0 * x,), numpy=np.square, sample=(real,))
+square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), numpy=np.square, sample=(real,))
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)
 cbrt = elementwise("cbrt", "rt.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,), kink=AT_ZERO)
 floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, numpy=np.floor_divide, sample=(real, real), kink=MULTIPLE)
@@ -153,7 +156,13 @@ def square_call(x: object, **keywords: object) -> TracedArray:
     return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
 
 
+def _inside_absolute(nodes: Sequence[Node], ids: Sequence[int]) -> tuple[object, tuple[int, ...]]:
+    node = nodes[ids[0]]
+    return (nodes[node.args[0]].types, node.args) if node.primitive.name == "absolute" else (None, ())
+
+
 UFUNCS[np.square] = square_call
+LOOKING_BACK[np.square] = LOOKING_BACK[np.power] = _inside_absolute
 
 # --- exponentials and logarithms --------------------------------------------------------------
 exp = elementwise("exp", "rt.exp({0})", lambda x, out: (out,), numpy=np.exp, sample=(real,))
@@ -499,6 +508,9 @@ _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": 
 _OPERANDS = (TracedArray, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
+_OF_NONE = (np.equal, np.not_equal)  # which NumPy answers entry by entry
+
+
 def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
     def operate(self: TracedArray, *others: object) -> object:
         operands = (*others, self) if swap else (self, *others)
@@ -506,6 +518,10 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
         out = None if home.eager else enter(ufunc, operands)
         if out is None:
             if others and not isinstance(others[0], _OPERANDS):
+                if is_table(others[0]):
+                    raise table_met(others[0])
+                if others[0] is None and ufunc in _OF_NONE:
+                    return np.full(self.shape, ufunc is np.not_equal)[()]
                 return NotImplemented
             eager = home.eager and home is stack.traces[-1]
             out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)

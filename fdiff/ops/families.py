@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..arraytype import ArrayType, Shape, broadcast, loop_dtypes
+from ..capture.data import is_table
 from ..errors import TraceError
 from ..primitive import UFUNCS, ZERO, Kink, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, unsupported
@@ -32,11 +33,19 @@ def kind_of(operand: object) -> np.dtype | type:
         return operand.dtype if operand.dtype.isnative else operand.dtype.newbyteorder("=")
     if type(operand) in (int, float, complex):
         return type(operand)
+    if is_table(operand):
+        raise table_met(operand)
     array = np.asarray(operand)
     if array.dtype == object:  # traced scalars in a list or an object array
         kinds = [kind_of(entry) for entry in array.ravel()]
         return np.result_type(*[k for k in kinds if not isinstance(k, type)] or [complex if complex in kinds else float])
     return array.dtype
+
+
+def table_met(table: object) -> TraceError:
+    """The error for an object of pandas: its methods and indices mean other things than NumPy's."""
+    fact = f"a pandas {type(table).__name__} met a traced array in arithmetic."
+    return current().fail(fact, "Take its numbers: `series.to_numpy()`, `frame.to_numpy()`.")
 
 
 def other_class(array: np.ndarray) -> TraceError:

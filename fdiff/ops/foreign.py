@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType
 
 import numpy as np
 
@@ -77,6 +77,8 @@ def _guard(function: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(function)
     def run(*args: object, **keywords: object) -> object:
         given, named = [concrete(a, name) for a in args], {k: concrete(v, name) for k, v in keywords.items()}
+        if name.startswith(_SOLVERS):
+            given, named = [_numeric(a, name) for a in given], {k: _numeric(v, name) for k, v in named.items()}
         try:
             return localised(function(*given, **named))
         except Exception:
@@ -86,6 +88,21 @@ def _guard(function: Callable[..., object]) -> Callable[..., object]:
             raise
 
     return run
+
+
+# Their iterations would run on traced values, and be differentiated step by step, converged or not.
+_SOLVERS = ("scipy.optimize.", "scipy.integrate.")
+
+
+def _numeric(value: object, name: str) -> object:
+    """A function of the user that a solver without a rule may call: one that returns numbers."""
+    if not isinstance(value, (FunctionType, functools.partial, MethodType)):
+        return value
+
+    def call(*args: object, **keywords: object) -> object:
+        return concrete(value(*args, **keywords), name)
+
+    return call
 
 
 def _public(function: Callable[..., object]) -> str:

@@ -212,6 +212,8 @@ def place(x: TracedArray, key: object, *, read: bool = False) -> Place:
     if any(_boolean(i) for i in items):
         x, items = without_masks(x, items)
     if not all(_simple(i) for i in items):
+        if read and (counted := _counted(x, items)) is not None:
+            return Place(fresh(_basic(x, counted)))
         return _advanced(*_numbers_first(x, items) if read else (x, items), scalar=whole)
     if (entry := _entry(x.shape, items)) is not None:
         return Place(x, entry=entry, scalar=whole)
@@ -442,6 +444,44 @@ def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, li
     return _basic(x, cut), [i for k, i in enumerate(items) if k not in numbers]
 
 
+FEWEST = 3  # entries of an index array: any two are equally spaced, by accident
+
+
+def _counted(x: TracedArray, items: Sequence[object]) -> list[object] | None:
+    """The items with a slice for the only index array, where that counts: ``x[np.arange(n) + 1]``.
+
+    Only arrays that the tape holds as constants, or that it relies on anyway, so that the program is for these very
+    entries in any case. Not where NumPy moves the new axis to the front.
+    """
+    spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
+    arrays = [k for k in spots if not isinstance(items[k], (int, np.integer))]
+    if len(arrays) != 1 or spots[-1] - spots[0] + 1 != len(spots):
+        return None
+    (at,) = arrays
+    entries = _settled(items[at])
+    if entries is None or entries.ndim != 1 or len(entries) < FEWEST:
+        return None
+    size = x.shape[sum(i is not None for i in items[:at])]
+    low, high = int(entries.min()), int(entries.max())
+    if low < -size or high >= size or low < 0 <= high:
+        return None  # an error, which is told of the array, or both ends of an axis
+    first, step = int(entries[0]), int(entries[1]) - int(entries[0])
+    if not step or not np.array_equal(entries, first + step * np.arange(len(entries))):
+        return None
+    first += size if low < 0 else 0
+    end = first + step * len(entries)
+    return [*items[:at], slice(first, end if end >= 0 else None, step), *items[at + 1 :]]
+
+
+def _settled(index: object) -> np.ndarray | None:
+    """The integers of an index array, where they are those of the tape's own; None where they may change."""
+    if isinstance(index, TracedArray):
+        if index.home.eager or not index.home.looks.settled(index.id):
+            return None
+        index = index.home.looks.value(index.id, "was indexed by a traced array of integers")
+    return np.asarray(index).astype(INT)
+
+
 def _checked(index: object, size: int, axis: int) -> object:
     """An index array whose values, where they can be seen now, lie inside the axis."""
     if isinstance(index, TracedArray):
@@ -665,7 +705,7 @@ def item(x: TracedArray, *place: int) -> object:
     x = x.reshape(())
     if not x.type.floating:
         return look(x, "turned a traced array into a Python number").item()
-    wide = x.astype(np.float64)
+    wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     return TracedArray(wide.home, wide.id, wide.type, scalar=True, weak=True)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..trace import TracedArray, current, implements, unsupported
-from ..trace.views import Fixed, layout, root_of
+from ..trace import TracedArray, current, implements, look, unsupported
+from ..trace.keys import TracedKey
+from ..trace.views import layout
 from .indexing import item
 from .shaping import imag, real, traced
 from .storing import assign, read_only
@@ -40,6 +41,15 @@ def tolist(x: TracedArray) -> object:
     return item(x)
 
 
+@implements(method="tobytes")
+def tobytes(x: TracedArray, order: str = "C") -> bytes | TracedKey:
+    """The bytes of the entries, to look up what belongs to them."""
+    trace = current(x)
+    moving = trace.looks.depends(trace.own(x))
+    found = look(x, "took the bytes of a traced array").tobytes(order)
+    return TracedKey(found) if moving else found
+
+
 class Flags:
     """``x.flags``: what NumPy would say of the memory; nothing can be set."""
 
@@ -50,7 +60,7 @@ class Flags:
 
     def __getattr__(self, name: str) -> object:
         if name == "writeable":
-            return not (read_only(self._array) or isinstance(root_of(self._array).link, Fixed))
+            return not read_only(self._array)
         if name not in ("c_contiguous", "f_contiguous", "contiguous", "forc", "fnc", "aligned"):
             raise unsupported(f"ndarray.flags.{name}")
         return getattr(layout(self._array).flags, name)

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..forking import no_fork
 from ..trace import TracedArray, answers, current, look, record
+from ..trace.keys import Text, TracedKey
 from ..trace.local import Stored, holds_traced, resolve
-from ..trace.traced import Text
 from ..trace.trying import inside_try
 
 
@@ -185,3 +185,19 @@ _of_sequences(math.prod, _product)
 _of_sequences(math.dist, lambda p, q: _length(*(a - b for a, b in zip(p, q, strict=True))))
 if hasattr(math, "sumprod"):
     _of_sequences(math.sumprod, lambda p, q: _sums([a * b for a, b in zip(p, q, strict=True)]))
+
+
+@answers(builtins.hash)
+def hash_of(value: object) -> object:
+    """Stands for `hash`; that of a value for which a derivative is taken only looks things up."""
+    found = hash(value)
+    return TracedKey(found) if _depends(value) else found
+
+
+def _depends(value: object) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_depends, value))
+    if isinstance(value, TracedArray):
+        trace = current(value)
+        return trace.looks.depends(trace.own(value))
+    return isinstance(value, TracedKey)

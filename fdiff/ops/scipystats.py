@@ -2,196 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import wraps
-from math import log, pi, sqrt
-from typing import NamedTuple
+from math import log, pi
 
 import numpy as np
-from scipy import special as sc
 from scipy import stats as st
 
+from ..primitive import COMPOSED
 from ..trace import TracedArray, answers, root_trace, unsupported
 from ..trace.local import localised, resolve
 from . import special
 from .foreign import guarded, stands_in
 from .reductions import as_scalar
+from .scipylaws import INF, KNOWN, Formula, Law
 from .scipylinalg import solve_triangular
+from .scipymorelaws import MORE
 from .shaping import traced
 
-Formula = Callable[..., object]
-_INF = float("inf")
 CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
 
-
-class Law(NamedTuple):
-    """A distribution in standard form: where it lives, which parameters it takes, its functions.
-
-    `inside` is a point within any support, `support` and `allowed` take the parameters.
-    """
-
-    name: str
-    inside: float
-    support: Callable[..., tuple[object, object]]
-    allowed: Callable[..., object]
-    formulas: Mapping[str, Formula]
-
-    def formula(self, name: str) -> Formula:
-        """That of a function; those left out are made of the others, as SciPy makes them."""
-        if (found := self.formulas.get(name)) is not None:
-            return found
-        if name in ("pdf", "pmf"):
-            return lambda *args: _exp(self.formula(f"log{name}")(*args))
-        if name in ("logcdf", "logsf"):
-            return lambda *args: np.log(self.formula(name[3:])(*args))
-        raise unsupported(f"scipy.stats.{self.name}.{name}")
-
-
-def _positive(*parameters: object) -> object:
-    """Whether all of them are."""
-    good: object = True
-    for p in parameters:
-        good = good & (p > 0)
-    return good
-
-
-def _law(name: str, inside: float, low: float, high: float, allowed: Formula = _positive, **formulas: Formula) -> Law:
-    return Law(name, inside, lambda *_: (low, high), allowed, formulas)
-
-
-# --- the distributions ------------------------------------------------------------------------
-_ROOT = sqrt(2.0 * pi)
-
-
-def _exp(logarithm: object) -> object:
-    """0, and flat, where the logarithm is -inf: its slopes are infinite there."""
-    none = logarithm == -_INF
-    return np.where(none, 0.0, np.exp(np.where(none, 0.0, logarithm)))
-
-
-def _times_log(c: object, x: object, log_of: Formula = sc.xlogy) -> object:
-    """``c log(x)``, or ``c log1p(x)``; a constant 0 has no slope, at x = 0 either."""
-    if isinstance(c, TracedArray):
-        return log_of(c, x)
-    none = np.equal(c, 0)
-    return np.where(none, 0.0, log_of(c, np.where(none, 0.5, x))) if np.any(none) else log_of(c, x)
-
-
-def _count_log(k: object, x: object, log_of: Formula = sc.xlogy) -> object:
-    """The same for a number of events, which carries no slope."""
-    return np.where(k == 0, 0.0, log_of(k, np.where(k == 0, 0.5, x)))
-
-
-def _log_normal(x: object) -> object:
-    return -0.5 * x * x - log(_ROOT)
-
-
-def _log_student(x: object, df: object) -> object:
-    """Johnson, Kotz, Balakrishnan, Continuous Univariate Distributions 2, 28.1; normal for infinite df."""
-    endless = np.isinf(df)
-    n = np.where(endless, 1.0, df)
-    student = -0.5 * (n + 1.0) * np.log1p(x * x / n) - sc.betaln(0.5 * n, 0.5) - 0.5 * np.log(n)
-    return np.where(endless, _log_normal(x), student)
-
-
-def _log_gamma(x: object, a: object) -> object:
-    return _times_log(a - 1.0, x) - x - sc.gammaln(a)
-
-
-def _log_beta(x: object, a: object, b: object) -> object:
-    return _times_log(b - 1.0, -x, sc.xlog1py) + _times_log(a - 1.0, x) - sc.betaln(a, b)
-
-
-def _log_lognormal(x: object, s: object) -> object:
-    return np.where(x == 0, -_INF, _log_normal(np.log(np.where(x == 0, 1.0, x)) / s) - np.log(s * np.where(x == 0, 1.0, x)))
-
-
-def _log_chi2(x: object, df: object) -> object:
-    return _times_log(0.5 * df - 1.0, x) - 0.5 * x - sc.gammaln(0.5 * df) - 0.5 * log(2.0) * df
-
-
-def _log_poisson(k: object, mu: object) -> object:
-    return _count_log(k, mu) - sc.gammaln(k + 1.0) - mu
-
-
-def _poisson(k: object, mu: object) -> object:
-    """By powers where `mu` is 0, whose logarithm has no slope there."""
-    none = mu == 0
-    few = np.power(np.where(none, mu, 0.0), k) * np.exp(np.where(none, -mu, 0.0)) / sc.gamma(k + 1.0)
-    return np.where(none, few, np.exp(_log_poisson(k, np.where(none, 1.0, mu))))
-
-
-def _log_binomial(k: object, n: object, p: object) -> object:
-    ways = sc.gammaln(n + 1.0) - (sc.gammaln(k + 1.0) + sc.gammaln(n - k + 1.0))
-    return ways + _count_log(k, p) + _count_log(n - k, -p, sc.xlog1py)
-
-
-def _binomial(k: object, n: object, p: object) -> object:
-    """By powers where `p` is 0 or 1, whose logarithms have no slopes there."""
-    edge = (p == 0) | (p == 1)
-    at, ways = np.where(edge, p, 0.0), sc.binom(n, k)
-    sure = np.where(np.isinf(ways), 0.0, ways) * np.power(at, k) * np.power(1.0 - at, n - k)
-    return np.where(edge, sure, _exp(_log_binomial(k, n, np.where(edge, 0.5, p))))
-
-
-def _log_f(x: object, m: object, n: object) -> object:
-    """Distribution of Fisher, in logarithms."""
-    head = 0.5 * m * np.log(m) + 0.5 * n * np.log(n) + _times_log(0.5 * m - 1.0, x)
-    return head - 0.5 * (m + n) * np.log(n + m * x) - sc.betaln(0.5 * m, 0.5 * n)
-
-
-_KNOWN = (
-    (st.norm, _law(
-        "norm", 0.0, -_INF, _INF,
-        pdf=lambda x: np.exp(-0.5 * x * x) / _ROOT, logpdf=_log_normal, cdf=sc.ndtr, logcdf=sc.log_ndtr,
-        sf=lambda x: sc.ndtr(-x), logsf=lambda x: sc.log_ndtr(-x), ppf=sc.ndtri, isf=lambda q: -sc.ndtri(q),
-    )),
-    (st.expon, _law(
-        "expon", 1.0, 0.0, _INF,
-        pdf=lambda x: np.exp(-x), logpdf=lambda x: -x, cdf=lambda x: -np.expm1(-x), sf=lambda x: np.exp(-x), logsf=lambda x: -x,
-        ppf=lambda q: -np.log1p(-q), isf=lambda q: -np.log(q),
-    )),
-    (st.uniform, _law(
-        "uniform", 0.5, 0.0, 1.0,
-        pdf=lambda x: 1.0, logpdf=lambda x: 0.0, cdf=lambda x: x, sf=lambda x: 1.0 - x, ppf=lambda q: q, isf=lambda q: 1.0 - q,
-    )),
-    (st.lognorm, _law(
-        "lognorm", 1.0, 0.0, _INF,
-        logpdf=_log_lognormal, cdf=lambda x, s: sc.ndtr(np.log(x) / s), logcdf=lambda x, s: sc.log_ndtr(np.log(x) / s),
-        sf=lambda x, s: sc.ndtr(-np.log(x) / s), logsf=lambda x, s: sc.log_ndtr(-np.log(x) / s),
-        ppf=lambda q, s: np.exp(s * sc.ndtri(q)), isf=lambda q, s: np.exp(-s * sc.ndtri(q)),
-    )),
-    (st.t, _law(
-        "t", 0.5, -_INF, _INF,
-        logpdf=_log_student, cdf=lambda x, df: sc.stdtr(df, x), sf=lambda x, df: sc.stdtr(df, -x),
-        ppf=lambda q, df: sc.stdtrit(df, q), isf=lambda q, df: -sc.stdtrit(df, q),
-    )),
-    (st.gamma, _law(
-        "gamma", 1.0, 0.0, _INF,
-        logpdf=_log_gamma, cdf=lambda x, a: sc.gammainc(a, x), sf=lambda x, a: sc.gammaincc(a, x),
-        ppf=lambda q, a: sc.gammaincinv(a, q), isf=lambda q, a: sc.gammainccinv(a, q),
-    )),
-    (st.beta, _law(
-        "beta", 0.5, 0.0, 1.0,
-        logpdf=_log_beta, cdf=lambda x, a, b: sc.betainc(a, b, x), sf=lambda x, a, b: sc.betaincc(a, b, x),
-        ppf=lambda q, a, b: sc.betaincinv(a, b, q), isf=lambda q, a, b: sc.betainccinv(a, b, q),
-    )),
-    (st.chi2, _law(
-        "chi2", 1.0, 0.0, _INF,
-        logpdf=_log_chi2, cdf=lambda x, df: sc.chdtr(df, x), sf=lambda x, df: sc.chdtrc(df, x),
-        ppf=lambda q, df: 2.0 * sc.gammaincinv(0.5 * df, q), isf=lambda q, df: sc.chdtri(df, q),
-    )),
-    (st.f, _law("f", 1.0, 0.0, _INF, logpdf=_log_f, cdf=lambda x, m, n: sc.fdtr(m, n, x), sf=lambda x, m, n: sc.fdtrc(m, n, x))),
-    (st.poisson, _law(
-        "poisson", 0.0, 0.0, _INF, lambda mu: mu >= 0,
-        pmf=_poisson, logpmf=_log_poisson, cdf=sc.pdtr, sf=sc.pdtrc,
-    )),
-    (st.binom, Law(
-        "binom", 0.0, lambda n, p: (0.0, n), lambda n, p: (n >= 0) & (np.floor(n) == n) & (p >= 0) & (p <= 1),
-        {"pmf": _binomial, "logpmf": _log_binomial, "cdf": lambda k, n, p: sc.betainc(n - k, k + 1.0, 1.0 - p), "sf": lambda k, n, p: sc.betainc(k + 1.0, n - k, p)},
-    )),
-)  # fmt: skip
 
 # --- from the standard form to the call -------------------------------------------------------
 
@@ -229,7 +59,7 @@ def _density(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...], sc
     value = law.formula(name)(np.floor(held) if discrete else held, *shapes)
     if not (type(scale) is int and scale == 1):
         value = value - np.log(scale) if logarithm else value / scale
-    value = np.where(outside, -_INF if logarithm else 0.0, value) if off else value
+    value = np.where(outside, -INF if logarithm else 0.0, value) if off else value
     return np.where(np.isnan(z), np.nan, value)
 
 
@@ -243,7 +73,7 @@ def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]
     discrete = "logpmf" in law.formulas
     below, above = (0.0, 1.0) if name.endswith("cdf") else (1.0, 0.0)
     if name.startswith("log"):
-        below, above = (-_INF, 0.0) if name == "logcdf" else (0.0, -_INF)
+        below, above = (-INF, 0.0) if name == "logcdf" else (0.0, -INF)
     under, over = (z < low) if discrete else (z <= low), z >= high
     ends = [(c, v) for c, v, end in ((under, below, low), (over, above, high)) if _bounded(end)]
     held = z
@@ -251,7 +81,8 @@ def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]
         held = np.where(condition, law.inside, held)
     if discrete:
         held = np.floor(held)
-        top = np.where(over, high + 1.0, high) if _bounded(high) else None  # so that n - k stays positive
+        # So that n - k stays positive, where n is the first parameter.
+        top = np.where(over, high + 1.0, high) if _bounded(high) and shapes and high is shapes[0] else None
         shapes = shapes if top is None else (top, *shapes[1:])
     value = law.formula(name)(held, *shapes)
     for condition, end in ends:
@@ -378,7 +209,7 @@ def _computed(real: object, law: Law) -> Formula:
 
 
 STAND_INS: dict[type, Distribution] = {}
-for _real, _entry in _KNOWN:
+for _real, _entry in (*KNOWN, *MORE):
     _names = DISCRETE if "logpmf" in _entry.formulas else CONTINUOUS
     STAND_INS[type(_real)] = Distribution(_real, _entry.name, _names, _computed(_real, _entry))
 STAND_INS[type(st.multivariate_normal)] = Distribution(st.multivariate_normal, "multivariate_normal", ("pdf", "logpdf"), _multivariate)
@@ -428,5 +259,16 @@ for _class in {c for kind in (type(st.norm()), type(st.poisson(1)), _NORMAL) for
     for _name in {*CONTINUOUS, *DISCRETE}:
         if _name in vars(_class):
             setattr(_class, _name, _told(vars(_class)[_name], _name))
+
+
+
+def _frozen(value: object, args: tuple[object, ...], kwds: dict[str, object]) -> object:
+    """A frozen distribution with what was read of it; one without formulas stays what it is."""
+    stand_in = STAND_INS.get(type(value.dist))
+    return value if stand_in is None else Frozen(stand_in, args, dict(kwds))
+
+
+for _class in (type(st.norm()), type(st.poisson(1))):
+    COMPOSED[_class] = ("args", "kwds"), _frozen
 
 __all__ = ["special"]

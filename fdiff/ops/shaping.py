@@ -446,7 +446,8 @@ for _part, _reader in (("real", real), ("imag", imag)):
 
 @implements(method="conj")
 def conj(x: TracedArray) -> TracedArray:
-    return np.conjugate(x)
+    """That of an array that is not complex is the array itself, of truth values too."""
+    return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
 setattr(TracedArray, "conjugate", conj)  # noqa: B010 - a method of a class made elsewhere

@@ -31,7 +31,7 @@ def _floating(*dtypes: np.dtype) -> np.dtype:
     return dtypes[0]
 
 
-def _op(
+def slope_op(
     name: str,
     text: str,
     slopes: Callable[..., object],
@@ -56,7 +56,7 @@ def _sum_error(x: Array, y: Array, total: Array) -> Array:
     return np.where(np.isfinite(lost), lost, lost.dtype.type(0))
 
 
-def _product_error(x: Array, y: Array, out: Array) -> Array:
+def product_error(x: Array, y: Array, out: Array) -> Array:
     """What ``out = x * y`` lost to rounding (Dekker); 0 where halves overflow."""
     a, b = x * _SPLIT, y * _SPLIT
     x_high, y_high = a - (a - x), b - (b - y)
@@ -75,7 +75,7 @@ def _sech_squared(x: Array) -> object:
     return root * root
 
 
-sech_squared = _op(
+sech_squared = slope_op(
     "sech_squared",
     "rt.sech_squared({0})",
     lambda x, out: (-2.0 * np.tanh(x) * out,),
@@ -90,7 +90,7 @@ def _logistic_slope(x: Array) -> object:
 
 
 # Not the product of `expit` at x and -x: differentiated again, that is a difference of equal numbers at 0.
-logistic_slope = _op(
+logistic_slope = slope_op(
     "logistic_slope",
     "rt.logistic_slope({0})",
     lambda x, out: (-np.tanh(0.5 * x) * out,),
@@ -124,7 +124,7 @@ def _add_share(name: str, exp: np.ufunc, unit: float, *, second: bool) -> Primit
         slope = slope if unit == 1.0 else unit * slope
         return (-slope, slope) if second else (slope, -slope)
 
-    return _op(
+    return slope_op(
         name,
         f"rt.{name}({{0}}, {{1}})",
         slopes,
@@ -151,10 +151,10 @@ def _exp_product(x: Array, y: Array) -> object:
         return np.exp(np.asarray(x, float) * y).astype(np.float32)[()]
     product = x * y
     out = np.exp(product)
-    return np.where(np.isfinite(out), out + out * _product_error(x, y, product), out)[()]
+    return np.where(np.isfinite(out), out + out * product_error(x, y, product), out)[()]
 
 
-exp_product = _op(
+exp_product = slope_op(
     "exp_product",
     "rt.exp_product({0}, {1})",
     lambda x, y, out: (y * out, x * out),
@@ -162,8 +162,17 @@ exp_product = _op(
     sample=(real, real),
 )
 
+# Of its own, because bounds of one number are cheaper than those of a product.
+exp_minus_square = slope_op(
+    "exp_minus_square",
+    "rt.exp_minus_square({0})",
+    lambda x, out: (-2.0 * (x * out),),
+    numpy=lambda x: _exp_product(-x, x),
+    sample=(real,),
+)
 
-def _power_sum(x: Array, y: Array, z: Array) -> object:
+
+def power_of_sum(x: Array, y: Array, z: Array) -> object:
     exponent = y + z
     out = np.power(x, exponent)
     lost = _sum_error(np.asarray(y), np.asarray(z), np.asarray(exponent))
@@ -183,16 +192,16 @@ def _power_sum_slopes(
 
 
 # ``x**(y + z)`` for an exponent that is no number of the format.
-power_sum = _op(
+power_sum = slope_op(
     "power_sum", "rt.power_sum({0}, {1}, {2})", _power_sum_slopes,
-    numpy=_power_sum, sample=(positive, real, real),
+    numpy=power_of_sum, sample=(positive, real, real),
 )  # fmt: skip
 
 
 def _power_slope(x: Array, y: Array, z: Array) -> object:
     small = (np.abs(y) <= 0.25) & (z == -1) & (x != 0) & np.isfinite(x)
     return np.where(
-        small, (y * np.power(x, y)) / np.where(small, x, x.dtype.type(1)), y * _power_sum(x, y, z)
+        small, (y * np.power(x, y)) / np.where(small, x, x.dtype.type(1)), y * power_of_sum(x, y, z)
     )[()]
 
 
@@ -208,14 +217,14 @@ def _power_curvatures(
 
 
 # ``y x**(y + z)``, also where only the power leaves the range.
-power_slope = _op(
+power_slope = slope_op(
     "power_slope", "rt.power_slope({0}, {1}, {2})", _power_curvatures,
     numpy=_power_slope, sample=(positive, real, real),
 )  # fmt: skip
 
 
 # --- squares --------------------------------------------------------------------------------------
-one_minus_square = _op(
+one_minus_square = slope_op(
     "one_minus_square",
     "({T}(1) - {0}) * ({T}(1) + {0})",
     lambda x, out: (-2.0 * x,),
@@ -231,7 +240,7 @@ def _over_one_plus_square(x: Array) -> object:
 
 
 # ``1 / (1 + x**2)``, also where the square leaves the range.
-over_one_plus_square = _op(
+over_one_plus_square = slope_op(
     "over_one_plus_square",
     "rt.over_one_plus_square({0})",
     lambda x, out: (-2.0 * (x * out) * out,),
@@ -245,7 +254,7 @@ def _over_root_one_plus_square(x: Array) -> object:
 
 
 # ``1 / sqrt(1 + x**2)``, likewise.
-over_root_one_plus_square = _op(
+over_root_one_plus_square = slope_op(
     "over_root_one_plus_square", "rt.over_root_one_plus_square({0})", lambda x, out: (-((x * out) * out) * out,),
     numpy=_over_root_one_plus_square, sample=(real,),
 )  # fmt: skip
@@ -285,7 +294,7 @@ def _pair_of(
 ) -> list[Primitive]:
     """An op for each of two arguments, both of which take them in one order, so that kernels share a root."""
     return [
-        _op(
+        slope_op(
             f"{which}_{name}", f"rt.{which}_{name}({{0}}, {{1}})", partial(slopes, second=second), numpy=partial(evaluate, second=second),
             sample=(real, real),
         )
@@ -317,46 +326,3 @@ def _angle_curvatures(
 # ``(x, y) / hypot(x, y)`` and ``(x, y) / (x**2 + y**2)``: 0 at the origin.
 DIRECTION = _pair_of("direction", _direction, _direction_slopes)
 ANGLE_SLOPE = _pair_of("angle_slope", _angle_slope, _angle_curvatures)
-
-# --- a term over the sum of two -------------------------------------------------------------------
-# The rule of a quotient gives ``1 / d - x / d / d`` for ``x / d`` with d = x + y: equal numbers for x >> y.
-
-
-def _term_slopes(
-    x: TracedArray, y: TracedArray, out: TracedArray, under: TracedArray, sign: int
-) -> tuple[object, object]:
-    """Of ``x / under`` where `under` is ``x`` or ``-x`` plus ``sign * y``."""
-    by_x, by_y = (y / under) / under, out / under
-    return (by_x, -by_y) if sign == 1 else (-by_x, by_y)
-
-
-over_sum = _op(
-    "over_sum",
-    "{0} / ({0} + {1})",
-    lambda x, y, out: _term_slopes(x, y, out, x + y, 1),
-    numpy=lambda x, y: x / (x + y),
-    sample=(positive, positive),
-)
-over_difference = _op(
-    "over_difference", "{0} / ({0} - {1})", lambda x, y, out: _term_slopes(x, y, out, x - y, -1),
-    numpy=lambda x, y: x / (x - y), sample=(real, positive),
-)  # fmt: skip
-over_difference_from = _op(
-    "over_difference_from", "{0} / ({1} - {0})", lambda x, y, out: _term_slopes(x, y, out, y - x, 1),
-    numpy=lambda x, y: x / (y - x), sample=(real, positive),
-)  # fmt: skip
-
-
-def over_a_sum(x: TracedArray, d: TracedArray) -> TracedArray | None:
-    """``x / d`` as one op where `d` is a sum or difference of `x` and something else; None where it is not."""
-    nodes = x.home.builder.nodes
-    node = nodes[d.id]
-    name = node.primitive.name
-    if name not in ("add", "subtract") or x.id not in node.args or node.args[0] == node.args[1]:
-        return None
-    if x.type != d.type or x.dtype.kind != "f" or nodes[x.id].value is not None:
-        return None
-    k = node.args.index(x.id)
-    op = over_sum if name == "add" else (over_difference, over_difference_from)[k]
-    other = TracedArray(x.home, node.args[1 - k], x.home.builder.type(node.args[1 - k]))
-    return apply(op, x, other)

@@ -15,7 +15,15 @@ from scipy import special as sc
 from ..primitive import ZERO
 from ..trace import TracedArray, apply
 from .samples import count, positive, real, unit
-from .slopes import DIRECTION, SHARES, exp_product, logistic_slope
+from .slopes import (
+    DIRECTION,
+    SHARES,
+    exp_minus_square,
+    exp_product,
+    logistic_slope,
+    power_sum,
+    product_error,
+)
 from .specialfamily import LACKING, alias, order, special, special_many
 
 TWO_ROOT_PI = 2.0 / _sqrt(pi)
@@ -48,16 +56,16 @@ def _double_factorials(t: object, sign: int) -> object:
     return sign * t * total
 
 
-special("erf", lambda x, out: (TWO_ROOT_PI * apply(exp_product, -x, x),), real, text="rt.erf({0})")
-special("erfc", lambda x, out: (-TWO_ROOT_PI * apply(exp_product, -x, x),), real, text="rt.erfc({0})")
+special("erf", lambda x, out: (TWO_ROOT_PI * apply(exp_minus_square, x),), real, text="rt.erf({0})")
+special("erfc", lambda x, out: (-TWO_ROOT_PI * apply(exp_minus_square, x),), real, text="rt.erfc({0})")
 special("erfcx", lambda x, out: (_erfcx_slope(x, out),), real)
 special("erfi", lambda x, out: (TWO_ROOT_PI * apply(exp_product, x, x),), real)
 special("dawsn", lambda x, out: (_dawson_slope(x, out),), real)
-special("erfinv", lambda x, out: (HALF_ROOT_PI * apply(exp_product, out, out),), unit)
-special("erfcinv", lambda x, out: (-HALF_ROOT_PI * apply(exp_product, out, out),), share)
+special("erfinv", lambda y, out: (HALF_ROOT_PI * _exp_square(out, 1.0 - np.abs(y)),), unit)
+special("erfcinv", lambda y, out: (-HALF_ROOT_PI * _exp_square(out, np.where(y < 1, y, 2.0 - y)),), share)
 special("ndtr", lambda x, out: (apply(exp_product, -0.5 * x, x) / ROOT_2PI,), real, text="rt.ndtr({0})")
 special("log_ndtr", lambda x, out: (_hazard(x),), real)
-special("ndtri", lambda y, out: (ROOT_2PI * apply(exp_product, 0.5 * out, out),), share)
+special("ndtri", lambda y, out: (ROOT_2PI * _exp_square(_sqrt(0.5) * out, 2.0 * np.where(y < 0.5, y, 1.0 - y)),), share)
 special("ndtri_exp", lambda y, out: (1.0 / _hazard(out),), below_zero)
 special(
     "owens_t",
@@ -80,38 +88,19 @@ def _dawson_slope(x: TracedArray, out: TracedArray) -> object:
     return np.where(far, -_double_factorials(t, 1), 1.0 - 2.0 * x * out)
 
 
+def _exp_square(z: TracedArray, tail: TracedArray) -> object:
+    """``exp(z**2)`` where erfc(abs(z)) is `tail`: a rounded `z` would be wrong by ``2 z**2`` units."""
+    far = (np.abs(z) > 0.5) & np.isfinite(z) & (tail > 0)
+    ratio = sc.erfcx(np.abs(np.where(far, z, 1.0))) / np.where(far, tail, 1.0)
+    near = np.where(far, 0.0, z)
+    return np.where(far, ratio, apply(exp_product, near, near))
+
+
 def _hazard(x: TracedArray) -> object:
     """Normal density over distribution: ``sqrt(2 / pi) / erfcx(-x / sqrt(2))`` below zero."""
     below = x < 0
     scaled = sc.erfcx(np.where(below, -_sqrt(0.5) * x, 0.0))
     return np.where(below, _sqrt(2.0 / pi) / scaled, apply(exp_product, -0.5 * x, x) / (ROOT_2PI * sc.ndtr(np.where(below, 0.0, x))))
-
-
-# --- gamma and its kin (DLMF 5.2, 5.5, 5.12, 25.11) -------------------------------------------
-special("gamma", lambda x, out: (out * sc.psi(x),), real)
-special("rgamma", lambda x, out: (_rgamma_slope(x, out),), real)
-special("gammaln", lambda x, out: (sc.psi(x),), real)
-special("loggamma", lambda x, out: (sc.psi(x),), positive)
-special("psi", lambda x, out: (sc.zeta(2, x),), real)
-special("_zeta", lambda x, q, out: (LACKING, -x * sc.zeta(x + 1, q)), lambda rng, shape: order(rng, shape) + np.int8(1), positive)
-special("_riemann_zeta", lambda x, out: (LACKING,), lambda rng, shape: order(rng, shape) + np.int8(1))
-special("beta", lambda a, b, out: (lambda: out * (sc.psi(a) - sc.psi(a + b)), lambda: out * (sc.psi(b) - sc.psi(a + b))), positive, positive)
-special("betaln", lambda a, b, out: (lambda: sc.psi(a) - sc.psi(a + b), lambda: sc.psi(b) - sc.psi(a + b)), positive, positive)
-special(
-    "binom",
-    lambda n, k, out: (lambda: out * (sc.psi(n + 1.0) - sc.psi(n - k + 1.0)), lambda: out * (sc.psi(n - k + 1.0) - sc.psi(k + 1.0))),
-    lambda rng, shape: rng.uniform(3.2, 6.0, shape), positive,
-)  # fmt: skip
-special("poch", lambda z, m, out: (lambda: out * (sc.psi(z + m) - sc.psi(z)), lambda: out * sc.psi(z + m)), positive, positive)
-
-
-def _rgamma_slope(x: TracedArray, out: TracedArray) -> object:
-    """``-psi(x) / gamma(x)``; left of 1/2 by reflection, so that it is exact at the poles of gamma."""
-    left = x < 0.5
-    mirror = 1.0 - np.where(left, x, 0.0)
-    angle = 180.0 * x
-    reflected = sc.gamma(mirror) * (sc.cosdg(angle) - sc.sindg(angle) * sc.psi(mirror) / pi)
-    return np.where(left, reflected, -sc.psi(np.where(left, 1.0, x)) * out)
 
 
 # --- logistic and information -----------------------------------------------------------------
@@ -148,9 +137,9 @@ for _name in ("log1p", "expm1", "exp2", "cbrt"):
 special("exp10", lambda x, out: (_log(10.0) * out,), real)
 special("exprel", lambda x, out: (0.5 * sc.hyp1f1(2.0, 3.0, x),), real)
 special("cosm1", lambda x, out: (-np.sin(x),), real)
-special("powm1", lambda x, y, out: (lambda: y * np.power(x, y - 1.0), lambda: (out + 1.0) * np.log(x)), positive, real)
-special("boxcox", lambda x, lmbda, out: (lambda: np.power(x, lmbda - 1.0), lambda: _boxcox_slope(np.log(x), lmbda)), positive, real)
-special("boxcox1p", lambda x, lmbda, out: (lambda: np.power(1.0 + x, lmbda - 1.0), lambda: _boxcox_slope(np.log1p(x), lmbda)), positive, real)
+special("powm1", lambda x, y, out: (lambda: y * np.power(x, y - 1.0), lambda: np.power(x, y) * np.log(x)), positive, real)
+special("boxcox", lambda x, lmbda, out: (lambda: _power_below(x, lmbda), lambda: _boxcox_slope(np.log(x), lmbda)), positive, real)
+special("boxcox1p", lambda x, lmbda, out: (lambda: _power_below(1.0 + x, lmbda), lambda: _boxcox_slope(np.log1p(x), lmbda)), positive, real)
 special("inv_boxcox", lambda y, lmbda, out: (lambda: np.power(out, 1.0 - lmbda), lambda: out * y * y * _log_ratio_slope(lmbda * y)), positive, positive)
 special(
     "inv_boxcox1p", lambda y, lmbda, out: (lambda: np.power(1.0 + out, 1.0 - lmbda), lambda: (1.0 + out) * y * y * _log_ratio_slope(lmbda * y)), positive, positive
@@ -158,11 +147,16 @@ special(
 special("wrightomega", lambda z, out: (out / (1.0 + out),), real)
 special("sindg", lambda x, out: (DEGREE * sc.cosdg(x),), degrees)
 special("cosdg", lambda x, out: (-DEGREE * sc.sindg(x),), degrees)
-special("tandg", lambda x, out: (DEGREE * (1.0 + out * out),), degrees)
-special("cotdg", lambda x, out: (-DEGREE * (1.0 + out * out),), lambda rng, shape: rng.uniform(20.0, 70.0, shape))
+special("tandg", lambda x, out: (DEGREE / np.square(sc.cosdg(x)),), degrees)
+special("cotdg", lambda x, out: (-DEGREE / np.square(sc.sindg(x)),), lambda rng, shape: rng.uniform(20.0, 70.0, shape))
 special("radian", lambda d, m, s, out: (DEGREE, DEGREE / 60.0, DEGREE / 3600.0), degrees, degrees, degrees)
 for _flat in ("gammasgn", "round"):
     special("round_even" if _flat == "round" else _flat, lambda x, out: (ZERO,), real, ufunc=getattr(sc, _flat))
+
+
+def _power_below(x: TracedArray, y: TracedArray) -> object:
+    """``x**(y - 1)``, also where y - 1 is no number of the format."""
+    return apply(power_sum, x, y, -np.ones((), x.dtype))
 
 
 def _boxcox_slope(logarithm: object, lmbda: TracedArray) -> object:
@@ -196,9 +190,36 @@ special("hyperu", lambda a, b, x, out: (LACKING, LACKING, -a * sc.hyperu(a + 1, 
 special("expi", lambda x, out: (_expi_slope(x),), real)
 special("exp1", lambda x, out: (-np.exp(-x) / x,), positive)
 special("expn", lambda n, x, out: (LACKING, np.where(n >= 1, -sc.expn(np.maximum(n - 1, 0), x), -(np.exp(-x) + out) / x)), count, positive)
-special("spence", lambda z, out: (-log_ratio(z - 1.0),), positive)
-special_many("fresnel", lambda x, s, c: ((np.sin(0.5 * pi * x * x),), (np.cos(0.5 * pi * x * x),)), real)
+special("spence", lambda z, out: (_spence_slope(z),), positive)
 
+
+def _spence_slope(z: TracedArray) -> object:
+    """``log(z) / (1 - z)``, smooth at 1."""
+    low = z < 0.5
+    return np.where(low, np.log(np.where(low, z, 0.5)) / (1.0 - np.where(low, z, 0.5)), -log_ratio(np.where(low, 1.0, z) - 1.0))
+
+
+def _turned(x: np.ndarray, ahead: int) -> np.ndarray:
+    """``sin(pi / 2 (x**2 + ahead))``: from the square, whose rounding is known, whole quarters are taken exactly."""
+    at = np.asarray(x, float)
+    with np.errstate(all="ignore"):
+        square = at * at
+        low, lost = np.fmod(square, 4.0), np.fmod(product_error(at, at, square), 4.0)
+        quarters = np.rint(low + lost)
+        angle = 0.5 * pi * ((low - quarters) + lost)
+        even = np.abs(at) >= 2.0**53  # whose square is a multiple of 4
+        quarters, angle = np.where(even, 0.0, quarters), np.where(even, 0.0 * at, angle)
+        k = np.where(np.isnan(quarters), 0.0, quarters + ahead).astype(int) % 4
+        return np.where(k % 2, np.cos(angle), np.sin(angle)) * np.where(k < 2, 1.0, -1.0)
+
+
+fresnel_sine = special(
+    "fresnel_sine", lambda x, out: (pi * x * apply(fresnel_cosine, x),), real, evaluate=lambda x: _turned(x, 0)
+)
+fresnel_cosine = special(
+    "fresnel_cosine", lambda x, out: (-pi * x * apply(fresnel_sine, x),), real, evaluate=lambda x: _turned(x, 1)
+)
+special_many("fresnel", lambda x, s, c: ((apply(fresnel_sine, x),), (apply(fresnel_cosine, x),)), real)
 
 
 def _expi_slope(x: TracedArray) -> object:
@@ -244,6 +265,6 @@ special(
     count, lambda rng, shape: order(rng, shape) + np.int8(4), order, share,
 )  # fmt: skip
 
-from . import special_bessel, special_elliptic, special_functions, special_incomplete  # noqa: E402 - after the tables above, whose functions they use
+from . import special_bessel, special_elliptic, special_functions, special_gamma, special_incomplete  # noqa: E402 - after the tables above, whose functions they use
 
-__all__ = ["special_bessel", "special_elliptic", "special_functions", "special_incomplete"]
+__all__ = ["special_bessel", "special_elliptic", "special_functions", "special_gamma", "special_incomplete"]

@@ -11,8 +11,9 @@ from scipy import special as sc
 
 from ..primitive import ZERO
 from ..trace import TracedArray, apply
+from .densities import beta_density_op, gamma_density_op, student_density
 from .samples import positive, real
-from .special_jets import beta_density, betainc_by_ab, gamma_density, gammainc_by_a
+from .special_jets import betainc_by_ab, gammainc_by_a
 from .specialfamily import LACKING, order, special
 
 
@@ -31,6 +32,15 @@ def _products(orders: tuple[int, int], logarithm: Callable[[int, int], object]) 
         steps = product(range(i - di + 1), range(j - dj + 1))
         known[i, j] = sum(comb(i - di, k) * comb(j - dj, m) * logarithm(k + di, m + dj) * known[i - di - k, j - dj - m] for k, m in steps)
     return known[orders]
+
+
+def gamma_density(a: object, x: object) -> TracedArray:
+    return apply(gamma_density_op, a, x)
+
+
+def beta_density(a: object, b: object, x: TracedArray, rest: object | None = None) -> TracedArray:
+    """The density at `x`; `rest` is 1 - x where it is known better."""
+    return apply(beta_density_op, a, b, x, 1.0 - x if rest is None else rest)
 
 
 # --- incomplete gamma -------------------------------------------------------------------------
@@ -138,20 +148,17 @@ def _binomial_density(k: TracedArray, n: TracedArray, p: TracedArray) -> object:
 
 
 def _f_slopes(dfn: TracedArray, dfd: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
-    """F distribution: betainc at z = dfn x / (dfd + dfn x) with half the degrees of freedom."""
-    below = dfd + dfn * x
-    by_a, by_b, by_z = _beta_slopes(0.5 * dfn, 0.5 * dfd, dfn * x / below, sign)
-    by_ratio = lambda: by_z() * dfd / (below * below)  # noqa: E731 - slope in dfn * x
-    return (lambda: 0.5 * by_a() + by_ratio() * x, lambda: 0.5 * by_b() - by_z() * dfn * x / (below * below), lambda: by_ratio() * dfn)
+    """F distribution: betainc at z = r / (1 + r), r = dfn x / dfd, with half the degrees of freedom."""
+    r = dfn * (x / dfd)
+    rest = 1.0 / (1.0 + r)
+    z = np.where(r > 1.0, 1.0 / (1.0 + 1.0 / np.where(r > 1.0, r, 1.0)), r * rest)
+    by_a, by_b, _ = _beta_slopes(0.5 * dfn, 0.5 * dfd, z, sign)
+    by_r = lambda: sign * beta_density(0.5 * dfn, 0.5 * dfd, z, rest) * rest * rest  # noqa: E731 - slope in r
+    return (lambda: 0.5 * by_a() + by_r() * (x / dfd), lambda: 0.5 * by_b() - by_r() * (r / dfd), lambda: by_r() * (dfn / dfd))
 
 
 special("fdtr", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, 1.0), positive, positive, positive)
 special("fdtrc", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, -1.0), positive, positive, positive)
-
-
-def _t_density(df: object, t: object) -> object:
-    """Of Student's distribution."""
-    return np.exp(-0.5 * (df + 1.0) * np.log1p(t * t / df) - sc.betaln(0.5 * df, 0.5)) / np.sqrt(df)
 
 
 def _t_by_df(df: object, t: object) -> object:
@@ -162,5 +169,5 @@ def _t_by_df(df: object, t: object) -> object:
     return np.where(t == 0, 0.0, -0.5 * np.sign(t) * (0.5 * by_a() + inner))
 
 
-special("stdtr", lambda df, t, out: (lambda: _t_by_df(df, t), lambda: _t_density(df, t)), positive, real)
-special("stdtrit", lambda df, p, out: (lambda: -_t_by_df(df, out) / _t_density(df, out), lambda: 1.0 / _t_density(df, out)), positive, probability)
+special("stdtr", lambda df, t, out: (lambda: _t_by_df(df, t), lambda: student_density(df, t)), positive, real)
+special("stdtrit", lambda df, p, out: (lambda: -_t_by_df(df, out) / student_density(df, out), lambda: 1.0 / student_density(df, out)), positive, probability)

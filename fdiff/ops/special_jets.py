@@ -17,6 +17,8 @@ from math import factorial
 import numpy as np
 from scipy import special as sc
 
+from .densities import beta_density, gamma_density
+
 Jet = np.ndarray
 _EPS = 1e-17
 _MOST = 100_000  # terms: about six times the square root of the largest parameter are taken
@@ -99,22 +101,6 @@ def _front(a: np.ndarray, x: np.ndarray, n: int) -> Jet:
     return _exp(logarithm, x / a * gamma_density(a, x))
 
 
-def gamma_density(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """``x**(a - 1) exp(-x) / gamma(a)``, of full relative accuracy for large `a` too.
-
-    For large `a` by Stirling's series (DLMF 5.11.1) around x = a, where nothing large cancels.
-    Written for traced arrays and for numbers.
-    """
-    large = (a > 30.0) & (x > 0.0)
-    direct = np.exp(sc.xlogy(a - 1.0, x) - x - sc.gammaln(a))
-    s, y = np.where(large, a, 30.0), np.where(large, x, 30.0)
-    u = (y - s) / s
-    w = 1.0 / (s * s)
-    stirling = (1.0 / 12.0 - w * (1.0 / 360.0 - w * (1.0 / 1260.0 - w * (1.0 / 1680.0 - w / 1188.0)))) / s
-    scaled = np.exp(-s * (u - np.log1p(u)) - stirling) * np.sqrt(s / (2.0 * np.pi)) / y
-    return np.where(large, scaled, direct)
-
-
 def _gamma_series(a: np.ndarray, x: np.ndarray, n: int) -> np.ndarray:
     """n-th derivative in `a` of P(a, x), by its power series (DLMF 8.7.1)."""
     term = _front(a, x, n)
@@ -148,11 +134,6 @@ def gammainc_by_a(a: np.ndarray, x: np.ndarray, *, n: int) -> np.ndarray:
             if np.any(part):
                 out[part] = rule(s[part], y[part], n)
     return out.reshape(np.broadcast_shapes(np.shape(a), np.shape(x)))
-
-
-def beta_density(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """``x**(a - 1) (1 - x)**(b - 1) / B(a, b)``; for traced arrays and for numbers."""
-    return np.exp(sc.xlogy(a - 1.0, x) + sc.xlog1py(b - 1.0, -x) - sc.betaln(a, b))
 
 
 def _beta_fraction(a: np.ndarray, b: np.ndarray, x: np.ndarray, i: int, j: int) -> np.ndarray:

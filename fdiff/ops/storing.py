@@ -6,7 +6,8 @@ on to the array it is a view of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ..arraytype import BOOL, INT, ArrayType, Shape
 from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, constant_value, current
 from ..trace.local import Local, become, resolve
-from ..trace.views import Fixed, Stores, View, as_made, is_copy, positions
+from ..trace.views import Stores, View, as_made, is_copy, outside, positions
 from .indexing import Place, _basic, _lead, gather, iota, place
 from .shaping import spread, traced
 
@@ -101,18 +102,13 @@ def write(handle: TracedArray, node: int) -> None:
             "an array of an enclosing function was written to while a function inside was traced."
         )
         raise trace.fail(fact, "Write to a copy, and return it.")
-    if isinstance(link, Fixed):
-        fact = (
-            "an array that `f` reads from outside was written to; fdiff never changes your arrays."
-        )
-        raise trace.fail(fact, "Copy it first: `a = a.copy()`, or pass it as an argument.")
+    if read_only(handle):
+        raise ValueError("assignment destination is read-only")
     node = as_made(handle, node)
     if not isinstance(link, View) or is_copy(handle):
-        handle.link, handle.node = None, node
+        handle.link, handle.node = outside(handle), node
         return
-    put = link.primitive.put
-    if put is None or link.fixed:
-        raise ValueError("assignment destination is read-only")
+    put = cast("Callable[..., TracedArray]", link.primitive.put)  # or it would be read-only
     parent = link.parent
     extra = [TracedArray(trace, i, trace.builder.type(i)) for i in link.extra]
     new = put(parent, TracedArray(trace, node, handle.type), *extra, **dict(link.params))
@@ -244,25 +240,22 @@ def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | N
         flat = 0
         for n, k in zip(x.shape, entry, strict=True):
             flat = flat * n + k
-        return None if isinstance(x.link, Fixed) or x.home is not current() else (x, flat)
+        return None if read_only(x) or x.home is not current() else (x, flat)
     found = positions(x)
     if found is None or read_only(x):
         return None
     root, flat = found
-    return (
-        None
-        if isinstance(root.link, Fixed) or root.home is not current()
-        else (root, int(flat[entry]))
-    )
+    return None if root.home is not current() else (root, int(flat[entry]))
 
 
 def read_only(x: TracedArray) -> bool:
-    """Whether `x` is a view that NumPy lets nobody write to."""
-    while isinstance(x.link, View):
+    """Whether `x` is an array, or a view of one, that NumPy lets nobody write to."""
+    while isinstance(x.link, View) and not is_copy(x):
         if x.link.primitive.put is None or x.link.fixed:
             return True
         x = x.link.parent
-    return False
+    real = outside(x)
+    return real is not None and not real.array.flags.writeable
 
 
 def _store_entry(root: TracedArray, flat: int, value: object) -> None:
@@ -272,5 +265,5 @@ def _store_entry(root: TracedArray, flat: int, value: object) -> None:
     part = TracedArray(part.home, part.id, part.type).astype(root.dtype)
     stored = current().own(part)  # first: a view of `root` reads what waits to be stored there
     if not isinstance(root.link, Stores):
-        root.node, root.link = root.id, Stores()
+        root.node, root.link = root.id, Stores(outside(root))
     root.link.entries[flat] = stored

@@ -56,8 +56,12 @@ def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
     def operate(self: TracedArray, other: object) -> object:
         if self.scalar or self.weak:
             return NotImplemented  # Python falls back on `x = x + other`, as it does for scalars
+        if ufunc is np.matmul and not (self.ndim and np.ndim(other) > 1):
+            raise ValueError("inplace matrix multiplication requires the first operand to have at least one dimension and the second at least two dimensions.")
         out = compute(self, resolve(other))
-        return out if out is NotImplemented else fill_out(self, out, True, name)
+        if out is NotImplemented:
+            return out
+        return fill_out(self, out, True, name)
 
     return operate
 

@@ -14,7 +14,8 @@ from ..errors import user_line
 from ..primitive import UFUNCS, Primitive
 from ..tape import CONSTANT
 from .opkinds import MOST
-from .traced import TracedArray, handle, stack
+from .stack import stack
+from .traced import TracedArray, handle
 
 
 class Entry(NamedTuple):

@@ -246,9 +246,10 @@ def _attribute(name: str) -> property:
     )
 
 
+# Of operators those that NumPy would answer by the dtype of the memory, which is void.
 _SPECIAL = """
 getitem iter len contains array copy deepcopy reduce bool float int complex index round
-repr str format divmod rdivmod
+repr str format divmod rdivmod eq ne lt le gt ge
 iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift
 """
 for _name in (
@@ -268,7 +269,9 @@ def holds_traced(value: object) -> bool:
         return any(map(holds_traced, value))  # type: ignore[call-overload] - its class was looked at
     if isinstance(value, np.ndarray):
         return value.dtype == object and any(map(holds_traced, value.flat))
-    return isinstance(value, (tuple, list)) and any(map(holds_traced, value))
+    if isinstance(value, (tuple, list)):
+        return any(map(holds_traced, value))
+    return isinstance(value, TracedArray)
 
 
 def localised(result: object, args: object = ()) -> object:

@@ -38,6 +38,12 @@ class Looks:
         self._known: dict[int, object] = {}
         self._reads: list[int] = []  # by node: the inputs it depends on, as bits
         self._slopes: list[int] = []  # those it depends on with a derivative
+        self._roots: list[int] = []  # those it depends on but through what is stopped
+
+    @property
+    def closed(self) -> bool:
+        """Whether the values have been let go."""
+        return not hasattr(self, "trace")
 
     def close(self) -> None:
         """Let go of the values, and of the trace, which would keep each other alive."""
@@ -92,15 +98,17 @@ class Looks:
         for i in range(len(self._reads), node_id + 1):
             node = nodes[i]
             if node.primitive is INPUT:
-                bits = slopes = 1 << place[i]
+                bits = slopes = roots = 1 << place[i]
             else:
-                bits = slopes = 0
+                bits = slopes = roots = 0
                 for a in node.args:
                     bits |= self._reads[a]
                     slopes |= self._slopes[a]
+                    roots |= self._roots[a]
             smooth = not node.primitive.flat and any(t.floating for t in node.types)
             self._reads.append(bits)
             self._slopes.append(slopes if smooth else 0)
+            self._roots.append(0 if node.primitive.name == "stop_gradient" else roots)
 
     def _inputs(self, bits: int) -> list[int]:
         return [i for k, i in enumerate(self.trace.builder.inputs) if bits >> k & 1]
@@ -113,6 +121,17 @@ class Looks:
             if i in self.moving:
                 return True
             if hasattr(outer, "home") and outer.home.looks.moves(outer.id):  # type: ignore[union-attr] - only a traced array has a home
+                return True
+        return False
+
+    def depends(self, node_id: int) -> bool:
+        """The same for what depends on it in any way: a rounded value, a truth value."""
+        self._extend(node_id)
+        for i in self._inputs(self._roots[node_id]):
+            outer = self.origin.get(i, self.given.get(i))
+            if i in self.moving:
+                return True
+            if hasattr(outer, "home") and outer.home.looks.depends(outer.id):  # type: ignore[union-attr] - only a traced array has a home
                 return True
         return False
 

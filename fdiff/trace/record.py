@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..progress import Stage
 from ..tape import INPUT, Tape
 from .recording import Trace
 from .traced import TracedArray
@@ -61,7 +63,7 @@ def record(
     """Run `run` on traced arguments; its results are the outputs of the tape."""
     trace = trace or Trace(call)
     looks = trace.looks
-    with trace:
+    with trace, _stage(trace):
         arguments = [trace.input(i.type, scalar=i.scalar, weak=i.weak) for i in inputs]
         for traced, given in zip(arguments, inputs, strict=True):
             if given.value is not None:
@@ -88,6 +90,12 @@ def record(
     tape = trace.builder.finish(ids)
     extra = tuple(trace.extra)
     return Recording(tape, extra, frozen, scalars, trace.watch, check, layouts, trace.shown)
+
+
+def _stage(trace: Trace) -> AbstractContextManager[None]:
+    if trace.eager:  # its time is that of the user's code
+        return nullcontext()
+    return Stage("tracing", trace.call, made=trace.builder.nodes, shows_line=True)
 
 
 def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Trace) -> list[TracedArray]:

@@ -14,9 +14,10 @@ from ..primitive import ANSWERS, FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, ITEM, Builder, Constant, Params
 from .looking import Looks
 from .outs import taking_out
+from .stack import occupied, stack
 from .stores import SHORTER
-from .traced import TracedArray, current, handle, leaked, occupied, stack
-from .views import Fixed, View, laid, memory_layout, slowest_first, strides_of
+from .traced import TracedArray, current, handle, leaked
+from .views import Outside, View, laid, memory_layout, slowest_first, strides_of
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
 
@@ -47,10 +48,12 @@ class Trace:
         self.looks = Looks(self)
         self.refused: TraceError | None = None
         self.shown = False
+        self.texts: set[str] = set()  # of the outermost trace: those made of what is differentiated
         self.tainted = (
             False  # whether what was entered depended on a constant, not on its type alone
         )
         self.watch: object = None  # of the outermost trace: what watches the functions it runs
+        self.inner: list[Looks] = []  # of the outermost trace: of those that ended within it
         self.arguments: list[TracedArray] = []
         self.layouts: dict[int, tuple[int, ...]] = {}  # of inputs whose layout decided something
         self.axes: dict[int, tuple[int, ...]] = {}  # strides of nodes, counted in entries
@@ -65,9 +68,15 @@ class Trace:
 
     def __exit__(self, *_: object) -> None:
         self.alive = False
-        self.looks.close()
         self.arguments = []
         stack.traces.pop()
+        if self.mutable and stack.traces:  # what it made may be among what the user keeps
+            stack.traces[0].inner.append(self.looks)
+        else:
+            self.looks.close()
+        for looks in self.inner:
+            looks.close()
+        self.inner.clear()
         if self not in stack.traces:
             occupied.pop(self, None)
 
@@ -87,7 +96,7 @@ class Trace:
         type_ = ArrayType(array.shape, array.dtype.newbyteorder("="))
         traced = self.input(type_)
         self.looks.given[traced.node] = array
-        traced.link = Fixed()
+        traced.link = Outside(array)
         return traced
 
     def own(self, traced: TracedArray) -> int:

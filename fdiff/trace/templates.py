@@ -6,22 +6,27 @@ for the same again and again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..arraytype import ArrayType
 from ..primitive import UFUNCS
+from ..tape import Node
 from .opkinds import MOST, Op, op_of
 from .traced import TracedArray, handle, ufunc_handler
-from .views import Fixed
+from .views import Outside
 
 if TYPE_CHECKING:
     from .eager import EagerTrace
 
 _CONSTANTS = frozenset((np.float64, np.float32, np.int64, np.bool_))
-_LOOK_BACK = frozenset((np.square, np.power))  # a square of an absolute value is smooth
+
+# What handlers ask of the nodes that their operands come from: a part of the template's key, and
+# further nodes that the template may name.
+LookBack = Callable[[Sequence[Node], Sequence[int]], tuple[object, tuple[int, ...]]]
+LOOKING_BACK: dict[np.ufunc, LookBack] = {}
 
 Step = tuple[Op, tuple[int, ...]]
 
@@ -79,8 +84,11 @@ def of_ufunc(trace: EagerTrace, ufunc: np.ufunc, operands: tuple[Any, ...]) -> o
         given.append(x)
     if len(ids) > 1 and len(set(ids)) < len(ids):
         key.append(tuple([ids.index(i) for i in ids]))
-    if ufunc in _LOOK_BACK:
-        key.append(trace.builder.nodes[ids[0]].primitive.name == "absolute")
+    look_back = LOOKING_BACK.get(ufunc)
+    if look_back is not None:
+        more, others = look_back(trace.builder.nodes, ids)
+        key.append(more)
+        ids += others
     whole = tuple(key)
     template = _templates.get(whole)
     if template is not None:
@@ -95,7 +103,7 @@ def of_entry(trace: EagerTrace, x: TracedArray, key: Any, getitem: Callable[...,
     one = key.__class__ is int
     if not one and (key.__class__ is not tuple or any(k.__class__ is not int for k in key)):
         return getitem(x, key)
-    if x.home is not trace or (x.link is not None and x.link.__class__ is not Fixed):
+    if x.home is not trace or (x.link is not None and x.link.__class__ is not Outside):
         return getitem(x, key)
     whole = (key, x.type)
     template = _templates.get(whole)

@@ -7,9 +7,7 @@ and function called on one to the handlers that `fdiff.ops` registers.
 from __future__ import annotations
 
 import operator
-import os
 import sys
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -21,14 +19,18 @@ from ..errors import (
     LeakError,
     TraceError,
     UnsupportedError,
+    is_internal,
     message,
     scipy_call,
     show_line,
     user_line,
 )
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, met
+from .keys import Text
 from .looking import truth, whole
 from .outs import call_with_out, resolved, stored
+from .recall import recalled
+from .stack import stack
 
 if TYPE_CHECKING:
     from .recording import Trace
@@ -37,31 +39,6 @@ if TYPE_CHECKING:
 KEEP_NO_TRACED = "Return it from the function instead of storing it."
 
 Number = TypeVar("Number", bool, int, float, complex)
-
-
-class Stack(threading.local):
-    """The traces under way in this thread, innermost last."""
-
-    def __init__(self) -> None:
-        self.traces: list[Trace] = []
-        self.examples = False  # whether arguments are zeros that stand for types
-
-
-stack = Stack()
-
-# What makes calls in any thread more than calls of kernels: traces under way, and a policy that was
-# ever asked for. Machine code asks for its length.
-occupied: dict[object, None] = {}
-
-
-def _alone() -> None:
-    """In a forked child: other threads are gone, and their traces."""
-    for reason in [r for r in occupied if not isinstance(r, str) and r not in stack.traces]:
-        del occupied[reason]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_alone)
 
 
 def current(*values: object) -> Trace:
@@ -104,17 +81,12 @@ def root_trace() -> Trace:
     return stack.traces[0]
 
 
-class Text(str):
-    """Text made of a traced value; what reads a number in it would drop its derivative."""
-
-    __slots__ = ()
-
-
 class TracedArray:
     """Stands for an array while a function is traced; use it as you would the array."""
 
     __slots__ = ("born", "home", "link", "made", "node", "scalar", "type", "weak")
     __array_priority__ = 1000.0
+    __pandas_priority__ = 10000  # above that of a DataFrame: ours is asked
     __fdiff_traced__ = True
 
     if TYPE_CHECKING:  # `fdiff.ops` enters indexing, like all other operators
@@ -185,6 +157,9 @@ class TracedArray:
             raise TypeError("len() of unsized object")
         return self.type.shape[0]
 
+    def __contains__(self, value: object) -> bool:
+        return bool(FUNCTIONS[np.any](UFUNCS[np.equal](self, resolved((value,))[0])))
+
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.type.shape:
             raise TypeError("iteration over a 0-d array")
@@ -204,17 +179,23 @@ class TracedArray:
 
     def __str__(self) -> str:
         value = self._shown()
-        return f"Traced<{self.type}>" if value is None else Text(value)
+        return f"Traced<{self.type}>" if value is None else self._text(str(value))
 
     def __repr__(self) -> str:
         value = self._shown()
-        return f"Traced<{self.type}>" if value is None else Text(repr(value))
+        return f"Traced<{self.type}>" if value is None else self._text(repr(value))
+
+    def _text(self, text: str) -> Text:
+        """Text made of the value; a key that holds it names the value."""
+        if stack.traces and text and self.home.looks.depends(self.id):
+            stack.traces[0].texts.add(text)
+        return Text(text)
 
     def __format__(self, spec: str) -> str:
         value = self._shown()
         if value is None or not spec:
             return str(self)
-        return Text(format(value if self.ndim else np.asarray(value)[()], spec))
+        return self._text(format(value if self.ndim else np.asarray(value)[()], spec))
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
@@ -251,6 +232,10 @@ class TracedArray:
         if not sys._getframe(1).f_globals.get("__name__", "").startswith("numba."):
             # Numba's C code only asks whether there is one; Python 3.13 reports other errors there.
             raise AttributeError("_numba_type_")
+        if _within("numba.experimental.jitclass"):
+            fact = "an object of a class under numba's @jitclass was given a traced array."
+            way = "Leave the decorator out: fdiff compiles what methods of plain classes compute."
+            raise current(self).fail(fact, way)
         fact = "compiled code was given a traced array."
         raise current(self).fail(fact, "Reach it by a name, or call its `py_func`.")
 
@@ -339,6 +324,8 @@ class TracedArray:
                     "Use numpy functions (numpy.sin for math.sin), or fdiff.stop_gradient.",
                 )
             seen = node_id if of is None else of(trace, node_id)
+            if kind is bool and (gone := recalled(trace, seen, stack.traces[0])) is not None:
+                return kind(gone)
             return kind(trace.looks.look(seen, deed).item())
         except LeakError:
             raise
@@ -346,6 +333,16 @@ class TracedArray:
             # Whoever catches the error: plain code would have gone another way.
             trace.refused = trace.refused or error
             raise
+
+
+def _within(package: str) -> bool:
+    """Whether the code of the user has called into a package of a library."""
+    frame = sys._getframe(2)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if str(frame.f_globals.get("__name__")).startswith(package):
+            return True
+        frame = frame.f_back
+    return False
 
 
 _new = TracedArray.__new__

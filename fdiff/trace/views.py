@@ -38,10 +38,13 @@ class Link(Protocol):
     def current(self, handle: TracedArray, /) -> int: ...
 
 
-class Fixed:
-    """The handle is an array of the caller's, which is never written to."""
+class Outside:
+    """The handle is an array that `f` reads from outside; stores wait until the run is over."""
 
-    __slots__ = ()
+    __slots__ = ("array",)
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
 
     def current(self, handle: TracedArray) -> int:
         return handle.node
@@ -97,17 +100,24 @@ class View:
 class Stores:
     """Single entries stored into a handle that is no view, by position; not yet one node."""
 
-    __slots__ = ("entries",)
+    __slots__ = ("before", "entries")
 
-    def __init__(self) -> None:
+    def __init__(self, before: Outside | None) -> None:
+        self.before = before
         self.entries: dict[int, int] = {}
 
     def current(self, handle: TracedArray) -> int:
         """The node with all of them stored."""
         node = _stored(handle.home, handle.node, handle.type, self.entries)
-        handle.link = None
+        handle.link = self.before
         handle.node = as_made(handle, node)
         return handle.node
+
+
+def outside(handle: TracedArray) -> Outside | None:
+    """The link to an array of the user's, where the handle stands for one."""
+    link = handle.link.before if isinstance(handle.link, Stores) else handle.link
+    return link if isinstance(link, Outside) else None
 
 
 def _stored(trace: Trace, base: int, type_: ArrayType, entries: dict[int, int]) -> int:
@@ -154,7 +164,7 @@ def layout(handle: TracedArray) -> np.ndarray:
     if isinstance(handle.link, View):  # a reshape that copies
         return np.empty(handle.shape, handle.dtype)
     trace = handle.home
-    given = isinstance(handle.link, Fixed) or any(map(partial(is_, handle), trace.arguments))
+    given = outside(handle) is not None or any(map(partial(is_, handle), trace.arguments))
     if given and handle.ndim:
         return _strided(handle.type, _strides(trace, handle.made))
     return _laid_out(trace, handle.made, handle.type)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import Line
+from ..progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from .noderules import widen
@@ -23,7 +24,7 @@ def batch(
     Nodes that depend on no mapped input are computed once. Each output carries the leading axis,
     broadcast if need be, unless ``spread`` says otherwise for it. The tape is simplified.
     """
-    with Trace("vmap", lines=False, builder=Simplifier()) as trace:
+    with Trace("vmap", lines=False, builder=Simplifier()) as trace, Stage(made=trace.builder.nodes):
         sweep = _Sweep(tape, trace, mapped, size)
         sweep.run()
         wide = spread or [True] * len(tape.outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..primitive import PRIMITIVES
 from ..tape import Builder
 from .rewriting import Ids, new, number, of, reshape_of, seeks, transpose_of
 
@@ -41,6 +42,17 @@ def unseeded(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
         if len(summed) == len(free) == 1:
             renamed = sides[other].replace(summed[0], free[0])
             return transpose_of(b, args[other], tuple(renamed.index(x) for x in out))
+    return None
+
+
+def of_number(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """The product of a number and an array is one entry by entry."""
+    labels, out = str(params["subscripts"]).split("->")
+    sides = labels.split(",")
+    for here, other in ((0, 1), (1, 0)):
+        if not sides[here] and len(sides[other]) == len(out):
+            turned = transpose_of(b, args[other], tuple(sides[other].index(x) for x in out))
+            return b.add(PRIMITIVES["multiply"], (args[here], turned))
     return None
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import Line
 from ..primitive import ZERO
+from ..progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from .noderules import push
@@ -22,7 +23,7 @@ def jvp(tape: Tape, wrt: Sequence[int]) -> Tape:
     each output, zeros where an output does not depend on them. The cost is a small multiple of
     the tape's (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, section 3.1).
     """
-    with Trace("jvp", lines=False, builder=Simplifier()) as trace:
+    with Trace("jvp", lines=False, builder=Simplifier()) as trace, Stage(made=trace.builder.nodes):
         sweep = _Sweep(tape, trace, [tape.inputs[k] for k in wrt])
         sweep.run()
         results = [sweep.values[o] for o in tape.outputs]

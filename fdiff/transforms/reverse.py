@@ -9,6 +9,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..errors import Line, TapeError
 from ..primitive import PRIMITIVES, ZERO, Primitive
+from ..progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from .forward import materialise
@@ -16,7 +17,9 @@ from .noderules import Bar, pull
 from .simplify import Simplifier
 from .templates import Seeds, pulls
 
-_ADD, _OR = PRIMITIVES["add"], PRIMITIVES["logical_or"]
+_ADD, _OR, _NOT = (PRIMITIVES[name] for name in ("add", "logical_or", "logical_not"))
+_MULTIPLY, _SQUARE = PRIMITIVES["multiply"], PRIMITIVES["square"]
+_SCALED = ("scaled", "negative", "broadcast_to")  # what rewrites find constant factors in
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
 
@@ -35,7 +38,7 @@ def vjp(
     the number of inputs (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
     section 3.3).
     """
-    with Trace("vjp", lines=False, builder=Simplifier()) as trace:
+    with Trace("vjp", lines=False, builder=Simplifier()) as trace, Stage(made=trace.builder.nodes):
         sweep = _Sweep(tape, trace, [tape.inputs[k] for k in wrt])
         known = iter(seeds or ())
         for o in [tape.outputs[k] for k in (range(len(tape.outputs)) if of is None else of)]:
@@ -83,11 +86,14 @@ class _Sweep:
         """Walk the nodes backwards, leaving cotangents of the inputs."""
         nodes, lines, wanted = self.tape.nodes, self.tape.lines, self.wanted
         bars, masks, parts = self.bars, self.masks, self.parts
+        self.builder.derivative = True
         for i in range(len(nodes) - 1, -1, -1):
             if not wanted[i] or (i not in bars and i not in parts):
                 continue
             node = nodes[i]
             primitive = node[0]
+            if primitive is _MULTIPLY and node[1][0] == node[1][1]:
+                node = self._as_square(node, bars.get(i))
             if primitive is INPUT:
                 continue
             line = lines[i][0] if i in lines else None
@@ -102,6 +108,16 @@ class _Sweep:
                 self._pull(node, _PLAIN, [bar], [self.values[i]], line)
             else:
                 self._pull(node, _MASKED, [bar, mask], [self.values[i]], line)
+
+    def _as_square(self, node: Node, bar: int | None) -> Node:
+        """``x * x`` as a square, where the factor 2 of its slope meets one of the cotangent.
+
+        Otherwise the sum of two equal cotangents is cheaper to differentiate again.
+        """
+        meets = bar is not None and self.builder.notable.get(bar) in _SCALED
+        if not meets or node.type.dtype.kind != "f":
+            return node
+        return Node(_SQUARE, node.args[:1], (), node.types)
 
     def _pull_parts(self, i: int, node: Node, line: Line | None) -> None:
         """Pull through a node with several outputs, some of which have cotangents."""
@@ -183,8 +199,16 @@ class _Sweep:
             return
         bars[a] = self._entered(_ADD, known, bar, line)
         there = masks.pop(a, None) if masks else None
-        if there is not None and mask is not None:
+        if there is not None and mask is not None and not self._opposite(there, mask):
             masks[a] = there if there == mask else self._entered(_OR, there, mask, line)
+
+    def _opposite(self, mask: int, other: int) -> bool:
+        """Whether one of two masks is true where the other is not: those of both branches."""
+        nodes = self.builder.nodes
+        return any(
+            nodes[i].primitive is _NOT and nodes[i].args == (j,)
+            for i, j in ((mask, other), (other, mask))
+        )
 
     def _entered(self, primitive: Primitive, a: int, b: int, line: Line | None) -> int:
         """The sum of two cotangents or masks of one type."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from ..arraytype import broadcast
 from ..primitive import PRIMITIVES
 from ..tape import CONSTANT, Builder
-from .contractions import as_product, narrowed, unseeded
+from .contractions import as_product, narrowed, of_number, unseeded
+from .factors import gathered, repeated
 from .rewriting import SOUGHT, Ids, Rule, new, number, of, reshape_of, seeks, transpose_of
 
 # --- the rules: each gives the id that may stand in for the node, or None ------------------------
@@ -229,9 +230,11 @@ def _untransposed(b: Builder, i: int, axes: Ids) -> int:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "contract": (unseeded, narrowed),
+    "contract": (unseeded, narrowed, of_number),
     "multiply": (
+        repeated,
         _times_one,
+        gathered,
         _pull_negative,
         _drop_broadcast("multiply"),
         _outer_transpose("multiply"),
@@ -262,12 +265,16 @@ NOTABLE = frozenset[str]().union(*SOUGHT.values())
 # What is done about nodes of an op: its rules are asked always, or only where an argument is
 # notable; the node is looked for itself.
 ASKED, SEEKS, NOTED = 1, 2, 4
+SEEN_WITH = (CONSTANT.name, "multiply")  # notable for what they hold
 
 
 def _mode(name: str) -> int:
     rules = SEEKING.get(PRIMITIVES[name], ())
     mode = ASKED if any(sought is None for _, sought in rules) else SEEKS if rules else 0
-    return mode | (NOTED if name in NOTABLE or name == CONSTANT.name else 0)
+    return mode | (NOTED if name in NOTABLE or name in SEEN_WITH else 0)
 
 
-MODES = {PRIMITIVES[name]: _mode(name) for name in (*RULES, *(NOTABLE - {"unit"}), CONSTANT.name)}
+MODES = {
+    PRIMITIVES[name]: _mode(name)
+    for name in (*RULES, *(NOTABLE - {"unit", "scaled"}), CONSTANT.name)
+}

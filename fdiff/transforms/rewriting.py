@@ -28,12 +28,19 @@ def seeks(*names: str) -> Callable[[Rule], Rule]:
 
 
 def kind(node: Node) -> str:
-    """What rules look for a node as: its op, or "unit" for a constant with the one entry ±1."""
+    """What rules look for a node as: its op, or what it is.
+
+    "unit" is a constant with the one entry ±1, "scaled" a product with a number: ``x + x``, and
+    what the builder knows for one.
+    """
+    name, args = node[0].name, node[1]
+    if name == "add":
+        return "scaled" if args[0] == args[1] else name
     if node.primitive is CONSTANT:
         value: np.ndarray = node.params[0][1].array  # type: ignore[attr-defined] - parameters are objects to the checker
         if value.size == 1 and abs(value.item()) == 1:
             return "unit"
-    return node.primitive.name
+    return name
 
 
 def number(builder: Builder, i: int) -> object:

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import Line, with_line
-from ..primitive import Primitive
+from ..primitive import PRIMITIVES, Primitive
+from ..progress import Stage
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
 from ..trace.stores import SHORTER
@@ -24,6 +25,9 @@ from .rewriting import kind
 
 Ids = tuple[int, ...]
 Types = tuple[ArrayType, ...]
+
+
+_ADD, _MULTIPLY = PRIMITIVES["add"], PRIMITIVES["multiply"]
 
 
 class Step(NamedTuple):
@@ -75,7 +79,7 @@ class Simplifier(Builder):
         if found is None:
             count = len(self.nodes)
             found = Builder.add(self, primitive, args, params, line, types)
-            if mode & NOTED:
+            if mode & NOTED or (primitive is _ADD and args[0] == args[1]):
                 self._note(count)
         elif line is not None and found not in self.lines:
             self.lines[found] = (line,)
@@ -86,6 +90,10 @@ class Simplifier(Builder):
         nodes = self.nodes
         for i in range(first, len(nodes)):
             node = nodes[i]
+            if node[0] is _MULTIPLY:  # the most of them
+                if not self.constants.isdisjoint(node[1]):
+                    self.notable[i] = "scaled"
+                continue
             if node[0] is CONSTANT:
                 self.constants.add(i)
             if (sought := kind(node)) in NOTABLE:
@@ -96,11 +104,10 @@ class Simplifier(Builder):
     ) -> int | None:
         """What a rule of the table puts in the place of a node."""
         nodes, count = self.nodes, len(self.nodes)
-        named = dict(params)
         kinds = [*map(self.notable.get, args)]
         for rule, sought in SEEKING[primitive]:
             if sought is None or not sought.isdisjoint(kinds):
-                found = rule(self, args, named)
+                found = rule(self, args, dict(params))
                 if len(nodes) > count:
                     self._note(count)
                     count = len(nodes)
@@ -144,7 +151,7 @@ class Simplifier(Builder):
             node_id = known.setdefault((primitive, args, params), count)
             if node_id == count:
                 nodes.append(new_node(Node, (primitive, args, params, types)))
-                if noted:
+                if noted or (primitive is _ADD and args[0] == args[1]):
                     self._note(node_id)
                 if line is not None:
                     lines[node_id] = (line,)
@@ -180,7 +187,7 @@ class Simplifier(Builder):
                     nodes.append(
                         node if same else new_node(Node, (primitive, given, params, types))
                     )
-                    if mode & NOTED:
+                    if mode & NOTED or (primitive is _ADD and given[0] == given[1]):
                         self._note(count)
             ids[i] = node_id
             if i in told and node_id not in lines:
@@ -191,8 +198,9 @@ class Simplifier(Builder):
 def simplify(tape: Tape) -> Tape:
     """The same program after one pass of the rewrite table and removal of dead nodes."""
     builder = Simplifier()
-    ids = builder.replay(tape)
-    return builder.finish([ids[o] for o in tape.outputs])
+    with Stage(made=builder.nodes):
+        ids = builder.replay(tape)
+        return builder.finish([ids[o] for o in tape.outputs])
 
 
 def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
@@ -207,7 +215,7 @@ def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
         if primitive is not INPUT:
             place[i] = len(tape.inputs) + len(steps)
             mode, shorter = MODES.get(primitive, 0), SHORTER.get(primitive.name)
-            noted = primitive is CONSTANT or kind(node) in NOTABLE
+            noted = bool(mode & NOTED) or kind(node) == "scaled"
             places = tuple([place[a] for a in args])
             take = itemgetter(*places) if len(places) > 1 else None
             # What sees through stores is asked as rules are, always.

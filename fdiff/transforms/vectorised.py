@@ -1,5 +1,8 @@
 """Vectorisation of unrolled loops: equal computations whose results are joined become one batch.
 
+They are joined by a concatenation, by stores side by side into an array until it is full, or by a
+sum of terms that are sums themselves.
+
 ``np.stack([f(x, a[k]) for k in range(n)])`` is recorded as n computations that differ in nothing
 but the slice of `a` that they read. Batched, `f` is entered once: the program is as long for every
 n, its loops run over all entries at once, and it is as fast as its author would write it with
@@ -8,6 +11,7 @@ arrays. Sums within `f` are of the same terms.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,36 +19,34 @@ from ..arraytype import Shape
 from ..primitive import PRIMITIVES
 from ..tape import INPUT, Builder, Node, Tape
 from .batch import batch
+from .joins import JOINS, Join, joins_of
 from .simplify import Simplifier, steps_of
 
 Ids = tuple[int, ...]
 
-FEWEST = 8  # fewer are left as they are: what is unrolled stays in registers
 MOST = 256 * 2**20  # bytes of one value of all together: one at a time, the others need no memory
 # Products whose axes all have so many entries are fast one by one, and what they are made of still
 # lies in the cache; where all parts multiply one array, a batch has to be put in another order.
 LARGE, LARGE_SHARED = 64, 16
+SUMS = ("sum", "contract")
+FEW, MANY = 4, 20  # entries of a sum that are written out; parts from which on that is slower
 FAMILIES = ("elementwise", "reduction")
 OTHERS = ("reshape", "transpose", "broadcast_to", "slice", "sum", "contract", "stop_gradient")
 
 
 def vectorised(tape: Tape) -> Tape:
     """The same program, in which equal computations over slices that are joined are batched."""
-    joins = [i for i, node in enumerate(tape.nodes) if _joins(tape, node)]
-    if not joins:
+    if not any(node.primitive.name in JOINS for node in tape.nodes):
         return tape
     users: list[list[int]] = [[] for _ in tape.nodes]
     for i, node in enumerate(tape.nodes):
         for a in node.args:
             users[a].append(i)
-    found = {i: alike for i in joins if (alike := _Alike(tape, users, i)).right}
+    found: dict[int, _Alike] = {}
+    for join in joins_of(tape, users):
+        if join.node not in found and (alike := _Alike(tape, users, join)).right:
+            found[join.node] = alike
     return _entered(tape, found) if found else tape
-
-
-def _joins(tape: Tape, node: Node) -> bool:
-    """Whether a node concatenates at least `FEWEST` arrays of one type."""
-    many = node.primitive.name == "concatenate" and len(node.args) >= FEWEST
-    return many and len({tape.nodes[a].type for a in node.args}) == 1
 
 
 class Slices(NamedTuple):
@@ -72,14 +74,37 @@ class Slices(NamedTuple):
 class _Alike:
     """Comparison of the parts of one join: nodes they share, slices they read, equal operations."""
 
-    def __init__(self, tape: Tape, users: list[list[int]], join: int) -> None:
+    def __init__(self, tape: Tape, users: list[list[int]], join: Join) -> None:
         self.nodes, self.lines, self.join = tape.nodes, tape.lines, join
-        self.parts, self.count = tape.nodes[join].args, len(tape.nodes[join].args)
+        self.parts, self.count = join.parts, len(join.parts)
         self.common: dict[Ids, int] = {}  # nodes of all the parts, in the order of the parts
         self.slices: dict[Ids, Slices] = {}
         self.steps: dict[Ids, list[Ids]] = {}  # what is computed, and of what
         self.inner: set[int] = set()
-        self.right = self._compare() and bool(self.slices) and self._private(tape, users)
+        self.right = (
+            self._compare() and bool(self.slices) and self._private(tape, users) and self._worth()
+        )
+
+    def _worth(self) -> bool:
+        """Whether a batch is faster than parts that are unrolled, which stay in registers.
+
+        Sums of few entries for each of many rows are unrolled too, and terms without sums are best
+        added one by one.
+        """
+        sums = [n for ids in self.steps if (n := self._summed(ids[0])) > 1]
+        if not sums:
+            return self.join.axis is not None
+        one = self.nodes[self.parts[0]].type.size == 1
+        return one or max(sums) > FEW or self.count >= MANY
+
+    def _summed(self, i: int) -> int:
+        """How many entries node `i` sums, or reduces otherwise, for one of its own."""
+        node = self.nodes[i]
+        if node.primitive.family != "reduction" and node.primitive.name not in SUMS:
+            return 0
+        sizes = _sizes(self.nodes, node) if node.primitive.name == "contract" else {}
+        entries = math.prod(sizes.values()) if sizes else self.nodes[node.args[0]].type.size
+        return entries // max(node.type.size, 1)
 
     def _compare(self) -> bool:
         """Walk all parts in lockstep from results to inputs; whether they are isomorphic."""
@@ -119,14 +144,7 @@ class _Alike:
 
     def _large(self, ids: Ids) -> bool:
         """Whether these are matrix products so large that a batch would be slower."""
-        node = self.nodes[ids[0]]
-        sides = str(dict(node.params)["subscripts"]).split("->")[0].split(",")
-        shapes = [self.nodes[a].type.shape for a in node.args]
-        size = {
-            x: n
-            for s, shape in zip(sides, shapes, strict=True)
-            for x, n in zip(s, shape, strict=True)
-        }
+        size = _sizes(self.nodes, self.nodes[ids[0]])
         each = [*zip(*(self.nodes[i].args for i in ids), strict=True)]
         shared = any(len(set(args)) == 1 for args in each)
         return len(size) > 2 and min(size.values()) >= (LARGE_SHARED if shared else LARGE)
@@ -164,7 +182,7 @@ class _Alike:
 
     def _private(self, tape: Tape, users: list[list[int]]) -> bool:
         """Whether only the parts read their intermediate values (others would need them twice)."""
-        own = {*self.inner, self.join}
+        own = {*self.inner, *self.join.chain}
         return self.inner.isdisjoint(tape.outputs) and all(
             own.issuperset(users[i]) for i in self.inner
         )
@@ -195,17 +213,29 @@ class _Alike:
         ]
         for step, line in zip(steps, told, strict=True):
             b.splice([step], ids, line[0] if line else None)
-        return self._joined(b, ids[out])
+        if self.join.axis is not None:
+            return self._joined(b, ids[out], self.join.axis)
+        total = _add(b, "sum", ids[out], axes=(0,))
+        if self.join.start is None:
+            return total
+        return b.add(PRIMITIVES["add"], (places[self.join.start], total))
 
-    def _joined(self, b: Builder, x: int) -> int:
+    def _joined(self, b: Builder, x: int, axis: int) -> int:
         """Move the batch axis of `x` to where the join has it."""
-        node = self.nodes[self.join]
-        axis: int = dict(node.params)["axis"]  # type: ignore[assignment] - parameters are objects to the checker
+        node = self.nodes[self.join.node]
         count, *shape = b.type(x).shape
         if shape[axis] == 1:  # stacked: no axis of one entry is to be moved
             x = _add(b, "reshape", x, shape=(count, *shape[:axis], *shape[axis + 1 :]))
         axes = (*range(1, axis + 1), 0, *range(axis + 1, len(b.type(x).shape)))
         return _add(b, "reshape", _add(b, "transpose", x, axes=axes), shape=node.type.shape)
+
+
+def _sizes(nodes: Sequence[Node], product: Node) -> dict[str, int]:
+    """The sizes of the axes of a product, by their labels."""
+    sides = str(dict(product.params)["subscripts"]).split("->")[0].split(",")
+    shapes = [nodes[a].type.shape for a in product.args]
+    pairs = zip(sides, shapes, strict=True)
+    return {x: n for side, shape in pairs for x, n in zip(side, shape, strict=True)}
 
 
 def _bare(node: Node) -> tuple[Any, ...]:

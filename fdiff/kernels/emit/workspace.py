@@ -35,7 +35,8 @@ def furnish(program: Program | SharedProgram) -> tuple[dict[str, int], tuple[Roo
     free: dict[Room, _Free] = {}
     where: dict[str, int] = {}
     for t in sorted(program.temporaries, key=lambda t: first.get(t.name, 0)):
-        room, begin = Room(proper(t.dims), t.dtype, t.rows, t.copies), first.get(t.name, 0)
+        room = Room(proper(t.dims), t.dtype, t.rows, t.copies, t.least)
+        begin = first.get(t.name, 0)
         same = free.setdefault(room, _Free())
         # what parts have found is read behind the loop, when others may be on their way already
         r = len(rooms) if t.copies == PARTS else same.first(begin, len(rooms))

@@ -180,7 +180,10 @@ def _functions_of_python() -> Check:
 
 
 def _dicts(value: object, key: str, function: Callable[..., object]) -> Check:
-    """The order in which a dict is iterated, and where a function keeps its attributes."""
+    """How long a dict is, in which order it is iterated, where a function keeps its attributes."""
+    for sample in ({}, {key: value}, dict.fromkeys(range(9))):
+        if dict.__basicsize__ <= WORD * HEAD or _word(id(sample), HEAD) != len(sample):
+            yield "the number of entries of a dict lies elsewhere"
     table, place, found = {key: value}, ctypes.c_ssize_t(0), [ctypes.c_void_p(), ctypes.c_void_p()]
     follow = _prototype(ctypes.c_int, ctypes.py_object, *[ctypes.c_void_p] * 3)
     more = follow(python_api("PyDict_Next"))

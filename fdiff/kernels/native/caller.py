@@ -12,20 +12,33 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from . import abi
-from .abi import numpy_api, python_api
+from .abi import WORD, numpy_api, python_api
 from .descriptor import Given, Input, Machinery, Make, Output, Outside, Read, Unpack
-from .entrance import NUMPY_API, PYTHON_API, RESULT_HOW, UNPACK_HOW, WORDS
+from .entrance import (
+    FROM,
+    INTO,
+    NUMPY_API,
+    PYTHON_API,
+    REGISTERS,
+    RESULT_HOW,
+    ROOMS,
+    UNPACK_HOW,
+    WORDS,
+)
 from .portable import portable
 
 _PLAIN, _WRITEABLE, _ALIGNED = 0x101, 0x400, 0x100  # of ndarray.flags
 _NOTHING = Outside()
+_EMPTY: dict[object, None] = {}  # for those that no dict stands in the way of
 _NEAR = 512  # entries of a strided array that are put side by side on the stack
 
 
@@ -93,8 +106,9 @@ def _stub(
         records += _record(one, at, strides, words(one.shape))
         strides += len(one.shape) if one.strided else 0
     count = max([len(outputs), *(1 + i.written for i in inputs if i.written is not None)])
+    made = Counter(step.what for step in result if step.how == "MADE")
     header = dict.fromkeys(WORDS, 0) | _fixed() | {
-        "data": first + count + 1, "strides": strides, "first": first,
+        "data": first + count + 1, "first": first,
         "inputs": words(records), "input_count": len(inputs), "written": len(inputs) - read,
         "outputs": words([
             x for o in outputs for x in (
@@ -103,12 +117,23 @@ def _stub(
         ]),
         "output_count": len(outputs), "result_count": len(result),
         "guard": 0 if guard is None else guard + 1,
-        "result": words([word for step in result for word in _made(step, words)]),
+        "result": words([word for s in result for word in _made(s, outputs, made, words)]),
     }  # fmt: skip
+    header |= _rooms({
+        "data": first + count + 1, "slots": 2 * len(outputs), "strides": strides,
+        "copies": len(inputs), "known": REGISTERS, "made": len(outputs), "stack": len(result),
+    })  # fmt: skip
     header |= _given(given, words) | _furnished(machinery, words) | _outside(outside, words)
     table = np.array([int(v) for v in header.values()], np.int64).view(_Table)
     table.held = held
     return _builtin(call, table)
+
+
+def _rooms(sizes: dict[str, int]) -> dict[str, int]:
+    """Where each part of the memory on the stack begins, in bytes, and how many words there are."""
+    begins = accumulate(sizes.values(), initial=0)
+    found = {name: WORD * begin for name, begin in zip(sizes, begins, strict=False)}
+    return {name: found[name] for name in ROOMS} | {"room": sum(sizes.values())}
 
 
 def _given(given: Given, words: Words) -> dict[str, int]:
@@ -136,7 +161,7 @@ def _outside(outside: Outside, words: Words) -> dict[str, int]:
     return {
         "reads": words([word for read in outside.reads for word in _looked(read)]),
         "read_count": len(outside.reads),
-        "occupied": 0 if outside.occupied is None else id(outside.occupied),
+        "occupied": id(_EMPTY if outside.occupied is None else outside.occupied),
         "general": 0 if outside.general is None else id(outside.general),
         "places": words([id(x) for pair in outside.places for x in pair]),
         "place_count": len(outside.places),
@@ -160,22 +185,29 @@ _ACCESS: dict[object, tuple[str, str]] = {
 }  # fmt: skip
 
 
-def _made(step: Make, words: Words) -> list[int]:
-    make = put = names = 0
-    what = step.what if step.how in ("MADE", "GIVEN") else id(step.what)
-    if step.how == "GROUP":
-        kind = "PyTuple" if step.what is tuple else "PyList"
+def _made(step: Make, outputs: Sequence[Output], made: Counter[int], words: Words) -> list[int]:
+    """A step of the recipe; `made` counts the places where each output stands."""
+    how, what, make, put, names = step.how, step.what, 0, 0, 0
+    where = what if how in ("MADE", "GIVEN") else id(what)
+    if how == "MADE" and outputs[what].scalar:  # which lies where the kernel put it
+        how, make = "SCALAR", id(outputs[what].dtype)
+    elif how == "MADE" and made[what] == 1:
+        how = "MOVED"
+    elif how == "GROUP":
+        kind = "PyTuple" if what is tuple else "PyList"
         make, put = python_api(f"{kind}_New"), python_api(f"{kind}_SetItem")
-    if step.how == "TABLE":
+    elif how == "TABLE":
         names = words([id(name) for name in step.names])
-    if step.how == "CALLED" and step.names:
+    elif how == "CALLED" and step.names:
         names = id(step.names)
-    return [RESULT_HOW.index(step.how), what, step.size, names, make, put]
+    return [RESULT_HOW.index(how), where, step.size, names, make, put]
 
 
 def _looked(read: Read) -> list[int]:
-    thing = read.thing if type(read.thing) is int else id(read.thing)
-    return [python_api(read.function), thing, *read[2:]]
+    inside = type(read.thing) is int
+    how = read.how | FROM * inside | INTO * (read.into > 0)
+    thing = read.thing if inside else id(read.thing)
+    return [python_api(read.function), thing, read.argument, read.value, how, read.into]  # type: ignore[list-item] - a register
 
 
 def _record(one: Input, at: int, strides: int, dims: int) -> list[int]:
@@ -187,11 +219,11 @@ def _record(one: Input, at: int, strides: int, dims: int) -> list[int]:
     if not (one.shape or written):
         kinds = NUMBERS.get(one.dtype, ()) if one.exact is None else (one.exact,)
     kind, other = [*map(id, kinds), 0, 0][:2]
+    rank = len(one.shape) if one.exact in (None, np.ndarray) else -1  # which no array has
     return [
         at, one.source, id(one.array) if one.array is not None else 0, id(one.dtype),
-        len(one.shape), dims, mask, int(one.copied), strides if one.strided else -1,
-        one.dtype.itemsize, int(one.exact in (None, np.ndarray)), kind, other, int(near),
-        int(written), math.prod(one.shape) * one.dtype.itemsize,
+        rank, dims, mask, int(one.copied), strides if one.strided else -1, one.dtype.itemsize,
+        kind, other, int(near), int(written), math.prod(one.shape) * one.dtype.itemsize,
     ]  # fmt: skip
 
 

@@ -22,30 +22,38 @@ PYTHON_API = (
     "PyLong_FromLong", "PyObject_Vectorcall",
 )  # fmt: skip
 
+# Parts of the stub's memory on the stack, each by the bytes before it; the first are the addresses
+# that the kernel is given, `data` of them.
+ROOMS = ("slots", "strides", "copies", "known", "made", "stack")
+
 # What a table holds, word by word.
 WORDS = (
     "none", "true", "array", "text", "whole", "bytes", *PYTHON_API, *NUMPY_API, "kernel", "ints",
     "floats", "arguments", "keywords", "keyword_count", "given", "registers", "unpacks",
-    "unpack_count", "data", "strides", "cell", "size", "keep", "release", "inputs", "input_count",
+    "unpack_count", *ROOMS, "room", "data", "cell", "size", "keep", "release", "inputs",
+    "input_count",
     "constants", "constant_count", "reads", "read_count", "places", "place_count", "outputs",
     "output_count", "first", "result", "result_count", "occupied", "general", "written", "guard",
     "hinted",
 )  # fmt: skip
 INPUTS = (
-    "at", "source", "object", "descr", "rank", "dims", "mask", "most", "strides", "width", "arrays",
-    "kind", "other", "near", "written", "bytes",
+    "at", "source", "object", "descr", "rank", "dims", "mask", "most", "strides", "width", "kind",
+    "other", "near", "written", "bytes",
 )  # fmt: skip
 OUTPUTS = ("descr", "rank", "dims", "scalar", "made")
 READS = ("function", "object", "argument", "value", "how", "into")
 UNPACKS = ("how", "source", "kind", "size", "what", "length", "item")
 RESULTS = ("how", "what", "size", "names", "make", "put")
-OWNED, ATTRIBUTES = 1, 2  # how a value is returned: with a reference; as where a dict may be
+# How a value is returned: with a reference; as where a dict may be. Only in the table: what is
+# looked at is in a register; the value is kept in one. Most reads are none of these.
+OWNED, ATTRIBUTES, FROM, INTO = 1, 2, 4, 8
 REGISTERS = 3  # what was read on the way, and first of all the first argument
 
 # How an argument is unpacked into its parts, or compared.
 UNPACK_HOW = ("SEQUENCE", "DICT", "FIELDS", "SAME")
-# What a step of the result's recipe puts on the stack.
-RESULT_HOW = ("MADE", "CONSTANT", "GIVEN", "GROUP", "TABLE", "CALLED")
+# What a step of the result's recipe puts on the stack: ``MADE`` is ``MOVED`` where an array stands
+# nowhere else, and ``SCALAR`` where the output is one.
+RESULT_HOW = ("MOVED", "SCALAR", "GROUP", "MADE", "CONSTANT", "GIVEN", "TABLE", "CALLED")
 
 # Tell of flags; 0 if that has raised an error.
 _HEARD = """
@@ -62,7 +70,6 @@ def heard(table: "i8", args: "i8", n: "i8", names: "i8") -> "i8":
 _CALL = """
 def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     d = rt.words(rt.words(self)[HEAD])
-    none = d[D_none]
     ok = n == d[D_arguments]
     if d[D_keyword_count] == 0:
         ok = ok and names == 0
@@ -72,8 +79,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         if ok:
             ok = named(rt.words(self)[HEAD], names) == 1
     # ---
-    if ok and d[D_occupied] != 0:
-        ok = rt.call(d[D_PyDict_Size], d[D_occupied]) == 0
+    # +++
+    if ok:
+        ok = rt.words(d[D_occupied])[HEAD] == 0
+    # ---
     filled = d[D_given]
     registers = args
     # +++
@@ -87,10 +96,11 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             filled = -1 - filled
     # ---
     given = rt.words(registers)
-    data = rt.words(rt.room(d[D_data]))
-    slots = rt.room(d[D_output_count] * 2 + 1)
-    strides = rt.words(rt.room(d[D_strides] + 1))
-    copies = rt.words(rt.room(d[D_input_count] + 1))
+    room = rt.room(d[D_room])
+    data = rt.words(room)
+    slots = room + d[D_slots]
+    strides = rt.words(room + d[D_strides])
+    copies = rt.words(room + d[D_copies])
     copied = 0
     # --- what is given
     for k in range(d[D_input_count]):
@@ -103,7 +113,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         o = rt.words(x)
         begin = o[HEAD]
         if o[HEAD - 1] == d[D_array]:
-            ok = r[I_arrays] != 0 and rt.halves(x)[2 * HEAD + 2] == r[I_rank]
+            ok = rt.halves(x)[2 * HEAD + 2] == r[I_rank]
             if ok and o[HEAD + 5] != r[I_descr]:
                 ok = rt.call(d[D_EquivTypes], o[HEAD + 5], r[I_descr]) & 255 != 0
             if ok:
@@ -124,7 +134,14 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                         moved = rt.room(rows * width + 1)
                         for j in range(rows):
                             row = rt.words(moved + 8 * width * j)
-                            for m in range(width):
+                            place = begin + across * j
+                            for m in range(0, width - 3, 4):
+                                row[m] = rt.words(place)[0]
+                                row[m + 1] = rt.words(place + along)[0]
+                                row[m + 2] = rt.words(place + 2 * along)[0]
+                                row[m + 3] = rt.words(place + 3 * along)[0]
+                                place = place + 4 * along
+                            for m in range(width & -4, width):
                                 row[m] = rt.words(begin + across * j + along * m)[0]
                         begin = moved
                 if ok and moved == 0:
@@ -153,38 +170,44 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     if ok and d[D_written] != 0:
         ok = apart(rt.words(self)[HEAD], rt.at(data, 0)) == 1
     # --- what was read from outside
-    known = rt.words(rt.room(REGISTERS))
-    known[0] = rt.words(args)[0] if ok and n > 0 else 0
-    for k in range(d[D_read_count]):
-        r = rt.words(d[D_reads] + 8 * READ * k)
-        if ok:
-            x = known[r[R_object]] if r[R_object] < REGISTERS else r[R_object]
-            held = rt.call(r[R_function], x, r[R_argument])
-            if r[R_how] == ATTRIBUTES and held != 0:
-                held = rt.words(held)[0]
+    if ok:
+        known = rt.words(room + d[D_known])
+        known[0] = rt.words(args)[0] if n > 0 else 0
+        for k in range(d[D_read_count]):
+            r = rt.words(d[D_reads] + 8 * READ * k)
+            how = r[R_how]
+            if how == 0:
+                ok = rt.call(r[R_function], r[R_object], r[R_argument]) == r[R_value]
+            else:
+                x = r[R_object]
+                if how & FROM:
+                    x = known[x]
+                held = rt.call(r[R_function], x, r[R_argument])
+                if how & ATTRIBUTES and held != 0:
+                    held = rt.words(held)[0]
+                    if held != 0:
+                        held = rt.words(held)[HEAD]
+                if how & INTO:
+                    known[r[R_into]] = held
+                    ok = held != 0
+                else:
+                    ok = held == r[R_value]
+                if how & OWNED and held != 0:
+                    rt.call(d[D_Py_DecRef], held)
+            if not ok:
+                break
+        for k in range(d[D_place_count]):
+            r = rt.words(d[D_places] + 16 * k)
+            if ok:
+                held = rt.call(d[D_PyObject_CallOneArg], r[0], r[1])
+                ok = held == d[D_true]
                 if held != 0:
-                    held = rt.call(d[D_PyDict_Size], held)
-            if r[R_into] > 0:
-                known[r[R_into]] = held
-                ok = held != 0
-            else:
-                ok = held == r[R_value]
-            if r[R_how] == OWNED and held != 0:
-                rt.call(d[D_Py_DecRef], held)
-            if held == 0 and not ok:
-                rt.call(d[D_PyErr_Clear])
-    for k in range(d[D_place_count]):
-        r = rt.words(d[D_places] + 16 * k)
-        if ok:
-            held = rt.call(d[D_PyObject_CallOneArg], r[0], r[1])
-            ok = held == d[D_true]
-            if held == 0:
-                rt.call(d[D_PyErr_Clear])
-            else:
-                rt.call(d[D_Py_DecRef], held)
+                    rt.call(d[D_Py_DecRef], held)
+        if not ok:
+            rt.call(d[D_PyErr_Clear])
     # ---
     # --- memory for what comes out
-    made = rt.words(rt.room(d[D_output_count] + 1))
+    made = rt.words(room + d[D_made])
     count = 0
     out = 0
     failed = False
@@ -197,14 +220,15 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             data[d[D_first] + k] = slots + 16 * k
         elif r[O_made]:
             rt.call(d[D_Py_IncRef], r[O_descr])
-            made[k] = rt.call(
+            x = rt.call(
                 d[D_NewFromDescr], d[D_array], r[O_descr], r[O_rank], r[O_dims], 0, 0, 0, 0
             )
-            if made[k] == 0:
+            made[k] = x
+            if x == 0:
                 ok = False
                 failed = True
             else:
-                data[d[D_first] + k] = rt.words(made[k])[HEAD]
+                data[d[D_first] + k] = rt.words(x)[HEAD]
         count = k + 1
     for k in range(d[D_constant_count]):
         data[d[D_first] - d[D_constant_count] + k] = rt.words(d[D_constants])[k]
@@ -238,11 +262,12 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         failed = heard(rt.words(self)[HEAD], args, n, names) == 0
         ok = not failed
     # --- the result
-    if ok and d[D_result_count] == 0:
-        out = rt.call(d[D_PyLong_FromLong], status)
-    elif ok and status == 0:
-        out = built(rt.words(self)[HEAD], rt.at(made, 0), rt.at(data, 0), registers)
+    if ok and status == 0 and d[D_result_count] != 0:
+        table = rt.words(self)[HEAD]
+        out = built(table, rt.at(made, 0), rt.at(data, 0), registers, room + d[D_stack])
         failed = out == 0
+    elif ok and d[D_result_count] == 0:
+        out = rt.call(d[D_PyLong_FromLong], status)
     for k in range(count):
         if made[k] != 0:
             rt.call(d[D_Py_DecRef], made[k])
@@ -252,11 +277,12 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     for k in range(d[D_given], filled):
         rt.call(d[D_Py_DecRef], given[k])
     # ---
-    if out == 0 and not failed and d[D_general] != 0:
-        out = rt.call(d[D_PyObject_Vectorcall], d[D_general], args, n, names)
-    elif out == 0 and not failed:
-        rt.call(d[D_Py_IncRef], none)
-        out = none
+    if out == 0 and not failed:
+        if d[D_general] != 0:
+            out = rt.call(d[D_PyObject_Vectorcall], d[D_general], args, n, names)
+        else:
+            out = d[D_none]
+            rt.call(d[D_Py_IncRef], out)
     return out
 """
 
@@ -272,7 +298,7 @@ def text(*, full: bool = True) -> str:
         whole = re.sub(r" *# [+]{3}\n.*?# ---\n", "", BUILD + _HEARD + _CALL, flags=re.DOTALL)
     numbers = {"HEAD": HEAD, "INPUT": len(INPUTS), "OUTPUT": len(OUTPUTS), "READ": len(READS)}
     numbers |= {"UNPACK": len(UNPACKS), "RESULT": len(RESULTS)}
-    numbers |= {"OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "REGISTERS": REGISTERS}
+    numbers |= {"OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "FROM": FROM, "INTO": INTO}
     for names in (UNPACK_HOW, RESULT_HOW):
         numbers |= {name: k for k, name in enumerate(names)}
     tables = {"D": WORDS, "I": INPUTS, "O": OUTPUTS, "R": READS, "U": UNPACKS, "S": RESULTS}

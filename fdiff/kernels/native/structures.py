@@ -94,43 +94,41 @@ def apart(table: "i8", tables: "i8*"):
 """
 
 BUILD = """
-def built(table: "i8", made: "i8*", data: "i8*", registers: "i8"):
+def built(table: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8"):
     d = rt.words(table)
-    base = rt.room(d[D_result_count] + 1)
     stack = rt.words(base)
     depth = 0
-    ok = True
+    x = 0
     for k in range(d[D_result_count]):
-        if not ok:
-            break
         c = rt.words(d[D_result] + 8 * RESULT * k)
         how = c[S_how]
         size = c[S_size]
         x = c[S_what]
-        if how == MADE:
-            r = rt.words(d[D_outputs] + 8 * OUTPUT * x)
-            if r[O_scalar]:
-                x = rt.call(d[D_Scalar], data[d[D_first] + x], r[O_descr], 0)
-            # +++
-            elif size:
-                x = rt.call(d[D_NewCopy], made[x], 0)
-            # ---
-            else:
-                x = made[x]
-                rt.call(d[D_Py_IncRef], x)
-        # +++
-        elif how == CONSTANT:
-            rt.call(d[D_Py_IncRef], x)
-        elif how == GIVEN:
-            x = rt.words(registers)[x]
-            rt.call(d[D_Py_IncRef], x)
-        # ---
+        if how == MOVED:
+            moved = rt.at(made, x)
+            x = moved[0]
+            moved[0] = 0
         elif how == GROUP:
             x = rt.call(c[S_make], size)
             if x != 0:
                 depth = depth - size
                 for j in range(size):
                     rt.call(c[S_put], x, j, stack[depth + j])
+        # +++
+        elif how == SCALAR:
+            x = rt.call(d[D_Scalar], data[d[D_first] + x], c[S_make], 0)
+        elif how == MADE:
+            x = made[x]
+            if size:
+                x = rt.call(d[D_NewCopy], x, 0)
+            else:
+                rt.call(d[D_Py_IncRef], x)
+        elif how == CONSTANT:
+            rt.call(d[D_Py_IncRef], x)
+        elif how == GIVEN:
+            x = rt.words(registers)[x]
+            rt.call(d[D_Py_IncRef], x)
+        # ---
         # +++
         elif how == TABLE:
             x = rt.call(d[D_PyDict_New])
@@ -146,15 +144,12 @@ def built(table: "i8", made: "i8*", data: "i8*", registers: "i8"):
             for j in range(size):
                 rt.call(d[D_Py_DecRef], stack[depth + j])
         # ---
-        ok = x != 0
-        if ok:
-            stack[depth] = x
-            depth = depth + 1
-    out = 0
-    if ok:
-        out = stack[0]
-    else:
+        if x == 0:
+            break
+        stack[depth] = x
+        depth = depth + 1
+    if x == 0:
         for j in range(depth):
             rt.call(d[D_Py_DecRef], stack[j])
-    return out
+    return x
 """

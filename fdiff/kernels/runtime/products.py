@@ -203,4 +203,58 @@ def matmul(
     return 0
 """
 
-PRODUCTS = {"matmul": (_ROW, *_SHAPES, _PANEL, _BLOCKS, _DOTS, _LARGE, _MATMUL)}
+
+def _without_masked(operand: str) -> str:
+    """The same where an operand is masked (`kernels/masks.py`): -0.0 in terms to be left out.
+
+    Only a sum that is not finite has such a term that matters: it is added up again without them.
+    """
+    at = {"a": "x[i * down + p * step]", "b": "y[p * below + j * across]"}[operand]
+    return f"""
+def add_up(
+    z: "ENTRY*", x: "ENTRY*", down: "i8", step: "i8", y: "ENTRY*", below: "i8", across: "i8",
+    i: "i8", j: "i8", k: "i8",
+):
+    total = np.REAL(0)
+    for p in range(k):
+        if math.copysign(np.REAL(1), {at}) > 0 or {at} != 0:
+            total = total + x[i * down + p * step] * y[p * below + j * across]
+    z[j] = total
+    return 0
+
+
+def matmul_{operand}(
+    a: "ENTRY*", b: "ENTRY*", c: "ENTRY*", stack: "i8", m: "i8", k: "i8", n: "i8",
+    step_a: "i8", lead_a: "i8", step_b: "i8", lead_b: "i8", step_c: "i8", lead_c: "i8",
+    flip_a: "i8", flip_b: "i8", blas: "i8*",
+):
+    matmul(
+        a, b, c, stack, m, k, n, step_a, lead_a, step_b, lead_b, step_c, lead_c, flip_a, flip_b,
+        blas,
+    )
+    step = lead_a if flip_a else 1
+    down = 1 if flip_a else lead_a
+    below = 1 if flip_b else lead_b
+    across = lead_b if flip_b else 1
+    for s in range(stack):
+        x = rt.at(a, s * step_a)
+        y = rt.at(b, s * step_b)
+        for i in range(m):
+            z = rt.at(c, s * step_c + i * lead_c)
+            none = np.REAL(0)
+            for j in range(n):
+                none = rt.add(none, rt.multiply(z[j], np.REAL(0)))
+            if none != 0:
+                for j in range(n):
+                    if z[j] - z[j] != 0:
+                        add_up(z, x, down, step, y, below, across, i, j, k)
+    return 0
+"""
+
+
+_PRODUCT = (_ROW, *_SHAPES, _PANEL, _BLOCKS, _DOTS, _LARGE, _MATMUL)
+PRODUCTS = {
+    "matmul": _PRODUCT,
+    "matmul_a": (*_PRODUCT, _without_masked("a")),
+    "matmul_b": (*_PRODUCT, _without_masked("b")),
+}

@@ -147,8 +147,9 @@ def _projections(plan: Plan, node: int) -> dict[int, int]:
 
 
 def _routine(part: Part) -> str:
-    flip = part.parameter("flip", str) if part.op == "triangular" else ""
-    return f"{part.op}{flip}_{part.dtypes[-1]}"
+    kinds = {"triangular": "flip", "matmul": "masked"}
+    kind = part.parameter(kinds[part.op], str) if part.op in kinds else ""
+    return f"{part.op}{kind}_{part.dtypes[-1]}"
 
 
 def _sizes(plan: Plan, part: Part) -> tuple[str, ...]:

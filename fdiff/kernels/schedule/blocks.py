@@ -21,6 +21,7 @@ from ..loops import (
     Runs,
     Temporary,
     block_size,
+    least_rows,
     proper,
 )
 from .products import added_up, of_rows, role_of
@@ -125,7 +126,6 @@ class _Run:
             tuple(d for k, d in enumerate(self.dims[name]) if k != axis)
             for name, axis in short.items()
         )
-        size = block_size(rows)
         inside: list[Nest | Call] = []
         begins: list[Nest] = []
         ends: list[Nest] = []
@@ -149,20 +149,21 @@ class _Run:
                 extra.append(like._replace(name=some.buffers[2]))
             else:
                 inside.append(part)
-        blocks = Blocks(self.axis, size, tuple(inside))
+        least = least_rows(adding=bool(extra))
+        blocks = Blocks(self.axis, block_size(rows, least), tuple(inside))
         return replace(
             self.whole,
-            temporaries=tuple(_shortened(self.whole.temporaries, short, rows)) + tuple(extra),
+            temporaries=(*_shortened(self.whole.temporaries, short, rows, least), *extra),
             items=(*self.before, *begins, blocks, *ends, *self.after),
         )
 
 
 def _shortened(
-    temporaries: Iterable[Temporary], short: dict[str, int], rows: tuple[tuple[str, ...], ...]
+    temporaries: Iterable[Temporary], short: dict[str, int], rows: tuple[Dims, ...], least: int
 ) -> Iterable[Temporary]:
     for t in temporaries:
         if t.name in short:
             dims = tuple(BLOCK if k == short[t.name] else d for k, d in enumerate(t.dims))
-            yield t._replace(dims=dims, rows=rows)
+            yield t._replace(dims=dims, rows=rows, least=least)
         else:
             yield t

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ..bones import Skeleton
+from collections.abc import Sequence
+
+from ..bones import Part, Skeleton
+from ..masks import MASKED
 
 REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
 ARGUMENTS = frozenset(["argmax", "argmin"])
@@ -44,6 +47,13 @@ ALIKE = {
     "logaddexp2": "logaddexp2", "first_share2": "logaddexp2", "second_share2": "logaddexp2",
     "hypot": "hypot", "first_direction": "hypot", "second_direction": "hypot",
 }  # fmt: skip
+
+
+def is_masked(parts: Sequence[Part], i: int) -> bool:
+    """Whether the entries of part `i` are -0.0 where a product is to leave them out."""
+    while parts[i].op in VIEWS:
+        (i,) = parts[i].args
+    return parts[i].op == MASKED
 
 
 def users_of(bones: Skeleton) -> list[list[int]]:

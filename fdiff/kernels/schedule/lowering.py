@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..bones import Data, Part, Skeleton
 from ..loops import ONE, Dims, proper, same_but_ones, size, strides
-from .kinds import ROUTINES, users_of
+from .kinds import ROUTINES, is_masked, users_of
 
 
 @dataclass
@@ -38,6 +38,26 @@ class _Rewrite:
         if i not in self.copies:
             self.copies[i] = self.add(Part("copy", "{0}", (i,), part.dtypes, part.shapes))
         return self.copies[i]
+
+    def in_order(self, i: int, dims: Dims) -> int:
+        """Part `i`, read entry by entry by a part of this shape.
+
+        A transposed input that is read again for each entry of another axis is copied, so that it
+        is read in the wrong order only once.
+        """
+        part = self.parts[i]
+        if len(proper(part.dims)) >= len(proper(dims)):
+            return i
+        a = part.args[0] if part.op == "reshape" and part.args else i
+        source = self.parts[a]
+        if source.op != "transpose" or self.parts[source.args[0]].op not in ("input", "array"):
+            return i
+        wide = [k for k in source.axes if source.dims[source.axes.index(k)] != ONE]
+        if wide == sorted(wide):
+            return i
+        if a not in self.copies:
+            self.copies[a] = self.add(Part("copy", "{0}", (a,), source.dtypes, source.shapes))
+        return self.shaped(self.copies[a], part.dims)
 
     def shaped(self, i: int, dims: Dims) -> int:
         """Part `i` with other axes of one entry."""
@@ -111,6 +131,8 @@ def _rewrite(new: _Rewrite, part: Part) -> int:
         bar, *indices = part.args
         widest = max((new.parts[i].dims for i in indices), key=lambda d: (len(d), len(proper(d))))
         return new.add(part.reading((bar, *[new.spread(i, widest) for i in indices])))
+    if part.text and part.args:
+        return new.add(part.reading(tuple([new.in_order(a, part.dims) for a in part.args])))
     return new.add(part)
 
 
@@ -189,10 +211,19 @@ def _contract(new: _Rewrite, part: Part) -> int:
     dims = tuple(sizes[x] for x in labels)
     places = (*first.steps, *second.steps, *_steps(labels, dims, stack, m))
     counts = tuple(size(tuple(sizes[x] for x in group)) for group in (stack, m, k, n))
-    data: Data = (("flips", f"{first.flip}{second.flip}"), ("sizes", (*counts, *places)))
+    data: Data = (
+        ("flips", f"{first.flip}{second.flip}"),
+        ("masked", _masked(new, a, b)),
+        ("sizes", (*counts, *places)),
+    )
     args = (new.contiguous(first.part), new.contiguous(second.part))
     product = new.add(Part("matmul", "", args, part.dtypes, (dims,), data))
     return new.transposed(product, tuple(labels.index(x) for x in out))
+
+
+def _masked(new: _Rewrite, a: int, b: int) -> str:
+    """Which operand has -0.0 where terms are to be left out if the other one is not finite."""
+    return next((f"_{k}" for k, i in zip("ab", (a, b), strict=True) if is_masked(new.parts, i)), "")
 
 
 def _multiplied(

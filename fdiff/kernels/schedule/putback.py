@@ -175,7 +175,7 @@ def beside(plan: Plan, roots: list[Root]) -> list[Root]:
         part = plan.parts[root.node]
         whole = root.kind == "reduce" and len(root.reduced) == len(root.domain) > 0
         plain = whole and part.op in ("sum", "contract") and part.dtype == "f8"
-        found = _alongside(gathers, root.domain) if plain and plan.local(root.node) else None
+        found = _alongside(plan, gathers, root) if plain and plan.local(root.node) else None
         if found is None:
             out.append(root)
             continue
@@ -188,13 +188,35 @@ def beside(plan: Plan, roots: list[Root]) -> list[Root]:
     return out
 
 
-def _alongside(gathers: list[Root], domain: Dims) -> tuple[Root, Shifted] | None:
-    """A gather with a term over this domain, and the term."""
+def _alongside(plan: Plan, gathers: list[Root], reduction: Root) -> tuple[Root, Shifted] | None:
+    """A gather with a term over the domain of a reduction, and the term.
+
+    Of several it is the one that has most in common with what is reduced: entries of that are at
+    hand then, where those beside it would be computed again.
+    """
+    domain, best, most = reduction.domain, None, -1
+    own: set[int] | None = None
     for root in gathers:
         for s in root.shifts:
-            if proper(s.shape) == domain:
-                return root, s
-    return None
+            if proper(s.shape) != domain:
+                continue
+            own = _computed(plan, [v[0] for v in reduction.values]) if own is None else own
+            common = len(own & _computed(plan, [s.term[0]]))
+            if common > most:
+                best, most = (root, s), common
+    return best
+
+
+def _computed(plan: Plan, nodes: list[int]) -> set[int]:
+    """What an entry of these nodes is computed of, as far as it is not kept."""
+    found: set[int] = set()
+    waiting = [*nodes]
+    while waiting:
+        i = waiting.pop()
+        if i not in found and i not in plan.kept:
+            found.add(i)
+            waiting += plan.parts[i].args
+    return found
 
 
 def _common(ranges: list[tuple[str, str]], size: str) -> tuple[str, str] | None:

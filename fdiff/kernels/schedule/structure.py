@@ -16,6 +16,7 @@ from .kinds import (
     PIECEWISE,
     ROUTINES,
     SCATTERS,
+    SLOW,
     VIEWS,
     flops_of,
     users_of,
@@ -134,7 +135,39 @@ class Structure:
     def limits(self) -> list[float]:
         """The cost above which each node is kept: that of computing it where it is used."""
         stretched = _stretched(self.bones, self.users)
-        return [self._limit(i, p, stretched=stretched[i]) for i, p in enumerate(self.parts)]
+        lonely = self._lonely()
+        return [
+            -1 if i in lonely else self._limit(i, p, stretched=stretched[i])
+            for i, p in enumerate(self.parts)
+        ]
+
+    def _lonely(self) -> set[int]:
+        """Functions of rows of which each entry is read all along an inner axis.
+
+        Computed in that loop over rows they would take turns with an inner loop, one at a time.
+        Kept, they are computed in a loop of their own, in vectors.
+        """
+        parts = self.parts
+        cost = [0] * len(parts)  # of an entry, with all that is computed of entries of its rows
+        for i, part in enumerate(parts):
+            if i in self.operations or part.op == "reshape":
+                like = (a for a in part.args if same_but_ones(parts[a].dims, part.dims))
+                cost[i] = self.flops[i] + sum(cost[a] for a in like)
+        return {
+            i for i, c in enumerate(cost)
+            if c >= SLOW and i in self.operations and self._read_along(i)
+        }  # fmt: skip
+
+    def _read_along(self, i: int) -> bool:
+        """Whether what reads a node has an axis inside of all of its own axes."""
+        for u in self.users[i]:
+            user = self.parts[u]
+            if user.op == "reshape" and same_but_ones(self.parts[i].dims, user.dims):
+                if self._read_along(u):
+                    return True
+            elif user.text and _inside(self.parts[i].dims, user.dims):
+                return True
+        return False
 
     def _limit(self, i: int, part: Part, *, stretched: bool) -> float:
         if i in self.absorbed:
@@ -210,11 +243,17 @@ def _stretched(bones: Skeleton, users: list[list[int]]) -> list[bool]:
     for i in range(len(parts) - 1, -1, -1):
         for u in users[i]:
             user = parts[u]
-            if user.op == "contract" or (user.op in VIEWS and out[u]):
+            if (user.op == "contract" and not _entrywise(user)) or (user.op in VIEWS and out[u]):
                 out[i] = True
             elif user.op == "broadcast_to" or (user.text and user.op not in VIEWS):
                 out[i] = out[i] or _repeats(parts[i].dims, user.dims)
     return out
+
+
+def _entrywise(part: Part) -> bool:
+    """Whether each entry of both operands takes part in one product alone, as in ``x @ x``."""
+    left, right = part.parameter("subscripts", str).split("->")[0].split(",")
+    return left == right
 
 
 @lru_cache(maxsize=4096)
@@ -227,6 +266,11 @@ def _repeats(dims: Dims, result: Dims) -> bool:
             return True
         repeated = repeated or have != want
     return False
+
+
+def _inside(dims: Dims, result: Dims) -> bool:
+    """Whether a result has an axis inside of all axes of one of its operands."""
+    return bool(proper(dims)) and dims[-1] == ONE != result[-1]
 
 
 def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ..bones import Part, Skeleton
 from ..loops import ONE, Dims
-from .kinds import users_of
+from .kinds import is_masked, users_of
 from .split import pruned
 
 Axes = tuple[int, ...]
@@ -51,6 +51,8 @@ class _Rewrite:
         if len(self.users[i]) > 1 or i in self.old.outputs:
             return False
         if part.op == "contract":
+            if any(is_masked(self.old.parts, a) for a in part.args):
+                return False
             left, right, out = _labels(part)
             return part.dtype[0] == "f" and all((out[a] in left) != (out[a] in right) for a in axes)
         return any(self.reaches(a, own) for a, own in self._through(i, axes))

@@ -7,6 +7,7 @@ Functions, 3rd ed., 2016, section 11.2).
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from .value import (
@@ -22,7 +23,10 @@ from .value import (
     polynomial,
     power_of_two,
     quotient,
+    rounded_off,
     scale,
+    scale_by,
+    scale_near,
     total,
     where,
 )
@@ -31,6 +35,11 @@ LOG2_E = 1.4426950408889634
 # log2(e) in single precision, in two parts
 _LOG2_E_SINGLE = 1.4426950216293335, 1.925963033500011e-08
 _LOG_2 = (0.6931471805599453, 2.3190468138462996e-17), (0.6931471824645996, -1.9046542121259336e-09)
+# The same with a first part so short that its products with whole numbers are exact (fdlibm).
+_LOG_2_SHORT = (
+    (0.6931471803691238, 1.9082149292705877e-10),
+    (0.693145751953125, 1.428606765330187e-06),
+)
 
 # (exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2: relative errors of exp 2**-64 and 2**-34.
 _EXP = (
@@ -90,13 +99,61 @@ def _reduce(x: Value, times: float = 1.0) -> _Reduced:
 def exp(x: Value) -> Value:
     """The exponential."""
     k, r, _ = _reduce(_within(x))
-    return scale(fma(r * r, polynomial(r, x.pick(*_EXP)), r) + 1.0, k)
+    return scale_near(_rise(r), k)
 
 
-def exp_sum(x: Value, low: Value) -> Value:
-    """``exp(x + low)`` for a `low` that rounding has taken from `x`."""
-    k, r, _ = _reduce(_within(x))
-    return scale(fma(r * r, polynomial(r, x.pick(*_EXP)), r + low) + 1.0, k)
+def _rise(r: Value) -> Value:
+    """``exp(r) - 1`` of a reduced `r`, to the last digit of 1."""
+    return _curve(r, r)
+
+
+def _curve(r: Value, more: Value) -> Value:
+    """``exp(r) - 1 - r + more``."""
+    return fma(r * r, polynomial(r, r.pick(*_EXP)), more)
+
+
+@libm("exp")
+def exp_of_normal(x: Value) -> Value:
+    """The exponential where it is a normal number, anything elsewhere; NaN stays."""
+    k, r, _ = _reduce(x)
+    s = power_of_two(k)
+    return fma(_rise(r), s, s)
+
+
+def exp_product(x: Value, y: Value) -> Value:
+    """``exp(x * y)``, of the product before it is rounded.
+
+    The first step of the reduction takes it; what is out of range is known by the rounded one.
+    """
+    if not fused():
+        return _corrected(x, y)
+    k, _ = nearest(_within(x * y), LOG2_E)
+    high, low = x.pick(*_LOG_2_SHORT)
+    r = fma(k, -low, clamp(fma(x, y, k * -high), -1.0, 1.0))
+    return scale_near(_rise(r), k)
+
+
+def _corrected(x: Value, y: Value) -> Value:
+    """``exp(x * y)`` of the rounded product, times one plus what rounding took from it."""
+    product = x * y
+    low = rounded_off(x, y, product)
+    low = where(fabs(low) < 2.0**-10, low, 0.0)  # more only where the whole is 0 or infinite
+    out = exp(product)
+    return where(out < inf, fma(out, low, out), out)
+
+
+def exp_minus_square(x: Value) -> Value:
+    """``exp(-x * x)``, likewise; bounds of `x` are all that its range needs."""
+    if not fused():
+        return _corrected(-x, x)
+    most, up = x.pick((27.5, 100.0), (10.5, 40.0))
+    x = fabs(x)
+    x = where(x > most, most, x)
+    k, _ = nearest(x * x, -LOG2_E)
+    high, low = x.pick(*_LOG_2_SHORT)
+    r = fma(k, -low, fma(-x, x, k * -high))
+    s = power_of_two(k, up)
+    return fma(_rise(r), s, s) * 2.0**-up
 
 
 def _within(x: Value) -> Value:
@@ -109,7 +166,7 @@ def exp_parts(x: Value, low: Value) -> tuple[Pair, Value]:
     k, r, lost = _reduce(x)
     r, low = total(r, lost + low)
     one = total(x.like(1.0), r)
-    rest = fma(r * r, polynomial(r, x.pick(*_EXP)), low)
+    rest = _curve(r, low)
     return total(one.high, one.low + rest), k
 
 
@@ -124,8 +181,8 @@ def exp2_sum(x: Value, low: Value | float, by: Value | None = None) -> Value:
     """``2**(x + low)`` for a small `low` and an `x` that is not huge; times `by`."""
     k, _ = nearest(x, 1.0)
     r = x - k + low if isinstance(low, Value) else x - k
-    out = fma(r * r, polynomial(r, x.pick(*_EXP2)), r * _LOG_2[0][0]) + 1.0
-    return scale(out, k, by)
+    out = fma(r * r, polynomial(r, x.pick(*_EXP2)), r * _LOG_2[0][0])
+    return scale_near(out, k) if by is None else scale_by(out + 1.0, k, by)
 
 
 def _minus_one(r: Value, rest: Value, s: Value, half: float) -> Pair:
@@ -139,7 +196,7 @@ def _minus_one(r: Value, rest: Value, s: Value, half: float) -> Pair:
 def expm1(x: Value) -> Value:
     """``exp(x) - 1`` without cancellation; reduced as `exp` is, which is its slope."""
     k, r, low = _reduce(_within(x))
-    rest = fma(r * r, polynomial(r, x.pick(*_EXP)), low)
+    rest = _curve(r, low)
     least = x.pick(-60.0, -30.0)
     s = power_of_two(where(k < least, least, k) - 1.0)
     out = _minus_one(r, rest, s, 0.5).high
@@ -162,7 +219,7 @@ class Twice(NamedTuple):
         size = fabs(x)
         if x.double:
             k, r, low = _reduce(where(size > 373.0, 373.0, size), -2.0)
-            rest = fma(r * r, polynomial(r, x.pick(*_EXP)), low)
+            rest = _curve(r, low)
             return Twice(r, rest, power_of_two(k, 60.0) * 2.0**-60)
         size = where(size > 52.25, 52.25, size)
         k, _ = nearest(size, -2.0 * LOG2_E)
@@ -181,9 +238,10 @@ class Twice(NamedTuple):
             return self.minus_one().high + 2.0
         return fma(self.r + 1.0, self.factor, 1.0)
 
-    def four(self) -> Value:
-        """``4 e / factor``."""
-        return fma(self.r + self.rest if self.r.double else self.r, 4.0, 4.0)
+    def whole(self, times: float = 1.0) -> Value:
+        """``times * e``."""
+        factor = self.factor if times == 1.0 else self.factor * times
+        return fma(self.r + self.rest if self.r.double else self.r, factor, factor)
 
 
 @libm("tanh")
@@ -252,12 +310,12 @@ def expit(x: Value) -> Value:
 def _falling(x: Value) -> Pair:
     """``exp(-|x|)``."""
     k, r, low = _reduce(clamp(-fabs(x), *x.pick((-746.0, 0.0), (-104.5, 0.0))))
-    p = total(x.like(1.0), fma(r * r, polynomial(r, x.pick(*_EXP)), low) + r)
+    p = total(x.like(1.0), _curve(r, low) + r)
     return Pair(scale(p.high, k), where(k > -100.0, p.low * power_of_two(k), 0.0))
 
 
 def logistic_slope(x: Value) -> Value:
-    """``e / (1 + e)**2`` with ``e = exp(-|x|)``, as `expit` has it."""
+    """``h (1 - h)``, ``h = e / (1 + e)``, ``e = exp(-|x|)``, as `expit` has it."""
     e = _falling(x).high if fused() else exp(-fabs(x))
-    inverse = 1.0 / (1.0 + e)
-    return e * inverse * inverse
+    share = e * (1.0 / (1.0 + e))
+    return fma(-share, share, share)

@@ -8,7 +8,7 @@ and Laframboise, Mathematics of Computation 36, 1981), with all factors as pairs
 
 from __future__ import annotations
 
-from .exponential import exp, exp_parts
+from .exponential import exp, exp_of_normal, exp_parts
 from .value import (
     F8,
     Pair,
@@ -22,6 +22,7 @@ from .value import (
     polynomial,
     product,
     quotient,
+    rounded_off,
     scale,
     total,
     where,
@@ -83,8 +84,9 @@ def erf(x: Value) -> Value:
     size = fabs(x)
     z = x * x
     near = fma(x, polynomial(z, x.pick(*_NEAR)), x)
-    log = polynomial(clamp(size, 1.0, x.pick(6.0, 4.0)) - 2.0, x.pick(*_LOG))
-    return where(size < 1.0, near, copysign(1.0 - exp(log), x))
+    most = x.pick(6.0, 4.0)
+    log = polynomial(where(size > most, most, size) - 2.0, x.pick(*_LOG))
+    return where(size < 1.0, near, copysign(1.0 - exp_of_normal(log), x))
 
 
 @libm("erfc")
@@ -98,20 +100,10 @@ def ndtr(x: Value) -> Value:
     wide = clamp(x.to(F8), -60.0, 60.0)
     y = wide * -_ROOT_HALF[0]
     if not fused():
-        low = _rounded_off(wide, -_ROOT_HALF[0], y) - wide * _ROOT_HALF[1]
+        low = rounded_off(wide, -_ROOT_HALF[0], y) - wide * _ROOT_HALF[1]
         return ((y.library("erfc") - low * exp(-(y * y)) * _SLOPE) * 0.5).to(x.format)
     low = fma(wide, -_ROOT_HALF[0], -y) - wide * _ROOT_HALF[1]
     return (_complement(y, low, exact=x.double) * 0.5).to(x.format)
-
-
-def _rounded_off(x: Value, y: float, product: Value) -> Value:
-    """What a product has lost to rounding (Dekker, Numerische Mathematik 18, 1971)."""
-    split = 134217729.0  # 2**27 + 1: halves of 26 bits, whose products are exact
-    shifted = x * split
-    high = shifted - (shifted - x)
-    upper = y * split - (y * split - y)
-    low, lower = x - high, y - upper
-    return low * lower - (((product - high * upper) - low * upper) - high * lower)
 
 
 def _complement(x: Value, low: Value | float, *, exact: bool) -> Value:

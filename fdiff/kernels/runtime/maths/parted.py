@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from .exponential import Twice, tanh
 from .slopes import sech_squared
-from .value import Formula, Pair, Value, copysign, fma, quotient, total, where
+from .value import Formula, Value, copysign, fabs, fma, where
 
-# exp(-2 |x|) from which on it is told by how far it is below 1: no digits are lost either way
-_NEAR = 0.5
+# where tanh is 1/2: up to it the function is kept, beyond it what it lacks of 1
+_MIDDLE = 0.5493061443340549
 
 
 class Parts(NamedTuple):
@@ -25,41 +25,33 @@ class Parts(NamedTuple):
     rest: Callable[[Value, Value], Value]
 
 
-def falling(x: Value) -> Value:
-    """``e = exp(-2 |x|)`` up to 1/2, beyond ``e - 1``, which is negative."""
-    twice = Twice.of(x)
-    below = twice.minus_one().high
-    e = fma(twice.r + twice.rest, twice.factor, twice.factor)
-    return where(below > _NEAR - 1.0, copysign(below, -1.0), e)
+def nearer(x: Value) -> Value:
+    """``-|tanh(x)|`` or ``|tanh(x)| - 1``, whichever is nearer to 0: no digits are lost.
+
+    By ``(e - 1) / (e + 1)`` and ``-2 e / (e + 1)`` with ``e = exp(-2 |x|)``, as `tanh` has it.
+    """
+    near, e = _near(x), Twice.of(x)
+    t, under = e.minus_one(), e.plus_one()
+    over = where(near, t.high, e.whole(-2.0))
+    inverse = 1.0 / under
+    out = over * inverse
+    return fma(fma(-out, under, over) + where(near, t.low, 0.0), inverse, out)
 
 
-def _near(w: Value) -> Value:
-    """Whether `falling` gave ``e - 1``: the zero of large numbers has no sign."""
-    return copysign(w.like(1.0), w) < 0.0
-
-
-def _plus_one(w: Value) -> Pair:
-    """``e + 1``, and what it lost to rounding."""
-    return total(where(_near(w), w.like(2.0), 1.0), w)
+def _near(x: Value) -> Value:
+    return fabs(x) < _MIDDLE
 
 
 def _tanh(w: Value, x: Value) -> Value:
-    """``(1 - e) / (1 + e)``."""
-    over = where(_near(w), w.like(0.0), 1.0) - w
-    return copysign(quotient(Pair(over, w.like(0.0)), _plus_one(w)), x)
+    return copysign(where(_near(x), w, w + 1.0), x)
 
 
 def _sech_squared(w: Value, x: Value) -> Value:
-    """``4 e / (1 + e)**2``."""
-    del x
-    under = _plus_one(w)
-    inverse = 1.0 / under.high
-    inverse = fma(fma(-inverse, under.low, fma(-inverse, under.high, 1.0)), inverse, inverse)
-    e = w + where(_near(w), w.like(1.0), 0.0)
-    return (inverse * inverse) * (e * 4.0)
+    """``1 - w**2``, and with ``w + 1`` for `w` ``-2 w - w**2``; 0 is positive."""
+    return fma(-w, w, where(_near(x), w.like(1.0), fma(w, -2.0, 0.0)))
 
 
 PARTS: dict[str, Parts] = {
-    tanh.__name__: Parts(falling, _tanh),
-    sech_squared.__name__: Parts(falling, _sech_squared),
+    tanh.__name__: Parts(nearer, _tanh),
+    sech_squared.__name__: Parts(nearer, _sech_squared),
 }

@@ -263,6 +263,16 @@ def total(x: Value, y: Value) -> Pair:
     return Pair(high, x - high + y)
 
 
+def rounded_off(x: Value, y: Value | float, rounded: Value) -> Value:
+    """What ``x * y`` has lost to rounding, without fused operations (Dekker, as above)."""
+    split = x.pick(134217729.0, 4097.0)  # halves of the digits, whose products are exact
+    shifted = x * split
+    high = shifted - (shifted - x)
+    upper = y * split - (y * split - y)
+    low, lower = x - high, y - upper
+    return low * lower - (((rounded - high * upper) - low * upper) - high * lower)
+
+
 def product(x: Pair, y: Pair) -> Pair:
     """Product of two pairs, to about twice the precision."""
     high = x.high * y.high
@@ -307,9 +317,31 @@ def power_of_two(k: Value, up: float = 0.0) -> Value:
     return ((k + (form.magic + form.bias + up)).bits() << form.digits).real(form)
 
 
-def scale(x: Value, k: Value, by: Value | None = None) -> Value:
-    """``x * 2**k`` for `x` near 1, rounded once where the result is subnormal; times `by`."""
+def _halves_of(k: Value) -> tuple[Value, Value]:
+    """Two powers of two whose product is 2**k, and normal numbers where 2**k is far from one."""
+    form = k.format
+    bits = (k + (form.magic + 2.0 * form.bias)).bits()
+    half = bits >> 1
+    return (half << form.digits).real(form), ((bits - half) << form.digits).real(form)
+
+
+def scale(x: Value, k: Value) -> Value:
+    """``x * 2**k`` for `x` near 1, rounded once where the result is subnormal."""
+    first, second = _halves_of(k)
+    return x * first * second
+
+
+def scale_near(x: Value, k: Value) -> Value:
+    """``(1 + x) * 2**k`` for a small `x`, likewise."""
+    first, second = _halves_of(k)
+    return fma(x, first, first) * second
+
+
+def scale_by(x: Value, k: Value, by: Value) -> Value:
+    """``x * by * 2**k`` for `x` near 1, with all of 2**k at once where that is a normal number.
+
+    In halves a subnormal `by` would be rounded on the way.
+    """
     form = k.format
     first = clamp(k, float(2 + form.digits - form.bias), float(form.bias))
-    most = power_of_two(first) if by is None else power_of_two(first) * by
-    return x * most * power_of_two(k - first)
+    return x * (power_of_two(first) * by) * power_of_two(k - first)

@@ -1,0 +1,75 @@
+"""Places outside of a run in which `f` may keep what it has computed."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import cast
+
+import numpy as np
+
+from .kept import ITEM, Kept, fits_within, stored_names
+from .objects import Shadows
+from .standins import label
+from .writes import Places
+
+_ITEMS = {ITEM}
+
+
+class Caches:
+    """What one run has read from places that the code of the run stores into.
+
+    `codes` are those that run, `originals` the user's own objects behind stand-ins, by id.
+    """
+
+    def __init__(
+        self,
+        codes: list[CodeType],
+        places: Places,
+        shadows: Shadows,
+        originals: dict[int, tuple[object, object]],
+    ) -> None:
+        self._codes = codes
+        self._places = places
+        self._shadows = shadows
+        self._originals = originals
+        self._looked_at = 0
+        self._names: set[str] = set()
+
+    def names(self) -> set[str]:
+        """Names that the code stores into; `ITEM` if it stores items."""
+        if len(self._codes) != self._looked_at:
+            self._looked_at = len(self._codes)
+            spaces = [*self._shadows.namespaces(), *(g.real for g in self._places.globals.values())]
+            self._names = stored_names(self._codes, spaces)
+        return self._names
+
+    def some(self) -> bool:
+        """Whether there may be any."""
+        names = self.names()
+        if not names:
+            return False
+        places = self._places
+        return names != _ITEMS or bool(places.items or places.shared or places.arrays)
+
+    def __iter__(self) -> Iterator[Kept]:
+        names = self.names()
+        for place, name, put, now in (*self._places.read(), *self._shadows.read()):
+            own = self._originals.get(id(put), (put,))[0]
+            if name in names or (ITEM in names and isinstance(own, np.ndarray)):
+                value = own.copy() if isinstance(own, np.ndarray) else own
+                yield Kept(place, put, own, value, now)
+
+    def keys(self, fits: Callable[[object], bool]) -> Iterator[Kept]:
+        """Items of dicts that the run has as they are, whose key, or a part of it, `fits`."""
+        for held, where in self._places.shared:
+            if isinstance(held, dict):
+                found = cast("dict[object, object]", held)
+                for key in [k for k in dict.keys(found) if fits_within(k, fits)]:
+                    value = dict.__getitem__(found, key)
+                    if isinstance(held, defaultdict) and isinstance(value, list | dict | set):
+                        continue  # what belongs to a key, no kept result
+                    now = functools.partial(dict.get, found, key)
+                    yield Kept(label((where, key)), None, value, value, now)

@@ -1,0 +1,211 @@
+"""What a run leaves in the user's containers and objects: plain numbers and arrays.
+
+While `f` runs, its lists, dicts, objects and arrays may hold traced values and stand-ins. When the
+run ends, each place that the user can reach gets what plain NumPy would have left there.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+
+from .classes import Shadow
+from .instances import slot_dict, slots
+from .kinds import SCALARS, is_ours, is_traced, record_class
+from .nodes import attribute
+from .standins import Globals, Reader
+
+_PLAIN = frozenset((*SCALARS, np.float64, np.float32, np.int64, np.bool_, np.complex128))
+
+
+class NoValueError(LookupError):
+    """A traced value has no number that plain code would have left; `args[0]` is the value."""
+
+
+class Release:
+    """The user's own in place of stand-ins, and numbers in place of traced values.
+
+    Containers that the run has made are changed in place, once each, so that what was one object
+    stays one. A value without a number raises `NoValueError`.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self._released: dict[int, tuple[object, object]] = {}
+
+    def forget(self) -> None:
+        """Drop all values, when the run is over."""
+        self._released.clear()
+
+    def __call__(self, value: object) -> object:
+        """What the user gets for `value`."""
+        kind = type(value)
+        if kind in SCALARS:
+            return value
+        if isinstance(value, tuple):
+            return _rebuilt(value, [self(item) for item in cast("tuple[object, ...]", value)])
+        found = self.reader.original(value)
+        if found is not value:
+            return found
+        if (known := self._released.get(id(value))) is not None:
+            return known[0]
+        self._released[id(value)] = value, value
+        if is_traced(value) or (isinstance(value, np.ndarray) and _is_ours(kind)):
+            own = self._settled(value)
+            self._released[id(value)] = own, value
+            return own
+        if isinstance(value, frozenset):
+            items = list(cast("frozenset[object]", value))
+            changed = [self(item) for item in items]
+            own = value if _same(items, changed) else cast("type", kind)(changed)
+            self._released[id(value)] = own, value
+            return own
+        self.within(value)
+        return value
+
+    def _settled(self, value: object) -> object:
+        own = self.reader.settle(value)
+        if own is value and isinstance(value, np.ndarray):
+            array = np.ndarray.view(value, np.ndarray)
+            if array.dtype.kind in "biufc":  # else it stands for a traced one
+                return array
+        return own
+
+    # ------------------------------------------------------------------------------ in place
+
+    def within(self, value: object) -> None:
+        """Release what a container or an object of the run holds."""
+        for kinds, change in _CHANGES:
+            if isinstance(value, kinds):
+                change(self, value)
+        if isinstance(value, FunctionType):
+            self._function(value)
+        elif isinstance(value, MethodType):
+            self(value.__self__)
+        elif isinstance(value, functools.partial):
+            self._partial(cast("functools.partial[object]", value))
+        elif type(value) is SimpleNamespace or is_instance(value) or record_class(type(value)):
+            self.attributes(value)
+
+    def attributes(self, value: object) -> None:
+        """Release what an object holds in its attributes."""
+        for name, item in [*slot_dict(value).items(), *slots(value)]:
+            if (own := self(item)) is not item:
+                object.__setattr__(value, name, own)
+
+    def contents(self, value: object) -> None:
+        """Release what a container or object of the user holds that the run had as it is."""
+        self.within(value)
+        if isinstance(value, type | FunctionType | MethodType | ModuleType):
+            return
+        self.attributes(value)
+        for item in slot_dict(value).values():
+            self.within(item)
+
+    def table(self, value: Any) -> None:
+        """Release the columns of an object of pandas."""
+        for name in list(value) if value.ndim == 2 else [slice(None)]:
+            if value[name].dtype == object:
+                items = list(value[name])
+                changed = [self(item) for item in items]
+                if not _same(items, changed):
+                    value[name] = changed
+
+    def _list(self, value: list[object]) -> None:
+        if _PLAIN.issuperset(map(type, list.__iter__(value))):
+            return
+        changed = [self(item) for item in list.__iter__(value)]
+        if not _same(value, changed):
+            list.__setitem__(value, slice(None), changed)
+
+    def _deque(self, value: deque[object]) -> None:
+        if _PLAIN.issuperset(map(type, value)):
+            return
+        changed = [self(item) for item in value]
+        if not _same(value, changed):
+            value.clear()
+            value.extend(changed)
+
+    def _set(self, value: set[object]) -> None:
+        if _PLAIN.issuperset(map(type, set.__iter__(value))):
+            return
+        items = list(set.__iter__(value))
+        changed = [self(item) for item in items]
+        if not _same(items, changed):
+            set.clear(value)
+            set.update(value, changed)
+
+    def _dict(self, value: dict[object, object]) -> None:
+        if _PLAIN.issuperset(map(type, itertools.chain(dict.keys(value), dict.values(value)))):
+            return
+        items = list(dict.items(value))
+        keys, values = [self(key) for key, _ in items], [self(item) for _, item in items]
+        if not _same([key for key, _ in items], keys):
+            if isinstance(value, OrderedDict):
+                OrderedDict.clear(value)
+                OrderedDict.update(value, zip(keys, values, strict=True))
+            else:
+                dict.clear(value)
+                dict.update(value, zip(keys, values, strict=True))
+            return
+        for (key, item), own in zip(items, values, strict=True):
+            if own is not item:
+                dict.__setitem__(value, key, own)
+
+    def _array(self, value: np.ndarray) -> None:
+        if value.dtype == object and value.flags.writeable:
+            for place, item in list(np.ndenumerate(value)):
+                if (own := self(item)) is not item:
+                    value[place] = own
+
+    def _function(self, value: FunctionType) -> None:
+        """A function that the run has made keeps what its cells and defaults hold."""
+        if not isinstance(value.__globals__, Globals):
+            return
+        for cell in value.__closure__ or ():
+            item = attribute(cell, "cell_contents")
+            if (own := self(item)) is not item:
+                cell.cell_contents = own
+        value.__defaults__ = cast("tuple[object, ...] | None", self(value.__defaults__))
+        self.within(value.__kwdefaults__)
+        self.within(value.__dict__)
+
+    def _partial(self, value: functools.partial[object]) -> None:
+        args = cast("tuple[object, ...]", self(value.args))
+        keywords = {name: self(item) for name, item in value.keywords.items()}
+        if not (_same(args, value.args) and _same(keywords.values(), value.keywords.values())):
+            value.__setstate__((value.func, args, keywords, vars(value) or None))  # type: ignore[attr-defined] - the stubs leave it out
+
+
+_CHANGES: tuple[tuple[type, Callable[..., None]], ...] = (
+    (list, Release._list),
+    (deque, Release._deque),
+    (set, Release._set),
+    (dict, Release._dict),
+    (np.ndarray, Release._array),
+)
+
+
+def _same(items: Iterable[object], others: Iterable[object]) -> bool:
+    """Whether the same objects are in both, which are of one length."""
+    return all(a is b for a, b in zip(items, others, strict=True))
+
+
+def _rebuilt(value: tuple[object, ...], items: list[object]) -> tuple[object, ...]:
+    kind = type(value)
+    return value if _same(value, items) else tuple.__new__(kind, items)
+
+
+def _is_ours(kind: type) -> bool:
+    return is_ours({"__name__": kind.__module__})
+
+
+def is_instance(value: object) -> bool:
+    """Whether `value` is an instance of a shadow, or of a class derived from one."""
+    return isinstance(type(value), Shadow)

@@ -1,0 +1,5 @@
+"""What answers for scipy.optimize: roots and minima."""
+
+from . import minimumcalls, rootcalls
+
+__all__ = ["minimumcalls", "rootcalls"]

@@ -1,0 +1,242 @@
+"""What answers for scipy.integrate.quad: SciPy's value, derivatives by Leibniz's rule.
+
+The derivative of an integral is the integral of the derivative, computed by `quad` with the same
+options, plus the integrand at limits that move (Leibniz).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy
+from scipy import integrate as si
+
+from ...arraytype import F8, INT, ArrayType
+from ...errors import UnsupportedError
+from ...primitive import ZERO, Primitive, register
+from ...trace import TracedArray, answers, apply_many, current, tracing, unsupported
+from ..families import add_up
+from ..foreign import guarded
+from ..shaping import traced
+from .body import Body, Miss
+from .inner import (
+    Functions,
+    Given,
+    Site,
+    all_fixed,
+    bound,
+    caught,
+    concrete_options,
+    number,
+    number_types,
+    python_float,
+    site,
+    thawed,
+    value_of,
+)
+from .rules import FINE, MISSED, RAISED, missed, unrolled
+
+NAME = "scipy.integrate.quad"
+Options = tuple[tuple[str, object], ...]
+
+
+def _infer(a: ArrayType, b: ArrayType, points: ArrayType, *extras: ArrayType, body: Body, **_: object) -> tuple[ArrayType, ...]:
+    shape = body.types[0].shape
+    return ArrayType(shape, F8), ArrayType(shape, F8), ArrayType((), INT)
+
+
+def integrate(body: Body, ends: Sequence[np.ndarray], extras: Sequence[np.ndarray], options: Options) -> tuple[np.ndarray, np.ndarray]:
+    """Integrals of all results of the body, and their error estimates, by SciPy."""
+    a, b, points = float(ends[0]), float(ends[1]), np.asarray(ends[2])
+    keywords = {k: thawed(v) for k, v in options}
+    if points.size:
+        keywords["points"] = points
+    run = body.bound(extras)
+    known: dict[float, np.ndarray] = {}  # the entries of an array are integrated one by one
+
+    def entry(t: float, k: int) -> float:
+        if (values := known.get(t)) is None:
+            values = known[t] = np.ravel(run(np.float64(t))[0])
+        return float(values[k])
+
+    shape = body.types[0].shape
+    with np.errstate(all="ignore"):
+        found = [si.quad(entry, a, b, args=(k,), **keywords)[:2] for k in range(body.types[0].size)]
+    values, errors = np.array(found, float).reshape((-1, 2)).T
+    return values.reshape(shape), errors.reshape(shape)
+
+
+def _evaluate(a: np.ndarray, b: np.ndarray, points: np.ndarray, *extras: np.ndarray, body: Body, options: Options, site: Site, mode: str) -> tuple[object, ...]:
+    nothing = np.full(body.types[0].shape, np.nan)
+    try:
+        return (*integrate(body, (a, b, points), extras, options), np.int64(FINE))
+    except Miss:
+        if mode == "rule":
+            raise missed(NAME, site) from None
+        return nothing, nothing, np.int64(MISSED)
+    except Exception:
+        if mode != "caught":
+            raise
+        return nothing, nothing, np.int64(RAISED)
+
+
+def _integral(body: Body, args: Sequence[object], options: Options, site: Site) -> TracedArray:
+    return apply_many(quad, *args, body=body, options=options, site=site, mode="rule")[0]
+
+
+def _checked(body: Body, moving: Sequence[int], site: Site) -> None:
+    """Refuse an integrand that decides at places which move: the integral may jump there."""
+    if body.jumps(moving):
+        fact = (
+            f"{NAME}: the integrand, or its derivative, decides (numpy.where, an `if`, a comparison, floor, the side of a kink)"
+            " by the variable of integration and a differentiated value together. Leibniz's rule does not see what the integral gains where that place moves."
+        )
+        way = "Split the interval there: quad(f, a, p)[0] + quad(g, p, b)[0], with limits that move."
+        raise UnsupportedError(site.words(fact, way))
+
+
+def _at(body: Body, end: TracedArray, extras: Sequence[object], options: Options, site: Site) -> object:
+    """The integrand at a limit; zero at infinity."""
+    if dict(options).get("weight") is not None:
+        raise UnsupportedError(site.words(f"{NAME} with weight= has no derivative with respect to its limits in fdiff.", "Write the weight into the integrand."))
+    inside = body.spliced([end], extras)[0]
+    return np.where(np.isfinite(end), inside, 0.0)
+
+
+def _jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: Body, options: Options, site: Site, mode: str) -> list[object]:
+    a, b, points, *extras = args
+    moving = [k for k, dot in enumerate(dots[3:]) if dot is not ZERO]
+    terms: list[object] = []
+    if moving:
+        wrt = [body.own + k for k in moving]
+        _checked(body, wrt, site)
+        terms.append(_integral(body.pushed(wrt), [a, b, points, *extras, *(dots[3 + k] for k in moving)], options, site))
+    terms += [_at(body, b, extras, options, site) * dots[1]] if dots[1] is not ZERO else []
+    terms += [-(_at(body, a, extras, options, site) * dots[0])] if dots[0] is not ZERO else []
+    return [add_up(terms), ZERO, ZERO]
+
+
+def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: Body, options: Options, site: Site, mode: str) -> list[object]:
+    a, b, points, *extras = args
+    bar = bars[0]
+    if bar is ZERO:
+        return [ZERO] * len(args)
+
+    def of_limit(end: TracedArray, sign: float) -> object:
+        return lambda: np.sum(bar * (sign * _at(body, end, extras, options, site)))
+
+    def of_extra(k: int) -> object:
+        def pulled() -> object:
+            wrt = body.own + k
+            _checked(body, [wrt], site)
+            if not bar.shape:  # the cotangent of a number is a factor in front of the integral
+                found = bar * _integral(body.pulled(wrt, seeded=True), [a, b, points, *extras], options, site)
+            else:
+                found = _integral(body.pulled(wrt), [a, b, points, *extras, bar], options, site)
+            return found.astype(extras[k].dtype)
+
+        return pulled if extras[k].type.floating else ZERO
+
+    return [of_limit(a, -1.0), of_limit(b, 1.0), ZERO, *(of_extra(k) for k in range(len(extras)))]
+
+
+def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, body: Body, **params: object) -> Sequence[object]:
+    if any(mapped[:3]) or not size:
+        return unrolled(quad, args, mapped, size, body=body, **params)
+    wide = body.batched([False, *mapped[3:]], size)
+    *outs, status = apply_many(quad, *args, body=wide, **params)
+    return [*outs, np.broadcast_to(status, (size,))]
+
+
+quad = register(Primitive("scipy.quad", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver"))
+
+
+def _middle(a: object, b: object) -> float:
+    """A point inside of the interval."""
+    low, high = float(value_of(a)), float(value_of(b))
+    if np.isfinite(low) and np.isfinite(high):
+        return 0.5 * (low + high)
+    return low + 1.0 if np.isfinite(low) else high - 1.0 if np.isfinite(high) else 0.5
+
+
+@answers(si.quad)
+def call(
+    func: object, a: object, b: object, args: object = (), full_output: object = 0, epsabs: object = 1.49e-8, epsrel: object = 1.49e-8, limit: object = 50,
+    points: object = None, weight: object = None, wvar: object = None, wopts: object = None, maxp1: object = 50, limlst: object = 50, complex_func: bool = False,
+) -> object:  # fmt: skip
+    """``scipy.integrate.quad``: the derivative of the integral is right, that of the error estimate is zero."""
+    options = {"epsabs": epsabs, "epsrel": epsrel, "limit": limit, "weight": weight, "wvar": wvar, "wopts": wopts, "maxp1": maxp1, "limlst": limlst}
+    rest = bound(args)
+
+    def plain() -> object:
+        return guarded(si.quad)(func, a, b, args, full_output, points=points, complex_func=complex_func, **options)
+
+    if not tracing() or isinstance(func, scipy.LowLevelCallable):
+        return plain()
+    functions = Functions([Given(lambda t: func(t, *rest), lambda: [_middle(a, b)], number_types(1))])
+    if not functions.extras and all_fixed([a, b, points]):
+        return plain()
+    if full_output or complex_func:
+        raise unsupported(f"{NAME} with full_output= or complex_func=")
+    if functions.bodies()[0].types[0].size != 1:
+        raise TypeError("the integrand of quad returns an array; a number is expected")
+    static = concrete_options({k: v for k, v in options.items() if v is not None}, NAME)
+    ends = [number(a), number(b), traced(points).astype(F8) if points is not None else traced(np.zeros(0))]
+    return _entered(functions, ends, static, plain)
+
+
+def _entered(functions: Functions, ends: Sequence[TracedArray], options: Options, plain: object) -> tuple[TracedArray, TracedArray]:
+    trace = current()
+    body = functions.explore(lambda bodies, extras: integrate(bodies[0], [value_of(e) for e in ends], extras, options))[0]
+    mode = "caught" if caught() else "value"
+    value, error, status = apply_many(quad, *ends, *functions.extras, body=body, options=options, site=site(), mode=mode)
+    if mode == "caught" or body.guarded:
+        seen = int(status)
+        if seen == RAISED:
+            integrate(body, [value_of(e) for e in ends], [value_of(x) for x in functions.extras], options)
+    assert trace is current()
+    return python_float(value.reshape(())), python_float(error.reshape(()))
+
+
+# --- several variables: integrals of integrals ----------------------------------------------------
+
+
+def _nested(func: Callable[..., object], ranges: Sequence[object], args: tuple[object, ...], options: Sequence[object]) -> tuple[object, object]:
+    """``nquad`` by `quad` inside `quad`, the last range outermost."""
+
+    def integral(depth: int, outer: tuple[object, ...]) -> tuple[object, object]:
+        limits, option = ranges[-1 - depth], options[-1 - depth]
+        ends: Any = limits(*outer) if callable(limits) else limits
+        low, high = ends
+        extra: dict[str, object] = dict(option(*outer) if callable(option) else option)
+        inner = func if depth + 1 == len(ranges) else lambda *place: integral(depth + 1, place)[0]
+        return call(inner, low, high, args=outer, **extra)
+
+    return integral(0, args)
+
+
+@answers(si.nquad)
+def nquad(func: Callable[..., object], ranges: Sequence[object], args: object = None, opts: object = None, full_output: bool = False) -> tuple[object, object]:
+    """``nquad``; the error estimate is that of the outermost integral."""
+    if full_output:
+        raise unsupported("scipy.integrate.nquad with full_output=True")
+    each = list(opts) if isinstance(opts, (list, tuple)) else [opts or {}] * len(ranges)
+    return _nested(func, list(ranges), tuple(args or ()), each)
+
+
+@answers(si.dblquad)
+def dblquad(func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, args: tuple[object, ...] = (), epsabs: object = 1.49e-8, epsrel: object = 1.49e-8) -> tuple[object, object]:
+    inner = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731 - a line each
+    return nquad(func, [inner, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
+
+
+@answers(si.tplquad)
+def tplquad(
+    func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, qfun: object, rfun: object, args: tuple[object, ...] = (),
+    epsabs: object = 1.49e-8, epsrel: object = 1.49e-8,
+) -> tuple[object, object]:  # fmt: skip
+    middle = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731 - a line each
+    inner = lambda y, x, *_: (qfun(x, y) if callable(qfun) else qfun, rfun(x, y) if callable(rfun) else rfun)  # noqa: E731 - a line each
+    return nquad(func, [inner, middle, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})

@@ -1,0 +1,34 @@
+"""How calls of SciPy's solvers reach their handlers: arguments by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+
+from ...trace import answers, tracing
+from ..foreign import guarded
+
+Taken = dict[str, object]
+
+
+def stands_in_for(function: Callable[..., object], handler: Callable[[Taken, Callable[[], object]], object]) -> None:
+    """Enter `handler`, which gets all arguments by name and the plain call, in place of `function`."""
+    signature = inspect.signature(function)
+
+    def call(*args: object, **keywords: object) -> object:
+        def plain() -> object:
+            return guarded(function)(*args, **keywords)
+
+        if not tracing():
+            return function(*args, **keywords)
+        named = signature.bind(*args, **keywords)
+        named.apply_defaults()
+        return handler(dict(named.arguments), plain)
+
+    call.__name__, call.__doc__, call.__signature__ = function.__name__, function.__doc__, signature
+    answers(function)(call)
+
+
+def of(taken: Mapping[str, object], names: Sequence[str]) -> Taken:
+    """Those of the named options that were given."""
+    return {k: taken[k] for k in names if taken.get(k) is not None}

@@ -1,0 +1,117 @@
+"""Branches that find the argument equal to what `f` has kept from an earlier call.
+
+``if np.array_equal(x, self.last_x): return self.last_value`` is right for values and drops every
+derivative. So such a branch is taken as if nothing had been kept: `f` computes again, and stores
+again what it had stored, which is checked at the end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+
+from ..tape import CONSTANT, INPUT
+
+if TYPE_CHECKING:
+    from .recording import Trace
+
+FEW = 64  # nodes a predicate of this kind is made of, at most
+
+
+class Keeper(Protocol):
+    """What knows the places that `f` reads and its code stores into."""
+
+    def keeps(self) -> bool: ...
+    def place_of_array(self, node_id: int, /) -> object: ...
+    def place_of_number(self, number: float, /) -> object: ...
+    def place_of_key(self, key: object, /) -> object: ...
+    def asked(self, place: object, /) -> None: ...
+
+
+def recalled(trace: Trace, node_id: int, root: Trace) -> bool | None:
+    """The truth value of a node as if nothing had been kept; None where that makes no difference.
+
+    `root` is the outermost trace, whose watch knows what is kept.
+    """
+    looks = trace.looks
+    keeper: Keeper | None = root.watch  # type: ignore[assignment] - what watches the functions
+    if not looks.moving or keeper is None or not keeper.keeps():
+        return None
+    cone = _cone(trace, node_id)
+    if cone is None or looks.moving.isdisjoint(cone):
+        return None
+    kept = {i: place for i in cone if (place := _place(trace, root, i)) is not None}
+    found = {i: place for i, place in kept.items() if _met(trace, i, cone)}
+    if not found:
+        return None
+    there, gone = _evaluate(trace, cone, ()), _evaluate(trace, cone, found)
+    if there == gone:
+        return None
+    for place in found.values():
+        keeper.asked(place)
+    return gone
+
+
+def recalled_key(key: object, root: Trace) -> bool:
+    """Whether a key made of the differentiated argument is taken to be absent from a dict."""
+    keeper = cast("Keeper | None", root.watch)
+    place = None if keeper is None or not root.looks.moving else keeper.place_of_key(key)
+    if place is not None:
+        cast("Keeper", keeper).asked(place)
+    return place is not None
+
+
+def _cone(trace: Trace, node_id: int) -> list[int] | None:
+    """The nodes a node is made of, in order; None if they are many or one has no known value."""
+    nodes, seen, pending = trace.builder.nodes, {node_id}, [node_id]
+    while pending:
+        for a in nodes[pending.pop()].args:
+            if a not in seen:
+                seen.add(a)
+                pending.append(a)
+        if len(seen) > FEW:
+            return None
+    return sorted(seen) if trace.looks.knows(node_id) else None
+
+
+def _place(trace: Trace, root: Trace, node_id: int) -> object:
+    """Where `f` keeps what a node is, or None: a captured array, or a number that was read."""
+    node, keeper = trace.builder.nodes[node_id], cast("Keeper", root.watch)
+    if node.primitive is INPUT and node_id not in trace.looks.moving:
+        outer = trace.looks.given.get(node_id)
+        inner = hasattr(outer, "home") and outer.home is root  # type: ignore[union-attr] - only a traced array has a home
+        return keeper.place_of_array(outer.id if inner else node_id)  # type: ignore[union-attr] - as above
+    if node.primitive is CONSTANT and node.type.floating and node.type.size == 1:
+        return keeper.place_of_number(node.value.item())  # type: ignore[union-attr] - a constant has one
+    return None
+
+
+def _met(trace: Trace, node_id: int, cone: list[int]) -> bool:
+    """Whether some value that moves is equal to the one kept, in every entry."""
+    nodes, looks = trace.builder.nodes, trace.looks
+    kept = np.asarray(looks.value(node_id, "compared a value"))
+    return any(
+        looks.moves(i)
+        and nodes[i].type.shape == kept.shape
+        and np.array_equal(np.asarray(looks.value(i, "compared a value")), kept)
+        for i in cone
+        if len(nodes[i].types) == 1
+    )
+
+
+def _evaluate(trace: Trace, cone: list[int], gone: object) -> bool:
+    """The truth value of the last node, with infinity for what is `gone`."""
+    known: dict[int, object] = {}
+    away = cast("dict[int, object]", gone)
+    with np.errstate(all="ignore"):
+        for i in cone:
+            node = trace.builder.nodes[i]
+            if i in away:
+                known[i] = np.full(node.type.shape, np.inf, node.type.dtype)
+            elif node.primitive is INPUT or node.primitive is CONSTANT:
+                known[i] = trace.looks.value(i, "compared a value")
+            else:
+                args = [known[a] for a in node.args]
+                known[i] = node.primitive.evaluate(*args, **dict(node.params))
+    return bool(known[cone[-1]])

@@ -1,0 +1,105 @@
+"""Where the results of an unrolled loop come together: a concatenation, stores, or a sum.
+
+``s = np.empty((m, n)); s[:, k] = f(x, a[k])`` for all k is a chain of stores that fill an array,
+``total += f(x, a[k])`` a chain of sums. Each is one join of as many parts as the loop has turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..arraytype import Shape
+from ..tape import Node, Tape
+
+FEWEST = 8  # parts; fewer are left as they are: what is unrolled stays in registers
+JOINS = ("concatenate", "update", "add")
+
+Ids = tuple[int, ...]
+
+
+class Join(NamedTuple):
+    """Arrays of one type that are joined along an axis, or added up if that is None.
+
+    `node` is the result, `chain` all nodes that join, and `start` what a sum begins with, if that
+    is not a part.
+    """
+
+    node: int
+    parts: Ids
+    chain: frozenset[int]
+    axis: int | None
+    start: int | None = None
+
+
+def joins_of(tape: Tape, users: Sequence[Sequence[int]]) -> Iterator[Join]:
+    """The joins of at least `FEWEST` parts of one type; of one node the best to be had first."""
+    outputs = frozenset(tape.outputs)
+    below: set[int] = set()  # nodes of chains that have been met
+    for i in range(len(tape.nodes) - 1, -1, -1):
+        node = tape.nodes[i]
+        name = node.primitive.name
+        if name == "concatenate":
+            axis: int = dict(node.params)["axis"]  # type: ignore[assignment] - parameters are objects to the checker
+            yield from _of_one_type(tape, Join(i, node.args, frozenset([i]), axis))
+        elif name in JOINS and i not in below:
+            chain = _chain(tape, users, outputs, i)
+            below.update(chain)
+            if len(chain) >= FEWEST - 1:
+                yield from (_stores if name == "update" else _terms)(tape, chain)
+
+
+def _of_one_type(tape: Tape, join: Join) -> Iterator[Join]:
+    if len(join.parts) >= FEWEST and len({tape.nodes[a].type for a in join.parts}) == 1:
+        yield join
+
+
+def _chain(
+    tape: Tape, users: Sequence[Sequence[int]], outputs: frozenset[int], top: int
+) -> list[int]:
+    """Nodes of one op and type, the last first: each is read by the one before it alone."""
+    node = tape.nodes[top]
+    chain = [top]
+    while True:
+        i = tape.nodes[chain[-1]].args[0]
+        below = tape.nodes[i]
+        same = below.primitive is node.primitive and below.types == node.types
+        if not same or len(users[i]) != 1 or i in outputs:
+            return chain
+        chain.append(i)
+
+
+def _stores(tape: Tape, chain: list[int]) -> Iterator[Join]:
+    """Stores that fill an array side by side, in any order."""
+    shape = tape.nodes[chain[0]].type.shape
+    at = {_starts(tape.nodes[i]): tape.nodes[i].args[1] for i in chain}
+    moved = [k for k in range(len(shape)) if len({starts[k] for starts in at}) > 1]
+    if len(at) < len(chain) or len(moved) != 1:
+        return
+    (axis,) = moved
+    part = tape.nodes[chain[0]].args[1]
+    width = tape.nodes[part].type.shape[axis]
+    whole = tuple(width if k == axis else n for k, n in enumerate(shape))
+    starts = [
+        tuple(n * (k == axis) for k in range(len(shape))) for n in range(0, shape[axis], width)
+    ]
+    steps = {dict(tape.nodes[i].params)["steps"] for i in chain}
+    if tape.nodes[part].type.shape != whole or steps != {(1,) * len(shape)}:
+        return
+    if at.keys() == set(starts):
+        parts = tuple([at[start] for start in starts])
+        yield from _of_one_type(tape, Join(chain[0], parts, frozenset(chain), axis))
+
+
+def _starts(node: Node) -> Shape:
+    return dict(node.params)["starts"]  # type: ignore[return-value] - parameters are objects to the checker
+
+
+def _terms(tape: Tape, chain: list[int]) -> Iterator[Join]:
+    """Terms of a sum: with the first among them, or with that to begin with."""
+    type_ = tape.nodes[chain[0]].type
+    first, terms = tape.nodes[chain[-1]].args[0], [tape.nodes[i].args[1] for i in reversed(chain)]
+    if type_.dtype.kind in "fc" and all(tape.nodes[a].type == type_ for a in terms):
+        nodes = frozenset(chain)
+        yield from _of_one_type(tape, Join(chain[0], (first, *terms), nodes, None))
+        yield from _of_one_type(tape, Join(chain[0], tuple(terms), nodes, None, first))

@@ -1,0 +1,247 @@
+"""Reductions and slices see through concatenations: ``sum(f(concatenate((a, b))))`` is two sums.
+
+What is joined only to be computed with entry by entry and reduced needs no memory: each part has a
+loop of its own, in which it is fused with what it is made of. So it is with `np.roll`, which joins
+two slices, and with residuals that are concatenated before their squares are summed. A slice of
+such a value that lies within one part is computed from that part alone. This happens before
+anything is differentiated, so that derivatives are those of the parts, too.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from ..primitive import PRIMITIVES
+from ..tape import INPUT, Node, Tape
+from .simplify import Simplifier
+
+MOST = 4  # parts that a reduction is split into, each of which is a loop
+LEAST = 16  # entries of the largest part: what is shorter is not worth the loops
+
+
+def split_joins(tape: Tape) -> Tape:
+    """The same program, in which reductions and slices of joined arrays are those of the parts."""
+    if not any(_joins(node) for node in tape.nodes):
+        return tape
+    users: list[list[int]] = [[] for _ in tape.nodes]
+    for i, node in enumerate(tape.nodes):
+        for a in node.args:
+            users[a].append(i)
+    found = {
+        i: join
+        for i, node in enumerate(tape.nodes)
+        if node.primitive.name in ("sum", "contract", "slice") and (join := _join(tape, users, i))
+    }
+    return _entered(tape, found) if found else tape
+
+
+class Join(NamedTuple):
+    """Values between joins and what reduces or slices them, all of which nobody else reads.
+
+    `axis` is that of the joins, counted from the end; `bounds` is where their parts begin and end.
+    """
+
+    inner: frozenset[int]
+    axis: int
+    bounds: tuple[int, ...]
+
+    def within(self, start: int, size: int) -> bool:
+        """Whether these entries lie in one part of each join."""
+        return any(a <= start and start + size <= b for a, b in pairwise(self.bounds))
+
+
+def _join(tape: Tape, users: Sequence[Sequence[int]], root: int) -> Join | None:
+    """What lies between `root` and joins along an axis that it reduces or cuts; None without."""
+    axes = _axes(tape, tape.nodes[root])
+    for slices in (True, False) if axes else ():
+        inner = _inner(tape, users, root, slices=slices)
+        nodes = [tape.nodes[i] for i in inner]
+        along = {_axis(node) for node in nodes if _joins(node)}
+        cut = {_cut_axis(tape, node) for node in nodes if node.primitive.name == "slice"}
+        if len(along) == 1 and along <= axes and cut <= along:
+            (axis,) = along
+            found = Join(frozenset(inner), axis, _bounds(tape, inner, root, axis))
+            return found if _pays(tape.nodes[root], found) else None
+    return None
+
+
+def _pays(node: Node, join: Join) -> bool:
+    """Whether a root is simpler by parts: few reductions, or a slice of one part."""
+    sizes = [b - a for a, b in pairwise(join.bounds)]
+    if max(sizes) < LEAST:
+        return False
+    if node.primitive.name != "slice":
+        return len(sizes) <= MOST
+    start, size = _starts(node)[join.axis], node.type.shape[join.axis]
+    return join.within(start, size) and 2 * size > join.bounds[-1]
+
+
+def _bounds(tape: Tape, inner: set[int], root: int, axis: int) -> tuple[int, ...]:
+    """Where parts of joins begin and end, as entries of what `root` reads."""
+    full = tape.nodes[tape.nodes[root].args[0]].type.shape[axis]
+    found = {0, full}
+    waiting = [(a, 0) for a in tape.nodes[root].args]
+    known = set(waiting)
+    while waiting:
+        i, offset = waiting.pop()
+        node = tape.nodes[i]
+        if i not in inner:
+            continue
+        if _joins(node):
+            ends = accumulate(tape.nodes[a].type.shape[axis] for a in node.args)
+            found.update(end - offset for end in ends if 0 < end - offset < full)
+            continue
+        further = _starts(node)[axis] if node.primitive.name == "slice" else 0
+        new = {(a, offset + further) for a in node.args} - known
+        known |= new
+        waiting += new
+    return tuple(sorted(found))
+
+
+def _axes(tape: Tape, node: Node) -> set[int]:
+    """The axes that a node reduces or cuts, counted from the end; none if it does more."""
+    params, ndim = dict(node.params), len(tape.nodes[node.args[0]].type.shape)
+    if node.primitive.name == "sum":
+        return {a - ndim for a in params["axes"]}  # type: ignore[attr-defined] - parameters are objects to the checker
+    if node.primitive.name == "contract":
+        sides, out = str(params["subscripts"]).split("->")
+        left, right = sides.split(",")
+        return {left.index(x) - ndim for x in left if x not in out} if left == right else set()
+    axis = _cut_axis(tape, node)
+    return set() if axis is None else {axis}
+
+
+def _axis(node: Node) -> int:
+    """The axis of a join, counted from the end."""
+    axis: int = dict(node.params)["axis"]  # type: ignore[assignment] - parameters are objects to the checker
+    return axis - len(node.type.shape)
+
+
+def _cut_axis(tape: Tape, node: Node) -> int | None:
+    """The only axis of which a slice takes less than all, if it takes entries side by side."""
+    params, whole = dict(node.params), tape.nodes[node.args[0]].type.shape
+    sizes, steps = node.type.shape, params["steps"]
+    cut = [k for k, (n, full) in enumerate(zip(sizes, whole, strict=True)) if n != full]
+    plain = all(step == 1 for step in steps)  # type: ignore[attr-defined] - parameters are objects to the checker
+    return cut[0] - len(whole) if plain and len(cut) == 1 else None
+
+
+def _starts(node: Node) -> tuple[int, ...]:
+    """Where a slice begins."""
+    return dict(node.params)["starts"]  # type: ignore[return-value] - parameters are objects to the checker
+
+
+def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int, *, slices: bool) -> set[int]:
+    """Joins, and what is done entry by entry with them, of which `root` is the last reader.
+
+    Where `slices` of joins are among that, parts are read at several places, but not computed
+    again. A slice that is the root may have one of several that read a join.
+    """
+    nodes, inner, outputs = tape.nodes, {root}, set(tape.outputs)
+    waiting = [-a for a in set(nodes[root].args)]
+    heapq.heapify(waiting)
+    while waiting:
+        i = -heapq.heappop(waiting)
+        name, args = nodes[i].primitive.name, nodes[i].args
+        joined = _joins(nodes[i])
+        of_join = slices and name == "slice" and _joins(nodes[args[0]])
+        plain = joined or of_join or nodes[i].primitive.family == "elementwise"
+        read = joined and nodes[root].primitive.name == "slice" and i in nodes[root].args
+        private = i not in outputs and inner.issuperset(users[i])
+        if i in inner or not plain or not (private or read):
+            continue
+        inner.add(i)
+        for a in () if joined else args:
+            heapq.heappush(waiting, -a)
+    return inner - {root}
+
+
+def _joins(node: Node) -> bool:
+    return node.primitive.name == "concatenate"
+
+
+class _Cut:
+    """Entries of the values of a join along its axis, entered in a builder."""
+
+    def __init__(self, tape: Tape, b: Simplifier, places: Sequence[int], join: Join) -> None:
+        self.nodes, self.b, self.places, self.join = tape.nodes, b, places, join
+        self.known: dict[tuple[int, int, int], int] = {}
+
+    def enter(self, i: int, start: int, size: int) -> int:
+        """Some entries of node `i`, which may be repeated along the axis."""
+        key = (i, start, size)
+        if key not in self.known:
+            self.known[key] = self._entered(i, start, size)
+        return self.known[key]
+
+    def _entered(self, i: int, start: int, size: int) -> int:
+        primitive, args, params, types = self.nodes[i]
+        shape, axis = types[0].shape, self.join.axis
+        if len(shape) < -axis or shape[axis] == 1:
+            return self.places[i]
+        if i not in self.join.inner:
+            return self._sliced(self.places[i], start, size)
+        if primitive.name == "slice":
+            return self.enter(args[0], start + _starts(self.nodes[i])[axis], size)
+        if not _joins(self.nodes[i]):
+            return self.b.add(primitive, tuple([self.enter(a, start, size) for a in args]), params)
+        for a in args:
+            n = self.nodes[a].type.shape[axis]
+            if start < n:
+                return self._sliced(self.places[a], start, size)
+            start -= n
+        raise AssertionError("no part of a join has these entries")
+
+    def _sliced(self, x: int, start: int, size: int) -> int:
+        """Entries of a value as one slice: of what it is a slice of, if it is one."""
+        shape, axis = self.b.type(x).shape, self.join.axis
+        if size == shape[axis]:
+            return x
+        node = self.b.nodes[x]
+        at = len(shape) + axis
+        starts, steps = [0] * len(shape), [1] * len(shape)
+        if node.primitive.name == "slice":
+            before = dict(node.params)
+            starts, steps = [*before["starts"]], [*before["steps"]]  # type: ignore[misc] - parameters are objects to the checker
+            (x,) = node.args
+        starts[at] += start * steps[at]
+        steps[at] = 1 if size == 1 else steps[at]
+        sizes = (*shape[:at], size, *shape[at + 1 :])
+        params = (("sizes", sizes), ("starts", tuple(starts)), ("steps", tuple(steps)))
+        return self.b.add(PRIMITIVES["slice"], (x,), params)
+
+
+def _split(tape: Tape, b: Simplifier, places: Sequence[int], root: int, join: Join) -> int:
+    """Enter a reduction as the sum of those of the parts, or a slice as one of what it lies in."""
+    primitive, args, params, types = tape.nodes[root]
+    cut = _Cut(tape, b, places, join)
+    if primitive.name == "slice":
+        return cut.enter(args[0], _starts(tape.nodes[root])[join.axis], types[0].shape[join.axis])
+    total = -1
+    for start, end in pairwise(join.bounds):
+        part = b.add(primitive, tuple([cut.enter(a, start, end - start) for a in args]), params)
+        total = part if total < 0 else b.add(PRIMITIVES["add"], (total, part))
+    return total
+
+
+def _entered(tape: Tape, found: dict[int, Join]) -> Tape:
+    """The tape with each of these joins seen through."""
+    b, lines = Simplifier(), tape.lines
+    places = [-1] * len(tape.nodes)
+    for i in tape.inputs:
+        places[i] = b.input(tape.nodes[i].type)
+    for i, (primitive, args, params, types) in enumerate(tape.nodes):
+        if primitive is INPUT:
+            continue
+        count = len(b.nodes)
+        if i in found:
+            places[i] = _split(tape, b, places, i, found[i])
+        else:
+            places[i] = b.add(primitive, tuple([places[a] for a in args]), params, None, types)
+        if i in lines:
+            for new in (places[i], *range(count, len(b.nodes))):
+                b.lines.setdefault(new, lines[i])
+    return b.finish([places[o] for o in tape.outputs])

@@ -1,0 +1,107 @@
+"""What is published: the sdist, the wheel made from it, and the files that a repository has."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from progress import progress_line
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# What is needed to build, to test and to read; `make test` runs in an unpacked sdist.
+IN_SDIST = {
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "NOTES.md",
+    "README.md",
+    "SECURITY.md",
+    "benchmarks",
+    "docs",
+    "examples",
+    "fdiff",
+    "notebooks",
+    "noxfile.py",
+    "pyproject.toml",
+    "tests",
+    "typings",
+}
+# The folder of somebody who made or tried it.
+A_HOME = re.compile(rb"/(?:home|Users|root)/\w")
+
+
+def pip(*arguments):
+    subprocess.run([sys.executable, "-m", "pip", "--quiet", *map(str, arguments)], check=True)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The sdist and the wheel that is built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True)
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return sdist, wheel
+
+
+@pytest.mark.slow  # builds in an environment of its own, for which hatchling is fetched
+def test_the_sdist_holds_what_builds_and_tests(published):
+    with tarfile.open(published[0]) as archive:
+        names = [name.split("/", 1)[1] for name in archive.getnames()]
+        texts = [archive.extractfile(m).read() for m in archive.getmembers() if m.isfile()]
+    assert {name.split("/")[0] for name in names} >= IN_SDIST
+    there = {str(p.relative_to(ROOT)) for p in (ROOT / "tests").rglob("*") if p.is_file()}
+    assert {t for t in there if "__pycache__" not in t} <= set(names)
+    assert [n for n, t in zip(names, texts, strict=True) if A_HOME.search(t)] == []
+
+
+@pytest.mark.slow  # as above
+def test_the_wheel_holds_the_package_alone_and_works(published, tmp_path):
+    wheel = published[1]
+    files = zipfile.ZipFile(wheel).namelist()
+    assert {f.split("/")[0] for f in files if ".dist-info/" not in f} == {"fdiff"}
+    assert "fdiff/py.typed" in files
+    assert any(f.endswith("licenses/LICENSE") for f in files)
+
+    pip("install", "--no-deps", "--target", tmp_path, wheel)
+    smoke = [sys.executable, ROOT / "tests" / "smoke.py"]
+    outside = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        smoke, cwd=tmp_path, env=outside, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("fdiff ")
+
+
+def test_classifiers_name_every_python_from_the_required_one_on():
+    named = [c.rpartition(" :: ")[2] for c in PROJECT["classifiers"] if " :: 3." in c]
+    first = int(PROJECT["requires-python"].removeprefix(">=3."))
+    assert named == [f"3.{minor}" for minor in range(first, first + len(named))]
+
+
+def test_the_citation_is_of_this_project():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    facts = dict(re.findall(r"^([\w-]+): *(\S.*)$", text, re.MULTILINE))
+    (author,) = PROJECT["authors"]
+    assert facts["license"] == PROJECT["license"]
+    assert f"  - name: {author['name']}\n" in text
+    assert set(facts) >= {"cff-version", "message", "title", "type"}
+
+
+def test_the_quick_tests_are_there():
+    listed = (ROOT / "tests" / "quick.txt").read_text(encoding="utf-8").split()
+    assert [name for name in listed if not (ROOT / name.split("::")[0]).is_file()] == []
+
+
+def test_the_line_of_progress():
+    line = progress_line(done=8_250, total=33_000, failed=1, seconds=180.4)
+    assert line == "8,250 of 33,000 tests (25%), 1 failed, 3 min 0 s, about 9 min 1 s left"
+    assert (
+        progress_line(done=0, total=0, failed=0, seconds=4.0) == "0 of 0 tests (0%), 0 failed, 4 s"
+    )

@@ -1,0 +1,112 @@
+"""Splines, grids and factorisations of SciPy: values bit for bit, derivatives by differences."""
+
+import numpy as np
+import pytest
+import scipy.interpolate as si
+from scipy.sparse import csc_array
+from scipy.sparse.linalg import factorized, splu
+
+import fdiff
+
+RNG = np.random.default_rng(0)
+X = np.sort(RNG.random(7)).cumsum()
+Y = RNG.normal(size=7)
+T = np.append(np.linspace(X[0], X[-1], 11)[1:-1], [X[0] - 0.1, X[-1] + 0.2])
+ENDS = ((1, 0.2), (2, 0.5))
+TWO = ([(1, [0.3, 0.2])], [(2, [0.1, 0.0])])
+CURVES = {
+    "not-a-knot": lambda x, y, t: si.CubicSpline(x, y)(t),
+    "natural": lambda x, y, t: si.CubicSpline(x, y, bc_type="natural")(t, 1),
+    "ends": lambda x, y, t: si.CubicSpline(x, y, bc_type=ENDS)(t),
+    "periodic": lambda x, y, t: si.CubicSpline(x, np.append(y[:-1], y[0]), bc_type="periodic")(t),
+    "four": lambda x, y, t: si.CubicSpline(x[:4], np.append(y[:3], y[0]), bc_type="periodic")(t),
+    "two points": lambda x, y, t: si.CubicSpline(x[:2], y[:2])(t),
+    "three points": lambda x, y, t: si.CubicSpline(x[:3], y[:3])(t[:3]),
+    "axis": lambda x, y, t: si.CubicSpline(x, np.stack([y, y**2]), axis=1)(t),
+    "derivative": lambda x, y, t: si.CubicSpline(x, y).derivative()(t),
+    "pchip": lambda x, y, t: si.PchipInterpolator(x, y)(t),
+    "akima": lambda x, y, t: si.Akima1DInterpolator(x, y)(t[:9]),
+    "makima": lambda x, y, t: si.Akima1DInterpolator(x, y, method="makima", extrapolate=True)(t),
+    "hermite": lambda x, y, t: si.CubicHermiteSpline(x, y, y[::-1])(t),
+    "b-spline": lambda x, y, t: si.make_interp_spline(x, y)(t),
+    "even": lambda x, y, t: si.make_interp_spline(x, y, k=2)(t),
+    "clamped": lambda x, y, t: si.make_interp_spline(x, np.stack([y, y * y], 1), bc_type=TWO)(t),
+    "cubic lines": lambda x, y, t: si.interp1d(x, y, kind="cubic", fill_value="extrapolate")(t),
+    "previous": lambda x, y, t: si.interp1d(x, y, kind="previous")(t[:9]),
+    "nearest": lambda x, y, t: si.interp1d(x, y, kind="nearest")(t[:9]),
+}
+
+
+def differences(f, z, h=1e-6):
+    columns = [(f(z + h * e) - f(z - h * e)) / (2 * h) for e in np.eye(len(z))]
+    return np.stack(columns, axis=-1)
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", "interpret")
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curves_through_points(name):
+    """With respect to the points, the data and the places."""
+
+    def f(z):
+        return np.asarray(CURVES[name](z[:7], z[7:14], z[14:]))
+
+    z = np.concatenate([X, Y, T])
+    np.testing.assert_array_equal(fdiff.jit(f)(z), f(z))
+    slopes = differences(f, z)
+    scale = np.max(np.abs(slopes))
+    np.testing.assert_allclose(fdiff.jacobian(f)(z), slopes, rtol=1e-5, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("method", ["linear", "nearest", "cubic", "slinear"])
+def test_grids(method):
+    values, places = RNG.normal(size=(5, 6)), RNG.random((4, 2)) * [1, 2]
+    grid = si.RegularGridInterpolator((np.linspace(0, 1, 5), np.linspace(0, 2, 6)), values, method)
+    f = lambda z: grid(z.reshape(4, 2))
+    np.testing.assert_array_equal(fdiff.jit(f)(places.ravel()), f(places.ravel()))
+    np.testing.assert_allclose(
+        fdiff.jacobian(f)(places.ravel()), differences(f, places.ravel()), rtol=1e-6, atol=1e-7
+    )
+
+
+def test_curves_made_before_are_not_retraced_and_never_stale():
+    cubic, lines = si.CubicSpline(X, Y), si.interp1d(X, Y, kind="cubic")
+    b, fitted = si.make_interp_spline(X, Y), si.UnivariateSpline(X, Y, s=0.1)
+
+    def f(t):
+        return (
+            cubic(t) + lines(t) + b(t, 1) + fitted(t) + cubic.derivative()(t) + sum(cubic.roots())
+        )
+
+    slope = fdiff.value_and_grad(f)  # a RetraceWarning would be an error
+    for t in (1.2, 1.3):
+        np.testing.assert_allclose(slope(t), (f(t), (f(t + 1e-6) - f(t - 1e-6)) / 2e-6), rtol=1e-8)
+    cubic.c[:] *= 2
+    np.testing.assert_allclose(
+        slope(1.2), (f(1.2), (f(1.2 + 1e-6) - f(1.2 - 1e-6)) / 2e-6), rtol=1e-8
+    )
+
+
+def test_points_out_of_order_are_refused():
+    with pytest.raises(ValueError, match="strictly increasing"):
+        fdiff.grad(lambda y: si.CubicSpline(X[::-1], y)(1.0))(Y)
+
+
+def test_factorisations_made_before():
+    matrix = csc_array(np.array([[4.0, 1, 0], [0, 3, 1], [2, 0, 5]]))
+    lu, solve, inverse = splu(matrix), factorized(matrix), np.linalg.inv(matrix.toarray())
+    x = np.array([1.0, 2.0, 3.0])
+    for f in (lambda x: lu.solve(x**2), lambda x: solve(x**2)):
+        np.testing.assert_array_equal(fdiff.jit(f)(x), f(x))
+        for operator in (fdiff.jacrev, fdiff.jacfwd):
+            np.testing.assert_allclose(operator(f)(x), inverse * (2 * x), rtol=1e-14, atol=1e-15)
+    squares = lambda x: np.sum(lu.solve(x**2, "T") ** 2)
+    by_hand = lambda x: np.sum((inverse.T @ x**2) ** 2)
+    np.testing.assert_allclose(fdiff.hessian(squares)(x), fdiff.hessian(by_hand)(x), atol=1e-14)
+    rows = np.stack([x, x + 1])
+    np.testing.assert_allclose(
+        fdiff.vmap(lambda x: lu.solve(x))(rows), rows @ inverse.T, rtol=1e-14
+    )
