@@ -7,7 +7,7 @@ That is a hint and no more: a derivative, or an arm that a ``where`` discards, s
 from __future__ import annotations
 
 import ctypes
-import platform
+import os
 import sys
 import threading
 import warnings
@@ -75,7 +75,7 @@ def note_flags() -> None:
 if sys.platform == "win32":
     _MASK = 0x1C
 else:
-    _MASK = 0x0D if platform.machine().lower() in ("x86_64", "amd64", "i386", "i686") else 0x07
+    _MASK = 0x0D if os.uname().machine in ("x86_64", "amd64", "i386", "i686") else 0x07
 
 
 def _nothing(_: int) -> int:
