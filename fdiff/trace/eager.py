@@ -299,7 +299,7 @@ class EagerTrace(Trace):
         else:
             return False
         if link is None:
-            x.link = link = Stores()
+            x.link = link = Stores(None)
         link.entries[flat] = node  # type: ignore[union-attr] - it has entries
         return True
 

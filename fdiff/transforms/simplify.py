@@ -151,7 +151,7 @@ class Simplifier(Builder):
             node_id = known.setdefault((primitive, args, params), count)
             if node_id == count:
                 nodes.append(new_node(Node, (primitive, args, params, types)))
-                if noted or (primitive is _ADD and args[0] == args[1]):
+                if noted or (primitive is _ADD and len(set(args)) == 1):
                     self._note(node_id)
                 if line is not None:
                     lines[node_id] = (line,)

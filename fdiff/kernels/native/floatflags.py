@@ -28,8 +28,8 @@ def _read(to: Writer) -> ir.Value | None:
         _x86(to, "llvm.x86.sse.stmxcsr", place)
         return code.load(place)
     if _is_arm():
-        read = ir.InlineAsm(ir.FunctionType(WORD, []), "mrs $0, fpsr", "=r", side_effect=True)
-        return code.call(read, [])
+        type_ = ir.FunctionType(WORD, [])
+        return code.call(to.module.declare_intrinsic("llvm.aarch64.get.fpsr", (), type_), [])
     return None
 
 
@@ -40,7 +40,7 @@ def _write(to: Writer, value: ir.Value) -> None:
         _x86(to, "llvm.x86.sse.ldmxcsr", place)
         return
     type_ = ir.FunctionType(ir.VoidType(), [WORD])
-    to.code.call(ir.InlineAsm(type_, "msr fpsr, $0", "r", side_effect=True), [value])
+    to.code.call(to.module.declare_intrinsic("llvm.aarch64.set.fpsr", (), type_), [value])
 
 
 def _x86(to: Writer, name: str, place: ir.Value) -> None:
