@@ -113,6 +113,7 @@ def test_every_kind_of_rule(case):
         same(found, wanted, 1e-11)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # plain code warns of that branch, too
 @test_where.each_case
 def test_the_branch_of_a_where_that_is_not_taken(case):
     bare, guarded = (
@@ -180,6 +181,7 @@ def test_constants_of_the_same_type_are_not_mixed_up():
 QUOTIENTS = [name for name in UNARY if "/ (" in name]
 
 
+@pytest.mark.filterwarnings("ignore:overflow")  # of exp(-x), as in plain code
 @pytest.mark.parametrize("name", QUOTIENTS)
 def test_a_term_over_its_sum_keeps_its_digits(name):
     """After a quotient of the same types that is none, and the other way round."""

@@ -179,7 +179,7 @@ def test_dtypes_of_operations_are_numpys(name):
             f = lambda x: np.sum(operation(*((number, x) if swap else (x, number))))
             with np.errstate(all="ignore"):
                 wanted = f(x)
-            value, slope = eagerly(fdiff.value_and_grad(f), x)
+                value, slope = eagerly(fdiff.value_and_grad(f), x)
             assert np.asarray(value).dtype == np.asarray(wanted).dtype
             np.testing.assert_allclose(value, wanted, rtol=2e-7)  # powers of scalars and of arrays
             with np.errstate(all="ignore"):

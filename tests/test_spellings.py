@@ -288,3 +288,9 @@ def test_rosenbrock(f):
     assert "gather" not in text
     if f is not styles.r_diff:  # which is another formula
         assert window.count(" * ") <= 9
+
+
+def test_joins_of_nothing():
+    e = np.zeros((0, 3))
+    f = lambda x: np.sum(np.concatenate([x, x]) ** 2) + np.sum(np.subtract.accumulate(x))
+    assert fdiff.grad(f)(e).shape == (0, 3)

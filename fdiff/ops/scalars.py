@@ -78,7 +78,7 @@ def operate(self, other):
     return made
 """
 # A term over a sum that it is part of has a slope of its own, which the general way knows.
-_UNLESS = """if builder.ops[{y}].primitive is add:
+_UNLESS = """if builder.ops[{y}].primitive in sums:
         return getattr(TracedArray, special)(self, other)"""
 _COMPARE = """
 def operate(self, other):
@@ -114,7 +114,7 @@ def _install(kind: type[EagerScalar]) -> None:
     known: dict[str, Any] = {
         "Truth": Truth,
         "TracedArray": TracedArray,
-        "add": PRIMITIVES["add"],
+        "sums": (PRIMITIVES["add"], PRIMITIVES["subtract"]),
         "dtype": type_.dtype,
         "handles": {o: r for o, r in found.items() if issubclass(o, EagerScalar)},
         "new": object.__new__,

@@ -71,7 +71,7 @@ def _join(tape: Tape, users: Sequence[Sequence[int]], root: int) -> Join | None:
 def _pays(node: Node, join: Join) -> bool:
     """Whether a root is simpler by parts: few reductions, or a slice of one part."""
     sizes = [b - a for a, b in pairwise(join.bounds)]
-    if max(sizes) < LEAST:
+    if max(sizes, default=0) < LEAST:
         return False
     if node.primitive.name != "slice":
         return len(sizes) <= MOST
