@@ -28,6 +28,8 @@ from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # plain code warns there, too
+
 NAN, INF = np.nan, np.inf
 KINK, SMOOTH = True, False  # whether the derivative does not exist there
 
