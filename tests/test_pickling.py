@@ -101,9 +101,8 @@ def test_functions_that_pickle_cannot_send_are_refused_by_pickle():
     )
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_of_multiprocessing(method):
-    with multiprocessing.get_context(method).Pool(1) as pool:
+def test_workers_of_multiprocessing():  # by fork below: JAX, which other tests import, warns of it
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
         for f in (decorated, PREPARED[2][0]):
             np.testing.assert_equal(pool.map(f, [X]), [f(X)])
 
@@ -122,6 +121,9 @@ def work(k):
 
 if __name__ == "__main__":
     want = [work(k) for k in range(3)]
+    import multiprocessing
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        np.testing.assert_equal(pool.map(work, range(3)), want)
     import dask
     from joblib import Parallel, delayed
     np.testing.assert_equal(Parallel(2)(delayed(work)(k) for k in range(3)), want)
