@@ -31,12 +31,13 @@ OFTEN = 4  # hints that are all asked about; later, of those that may be left, a
 class Doubts:
     """What came of the hints of one variant."""
 
-    __slots__ = ("count", "false", "filters", "plan")
+    __slots__ = ("count", "false", "filters", "plan", "state")
 
     def __init__(self) -> None:
         self.count = 0  # hints under these filters
         self.false = 0  # hints at nothing, one after another
         self.filters: object = None
+        self.state: object = None  # NumPy's when a hint was last found to be of no interest
         self.plan: Any = None  # to interpret the function; its class lies on a floor above
 
     def rare(self) -> bool:
@@ -45,6 +46,27 @@ class Doubts:
             self.count, self.filters = 0, filters
         self.count += 1
         return self.count <= OFTEN or self.count & (self.count - 1) == 0
+
+    def idle(self) -> bool:
+        """Whether a hint may be left at once: hints come to nothing, and nothing has changed.
+
+        What a kernel computes beside its results, in lanes that are masked, may hint at every call.
+        """
+        if self.false <= OFTEN or self.state is None or self.state is not error_state():
+            return False
+        count = self.count + 1
+        if not count & (count - 1) or self.filters != warnings.filters:
+            return False
+        self.count = count
+        return True
+
+
+def error_state() -> object:
+    """What `numpy.errstate` has set in this context: an object to compare; None if not known."""
+    return None if _STATE is None else _STATE.get()
+
+
+_STATE: Any = getattr(sys.modules.get("numpy._core.umath"), "_extobj_contextvar", None)
 
 
 def note(*_: object, **__: object) -> None:

@@ -293,3 +293,19 @@ def test_nothing_is_asked_of_a_clean_call(monkeypatch):
         noted.hint = False
         g(good)
         assert not noted.hint
+
+
+def test_hints_that_come_to_nothing_cost_little_and_hide_nothing():
+    """Lanes of a kernel that are masked may hint at each call; what comes later is still seen."""
+    f = lambda x, y: np.sum(np.where(x > 0, x, 1.0) ** 2) + np.sum(np.log(y))
+    call = fdiff.jit(
+        lambda x, y: f(x, y) + fdiff.stop_gradient(np.where(y > 0, 0.0, 1.0 / y)).sum()
+    )
+    x, y = np.ones(3), np.ones(3)
+    with np.errstate(all="ignore"):
+        for _ in range(40):
+            call(x, y)
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        call(x, np.array([0.0, 1.0, 1.0]))
+    with pytest.warns(RuntimeWarning, match="divide by zero encountered in log"):
+        call(x, np.array([0.0, 1.0, 1.0]))

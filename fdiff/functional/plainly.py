@@ -18,7 +18,7 @@ import numpy as np
 
 from ..arguments import Function, native
 from ..errors import Line, is_internal, warn
-from ..floatflags import OFTEN, Doubts, taken
+from ..floatflags import OFTEN, Doubts, error_state, taken
 from ..interpret import Plan
 from ..tracebacks import trim
 from ..tree import map_leaves
@@ -76,6 +76,8 @@ def asker(
     """
 
     def hinted(*args: object, **kwargs: object) -> None:
+        if variant.doubts.idle():
+            return
         function = cast("Function", args[0]) if f is None else f
         own, _ = split(args[1:] if f is None else args)
         if out:
@@ -97,7 +99,9 @@ def _wanted(doubts: Doubts, variant: Variant) -> bool:
     rare = doubts.rare()
     modes = {mode for kind, mode in np.geterr().items() if kind in KINDS}
     if modes - {"ignore", "warn"} or _is_strict(variant):
+        doubts.state = None
         return True
+    doubts.state = error_state()
     if modes == {"ignore"}:
         return False
     action = _action()
