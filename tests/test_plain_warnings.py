@@ -307,5 +307,5 @@ def test_hints_that_come_to_nothing_cost_little_and_hide_nothing():
             call(x, y)
     with np.errstate(all="raise"), pytest.raises(FloatingPointError):
         call(x, np.array([0.0, 1.0, 1.0]))
-    with pytest.warns(RuntimeWarning, match="divide by zero encountered in log"):
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
         call(x, np.array([0.0, 1.0, 1.0]))
