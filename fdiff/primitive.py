@@ -65,6 +65,7 @@ class Kink(NamedTuple):
 
     point: str
     mask: Callable[..., object]
+    jumps: bool = False  # whether the value itself jumps there, not its slope alone
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,6 +134,10 @@ def test_a_jump_that_moves_is_refused_and_a_kink_at_second_order():
         lambda: fdiff.grad(lambda k: quad(lambda t: 1.0 if t < k else 0.0, 0, 1)[0])(0.4),
         lambda: fdiff.grad(lambda k: quad(lambda t: np.where(t < k, 1.0, 0.0), 0, 1)[0])(0.4),
         lambda: fdiff.grad(lambda k: quad(lambda t: np.floor(t * k), 0, 4)[0])(1.1),
+        lambda: fdiff.grad(lambda k: quad(lambda t: np.heaviside(t - k, 0.5), 0, 1)[0])(0.4),
+        lambda: fdiff.grad(lambda k: quad(lambda t: np.copysign(1.0, t - k), 0, 1)[0])(0.4),
+        lambda: fdiff.grad(lambda k: quad(lambda t: (0.8 * t + k) % 0.5, 0, 1)[0])(0.4),
+        lambda: fdiff.grad(lambda k: quad(lambda t: np.fmod(t + k, 0.5), 0, 1)[0])(0.4),
     ):
         with pytest.raises(UnsupportedError, match=r"test_solvers.py:(.|\n)*Split the interval"):
             call()

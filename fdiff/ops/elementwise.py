@@ -50,16 +50,16 @@ AT_ZERO = Kink("0", lambda x: x == 0)
 AT_ONE = Kink("1", lambda x: x == 1)
 MINUS_ONE = Kink("-1", lambda x: x == -1)
 PLUS_MINUS_ONE = Kink("1 and -1", lambda x: (x == 1) | (x == -1))
-WHOLE = Kink("whole numbers, where it jumps", lambda x: x == np.floor(x))
-WHOLE_BUT_ZERO = Kink("whole numbers but 0, where it jumps", lambda x: (x == np.trunc(x)) & (x != 0))
-HALF = Kink("odd multiples of one half, where it jumps", lambda x: np.abs(x - np.trunc(x)) == 0.5)
+WHOLE = Kink("whole numbers, where it jumps", lambda x: x == np.floor(x), jumps=True)
+WHOLE_BUT_ZERO = Kink("whole numbers but 0, where it jumps", lambda x: (x == np.trunc(x)) & (x != 0), jumps=True)
+HALF = Kink("odd multiples of one half, where it jumps", lambda x: np.abs(x - np.trunc(x)) == 0.5, jumps=True)
 TIE = Kink("a tie", lambda x, y: x == y)
 ORIGIN = Kink("the origin", lambda x, y: (x == 0) & (y == 0))
 CUT = Kink("the origin and the cut y = 0, x < 0", lambda y, x: (y == 0) & (x <= 0))
 DENOMINATOR = Kink("a denominator of 0", lambda x, y: y == 0)
-MULTIPLE = Kink("multiples of the second argument, where it jumps", lambda x, y: np.remainder(x, y) == 0)
-MULTIPLE_BUT_ZERO = Kink("multiples of the second argument but 0, where it jumps", lambda x, y: (np.fmod(x, y) == 0) & (x != 0))
-FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None))
+MULTIPLE = Kink("multiples of the second argument, where it jumps", lambda x, y: np.remainder(x, y) == 0, jumps=True)
+MULTIPLE_BUT_ZERO = Kink("multiples of the second argument but 0, where it jumps", lambda x, y: (np.fmod(x, y) == 0) & (x != 0), jumps=True)
+FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None), jumps=True)
 EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 
 # --- arithmetic -------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ fmin = elementwise(
     lambda x, y, out: (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out)), numpy=np.fmin, sample=(real, real), kink=TIE,
 )
 copysign = elementwise(
-    "copysign", "math.copysign({0}, {1})", lambda x, y, out: (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO), numpy=np.copysign, sample=(real, real), kink=EITHER_ZERO
+    "copysign", "math.copysign({0}, {1})", lambda x, y, out: (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO), numpy=np.copysign, sample=(real, real), kink=EITHER_ZERO._replace(jumps=True)
 )
 sign = elementwise("sign", "rt.sign({0})", None, numpy=np.sign, sample=(real,), kink=AT_ZERO)
 _real_sign = UFUNCS[np.sign]

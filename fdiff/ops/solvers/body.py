@@ -192,7 +192,8 @@ def _jumps(body: Body, moving: tuple[int, ...]) -> bool:
         moves = any(slopes[a] for a in args)
         flat = primitive is not ITEM and (primitive.flat or not any(t.floating for t in types))
         slopes[i] = moves and not flat
-        if flat and moves and own[i] and primitive.name not in _HARMLESS:
+        jumps = flat or (primitive.kink is not None and primitive.kink.jumps)
+        if jumps and moves and own[i] and primitive.name not in _HARMLESS:
             return True
     return False
 
