@@ -166,7 +166,7 @@ CONCRETE = "turned into a concrete float64 array, which would drop its derivativ
 ASTYPE = (
     "Leave the dtype out, or use `.astype`; where it was stored into an array, store into a copy"
 )
-NUMPY = "Use numpy functions (numpy.sin for math.sin), or fdiff.stop_gradient."
+NUMPY = "Use numpy functions (numpy.sin for math.sin), f-strings, or fdiff.stop_gradient."
 MEETS = "a traced array met code that takes numbers or memory alone"
 
 VALUES = {
