@@ -322,7 +322,8 @@ class TracedArray:
             if of is None and trace.looks.moves(node_id):
                 raise trace.fail(
                     f"`f` {deed}, which would drop its derivative.",
-                    "Use numpy functions (numpy.sin for math.sin), f-strings, or fdiff.stop_gradient.",
+                    "Use numpy functions (numpy.sin for math.sin), f-strings,"
+                    " or fdiff.stop_gradient.",
                 )
             seen = node_id if of is None else of(trace, node_id)
             if kind is bool and (gone := recalled(trace, seen, stack.traces[0])) is not None:
