@@ -303,6 +303,7 @@ def test_another_value_of_the_variable_is_refused(soon, monkeypatch):
     assert not progress._under_way
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX, which other tests import, warns of it
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_is_silent_and_its_parent_goes_on(screen):
     with Stage("compiling", "grad(parent)"):
