@@ -19,6 +19,7 @@ import numpy as np
 
 import fdiff
 
+from .inputs import HERE, functions
 from .report import duration, ratio, table
 
 WARM, CALLS = 100, 200
@@ -27,6 +28,7 @@ TOLERANCE = 1e-10
 
 Array = np.ndarray
 Function = Callable[..., object]
+PUTS = functions(HERE.parent / "tests" / "american_put.py", np)
 
 
 def branching(np: object) -> Function:
@@ -53,39 +55,6 @@ def newton(np: object) -> Function:
         return y
 
     return f
-
-
-def american_put(s, k=1.0, rate=0.02, sigma=0.3, steps=50):
-    """README's program: 1,275 comparisons."""
-    dt = 1.0 / steps
-    up = np.exp(sigma * np.sqrt(dt))
-    p = (np.exp(rate * dt) - 1.0 / up) / (up - 1.0 / up)
-    stock = s * up ** np.arange(-steps, steps + 1, 2.0)
-    value = np.zeros(steps + 1)
-    value[:] = np.maximum(k - stock, 0.0)
-    for step in range(steps):
-        value[:-1] = np.exp(-rate * dt) * (p * value[1:] + (1.0 - p) * value[:-1])
-        for i in range(steps - step):
-            exercise = k - stock[i] * up ** (step + 1)
-            if exercise > value[i]:  # noqa: PLR1730 - as users write it
-                value[i] = exercise
-    return value[0]
-
-
-def conditional_put(s, k=1.0, rate=0.02, sigma=0.3, steps=50):
-    """The same with a branch that fdiff makes no select of."""
-    dt = 1.0 / steps
-    up = np.exp(sigma * np.sqrt(dt))
-    p = (np.exp(rate * dt) - 1.0 / up) / (up - 1.0 / up)
-    stock = s * up ** np.arange(-steps, steps + 1, 2.0)
-    value = np.zeros(steps + 1)
-    value[:] = np.maximum(k - stock, 0.0)
-    for step in range(steps):
-        value[:-1] = np.exp(-rate * dt) * (p * value[1:] + (1.0 - p) * value[:-1])
-        for i in range(steps - step):
-            exercise = k - stock[i] * up ** (step + 1)
-            value[i] = exercise if exercise > value[i] else value[i]  # noqa: FURB136 - as above
-    return value[0]
 
 
 def rewritten_put(s, k=1.0, rate=0.02, sigma=0.3, steps=50):
@@ -211,9 +180,9 @@ def puts() -> list[list[str]]:
     prices = rng.uniform(0.8, 1.2, PUT_CALLS)
     rows = []
     for name, f, derive, count in (
-        ("the function itself", american_put, lambda f: f, 50),
-        ("fdiff, as in README", american_put, fdiff.value_and_grad, PUT_CALLS),
-        ("fdiff, conditional expression", conditional_put, fdiff.value_and_grad, 50),
+        ("the function itself", PUTS.american_put, lambda f: f, 50),
+        ("fdiff, as in README", PUTS.american_put, fdiff.value_and_grad, PUT_CALLS),
+        ("fdiff, conditional expression", PUTS.conditional_put, fdiff.value_and_grad, 50),
         ("autograd, without stores", rewritten_put, autograd.value_and_grad, 20),
     ):
         (seconds,) = timed([derive(f)], prices[:count])

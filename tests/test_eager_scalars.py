@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from american_put import conditional_put
 from test_eager import eagerly
 
 import fdiff
@@ -266,25 +267,9 @@ def test_complex_numbers_of_branching_programs():
 # --- what a call leaves behind --------------------------------------------------------------------
 
 
-def american_put(s, k=1.0, rate=0.02, sigma=0.3, steps=50):
-    """README's program with a branch that is no statement of its own: 1,275 comparisons."""
-    dt = 1.0 / steps
-    up = np.exp(sigma * np.sqrt(dt))
-    p = (np.exp(rate * dt) - 1.0 / up) / (up - 1.0 / up)
-    stock = s * up ** np.arange(-steps, steps + 1, 2.0)
-    value = np.zeros(steps + 1)
-    value[:] = np.maximum(k - stock, 0.0)
-    for step in range(steps):
-        value[:-1] = np.exp(-rate * dt) * (p * value[1:] + (1.0 - p) * value[:-1])
-        for i in range(steps - step):
-            exercise = k - stock[i] * up ** (step + 1)
-            value[i] = exercise if exercise > value[i] else value[i]
-    return value[0]
-
-
 @pytest.mark.parametrize("derive", [fdiff.value_and_grad, fdiff.grad, fdiff.jacfwd, fdiff.jit])
 def test_an_eager_call_leaves_no_garbage(derive):
-    call = derive(lambda s: american_put(s))
+    call = derive(lambda s: conditional_put(s))
     eagerly(call, 0.95)
     gc.collect()
     gc.disable()
@@ -301,7 +286,7 @@ def test_a_trace_that_is_kept_leaves_no_garbage():
         gc.collect()
         gc.disable()
         try:
-            fdiff.grad(american_put)(0.95)
+            fdiff.grad(conditional_put)(0.95)
             found = gc.collect()
         finally:
             gc.enable()
@@ -361,12 +346,12 @@ def test_an_error_in_an_eager_call_leaves_no_garbage():
 
 def test_the_american_put_is_eager_from_the_third_call_on():
     points = 0.9 + 0.02 * np.arange(6)
-    both = fdiff.value_and_grad(american_put)
+    both = fdiff.value_and_grad(conditional_put)
     for s in points:
         value, slope = both(s)
-        assert value == american_put(s)
-        np.testing.assert_allclose(slope, differences(american_put, s), rtol=1e-6)
-    program = program_of(american_put, "value_and_grad", 0, (False, "error"), None)
+        assert value == conditional_put(s)
+        np.testing.assert_allclose(slope, differences(conditional_put, s), rtol=1e-6)
+    program = program_of(conditional_put, "value_and_grad", 0, (False, "error"), None)
     assert isinstance(program, Program)
     (kept,) = program.variants.values()
     assert len(kept) <= 2

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from american_put import american_put
 
 import fdiff
 from fdiff.errors import RetraceWarning
@@ -466,32 +467,16 @@ def test_random_programs(seed):
         np.testing.assert_allclose(slope, wanted, rtol=1e-12, atol=1e-13, err_msg=text)
 
 
-def american_put(s, k=1.0, rate=0.02, sigma=0.3, steps=20):
-    """README's program."""
-    dt = 1.0 / steps
-    up = np.exp(sigma * np.sqrt(dt))
-    p = (np.exp(rate * dt) - 1.0 / up) / (up - 1.0 / up)
-    stock = s * up ** np.arange(-steps, steps + 1, 2.0)
-    value = np.zeros(steps + 1)
-    value[:] = np.maximum(k - stock, 0.0)
-    for step in range(steps):
-        value[:-1] = np.exp(-rate * dt) * (p * value[1:] + (1.0 - p) * value[:-1])
-        for i in range(steps - step):
-            exercise = k - stock[i] * up ** (step + 1)
-            if exercise > value[i]:
-                value[i] = exercise
-    return value[0]
-
-
 def test_the_american_put_is_one_trace_without_guards():
-    both = fdiff.value_and_grad(american_put)
+    put = lambda s: american_put(s, steps=20)
+    both = fdiff.value_and_grad(put)
     points = 0.8 + 0.05 * np.arange(8)
     for s in points:
         value, slope = both(s)
-        np.testing.assert_allclose(value, american_put(s), rtol=1e-13)
+        np.testing.assert_allclose(value, put(s), rtol=1e-13)
         h = 1e-7
-        wanted = (american_put(s + h) - american_put(s - h)) / (2 * h)
+        wanted = (put(s + h) - put(s - h)) / (2 * h)
         np.testing.assert_allclose(slope, wanted, rtol=1e-5)
-    (kept,) = variants_of(american_put, "value_and_grad")
+    (kept,) = variants_of(put, "value_and_grad")
     assert kept.check is None
-    np.testing.assert_allclose(fdiff.vmap(american_put)(points), [american_put(s) for s in points])
+    np.testing.assert_allclose(fdiff.vmap(put)(points), [put(s) for s in points])

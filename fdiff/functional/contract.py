@@ -104,9 +104,10 @@ def check_outputs(variant: Variant, name: str) -> None:
     if spec.kind is tuple and not spec.children:
         raise failure(InputError, variant.call, f"{stem} given {OUTPUTS} is an empty tuple.")
     if spec.kind is not None and spec.kind is not tuple:
-        raise failure(
-            InputError, variant.call, f"{stem} given {OUTPUTS} has type {_kind(spec.kind)}."
-        )
+        fact = f"{stem} given {OUTPUTS} has type {_kind(spec.kind)}."
+        way = "Return an array, a tuple of arrays, or a list of numbers of one shape."
+        nested = " Or use fdiff.jacrev, whose results are nested as those of the function are."
+        raise failure(InputError, variant.call, fact, way + nested * (name == "jacobian"))
     for k, child in enumerate(spec.children if spec.kind is tuple else (spec,)):
         fixed = variant.outs[k] if child.kind is None else None
         if child.kind is not None or fixed:

@@ -6,7 +6,7 @@ when the tape is finished; the table of `transforms/rewrites.py` does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -222,3 +222,27 @@ def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
             mode |= ASKED if shorter is not None else 0
             steps.append(Step(primitive, places, take, params, types, mode, shorter, noted))
     return steps, tuple([place[o] for o in tape.outputs])
+
+
+def replaced(tape: Tape, entered: Mapping[int, Callable[[Simplifier, list[int]], int]]) -> Tape:
+    """The tape with some nodes entered in other ways, and what is then not needed left out.
+
+    Each way gets the builder and the new places of the nodes before, and returns the place of what
+    stands for the node, which takes over the node's line.
+    """
+    b, lines = Simplifier(), tape.lines
+    places = [-1] * len(tape.nodes)
+    for i in tape.inputs:
+        places[i] = b.input(tape.nodes[i].type)
+    for i, (primitive, args, params, types) in enumerate(tape.nodes):
+        if primitive is INPUT:
+            continue
+        count = len(b.nodes)
+        if i in entered:
+            places[i] = entered[i](b, places)
+        else:
+            places[i] = b.add(primitive, tuple([places[a] for a in args]), params, None, types)
+        if i in lines:
+            for new in (places[i], *range(count, len(b.nodes))):
+                b.lines.setdefault(new, lines[i])
+    return b.finish([places[o] for o in tape.outputs])

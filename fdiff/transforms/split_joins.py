@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from ..primitive import PRIMITIVES
-from ..tape import INPUT, Node, Tape
-from .simplify import Simplifier
+from ..tape import Node, Tape
+from .simplify import Simplifier, replaced
 
 MOST = 4  # parts that a reduction is split into, each of which is a loop
 LEAST = 16  # entries of the largest part: what is shorter is not worth the loops
@@ -35,7 +36,9 @@ def split_joins(tape: Tape) -> Tape:
         for i, node in enumerate(tape.nodes)
         if node.primitive.name in ("sum", "contract", "slice") and (join := _join(tape, users, i))
     }
-    return _entered(tape, found) if found else tape
+    if not found:
+        return tape
+    return replaced(tape, {i: partial(_split, tape, i, join) for i, join in found.items()})
 
 
 class Join(NamedTuple):
@@ -214,7 +217,7 @@ class _Cut:
         return self.b.add(PRIMITIVES["slice"], (x,), params)
 
 
-def _split(tape: Tape, b: Simplifier, places: Sequence[int], root: int, join: Join) -> int:
+def _split(tape: Tape, root: int, join: Join, b: Simplifier, places: Sequence[int]) -> int:
     """Enter a reduction as the sum of those of the parts, or a slice as one of what it lies in."""
     primitive, args, params, types = tape.nodes[root]
     cut = _Cut(tape, b, places, join)
@@ -225,23 +228,3 @@ def _split(tape: Tape, b: Simplifier, places: Sequence[int], root: int, join: Jo
         part = b.add(primitive, tuple([cut.enter(a, start, end - start) for a in args]), params)
         total = part if total < 0 else b.add(PRIMITIVES["add"], (total, part))
     return total
-
-
-def _entered(tape: Tape, found: dict[int, Join]) -> Tape:
-    """The tape with each of these joins seen through."""
-    b, lines = Simplifier(), tape.lines
-    places = [-1] * len(tape.nodes)
-    for i in tape.inputs:
-        places[i] = b.input(tape.nodes[i].type)
-    for i, (primitive, args, params, types) in enumerate(tape.nodes):
-        if primitive is INPUT:
-            continue
-        count = len(b.nodes)
-        if i in found:
-            places[i] = _split(tape, b, places, i, found[i])
-        else:
-            places[i] = b.add(primitive, tuple([places[a] for a in args]), params, None, types)
-        if i in lines:
-            for new in (places[i], *range(count, len(b.nodes))):
-                b.lines.setdefault(new, lines[i])
-    return b.finish([places[o] for o in tape.outputs])

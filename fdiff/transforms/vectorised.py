@@ -20,7 +20,7 @@ from ..primitive import PRIMITIVES
 from ..tape import INPUT, Builder, Node, Tape
 from .batch import batch
 from .joins import JOINS, Join, joins_of
-from .simplify import Simplifier, steps_of
+from .simplify import Simplifier, replaced, steps_of
 
 Ids = tuple[int, ...]
 
@@ -46,7 +46,7 @@ def vectorised(tape: Tape) -> Tape:
     for join in joins_of(tape, users):
         if join.node not in found and (alike := _Alike(tape, users, join)).right:
             found[join.node] = alike
-    return _entered(tape, found) if found else tape
+    return replaced(tape, {i: each.enter for i, each in found.items()}) if found else tape
 
 
 class Slices(NamedTuple):
@@ -245,23 +245,3 @@ def _bare(node: Node) -> tuple[Any, ...]:
 
 def _add(b: Builder, name: str, x: int, **params: object) -> int:
     return b.add(PRIMITIVES[name], (x,), tuple(sorted(params.items())))
-
-
-def _entered(tape: Tape, found: dict[int, _Alike]) -> Tape:
-    """The tape in which each of these joins is computed as one batch."""
-    b, lines = Simplifier(), tape.lines
-    places = [-1] * len(tape.nodes)
-    for i in tape.inputs:
-        places[i] = b.input(tape.nodes[i].type)
-    for i, (primitive, args, params, types) in enumerate(tape.nodes):
-        if primitive is INPUT:
-            continue
-        count = len(b.nodes)
-        if i in found:
-            places[i] = found[i].enter(b, places)
-        else:
-            places[i] = b.add(primitive, tuple([places[a] for a in args]), params, None, types)
-        if i in lines:
-            for new in (places[i], *range(count, len(b.nodes))):
-                b.lines.setdefault(new, lines[i])
-    return b.finish([places[o] for o in tape.outputs])
