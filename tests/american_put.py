@@ -1,4 +1,4 @@
-"""An American put on a binomial tree: README's program, and the same with another kind of branch."""
+"""An American put on a binomial tree: the program of README, and one with another branch."""
 
 import numpy as np
 
