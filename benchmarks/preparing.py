@@ -20,10 +20,11 @@ from unittest import mock
 import numpy as np
 
 import fdiff
-from fdiff import interpret, variant
+from fdiff import interpret
 from fdiff.capture import Capture
+from fdiff.dispatch import variant
 from fdiff.functional import gradients
-from fdiff.transforms import forward, rearrange, reverse, simplify
+from fdiff.transforms import derivative_tapes, forward, reverse, simplify
 
 from .cases import CASES
 from .peers import fdiff_peer
@@ -118,8 +119,8 @@ def watched(clock: Clock, stack: ExitStack) -> None:
         ("capture", Capture, "finish"),
         ("trace", variant, "record"),
         ("transforms", gradients, "gradient"),
-        *[("transforms", rearrange, name) for name in ("jvp", "vjp", "batch")],
-        *[("transforms", owner, "batch") for owner in _having("batch", rearrange.batch)],
+        *[("transforms", derivative_tapes, name) for name in ("jvp", "vjp", "batch")],
+        *[("transforms", owner, "batch") for owner in _having("batch", derivative_tapes.batch)],
         *[("transforms", owner, "jvp") for owner in _having("jvp", forward.jvp)],
         *[("transforms", owner, "vjp") for owner in _having("vjp", reverse.vjp)],
         *[("simplify", owner, "simplify") for owner in _having("simplify", simplify.simplify)],

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 
-from fdiff.progress import AGAIN, Stage, _watcher
-from fdiff.progress_display import VARIABLE
+from fdiff.process.progress import AGAIN, Stage, _watcher
+from fdiff.process.progress_display import VARIABLE
 
 TIMES, REPEATS = 5_000, 60
 

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from .collector import collector_paused
-from .floatflags import noting
+from .process.collector import collector_paused
+from .process.float_flags import noting
 from .tape import CONSTANT, INPUT, Tape
 
 Step = tuple[Callable[..., object], int, tuple[int, ...], tuple[int, ...]]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from .forking import no_fork
+from .process.forking import no_fork
 
 if TYPE_CHECKING:
     from .arraytype import ArrayType

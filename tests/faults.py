@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 import fdiff
-from fdiff import kernels, tiers
+from fdiff import kernels
+from fdiff.dispatch import tiers
 from fdiff.kernels import compiler
-from fdiff.kernels.evaluator import program
+from fdiff.kernels.bytecode import execution
 
 X = np.linspace(0.1, 0.9, 6)
 ONES = b"\x01\x02\x04\x08\x10\x20\x40\x80"
@@ -48,8 +49,8 @@ def forget():
     tiers.forget()
     kernels.cache_clear()
     compiler._function.cache_clear()
-    program._functions.clear()
-    program._families.clear()
+    execution._functions.clear()
+    execution._families.clear()
 
 
 def right():

@@ -32,10 +32,12 @@ from storing_programs import (
 )
 
 import fdiff
-from fdiff import kernels, tiers
+from fdiff import kernels
+from fdiff.dispatch import tiers
 from fdiff.errors import UnsupportedError
-from fdiff.kernels import compiler, evaluator, making, texts
-from fdiff.kernels.native import machine
+from fdiff.kernels import bytecode, compiler, source_cache
+from fdiff.kernels.codegen import source_generation
+from fdiff.kernels.llvm import machine
 
 FIRST = ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "jit", "jit_array", "vmap")
 SECOND = ("hessian", "hvp", "vhp")
@@ -135,9 +137,9 @@ def compiled_quickly() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine, "object_code", object_code)
         patch.setattr(compiler, "_stored", stored)
-        patch.setattr(texts, "_name", lambda *_: "")
+        patch.setattr(source_cache, "_name", lambda *_: "")
         kernels.cache_clear()
-        evaluator.provide(FAMILIES)
+        bytecode.provide(FAMILIES)
         yield
     kernels.cache_clear()
 
@@ -240,7 +242,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=np.inf, help="stop after so long")
     parser.add_argument("--quick", action="store_true", help="without LLVM's optimisations")
     options = parser.parse_args()
-    os.environ[making.VERIFY] = "1"
+    os.environ[source_generation.VERIFY] = "1"
     with compiled_quickly() if options.quick else nullcontext():
         return run(options)
 

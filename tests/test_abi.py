@@ -11,8 +11,9 @@ import pytest
 import fdiff
 from fdiff.errors import InputError
 from fdiff.kernels import compiler
-from fdiff.kernels.native import abi, caller, entrance
-from fdiff.trace.stack import occupied
+from fdiff.kernels.llvm import dispatch_table, entry_stub
+from fdiff.kernels.llvm import interpreter_abi as abi
+from fdiff.trace.trace_stack import occupied
 
 X = np.array([1.0, 2.0, 3.0])
 CPYTHON = platform.python_implementation() == "CPython"
@@ -32,7 +33,7 @@ def anew(monkeypatch):
 
 def forget():
     abi.fault.cache_clear()
-    caller.fault.cache_clear()
+    dispatch_table.fault.cache_clear()
     compiler._stubs.clear()
     fdiff.cache_clear()
 
@@ -55,8 +56,8 @@ WRONG = {
     "another implementation": (abi.sys, "implementation", SimpleNamespace(name="pypy")),
     "no lock": (abi.sysconfig, "get_config_var", lambda name: name == "Py_GIL_DISABLED"),
     "another order of bytes": (abi.sys, "byteorder", "big"),
-    "a shorter head": (abi, "HEAD", entrance.HEAD - 1),
-    "a longer head": (abi, "HEAD", entrance.HEAD + 1),
+    "a shorter head": (abi, "HEAD", entry_stub.HEAD - 1),
+    "a longer head": (abi, "HEAD", entry_stub.HEAD + 1),
     "another class in the slot of arrays": (abi, "_ARRAY_TYPE", 3),
     "another version of NumPy's interface": (abi, "_MAJOR", 3),
     "larger arrays": (abi, "ARRAY_WORDS", 99),
@@ -73,7 +74,7 @@ def test_a_fact_that_does_not_hold_sends_calls_through_python(name, monkeypatch)
     assert words
     monkeypatch.undo()
     monkeypatch.setenv("FDIFF_TIER", "compile")
-    assert caller.fault(0) == words  # known by now
+    assert dispatch_table.fault(0) == words  # known by now
     through_python(words)
 
 
@@ -85,18 +86,18 @@ def test_a_fact_that_does_not_hold_sends_calls_through_python(name, monkeypatch)
     ],
 )
 def test_a_stub_that_errs_is_not_run(text, wrong, words, monkeypatch):
-    whole = entrance.text().replace(*(part_of(t) for t in (text, wrong)))
-    assert whole != entrance.text()
-    monkeypatch.setattr(entrance, "text", lambda *, full=True: whole)
+    whole = entry_stub.text().replace(*(part_of(t) for t in (text, wrong)))
+    assert whole != entry_stub.text()
+    monkeypatch.setattr(entry_stub, "text", lambda *, full=True: whole)
     call = fdiff.grad(cube).compile("f8[3]")
     for _ in range(4):
         np.testing.assert_allclose(call(X), 3 * X**2)
-    assert words in caller.fault(compiler.entry_stub(full=True), full=True)
+    assert words in dispatch_table.fault(compiler.entry_stub(full=True), full=True)
     assert not isinstance(call.func, BuiltinFunctionType)
 
 
 def part_of(text):
-    numbers = {f"D_{name}": k for k, name in enumerate(entrance.WORDS)}
+    numbers = {f"D_{name}": k for k, name in enumerate(entry_stub.WORDS)}
     for name in sorted(numbers, key=len, reverse=True):
         text = text.replace(name, str(numbers[name]))
     return text

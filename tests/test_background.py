@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff import background, kernels, tiers
+from fdiff import kernels
+from fdiff.dispatch import tiers
 from fdiff.errors import DefectWarning, InputError
+from fdiff.process import background
 
 X = np.linspace(0.1, 1.0, 40)
 FUNCTIONS = """

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import fdiff
+from fdiff.dispatch.fast_path import Shortcuts
 from fdiff.errors import InputError
-from fdiff.functional import calls, first, mapping
-from fdiff.functional.shortcut import Shortcuts
-from fdiff.trace.stack import occupied
+from fdiff.functional import invocation, mapping, products
+from fdiff.trace.trace_stack import occupied
 
 X, Y = np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.5, 2.5])
 SCALE = [2.0]
@@ -69,7 +69,7 @@ def compiled(monkeypatch):
 def general(monkeypatch):
     """How often the general way was gone."""
     found = []
-    for module in (calls, first, mapping):
+    for module in (invocation, products, mapping):
         old = module.invoke
         monkeypatch.setattr(module, "invoke", lambda *a, old=old: found.append(a) or old(*a))
     return found

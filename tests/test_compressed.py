@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.functional import blocks
+from fdiff.functional import dense_blocks
 
 N = 40
 X = 0.5 + np.random.default_rng(4).uniform(0.1, 0.9, N)
@@ -63,14 +63,14 @@ DENSE = [with_arrow, product]
 @pytest.fixture
 def ways(monkeypatch):
     """The compressed ways that were taken."""
-    taken, original = [], blocks.compressed
+    taken, original = [], dense_blocks.compressed
 
     def spy(*args, **kwargs):
         taken.append(original(*args, **kwargs))
         return taken[-1]
 
-    monkeypatch.setattr(blocks, "compressed", spy)
-    fdiff.program.forget()
+    monkeypatch.setattr(dense_blocks, "compressed", spy)
+    fdiff.dispatch.program.forget()
     return taken
 
 

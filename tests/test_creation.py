@@ -736,7 +736,7 @@ def test_arrays_made_inside_are_freed():
         fdiff.grad(f)(X)
     gc.collect()
     assert [ref() for ref in kept] == [None]
-    families = fdiff.trace.local._families
+    families = fdiff.trace.local_arrays._families
     fdiff.grad(stores)(X)
     gc.collect()
     before = len(families)

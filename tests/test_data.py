@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import fdiff
-from fdiff import tiers
+from fdiff.dispatch import tiers
 from fdiff.errors import InputError, RetraceWarning, TraceError
 
 X = np.array([0.5, 1.0, 2.0])
@@ -114,18 +114,18 @@ def test_data_is_compared_by_content(name, call):
 def traces(g, *args):
     """How often the function is traced in one call more."""
     seen = []
-    original = fdiff.program.trace_variant
-    fdiff.program.trace_variant = lambda *a, **k: (seen.append(1), original(*a, **k))[1]
+    original = fdiff.dispatch.program.trace_variant
+    fdiff.dispatch.program.trace_variant = lambda *a, **k: (seen.append(1), original(*a, **k))[1]
     try:
         g(*args)
     finally:
-        fdiff.program.trace_variant = original
+        fdiff.dispatch.program.trace_variant = original
     return len(seen)
 
 
 @pytest.mark.parametrize("name", DATA)
 def test_what_stays_as_it_is_is_not_traced_again(name):
-    fdiff.program.forget()  # equal data of another test
+    fdiff.dispatch.program.forget()  # equal data of another test
     data, use, change = DATA[name]()
     g = fdiff.grad(lambda x: np.sum(use(data) * x**2))
     assert traces(g, X) == 1

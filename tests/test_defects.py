@@ -8,12 +8,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fdiff
-from fdiff import defects, errors, kernels, tiers
+from fdiff import errors, kernels
+from fdiff.dispatch import compiler_defects, tiers
 from fdiff.errors import CompileError, DefectWarning
-from fdiff.kernels import compiler, evaluator, making, skeleton
-from fdiff.kernels.evaluator import program as evaluation
-from fdiff.kernels.native import machine, module, statements
-from fdiff.kernels.schedule import body
+from fdiff.kernels import bytecode, compiler
+from fdiff.kernels.bytecode import execution as evaluation
+from fdiff.kernels.codegen import source_generation
+from fdiff.kernels.ir import graph_of_tape
+from fdiff.kernels.llvm import machine, module, statements
+from fdiff.kernels.passes.fuse import loop_body
 
 
 class Fault(Exception):  # noqa: N818 - it stands for whatever may go wrong
@@ -33,10 +36,10 @@ def unreadable(text):
 STAGES = {
     "what there are kernels for": (compiler, "supported", broken),
     "skeleton": (compiler, "skeleton_of", broken),
-    "scheduling": (making, "schedule", broken),
-    "a value in a loop": (body.Body, "value", broken),
-    "emission": (making, "emit", broken),
-    "work": (making, "work_of", broken),
+    "scheduling": (source_generation, "schedule", broken),
+    "a value in a loop": (loop_body.Body, "value", broken),
+    "emission": (source_generation, "emit", broken),
+    "work": (source_generation, "work_of", broken),
     "to a module": (module, "module_of", broken),
     "a name": (statements.Writer, "read", broken),
     "LLVM refuses the module": (machine.llvm, "parse_assembly", unreadable),
@@ -121,7 +124,7 @@ def test_who_did_not_ask_gets_results_and_is_told_once(stage):
 @pytest.mark.usefixtures("soon")
 def test_other_sizes_are_no_news(monkeypatch):
     """The warning is of a program, which has one tape for each shape of its arguments."""
-    monkeypatch.setattr(making, "schedule", broken)
+    monkeypatch.setattr(source_generation, "schedule", broken)
     made = fdiff.grad(model)
     told = [w for n in (5, 6, 7) for w in called_often(made, np.ones(n), times=400)[1]]
     assert len(told) == 1
@@ -186,7 +189,7 @@ def test_only_one_layout_fails(monkeypatch):
 # --- the evaluator -----------------------------------------------------------------------------
 
 EVALUATOR = {
-    "encoding": (evaluator, "prepare"),
+    "encoding": (bytecode, "prepare"),
     "compiling": (compiler, "function"),
     "an arena": (evaluation.Evaluation, "_arena"),
 }
@@ -197,7 +200,7 @@ def test_an_evaluator_that_fails(stage, monkeypatch):
     evaluation._functions.clear()
     monkeypatch.setattr(*EVALUATOR[stage], broken)
     monkeypatch.setattr(tiers, "PATIENCE", np.inf)
-    monkeypatch.setattr("fdiff.evaluated.price_of", lambda _: 0.0)
+    monkeypatch.setattr("fdiff.dispatch.bytecode_tier.price_of", lambda _: 0.0)
     made = fdiff.grad(model)
     results, told = called_often(made, X)
     for result in results:
@@ -240,7 +243,7 @@ def test_a_report_is_never_endless():
         return x
 
     tape = fdiff.make_tape(long, X)
-    words = str(defects.Defect("kernel", tape, Fault("word " * 1000)).error("jit"))
+    words = str(compiler_defects.Defect("kernel", tape, Fault("word " * 1000)).error("jit"))
     assert len(words) < 10_000
     assert "more" in words
     assert "return %" in words
@@ -249,4 +252,4 @@ def test_a_report_is_never_endless():
 def test_the_words_of_errors_are_in_one_module():
     assert issubclass(CompileError, errors.FdiffError)
     assert issubclass(DefectWarning, UserWarning)
-    assert skeleton.supported is compiler.supported
+    assert graph_of_tape.supported is compiler.supported

@@ -14,8 +14,8 @@ from test_tails import check
 from tolerances import LOST, SLOPE
 
 import fdiff
+from fdiff.dispatch.program import ALTERNATIVES, FEW, SETTLED, Program, Ways, program_of
 from fdiff.errors import RetraceWarning
-from fdiff.program import ALTERNATIVES, FEW, SETTLED, Program, Ways, program_of
 
 
 def eagerly(call, *args, **kwargs):

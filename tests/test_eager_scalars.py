@@ -11,8 +11,8 @@ from american_put import conditional_put
 from test_eager import eagerly
 
 import fdiff
-from fdiff.functional import slow
-from fdiff.program import Program, program_of
+from fdiff.dispatch.program import Program, program_of
+from fdiff.functional import slow_code
 
 N = 4
 
@@ -368,8 +368,8 @@ def test_slow_code_is_named_once(monkeypatch):
             total += x[k % 3] if np.sin(37.0 * k * x[1]) > x[2] else k * x[0]  # here
         return total
 
-    monkeypatch.setattr(slow, "SECONDS", 0.02)
-    monkeypatch.setattr(slow, "TIMES", 1.0)
+    monkeypatch.setattr(slow_code, "SECONDS", 0.02)
+    monkeypatch.setattr(slow_code, "TIMES", 1.0)
     slope = fdiff.grad(f)
     points = np.random.default_rng(0).normal(size=(60, 3))
     with warnings.catch_warnings(record=True) as told:
@@ -392,7 +392,7 @@ def test_code_that_is_not_slow_is_not_named(monkeypatch):
                 total = total + np.sum(np.sin(x) * x)
         return total
 
-    monkeypatch.setattr(slow, "SECONDS", 0.2)
+    monkeypatch.setattr(slow_code, "SECONDS", 0.2)
     slope = fdiff.grad(f)
     for x in np.random.default_rng(0).normal(size=(40, 30_000)):
         slope(x)  # warnings are errors

@@ -10,12 +10,12 @@ from tapes import floating, like, tape_of, tape_of_op, values
 
 import fdiff
 from fdiff import kernels
+from fdiff.dispatch.tiers import Runner
 from fdiff.errors import InputError, UnsupportedError
-from fdiff.kernels import evaluator
-from fdiff.kernels.evaluator import encoding, opcodes
-from fdiff.kernels.evaluator.encoder import Left
+from fdiff.kernels import bytecode
+from fdiff.kernels.bytecode import compiler, opcodes
+from fdiff.kernels.bytecode.assembler import Left
 from fdiff.primitive import PRIMITIVES
-from fdiff.tiers import Runner
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -49,28 +49,28 @@ def forward_and_back(op, sample, rng):
 def shared():
     """Evaluators for all samples, of a few dozen opcodes: one for each test takes minutes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoding, "MOST_LEFT", 0)  # samples are one node, which NumPy may have to do
+        patch.setattr(compiler, "MOST_LEFT", 0)  # samples are one node, which NumPy may have to do
         together = frozenset()
         for case in CASES:
             for tape, _ in forward_and_back(*case.values, np.random.default_rng(0)):
-                joint = together | encoding.encode(tape).families
+                joint = together | compiler.encode(tape).families
                 if len(opcodes.table().of(joint)) > MOST_TOGETHER:
-                    evaluator.provide(together)
-                    joint = encoding.encode(tape).families
+                    bytecode.provide(together)
+                    joint = compiler.encode(tape).families
                 together = joint
-        evaluator.provide(together)
+        bytecode.provide(together)
         yield
 
 
 def left(tape):
     """The ops that are left to NumPy."""
-    steps = evaluator.prepare(tape).program.steps
+    steps = bytecode.prepare(tape).program.steps
     return [step.name for step in steps if isinstance(step, Left)]
 
 
 def check(tape, *arrays, rtol=1e-13, atol=1e-14):
     """Evaluate twice, so that what a call leaves behind would show."""
-    evaluation = evaluator.prepare(tape)
+    evaluation = bytecode.prepare(tape)
     wanted = values(tape, *arrays)
     for _ in range(2):
         for got, want in zip(evaluation(arrays), wanted, strict=True):
@@ -196,7 +196,7 @@ def test_memory_is_used_again(rng):
                 x = np.sin(x) * 2.0 + x[::-1]
             return x
 
-        return evaluator.prepare(tape_of(f, x)).program.size
+        return bytecode.prepare(tape_of(f, x)).program.size
 
     x = rng.normal(size=20)
     assert steps(1000) <= steps(4)
@@ -210,7 +210,7 @@ def test_large_products_and_outputs(rng):
         return out, out.transpose(1, 0, 2, 3).reshape(40, -1), -out.T, np.sum(out, axis=1), a @ a.T
 
     tape = tape_of(f, a, b)
-    assert max(t.size for t in tape.output_types) >= encoding.FAR
+    assert max(t.size for t in tape.output_types) >= compiler.FAR
     check(tape, a, b, atol=1e-12)
 
 
@@ -253,7 +253,7 @@ def test_nan_infinity_and_signed_zero_are_numpys():
         )  # fmt: skip
 
     tape = tape_of(f, x, y)
-    for got, want in zip(evaluator.prepare(tape)((x, y)), values(tape, x, y), strict=True):
+    for got, want in zip(bytecode.prepare(tape)((x, y)), values(tape, x, y), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-15)
         if want.dtype.kind == "f":
             real = ~np.isnan(want)
@@ -279,19 +279,19 @@ def test_whole_numbers_and_truth_values():
 def test_negative_powers_of_whole_numbers_are_refused_as_by_numpy():
     tape = tape_of(lambda x, y: (x + 1, (x * 2) ** y), np.array([2]), np.array([1]))
     with pytest.raises(ValueError, match="negative integer powers"):
-        evaluator.prepare(tape)((np.array([2]), np.array([-1])))
+        bytecode.prepare(tape)((np.array([2]), np.array([-1])))
 
 
 def test_an_index_out_of_range_raises_and_the_next_call_is_right():
     x, i = np.arange(3.0), np.array([0, 2])
-    evaluation = evaluator.prepare(tape_of(lambda x, i: x[i] * 2.0, x, i))
+    evaluation = bytecode.prepare(tape_of(lambda x, i: x[i] * 2.0, x, i))
     with pytest.raises(IndexError, match="out of bounds"):
         evaluation((x, np.array([0, 3])))
     np.testing.assert_array_equal(evaluation((x, np.array([-1, 0])))[0], [4.0, 0.0])
 
 
 def test_singular_matrices_raise_as_in_numpy():
-    evaluation = evaluator.prepare(tape_of(np.linalg.inv, np.ones((3, 3))))
+    evaluation = bytecode.prepare(tape_of(np.linalg.inv, np.ones((3, 3))))
     with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
         evaluation((np.ones((3, 3)),))
 
@@ -341,7 +341,7 @@ def test_the_gradient_of_an_unrolled_lstm(rng):
 def test_threads_have_memory_of_their_own(rng):
     arguments = lstm(12)
     tape = simplify(vjp(tape_of(module_of("lstm").objective, *arguments), [0, 1]))
-    evaluation = evaluator.prepare(tape)
+    evaluation = bytecode.prepare(tape)
     points = [(rng.normal(size=(4, 56)), *arguments[1:], 1.0) for _ in range(8)]
     wanted = [values(tape, *p) for p in points]
     with ThreadPoolExecutor(4) as pool:
@@ -355,20 +355,20 @@ def test_threads_have_memory_of_their_own(rng):
 
 
 def test_dtypes_that_it_does_not_hold_are_named():
-    with pytest.raises(evaluator.RefusedError, match=r"gives float32$"):
-        evaluator.prepare(tape_of(lambda x: x * 2.0, np.ones(3, np.float32)))
+    with pytest.raises(bytecode.RefusedError, match=r"gives float32$"):
+        bytecode.prepare(tape_of(lambda x: x * 2.0, np.ones(3, np.float32)))
 
 
 def test_tapes_that_are_mostly_for_numpy_are_refused(monkeypatch):
-    monkeypatch.setattr(encoding, "MOST_LEFT", 4)
-    with pytest.raises(evaluator.RefusedError, match="for NumPy: inv"):
-        evaluator.prepare(tape_of(np.linalg.inv, np.eye(3)))
+    monkeypatch.setattr(compiler, "MOST_LEFT", 4)
+    with pytest.raises(bytecode.RefusedError, match="for NumPy: inv"):
+        bytecode.prepare(tape_of(np.linalg.inv, np.eye(3)))
 
 
 def test_an_evaluator_with_more_opcodes_is_used_again():
     x = np.ones(9)
-    evaluator.prepare(tape_of(lambda x: np.exp(np.sin(x)) * 2.0, x))((x,))
-    assert evaluator.prepare(tape_of(lambda x: np.exp(x) + x, x)).loaded
+    bytecode.prepare(tape_of(lambda x: np.exp(np.sin(x)) * 2.0, x))((x,))
+    assert bytecode.prepare(tape_of(lambda x: np.exp(x) + x, x)).loaded
 
 
 def test_the_tier_can_be_fixed(monkeypatch):
@@ -391,7 +391,7 @@ def test_a_long_tape_moves_to_the_evaluator_when_that_has_paid(monkeypatch):
     arguments = lstm(128)
     tape = simplify(vjp(tape_of(module_of("lstm").objective, *arguments), [0, 1]))
     assert kernels.predict_seconds(tape, ("C",) * 5) > 2.0  # no kernel unless asked for
-    evaluator.prepare(tape)((*arguments, 1.0))  # its evaluator is there
+    bytecode.prepare(tape)((*arguments, 1.0))  # its evaluator is there
     run = Runner(tape)
     arrays = [*arguments, np.ones(())]
     first = run(arrays)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tapes import tape_of, values
 
-from fdiff.kernels import evaluator
-from fdiff.kernels.evaluator import complexes, encoding, opcodes
-from fdiff.kernels.evaluator.encoder import Left
+from fdiff.kernels import bytecode
+from fdiff.kernels.bytecode import compiler, complex_opcodes, opcodes
+from fdiff.kernels.bytecode.assembler import Left
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -47,20 +47,20 @@ def together():
     families = opcodes.table().families
     ours = [family for family in families if family.startswith("complex ")]
     others = ["copy out", "greater f8 f8 b1", "square f8 f8"]
-    evaluator.provide(frozenset([opcodes.ALWAYS, *ours, *others]))
+    bytecode.provide(frozenset([opcodes.ALWAYS, *ours, *others]))
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(encoding, "MOST_LEFT", 0)  # tapes here are short
+    monkeypatch.setattr(compiler, "MOST_LEFT", 0)  # tapes here are short
 
 
 def left(tape):
-    return [step.name for step in evaluator.prepare(tape).program.steps if isinstance(step, Left)]
+    return [step.name for step in bytecode.prepare(tape).program.steps if isinstance(step, Left)]
 
 
 def agree(tape, *arrays, rtol=2e-15, atol=0.0):
-    evaluation = evaluator.prepare(tape)
+    evaluation = bytecode.prepare(tape)
     with np.errstate(all="ignore"):
         wanted = values(tape, *arrays)
     for _ in range(2):
@@ -74,7 +74,7 @@ def draw(rng, shape):
 
 
 def test_every_formula_is_tested():
-    assert CALLS.keys() == complexes.FORMULAS.keys()
+    assert CALLS.keys() == complex_opcodes.FORMULAS.keys()
 
 
 @pytest.mark.parametrize("shapes", SHAPES)
@@ -105,7 +105,7 @@ def test_special_values_are_numpys(name):
     tape = tape_of(CALLS[name], *arrays)
     with np.errstate(all="ignore"):
         (want,) = values(tape, *arrays)
-    (got,) = evaluator.prepare(tape)(arrays)
+    (got,) = bytecode.prepare(tape)(arrays)
     fused = name in ("multiply", "square")
     known = ~leaves_range(arrays[0], arrays[-1]) if fused else np.full(want.shape, True)
     for a, b in ((got.real, want.real), (got.imag, want.imag)):

@@ -12,10 +12,10 @@ import pytest
 from test_layout import MODULES, TREES, fresh_process
 
 import fdiff
-from fdiff import forking
 from fdiff.attributes import cached_property
-from fdiff.collector import collector_paused
 from fdiff.errors import ForkError
+from fdiff.process import forking
+from fdiff.process.collector import collector_paused
 
 SCRIPT = Path(__file__).parent / "forked.py"
 WAYS = ["fork", "events", "forkserver", "spawn"] if hasattr(os, "fork") else ["spawn"]
@@ -74,7 +74,7 @@ def test_whatever_is_imported_late_is_imported_where_nothing_forks():
     found = {
         f"{module}:{line}": held
         for module, tree in TREES.items()
-        if module != "fdiff.forking"
+        if module != "fdiff.process.forking"
         for line, held in lazy_imports(tree)
     }
     assert sum(found.values()) > 10
@@ -235,7 +235,7 @@ def test_kernels_that_are_dropped_are_released_where_llvm_is_free():
     """A thread that drops one may do so while another is in LLVM, or is forking."""
     code = """
 import numpy as np, fdiff
-from fdiff.kernels.native import machine
+from fdiff.kernels.llvm import machine
 f = fdiff.jit(lambda x: np.sin(x) * 2.5)
 f(np.ones(3))
 before = len(machine._dropped)

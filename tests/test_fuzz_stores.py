@@ -6,8 +6,8 @@ import pytest
 from fuzz_stores import FAMILIES, OPERATORS, compiled_quickly, faults, some_operators
 from storing_programs import storing_program
 
-from fdiff.kernels import evaluator
-from fdiff.kernels.evaluator import compiled as evaluators
+from fdiff.kernels import bytecode
+from fdiff.kernels.bytecode import compiled as evaluators
 
 PROGRAMS, TOGETHER = 300, 20
 OPTIMISED = range(5000, 5025)  # other programs, each in one operator
@@ -26,7 +26,7 @@ def test_storing_programs(begin):
 
 def test_storing_programs_as_users_run_them():
     """With LLVM's optimisations, which the other programs do without."""
-    evaluator.provide(FAMILIES)
+    bytecode.provide(FAMILIES)
     found = [w for seed in OPTIMISED for w in faults(seed, some_operators(seed, 1))]
     assert not found, f"{len(found)} faults, the first:\n{found[0]}"
 

@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fdiff
-from fdiff.capture.reads import siblings
+from fdiff.capture.dependencies import siblings
 from fdiff.errors import InputError, KinkError
-from fdiff.trace.stack import occupied
+from fdiff.trace.trace_stack import occupied
 
 X = np.array([1.0, 2.0, 3.0])
 FACTOR = 2.0
@@ -55,7 +55,7 @@ def general(monkeypatch):
     """How often the general way was gone, in a process that never asked for errors at kinks."""
     calls = []
     monkeypatch.delitem(occupied, "kinks", raising=False)
-    from fdiff.functional import calls as module
+    from fdiff.functional import invocation as module
 
     old = module.invoke
     monkeypatch.setattr(module, "invoke", lambda *a: calls.append(a) or old(*a))
@@ -179,7 +179,7 @@ def test_machine_code_knows_siblings(general):
 
 
 def shortcut_of_last(f):
-    from fdiff.program import immediates
+    from fdiff.dispatch.program import immediates
 
     return next(short for key, short in immediates.items() if key[0] == id(f.__code__))
 

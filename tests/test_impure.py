@@ -37,9 +37,9 @@ import scipy.io
 import scipy.stats
 
 import fdiff
-from fdiff import program
 from fdiff.capture import Capture
 from fdiff.capture.impure import impurity
+from fdiff.dispatch import program
 from fdiff.errors import RetraceWarning
 
 # Rows open files and leave them to the garbage collector, as users do.
@@ -706,7 +706,9 @@ def test_random_numbers_are_those_of_plain_code(code, name, world):
 
 
 def test_the_warning_names_the_line_and_what_is_read(world, monkeypatch):
-    monkeypatch.setattr("fdiff.variant._warned", set())  # other tests have functions of this code
+    monkeypatch.setattr(
+        "fdiff.dispatch.variant._warned", set()
+    )  # other tests have functions of this code
     world.hold(1)
     f, _ = function("import time", "np.load(f'{D}/a.npy')[0]", world)
     with pytest.warns(

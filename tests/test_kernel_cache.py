@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tapes import tape_of, values
 
-from fdiff import evaluated, kernels, tiers
-from fdiff.kernels import cache, calling, compiler, making, texts
-from fdiff.kernels.evaluator import program as evaluators
-from fdiff.kernels.skeleton import skeleton
+from fdiff import kernels
+from fdiff.dispatch import bytecode_tier, tiers
+from fdiff.kernels import cache, compiler, executable, source_cache
+from fdiff.kernels.bytecode import execution as evaluators
+from fdiff.kernels.codegen import source_generation
+from fdiff.kernels.ir.graph_of_tape import skeleton
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -127,7 +129,7 @@ here = kernels.on_disk(tape, ("C",))
 value = kernels.compile(tape, ("C",))(x)[0]
 assert "numba" not in sys.modules and "scipy.linalg" not in sys.modules
 info = kernels.cache_info()
-scheduled = "fdiff.kernels.schedule" in sys.modules
+scheduled = "fdiff.kernels.passes.pipeline" in sys.modules
 print(here, float(value), info.compiled, info.loaded, scheduled)
 """
 
@@ -192,13 +194,13 @@ def test_a_broken_entry_is_compiled_anew(folder, harm):
 def made_here(monkeypatch):
     """The skeletons of which a text is made from now on."""
     found = []
-    for make in (making.plain, making.shared):
+    for make in (source_generation.plain, source_generation.shared):
 
         def counted(*args, make=make):
             found.append(args)
             return make(*args)
 
-        monkeypatch.setattr(making, make.__name__, counted)
+        monkeypatch.setattr(source_generation, make.__name__, counted)
     return found
 
 
@@ -285,7 +287,7 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
     monkeypatch.setattr(compiler, "supported", lambda _: pytest.fail("every node was looked at"))
     waited = [0.0]
     monkeypatch.setattr(evaluators, "_functions", {})  # no evaluator of another test
-    monkeypatch.setattr(evaluated, "waited", waited)
+    monkeypatch.setattr(bytecode_tier, "waited", waited)
     monkeypatch.setattr(tiers, "waited", waited)
     x = np.linspace(0.1, 1.0, 4)
 
@@ -361,7 +363,7 @@ def test_a_kernel_called_once_needs_no_entry_stub(monkeypatch):
 def test_a_text_is_of_one_structure_and_of_this_fdiff(monkeypatch):
     x = np.arange(3.0)
     names = [
-        texts._name(skeleton(tape_of(f, x), layouts)[0], heavy)
+        source_cache._name(skeleton(tape_of(f, x), layouts)[0], heavy)
         for f in (np.sin, np.cos)
         for layouts in (("C",), ("A",))
         for heavy in (frozenset(), frozenset([0]), frozenset([0, 1]))
@@ -589,10 +591,10 @@ def test_eight_threads_share_a_kernel_with_temporaries():
     with ThreadPoolExecutor(8) as pool:
         for got, w in zip(pool.map(lambda row: kernel(row, x), rows * 20), want * 20, strict=True):
             np.testing.assert_allclose(got[1], w[1], rtol=1e-9, atol=1e-12)
-    (kept,) = [cell for cell in calling.spare.values() if cell[0]]
+    (kept,) = [cell for cell in executable.spare.values() if cell[0]]
     assert len(kept) == 1
     kernels.cache_clear()
-    assert not any(cell[0] for cell in calling.spare.values())
+    assert not any(cell[0] for cell in executable.spare.values())
 
 
 def test_eight_threads_compile_different_kernels():

@@ -10,14 +10,16 @@ from tapes import tape_of
 
 from fdiff import kernels
 from fdiff.interpret import evaluate
-from fdiff.kernels import emit
-from fdiff.kernels.native.machine import Loaded, object_code, optimised
-from fdiff.kernels.native.module import module_of
-from fdiff.kernels.schedule import alike
+from fdiff.kernels.codegen import kernel
+from fdiff.kernels.llvm.machine import Loaded, object_code, optimised
+from fdiff.kernels.llvm.module import module_of
+from fdiff.kernels.passes.tile import repeated_lines
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-CUT = importlib.import_module("fdiff.kernels.schedule.cut")  # in the package, a function
+CUT = importlib.import_module(
+    "fdiff.kernels.passes.tile.loop_fission"
+)  # in the package, a function
 
 
 @pytest.fixture(params=[1, 2])
@@ -25,8 +27,8 @@ def short(monkeypatch, request):
     """Every loop of more than a few statements is cut, every kernel is in steps."""
     n = request.param
     for module, limits in (
-        (emit, {"LONG": 0}),
-        (emit.steps, {"APART": 1}),
+        (kernel, {"LONG": 0}),
+        (kernel.steps, {"APART": 1}),
         (CUT, {"LONG": 3 * n, "LEAST": n, "PIECE": n, "MOST": 2 * n - 1, "ROWS": "3"}),
     ):
         for name, limit in limits.items():
@@ -164,7 +166,7 @@ def test_turns_are_cut_into_equal_pieces(before, period):
     """The rest comes first, so that no piece but the first and the last is unlike the others."""
     end = before + 161 * period
     shapes = [*range(-before, 0), *(list(range(1, period + 1)) * 161), 100]
-    bounds = alike.bounds_of_turns(shapes, [True] * len(shapes))
+    bounds = repeated_lines.bounds_of_turns(shapes, [True] * len(shapes))
     sizes = set(np.diff(bounds[1:-1]))
     assert bounds[0] == 0
     assert bounds[-2:] == [end, end + 1]
@@ -175,15 +177,15 @@ def test_turns_are_cut_into_equal_pieces(before, period):
 def test_pieces_begin_where_they_may():
     shapes = [1, 2, 3] * 60
     free = [k % 3 == 2 for k in range(180)]
-    bounds = alike.bounds_of_turns(shapes, free)
+    bounds = repeated_lines.bounds_of_turns(shapes, free)
     assert len(bounds) > 3
     assert all(free[k] for k in bounds[1:-1])
-    assert alike.bounds_of_turns(shapes, [False] * 180) == [0, 180]
+    assert repeated_lines.bounds_of_turns(shapes, [False] * 180) == [0, 180]
 
 
 def test_what_does_not_repeat_or_is_short_stays_whole():
-    assert alike.bounds_of_turns(range(900), [True] * 900) == [0, 900]
-    assert alike.bounds_of_turns([1, 2] * 20, [True] * 40) == [0, 40]
+    assert repeated_lines.bounds_of_turns(range(900), [True] * 900) == [0, 900]
+    assert repeated_lines.bounds_of_turns([1, 2] * 20, [True] * 40) == [0, 40]
 
 
 def test_the_same_functions_serve_all_layers_of_a_short_kernel_too(short):
@@ -266,10 +268,10 @@ def test_a_scan_along_an_inner_axis_stays_in_one_loop(short):
 def test_a_step_gives_what_is_read_later():
     """Loops of one text are two functions where a local of only one of them is read again."""
     units = [
-        emit.steps.Unit((f"for i0 in range(n{k}):", f"    s{k} = x{k}[i0] * 2.0"))
+        kernel.steps.Unit((f"for i0 in range(n{k}):", f"    s{k} = x{k}[i0] * 2.0"))
         for k in range(3)
     ]  # fmt: skip
-    functions, body = emit.steps.in_steps(units, ["out0[0] = s0 + s2", "return 0"], {"x1": "r4"})
+    functions, body = kernel.steps.in_steps(units, ["out0[0] = s0 + s2", "return 0"], {"x1": "r4"})
     assert body == ["s0 = step0(n0, x0)", "step1(n1, r4)", "s2 = step0(n2, x2)"]
     assert [line for line in functions if line.startswith("def ")] == [
         "def step0(n0, x0):", "def step1(n1, x1):",
@@ -278,8 +280,8 @@ def test_a_step_gives_what_is_read_later():
 
 def test_no_step_is_given_one_place_under_two_names():
     lines = ("for i0 in range(n0):", "    t1[i0] = t2[i0]")
-    functions, body = emit.steps.in_steps(
-        [emit.steps.Unit(lines)], ["return 0"], {"t1": "r0", "t2": "r0"}
+    functions, body = kernel.steps.in_steps(
+        [kernel.steps.Unit(lines)], ["return 0"], {"t1": "r0", "t2": "r0"}
     )
     assert not functions
     assert body == list(lines)

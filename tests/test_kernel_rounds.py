@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from tapes import tape_of
 
-from fdiff.kernels.schedule.lowering import lower
-from fdiff.kernels.schedule.order import needs_of
-from fdiff.kernels.schedule.plan import make_plan
-from fdiff.kernels.schedule.reads import reads_of
-from fdiff.kernels.schedule.repeated import computed_again
-from fdiff.kernels.schedule.roots import make_roots
-from fdiff.kernels.schedule.structure import Structure
-from fdiff.kernels.skeleton import skeleton
+from fdiff.kernels.ir.graph_of_tape import skeleton
+from fdiff.kernels.passes.fuse.dependences import needs_of
+from fdiff.kernels.passes.fuse.effects import make_roots
+from fdiff.kernels.passes.materialise.graph_analysis import Structure
+from fdiff.kernels.passes.materialise.materialisation import make_plan
+from fdiff.kernels.passes.materialise.memory_reads import reads_of
+from fdiff.kernels.passes.materialise.recomputation import computed_again
+from fdiff.kernels.passes.normalise.library_calls import lower
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 

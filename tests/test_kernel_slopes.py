@@ -10,10 +10,10 @@ from tapes import tape_of, values
 from test_vector_math import Loop, ulps
 
 from fdiff import kernels
+from fdiff.kernels.passes.materialise.operation_kinds import ALIKE
 from fdiff.kernels.runtime.maths.function import INLINED
-from fdiff.kernels.runtime.maths.parted import PARTS
 from fdiff.kernels.runtime.maths.value import fused
-from fdiff.kernels.schedule.kinds import ALIKE
+from fdiff.kernels.runtime.maths.value_and_slope import PARTS
 from fdiff.ops.slopes import DIRECTION, SHARES
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify

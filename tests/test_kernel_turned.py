@@ -9,8 +9,8 @@ from tapes import tape_of
 import fdiff
 from fdiff import kernels
 from fdiff.interpret import evaluate
-from fdiff.kernels.schedule import schedule
-from fdiff.kernels.skeleton import skeleton
+from fdiff.kernels.ir.graph_of_tape import skeleton
+from fdiff.kernels.passes.pipeline import schedule
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp

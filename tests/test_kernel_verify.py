@@ -8,12 +8,12 @@ from tapes import tape_of
 
 from fdiff import kernels
 from fdiff.errors import TapeError
-from fdiff.kernels import making
-from fdiff.kernels.inference import Kinds
-from fdiff.kernels.loops import Axis, Buffer, Call, Output, Statement, Temporary
-from fdiff.kernels.schedule import schedule
-from fdiff.kernels.skeleton import skeleton
-from fdiff.kernels.verify import verify
+from fdiff.kernels.codegen import source_generation
+from fdiff.kernels.ir.graph_of_tape import skeleton
+from fdiff.kernels.ir.loops import Axis, Buffer, Call, Output, Statement, Temporary
+from fdiff.kernels.ir.type_inference import Kinds
+from fdiff.kernels.ir.verify import verify
+from fdiff.kernels.passes.pipeline import schedule
 
 
 def made(f, *arrays):
@@ -175,13 +175,13 @@ def test_whatever_is_compiled_is_verified_where_that_is_asked_for(monkeypatch):
         loops, _ = made(wave, np.ones(5), np.ones(5))
         return statements(loops, 0, without("load"))
 
-    monkeypatch.setattr(making, "schedule", schedule)
+    monkeypatch.setattr(source_generation, "schedule", schedule)
     monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
     tape = tape_of(wave, np.ones(7), np.ones(7))
     kernels.cache_clear()
     with pytest.raises(TapeError, match="breaks a law"):
         kernels.source(tape, ("C", "C"))
-    monkeypatch.delenv(making.VERIFY)
+    monkeypatch.delenv(source_generation.VERIFY)
     kernels.cache_clear()
     assert "def kernel" in kernels.source(tape, ("C", "C"))
     kernels.cache_clear()

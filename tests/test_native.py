@@ -13,11 +13,11 @@ from tapes import tape_of
 
 from fdiff import kernels
 from fdiff.errors import TapeError
-from fdiff.kernels.native import entrance, machine
-from fdiff.kernels.native.expressions import UnknownWordError
-from fdiff.kernels.native.module import function_of, module_of
-from fdiff.kernels.routines import text_of
+from fdiff.kernels.llvm import entry_stub, machine
+from fdiff.kernels.llvm.expressions import UnknownWordError
+from fdiff.kernels.llvm.module import function_of, module_of
 from fdiff.kernels.runtime.blas import table
+from fdiff.kernels.runtime.routines import text_of
 
 WORD = st.integers(-(2**31), 2**31)
 
@@ -187,7 +187,7 @@ def test_threads_run_at_once_with_workspaces_of_their_own():
 
 def test_every_name_in_the_caller_has_its_number():
     assert not [
-        word for word in entrance.text().split() if word.startswith(("d[D_", "r[I_", "r[O_"))
+        word for word in entry_stub.text().split() if word.startswith(("d[D_", "r[I_", "r[O_"))
     ]
 
 

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff import tiers
+from fdiff.dispatch import tiers
 from fdiff.errors import RetraceWarning, TraceError
 from fdiff.trace import TracedArray
-from fdiff.trace.local import Local
+from fdiff.trace.local_arrays import Local
 
 pytestmark = pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 X = np.array([0.5, 1.0, 2.0])
@@ -352,7 +352,7 @@ def test_nothing_traced_is_alive_afterwards():
     held = [PLACES[name]() for name in PLACES]
     for f, _ in held:
         fdiff.grad(f)(X)
-    fdiff.program.forget()
+    fdiff.dispatch.program.forget()
     gc.collect()
     found = [look() for _, look in held]
     seen, waiting = set(), list(found)

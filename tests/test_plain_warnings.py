@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.floatflags import OFTEN, Doubts, error_state, noted
+from fdiff.process.float_flags import OFTEN, Doubts, error_state, noted
 
 TIERS = ("interpret", "evaluate", "compile")
 NEAR = [0.2, 0.3]  # where every function below is as it should be

@@ -12,11 +12,11 @@ import pytest
 
 import fdiff
 from fdiff.errors import InputError
-from fdiff.kernels import routines
-from fdiff.kernels.evaluator import opcodes, text
-from fdiff.kernels.native import entrance, machine, module
-from fdiff.kernels.runtime import crew as crewing
-from fdiff.kernels.sources import elementary
+from fdiff.kernels.bytecode import interpreter, opcodes
+from fdiff.kernels.llvm import entry_stub, machine, module
+from fdiff.kernels.runtime import routines
+from fdiff.kernels.runtime import worker_code as crewing
+from fdiff.kernels.source import elementary
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -67,8 +67,8 @@ def plain(names):
 def functions():
     """The texts that are compiled once a machine."""
     opcodes_ = opcodes.table()
-    yield "entry stub", entrance.text()
-    yield "evaluator", text.text_of(list(opcodes_.lines))
+    yield "entry stub", entry_stub.text()
+    yield "evaluator", interpreter.text_of(list(opcodes_.lines))
     for name in ("PART", "WAIT", "GRAB", "SERVE", "RUN"):
         yield f"pool {name}", getattr(crewing, name)
     for name in routines._TEXTS:

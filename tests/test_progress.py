@@ -19,9 +19,10 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff import background, errors, progress, progress_display
-from fdiff.progress import Stage
-from fdiff.progress_display import VARIABLE, Report, Terminal
+from fdiff import errors
+from fdiff.process import background, progress, progress_display
+from fdiff.process.progress import Stage
+from fdiff.process.progress_display import VARIABLE, Report, Terminal
 
 BOUND = 60.0  # seconds after which something hangs
 X = np.linspace(0.1, 1.0, 5)

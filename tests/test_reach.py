@@ -7,12 +7,12 @@ from numpy.testing import assert_allclose
 from tapes import tape_of, values
 
 import fdiff
-from fdiff.functional.calls import ValuePlan
-from fdiff.program import Program
+from fdiff.dispatch.program import Program
+from fdiff.functional.invocation import ValuePlan
 from fdiff.tape import verify
-from fdiff.transforms import reach
-from fdiff.transforms.rearrange import forward_blocks
-from fdiff.transforms.rows import rows_read
+from fdiff.transforms import dynamic_sparsity
+from fdiff.transforms.derivative_tapes import forward_blocks
+from fdiff.transforms.row_selection import rows_read
 
 A = np.random.default_rng(1).normal(size=(4, 3))
 W = np.random.default_rng(2).uniform(0.5, 1.0, size=(12, 5))
@@ -87,8 +87,8 @@ each = pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
 
 @pytest.fixture
 def always(monkeypatch):
-    monkeypatch.setattr(reach, "WORTH", np.inf)
-    monkeypatch.setattr(reach, "LONGER", np.inf)
+    monkeypatch.setattr(dynamic_sparsity, "WORTH", np.inf)
+    monkeypatch.setattr(dynamic_sparsity, "LONGER", np.inf)
 
 
 def taped(f, *args):
@@ -101,7 +101,7 @@ def taped(f, *args):
 def test_columns_are_those_of_all_seeds(f, always, rng):
     x = rng.uniform(0.2, 1.0, size=10)
     tape, inputs = taped(f, x)
-    found = reach.reached_columns(tape, 0, range(len(tape.outputs)))
+    found = dynamic_sparsity.reached_columns(tape, 0, range(len(tape.outputs)))
     assert found is not None
     wanted = forward_blocks(tape, 0, x.size, chunked=False)
     for mine, block in zip(values(verify(found), *inputs), values(wanted, *inputs), strict=True):
@@ -171,7 +171,7 @@ def test_columns_of_random_programs(seed, always):
     rng = np.random.default_rng(seed)
     f, x = program(rng), rng.uniform(0.2, 1.0, size=12)
     tape, inputs = taped(f, x)
-    found = reach.reached_columns(tape, 0, [0])
+    found = dynamic_sparsity.reached_columns(tape, 0, [0])
     assert found is not None
     (wanted,) = values(forward_blocks(tape, 0, x.size, chunked=False), *inputs)
     (mine,) = values(verify(found), *inputs)
@@ -180,12 +180,18 @@ def test_columns_of_random_programs(seed, always):
 
 def test_the_way_is_taken_where_it_pays():
     x = np.ones(10)
-    found = reach.reached_columns(taped(chain, x)[0], 0, [0])
+    found = dynamic_sparsity.reached_columns(taped(chain, x)[0], 0, [0])
     assert found is not None
     sizes = [n.type.shape[0] for n in found.nodes if n.primitive.name == "contract"]
     assert 10 not in sizes  # no product is taken for all seeds
-    assert reach.reached_columns(tape_of(lambda x: np.sin(x[1:]) * x[:-1], x), 0, [0]) is None
-    assert reach.reached_columns(taped(lambda x: A[:, :2] @ x.reshape(2, 5), x)[0], 0, [0]) is None
+    assert (
+        dynamic_sparsity.reached_columns(tape_of(lambda x: np.sin(x[1:]) * x[:-1], x), 0, [0])
+        is None
+    )
+    assert (
+        dynamic_sparsity.reached_columns(taped(lambda x: A[:, :2] @ x.reshape(2, 5), x)[0], 0, [0])
+        is None
+    )
 
 
 def test_seeds_that_do_not_reach_an_entry_are_no_factors_of_it():

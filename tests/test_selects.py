@@ -8,9 +8,9 @@ import pytest
 from american_put import american_put
 
 import fdiff
+from fdiff.dispatch.program import program_of
 from fdiff.errors import RetraceWarning
-from fdiff.program import program_of
-from fdiff.trace.arms import arm_at
+from fdiff.trace.if_conversion import arm_at
 
 LIMIT = 0.25
 

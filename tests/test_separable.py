@@ -5,11 +5,11 @@ import pytest
 from tapes import tape_of
 
 import fdiff
-from fdiff.functional import blocks
+from fdiff.functional import dense_blocks
 from fdiff.interpret import evaluate
 from fdiff.tape import verify
-from fdiff.transforms.rearrange import choose, gradient
-from fdiff.transforms.rowwise import rows_first
+from fdiff.transforms.derivative_tapes import choose, gradient
+from fdiff.transforms.row_independence import rows_first
 from fdiff.transforms.simplify import simplify
 
 N = 40
@@ -140,14 +140,14 @@ OTHERS = [squared, across, running, every_pair, products]
 @pytest.fixture
 def ways(monkeypatch):
     """The ways of blocks that were taken."""
-    taken, original = [], blocks.separable
+    taken, original = [], dense_blocks.separable
 
     def spy(*args, **kwargs):
         taken.append(original(*args, **kwargs))
         return taken[-1]
 
-    monkeypatch.setattr(blocks, "separable", spy)
-    fdiff.program.forget()
+    monkeypatch.setattr(dense_blocks, "separable", spy)
+    fdiff.dispatch.program.forget()
     return taken
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.functional import calls, first
+from fdiff.functional import invocation, products
 from fdiff.trace.recording import Trace
-from fdiff.trace.stack import occupied
+from fdiff.trace.trace_stack import occupied
 
 X = np.array([1.0, 2.0, 3.0])
 A = np.array([[2.0, 1.0, 0.0], [0.5, 3.0, 1.0], [1.0, 0.0, 4.0]])
@@ -30,7 +30,7 @@ def compiled(monkeypatch):
 def general(monkeypatch):
     """How often the general way was gone."""
     found = []
-    for module in (calls, first):
+    for module in (invocation, products):
         old = module.invoke
         monkeypatch.setattr(module, "invoke", lambda *a, old=old: found.append(a) or old(*a))
     return found
@@ -465,7 +465,7 @@ import os, sys, threading
 import numpy as np
 import fdiff
 from fdiff.trace.recording import Trace
-from fdiff.trace.stack import occupied
+from fdiff.trace.trace_stack import occupied
 
 call, x = fdiff.grad(lambda x: np.sum(x**3)), np.array([1.0, 2.0])
 for _ in range(4):

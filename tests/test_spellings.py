@@ -17,7 +17,7 @@ from fdiff.interpret import evaluate
 from fdiff.tape import verify
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
-from fdiff.transforms.split_joins import LEAST, split_joins
+from fdiff.transforms.split_concatenations import LEAST, split_joins
 
 N = 40
 X = np.random.default_rng(1).normal(size=N)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff import tiers
+from fdiff.dispatch import tiers
 from fdiff.errors import FdiffError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")

@@ -10,8 +10,8 @@ from fdiff.arraytype import F4, F8, ArrayType
 from fdiff.errors import TapeError, numbered
 from fdiff.primitive import PRIMITIVES, ZERO, Zero, register
 from fdiff.tape import INPUT, ITEM, Builder, Node, Tape, prune, same_types, verify
+from fdiff.transforms.derivative_tapes import unit_seeds
 from fdiff.transforms.forward import depends, jvp
-from fdiff.transforms.rearrange import unit_seeds
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 

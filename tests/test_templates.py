@@ -12,10 +12,10 @@ from fdiff.ops.kinks import looking
 from fdiff.primitive import PRIMITIVES, Primitive
 from fdiff.tape import INPUT, ITEM, Builder, verify
 from fdiff.transforms import reverse as reverse_mode
-from fdiff.transforms import templates
+from fdiff.transforms import rule_templates
 from fdiff.transforms.batch import batch
+from fdiff.transforms.derivative_tapes import bind
 from fdiff.transforms.forward import jvp
-from fdiff.transforms.rearrange import bind
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import Simplifier
 
@@ -25,7 +25,7 @@ X = np.array([0.3, -0.7, 1.1])
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """A template is made when a rule is met again."""
-    monkeypatch.setattr(templates, "PATIENCE", 1)
+    monkeypatch.setattr(rule_templates, "PATIENCE", 1)
 
 
 def forward(tape):
@@ -49,21 +49,21 @@ def half_batched(tape):
 
 
 TRANSFORMS = (forward, reverse, reverse_of_last, batched, half_batched)
-KEPT = (templates.pulls, templates.pushes, templates.batches)
+KEPT = (rule_templates.pulls, rule_templates.pushes, rule_templates.batches)
 each_transform = pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.__name__)
 
 
 def made():
     """The templates there are."""
     known = [found for kept in KEPT for found in kept.known.values()]
-    return [found for found in known if isinstance(found, templates.Template)]
+    return [found for found in known if isinstance(found, rule_templates.Template)]
 
 
 def asked_and_spliced(transform, tape):
     """What the rules enter where nothing is remembered of them, and what their templates enter."""
-    with mock.patch.object(templates.Templates, "find", return_value=None):
+    with mock.patch.object(rule_templates.Templates, "find", return_value=None):
         asked = verify(transform(tape))
-    templates.forget()
+    rule_templates.forget()
     for _ in range(3):  # met, learnt, and learnt once more for rules that read constants
         transform(tape)
     return asked, verify(transform(tape))
@@ -204,13 +204,13 @@ def test_a_template_is_one_for_other_sizes(op, sample, transform, rng):
         if not floating(first):
             return
         other = turned_tape(first)
-        with mock.patch.object(templates.Templates, "find", return_value=None):
+        with mock.patch.object(rule_templates.Templates, "find", return_value=None):
             asked = verify(transform(other))
-        templates.forget()
+        rule_templates.forget()
         for _ in range(3):
             transform(first)
         count = len(made())
-        with mock.patch.object(templates.Templates, "_learnt", side_effect=AssertionError):
+        with mock.patch.object(rule_templates.Templates, "_learnt", side_effect=AssertionError):
             assert verify(transform(other)) == asked
         fixed = [any("fixed" in found for found in kept.general.values()) for kept in KEPT]
         assert len(made()) == 2 * count or fixed[2]
@@ -219,7 +219,7 @@ def test_a_template_is_one_for_other_sizes(op, sample, transform, rng):
 
 def test_sizes_that_decide_have_templates_of_their_own():
     """Rows of a batch that are gathered are counted, and the counters are as many as rows."""
-    templates.forget()
+    rule_templates.forget()
     rows, columns = np.array([0, 2, 1]), np.array([1, 0, 1])
 
     def f(x, i, j):
@@ -227,7 +227,7 @@ def test_sizes_that_decide_have_templates_of_their_own():
 
     tape = tape_of(f, np.ones((3, 2)), rows, columns)
     tapes = {size: batch(tape, [True, True, True], size) for size in (2, 4, 2, 4, 2, 4, 2)}
-    assert any("fixed" in found for found in templates.batches.general.values())
+    assert any("fixed" in found for found in rule_templates.batches.general.values())
     for size, found in tapes.items():
         x = np.arange(6.0 * size).reshape(size, 3, 2)
         i, j = np.stack([rows] * size), np.stack([columns] * size)
@@ -242,21 +242,21 @@ def test_lengths_never_seen_ask_no_rule():
         y = np.sin(x)
         return np.sum(y[1:] * 1.5 + np.exp(y[:-1]))
 
-    templates.forget()
+    rule_templates.forget()
     for n in (5, 6):
         reverse(tape_of(f, np.ones(n)))
     with mock.patch.object(reverse_mode, "pull", side_effect=AssertionError):
         spliced = [reverse(tape_of(f, np.ones(n))) for n in (7, 100)]
         with pytest.raises(AssertionError):
             reverse(tape_of(f, np.ones(2)))
-    with mock.patch.object(templates.Templates, "find", return_value=None):
+    with mock.patch.object(rule_templates.Templates, "find", return_value=None):
         for n, tape in zip((7, 100), spliced, strict=True):
             assert expressions(tape) == expressions(reverse(tape_of(f, np.ones(n))))
 
 
 def test_a_rule_is_asked_once_then_spliced():
     tape = tape_of(lambda x: np.sum(np.sin(x) * x), X)
-    templates.forget()
+    rule_templates.forget()
     first = reverse(tape)
     assert not made()
     assert reverse(tape) == first
@@ -264,9 +264,9 @@ def test_a_rule_is_asked_once_then_spliced():
 
 
 def test_a_rule_is_asked_until_a_template_pays(monkeypatch):
-    monkeypatch.setattr(templates, "PATIENCE", 3)
+    monkeypatch.setattr(rule_templates, "PATIENCE", 3)
     tape = tape_of(lambda x: np.sum(np.sin(x)), X)
-    templates.forget()
+    rule_templates.forget()
     tapes = [reverse(tape) for _ in range(3)]
     assert not made()
     tapes += [reverse(tape), reverse(tape)]
@@ -275,7 +275,7 @@ def test_a_rule_is_asked_until_a_template_pays(monkeypatch):
 
 
 def test_a_template_serves_any_constant_the_rule_does_not_read():
-    templates.forget()
+    rule_templates.forget()
     for factor in (1.5, 2.5, 3.5):
         reverse(tape_of(lambda x, a=factor: np.sum(x * a), X))
     count = len(made())
@@ -285,7 +285,7 @@ def test_a_template_serves_any_constant_the_rule_does_not_read():
 
 @pytest.mark.parametrize("exponent", [3.0, -1.5, 0.0, 1.0])
 def test_constants_that_a_rule_reads_are_part_of_its_template(exponent):
-    templates.forget()
+    rule_templates.forget()
     for other in (4.0, exponent, 5.0, exponent):
         for _ in range(4):
             slopes = values(reverse(tape_of(lambda x, e=other: x**e, X + 2.0)), X + 2.0, X)[1]
@@ -307,7 +307,7 @@ def test_the_square_of_an_absolute_value_is_not_spliced():
         builder = Builder()
         inside = builder.add(PRIMITIVES[inner], (builder.input(type_),))
         tapes.append(builder.finish([builder.add(cube, (inside,))]))
-    templates.forget()
+    rule_templates.forget()
     for _ in range(3):
         reverse(tapes[0])
     assert any(found.squared for found in made())

@@ -19,8 +19,8 @@ import fdiff
 from fdiff import kernels
 from fdiff.errors import InputError
 from fdiff.interpret import evaluate
-from fdiff.kernels import texts
-from fdiff.kernels.crew import pool, threads
+from fdiff.kernels import source_cache
+from fdiff.kernels.thread_pool import pool, threads
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -181,8 +181,8 @@ def test_random_programs_of_which_all_loops_are_shared(steps, parts):
     tape = simplify(vjp(tape_of(program(steps, [0]), x), [0]))
     arrays = [x, *like(rng, tape.output_types[:1])]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(texts.Made, "parts", lambda self, sizes: parts)
-        patch.setattr(texts.Made, "heavy", lambda self, sizes: frozenset(range(99)))
+        patch.setattr(source_cache.Made, "parts", lambda self, sizes: parts)
+        patch.setattr(source_cache.Made, "heavy", lambda self, sizes: frozenset(range(99)))
         kernel = compiled(tape)
     assert is_shared(kernel)
     for got, want in zip(kernel(*arrays), evaluate(tape, *arrays), strict=True):

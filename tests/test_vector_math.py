@@ -11,8 +11,8 @@ from scipy import special as sc
 from tapes import tape_of, values
 
 from fdiff import kernels
-from fdiff.kernels.native import machine
-from fdiff.kernels.native.module import module_of
+from fdiff.kernels.llvm import machine
+from fdiff.kernels.llvm.module import module_of
 from fdiff.kernels.runtime.maths.function import INLINED
 from fdiff.kernels.runtime.maths.trigonometric import REACH
 from fdiff.kernels.runtime.maths.value import fused

@@ -9,8 +9,8 @@ from benchmarks import styles
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.tape import verify
-from fdiff.transforms import joins
-from fdiff.transforms import vectorised as module
+from fdiff.transforms import loop_joins
+from fdiff.transforms import loop_vectorisation as module
 
 jax.config.update("jax_enable_x64", True)
 
@@ -217,7 +217,7 @@ def bound(f, of=np):
 def tapes(f):
     """The tape as it is, and as it was recorded."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fdiff.variant.vectorised", lambda tape: tape)
+        patch.setattr("fdiff.dispatch.variant.vectorised", lambda tape: tape)
         plain = fdiff.make_tape(bound(f), A, B, X)
     return module.vectorised(plain), plain
 
@@ -274,7 +274,7 @@ def test_single_precision_and_infinities_stay():
 
 
 def test_too_few_and_too_much(monkeypatch):
-    few = joins.FEWEST - 1
+    few = loop_joins.FEWEST - 1
     tape = fdiff.make_tape(lambda a: np.stack([np.sin(a[k]) for k in range(few)]), A)
     assert any(node.primitive.name == "concatenate" for node in tape.nodes)
     monkeypatch.setattr(module, "MOST", 8 * K * N)
@@ -301,6 +301,6 @@ def test_steps_of_a_long_recurrence_are_not_alike():
         return np.stack(found[1:])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fdiff.variant.vectorised", lambda tape: tape)
+        patch.setattr("fdiff.dispatch.variant.vectorised", lambda tape: tape)
         tape = fdiff.make_tape(f, A[0])
     assert module.vectorised(tape) is tape

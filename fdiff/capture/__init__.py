@@ -4,7 +4,7 @@
 what they find in place of modules and data, `reads` compares later. `kinds` tells values apart.
 """
 
-from .private import Capture
-from .reads import Reads
+from .dependencies import Reads
+from .private_copies import Capture
 
 __all__ = ["Capture", "Reads"]

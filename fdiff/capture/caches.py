@@ -10,9 +10,9 @@ from typing import cast
 
 import numpy as np
 
-from .kept import ITEM, Kept, fits_within, stored_names
-from .objects import Shadows
-from .standins import label
+from .kept_values import ITEM, Kept, fits_within, stored_names
+from .object_proxies import Shadows
+from .proxies import label
 from .writes import Places
 
 _ITEMS = {ITEM}

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from .kinds import leaf_key, library_class
-from .walks import Walk
+from .revalidation import Walk
+from .value_kinds import leaf_key, library_class
 
 LIMIT = 1 << 26  # bytes of one object that are compared
 

@@ -20,7 +20,7 @@ from typing import cast
 import numpy as np
 
 from ..errors import Line, user_line
-from .kinds import SCALARS, is_ours, is_pandas, library_class, library_namespace
+from .value_kinds import SCALARS, is_ours, is_pandas, library_class, library_namespace
 
 # Modules of the standard library that are pure; their parts written in C have an underscore more.
 _PURE = frozenset(

@@ -12,15 +12,15 @@ from ..errors import Line
 from .caches import Caches
 from .data import Content
 from .impure import Impurities
-from .kept import ITEM
-from .kinds import traced_within
-from .objects import Shadows
+from .kept_values import ITEM
+from .object_proxies import Shadows
+from .proxies import Copy, Items, Where, label
 from .release import NoValueError
-from .standins import Copy, Items, Where, label
+from .value_kinds import traced_within
 from .writes import CopyOf, Places
 
 if TYPE_CHECKING:
-    from .standins import Reader
+    from .proxies import Reader
 
 
 class Outcome:

@@ -15,11 +15,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from .classes import Shadow
-from .instances import slot_dict, slots
-from .kinds import SCALARS, is_ours, is_traced, record_class
-from .nodes import attribute
-from .standins import Globals, Reader
+from .dependency_nodes import attribute
+from .instance_proxies import slot_dict, slots
+from .proxies import Globals, Reader
+from .proxy_classes import Shadow
+from .value_kinds import SCALARS, is_ours, is_traced, record_class
 
 _PLAIN = frozenset((*SCALARS, np.float64, np.float32, np.int64, np.bool_, np.complex128))
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .containers import changed, set_cell, store, write_back
+from .container_proxies import changed, set_cell, store, write_back
 from .data import Content, is_table
-from .kept import ITEM
-from .nodes import Parts, Same, attribute
+from .dependency_nodes import Parts, Same, attribute
+from .kept_values import ITEM
+from .proxies import Answers, Copy, Globals, Items, Refuse, Where, label
 from .release import Release
-from .standins import Answers, Copy, Globals, Items, Refuse, Where, label
 
 # How the user would name a place, the name that code stores into, what was read, what is there now.
 Read = tuple[str, str, object, Callable[[], object]]

@@ -1,13 +1,13 @@
 """What users call: derivatives of functions, and transforms of functions."""
 
 from .checking import gradcheck, gradgradcheck
-from .first import jvp, vjp
 from .gradients import grad, value_and_grad
+from .hessians import hessian, hvp, vhp
 from .jacobians import jacfwd, jacobian, jacrev
-from .kinking import kinks
+from .kink_policy import kinks
 from .mapping import vmap
+from .products import jvp, vjp
 from .programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
-from .second import hessian, hvp, vhp
 
 __all__ = [
     "cache_clear",

@@ -7,14 +7,14 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from ..arguments import Function, called
+from ..dispatch.arguments import Function, called
 from ..errors import DtypeError, GradcheckError
 from ..tracebacks import public
-from .calls import failure
-from .contract import check_inputs
-from .first import vjp
+from .input_checks import check_inputs
+from .invocation import failure
 from .jacobians import jacobian
-from .settings import check_callable
+from .options import check_callable
+from .products import vjp
 
 Arrays = tuple[np.ndarray, ...]
 Rows = tuple[Arrays, ...] | Arrays

@@ -8,18 +8,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..arguments import Function, called
+from ..dispatch.arguments import Function, called
+from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError
 from ..tracebacks import public
-from ..transforms.eager import pull_values
-from ..transforms.rearrange import choose, gradient
-from ..variant import Variant
+from ..transforms.derivative_tapes import choose, gradient
+from ..transforms.eager_derivatives import pull_values
 from .annotations import P
-from .calls import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results
-from .complexes import check_choice, check_complex
+from .complex_rules import check_choice, check_complex
+from .invocation import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results
+from .options import check_argnums, check_callable
+from .plans import Eagerly, settled
 from .prepared import Origin, Prepared
-from .settings import check_argnums, check_callable
-from .steps import Eagerly, settled
 
 SEVERAL = "Use fdiff.jacobian for several outputs."
 

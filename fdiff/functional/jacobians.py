@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, overload
 
-from ..arguments import Function, called
+from ..dispatch.arguments import Function, called
+from ..dispatch.variant import Variant
 from ..errors import InputError
 from ..tracebacks import public, trim
-from ..variant import Variant
 from .annotations import Array, P, Point
-from .calls import Plan, again, failure, immediate, prepared
-from .complexes import check_choice, check_complex
-from .contract import given
-from .eagerblocks import jacobian_plan
-from .first import Derive, checked
-from .prepared import Origin, Prepared
-from .settings import (
+from .complex_rules import check_choice, check_complex
+from .eager_dense_blocks import jacobian_plan
+from .input_checks import given
+from .invocation import Plan, again, failure, immediate, prepared
+from .options import (
     LEFT_OUT,
     check_argnums,
     check_callable,
@@ -25,6 +23,8 @@ from .settings import (
     check_mode,
     named,
 )
+from .prepared import Origin, Prepared
+from .products import Derive, checked
 
 
 @overload

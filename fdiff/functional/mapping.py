@@ -7,23 +7,23 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..arguments import Function, argument, traceable
 from ..arraytype import ArrayType
+from ..dispatch.arguments import Function, argument, traceable
+from ..dispatch.capture_session import private
+from ..dispatch.fast_path import Shortcuts
+from ..dispatch.program import program_of
 from ..errors import InputError
 from ..ops.shaping import traced as traced_of
 from ..primitive import FUNCTIONS
-from ..program import program_of
 from ..trace import Input, Recording, Trace, TracedArray, current, look, record, splice
-from ..trace.stack import occupied
+from ..trace.trace_stack import occupied
 from ..tracebacks import public, trim
 from ..transforms.batch import batch
 from ..tree import Spec, flatten, unflatten
-from ..watch import private
 from .annotations import P
-from .calls import ValuePlan, failure, invoke
+from .invocation import ValuePlan, failure, invoke
+from .options import check_callable, is_int
 from .prepared import Origin, Prepared, made
-from .settings import check_callable, is_int
-from .shortcut import Shortcuts
 
 Axis = int | None
 

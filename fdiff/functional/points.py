@@ -7,13 +7,13 @@ from typing import cast
 
 import numpy as np
 
-from ..arguments import Argnums, Body, Function
+from ..dispatch.arguments import Argnums, Body, Function
+from ..dispatch.capture_session import call_private
 from ..errors import scipy_call
 from ..ops.creation import array
 from ..trace import TracedArray
-from ..trace.local import resolve
+from ..trace.local_arrays import resolve
 from ..tree import flatten, unflatten
-from ..watch import call_private
 
 _LEAVES = (np.ndarray, float, complex, TracedArray)  # what most points are: nothing to convert
 

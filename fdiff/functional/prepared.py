@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 import numpy as np
 
-from ..arguments import Function, called
+from ..dispatch.arguments import Function, called
+from ..dispatch.fast_path import Shortcuts
+from ..dispatch.program import Program
 from ..errors import InputError, UnsupportedError, message, user_line
-from ..program import Program
-from ..progress import Stage
-from ..trace.stack import stack
+from ..process.progress import Stage
+from ..trace.trace_stack import stack
 from ..tracebacks import public
 from .annotations import P, R
-from .described import described
+from .documentation import described
+from .plans import Arrays, Plan, Step
 from .points import floating
-from .shortcut import Shortcuts
-from .steps import Arrays, Plan, Step
 
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
 _TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")  # as the repr shows them

@@ -6,23 +6,23 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .. import kernels
-from ..arguments import Function, called
-from ..defects import Defect
-from ..defects import forget as forget_defects
+from ..dispatch.arguments import Function, called
+from ..dispatch.compiler_defects import Defect
+from ..dispatch.compiler_defects import forget as forget_defects
+from ..dispatch.program import Program
+from ..dispatch.program import forget as forget_programs
+from ..dispatch.tiers import forget as forget_runners
+from ..dispatch.variant import Variant
 from ..errors import UnsupportedError
 from ..ops.selection import stop_gradient as stop_leaf
-from ..program import Program
-from ..program import forget as forget_programs
 from ..tape import Tape
-from ..tiers import forget as forget_runners
 from ..tracebacks import public
 from ..transforms.simplify import simplify
 from ..tree import map_leaves
-from ..variant import Variant
 from .annotations import P, R, T
-from .calls import ValuePlan, failure, prepared
+from .invocation import ValuePlan, failure, prepared
+from .options import check_callable
 from .prepared import Origin, Prepared
-from .settings import check_callable
 
 if TYPE_CHECKING:
     from ..kernels import CacheInfo

@@ -9,11 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..collector import collector_paused
-from ..forking import no_fork
+from ..process.collector import collector_paused
+from ..process.forking import no_fork
 
 if TYPE_CHECKING:
-    from .calling import Executable, Parts
     from .compiler import (
         CacheInfo,
         cache_clear,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         supported,
         workspace,
     )
+    from .executable import Executable, Parts
 
     __all__ = [
         "CacheInfo",

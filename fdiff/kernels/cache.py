@@ -24,7 +24,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ..forking import no_fork
+from ..process.forking import no_fork
 
 _MAGIC = b"fdiff cache 2\n"
 _MOST_FILES, _MOST_BYTES = 4096, 512 << 20

@@ -19,28 +19,28 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
-from ..background import Job, allowed, checkpoint, worker
-from ..collector import collector_paused
 from ..errors import DefectWarning, TapeError, warn
-from ..forking import no_fork
-from ..progress import Stage
+from ..process.background import Job, allowed, checkpoint, worker
+from ..process.collector import collector_paused
+from ..process.forking import no_fork
+from ..process.progress import Stage
 from ..tape import Tape
 from . import cache
-from .bones import Skeleton
-from .crew import Code, pool, threads
-from .routines import text_of as text_of_routine
-from .runtime import crew as crewing
+from .ir.graph import Skeleton
+from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
+from .ir.graph_of_tape import skeleton as skeleton_of
+from .ir.graph_of_tape import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
+from .ir.parallel import PARTS, THREADS
+from .runtime import worker_code as crewing
 from .runtime.blas import table
-from .sharing import PARTS, THREADS
-from .skeleton import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
-from .skeleton import skeleton as skeleton_of
-from .skeleton import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
-from .sources import Source, elementary, has_steps, patient
-from .texts import Chosen, chosen, forget, keep, keep_size, kept, sized
+from .runtime.routines import text_of as text_of_routine
+from .source import Source, elementary, has_steps, patient
+from .source_cache import Chosen, chosen, forget, keep, keep_size, kept, sized
+from .thread_pool import Code, pool, threads
 
 if TYPE_CHECKING:
-    from .calling import Executable, Kernel
-    from .native.machine import Loaded
+    from .executable import Executable, Kernel
+    from .llvm.machine import Loaded
 
 
 class CacheInfo(NamedTuple):
@@ -84,7 +84,7 @@ def compiling() -> Generator[None]:
 
 def started() -> bool:
     """Whether LLVM is loaded."""
-    return f"{__package__}.native.machine" in sys.modules
+    return f"{__package__}.llvm.machine" in sys.modules
 
 
 def _key(bones: Skeleton, made: Source) -> _Key:
@@ -138,8 +138,8 @@ def cache_clear(*, disk: bool = False) -> None:
     _patient.cache_clear()
     if started():
         with no_fork:
-            from .calling import release_spare  # noqa: PLC0415 - it needs LLVM
-            from .native.machine import release  # noqa: PLC0415 - it needs LLVM
+            from .executable import release_spare  # noqa: PLC0415 - it needs LLVM
+            from .llvm.machine import release  # noqa: PLC0415 - it needs LLVM
 
         release_spare()
         with compiling():
@@ -151,7 +151,7 @@ def cache_clear(*, disk: bool = False) -> None:
 def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 - the module is the namespace
     """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides)."""
     with no_fork, collector_paused():
-        from .calling import Executable  # noqa: PLC0415 - this is where LLVM is loaded
+        from .executable import Executable  # noqa: PLC0415 - this is where LLVM is loaded
 
     bones, values = skeleton_of(tape, layouts)
     choice = chosen(bones, values)
@@ -178,7 +178,7 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
 
 def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
     with no_fork:
-        from .calling import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .executable import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     made = choice.source
     addresses = _addresses(made.routines, shared=made.shared)
@@ -227,7 +227,7 @@ def _compile_stub(*, full: bool) -> None:
 
 def _stub_text(*, full: bool) -> str:
     with no_fork:
-        from .native.entrance import text  # noqa: PLC0415 - LLVM is loaded by now
+        from .llvm.entry_stub import text  # noqa: PLC0415 - LLVM is loaded by now
 
     return text(full=full)
 
@@ -255,8 +255,8 @@ def _patient(text: str) -> Loaded:
 def _obtain(text: str) -> Loaded:
     """The compiled kernel, from disk if it is there."""
     with no_fork, collector_paused():
-        from .native.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
-        from .native.module import module_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .llvm.machine import object_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .llvm.module import module_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     def compiled() -> bytes:
         begin = time.perf_counter()
@@ -284,8 +284,8 @@ def function(text: str) -> int:
 def _function(text: str, way: Literal["unrolled", "loops", "vectors", "glue"] = "unrolled") -> int:
     """The function, its loops made vectors of and unrolled or not, or with the vectors it has."""
     with no_fork:
-        from .native.machine import glue_code, object_code, routine_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
-        from .native.module import function_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .llvm.machine import glue_code, object_code, routine_code  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .llvm.module import function_of  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
 
@@ -306,7 +306,7 @@ def _function(text: str, way: Literal["unrolled", "loops", "vectors", "glue"] = 
 def _stored(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Loaded, bool]:
     """Object code, from disk if it is there (which is told), or compiled and put there."""
     with no_fork:
-        from .native.machine import Loaded  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .llvm.machine import Loaded  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     name = cache.name_of(text)
     kind = f"code of {symbol}"
@@ -327,7 +327,7 @@ def _addresses(names: tuple[str, ...], *, shared: bool) -> tuple[int, ...]:
     if not names:
         return ()
     with no_fork:
-        from .native.machine import has  # noqa: PLC0415 - LLVM is loaded with the first kernel
+        from .llvm.machine import has  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
     vector = 64 if has("avx512f") else 32
     texts = [text_of_routine(name, vector) for name in names]

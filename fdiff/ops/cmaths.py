@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..trace import TracedArray, answers, apply
-from ..trace.local import Stored, holds_traced, resolve
+from ..trace.local_arrays import Stored, holds_traced, resolve
 from .elementwise import pair
 
 

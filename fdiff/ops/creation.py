@@ -11,8 +11,8 @@ import numpy as np
 
 from ..primitive import ANSWERS, LATE, met
 from ..trace import TracedArray, answers, assemble, current
-from ..trace.keys import TracedKey
-from ..trace.local import Local, holds_traced, localised, resolve
+from ..trace.local_arrays import Local, holds_traced, localised, resolve
+from ..trace.traced_keys import TracedKey
 from .foreign import guarded, of_scipy
 from .shaping import in_order, traced
 

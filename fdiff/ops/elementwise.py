@@ -18,14 +18,14 @@ from ..errors import warn
 from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
 from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
-from ..trace.entrywise import enter
-from ..trace.scalars import weakened
-from ..trace.stack import stack
-from ..trace.templates import LOOKING_BACK
+from ..trace.eager_scalars import weakened
+from ..trace.operation_templates import LOOKING_BACK
+from ..trace.trace_stack import stack
+from ..trace.ufunc_fast_path import enter
 from .families import elementwise, kind_of, refuse, stretch, table_met, ufunc_caller
 from .quotients import over_a_sum
 from .samples import above_one, count, plane, positive, real, truth, unit, whole
-from .slopes import (
+from .slopes import (  # fmt: skip
     ANGLE_SLOPE,
     DIRECTION,
     SHARES,
@@ -35,7 +35,7 @@ from .slopes import (
     power_slope,
     power_sum,
     sech_squared,
-)  # fmt: skip
+)
 
 LN2, LN10 = _log(2.0), _log(10.0)
 PER_LN2, PER_LN10 = 1.0 / LN2, 0.4342944819032518

@@ -17,8 +17,8 @@ from ..capture.data import is_table
 from ..errors import TraceError
 from ..primitive import UFUNCS, ZERO, Kink, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, unsupported
-from ..trace.entrywise import enter
-from ..trace.local import Local, Stored
+from ..trace.local_arrays import Local, Stored
+from ..trace.ufunc_fast_path import enter
 
 Rule = Callable[..., object]
 

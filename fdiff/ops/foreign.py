@@ -11,7 +11,7 @@ import numpy as np
 
 from ..tape import CONSTANT, Tape, prune
 from ..trace import Trace, TracedArray, answers, current, look, unsupported
-from ..trace.local import holds_traced, localised, resolve
+from ..trace.local_arrays import holds_traced, localised, resolve
 from ..trace.recording import Handler
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType)

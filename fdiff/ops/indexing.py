@@ -13,8 +13,8 @@ from ..arraytype import BOOL, INT, ArrayType, Shape, broadcast, shadow
 from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
 from ..tape import Params
 from ..trace import TracedArray, applied, apply, current, implements, look, unsupported
-from ..trace.local import resolve
-from ..trace.traced import handle
+from ..trace.local_arrays import resolve
+from ..trace.traced_array import handle
 from ..trace.views import Stores, View, positions, root_of
 from .joining import concatenate_call
 from .shaping import deepened, fresh, normal_axis, reshape, slice_, traced, transpose_call

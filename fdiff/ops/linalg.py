@@ -15,8 +15,8 @@ import numpy as np
 from ..arraytype import BOOL, ArrayType, broadcast, promote
 from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, apply_many, current, implements, unsupported
+from ..trace.exception_context import inside_try
 from ..trace.record import record
-from ..trace.trying import inside_try
 from .families import add_up, kind_of, stretch, unbroadcast
 from .kinks import looking, marked
 from .reductions import as_scalar

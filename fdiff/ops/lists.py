@@ -16,8 +16,8 @@ import numpy as np
 
 from ..primitive import ANSWERS, FUNCTIONS, UFUNCS
 from ..trace import TracedArray, answers
-from ..trace.local import holds_traced, localised
-from ..trace.traced import call_with_out
+from ..trace.local_arrays import holds_traced, localised
+from ..trace.traced_array import call_with_out
 from . import (  # noqa: F401 - as said above
     borders,
     contraction,
@@ -30,7 +30,7 @@ from . import (  # noqa: F401 - as said above
     linalg,
     looping,
     places,
-    polynomialfamilies,
+    polynomial_families,
     polynomials,
     reductions,
     sampling,

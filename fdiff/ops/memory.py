@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..trace import TracedArray, current, implements, look, unsupported
-from ..trace.keys import TracedKey
+from ..trace.traced_keys import TracedKey
 from ..trace.views import layout
 from .indexing import item
 from .shaping import imag, real, traced

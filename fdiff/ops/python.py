@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..forking import no_fork
+from ..process.forking import no_fork
 from ..trace import TracedArray, answers, current, look, record
-from ..trace.keys import Text, TracedKey
-from ..trace.local import Stored, holds_traced, resolve
-from ..trace.trying import inside_try
+from ..trace.exception_context import inside_try
+from ..trace.local_arrays import Stored, holds_traced, resolve
+from ..trace.traced_keys import Text, TracedKey
 
 
 def number(x: object) -> TracedArray:

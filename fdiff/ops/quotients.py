@@ -12,7 +12,7 @@ import numpy as np
 from ..primitive import Primitive
 from ..tape import Node
 from ..trace import TracedArray, apply
-from ..trace.templates import LOOKING_BACK
+from ..trace.operation_templates import LOOKING_BACK
 from .samples import positive, real
 from .slopes import slope_op
 

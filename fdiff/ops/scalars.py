@@ -14,10 +14,10 @@ import numpy as np
 
 from ..arraytype import F4, F8, ArrayType
 from ..primitive import PRIMITIVES
-from ..trace.opkinds import op_of
-from ..trace.scalars import EagerScalar, Float32, Float64, PythonFloat, Truth
-from ..trace.stack import stack
-from ..trace.traced import TracedArray
+from ..trace.eager_scalars import EagerScalar, Float32, Float64, PythonFloat, Truth
+from ..trace.operation_cache import op_of
+from ..trace.trace_stack import stack
+from ..trace.traced_array import TracedArray
 
 _ARITHMETIC = {
     "add": ("add", "+"),

@@ -19,9 +19,9 @@ import numpy as np
 from ..errors import TraceError, is_internal
 from ..primitive import FUNCTIONS
 from ..trace import TracedArray
-from ..trace.arms import Arm, arm_at
-from ..trace.local import Local, Stored
-from ..trace.stack import stack
+from ..trace.if_conversion import Arm, arm_at
+from ..trace.local_arrays import Local, Stored
+from ..trace.trace_stack import stack
 
 _TRACED = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _OPERATORS = {**_TRACED, "/": operator.truediv, "**": operator.pow}

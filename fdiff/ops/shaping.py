@@ -10,7 +10,7 @@ import numpy as np
 from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
 from ..primitive import FUNCTIONS, PRIMITIVES, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, implements
-from ..trace.local import Local, holds_traced
+from ..trace.local_arrays import Local, holds_traced
 from ..trace.views import is_copy, laid, layout, memory_axes
 from .families import kind_of, linear, unbroadcast
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..arraytype import BOOL, INT, ArrayType, Shape
 from ..primitive import ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, constant_value, current
-from ..trace.local import Local, become, resolve
+from ..trace.local_arrays import Local, become, resolve
 from ..trace.views import Stores, View, as_made, is_copy, outside, positions
 from .indexing import Place, _basic, _lead, gather, iota, place
 from .shaping import spread, traced

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS
 from ..trace import TracedArray, apply, implements, look
-from ..trace.local import resolve
+from ..trace.local_arrays import resolve
 from ..trace.views import is_copy
 from .elementwise import _BINARY, _operator
 from .indexing import _basic, place, scatter_add

@@ -16,7 +16,7 @@ from .recording import (
     constant_value,
     implements,
 )
-from .traced import TracedArray, current, look, root_trace, tracing, unsupported
+from .traced_array import TracedArray, current, look, root_trace, tracing, unsupported
 from .views import memory_layout
 
 __all__ = [

@@ -7,7 +7,7 @@ import numpy as np
 from ..arraytype import real_dtype
 from ..primitive import PRIMITIVES
 from .recording import apply
-from .traced import TracedArray, current
+from .traced_array import TracedArray, current
 from .views import View
 
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..progress import Stage
+from ..process.progress import Stage
 from ..tape import INPUT, Tape
 from .recording import Trace
-from .traced import TracedArray
+from .traced_array import TracedArray
 
 
 class Input(NamedTuple):

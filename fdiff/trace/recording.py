@@ -12,11 +12,11 @@ from ..arraytype import ArrayType
 from ..errors import InputError, Line, TraceError, message, user_line
 from ..primitive import ANSWERS, FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, ITEM, Builder, Constant, Params
-from .looking import Looks
-from .outs import taking_out
-from .stack import occupied, stack
-from .stores import SHORTER
-from .traced import TracedArray, current, handle, leaked
+from .guards import Looks
+from .load_forwarding import SHORTER
+from .out_arguments import taking_out
+from .trace_stack import occupied, stack
+from .traced_array import TracedArray, current, handle, leaked
 from .views import Outside, View, laid, memory_layout, slowest_first, store, strides_of
 
 FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing

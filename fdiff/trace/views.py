@@ -21,7 +21,7 @@ from ..tape import INPUT, Params
 
 if TYPE_CHECKING:
     from .recording import Trace
-    from .traced import TracedArray
+    from .traced_array import TracedArray
 
 _Flag = Literal["readonly", "writeonly", "allocate"]
 _SCANS = frozenset(("cumsum", "cumprod", "cummax"))

@@ -8,12 +8,12 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import Line
-from ..progress import Stage
+from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
-from .noderules import widen
+from .apply_rules import widen
+from .rule_templates import batches
 from .simplify import Simplifier
-from .templates import batches
 
 
 def batch(

@@ -8,12 +8,12 @@ import numpy as np
 
 from ..errors import Line
 from ..primitive import ZERO
-from ..progress import Stage
+from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
-from .noderules import push
+from .apply_rules import push
+from .rule_templates import pushes
 from .simplify import Simplifier
-from .templates import pushes
 
 
 def jvp(tape: Tape, wrt: Sequence[int]) -> Tape:

@@ -12,8 +12,8 @@ from ..ops.kinks import mark
 from ..primitive import ZERO
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
+from .apply_rules import masks_of_arguments, narrow_mask
 from .forward import replay_all
-from .noderules import masks_of_arguments, narrow_mask
 
 Values = dict[int, TracedArray]
 Mask = TracedArray | Literal[True]

@@ -9,13 +9,13 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..errors import Line, TapeError
 from ..primitive import PRIMITIVES, ZERO, Primitive
-from ..progress import Stage
+from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
+from .apply_rules import Bar, pull
 from .forward import materialise
-from .noderules import Bar, pull
+from .rule_templates import Seeds, pulls
 from .simplify import Simplifier
-from .templates import Seeds, pulls
 
 _ADD, _OR, _NOT = (PRIMITIVES[name] for name in ("add", "logical_or", "logical_not"))
 _MULTIPLY, _SQUARE = PRIMITIVES["multiply"], PRIMITIVES["square"]

@@ -15,13 +15,13 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..errors import Line, with_line
 from ..primitive import PRIMITIVES, Primitive
-from ..progress import Stage
+from ..process.progress import Stage
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
-from ..trace.stores import SHORTER
-from ..trace.stores import Rule as Shorter
-from .rewrites import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS
-from .rewriting import kind
+from ..trace.load_forwarding import SHORTER
+from ..trace.load_forwarding import Rule as Shorter
+from .rewrite_context import kind
+from .rewrite_rules import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS
 
 Ids = tuple[int, ...]
 Types = tuple[ArrayType, ...]

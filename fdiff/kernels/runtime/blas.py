@@ -16,7 +16,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ...forking import no_fork
+from ...process.forking import no_fork
 
 _BLAS, _LAPACK = ("gemm", "gemv", "trsm"), ("getrf", "potrf")
 _LETTERS = {"f4": "s", "f8": "d"}

@@ -1,6 +1,6 @@
 """What answers for scipy.integrate: rules over samples, `quad`, initial value problems."""
 
-from .. import scipyintegrate
+from ..scipy import integrate
 from . import odecalls, quadrature
 
-__all__ = ["odecalls", "quadrature", "scipyintegrate"]
+__all__ = ["integrate", "odecalls", "quadrature"]

@@ -8,9 +8,9 @@ from contextvars import ContextVar
 
 from llvmlite import ir
 
-from ...native.machine import has, target
-from .parted import PARTS
+from ...llvm.machine import has, target
 from .value import F8, TRUTH, Formula, Value, fused
+from .value_and_slope import PARTS
 
 # Up to so many calls in a kernel are inlined, which takes 5 to 9 ms of compile time each. More are
 # calls of vector functions, at 2 ms each and 20 ms a function, and as fast where loops are long.

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from llvmlite import ir
 
-from ...native.machine import has, target
+from ...llvm.machine import has, target
 
 TRUTH = ir.IntType(1)
 

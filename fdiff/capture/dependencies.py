@@ -1,0 +1,129 @@
+"""What a function read from outside itself, kept so that it can be read again and compared.
+
+Each value that was read has a node that says what the value must be for the program to hold. Nodes
+form a graph rooted at the function: its globals, cells and defaults, the functions those lead to,
+the items of containers. One walk over it does three things: it compares, it collects the captured
+arrays as they are now, and it notes every place it looked at. As long as the same objects are found
+in those places nothing has changed, and that is all the next call looks at.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+from types import FunctionType, MethodType
+from typing import cast
+
+import numpy as np
+
+from ..errors import Line
+from .revalidation import Codes, Items, Node, Places, Walk
+from .value_kinds import MISSING
+
+Pins = tuple[object, Codes, Items, Places, list[np.ndarray]]
+
+
+def siblings(f: object, g: object) -> bool:
+    """Whether functions of one ``def`` or ``lambda`` lead to the same objects, by identity.
+
+    What was found from one of them is then what the other finds.
+    """
+    if f is g:
+        return True
+    if type(f) is not FunctionType or type(g) is not FunctionType:
+        return False
+    if f.__code__ is not g.__code__ or f.__globals__ is not g.__globals__:
+        return False
+    if f.__kwdefaults__ or g.__kwdefaults__ or f.__dict__ or g.__dict__:
+        return False
+    mine, other = f.__defaults__, g.__defaults__
+    if mine is not other and not (
+        mine and other and len(mine) == len(other) and all(map(is_, mine, other))
+    ):
+        return False
+    try:
+        for a, b in zip(f.__closure__ or (), g.__closure__ or (), strict=True):
+            if a is not b and a.cell_contents is not b.cell_contents:
+                return False
+    except ValueError:  # an empty cell
+        return False
+    return True
+
+
+def _alike(f: object, g: object) -> bool:
+    """The same for methods too, which are made anew whenever they are looked up."""
+    return siblings(f, g) or (type(f) is MethodType and f == g)
+
+
+class Reads:
+    """What one traced run read from outside.
+
+    `arrays` are the captured arrays in the order of their handles; `opaque` names, in words, what
+    cannot be compared, and `lines` where the user's code reads it; `traced` tells that values of
+    an enclosing trace were among what was read. A program that is opaque or traced holds for the
+    run that made it and no other.
+    """
+
+    __slots__ = ("_fixed", "_pins", "_root", "arrays", "lines", "opaque", "traced")
+
+    def __init__(
+        self,
+        arrays: tuple[np.ndarray, ...],
+        opaque: dict[str, Line | None],
+        *,
+        traced: bool,
+        root: tuple[object, Node],
+        fixed: list[tuple[object, Node]],
+    ) -> None:
+        self.arrays = arrays
+        self.opaque = tuple(opaque)
+        self.lines = tuple(opaque.values())
+        self.traced = traced
+        f, self._root = root
+        self._fixed = fixed  # objects that are what they are, whichever function asks
+        self._pins: Pins = MISSING, (), (), (), []
+        self._walk(f)
+
+    def refresh(self, f: object) -> list[np.ndarray] | None:
+        """The captured arrays as `f` finds them now; None where the program no longer holds.
+
+        `f` is the function that was traced, or another with the same code. The list is shared:
+        not to be written to.
+        """
+        root, codes, items, places, arrays = self._pins
+        if not _alike(f, root):
+            return self._walk(f)
+        try:
+            for fn, code in codes:
+                if fn.__code__ is not code:
+                    return self._walk(f)
+            for mapping, key, value in items:
+                if mapping.get(key, MISSING) is not value:
+                    return self._walk(f)
+            for check, found in places:
+                if not check(found):
+                    return self._walk(f)
+        except (ValueError, RuntimeError):  # an empty cell; a container that another thread changes
+            return self._walk(f)
+        return arrays
+
+    def pins(self, f: object) -> Pins | None:
+        """Where the last pass looked, and what it found there, if `f` would have it look there."""
+        pins = self._pins
+        return pins if _alike(f, pins[0]) else None
+
+    def _walk(self, f: object) -> list[np.ndarray] | None:
+        """Read everything again and compare; pins are replaced whole, so threads see old or new."""
+        if self.opaque or self.traced:
+            return None
+        walk = Walk(len(self.arrays))
+        try:
+            if not self._root.holds(f, walk):
+                return None
+            for value, node in self._fixed:
+                if not node.holds(value, walk):
+                    return None
+        except RecursionError:  # objects linked a thousand deep
+            return None
+        arrays = cast("list[np.ndarray]", walk.arrays)
+        self._pins = f, tuple(walk.codes), tuple(walk.items), walk.places(), arrays
+        return arrays

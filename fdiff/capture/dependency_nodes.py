@@ -1,0 +1,270 @@
+"""What each value that was read must be for the program to hold: the nodes of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+from types import CodeType, FunctionType
+from typing import cast
+
+import numpy as np
+
+from .revalidation import Node, Walk
+from .value_kinds import MISSING, item_key, leaf_key
+
+
+class Leaf:
+    """An equal value of the same type."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        return value is self.value or (
+            type(value) is type(self.value)
+            and (key := leaf_key(value)) is not None
+            and key == leaf_key(self.value)
+        )
+
+
+class Same:
+    """The same object."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        return value is self.value
+
+
+ABSENT = Same(MISSING)
+
+
+class Array:
+    """An array of this dtype and shape; the same one wherever this node is met."""
+
+    __slots__ = ("dtype", "shape", "slot")
+
+    def __init__(self, slot: int, array: np.ndarray) -> None:
+        self.slot = slot
+        self.dtype = array.dtype
+        self.shape = array.shape
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        known = walk.arrays[self.slot]
+        if known is not None:
+            return value is known
+        if type(value) is not np.ndarray:
+            return False
+        dtype = value.dtype
+        if dtype != self.dtype or value.shape != self.shape:
+            return False
+        walk.arrays[self.slot] = value
+        walk.known.append((value, self.shape, dtype))
+        return True
+
+
+class Sequence:
+    """A tuple, named tuple or list of this type and length."""
+
+    __slots__ = ("nodes", "type")
+
+    def __init__(self, type_: type, nodes: list[Node]) -> None:
+        self.type = type_
+        self.nodes = nodes
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        if type(value) is not self.type:
+            return False
+        items = tuple(cast("Collection[object]", value))
+        if len(items) != len(self.nodes):
+            return False
+        if self.type is list:
+            if walk.met(self, value):
+                return True
+            walk.contents.append((cast("Collection[object]", value), items))
+        return all(node.holds(item, walk) for node, item in zip(self.nodes, items, strict=True))
+
+
+class Table:
+    """A mapping with these values under these keys; with `keys`, these keys only, in this order."""
+
+    __slots__ = ("keys", "reads", "type")
+
+    def __init__(self, type_: type = dict) -> None:
+        self.type = type_
+        self.reads: dict[object, Node] = {}
+        self.keys: tuple[Hashable, ...] | None = None
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        if type(value) is not self.type:
+            return False
+        mapping = cast("dict[object, object]", value)
+        if walk.met(self, mapping):
+            return True
+        for key, node in self.reads.items():
+            item = mapping.get(key, MISSING)
+            if not node.holds(item, walk):
+                return False
+            walk.items.append((mapping, key, item))
+        if self.keys is not None:
+            keys = tuple(mapping)
+            walk.contents.append((mapping, keys))
+            return len(keys) == len(self.keys) and tuple(map(item_key, keys)) == self.keys
+        return True
+
+
+class Bag:
+    """A set of these items; `nodes` are what those that are not plain values must be."""
+
+    __slots__ = ("keys", "nodes", "type")
+
+    def __init__(self, values: Collection[object], nodes: list[tuple[object, Node]]) -> None:
+        self.type = type(values)
+        self.keys = frozenset(map(item_key, values))
+        self.nodes = nodes
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        if type(value) is not self.type:
+            return False
+        items = tuple(value)
+        walk.contents.append((value, items))
+        return frozenset(map(item_key, items)) == self.keys and all(
+            node.holds(item, walk) for item, node in self.nodes
+        )
+
+
+READ_ONLY = frozenset(
+    """__globals__ __closure__ __self__ __func__ __dict__ func args keywords
+    fget fset fdel""".split()  # noqa: SIM905 - a list of words
+)
+
+
+class Parts:
+    """An object of this type whose attributes are read: function, cell, method, namespace."""
+
+    __slots__ = ("parts", "type")
+
+    def __init__(self, type_: type) -> None:
+        self.type = type_
+        self.parts: list[tuple[str, Node]] = []
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        if type(value) is not self.type:
+            return False
+        if walk.met(self, value):
+            return True
+        for name, node in self.parts:
+            part = attribute(value, name)
+            if not node.holds(part, walk):
+                return False
+            if name == "__code__":
+                walk.codes.append((cast("FunctionType", value), cast("CodeType", part)))
+            elif name not in READ_ONLY:
+                walk.attributes.append((value, name, part))
+        return True
+
+
+class Composed(Parts):
+    """An object of a library that is told by these attributes, any of which may be set anew."""
+
+    __slots__ = ()
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        if not super().holds(value, walk):
+            return False
+        walk.attributes += [
+            (value, name, attribute(value, name)) for name, _ in self.parts if name in READ_ONLY
+        ]
+        return True
+
+
+class Instance:
+    """An object of this class of the user, whose own attributes are read; `slots` by name."""
+
+    __slots__ = ("slots", "table", "type")
+
+    def __init__(self, type_: type) -> None:
+        self.type = type_
+        self.table = Table()
+        self.slots: dict[str, Node] = {}
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        if type(value) is not self.type or walk.other(self, value):
+            return False
+        if walk.met(self, value):
+            return True
+        namespace = attribute(value, "__dict__")
+        if namespace is MISSING:
+            walk.attributes.append((value, "__class__", self.type))
+        else:
+            walk.objects.append((value, self.type, namespace))
+            if not self.table.holds(namespace, walk):
+                return False
+        for name, node in self.slots.items():
+            part = attribute(value, name)
+            walk.attributes.append((value, name, part))
+            if not node.holds(part, walk):
+                return False
+        return True
+
+
+class Class:
+    """A class of the user with these bases and these names; `reads` is what was read of it."""
+
+    __slots__ = ("bases", "names", "reads")
+
+    def __init__(self, kind: type) -> None:
+        self.bases = kind.__mro__
+        self.names = tuple(vars(kind))
+        self.reads: dict[str, Node] = {}
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        kind = cast("type", value)
+        namespace, bases = vars(kind), kind.__mro__
+        if bases != self.bases or tuple(namespace) != self.names:
+            return False
+        walk.attributes.append((kind, "__mro__", bases))
+        walk.names.append((namespace, self.names))
+        for name, node in self.reads.items():
+            item = namespace.get(name, MISSING)
+            walk.items.append((cast("Mapping[object, object]", namespace), name, item))
+            if not node.holds(item, walk):
+                return False
+        return True
+
+
+class Calls:
+    """A cached function whose results, for the arguments it was called with, are these."""
+
+    __slots__ = ("calls", "function", "wrapped")
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+        self.calls: list[tuple[tuple[object, ...], dict[str, object], Node]] = []
+        self.wrapped: Node | None = None
+
+    def holds(self, value: object, walk: Walk) -> bool:
+        if value is not self.function:
+            return False
+        if self.wrapped is not None:
+            wrapped = attribute(value, "__wrapped__")
+            walk.attributes.append((value, "__wrapped__", wrapped))
+            if not self.wrapped.holds(wrapped, walk):
+                return False
+        for args, keywords, node in self.calls:
+            result = self.function(*args, **keywords)
+            walk.calls.append(((self.function, args, keywords), result))
+            if not node.holds(result, walk):
+                return False
+        return True
+
+
+def attribute(value: object, name: str) -> object:
+    try:
+        return getattr(value, name)
+    except (AttributeError, ValueError):  # an empty cell raises ValueError
+        return MISSING

@@ -1,0 +1,185 @@
+"""A captured object of the user, and what stands in for it during one run."""
+
+from __future__ import annotations
+
+import functools
+from contextlib import suppress
+from types import MemberDescriptorType
+from typing import cast
+
+from .container_proxies import Pair, store
+from .dependency_nodes import ABSENT, Instance, Leaf
+from .proxies import Answers, Reader, Refuse, Where, label
+from .proxy_classes import Cached, state_of
+from .revalidation import Walk
+from .value_kinds import MISSING, item_key, leaf_key
+
+_OBJECT = frozenset(dir(object))
+_WHOLE = frozenset(("__dict__", "__reduce__", "__getstate__"))  # show all attributes at once
+own_attribute = object.__getattribute__
+
+
+class Object:
+    """A captured object: the user's, its stand-in, what was read of it and put there."""
+
+    __slots__ = ("computed", "node", "places", "put", "reader", "real", "stand_in", "where")
+
+    def __init__(self, reader: Reader, real: object, stand_in: object, where: Where) -> None:
+        self.reader = reader
+        self.real = real
+        self.stand_in = stand_in
+        self.where = where
+        self.node = Instance(type(real))
+        self.put: dict[str, object] = {}
+        self.computed: dict[str, object] = {}  # cached properties that private code has computed
+        self.places = places_of(type(real))
+
+    def fetch(self, name: str) -> None:
+        """Put what the object has under this name into the stand-in."""
+        if name in _OBJECT and name not in _WHOLE:
+            return
+        if name in _WHOLE:
+            self.fetch_all()
+        elif (place := self.places.get(name)) is not None:
+            self._fetchslot(name, place)
+        elif hasattr(self.real, "__dict__"):
+            here, reads = own_attribute(self.stand_in, "__dict__"), self.node.table.reads
+            if name in reads or name in here:  # written before it was read
+                return
+            value = vars(self.real).get(name, MISSING)
+            reads[name] = ABSENT
+            if value is not MISSING:
+                here[name], reads[name] = self._wrap(name, value)
+                self.put[name] = here[name]
+
+    def _wrap(self, name: str, value: object) -> Pair:
+        return self.reader.wrap(value, f"{label(self.where)}.{name}")
+
+    def _fetchslot(self, name: str, place: MemberDescriptorType) -> None:
+        if name in self.node.slots or slot(self.stand_in, name) is not MISSING:
+            return
+        self.node.slots[name] = ABSENT
+        with suppress(AttributeError):
+            value, self.node.slots[name] = self._wrap(name, place.__get__(self.real))
+            object.__setattr__(self.stand_in, name, value)
+            self.put[name] = value
+
+    def fetch_all(self) -> None:
+        for name in self.places:
+            self.fetch(name)
+        if hasattr(self.real, "__dict__"):
+            names = tuple(vars(self.real))
+            if self.node.table.keys is None:
+                self.node.table.keys = tuple(map(item_key, names))
+            for name in names:
+                self.fetch(name)
+
+    def carry_over(self, release: Answers, refuse: Refuse) -> None:
+        """What the run has stored goes to the user's object."""
+        state = state_of(type(self.stand_in))
+        if state is not None and state.real is not type(self.real):
+            self.reader.note(f"a write to `{label(self.where)}.__class__`")
+            object.__setattr__(self.real, "__class__", state.real)
+        for name, value in self.writes():
+            if self._as_it_was(name, value):
+                continue
+            self.reader.note(f"a write to `{label(self.where)}.{name}`")
+            with refuse(f"{label(self.where)}.{name}"):
+                self._store(name, value if value is MISSING else release(value))
+
+    def _store(self, name: str, value: object) -> None:
+        if (place := self.places.get(name)) is None:
+            store(vars(self.real), name, value)
+        elif value is MISSING:
+            place.__delete__(self.real)
+        else:
+            place.__set__(self.real, value)
+
+    def writes(self) -> list[tuple[str, object]]:
+        """`(name, value)` of what the run stored, MISSING for what it deleted."""
+        now = {name: slot(self.stand_in, name) for name in self.places}
+        now.update(slot_dict(self.stand_in))
+        names = dict.fromkeys((*now, *self.put))  # in the order in which they were stored
+        found = [(name, now.get(name, MISSING)) for name in names]
+        return [(name, value) for name, value in found if value is not self.put.get(name, MISSING)]
+
+    def compute(self, member: Cached) -> object:
+        """A cached property that Python computes for the user's object, and keeps there."""
+        call = functools.partial(member.real.__get__, self.real, type(self.real))
+        if not hasattr(self.real, "__dict__"):
+            return call()  # which raises
+        here, name = own_attribute(self.stand_in, "__dict__"), member.name
+        if name not in here:  # of a base class, asked for by ``super()``, it may be
+            if self.reader.plainly(call) is MISSING:
+                return MISSING
+            self.node.table.reads.pop(name, None)
+            self.fetch(name)
+        return here[name]
+
+    def _as_it_was(self, name: str, value: object) -> bool:
+        """Whether the user's object has an equal plain value already; that counts as read."""
+        if leaf_key(value) is None:
+            return False
+        reads = self.node.slots if name in self.places else self.node.table.reads
+        if name in reads:
+            before = self.put.get(name, MISSING)
+        elif name in self.places:
+            before = slot(self.real, name)
+        else:
+            before = slot_dict(self.real).get(name, MISSING)
+        if not Leaf(value).holds(before, Walk(0)):
+            return False
+        reads.setdefault(name, Leaf(value))
+        return True
+
+    def become_real(self) -> None:
+        """Whoever still has the stand-in finds the user's attributes in it."""
+        values = {name: slot(self.real, name) for name in self.places}
+        become_real(self.stand_in)
+        if hasattr(self.real, "__dict__"):
+            object.__setattr__(self.stand_in, "__dict__", vars(self.real))
+        for name, value in values.items():
+            if value is not MISSING:
+                object.__setattr__(self.stand_in, name, value)
+
+
+def places_of(kind: type) -> dict[str, MemberDescriptorType]:
+    """The slots of a class, by name."""
+    return {
+        name: value
+        for base in reversed(kind.__mro__)
+        for name, value in vars(base).items()
+        if isinstance(value, MemberDescriptorType)
+    }
+
+
+def slot(value: object, name: str) -> object:
+    try:
+        return own_attribute(value, name)
+    except AttributeError:
+        return MISSING
+
+
+def become_real(value: object) -> bool:
+    """Make an instance of a shadow one of the class that the shadow stands for.
+
+    Python refuses that where a class with a ``__dict__`` is derived from one with slots alone.
+    """
+    state = state_of(type(value))
+    if state is None:
+        return False
+    try:
+        object.__setattr__(value, "__class__", state.real)
+    except TypeError:
+        return False
+    return True
+
+
+def slot_dict(value: object) -> dict[str, object]:
+    found = slot(value, "__dict__")
+    return {} if found is MISSING else cast("dict[str, object]", found)
+
+
+def slots(value: object) -> list[tuple[str, object]]:
+    found = [(name, slot(value, name)) for name in places_of(type(value))]
+    return [(name, item) for name, item in found if item is not MISSING]

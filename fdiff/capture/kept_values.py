@@ -1,0 +1,107 @@
+"""Values that `f` keeps from call to call: where its code stores them, whether two agree."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from types import CodeType
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from .value_kinds import MISSING, is_user_function
+
+ITEM = "[]"  # among the names that code stores into: an item of something
+_STORES = frozenset(("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF"))
+_STORES_ITEM = frozenset(("STORE_SUBSCR", "STORE_SLICE"))
+_LOADS = frozenset(("LOAD_METHOD", "LOAD_ATTR"))
+_STORING = frozenset(("__setitem__", "setdefault", "update"))  # methods that store items
+_MAKING = frozenset(("__init__", "__new__", "__post_init__", "__setstate__"))  # of new objects
+
+RTOL = 1e-9  # of values computed twice: tiers and NumPy may round sums in other orders
+
+
+class Kept(NamedTuple):
+    """A place outside of the run, named as the user would, into which code of the run stores.
+
+    `put` is what the run found there, `before` the user's own object, `value` what it was worth and
+    `now` tells what is there.
+    """
+
+    name: str
+    put: object
+    before: object
+    value: object
+    now: Callable[[], object]
+
+
+@lru_cache(maxsize=4096)
+def stores_in(code: CodeType) -> frozenset[str]:
+    """Names of attributes, globals and outer variables that a piece of code stores into."""
+    found: set[str] = set()
+    for step in dis.get_instructions(code):
+        if step.opname in _STORES:
+            found.add(str(step.argval))
+        elif step.opname in _STORES_ITEM or (step.opname in _LOADS and step.argval in _STORING):
+            found.add(ITEM)
+    return frozenset(found)
+
+
+def stored_names(codes: Iterable[CodeType], spaces: Sequence[Mapping[str, object]]) -> set[str]:
+    """Names that code stores into, and what it may call by a name that is found in `spaces`."""
+    found: set[str] = set()
+    waiting, seen = [*codes], {*codes}
+    while waiting:
+        code = waiting.pop()
+        if code.co_name in _MAKING:
+            continue
+        parts = [c for c in code.co_consts if isinstance(c, CodeType)]
+        called = [_code(space.get(name)) for name in code.co_names for space in spaces]
+        found |= stores_in(code)
+        for other in (*parts, *called):
+            if other is not None and other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    return found
+
+
+def _code(value: object) -> CodeType | None:
+    """The code of a function, a method, or a property; None of anything else."""
+    for name in ("__func__", "fget"):
+        value = getattr(value, name, value)
+    return value.__code__ if is_user_function(value) else None  # type: ignore[attr-defined] - a function has code
+
+
+def fits_within(key: object, fits: Callable[[object], bool]) -> bool:
+    """Whether a key, or an item of a tuple, `fits`."""
+    if isinstance(key, tuple):
+        return any(fits_within(item, fits) for item in cast("tuple[object, ...]", key))
+    return fits(key)
+
+
+def _is_object(value: object) -> bool:
+    return hasattr(value, "__dict__") and not isinstance(value, np.ndarray)
+
+
+def agree(one: object, other: object) -> bool:
+    """Whether two values are equal but for rounding: numbers, arrays, containers of them."""
+    if one is other:
+        return one is not MISSING
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        mine, found = cast("Mapping[object, object]", one), cast("Mapping[object, object]", other)
+        return mine.keys() == found.keys() and all(agree(mine[key], found[key]) for key in mine)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        items, others = cast("Sequence[object]", one), cast("Sequence[object]", other)
+        return len(items) == len(others) and all(map(agree, items, others))
+    if _is_object(one) and _is_object(other):
+        return type(one).__name__ == type(other).__name__ and agree(vars(one), vars(other))
+    try:
+        a, b = np.asarray(one), np.asarray(other)
+        if a.dtype.kind in "fc" and b.dtype.kind in "biufc":
+            scale = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
+            close = np.isclose(a, b, RTOL, RTOL * float(scale), equal_nan=True)
+            return a.shape == b.shape and bool(close.all())
+        return a.shape == b.shape and bool(np.all(a == b))
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,32 @@
+"""Stand-ins for modules: of the user, whose globals are read, and of libraries, which we answer."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from .container_proxies import Pair
+from .dependency_nodes import Same
+from .impure import RANDOM
+from .proxies import Answers, Library, Module, Reader, Where
+from .value_kinds import library_namespace
+
+_shared: dict[int, tuple[Answers, dict[int, dict[str, object]]]] = {}
+
+
+def wrap_module(reader: Reader, module: ModuleType, where: Where) -> Pair:
+    if isinstance(module, Module | Library):  # of the run around this one, which watches it
+        return module, Same(module)
+    namespace = vars(module)
+    if not library_namespace(namespace):
+        return Module(module, reader.namespace(namespace)), Same(module)
+    if module.__name__ in RANDOM:  # its functions are methods of one object
+        reader.note(f"random numbers (`{module.__name__}`)")
+    return Library(module, reader, _answered(reader.answer, module)), Same(module)
+
+
+def _answered(answers: Answers, module: ModuleType) -> dict[str, object]:
+    """Attributes of a library's module, answered; kept as long as the answers are the same."""
+    key = id(answers)
+    if len(_shared) > 8 and key not in _shared:
+        _shared.clear()
+    return _shared.setdefault(key, (answers, {}))[1].setdefault(id(module), {})

@@ -1,0 +1,237 @@
+"""Stand-ins for objects of the user's classes: attributes are read when they are looked up.
+
+What a run stores in a stand-in goes to the user's object at the end. Objects that private code
+makes itself are instances of shadows too, and of the user's own classes from the end on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from types import FunctionType, MethodType
+from typing import cast
+
+import numpy as np
+
+from .container_proxies import Pair, opaque
+from .dependency_nodes import Same
+from .instance_proxies import Object, become_real, own_attribute, slot, slot_dict
+from .proxies import Answers, Reader, Refuse, Where, label
+from .proxy_classes import Cached, State, load, load_special, make_shadow, shadowable, state_of
+from .release import NoValueError, Release
+from .revalidation import Node
+from .value_kinds import MISSING, SCALARS, field_names, is_traced, library_class, record_class
+from .writes import Read
+
+# ---------------------------------------------------------------------------------- those of a run
+
+
+class Shadows:
+    """What stands for classes and objects of the user in one run."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.states: list[State] = []
+        self.objects: dict[int, Object] = {}  # by the id of the stand-in
+        self.made: list[object] = []  # objects of the run's own that the user will see
+        self.release = Release(reader)
+        self._ready: set[tuple[type, str]] = set()
+
+    def of_class(self, kind: type, where: Where) -> Pair:
+        root: list[type] = []
+        try:
+            state = make_shadow(self.reader, kind, self._hooks(root))
+        except (AttributeError, RuntimeError, TypeError, ValueError):  # a base that will have none
+            return opaque(self.reader, kind, where, "attributes of the class")
+        root.append(state.shadow)
+        self.states.append(state)
+        for base in filter(library_class, kind.__mro__):  # whose methods are not private
+            self.reader.meet(base)
+        node = Same(kind)
+        self.reader.keep(kind, state.shadow, node)  # before its methods, which may name it
+        load_special(state)
+        return state.shadow, node
+
+    def of_object(self, value: object, where: Where) -> Pair:
+        kind: type = type(value)
+        shadow = cast("type", self.reader.wrap(kind, kind.__name__)[0])
+        if shadow is kind:
+            return opaque(self.reader, value, where, f"attributes of the {kind.__name__} object")
+        found = Object(self.reader, value, object.__new__(shadow), where)
+        self.objects[id(found.stand_in)] = found
+        return found.stand_in, found.node
+
+    def cached(self, instance: object, member: Cached) -> object:
+        """The value of a cached property, which its object keeps.
+
+        The user's object keeps what plain code computes, so that the run reads it as any other
+        attribute. Where the run has written something it may depend on that: then it is traced.
+        """
+        found, value = self.objects.get(id(instance)), MISSING
+        if found is not None:
+            value = found.compute(member)
+        if value is MISSING:
+            value = member.function(instance)
+            own_attribute(instance, "__dict__")[member.name] = value
+            if found is not None:
+                found.put[member.name] = found.computed[member.name] = value
+        return value
+
+    def written(self) -> bool:
+        """Whether the run has stored anything in objects or classes of the user."""
+        return any(found.writes() for found in self.objects.values()) or any(
+            state.writes() for state in self.states
+        )
+
+    def read(self) -> Iterator[Read]:
+        """What was read of objects of the user, and what is there now."""
+        for found in self.objects.values():
+            for name, put in found.put.items():
+                yield f"{label(found.where)}.{name}", name, put, partial(slot, found.real, name)
+
+    def namespaces(self) -> Iterator[Mapping[str, object]]:
+        """The classes that code of the run may find methods in."""
+        kinds = {state.real for state in self.states}
+        for found in self.objects.values():
+            values = slot_dict(found.real).values()
+            kinds |= {type(value) for value in values if shadowable(type(value))}
+        return (vars(base) for kind in kinds for base in kind.__mro__ if not library_class(base))
+
+    def keep_computed(self) -> None:
+        """Cached properties that were traced are kept as the numbers of this call.
+
+        Not where it has none: in a batch, or with zeros for examples.
+        """
+        for found in tuple(self.objects.values()):
+            for name, value in found.computed.items():
+                if slot_dict(found.stand_in).get(name) is value:
+                    with suppress(NoValueError):
+                        vars(found.real)[name] = self.release(value)
+                        self.reader.note(f"a write to `{label(found.where)}.{name}`")
+
+    def see(self, other: Shadows) -> None:
+        """What another run has stored in objects of the user is what this one finds from now on."""
+        mine = {id(found.real): found for found in self.objects.values()}
+        for theirs in other.objects.values():
+            if (found := mine.get(id(theirs.real))) is not None:
+                for name, value in theirs.writes():
+                    found.fetch(name)
+                    if value is not MISSING:
+                        object.__setattr__(found.stand_in, name, value)
+                    elif slot(found.stand_in, name) is not MISSING:
+                        object.__delattr__(found.stand_in, name)
+
+    def _hooks(self, root: list[type]) -> dict[str, Callable[..., object]]:
+        """How attributes of instances are looked up and stored; `root` is where these stand."""
+        objects, ready = self.objects, self._ready
+
+        def __getattribute__(self: object, name: str) -> object:  # noqa: N807 - it goes into a class
+            kind = type(self)
+            if (kind, name) not in ready:
+                load(kind, name)
+                ready.add((kind, name))
+            if (found := objects.get(id(self))) is not None:
+                found.fetch(name)
+            elif (state := state_of(kind)) is not None and not state.reader.running:
+                if become_real(self):
+                    return getattr(self, name)
+                if name == "__class__":  # what `isinstance` asks for
+                    return state.real
+            return own_attribute(self, name)
+
+        def _fdiff_fetch(self: object, name: str) -> None:
+            load(type(self), name)
+            if (found := objects.get(id(self))) is not None:
+                found.fetch(name)
+
+        def __setattr__(self: object, name: str, value: object) -> None:  # noqa: N807 - it goes into a class
+            load(type(self), name)
+            super(root[0], self).__setattr__(name, value)
+
+        def __delattr__(self: object, name: str) -> None:  # noqa: N807 - it goes into a class
+            _fdiff_fetch(self, name)
+            super(root[0], self).__delattr__(name)
+
+        hooks = (__getattribute__, __setattr__, __delattr__, _fdiff_fetch)
+        return {hook.__name__: hook for hook in hooks}
+
+    # ------------------------------------------------------------------------------ arguments
+
+    def adopt(self, value: object) -> object:
+        """What private code gets for an argument: functions and objects in it are private."""
+        kind = type(value)
+        if kind in SCALARS or kind is np.ndarray or is_traced(value):
+            return value
+        if kind in {tuple, list, dict} or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+            return self._adopt_items(value)
+        if dataclasses.is_dataclass(kind) and (shadowable(kind) or record_class(kind)):
+            return self._adopt_fields(value)
+        if kind in {FunctionType, MethodType, functools.partial} or shadowable(kind):
+            return self.reader.wrap(value, cast("type", kind).__name__)[0]
+        self.reader.meet(value)
+        return value
+
+    def _adopt_items(self, value: object) -> object:
+        if isinstance(value, dict):
+            named = cast("dict[object, object]", value)
+            return {key: self.adopt(item) for key, item in named.items()}
+        items = cast("tuple[object, ...]", value)
+        found = [self.adopt(item) for item in items]
+        if isinstance(value, list) or all(map(lambda a, b: a is b, items, found)):
+            return found if isinstance(value, list) else value
+        return tuple.__new__(cast("type[tuple[object, ...]]", type(value)), found)
+
+    def _adopt_fields(self, value: object) -> object:
+        """A dataclass among the arguments was made for this call, of traced arrays."""
+        kind: type = type(value)
+        if shadowable(kind):
+            kind = cast("type", self.reader.wrap(kind, kind.__name__)[0])
+        own = object.__new__(kind)
+        names = dict.fromkeys((*field_names(kind), *slot_dict(value)))
+        for name in names:
+            if (item := slot(value, name)) is not MISSING:
+                object.__setattr__(own, name, self.adopt(item))
+        return own
+
+    # ------------------------------------------------------------------------------- the end
+
+    def carry_over(self, refuse: Refuse, release: Answers | None = None) -> None:
+        """The user's objects and classes get what the run has stored in their stand-ins."""
+        release = release or self.release
+        for found in tuple(self.objects.values()):
+            found.carry_over(release, refuse)
+        for state in self.states:
+            for name, value in state.writes():
+                if value is MISSING:
+                    type.__delattr__(state.real, name)
+                    continue
+                with refuse(f"{state.real.__name__}.{name}"):
+                    type.__setattr__(state.real, name, release(value))
+
+    def finish(self) -> list[tuple[object, Node]]:
+        """The classes that were read, when the run is over."""
+        for found in self.objects.values():
+            found.become_real()
+        self.objects.clear()
+        for value in self.made:  # grows while it is gone through
+            with suppress(NoValueError):  # which has been said already
+                self.release.attributes(value)
+            become_real(value)
+        self.made.clear()
+        self.release.forget()
+        return [(state.real, state.node) for state in self.states]
+
+
+def wrap_stand_in(reader: Reader, value: object, where: Where) -> Pair:
+    """A stand-in of the run around this one passes; one of a run that is over is the user's."""
+    kind = cast("type", value if isinstance(value, type) else type(value))
+    state = state_of(kind)
+    if state is None or state.reader.running:
+        return value, Same(value)
+    if kind is value:
+        return reader.wrap(state.real, where)
+    become_real(value)
+    return reader.wrap(value, where)

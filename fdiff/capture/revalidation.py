@@ -1,0 +1,112 @@
+"""One pass over what was read: where it looked, and what it found there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from operator import is_
+from types import CodeType, FunctionType
+from typing import Protocol
+
+import numpy as np
+
+from .value_kinds import MISSING
+
+Items = tuple[tuple[Mapping[object, object], object, object], ...]  # mapping, key, value
+Call = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
+Codes = tuple[tuple[FunctionType, CodeType], ...]
+
+
+# A kind of place and what was found in places of that kind: whether it is there still.
+Places = tuple[tuple[Callable[..., bool], tuple[object, ...]], ...]
+
+
+def objects(found: tuple[tuple[object, type, object], ...]) -> bool:
+    for thing, kind, namespace in found:
+        if type(thing) is not kind or thing.__dict__ is not namespace:
+            return False
+    return True
+
+
+def items(found: Items) -> bool:
+    return all(mapping.get(key, MISSING) is value for mapping, key, value in found)
+
+
+def names(found: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]) -> bool:
+    return all(tuple(mapping) == names for mapping, names in found)
+
+
+def attributes(found: tuple[tuple[object, str, object], ...]) -> bool:
+    return all(getattr(thing, name, MISSING) is value for thing, name, value in found)
+
+
+def contents(found: tuple[tuple[Collection[object], tuple[object, ...]], ...]) -> bool:
+    for container, values in found:
+        if len(container) != len(values) or not all(map(is_, container, values)):
+            return False
+    return True
+
+
+def known(found: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bool:
+    for array, shape, dtype in found:
+        if array.dtype is not dtype or array.shape != shape:
+            return False
+    return True
+
+
+def data(found: tuple[Callable[[], bool], ...]) -> bool:
+    return all(same() for same in found)
+
+
+def calls(found: tuple[tuple[Call, object], ...]) -> bool:
+    return all(function(*args, **keys) is result for (function, args, keys), result in found)
+
+
+class Walk:
+    """One pass over everything that was read: the arrays it met, by slot, and where it looked."""
+
+    __slots__ = (
+        "arrays", "attributes", "calls", "codes", "contents", "data", "items", "known", "names",
+        "nodes", "objects", "seen",
+    )  # fmt: skip
+
+    def __init__(self, slots: int) -> None:
+        self.arrays: list[np.ndarray | None] = [None] * slots
+        self.codes: list[tuple[FunctionType, CodeType]] = []
+        self.items: list[tuple[Mapping[object, object], object, object]] = []
+        self.attributes: list[tuple[object, str, object]] = []
+        self.contents: list[tuple[Collection[object], tuple[object, ...]]] = []
+        self.data: list[Callable[[], bool]] = []
+        self.objects: list[tuple[object, type, object]] = []
+        self.names: list[tuple[Mapping[str, object], tuple[str, ...]]] = []
+        self.known: list[tuple[np.ndarray, tuple[int, ...], np.dtype]] = []
+        self.calls: list[tuple[Call, object]] = []
+        self.seen: set[tuple[int, int]] = set()
+        self.nodes: dict[int, object] = {}  # node of an object, object of a node: by id
+
+    def met(self, node: Node, value: object) -> bool:
+        """Whether this pair is being compared already: functions and containers may be cyclic."""
+        key = (id(node), id(value))
+        if key in self.seen:
+            return True
+        self.seen.add(key)
+        return False
+
+    def other(self, node: Node, value: object) -> bool:
+        """Whether this object has stood elsewhere, or another here: code may ask for identity."""
+        one = self.nodes.setdefault(id(node), value)
+        return one is not value or self.nodes.setdefault(id(value), node) is not node
+
+    def places(self) -> Places:
+        """Where it looked other than in mappings and at code."""
+        kinds = (
+            (objects, self.objects), (names, self.names), (attributes, self.attributes),
+            (contents, self.contents), (known, self.known), (calls, self.calls),
+            (data, self.data),
+        )  # fmt: skip
+        return tuple((check, tuple(found)) for check, found in kinds if found)
+
+
+class Node(Protocol):
+    """What a value that was read must be."""
+
+    def holds(self, value: object, walk: Walk, /) -> bool: ...

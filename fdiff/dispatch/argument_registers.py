@@ -1,0 +1,124 @@
+"""The arguments of a call, as the entry stub takes them apart: a register for each leaf."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+
+from ..kernels.llvm.call_descriptor import Given, Unpack
+from ..tree import flatten, unflatten
+from .arguments import NUMERIC, STATIC, fixed
+
+
+class NoShortcutError(Exception):
+    """There is more to a call than the entry stub can do."""
+
+
+class Signature:
+    """Where the stub finds each leaf of a call, and what it must compare on the way there.
+
+    `args` and `kwargs` are those of the call with leaves of their own, so that each can be told
+    from every other by its identity; `register` finds a leaf's by that. What is given as ``out`` is
+    no argument: `out` is its register.
+    """
+
+    def __init__(
+        self, args: tuple[object, ...], kwargs: dict[str, object], *, before: int = 0, out: bool
+    ) -> None:
+        self._unpacks: list[Unpack] = []
+        self._where: list[int] = []
+        self._arguments, self._keywords = before + len(args), tuple(kwargs)
+        self._next = self._arguments + len(kwargs)
+        self.out: int | None = None
+        registers = iter(range(before, self._next))
+        for value, register in zip(args, registers, strict=False):
+            self._open(value, register)
+        for name, value in kwargs.items():
+            register = self._arguments + self._keywords.index(name)
+            if out and name == "out":
+                self.out = register
+            else:
+                self._open(value, register)
+        rest = {k: v for k, v in kwargs.items() if not (out and k == "out")}
+        leaves, spec = flatten((args, rest))
+        if len(leaves) != len(self._where):
+            raise NoShortcutError
+        own = [_own(leaf) for leaf in leaves]
+        self.args, self.kwargs = unflatten(spec, own)  # type: ignore[misc] - the tree of a call
+        self.register = {id(x): k for x, k in zip(own, self._where, strict=True) if numeric(x)}
+        self._kept = own
+
+    @property
+    def given(self) -> Given:
+        """The call as the stub has it."""
+        return Given(self._arguments, self._keywords, tuple(self._unpacks))
+
+    def children(self, value: object, register: int) -> list[tuple[object, int]] | None:
+        """What lies right below a node, each with its register from now on; None for a leaf."""
+        kind = type(value)
+        if kind is dict:
+            return self._take("DICT", register, kind, tuple(value), list(value.values()))  # type: ignore[arg-type,attr-defined] - its class was looked at
+        if kind in (tuple, list) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+            if kind not in (tuple, list) and kind.__iter__ is not tuple.__iter__:  # type: ignore[attr-defined] - a tuple can be iterated
+                raise NoShortcutError
+            return self._take("SEQUENCE", register, kind, (), list(value))  # type: ignore[call-overload] - its class was looked at
+        if kind is OrderedDict:
+            raise NoShortcutError
+        if is_dataclass(value) and not isinstance(value, type):
+            names = tuple([f.name for f in fields(value)])
+            found = [getattr(value, name) for name in names]
+            return self._take("FIELDS", register, kind, names, found)
+        return None
+
+    def same(self, value: object, register: int) -> None:
+        """What stands there must be what it was."""
+        self._unpacks.append(Unpack("SAME", register, type(value), 0, (value,)))
+
+    def _take(
+        self,
+        how: str,
+        register: int,
+        kind: type,
+        names: tuple[object, ...],
+        found: Sequence[object],
+    ) -> list[tuple[object, int]]:
+        self._unpacks.append(Unpack(how, register, kind, len(found), names))
+        begin = self._next
+        self._next += len(found)
+        return list(zip(found, range(begin, self._next), strict=True))
+
+    def _open(self, value: object, register: int) -> None:
+        if value is None:
+            self.same(value, register)
+            return
+        below = None if type(value) in STATIC else self.children(value, register)
+        if below is None:
+            if not numeric(value):
+                if isinstance(value, np.ndarray) or not fixed(value):
+                    raise NoShortcutError
+                self.same(value, register)
+            self._where.append(register)
+            return
+        for child, place in below:
+            self._open(child, place)
+
+
+def numeric(leaf: object) -> bool:
+    """Whether a leaf is an array or a number that a kernel can read where it lies."""
+    if type(leaf) is np.ndarray:
+        return leaf.dtype.kind in NUMERIC
+    return type(leaf) in (float, complex, np.float64, np.float32, np.complex128, np.complex64)
+
+
+def _own(leaf: object) -> object:
+    """Another object of the same type; constants are what they are."""
+    if type(leaf) is np.ndarray:
+        return leaf.view()
+    return leaf * 1.0 if type(leaf) in (float, complex) else _again(leaf)  # type: ignore[operator] - its class was looked at
+
+
+def _again(leaf: object) -> object:
+    return type(leaf)(leaf) if isinstance(leaf, np.generic) else leaf

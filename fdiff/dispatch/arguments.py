@@ -1,0 +1,212 @@
+"""Arguments of a call: what identifies them, how they are traced, and which are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..arraytype import type_of
+from ..capture.data import data_key, is_table
+from ..capture.value_kinds import leaf_key as value_key
+from ..errors import DtypeError, InputError, message, user_line
+from ..trace import Input, TracedArray
+from ..trace.local_arrays import Local, Stored
+from ..trace.traced_array import leaked
+from ..tree import Spec, flatten, paths
+
+Argnums = int | tuple[int, ...] | None
+Function = Callable[..., object]
+Body = Callable[[Function, tuple[object, ...], dict[str, object]], object]
+STATIC = (bool, int, str, bytes, type(None))
+NUMBERS = (bool, int, float, complex)
+LEAVE_OUT = "Leave it out of argnums, or pass it as an argument of its own."
+TAKE_NUMBERS = "Pass its numbers: `series.to_numpy()`, `frame.to_numpy()`."
+NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records and objects are not
+
+
+def leaf_key(leaf: object) -> object:
+    """What a variant depends on: the type of arrays and floats, the value of all else."""
+    kind = type(leaf)
+    if kind is np.ndarray:
+        if leaf.dtype.kind in NUMERIC:  # type: ignore[attr-defined] - its class was looked at
+            return leaf.dtype, leaf.shape  # type: ignore[attr-defined] - its class was looked at
+        return id(leaf) if leaf.dtype.hasobject else (leaf.dtype, leaf.shape, leaf.tobytes())  # type: ignore[attr-defined] - its class was looked at
+    if kind is float or kind is complex:
+        return kind
+    if kind in STATIC:
+        return kind, leaf
+    if isinstance(leaf, np.inexact):
+        return "scalar", leaf.dtype
+    if isinstance(leaf, np.generic):
+        return "scalar", leaf.dtype, leaf.tobytes()
+    if isinstance(leaf, np.ndarray):
+        return kind, leaf.dtype, leaf.shape
+    key = data_key(leaf)
+    return (kind, id(leaf)) if key is None else (kind, key)
+
+
+def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
+    """The key of arguments that are leaves themselves, or None: what most calls need."""
+    key: list[object] = []
+    for arg in args:
+        kind = arg.__class__
+        if kind is np.ndarray and arg.dtype.kind in NUMERIC:  # type: ignore[attr-defined] - its class was looked at
+            key.append((arg.dtype, arg.shape))  # type: ignore[attr-defined] - its class was looked at
+        elif kind is float or kind is complex:
+            key.append(kind)
+        elif kind in STATIC and arg is not None:  # None is no leaf
+            key.append((kind, arg))
+        else:
+            return None
+    return tuple(key)
+
+
+def is_static(leaf: object) -> bool:
+    """Whether a leaf is handed to the function as it is."""
+    if isinstance(leaf, np.ndarray):
+        return leaf.dtype.kind not in NUMERIC
+    return not isinstance(leaf, (float, complex, np.inexact, TracedArray))
+
+
+def called(name: str, f: object) -> str:
+    """The public call as the user typed it, for messages: ``jacobian(model)``."""
+    return f"{name}({getattr(f, '__name__', type(f).__name__)})"
+
+
+def is_direct(leaf: object) -> bool:
+    """Whether `leaf` goes to the tiers as it stands."""
+    return (
+        isinstance(leaf, np.ndarray)
+        and type(leaf) is np.ndarray
+        and leaf.ndim > 0
+        and leaf.dtype.isnative
+    )
+
+
+def native(leaf: object) -> np.ndarray:
+    """An argument as the tiers take it: native byte order; without axes, a scalar."""
+    if isinstance(leaf, np.ndarray):
+        array = np.asarray(leaf)  # a plain array of a memmap
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        return array if array.ndim else array[()]
+    return leaf if isinstance(leaf, (float, complex, np.generic)) else np.asarray(leaf)  # type: ignore[return-value] - a scalar serves as an array without axes
+
+
+def differentiated(args: tuple[object, ...], argnums: Argnums, call: str) -> tuple[list[int], Spec]:
+    """Which leaves of the arguments are differentiated, in the order of `argnums`; their spec."""
+    if argnums is None:
+        return [], Spec(tuple)
+    counts, specs = [], []
+    for arg in args:
+        leaves, spec = flatten(arg)
+        counts.append(len(leaves))
+        specs.append(spec)
+    places = [
+        position(n, len(args), call) for n in ((argnums,) if isinstance(argnums, int) else argnums)
+    ]
+    if len(set(places)) < len(places):
+        fact = f"argnums={argnums} names one of {len(args)} arguments twice."
+        raise InputError(message(call, fact, "", user_line()))
+    order = [sum(counts[:p]) + k for p in places for k in range(counts[p])]
+    spec = (
+        specs[places[0]]
+        if isinstance(argnums, int)
+        else Spec(tuple, (), tuple(specs[p] for p in places))
+    )
+    return order, spec
+
+
+def position(argnum: int, count: int, call: str) -> int:
+    """`argnum` counted from the front, or an error that says how many arguments there are."""
+    if not -count <= argnum < count:
+        needed = argnum + 1 if argnum >= 0 else -argnum
+        raise InputError(
+            message(
+                call,
+                f"argnums={argnum} requires at least {needed} positional arguments,"
+                f" but got {count}.",
+                "",
+                user_line(),
+            )
+        )
+    return argnum % count
+
+
+def traceable(out: object) -> bool:
+    """Whether `out` is a number or an array of numbers."""
+    if isinstance(out, (np.ndarray, np.generic)):
+        return out.dtype.kind in NUMERIC or _holds_traced(out)
+    return isinstance(out, (TracedArray, *NUMBERS))
+
+
+def _holds_traced(out: np.ndarray | np.generic) -> bool:
+    return isinstance(out, np.ndarray) and any(isinstance(e, TracedArray) for e in out.flat)
+
+
+def as_input(leaf: object, *, differentiate: bool) -> Input:
+    if isinstance(leaf, TracedArray):
+        return Input(leaf.type, leaf.scalar, leaf.weak, leaf, differentiate)
+    array = np.asarray(leaf)
+    value = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    scalar = isinstance(leaf, (float, complex, np.generic))
+    return Input(type_of(array), scalar, type(leaf) in (float, complex), value, differentiate)
+
+
+def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bool) -> None:
+    """Refuse what cannot be differentiated, before the function runs."""
+    if type(leaf) is Stored:
+        raise leaked(leaf.handle)
+    if isinstance(leaf, TracedArray):
+        return
+    where = user_line()
+    if (
+        isinstance(leaf, np.ndarray)
+        and type(leaf) is not np.ndarray
+        and not isinstance(leaf, (np.memmap, Local))  # a traced function may keep a Local
+    ):
+        way = "Pass a plain array: numpy.asarray(x), or x.filled(...)."
+        raise InputError(
+            message(call, f"arrays of type {type(leaf).__name__} are not supported.", way, where)
+        )
+    if not differentiate:
+        return
+    if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex)):
+        fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
+        way = TAKE_NUMBERS if is_table(leaf) else LEAVE_OUT
+        raise InputError(message(call, f"{fact}{_place(spec, k)}.", way, where))
+    dtype = np.asarray(leaf).dtype
+    if dtype.kind not in "fc":  # whether complex inputs have a derivative, the operator knows
+        fact = f"only floating-point inputs can be differentiated, not {dtype}{_place(spec, k)}."
+        raise DtypeError(message(call, fact, _as_float(leaf, dtype, spec), where))
+
+
+def _as_float(leaf: object, dtype: np.dtype, spec: Spec) -> str:
+    """How an argument that is not floating point is made so, or left out where there are others."""
+    if dtype.kind not in NUMERIC:
+        return LEAVE_OUT
+    how = "with x.astype(float)" if isinstance(leaf, np.ndarray) else ": float(x)"
+    others = ", or leave it out of argnums" if spec.leaves > 1 else ""
+    return f"Convert it {how}{others}.".replace(" :", ":")
+
+
+def argument(spec: Spec, k: int) -> str:
+    """Name of leaf `k` of ``(args, kwargs)``: ``argument 0['rate']``, ``argument 'scale'``."""
+    head, _, rest = paths(spec)[k][len("[0][") :].partition("]")
+    return f"argument {head}{rest}"
+
+
+def _place(spec: Spec, k: int) -> str:
+    """Where leaf `k` stands, if it is not an argument itself."""
+    name = argument(spec, k)
+    return f" ({name})" if name.endswith("]") or "." in name else ""
+
+
+def fixed(leaf: object) -> bool:
+    """Whether an object that is no array of numbers is compared by value, or cannot change."""
+    if isinstance(leaf, np.ndarray):
+        return not leaf.dtype.hasobject
+    if isinstance(leaf, (*STATIC, np.generic)) or value_key(leaf) is not None:
+        return True
+    return data_key(leaf) is not None

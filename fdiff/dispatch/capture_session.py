@@ -1,0 +1,319 @@
+"""What the functions run by a trace read from outside, and who watches them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import cast
+from weakref import ref
+
+import numpy as np
+
+from ..capture import Capture, Reads
+from ..capture.kept_values import Kept, agree
+from ..capture.proxies import Items
+from ..capture.proxy_classes import getattr_static
+from ..capture.release import NoValueError
+from ..capture.value_kinds import MISSING
+from ..errors import FdiffError, LeakError, Line, TraceError, line_in, message, user_line
+from ..ops.creation import answer
+from ..ops.foreign import fixed
+from ..trace import Trace, TracedArray, answers, root_trace
+from ..trace.local_arrays import plain, resolve
+from ..trace.trace_stack import stack
+from ..trace.traced_array import KEEP_NO_TRACED, suspended
+from ..trace.traced_keys import Text, TracedKey
+from ..tree import map_leaves
+from .arguments import Function, traceable
+
+answers(inspect.getattr_static)(getattr_static)
+
+
+class Watch:
+    """What the functions of one outermost trace read: a `Capture` each; who met which array."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = ref(trace)  # which knows this watch: no reference goes round
+        self.parts: list[tuple[Callable[..., object], Capture]] = []
+        self.order: list[tuple[int, int]] = []
+        self.handles: list[TracedArray] = []  # of the captured arrays, in this order
+        self.running: list[Capture] = []  # of the functions that run, innermost last
+        self.over: list[Capture] = []  # of those that have run, in the order in which they ended
+        self.kept: list[tuple[Kept, Line | None]] = []  # that was taken to be absent
+
+    @property
+    def trace(self) -> Trace:
+        """The outermost trace, unless it is over."""
+        trace = self._trace()
+        if trace is None:
+            fact = "a function was called that belongs to a trace that has ended."
+            raise LeakError(message("fdiff", fact, KEEP_NO_TRACED, user_line()))
+        return trace
+
+    def private(self, f: Callable[..., object]) -> Callable[..., object]:
+        """What to run in place of `f`; its reads are watched from now on."""
+        part, count = len(self.parts), 0
+
+        def handle(array: np.ndarray) -> TracedArray:
+            nonlocal count
+            self.order.append((part, count))
+            count += 1
+            self.handles.append(self.trace.capture(array))
+            return self.handles[-1]
+
+        capture = Capture(handle, answer, settled, self.plainly, depends)
+        self.parts.append((f, capture))
+        for outer in self.running:
+            outer.flush()
+        run = capture.private(f)
+
+        def watched_run(*args: object, **keywords: object) -> object:
+            self.running.append(capture)
+            try:
+                return run(*args, **keywords)
+            finally:
+                self.running.pop()
+                self.over.append(capture)
+                if self.running:
+                    capture.flush()
+                for outer in self.running:
+                    outer.see(capture)
+
+        return watched_run
+
+    def plainly(self, call: object) -> object:
+        """The result of `call` outside of any trace; MISSING if the run has written something."""
+        if any(capture.written() for _, capture in self.parts):
+            return MISSING
+        with suspended():
+            return cast("Function", call)()
+
+    def original(self, value: object) -> object:
+        """The user's own object, where `value` stands in for one."""
+        for _, capture in self.parts:
+            if (found := capture.original(value)) is not value:
+                return found
+        return value
+
+    def finish(self) -> tuple[tuple[Callable[..., object], Reads], ...]:
+        """What was read; what was written goes to the user's own variables and arrays."""
+        for (part, count), handle in zip(self.order, self.handles, strict=True):
+            if handle.id != handle.made:
+                self._store(self.parts[part][1], count, handle)
+        for capture in dict.fromkeys(self.over):
+            capture.carry_over()
+        return tuple((f, capture.finish()) for f, capture in self.parts)
+
+    def _store(self, capture: Capture, count: int, handle: TracedArray) -> None:
+        """What the run stored in a captured array goes there; the tape reads what was there."""
+        array, place = capture.array(count)
+        capture.note(f"a write to the array `{place}`")
+        try:
+            entries = settled(handle)
+        except NoValueError:
+            capture.refused.append((place, handle))
+            return
+        trace, looks = self.trace, self.trace.looks
+        given = [a for node, a in looks.given.items() if node != handle.made]
+        others = [a for a in given if isinstance(a, np.ndarray)]
+        if any(map(functools.partial(_overlap, array), others)):
+            capture.overlapping.append(place)
+            return
+        before = array.copy()
+        looks.given[handle.made] = before
+        trace.extra[:] = [before if a is array else a for a in trace.extra]
+        array[...] = entries
+
+    # ------------------------------------------------------------- what `f` keeps between calls
+
+    def keeps(self) -> bool:
+        """Whether code that runs stores into places that outlive the run."""
+        return any(capture.caches.some() for capture in self.running)
+
+    def place_of_array(self, node_id: int) -> Kept | None:
+        """Where `f` keeps the captured array that a node stands for."""
+        found = [handle for handle in self.handles if handle.made == node_id]
+        return self._place(lambda value: value is found[0]) if found else None
+
+    def place_of_number(self, number: float) -> Kept | None:
+        """Where `f` keeps a number."""
+        same = lambda value: isinstance(value, float) and value == number  # noqa: E731 - used twice
+        return self._place(same) or self._place_of_key(same)
+
+    def place_of_key(self, key: object) -> Kept | None:
+        """Where a dict that the run has as it is keeps something under a key."""
+        return self._place_of_key(lambda value: type(value) is type(key) and value == key)
+
+    def _place(self, fits: Callable[[object], bool]) -> Kept | None:
+        found = (kept for capture in self.running for kept in capture.caches if fits(kept.put))
+        return next(found, None)
+
+    def _place_of_key(self, fits: Callable[[object], bool]) -> Kept | None:
+        return next((kept for capture in self.running for kept in capture.caches.keys(fits)), None)
+
+    def asked(self, place: Kept) -> None:
+        """A branch was taken as if nothing had been kept there."""
+        self.kept.append((place, self.trace.where()))
+
+    def _found_again(self, place: Kept) -> bool:
+        """Whether `f` has stored there what it had kept before."""
+        now, put = place.now(), place.put
+        stored = isinstance(put, TracedArray) and put.id != put.made
+        return (stored or now is not place.before) and agree(now, place.value)
+
+    def check(self) -> None:
+        """Raise where the run kept what has no value, or relied on what an earlier one had kept."""
+        for _, capture in self.parts:
+            for place, value in capture.refused:
+                raise _no_value(self.trace, place, cast("TracedArray", value))
+            for place in capture.overlapping:
+                fact = (
+                    f"`f` writes to the array `{place}`, which shares memory with another array"
+                    " that it reads or is given."
+                )
+                raise self.trace.fail(fact, "Write to a copy: `a = a.copy()`.")
+            for place, line in capture.lost:
+                raise self._forgotten(place, line)
+        for place, line in self.kept:
+            if not self._found_again(place):
+                raise self._forgotten(place.name, line)
+
+    def _forgotten(self, place: str, line: Line | None) -> TraceError:
+        fact = (
+            "`f` found its differentiated argument equal to what an earlier call kept in"
+            f" `{place}`, and did not store it there again: the derivative would be dropped."
+        )
+        way = (
+            "Compare or look up fdiff.stop_gradient(x) if what was kept is meant as a constant;"
+            " else leave the cache out."
+        )
+        return TraceError(message(self.trace.call, fact, way, line or user_line()))
+
+
+def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether arrays may have an entry in common."""
+    try:
+        return np.shares_memory(one, other, max_work=1000)  # type: ignore[arg-type] - the stubs know 0 and -1
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _no_value(trace: Trace, place: str, value: TracedArray) -> TraceError:
+    """The error for a traced value that cannot be kept; it shows where the value was made."""
+    made = value.home.builder.lines.get(value.node, (None,))[0]
+    if stack.examples:
+        fact = f"`f` keeps a value in `{place}`; of argument types alone it has none."
+        way = "Give example arrays in place of types."
+    else:
+        fact = f"`f` keeps a value in `{place}` that belongs to one element of a batch."
+        way = "Return it as well, and keep what the mapped function returns."
+    return TraceError(message(trace.call, fact, way, made))
+
+
+def settled(value: object) -> object:
+    """What plain code would have in place of a traced array, or NoValueError.
+
+    There is no one value of an element of a batch, and of arguments that stand for types.
+    """
+    given = resolve(value)
+    if type(given) is Text:
+        return str(given)
+    if type(given) is TracedKey:
+        return given.plain
+    if not isinstance(given, TracedArray):
+        return value
+    looks = given.home.looks
+    if looks.closed:  # of a run before this one
+        return value
+    if looks.apart(given.id) or (stack.examples and not fixed(given)):
+        raise NoValueError(given)
+    try:
+        array = np.array(looks.value(given.id, "kept a value beyond the run"))
+    except (TraceError, ArithmeticError, ValueError):
+        raise NoValueError(given) from None
+    return array.item() if given.weak else array[()] if given.scalar else array
+
+
+def depends(value: object) -> bool:
+    """Whether a derivative is taken for what a value, or a tuple of values, depends on."""
+    if isinstance(value, tuple):
+        return any(map(depends, value))
+    given = resolve(value)
+    if isinstance(given, TracedArray):
+        return not given.home.looks.closed and given.home.looks.depends(given.id)
+    if isinstance(given, str):
+        texts = stack.traces[0].texts if stack.traces else ()
+        return any(text in given for text in texts if len(text) > 3 or text == given)
+    return type(given) is TracedKey
+
+
+@contextmanager
+def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[Watch]:
+    """What the function reads is watched by the outermost trace, and put into its `inner`."""
+    root = root_trace()
+    if root is trace:
+        root.watch = Watch(trace)
+    watch: Watch = root.watch  # type: ignore[assignment] - set where the outermost trace began
+    try:
+        yield watch
+    except (TypeError, ValueError) as error:
+        words = _refused(error)
+        if words is None:
+            raise
+        where = line_in(error.__traceback__)
+        raise TraceError(message(trace.call, *words, where)).with_traceback(
+            error.__traceback__
+        ) from None
+    finally:
+        if root is trace:
+            inner.extend(watch.finish())
+    if root is trace:
+        watch.check()
+
+
+def _refused(error: Exception) -> tuple[str, str] | None:
+    """Fact and way out, where C code could not take a traced array and said so in its own words."""
+    if "TracedKey" in str(error) or "buffer API" in str(error):
+        return (
+            f"the bytes of a differentiated array were read as numbers or text ({error}).",
+            "Look up `x.tobytes()` itself, or what is made of fdiff.stop_gradient(x).",
+        )
+    if isinstance(error.__cause__, TraceError):  # NumPy's words for a refused __float__
+        return (
+            "a traced value was stored into an array of numbers, which would drop its derivative.",
+            "Store into a copy made in the function: `a = np.array(a)`.",
+        )
+    if "TracedArray" in str(error) and not isinstance(error, FdiffError):
+        return (
+            f"a traced array met code that takes numbers or memory alone ({error}).",
+            "Use numpy functions, or fdiff.stop_gradient.",
+        )
+    return None
+
+
+def own_result(tree: object, watch: Watch) -> object:
+    """What the function returned, with the user's own objects in place of stand-ins."""
+
+    def own(leaf: object) -> object:
+        if isinstance(leaf, Items):
+            return map_leaves(own, leaf.copy())
+        leaf = plain(leaf)
+        return leaf if traceable(leaf) else watch.original(leaf)
+
+    return map_leaves(own, tree)
+
+
+def call_private(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Run a private copy of `f`."""
+    return private(f)(*args, **kwargs)
+
+
+def private(f: Callable[..., object]) -> Callable[..., object]:
+    """`f` as it is run inside the trace under way: a private copy whose reads are watched."""
+    if isinstance(f, FunctionType) and type(f.__globals__) is not dict:
+        return f  # a private copy already: made by the trace around this one
+    watch = root_trace().watch
+    return watch.private(f) if isinstance(watch, Watch) else f

@@ -1,0 +1,101 @@
+"""Failures of fdiff's own compiler: who did not ask for a kernel gets the results all the same.
+
+A tape of which no kernel can be made stays with the interpreter or the evaluator, and a warning
+says once that this is a defect of fdiff and what to report. Who asked for a kernel gets the same
+as an error.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from traceback import walk_tb
+
+from ..errors import CompileError, DefectWarning, message, show_line, user_line, warn
+from ..process.forking import no_fork
+from ..tape import Tape
+
+_PACKAGE = Path(__file__).parent
+_MOST_ROWS = 60  # operations of a tape that a report lists
+_LONGEST = 300  # characters of an internal message
+_MOST_WARNED = 1024  # programs that are remembered
+_warned: dict[tuple[str, ...], None] = {}
+
+
+class Defect:
+    """What went wrong when fdiff compiled for a tape: `fault` is the exception in one line."""
+
+    __slots__ = ("fault", "tape", "what")
+
+    def __init__(self, what: str, tape: Tape, error: Exception) -> None:
+        self.what = what
+        self.tape = tape
+        self.fault = _fault(error)
+
+    @property
+    def state(self) -> str:
+        """In a few words, for the `repr` of a function."""
+        return f"fdiff failed to make its {self.what}, a defect worth reporting: {self.fault}"
+
+    def warn(self) -> None:
+        """Tell the user, once for each program: the same operations at other sizes are no news."""
+        program = (self.what, *(node.primitive.name for node in self.tape.nodes))
+        if program in _warned:
+            return
+        if len(_warned) >= _MOST_WARNED:
+            _warned.clear()
+        _warned[program] = None
+        fact = (
+            f"fdiff failed to make the {self.what} of a program, which stays interpreted or"
+            f" evaluated.{show_line(user_line())}\nResults are right, and slower than they could"
+            f" be. {self._report()}"
+        )
+        warn(fact, DefectWarning)
+
+    def error(self, call: str) -> CompileError:
+        """The error for who asked for a kernel, or fixed the tier."""
+        fact = f"fdiff failed to make the {self.what}."
+        way = f"Leave fdiff the choice of how to run it: results are right. {self._report()}"
+        return CompileError(message(call, fact, way, user_line()))
+
+    def _report(self) -> str:
+        """What is worth reporting."""
+        rows = str(self.tape).splitlines()
+        if len(rows) > _MOST_ROWS:
+            half = _MOST_ROWS // 2
+            rows = [*rows[:half], f"  ... {len(rows) - 2 * half} more", *rows[-half:]]
+        ask = "This is a defect of fdiff: please report it, with the function if you can and this:"
+        return "\n".join([ask, self.fault, _versions(), *rows])
+
+
+def forget() -> None:
+    """Warn of every program again."""
+    _warned.clear()
+
+
+def _fault(error: Exception) -> str:
+    """The kind of an exception, where in fdiff it was raised, and the first line of its words."""
+    place = ""
+    for frame, number in walk_tb(error.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(_PACKAGE):
+            place = f" in {path.relative_to(_PACKAGE).as_posix()}:{number}"
+    said = (str(error).strip().splitlines() or [""])[0]
+    said = f"{said[:_LONGEST]}..." if len(said) > _LONGEST else said
+    return f"{type(error).__name__}{place}" + (f": {said}" if said else "")
+
+
+def _versions() -> str:
+    """What fdiff runs on."""
+    with no_fork:
+        import platform  # noqa: PLC0415 - for reports alone
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - as above
+
+    found: list[str] = []
+    for name in ("numba-fdiff", "numpy", "llvmlite"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    python = ".".join(map(str, sys.version_info[:3]))
+    return ", ".join([*found, f"Python {python}", f"{platform.system()} {platform.machine()}"])

@@ -1,0 +1,141 @@
+"""What was read from outside, as machine code looks at it: calls of Python's C interface.
+
+Places that no such call reaches are left to the functions of `capture.walks`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from types import CellType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+from ..capture import revalidation
+from ..capture.value_kinds import MISSING
+from ..kernels.llvm.call_descriptor import Outside, Read
+from ..kernels.llvm.entry_stub import ATTRIBUTES, OWNED
+
+if TYPE_CHECKING:
+    from ..capture.dependencies import Pins
+
+_GETTERS = {
+    "__code__": "PyFunction_GetCode",
+    "__defaults__": "PyFunction_GetDefaults",
+    "__kwdefaults__": "PyFunction_GetKwDefaults",
+}
+
+
+def outside(pins: Pins) -> Outside:
+    """All that must be as it was, but the types of captured arrays: they are inputs."""
+    _, codes, items, places, _ = pins
+    reads: list[Read] = []
+    rest: list[tuple[object, object]] = []
+    kinds: list[tuple[Any, tuple[Any, ...]]] = [
+        (revalidation.attributes, tuple([(f, "__code__", code) for f, code in codes])),
+        (revalidation.items, items),
+        *[(check, found) for check, found in places if check is not revalidation.known],
+    ]
+    for check, found in kinds:
+        look, left = _LOOKS.get(check), []
+        for one in found:
+            seen = None if look is None else look(*one)
+            if seen is None:
+                left.append(one)
+            else:
+                reads += seen
+        if left:
+            rest.append((check, tuple(left)))
+    return Outside(tuple(reads), tuple(rest), pins)
+
+
+def named(f: object) -> tuple[Read, ...] | None:
+    """That the first argument leads where `f` does; None where that is more than reads can tell."""
+    if type(f) is FunctionType:
+        return _sibling(f)
+    if type(f) is not MethodType:
+        return None
+    return (
+        Read("PyObject_Type", 0, 0, id(MethodType), OWNED),
+        Read("PyMethod_Function", 0, 0, id(f.__func__)),
+        Read("PyMethod_Self", 0, 0, id(f.__self__)),
+    )
+
+
+def _sibling(f: FunctionType) -> tuple[Read, ...] | None:
+    """The same of a function, as `capture.reads.siblings` has it."""
+    try:
+        contents = [cell.cell_contents for cell in f.__closure__ or ()]
+    except ValueError:  # an empty cell
+        return None
+    if f.__kwdefaults__ or f.__dict__:
+        return None
+    reads = [
+        Read("PyObject_Type", 0, 0, id(FunctionType), OWNED),
+        Read("PyFunction_GetCode", 0, 0, id(f.__code__)),
+        Read("PyFunction_GetGlobals", 0, 0, id(f.__globals__)),
+        Read("PyFunction_GetKwDefaults", 0),
+        Read("_PyObject_GetDictPtr", 0, how=ATTRIBUTES),
+        *_each("PyFunction_GetDefaults", f.__defaults__),
+    ]
+    if not contents:
+        return (*reads, Read("PyFunction_GetClosure", 0))
+    reads.append(Read("PyFunction_GetClosure", 0, into=1))
+    for k, value in enumerate(contents):
+        reads += [
+            Read("PyTuple_GetItem", 1, k, into=2),
+            Read("PyCell_Get", 2, 0, id(value), OWNED),
+        ]
+    return tuple(reads)
+
+
+def _each(function: str, values: tuple[object, ...] | None) -> list[Read]:
+    """That a function of the first argument returns a tuple of these objects, or null."""
+    if values is None:
+        return [Read(function, 0)]
+    size = Read("PyTuple_Size", 1, 0, len(values))
+    items = [Read("PyTuple_GetItem", 1, k, id(value)) for k, value in enumerate(values)]
+    return [Read(function, 0, into=1), size, *items]
+
+
+def _item(mapping: object, key: object, value: object) -> list[Read] | None:
+    if type(mapping) is not dict or type(key) is not str:
+        return None
+    return [Read("PyDict_GetItemWithError", mapping, id(key), _address(value))]
+
+
+def _attribute(thing: object, name: str, value: object) -> list[Read] | None:
+    if type(thing) is CellType:
+        return [Read("PyCell_Get", thing, 0, _address(value), how=OWNED)]
+    if type(thing) is FunctionType and name in _GETTERS:
+        return [Read(_GETTERS[name], thing, 0, 0 if value is None else id(value))]
+    return None
+
+
+def _content(container: object, values: tuple[object, ...]) -> list[Read] | None:
+    if type(container) is not list:
+        return None
+    size = Read("PyList_Size", container, 0, len(values))
+    return [size, *[Read("PyList_GetItem", container, k, id(x)) for k, x in enumerate(values)]]
+
+
+def _instance(thing: object, kind: type, namespace: object) -> list[Read] | None:
+    """The class of an object and its own dict, if that is where Python keeps one."""
+    find = ctypes.pythonapi.PyObject_GenericGetDict
+    find.restype, find.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+    if find(thing, None) is not namespace:
+        return None
+    return [
+        Read("PyObject_Type", thing, 0, id(kind), how=OWNED),
+        Read("PyObject_GenericGetDict", thing, 0, id(namespace), how=OWNED),
+    ]
+
+
+def _address(value: object) -> int:
+    return 0 if value is MISSING else id(value)
+
+
+_LOOKS: dict[object, Any] = {
+    revalidation.items: _item,
+    revalidation.attributes: _attribute,
+    revalidation.contents: _content,
+    revalidation.objects: _instance,
+}

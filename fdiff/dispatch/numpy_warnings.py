@@ -1,0 +1,197 @@
+"""NumPy's floating-point warnings, as plain code gives them.
+
+Whatever runs a program leaves a hint where a number was divided by zero, invalid or too large
+(`floatflags`). A hint is asked about: the tape of the function is interpreted, and if its own
+values, not those of a derivative alone, are to blame, the function is called once as plain Python.
+So words, line, filters and `numpy.errstate` are those of plain code.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from types import FrameType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ..errors import Line, is_internal, warn
+from ..interpret import Plan
+from ..process.float_flags import OFTEN, Doubts, error_state, taken
+from ..tracebacks import trim
+from ..tree import map_leaves
+from .arguments import Function, native
+
+if TYPE_CHECKING:
+    from .program import Program
+    from .variant import Variant
+
+KINDS = {"divide": "divide by zero", "over": "overflow", "invalid": "invalid value"}
+_SHOWN_ONCE = ("default", "module", "once")
+_STATES = ("seterr", "errstate")
+_STRICT = ("raise", "call", "print", "log")
+
+Arguments = tuple[tuple[object, ...], dict[str, object]]
+
+
+def answer(
+    program: Program,
+    f: Function,
+    given: Arguments,
+    variant: Variant,
+    arrays: Sequence[np.ndarray],
+) -> None:
+    """Warn, or raise, as plain code does for these arguments, if a hint in this thread is right.
+
+    The inputs of the tape of the `variant` are `arrays`.
+    """
+    doubts = variant.doubts
+    if not _wanted(doubts, variant):
+        return
+    if variant.eager is None:
+        if doubts.plan is None:
+            doubts.plan = Plan(variant.tape)
+        found = doubts.plan.flagged(arrays)
+        doubts.false = 0 if found else doubts.false + 1
+        if not found:
+            return
+        if not variant.cacheable:  # it reads or writes what a second call would find changed
+            _placed(found, variant)
+            return
+    _plainly(program, f, given)
+
+
+def asker(
+    program: Program,
+    variant: Variant,
+    split: Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]],
+    f: Function | None,
+    *,
+    out: bool,
+) -> Callable[..., None]:
+    """What the entry stub calls with its arguments where the processor hints at something.
+
+    Without `f`, that comes before the arguments.
+    """
+
+    def hinted(*args: object, **kwargs: object) -> None:
+        if variant.doubts.idle():
+            return
+        function = cast("Function", args[0]) if f is None else f
+        own, _ = split(args[1:] if f is None else args)
+        if out:
+            kwargs.pop("out", None)
+        captured = variant.refresh(function)
+        if captured is not None:
+            arrays = [native(x) for x in variant.leaves(own, kwargs)]
+            try:
+                answer(program, function, (own, kwargs), variant, [*arrays, *captured])
+            except BaseException as error:
+                trim(error)
+                raise
+
+    return hinted
+
+
+def _wanted(doubts: Doubts, variant: Variant) -> bool:
+    """Whether anybody would see what a hint comes to."""
+    rare = doubts.rare()
+    modes = {mode for kind, mode in np.geterr().items() if kind in KINDS}
+    if modes - {"ignore", "warn"} or _is_strict(variant):
+        doubts.state = None
+        return True
+    doubts.state = error_state()
+    if modes == {"ignore"}:
+        return False
+    action = _action()
+    if action == "ignore":
+        return False
+    return rare or (action not in _SHOWN_ONCE and doubts.false <= OFTEN)
+
+
+def _action() -> str:
+    """What filters do with a RuntimeWarning wherever it comes from."""
+    for action, words, category, module, line in warnings.filters:
+        if issubclass(RuntimeWarning, category):
+            if words is None and module is None and not line:
+                return action
+            if action in ("always", "error", "all"):
+                return action
+    return str(warnings.defaultaction)  # type: ignore[attr-defined] - stubs leave it out
+
+
+def _is_strict(variant: Variant) -> bool:
+    """Whether the function says itself that NumPy is to do more than to warn."""
+    codes = [getattr(g, "__code__", None) for g, _ in variant.inner]
+    while codes:
+        code = codes.pop()
+        if code is not None:
+            names = any(name in code.co_names for name in _STATES)
+            if names and any(mode in code.co_consts for mode in _STRICT):
+                return True
+            codes += [c for c in code.co_consts if hasattr(c, "co_names")]
+    return False
+
+
+# ---------------------------------------------------------------------------------- plain code
+
+
+def _plainly(program: Program, f: Function, given: Arguments) -> None:
+    """Call the function as plain code, for what NumPy has to say of it."""
+    args, kwargs = cast("Arguments", map_leaves(_own, given))
+    try:
+        if program.plain is not None:
+            program.plain(f, args, kwargs)
+        elif isinstance(f, FunctionType | MethodType):
+            f(*args, **kwargs)
+        else:
+            _called_there(f, args, kwargs)
+    except (FloatingPointError, Warning):
+        raise
+    except Exception:
+        if "call" in np.geterr().values():  # it may be raised by what the user has called
+            raise
+    finally:
+        taken()
+
+
+def _own(leaf: object) -> object:
+    """An argument that plain code may write to, or divide by as fdiff does: a number of NumPy's."""
+    if isinstance(leaf, np.ndarray):
+        return leaf.copy()
+    return np.array(leaf)[()] if type(leaf) in (float, complex) else leaf
+
+
+def _called_there(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Call what has no line of its own, such as `numpy.log`, at the user's line that runs now."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        f(*args, **kwargs)
+        return
+    text = "\n" * (frame.f_lineno - 1) + "f(*args, **kwargs)"
+    code = compile(text, frame.f_code.co_filename, "eval")
+    eval(code, frame.f_globals, {"f": f, "args": args, "kwargs": kwargs})  # noqa: S307 - our text
+
+
+def _placed(found: Sequence[tuple[str, int]], variant: Variant) -> None:
+    """Say what is found of a tape, in words like NumPy's, at the lines of the nodes."""
+    tape, state = variant.tape, np.geterr()
+    flags = {"divide by zero": 1, "overflow": 2, "underflow": 4, "invalid value": 8}
+    modes = {words: state[kind] for kind, words in KINDS.items()}
+    for words, node in dict.fromkeys(found):
+        text = f"{words} encountered in {tape.nodes[node].primitive.name}"
+        lines: tuple[Line, ...] = tape.lines.get(node, ())
+        mode = modes.get(words, "ignore")
+        if mode == "warn":
+            warn(text, RuntimeWarning, lines[0] if lines else None)
+        elif mode == "raise":
+            raise FloatingPointError(text)
+        elif mode == "call":
+            cast("Any", np.geterrcall())(words, flags[words])
+        elif mode == "log":
+            cast("Any", np.geterrcall()).write(f"Warning: {text}\n")
+        elif mode == "print":
+            sys.stderr.write(f"Warning: {text}\n")

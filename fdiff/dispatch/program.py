@@ -1,0 +1,311 @@
+"""A function made ready: its variants, and the way from a call to the one that holds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ..process.collector import collector_paused
+from ..process.progress import Stage
+from ..trace import TracedArray
+from ..tree import flatten
+from .arguments import Argnums, Body, Function, called, differentiated, flat_key, leaf_key, native
+from .capture_session import call_private
+from .variant import Variant, trace_variant
+
+VARIANTS = 128  # signatures remembered for one function
+ALTERNATIVES = 8  # traces of one signature that differ in what was read or decided
+MISS = 8  # what a call that takes a new way adds to the score of its signature; others take 1 off
+RESTLESS = ALTERNATIVES * MISS  # the score from which on derivatives are taken eagerly
+FEW = 8  # guards of a function that has few ways
+SETTLED = 8  # eager calls in a row that took a way known by then, after which traces are made again
+
+
+class Ways:
+    """The ways that calls of one signature took through the branches of a function.
+
+    A trace that is kept costs about ten times an eager call, and pays if it is used again. A
+    function of a few guards has a few ways; of one with more every trace may be in vain, so that
+    calls are eager from the second on that missed. They tell their way by a hash of what Python
+    saw, and traces are made again when ways have recurred, as many as there were.
+    """
+
+    __slots__ = ("recent", "recurring", "run", "score", "weight")
+
+    def __init__(self) -> None:
+        self.score = 0
+        self.weight = MISS
+        self.recent: OrderedDict[int, None] = OrderedDict()  # the last ways of eager calls
+        self.run = 0  # how many calls in a row took one of them
+        self.recurring: set[int] = set()  # the ways of those calls
+
+    def eager(self) -> bool:
+        """Whether this call is to be taken eagerly."""
+        return self.score >= RESTLESS
+
+    def miss(self, guards: int) -> None:
+        """A call took a way that was not kept, and has been traced, with so many guards."""
+        self.weight = MISS if guards <= FEW else RESTLESS // 2
+        self.score += self.weight
+
+    def hit(self) -> None:
+        """A call took a way that is kept."""
+        if self.score > 0:
+            self.score -= 1
+
+    def took(self, way: int) -> None:
+        """An eager call took this way."""
+        if way not in self.recent:
+            self.run = 0
+            self.recurring.clear()
+            self.recent[way] = None
+            if len(self.recent) > ALTERNATIVES:
+                self.recent.popitem(last=False)
+            return
+        self.recent.move_to_end(way)
+        self.run += 1
+        self.recurring.add(way)
+        if self.run >= SETTLED:  # each of these ways may be traced, and one more
+            self.score = RESTLESS - self.weight * (len(self.recurring) + 1)
+            self.run = 0
+            self.recurring.clear()
+            self.recent.clear()
+
+
+_BUILT = {  # what operators make of a traced function
+    "grad": "the gradient",
+    "value_and_grad": "the gradient",
+    "vjp": "the vector-Jacobian product",
+    "jvp": "the Jacobian-vector product",
+    "jacobian": "the Jacobian",
+    "jacrev": "the Jacobian",
+    "jacfwd": "the Jacobian",
+    "hessian": "the Hessian",
+    "hvp": "the Hessian-vector product",
+    "vhp": "the vector-Hessian product",
+}
+
+
+def building(call: str) -> Stage:
+    """The stage in which the tape of a public call, such as ``grad(model)``, is made."""
+    made = _BUILT.get(call.partition("(")[0])
+    return Stage("preparing" if made is None else f"building {made} for", call)
+
+
+def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:
+    """The leaves of arguments, and what the variants for them are found by."""
+    key = None if kwargs else flat_key(args)
+    if key is not None:
+        return args, key
+    leaves, spec = flatten((args, kwargs))
+    return leaves, (spec, *[leaf_key(leaf) for leaf in leaves])
+
+
+class Program:
+    """Every variant of one function under one operator.
+
+    `derive` turns a new variant into the operator's plan; `name` is the public call and `argnums`
+    tells which arguments are differentiated (None: none). `body` is what is run on traced arguments
+    (the function itself where left out). `eager` tells that a plan can be made of an eager trace,
+    `lists` that a list of numbers counts as an array where it is differentiated.
+    """
+
+    __slots__ = (
+        "argnums",
+        "body",
+        "derive",
+        "eager",
+        "lists",
+        "name",
+        "plain",
+        "plans",
+        "ratios",
+        "seconds",
+        "steady",
+        "variants",
+        "ways",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        argnums: Argnums,
+        derive: Callable[[Variant], object],
+        body: Body | None = None,
+        *,
+        eager: bool = True,
+        lists: bool = False,
+    ) -> None:
+        self.name = name
+        self.eager = eager
+        self.lists = lists
+        self.body = body or call_private
+        self.argnums = argnums
+        self.derive = derive
+        self.plain: Body | None = None  # what plain code does, if that is not to call the function
+        self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
+        self.plans: OrderedDict[object, object] = OrderedDict()
+        self.ways: dict[object, Ways] = {}
+        self.ratios: list[float] = []  # of eager calls, by the time of their operations alone
+        self.seconds = 0.0  # spent in eager calls, until the user is told that they are slow
+        self.steady = False  # whether the last call took the way of the one before
+
+    def find(
+        self,
+        f: Function,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        *,
+        sure: bool = False,
+    ) -> tuple[Variant, list[np.ndarray]]:
+        """The variant that holds for these arguments, and the inputs of its tape.
+
+        Unless it has to be `sure`, the guards of the latest are left to its plan, if that asks.
+        """
+        leaves, key = _key(args, kwargs)
+        known: Sequence[Variant] = self.variants.get(key, ())
+        ways = self.ways.get(key) if self.ways else None
+        if ways is not None and self.eager and known and ways.eager():
+            variant, inputs = self.trace(f, args, kwargs, eager=True)
+            ways.took(variant.way)
+            return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
+        for variant in known:
+            captured = variant.refresh(f)
+            if captured is None:
+                continue
+            arrays = list(leaves) if variant.direct else [native(leaves[k]) for k in variant.traced]
+            arrays += captured
+            if not variant.conditional:
+                return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
+            if self._taken(known, variant, arrays, sure=sure):  # type: ignore[arg-type] - a list if it has a variant
+                if ways is not None:
+                    ways.hit()
+                return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
+        self.steady = False
+        variant, inputs = self.trace(f, args, kwargs)
+        if variant.cacheable:
+            if variant.check is not None:
+                self.ways.setdefault(key, Ways()).miss(variant.guards)
+            kept = self.variants.setdefault(key, [])
+            kept.insert(0, variant)
+            del kept[ALTERNATIVES:]
+            if len(self.variants) > VARIANTS:
+                self.ways.pop(self.variants.popitem(last=False)[0], None)
+        return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
+
+    def latest(
+        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Variant | None:
+        """The variant that is asked first for such arguments, of those that do not know values."""
+        for variant in self.variants.get(_key(args, kwargs)[1], ()):
+            if variant.refresh(f) is not None:
+                known = variant.frozen or variant.swapped
+                return None if known or any(layout for _, layout in variant.layouts) else variant
+        return None
+
+    def _taken(
+        self, known: list[Variant], variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool
+    ) -> bool:
+        """Whether a variant that depends on values holds; it is asked first next time."""
+        first = variant is known[0]
+        if not variant.holds(arrays, sure=sure or not first or not self.steady):
+            return False
+        if not first:
+            known[:] = [variant, *(other for other in known if other is not variant)]
+        self.steady = first
+        return True
+
+    def trace(
+        self,
+        f: Function,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        *,
+        eager: bool = False,
+    ) -> tuple[Variant, list[object]]:
+        """A new variant with its plan, and the inputs of its tape."""
+        with collector_paused():
+            if eager:
+                return self._trace(f, args, kwargs, eager=True)
+            with building(called(self.name, f)):
+                return self._trace(f, args, kwargs, eager=False)
+
+    def _trace(
+        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object], *, eager: bool
+    ) -> tuple[Variant, list[object]]:
+        call = called(self.name, f)
+        leaves, spec = flatten((args, kwargs))
+        order, in_spec = differentiated(args, self.argnums, call)
+        variant, extra = trace_variant(
+            lambda *a, **k: self.body(f, a, k), f, call, leaves, spec, order, in_spec, eager=eager
+        )
+        variant.plan = self.derive(variant) if eager else self._plan(variant)
+        inputs = [
+            leaves[k] if isinstance(leaves[k], TracedArray) else native(leaves[k])
+            for k in variant.traced
+        ]
+        return variant, [*inputs, *extra]
+
+    def _plan(self, variant: Variant) -> object:
+        """The plan of an equal trace, or a new one: deriving costs more than tracing."""
+        if any(variant.outs):
+            return self.derive(variant)
+        key = (
+            variant.tape,
+            variant.wrt,
+            variant.in_spec,
+            variant.out_spec,
+            variant.scalars,
+            variant.input_scalars,
+            variant.check,
+            *((type(n), repr(n)) for n in variant.numbers),
+        )
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self.plans[key] = self.derive(variant)
+            if len(self.plans) > VARIANTS:
+                self.plans.popitem(last=False)
+        return plan
+
+
+_programs: OrderedDict[object, Program] = OrderedDict()
+MOST = 4 * VARIANTS  # programs remembered
+immediates: dict[object, Any] = {}  # what calls that name the function each time keep
+
+
+def program_of(
+    f: Function,
+    name: str,
+    argnums: Argnums,
+    options: tuple[object, ...],
+    derive: Callable[[Variant], object],
+    body: Body | None = None,
+    *,
+    eager: bool = True,
+    lists: bool = False,
+) -> Program:
+    """The program of `f` under one operator: shared by all functions of the same code.
+
+    `options` are the operator's settings, which `derive` knows: together with the name and
+    `argnums` they identify the operator.
+    """
+    key = (f.__code__ if type(f) is FunctionType else f, name, argnums, options)
+    try:
+        found = _programs.get(key)
+    except TypeError:  # an unhashable callable has a program of its own
+        return Program(name, argnums, derive, body, eager=eager, lists=lists)
+    if found is None:
+        found = _programs[key] = Program(name, argnums, derive, body, eager=eager, lists=lists)
+        if len(_programs) > MOST:
+            _programs.popitem(last=False)
+    return found
+
+
+def forget() -> None:
+    """Drop every traced program."""
+    _programs.clear()
+    immediates.clear()

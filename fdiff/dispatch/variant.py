@@ -1,0 +1,282 @@
+"""One trace of a function, and what must hold for it to be used again.
+
+It is for one signature of arguments (types of float arrays, values of everything else), and is used
+again while what the function read from outside compares equal; captured arrays are passed along by
+reference, so that a change of their values is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..capture import Reads
+from ..errors import Line, RetraceWarning, show_line, user_line, warn
+from ..ops.scalars import install
+from ..process.float_flags import Doubts
+from ..process.progress import Stage
+from ..tape import Tape
+from ..trace import Recording, Trace, TracedArray, memory_layout, record
+from ..trace.eager_to_tape import ordinary
+from ..trace.eager_trace import EagerTrace
+from ..transforms.cancelling_shifts import unshifted
+from ..transforms.loop_vectorisation import vectorised
+from ..transforms.simplify import simplify
+from ..transforms.split_concatenations import split_joins
+from ..tree import Spec, flatten, unflatten
+from .arguments import (
+    NUMBERS,
+    Function,
+    as_input,
+    check_leaf,
+    fixed,
+    is_direct,
+    is_static,
+    traceable,
+)
+from .capture_session import Watch, own_result, watched
+from .tiers import runner
+
+
+@dataclass
+class Variant:
+    """One trace of a function, and what must hold for it to be used again.
+
+    The inputs of `tape` are the traced leaves of the arguments, then the captured arrays; its
+    outputs are the numeric leaves of the result. `wrt` are the positions of the differentiated
+    inputs. `outs` holds, for each leaf of the result, None or the object it is every time;
+    `numbers` the Python numbers among the numeric leaves, None for the others; `direct` tells
+    that the arguments are the inputs as they stand (native arrays of at least one axis).
+    `frozen`, `layouts`, `check` and `guards` are those of the recording, `swapped` the positions of
+    captured arrays in another byte order than the machine's. `eager` is the trace of a variant that
+    is for one call, and `way` a hash of what Python saw in it. `plan` is what the operator made of
+    it.
+    """
+
+    call: str
+    tape: Tape
+    wrt: tuple[int, ...]
+    in_spec: Spec
+    out_spec: Spec
+    outs: tuple[tuple[object] | None, ...]
+    numbers: tuple[object, ...]
+    scalars: tuple[bool, ...]
+    traced: tuple[int, ...]
+    inner: tuple[tuple[Callable[..., object], Reads], ...]
+    order: tuple[tuple[int, int], ...]
+    frozen: tuple[tuple[int, bytes], ...]
+    cacheable: bool
+    input_scalars: tuple[bool, ...]
+    direct: bool
+    check: Tape | None = None
+    layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    swapped: tuple[int, ...] = ()
+    eager: EagerTrace | None = None
+    way: int = 0
+    guards: int = 0
+    plan: Any = None  # its class lies on a floor above
+    doubts: Doubts = field(default_factory=Doubts)
+
+    def __post_init__(self) -> None:
+        # The captured arrays as they are now; None if something else that was read has changed.
+        self.refresh = self.inner[0][1].refresh if len(self.inner) == 1 else self._refresh_all
+        self.conditional = bool(self.frozen or self.layouts or self.check)
+        self.special = bool(self.swapped or self.check)
+        self._checks = None if self.check is None else runner(self.check)
+
+    def _refresh_all(self, f: Callable[..., object]) -> list[np.ndarray] | None:
+        found = [reads.refresh(f if k == 0 else g) for k, (g, reads) in enumerate(self.inner)]
+        if any(part is None for part in found):
+            return None
+        return [found[p][j] for p, j in self.order]  # type: ignore[index] - none is None here
+
+    def leaves(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:
+        """The leaves of arguments that are inputs of the tape."""
+        every = flatten((args, kwargs))[0]
+        return [every[k] for k in self.traced]
+
+    @property
+    def eagerly(self) -> bool:
+        """Whether derivatives are to be taken in the eager trace, which knows real ones."""
+        types = (*self.tape.output_types, *(self.tape.input_types[k] for k in self.wrt))
+        return self.eager is not None and all(t.dtype.kind != "c" for t in types)
+
+    def release(self) -> None:
+        """Let go of an eager trace: what was for one call leaves no reference that goes round."""
+        if self.eager is not None:
+            self.eager.release()
+            self.plan = None
+
+    def holds(self, arrays: Sequence[np.ndarray], *, sure: bool) -> bool:
+        """Whether what Python saw and decided during the trace would be the same now.
+
+        The guards are left to the plan where it asks for them, unless one has to be `sure`.
+        """
+        for k, seen in self.frozen:
+            if np.asarray(arrays[k]).tobytes() != seen:
+                return False
+        for k, layout in self.layouts:
+            if memory_layout(arrays[k]) != layout:
+                return False
+        return (not sure and self.plan.guards) or self.decides(arrays)
+
+    def decides(self, arrays: Sequence[np.ndarray]) -> bool:
+        """Whether every guard holds."""
+        if self._checks is None:
+            return True
+        try:
+            return bool(self._checks(arrays)[0])
+        except (ArithmeticError, IndexError, ValueError):  # what is valid only if guards hold
+            return False
+
+
+def trace_variant(
+    body: Function,
+    f: Function,
+    call: str,
+    leaves: Sequence[object],
+    spec: Spec,
+    order: Sequence[int],
+    in_spec: Spec,
+    *,
+    eager: bool = False,
+) -> tuple[Variant, tuple[object, ...]]:
+    """Run `body` on traced arguments once; the variant, and what its further inputs stand for."""
+    for k, leaf in enumerate(leaves):
+        check_leaf(leaf, call, spec, k, differentiate=k in order)
+    traced = tuple(k for k, leaf in enumerate(leaves) if not is_static(leaf))
+    inputs = [as_input(leaves[k], differentiate=k in order) for k in traced]
+    outs: list[object] = []
+    out_spec = [Spec(None)]
+    inner: list[tuple[Function, Reads]] = []
+
+    def run(trace: Trace, arguments: list[TracedArray]) -> list[object]:
+        given = list(leaves)
+        for k, stand_in in zip(traced, arguments, strict=True):
+            given[k] = stand_in
+        args, kwargs = unflatten(spec, given)  # type: ignore[misc] - the tree of a call
+        with watched(trace, inner) as watch:
+            found, out_spec[0] = flatten(own_result(body(*args, **kwargs), watch))
+        outs.extend(found)
+        return [out for out in found if traceable(out)]
+
+    trace = _eager_trace(call) if eager else None
+    recording = record(run, inputs, call, trace)
+    watch = recording.watch
+    everything = [*(leaves[k] for k in traced), *recording.extra]
+    variant = Variant(
+        call=call,
+        wrt=tuple(traced.index(k) for k in order),
+        in_spec=in_spec,
+        out_spec=out_spec[0],
+        traced=traced,
+        inner=tuple(inner),
+        order=tuple(watch.order) if isinstance(watch, Watch) else (),
+        cacheable=not eager and _cacheable(f, call, leaves, outs, inner, shown=recording.shown),
+        input_scalars=tuple(i.scalar or i.weak for i in inputs),
+        direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
+        eager=trace,
+        way=0 if trace is None else hash(tuple(trace.looks.answers)),
+        **_recorded(recording, outs, everything, len(traced), eager=eager),
+    )
+    return (_of_complex_numbers(variant, trace) if trace else variant), recording.extra
+
+
+def _eager_trace(call: str) -> EagerTrace:
+    install()
+    return EagerTrace(call)
+
+
+def _of_complex_numbers(variant: Variant, trace: EagerTrace) -> Variant:
+    """An eager variant as it is, but for complex numbers one whose derivatives are of its tape."""
+    if variant.eagerly:
+        return variant
+    plain = replace(variant, tape=ordinary(trace, variant.tape.outputs), eager=None)
+    trace.release()
+    return plain
+
+
+def _recorded(
+    recording: Recording,
+    outs: Sequence[object],
+    everything: Sequence[object],
+    given: int,
+    *,
+    eager: bool,
+) -> dict[str, Any]:
+    """What a variant takes from the recording; `given` of all inputs are leaves of arguments.
+
+    The nodes of an `eager` trace have values, which are found by the numbers they have.
+    """
+    return {
+        "tape": recording.tape if eager else _shortened(recording.tape),
+        "scalars": recording.scalars,
+        "outs": tuple(None if traceable(out) else (out,) for out in outs),
+        "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),
+        "frozen": tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
+        "check": None if recording.check is None else simplify(recording.check),
+        "guards": recording.guards,
+        "layouts": recording.layouts,
+        "swapped": tuple(k for k, a in enumerate(everything) if k >= given and _swapped(a)),
+    }
+
+
+def _shortened(tape: Tape) -> Tape:
+    """The tape as transforms take it."""
+    with Stage("preparing", size=len(tape)):
+        return split_joins(vectorised(unshifted(tape)))
+
+
+def _swapped(value: object) -> bool:
+    return isinstance(value, np.ndarray) and not value.dtype.isnative
+
+
+def _cacheable(
+    f: Function,
+    call: str,
+    leaves: Sequence[object],
+    outs: Sequence[object],
+    inner: Sequence[tuple[object, Reads]],
+    *,
+    shown: bool,
+) -> bool:
+    """Whether a later call may use this trace; says so once where it may not."""
+    if any(isinstance(leaf, TracedArray) for leaf in leaves) or any(
+        reads.traced for _, reads in inner
+    ):
+        return False
+    reasons: list[tuple[str, Line | None]] = [
+        (f"an argument of type {type(leaf).__name__}", None)
+        for leaf in leaves
+        if is_static(leaf) and not fixed(leaf)
+    ]
+    reasons += [
+        (f"a result of type {type(out).__name__}", None)
+        for out in outs
+        if not (traceable(out) or fixed(out) or isinstance(out, type))
+    ]
+    for _, reads in inner:
+        reasons += zip(reads.opaque, reads.lines, strict=True)
+    reasons += [("text made of a traced value, or printed,", None)] if shown else []
+    if not reasons:
+        return True
+    code = getattr(f, "__code__", f)
+    key = code, getattr(code, "co_filename", None)  # equal code may be in several files
+    if key not in _warned:
+        _warned.add(key)
+        words, line = reasons[0]
+        where = line or user_line()
+        warn(
+            f"{call}: traced again at each call, because {words} cannot be compared."
+            " Results are right; pass the data as an argument to make calls faster."
+            f"{show_line(where)}",
+            RetraceWarning,
+            where,
+        )
+    return False
+
+
+_warned: set[object] = set()

@@ -1,0 +1,107 @@
+"""Complex inputs and outputs: which derivatives exist, and by which convention.
+
+A complex output of real inputs has a complex derivative, without further ado. A function of complex
+inputs has one in two cases only, and the caller says which is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..arraytype import ArrayType
+from ..dispatch.variant import Variant
+from ..errors import DtypeError, InputError, show_line
+from ..tape import Tape
+from ..transforms.forward import jvp
+from .invocation import failure
+
+CHOICES = ("error", "conjugate", "holomorphic")
+CHOOSE = (
+    "Say which derivative is meant: complex_inputs='conjugate' is df/dRe + i df/dIm of a real"
+    " result (as torch), 'holomorphic' the complex derivative of a complex one."
+    " Or pass real and imaginary parts as two real arrays."
+)
+PARTS = "Pass real and imaginary parts as two real arrays."
+PRODUCTS = "fdiff.jvp and fdiff.vjp take any function of complex arrays."
+
+
+def check_choice(choice: object, call: str) -> str:
+    """One of the conventions."""
+    if choice not in CHOICES:
+        fact = f"complex_inputs must be one of {', '.join(map(repr, CHOICES))}, not {choice!r}."
+        raise failure(InputError, call, fact)
+    return str(choice)
+
+
+def _complex(types: Sequence[ArrayType]) -> ArrayType | None:
+    """The first of `types` that is complex."""
+    return next((t for t in types if t.dtype.kind == "c"), None)
+
+
+def _inputs(variant: Variant) -> list[ArrayType]:
+    return [variant.tape.input_types[k] for k in variant.wrt]
+
+
+def check_complex(variant: Variant, choice: str) -> None:
+    """Refuse complex inputs whose derivative would not be what `choice` says it is."""
+    found = _complex(_inputs(variant))
+    if found is None:
+        return
+    fact = f"complex inputs ({found.dtype}) are not supported "
+    if choice == "error":
+        fact += "without a choice of convention."
+        raise failure(DtypeError, variant.call, fact, CHOOSE)
+    floating = [t for t in variant.tape.output_types if t.floating]
+    if choice == "conjugate" and (out := _complex(floating)):
+        fact += f"with complex outputs ({out.dtype}) by complex_inputs='conjugate'."
+        way = "Use 'holomorphic' where the function is complex differentiable."
+        raise failure(DtypeError, variant.call, fact, f"{way} {PRODUCTS}")
+    if choice == "holomorphic":
+        real = [t for t in floating if t.dtype.kind != "c"]
+        if real:
+            fact = f"a real output ({real[0].dtype}) of complex inputs is not holomorphic."
+            way = "Use complex_inputs='conjugate' for df/dRe + i df/dIm."
+            raise failure(DtypeError, variant.call, fact, way)
+        _check_holomorphic(variant)
+
+
+def _check_holomorphic(variant: Variant) -> None:
+    """Refuse functions that take conjugates, parts or absolute values of what moves."""
+    spot = conjugation(variant.tape, variant.wrt)
+    if spot is None:
+        return
+    name, line = spot
+    fact = (
+        "complex_inputs='holomorphic' needs a function that is complex differentiable, and this"
+        f" one takes the conjugate, a part or the absolute value ({name}) of what depends on its"
+        f" complex inputs.{line}"
+    )
+    raise failure(DtypeError, variant.call, fact, PRODUCTS)
+
+
+def conjugation(tape: Tape, wrt: Sequence[int]) -> tuple[str, str] | None:
+    """Where the derivative stops being linear over the complex numbers; None if nowhere.
+
+    Told from the tape of the tangents, which for a holomorphic function are only multiplied, added
+    and moved (the Cauchy-Riemann equations); a conjugate or a real part of one is what breaks it.
+    """
+    pushed = jvp(tape, wrt)
+    dots = pushed.inputs[len(tape.inputs) :]
+    moving = {i for i in dots if pushed.nodes[i].type.dtype.kind == "c"}
+    for i, node in enumerate(pushed.nodes):
+        if not any(a in moving for a in node.args):
+            continue
+        name = node.primitive.name
+        if name == "conjugate" or any(t.floating and t.dtype.kind != "c" for t in node.types):
+            line = pushed.lines.get(i, (None,))[0]
+            return name, show_line(line) if line else ""
+        moving.add(i)
+    return None
+
+
+def refuse_complex(variant: Variant) -> None:
+    """Second derivatives and vectors for them are those of real functions of real inputs."""
+    for what, types in (("inputs", _inputs(variant)), ("outputs", variant.tape.output_types)):
+        if found := _complex(types):
+            fact = f"complex {what} ({found.dtype}) are not supported for second derivatives."
+            raise failure(DtypeError, variant.call, fact, PARTS)

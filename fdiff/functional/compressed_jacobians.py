@@ -1,0 +1,112 @@
+"""Dense Jacobians whose pattern is sparse: a few sweeps, whose entries are put in their places.
+
+Columns that share no row are computed by one sweep (Curtis, Powell, Reid, "On the estimation of
+sparse Jacobian matrices", IMA J. Appl. Math. 13, 1974). What lies outside the pattern is zero.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..dispatch.variant import Variant
+from ..ops.storing import scatter_set
+from ..tape import Tape
+from ..trace import Trace, apply, splice
+from ..transforms.batch import batch
+from ..transforms.derivative_tapes import bind, choose
+from ..transforms.forward import jvp
+from ..transforms.jacobian_pattern import pattern
+from ..transforms.simplify import simplify
+
+SMALL = 32  # columns up to which all are computed at once
+SPARSE = 4  # colours must be fewer than the columns by this factor
+MOST_ENTRIES = 1 << 18  # of the pattern
+
+
+class Compression(NamedTuple):
+    """Seeds, a row for each colour, and where the entries of the compressed Jacobian belong."""
+
+    seeds: np.ndarray
+    source: np.ndarray
+    place: np.ndarray
+    mirror: np.ndarray | None  # of each entry of a symmetric matrix, the one across the diagonal
+
+
+def compressed(variant: Variant, type_: ArrayType, *, symmetric: bool) -> Tape | None:
+    """A tape of the block of this type from few sweeps; None where it would not pay."""
+    tape, k = variant.tape, variant.wrt[0]
+    source = tape.input_types[k]
+    plain = all(t.dtype.kind == "f" for t in (source, tape.output_types[0]))
+    if not plain or source.size <= SMALL or len(tape.output_types) != 1 or len(variant.wrt) != 1:
+        return None
+    found = _compression(tape, k, symmetric=symmetric)
+    return None if found is None else _placed(_swept(tape, k, found.seeds), found, type_)
+
+
+def _swept(tape: Tape, k: int, seeds: np.ndarray) -> Tape:
+    """The tape of the derivatives in the directions of the seeds."""
+    pushed = choose(jvp(tape, (k,)), (1,))
+    mapped = [*(False for _ in tape.inputs), True]
+    swept = simplify(batch(simplify(pushed), mapped, len(seeds)))
+    return bind(swept, {len(tape.inputs): seeds})
+
+
+def _placed(tape: Tape, found: Compression, type_: ArrayType) -> Tape:
+    """The tape with its entries in their places; between them are zeros."""
+    with Trace("jacobian", lines=False) as trace:
+        (sweeps,) = splice(tape, [trace.input(t) for t in tape.input_types], trace)
+        entries = np.reshape(sweeps, (-1,))[found.source]
+        if found.mirror is not None:
+            entries = 0.5 * (entries + entries[found.mirror])
+        whole = apply(scatter_set, np.zeros(type_.size, entries.dtype), entries, found.place)
+        dense = np.reshape(whole, type_.shape)
+        return simplify(trace.builder.finish([trace.lift(dense, type_.dtype)]))
+
+
+def _compression(tape: Tape, k: int, *, symmetric: bool) -> Compression | None:
+    there = pattern(tape, k)
+    if there is None:
+        return None
+    if symmetric:
+        there |= there.T
+    rows, columns = np.nonzero(there)
+    if len(rows) > MOST_ENTRIES or len(rows) * SPARSE > there.size:
+        return None
+    colour = _colours(there.shape, rows, columns)
+    count = int(colour.max(initial=0)) + 1
+    if count * SPARSE > there.shape[1]:
+        return None
+    type_ = tape.input_types[k]
+    seeds = (colour == np.arange(count)[:, None]).astype(type_.dtype)
+    mirror = None
+    if symmetric:  # entries are in the order of rows: those across are in the order of columns
+        mirror = np.argsort(columns * there.shape[1] + rows)
+        mirror = np.argsort(mirror)
+    return Compression(
+        np.ascontiguousarray(seeds.reshape((count, *type_.shape))),
+        colour[columns] * there.shape[0] + rows,
+        rows * there.shape[1] + columns,
+        mirror,
+    )
+
+
+def _colours(shape: tuple[int, ...], rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """A colour for each column, such that no two of one colour share a row: the first that fits."""
+    used = [0] * shape[0]  # of each row, the colours of its columns, as bits
+    colour = np.zeros(shape[1], np.int64)
+    order = np.argsort(columns, kind="stable")
+    bounds = np.searchsorted(columns[order], np.arange(shape[1] + 1))
+    mine = rows[order].tolist()
+    for j in range(shape[1]):
+        taken = 0
+        below = mine[bounds[j] : bounds[j + 1]]
+        for i in below:
+            taken |= used[i]
+        bit = ~taken & (taken + 1)  # the lowest that is free
+        colour[j] = bit.bit_length() - 1
+        for i in below:
+            used[i] |= bit
+    return colour

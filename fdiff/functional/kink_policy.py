@@ -1,0 +1,174 @@
+"""Points without derivative: the policy in force, and the search for such points."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Protocol, cast
+
+import numpy as np
+
+from ..dispatch.arguments import Function
+from ..dispatch.program import Program
+from ..dispatch.variant import Variant
+from ..errors import InputError, KinkError, message, user_line
+from ..interpret import evaluate
+from ..ops.kinks import looking, mark_now
+from ..tape import Tape
+from ..trace import TracedArray, current, splice
+from ..trace.trace_stack import occupied
+from ..transforms.derivative_tapes import gradient
+from ..transforms.kinks import Check, find_kinks
+from ..tree import flatten, unflatten
+
+POLICIES = ("table", "raise")
+WAY_OUT = 'fdiff.kinks("table"), the default, gives the value stated in docs/kinks.md.'
+
+policy: ContextVar[str] = ContextVar("fdiff.kinks", default="table")
+
+
+ASKED = "kinks"  # in `occupied` once the process has asked for an error
+
+
+class Differentiating(Protocol):
+    """What a plan says of itself: how often it differentiates, and which outputs (None: all)."""
+
+    order: int
+    of: tuple[int, ...] | None
+
+
+def kinks(policy: str) -> AbstractContextManager[None]:
+    """What happens where a derivative is taken at a point that has none.
+
+    Parameters
+    ----------
+    policy : {"table", "raise"}
+        ``"table"``, the default, gives the value that docs/kinks.md states for each function.
+        ``"raise"`` makes every derivative look for such points first, and refuse them. That is
+        for finding faults: each call traces the function and interprets it once more.
+
+    Returns
+    -------
+    context manager
+        In force for the calls made inside, in this thread (or asynchronous task); may be nested,
+        and may decorate a function.
+
+    Raises
+    ------
+    KinkError
+        Inside, at a point without derivative that takes part in the result: the branch of a
+        `numpy.where` that is not taken does not.
+    InputError
+        If there is no such policy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> with fdiff.kinks("raise"):
+    ...     print(fdiff.grad(np.abs)(2.0))
+    1.0
+    """
+    if str(policy) not in POLICIES:
+        fact = f"policy must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}."
+        raise InputError(message("kinks", fact, "", user_line()))
+    return _in_force(policy)
+
+
+@contextmanager
+def _in_force(name: str) -> Generator[None]:
+    token = policy.set(name)
+    if name == "raise":  # for good: a context may be copied and outlive its ``with``
+        occupied[ASKED] = None
+    try:
+        yield
+    finally:
+        policy.reset(token)
+
+
+def refuse_kinks(
+    program: Program, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+) -> None:
+    """Raise if the derivative that `program` takes does not exist at these arguments.
+
+    The function is traced afresh, so that those built of several ops mark their own kinks.
+    """
+    fresh = Program(program.name, program.argnums, program.derive, program.body)
+    looking.on = True
+    try:
+        variant, inputs = fresh.trace(f, args, kwargs)
+    finally:
+        looking.on = False
+    for tape, wrt, of in _differentiated(variant):
+        found, checks = find_kinks(tape, wrt, of)
+        if not checks:
+            continue
+        with np.errstate(all="ignore"):
+            values = evaluate(found, *cast("Sequence[np.ndarray]", inputs))
+        for check in checks:
+            hit = np.asarray(values[check.first])
+            if hit.any():
+                raise _error(variant.call, check, hit, np.asarray(values[check.first + 1]))
+
+
+def warn_outside(result: object, variant: Variant, inputs: Sequence[object]) -> object:
+    """The result of an operator inside another trace, marked with the kinks it met.
+
+    They are looked at when that trace is done; until then no value is known.
+    """
+    for tape, wrt, of in _differentiated(variant):
+        found, checks = find_kinks(tape, wrt, of)
+        trace = current()
+        given = [
+            TracedArray(trace, trace.lift(value, type_.dtype), type_)
+            for value, type_ in zip(inputs, found.input_types, strict=True)
+        ]
+        values = splice(found, given, trace)
+        for check in checks:
+            leaves, spec = flatten(result)
+            some = np.any(values[check.first])
+            result = unflatten(spec, [_faulty(x, some, check, variant.call) for x in leaves])
+    return result
+
+
+def _faulty(leaf: object, condition: object, check: Check, call: str) -> object:
+    """A result that may not be used where the condition holds, with the line that is to blame."""
+    if not isinstance(leaf, TracedArray):
+        return leaf
+    inner = check.function if check.fault else call
+    point = check.point if check.fault else f"{check.function} has no derivative at {check.point}"
+    out = mark_now(leaf, condition, inner, point, always=True)
+    if check.line is not None:
+        out.home.builder.lines[out.id] = (check.line,)
+    return out
+
+
+def _differentiated(variant: Variant) -> list[tuple[Tape, Sequence[int], Sequence[int]]]:
+    """The tapes that are differentiated, with respect to what, and of which outputs.
+
+    A program that differentiates nothing is looked at for the operators it calls.
+    """
+    plan = cast("Differentiating", variant.plan)
+    tape, count = variant.tape, len(variant.tape.outputs)
+    of = range(count) if plan.of is None else plan.of
+    tapes: list[tuple[Tape, Sequence[int], Sequence[int]]] = [
+        (tape, variant.wrt if plan.order else (), of)
+    ]
+    if plan.order > 1:
+        slope = gradient(tape, variant.wrt)
+        tapes.append((slope, variant.wrt, range(count, len(slope.outputs))))
+    return tapes
+
+
+def _error(call: str, check: Check, hit: np.ndarray, value: np.ndarray) -> KinkError:
+    """The error for the first point where a derivative does not exist."""
+    if check.fault:
+        fact = f"in {check.function}, {check.point}."
+        return KinkError(message(call, fact, WAY_OUT, check.line))
+    entry = tuple(int(k) for k in np.argwhere(hit)[0])
+    where = f" in entry {entry[0] if len(entry) == 1 else entry}" if entry else ""
+    fact = f"{check.function} has no derivative at {check.point}"
+    if check.argument is not None and value.shape == hit.shape:
+        fact += f": argument {check.argument} is {value[entry]!s}"
+    return KinkError(message(call, f"{fact}{where}.", WAY_OUT, check.line))

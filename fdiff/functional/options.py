@@ -1,0 +1,117 @@
+"""What may be given beside a function and its inputs: argnums, mode, chunk_size, device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from ..dispatch.arguments import called
+from ..errors import InputError
+from .invocation import failure
+
+MODES = ("auto", "forward", "reverse")
+STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
+
+
+class LeftOut:
+    """The default of `inputs`: left out, a prepared function is wanted; None is a mistake."""
+
+    def __repr__(self) -> str:
+        return "<left out>"
+
+
+LEFT_OUT = LeftOut()
+
+
+def check_callable(f: object, name: str) -> None:
+    """Refuse anything that cannot be called."""
+    if not callable(f):
+        raise failure(InputError, name, f"expects a function first, not {type(f).__name__}.")
+
+
+# What an operator is given besides `f`, `inputs` and `argnums`, in the order it hands on: after
+# the type of chunk_size, and with the negation of strict at the end, both for their look-up.
+_SETTINGS = {
+    "jacobian": ("device", "mode", "strategy", "chunk_size", "complex_inputs"),
+    "hessian": ("device", "outer_jacobian_strategy", "chunk_size"),
+}
+
+
+def named(name: str, settings: tuple[object, ...]) -> dict[str, object]:
+    """The settings of a dense operator as keyword arguments."""
+    return {**dict(zip(_SETTINGS[name], settings[1:-1], strict=True)), "strict": not settings[-1]}
+
+
+def is_int(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def check_argnums(argnums: object, f: object, name: str) -> int | tuple[int, ...]:
+    """An int or a tuple of different ints."""
+    if is_int(argnums):
+        return int(cast("int", argnums))
+    call = called(name, f)
+    numbers = cast("Sequence[int]", argnums)
+    if not isinstance(argnums, (tuple, list)) or not argnums or not all(map(is_int, argnums)):
+        fact = f"argnums must be an int or a tuple of ints, not {argnums!r}."
+        raise failure(InputError, call, fact)
+    if len(set(numbers)) < len(numbers):
+        raise failure(InputError, call, f"argnums={argnums!r} names an argument twice.")
+    return tuple(int(n) for n in numbers)
+
+
+def check_mode(mode: object, strategy: object, call: str, keyword: str = "strategy") -> str:
+    """The mode asked for, in our words or in torch's."""
+    if mode not in MODES:
+        fact = f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}."
+        raise failure(InputError, call, fact)
+    if strategy is None:
+        return cast("str", mode)
+    if strategy not in STRATEGIES:
+        fact = f"{keyword} must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}."
+        raise failure(InputError, call, fact)
+    way = STRATEGIES[cast("str", strategy)]
+    if mode not in {"auto", way}:
+        fact = f"mode={mode!r} and {keyword}={strategy!r} contradict each other."
+        raise failure(InputError, call, fact, "Give one of them.")
+    return way
+
+
+def check_chunk(chunk_size: object, call: str) -> int | None:
+    """A positive int; None for "auto"."""
+    if chunk_size is None or chunk_size == "auto":
+        return None
+    if is_int(chunk_size) and cast("int", chunk_size) > 0:
+        return int(cast("int", chunk_size))
+    fact = f"chunk_size must be a positive int or 'auto', not {chunk_size!r}."
+    raise failure(InputError, call, fact)
+
+
+def check_device(device: object, call: str) -> None:
+    """Only the CPU so far; never a silent fallback."""
+    if device != "cpu":
+        fact = f"device={device!r} is not available in this version."
+        raise failure(InputError, call, fact, "Leave device out, or write device='cpu'.")
+
+
+def refuse_position(inputs: object, f: object, name: str) -> None:
+    """``jacobian(f, 0)`` is JAX's habit; here the second argument is the point."""
+    numbers = inputs if isinstance(inputs, tuple) and inputs else (inputs,)
+    if all(map(is_int, numbers)):
+        kind = "an int" if is_int(inputs) else "a tuple of ints"
+        fact = (
+            f"the second argument is the point to differentiate at, and {inputs!r} is {kind}:"
+            f" did you mean argnums={inputs!r}?"
+        )
+        way = f"Write {name}(f, argnums={inputs!r}), or give the point as floats."
+        raise failure(InputError, called(name, f), fact, way)
+
+
+def refuse_argnums(argnums: object, f: object, name: str) -> None:
+    """With `inputs` given, all of them are differentiated."""
+    if argnums != 0:
+        fact = f"argnums={argnums!r} has no meaning where inputs are given: all are differentiated."
+        way = f"Write {name}(f, argnums={argnums!r})(*inputs)."
+        raise failure(InputError, called(name, f), fact, way)

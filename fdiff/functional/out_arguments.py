@@ -1,0 +1,59 @@
+"""Results written into arrays of the caller's: ``out=`` of prepared functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..dispatch.fast_path import Shortcuts
+from ..errors import DtypeError, InputError, message, user_line
+from ..trace.trace_stack import occupied
+from ..tree import flatten, joined
+
+WAY = "Pass arrays shaped like the result, and None wherever a fresh one is wanted."
+
+
+def call_into(
+    call: Callable[..., object],
+    name: str,
+    short: Shortcuts,
+    args: tuple[object, ...],
+    kwargs: dict[str, Any],
+) -> object:
+    """``call(*args, **kwargs)`` with its arrays in those given as ``out``.
+
+    Here they are copied; by a shortcut the kernel writes there at once, if nothing else lies there.
+    """
+    every = dict(kwargs)
+    out = kwargs.pop("out")
+    places = [a for a in flatten(out)[0] if isinstance(a, np.ndarray)]
+    if any(np.shares_memory(a, b) for k, a in enumerate(places) for b in places[:k]):
+        fact = "two arrays in out share memory: one result would be written over the other."
+        raise InputError(message(name, fact, "Pass an array of its own for each.", user_line()))
+    result = call(*args, **kwargs)
+    if not occupied:
+        short.look(args, every)
+    try:
+        return joined(result, out, lambda value, place: _put(value, place, name))
+    except ValueError:
+        fact = "out is not built like the result."
+        raise InputError(message(name, fact, WAY, user_line())) from None
+
+
+def _put(value: Any, place: Any, name: str) -> object:
+    """One array of the result, written to its place."""
+    if not isinstance(place, np.ndarray):
+        fact = f"out must hold arrays to write to, not {type(place).__name__}."
+        raise InputError(message(name, fact, WAY, user_line()))
+    if place.shape != np.shape(value) or not place.flags.writeable:
+        what = f"of shape {place.shape}" if place.flags.writeable else "that is read-only"
+        fact = f"out holds an array {what}; the result has shape {np.shape(value)}."
+        raise InputError(message(name, fact, WAY, user_line()))
+    dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    if place.dtype != dtype:
+        fact = f"out holds an array of {place.dtype}; the result is of {dtype}."
+        raise DtypeError(message(name, fact, WAY, user_line()))
+    place[...] = value
+    return place

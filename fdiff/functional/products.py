@@ -1,0 +1,345 @@
+"""Products of Jacobians with vectors, in both modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast, overload
+
+import numpy as np
+
+from ..arraytype import F8, ArrayType
+from ..dispatch.arguments import Argnums, Function, called
+from ..dispatch.fast_path import Shortcuts
+from ..dispatch.variant import Variant
+from ..errors import InputError
+from ..trace.trace_stack import occupied
+from ..tracebacks import trim
+from ..transforms.derivative_tapes import pullback
+from ..transforms.eager_derivatives import pull_values, push_values
+from ..transforms.forward import jvp as push
+from ..transforms.simplify import simplify
+from .complex_rules import check_complex
+from .input_checks import check_outputs, check_strict, check_vector, given
+from .invocation import (
+    Arrays,
+    Plan,
+    Run,
+    Step,
+    again,
+    failure,
+    gradients,
+    immediate,
+    invoke,
+    operated,
+    results,
+    tangents,
+)
+from .options import LEFT_OUT, check_argnums, check_callable
+from .out_arguments import call_into
+from .plans import Eagerly, settled
+from .prepared import Origin, Prepared, made
+
+Derive = Callable[[Variant], Plan]
+
+
+class VjpPlan(Plan):
+    """Outputs, and the vector pulled back to the inputs."""
+
+    guards = True
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.count = len(variant.tape.outputs)
+        self.types = variant.tape.output_types
+        self.step = self._step()
+
+    def _step(self) -> Step:
+        return Step(simplify(pullback(self.variant.tape, self.variant.wrt)), self.variant)
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        v = check_vector(vectors[0], self.types, self.variant, "vjp", like="outputs")
+        floating = [x for x, t in zip(v, self.types, strict=True) if t.floating]
+        outs = run(self.step, [*arrays, *floating])
+        return results(self.variant, outs[: self.count]), gradients(
+            self.variant, outs[self.count :]
+        )
+
+
+class EagerVjpPlan(Eagerly, VjpPlan):
+    """The same for one call of a function that takes another way each time."""
+
+    def _outs(self, given: Arrays) -> list[np.ndarray]:
+        tape, bars = self.variant.tape, dict[int, Any]()
+        floating = [o for o in tape.outputs if tape.nodes[o].type.floating]
+        for o, bar in zip(floating, given[len(tape.inputs) :], strict=True):
+            bars[o] = bars[o] + bar if o in bars else bar
+        found = pull_values(self.trace, bars, self.inputs)
+        types = [tape.input_types[k] for k in self.variant.wrt]
+        return [*self.values(self.count), *settled(found, types)]
+
+
+class JvpPlan(Plan):
+    """Outputs, and the vector pushed forward to them."""
+
+    guards = True
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.count = len(variant.tape.outputs)
+        self.types = [variant.tape.input_types[k] for k in variant.wrt]
+        self.step = self._step()
+
+    def _step(self) -> Step:
+        return Step(simplify(push(self.variant.tape, self.variant.wrt)), self.variant)
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        v = check_vector(vectors[0], self.types, self.variant, "jvp", like="inputs")
+        outs = run(self.step, [*arrays, *v])
+        return results(self.variant, outs[: self.count]), tangents(self.variant, outs[self.count :])
+
+
+class EagerJvpPlan(Eagerly, JvpPlan):
+    """The same for one call of a function that takes another way each time."""
+
+    def _outs(self, given: Arrays) -> list[np.ndarray]:
+        tape = self.variant.tape
+        dots = dict(zip(self.inputs, given[len(tape.inputs) :], strict=True))
+        found = push_values(self.trace, dots, tape.outputs)
+        types = [t if t.floating else ArrayType(t.shape, F8) for t in tape.output_types]
+        return [*self.values(self.count), *settled(found, types)]
+
+
+def _vjp_plan(variant: Variant) -> Plan:
+    return EagerVjpPlan(variant) if variant.eagerly else VjpPlan(variant)
+
+
+def _jvp_plan(variant: Variant) -> Plan:
+    return EagerJvpPlan(variant) if variant.eagerly else JvpPlan(variant)
+
+
+def checked(plan: Derive, name: str, *, strict: bool, choice: str | None = None) -> Derive:
+    """The plan of a variant that was checked; `choice` of a convention where there is one."""
+
+    def derive(variant: Variant) -> Plan:
+        check_outputs(variant, name)
+        if choice is not None:
+            check_complex(variant, choice)
+        if strict:
+            check_strict(variant, each_pair=name == "jacobian")
+        return plan(variant)
+
+    return derive
+
+
+_VJP = {strict: checked(_vjp_plan, "vjp", strict=strict) for strict in (False, True)}
+_JVP = {strict: checked(_jvp_plan, "jvp", strict=strict) for strict in (False, True)}
+
+
+def product(
+    f: Function,
+    name: str,
+    inputs: object,
+    v: object,
+    argnums: object,
+    options: tuple[object, ...],
+    derive: Derive,
+    operator: Function,
+) -> object:
+    """The result of a product at `inputs`; with `inputs` left out, the prepared function."""
+    if inputs is not LEFT_OUT:
+        if argnums.__class__ is int and argnums == 0:
+            result = again(f, inputs, derive)(f, inputs, v)
+            if result is not None:
+                return result
+        check_callable(f, name)
+        point = given(inputs, argnums, f, name)
+        return immediate(f, name, inputs, options, derive, point, (v,))
+    check_callable(f, name)
+    if v is not None:
+        fact = "v is given without inputs."
+        raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
+    nums = check_argnums(argnums, f, name)
+    program = operated(f, name, nums, options, derive)
+    short = Shortcuts(program, f)
+
+    def call(x: object, /, v: object = None, *args: object, **kwargs: object) -> object:
+        try:
+            if "out" in kwargs and short.serves:
+                return call_into(call, called(name, f), short, (x, v, *args), kwargs)
+            result = invoke(program, f, place(x, args, nums, f, name), kwargs, (v,))
+            if not occupied:
+                short.look((x, v, *args), kwargs)
+        except BaseException as error:
+            trim(error)
+            raise
+        return result
+
+    def split(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+        if not args:
+            fact = "the point and the vector are missing."
+            raise failure(InputError, called(name, f), fact, "Give an example or a type of each.")
+        return place(args[0], args[2:], nums, f, name), args[1:2] or (None,)
+
+    origin = Origin(operator, {"argnums": argnums, "strict": options[0]})
+    return made(call, f, program, split, short, origin)
+
+
+def place(
+    x: object, args: tuple[object, ...], argnums: Argnums, f: object, name: str
+) -> tuple[object, ...]:
+    """The arguments of `f`: `x` where `argnums` says, the others in their order."""
+    if argnums == 0:
+        return (x, *args)
+    chosen = (argnums,) if isinstance(argnums, int) else argnums or ()
+    parts = (x,) if isinstance(argnums, int) else x
+    if not isinstance(parts, (tuple, list)) or len(cast("Sequence[object]", parts)) != len(chosen):
+        fact = f"x must be a tuple of {len(chosen)} arguments, as argnums={argnums} says."
+        raise failure(InputError, called(name, f), fact)
+    total = len(args) + len(chosen)
+    spots = {
+        n % total: part for n, part in zip(chosen, cast("Sequence[object]", parts), strict=True)
+    }
+    if len(spots) < len(chosen) or not all(-total <= n < total for n in chosen):
+        fact = f"argnums={argnums} does not fit {total} arguments: x and {len(args)} after v."
+        raise failure(InputError, called(name, f), fact)
+    rest = iter(args)
+    return tuple(spots[k] if k in spots else next(rest) for k in range(total))
+
+
+@overload
+def vjp(
+    f: Function,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+    argnums: int | tuple[int, ...] = ...,
+) -> Prepared[..., tuple[Any, Any]]: ...
+@overload
+def vjp(
+    f: Function,
+    inputs: object,
+    v: object = ...,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+) -> tuple[Any, Any]: ...
+def vjp(
+    f: Function,
+    inputs: object = LEFT_OUT,
+    v: object = None,
+    *,
+    create_graph: bool = False,
+    strict: bool = False,
+    argnums: int | tuple[int, ...] = 0,
+) -> object:
+    """Product of a vector with the Jacobian of `f`: ``(outputs, v^T J)``.
+
+    Parameters
+    ----------
+    f : callable
+        Function of arrays that returns an array or a tuple of arrays.
+    inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
+        Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned.
+    v : array or tuple of arrays, optional
+        Built and shaped exactly like the outputs; may be left out for a single output with one
+        element.
+    create_graph : bool
+        Accepted for those who come from torch; results can be differentiated anyway.
+    strict : bool
+        Raise `StrictError` if an input reaches no output.
+    argnums : int or tuple of int
+        In the prepared form, the arguments that are differentiated.
+
+    Returns
+    -------
+    tuple
+        The outputs of `f`, and an array for each input in the structure and dtype of `inputs`.
+        Costs a small multiple of one evaluation.
+
+        Complex outputs and inputs follow torch: the result is the gradient
+        ``dL/dRe(x) + i dL/dIm(x)`` of ``L = Re(sum(conj(v) * f(x)))``, so that for a holomorphic
+        `f` it is ``conj(f'(x)) * v`` (JAX gives the conjugate of it, for the conjugate of `v`).
+
+    Raises
+    ------
+    VectorError
+        If `v` has the wrong size, or is left out where it is needed.
+    InputError
+        If inputs or outputs are not arrays.
+    DtypeError
+        If an input is not floating point.
+
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> out, slope = fdiff.vjp(np.square, np.array([1.0, 2.0]), np.array([1.0, 10.0]))
+    >>> print(out, slope)
+    [1. 4.] [ 2. 40.]
+    """
+    try:
+        return product(f, "vjp", inputs, v, argnums, (strict := bool(strict),), _VJP[strict], vjp)
+    except BaseException as error:
+        trim(error)
+        raise
+
+
+@overload
+def jvp(
+    f: Function,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+    argnums: int | tuple[int, ...] = ...,
+) -> Prepared[..., tuple[Any, Any]]: ...
+@overload
+def jvp(
+    f: Function,
+    inputs: object,
+    v: object = ...,
+    *,
+    create_graph: bool = ...,
+    strict: bool = ...,
+) -> tuple[Any, Any]: ...
+def jvp(
+    f: Function,
+    inputs: object = LEFT_OUT,
+    v: object = None,
+    *,
+    create_graph: bool = False,
+    strict: bool = False,
+    argnums: int | tuple[int, ...] = 0,
+) -> object:
+    """Product of the Jacobian of `f` with a vector: ``(outputs, J v)``, in forward mode.
+
+    Parameters are those of `vjp`, but `v` is shaped like the inputs, and may be left out for a
+    single input with one element.
+
+    Returns
+    -------
+    tuple
+        The outputs of `f`, and the tangents in the same structure. Costs a small multiple of one
+        evaluation. Complex inputs move along a complex `v`: the tangent is the derivative of
+        ``f(x + t * v)`` at ``t = 0``.
+
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> out, tangent = fdiff.jvp(np.square, np.array([1.0, 2.0]), np.array([1.0, 10.0]))
+    >>> print(out, tangent)
+    [1. 4.] [ 2. 40.]
+    """
+    try:
+        return product(f, "jvp", inputs, v, argnums, (strict := bool(strict),), _JVP[strict], jvp)
+    except BaseException as error:
+        trim(error)
+        raise

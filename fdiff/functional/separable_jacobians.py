@@ -1,0 +1,109 @@
+"""Dense Jacobians of what is made of rows that are gathered: blocks of rows, put in their places.
+
+Each row depends on a few entries of the input only, those of the rows it is made of. As many
+sweeps as these are do for all rows, however long the input is.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..arraytype import ArrayType, Shape
+from ..dispatch.variant import Variant
+from ..ops.indexing import iota, scatter_add
+from ..ops.shaping import traced
+from ..tape import Tape
+from ..trace import Trace, TracedArray, apply, splice
+from ..transforms.batch import batch
+from ..transforms.derivative_tapes import choose, symmetric
+from ..transforms.forward import depends, jvp
+from ..transforms.partial_separability import Separated, Term, separate
+from ..transforms.simplify import simplify
+from .compressed_jacobians import SMALL, SPARSE
+
+
+def separable(variant: Variant, type_: ArrayType, most: int, *, mirrored: bool) -> Tape | None:
+    """A tape of the Jacobian of this type; None where that is not possible, or would not pay.
+
+    `most` is how many bytes all blocks of rows may have; `mirrored` says that the Jacobian is
+    symmetric, and shall be so exactly.
+    """
+    tape, k = variant.tape, variant.wrt[0]
+    source = tape.input_types[k]
+    plain = all(t.dtype.kind == "f" for t in (source, tape.output_types[0]))
+    if not plain or source.size <= SMALL or len(tape.output_types) != 1 or len(variant.wrt) != 1:
+        return None
+    found = separate(tape, k)
+    if found is None or not _pays(found, source, most):
+        return None
+    made = _placed(found, source, type_)
+    return symmetric(made, [source]) if mirrored else made
+
+
+def _pays(found: Separated, source: ArrayType, most: int) -> bool:
+    nodes = found.tape.nodes
+    widths = [prod(p.shape[1:]) for p in found.parts]
+    entries = sum(nodes[t.node].type.nbytes for t in found.terms) * sum(widths)
+    return sum(widths) * SPARSE <= source.size and entries <= most
+
+
+def _placed(found: Separated, source: ArrayType, type_: ArrayType) -> Tape:
+    """The blocks of all parts of all terms, added up where they belong."""
+    count, parts, terms = len(found.tape.inputs), found.parts, found.terms
+    between = found.between
+    reached = depends(between, range(count, count + len(parts)))
+    with Trace("jacobian", lines=False) as trace:
+        inputs = [trace.input(t) for t in found.tape.input_types]
+        outs = splice(found.before, inputs, trace)
+        wheres = _wheres(found, outs[len(parts) :])
+        totals: dict[tuple[Shape, Shape], object] = {}
+        for s, part in enumerate(parts):
+            swept = splice(_swept(between, count + s), [*inputs, *outs[: len(parts)]], trace)
+            for t, term in enumerate(terms):
+                if reached[t][s]:
+                    places = wheres[len(parts) + t], wheres[s]
+                    new = _blocks(swept[t], places, term, part.shape)
+                    before = totals.get((term.shape, part.shape))
+                    totals[term.shape, part.shape] = new if before is None else before + new  # type: ignore[operator] - arrays, traced ones too
+        matrix: object = np.zeros(type_.shape, type_.dtype)
+        for n, total in enumerate(totals.values()):
+            one = np.reshape(np.transpose(total, (0, 2, 1, 3)), type_.shape)  # type: ignore[call-overload] - a traced array
+            matrix = one if n == 0 else matrix + one
+        return simplify(trace.builder.finish([trace.lift(matrix, type_.dtype)]))
+
+
+def _wheres(found: Separated, vectors: list[TracedArray]) -> list[TracedArray]:
+    """Where the rows of each part, then of each term, belong."""
+    given = iter(vectors)
+    return [
+        apply(iota, size=one.shape[0]) if one.where is None else next(given)
+        for one in (*found.parts, *found.terms)
+    ]
+
+
+def _swept(between: Tape, k: int) -> Tape:
+    """The tape of the tangents of all terms: of each row, along each entry of its own row `k`."""
+    count = len(between.outputs)
+    pushed = choose(jvp(between, (k,)), range(count, 2 * count))
+    type_ = between.input_types[k]
+    width = prod(type_.shape[1:])
+    mapped = batch(simplify(pushed), [*(False for _ in between.inputs), True], width)
+    with Trace("jacobian", lines=False) as trace:
+        inputs = [trace.input(t) for t in between.input_types]
+        unit = np.eye(width, dtype=type_.dtype).reshape((width, 1, *type_.shape[1:]))
+        seeds = np.broadcast_to(traced(unit), (width, *type_.shape))
+        outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - constants are lifted there
+        return simplify(trace.builder.finish([out.id for out in outs]))
+
+
+def _blocks(
+    tangents: TracedArray, places: tuple[TracedArray, TracedArray], term: Term, shape: Shape
+) -> object:
+    """All blocks of a term added up, of shape (rows, columns, entries of a row, of a column)."""
+    size = tangents.shape[1]
+    high, wide = prod(term.shape[1:]), prod(shape[1:])
+    last = np.reshape(np.moveaxis(tangents, 0, -1), (size, high, wide))  # type: ignore[call-overload] - a traced array
+    signed = -last if term.minus else last
+    return apply(scatter_add, signed, *places, shape=(term.shape[0], shape[0], high, wide))

@@ -1,0 +1,75 @@
+"""Code that stays slow, because it branches another way at each call: the user is told once.
+
+Derivatives of such code are taken eagerly, operation by operation. What helps is to write branches
+as arithmetic, which only the user can do; so the line that branches most is named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from time import perf_counter
+
+from ..dispatch.program import Program
+from ..dispatch.variant import Variant
+from ..errors import Line, RetraceWarning, show_line, warn
+from ..trace.eager_trace import EagerTrace
+from ..trace.trace_stack import stack
+
+TIMES = 20.0  # the plain function's time: a call that takes longer is slow
+SECONDS = 1.0  # spent in eager calls before anything is said
+LOOKS = 3  # calls that are compared with their operations: the fastest counts
+
+
+@contextmanager
+def timed(program: Program) -> Generator[list[Variant]]:
+    """A call that may be eager, whose variant is put into the list and released at the end.
+
+    Once eager calls took a second in all, the branches of the next ones are counted by lines.
+    """
+    found: list[Variant] = []
+    asked = program.seconds >= SECONDS
+    before, stack.branches = stack.branches, Counter() if asked else None
+    begin = perf_counter()
+    try:
+        yield found
+        if found and found[0].eager is not None:
+            seconds = perf_counter() - begin
+            program.seconds += seconds
+            if stack.branches:
+                program.ratios.append(seconds / replayed(found[0].eager))
+                if len(program.ratios) == LOOKS:
+                    _tell(program, found[0].call, stack.branches)
+    finally:
+        stack.branches = before
+        for variant in found:
+            variant.release()
+
+
+def _tell(program: Program, call: str, branches: Counter[Line | None]) -> None:
+    """Warn if all calls that were looked at were slow; else look again in a while."""
+    times, program.ratios, program.seconds = min(program.ratios), [], 0.0
+    if times < TIMES:
+        return
+    program.seconds = float("-inf")
+    line, count = branches.most_common(1)[0]
+    warn(
+        f"{call}: takes about {times:.0f} times as long as the function itself, because the"
+        f" function branches another way at each call. Most often ({count:,} times) it does here:"
+        f"{show_line(line)}\nResults are right. Write numpy.where(condition, a, b), numpy.maximum"
+        " or numpy.minimum in place of the branch, for whole arrays at once if possible.",
+        RetraceWarning,
+        line,
+    )
+
+
+def replayed(trace: EagerTrace) -> float:
+    """Seconds that the operations of a trace take by themselves, about those of plain code."""
+    builder = trace.builder
+    values = builder.values
+    calls = [(op.call, a) for op, a in zip(builder.ops, builder.args, strict=True) if a]
+    begin = perf_counter()
+    for call, args in calls:
+        call(*[values[a] for a in args])
+    return max(perf_counter() - begin, 1e-9)

@@ -1,0 +1,19 @@
+"""The evaluator: machine code, compiled once a machine, that executes a tape given as data.
+
+Between the interpreter (about 1 us a node) and kernels (fast, but compiled for each structure at 1
+ms a node), for long and irregular tapes of small arrays. `prepare` encodes a tape.
+"""
+
+from __future__ import annotations
+
+from ...tape import Tape
+from .assembler import RefusedError as RefusedError
+from .compiler import encode
+from .execution import Evaluation as Evaluation
+from .execution import compiled
+from .execution import provide as provide
+
+
+def prepare(tape: Tape) -> Evaluation:
+    """The program of `tape`; `RefusedError` if it is not for the evaluator."""
+    return Evaluation(encode(tape, compiled()))

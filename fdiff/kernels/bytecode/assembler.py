@@ -1,0 +1,229 @@
+"""A tape becomes rows of instructions over an arena that is planned by who lives when.
+
+Nodes are encoded in order, by a *plan* for each op, parameters and layouts of its operands: long
+tapes have few of them. Views cost nothing, they are a layout and a place. An op without opcode is
+left to NumPy between two runs of instructions.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ...arraytype import Shape
+from ...tape import Node, Tape
+from .layout import Layout, by_slots, columns, in_order, joined, row_major, spread, width
+from .opcode_bodies import RANK
+from .opcodes import PADDED, Table, table
+
+FOREVER = 1 << 62
+Value = tuple[int, Layout]  # where it begins, how it lies
+Plan = Callable[["Encoder", int, Node], None]
+
+
+class Left(NamedTuple):
+    """A node that NumPy computes: its function, what it reads, where its results go."""
+
+    name: str
+    function: Callable[..., object]
+    reads: tuple[Value, ...]
+    gives: tuple[Value, ...]
+
+
+class Rows(NamedTuple):
+    """Instructions from row `first` up to `last`."""
+
+    first: int
+    last: int
+
+
+class RefusedError(Exception):
+    """The tape is not for the evaluator; the message says why."""
+
+
+@dataclass
+class Encoder:
+    """What has been encoded so far. `last` is, for each node, the last that reads it or a view."""
+
+    tape: Tape
+    last: list[int]
+    opcodes: Table = field(default_factory=table)
+    code: array[int] = field(default_factory=lambda: array("i"))
+    extra: array[int] = field(default_factory=lambda: array("q"))
+    steps: list[Left | Rows] = field(default_factory=list)
+    constants: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    layouts: list[Layout | None] = field(default_factory=list)
+    owners: list[int] = field(default_factory=list)
+    items: dict[int, tuple[Value, ...]] = field(default_factory=dict)
+    size: int = 0
+    done: int = 0  # instructions in runs that have ended
+
+    def __post_init__(self) -> None:
+        count = len(self.tape.nodes)
+        self.places, self.layouts, self.owners = [0] * count, [None] * count, list(range(count))
+        self.turned: dict[int, Value] = {}  # outputs that are this in another shape
+        # What dies with a node is a chain of records: begin, slots, next record. Plain integers, as
+        # a long tape would make the garbage collector look at as many lists.
+        self.dying: list[int] = [-1] * count
+        self.record: list[int] = [-1] * count  # of the value itself
+        self.begins: list[int] = []
+        self.rooms: list[int] = []
+        self.next: list[int] = []
+        self.free: dict[int, list[int]] = {}
+        self.copies: dict[tuple[int, Shape], int] = {}
+        self.rows: dict[tuple[int, ...], int] = {}
+        self.zero = self.constant(np.zeros(1))
+
+    # --- memory ---------------------------------------------------------------------------------
+
+    def take(self, room: int) -> int:
+        """Place of so many free slots: one, or a multiple of eight."""
+        kept = self.free.get(room)
+        if kept:
+            return kept.pop()
+        if room == 1:
+            place = self.take(PADDED)
+            self.free[1] = list(range(place + PADDED - 1, place, -1))
+            return place
+        place, self.size = self.size, self.size + room
+        return place
+
+    def lend(self, room: int, until: int) -> int:
+        """Place of slots that are free again after node `until`."""
+        place = self.take(room)
+        self.enter(place, room, until)
+        return place
+
+    def enter(self, place: int, room: int, until: int) -> int:
+        """The record of slots that die with node `until`."""
+        record = len(self.next)
+        self.begins.append(place)
+        self.rooms.append(room)
+        if until == FOREVER:
+            self.next.append(-1)
+        else:
+            self.next.append(self.dying[until])
+            self.dying[until] = record
+        return record
+
+    def release(self, i: int) -> None:
+        """What dies with node `i` is free from now on."""
+        record = self.dying[i]
+        while record >= 0:
+            self.free.setdefault(self.rooms[record], []).append(self.begins[record])
+            record = self.next[record]
+
+    def constant(self, value: np.ndarray) -> int:
+        """Place of an array that stays as it is."""
+        place = self.take(room_of(value.size * (2 if value.dtype.kind == "c" else 1)))
+        self.constants.append((place, value))
+        return place
+
+    def make(self, i: int, layout: Layout, slack: int = 0) -> int:
+        """Memory for the value of node `i`, with so many slots more for overhanging vectors."""
+        room = room_of(layout.slots + slack)
+        place = self.take(room)
+        self.places[i], self.layouts[i] = place, layout
+        self.record[i] = self.enter(place, room, self.last[i])
+        return place
+
+    def inherit(self, i: int, a: int) -> bool:
+        """Give node `i` the memory of its operand `a`, if nobody reads that any more."""
+        owner, layout = self.owners[a], self.layouts[a]
+        record = self.record[owner]
+        if self.last[owner] != i or record < 0 or layout is None or not layout.dense:
+            return False
+        begin, room = self.begins[record], self.rooms[record]
+        self.rooms[record] = 0  # nothing is freed with the operand
+        self.record[i] = self.enter(begin, room, self.last[i])
+        self.places[i], self.layouts[i] = self.places[a], layout
+        return True
+
+    # --- instructions ---------------------------------------------------------------------------
+
+    def put(self, name: str, *fields: int) -> None:
+        """One more instruction of an opcode that is not elementwise: m, d, a, b, c, s, x."""
+        number = self.opcodes.numbers[name, (), ""]
+        self.code.extend((number, *fields, *(0,) * (7 - len(fields))))
+
+    def row(self, numbers: tuple[int, ...]) -> int:
+        """Where these numbers lie in the table of further numbers."""
+        at = self.rows.get(numbers)
+        if at is None:
+            at = self.rows[numbers] = len(self.extra)
+            self.extra.extend(numbers)
+        return at
+
+    def copy(
+        self, shape: Shape, target: tuple[int, tuple[int, ...]], source: tuple[int, tuple[int, ...]]
+    ) -> bool:
+        """Copy entries between places with steps; whether that can be done in so few loops."""
+        loops = joined(shape, source[1], target[1])
+        numbers = columns(loops, RANK, 2)
+        if numbers is None:
+            return False
+        if 0 in shape:
+            return True
+        if not loops:
+            self.put("move", 1, target[0], source[0])
+        elif len(loops) == 1 and loops[0][1:] == (1, 1):
+            self.put("move", loops[0][0], target[0], source[0])
+        elif len(loops) == 1 and loops[0][1:] == (0, 1):
+            self.put("fill", loops[0][0], target[0], source[0])
+        else:
+            self.put("copy", 0, target[0], source[0], 0, 0, 0, self.row(tuple(numbers)))
+        return True
+
+    def dense(self, a: int, shape: Shape | None = None) -> int:
+        """Where the entries of node `a`, broadcast to `shape`, lie side by side in order."""
+        layout = self.layouts[a]
+        assert layout is not None
+        shape = layout.shape if shape is None else shape
+        if layout.dense and layout.shape == shape:
+            return self.places[a]
+        place = self.copies.get((a, shape))
+        if place is None:
+            dtype, size = layout.dtype, int(np.prod(shape))
+            place = self.lend(room_of(size * width(dtype)), self.last[a])
+            slots, source = by_slots(shape, spread(layout, shape), dtype)
+            if not self.copy(slots, (place, row_major(slots)), (self.places[a], source)):
+                raise RefusedError(f"an array of too many axes, {layout.shape}")
+            self.copies[a, shape] = place
+        return place
+
+    def leave(self, i: int, node: Node) -> None:
+        """Let NumPy compute node `i`."""
+        self.cut()
+        bound = partial(node.primitive.evaluate, **dict(node.params))
+        reads = tuple((self.places[a], self.layout(a)) for a in node.args)
+        gives: list[Value] = []
+        for type_ in node.types:
+            layout = in_order(type_)
+            assert layout is not None
+            gives.append((self.lend(room_of(layout.slots), self.last[i]), layout))
+        self.places[i], self.layouts[i] = gives[0]
+        if len(gives) > 1:
+            self.items[i] = tuple(gives)
+        self.steps.append(Left(node.primitive.name, bound, reads, tuple(gives)))
+
+    def layout(self, a: int) -> Layout:
+        layout = self.layouts[a]
+        assert layout is not None
+        return layout
+
+    def cut(self) -> None:
+        """End the run of instructions here."""
+        if len(self.code) // 8 > self.done:
+            self.steps.append(Rows(self.done, len(self.code) // 8))
+            self.done = len(self.code) // 8
+
+
+def room_of(size: int) -> int:
+    """Slots for so many entries: vectors are padded."""
+    return 1 if size == 1 else -(-size // PADDED) * PADDED

@@ -1,0 +1,179 @@
+"""A program of the evaluator, run: the arena of a call, its inputs and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ctypes import CFUNCTYPE, c_int64, c_void_p
+from functools import partial
+from typing import cast
+
+import numpy as np
+
+from ...process.float_flags import note_flags, noting
+from .. import cache, compiler
+from .assembler import Left, Rows, Value
+from .compiler import Program
+from .interpreter import PARAMETERS, text_of
+from .layout import DTYPES, dense_steps, laid
+from .opcodes import table
+
+SLACK = 64  # slots behind the last value that vectors may reach
+LINE_SECONDS = 2.5e-3  # 2.1 to 3.2 of it were measured, for 167 to 431 lines
+_functions: dict[str, Callable[..., int]] = {}
+_families: dict[frozenset[str], None] = {}
+Step = Callable[[], None]
+
+
+class Evaluation:
+    """A tape for the evaluator: call it with the tape's inputs, get its outputs.
+
+    Calls at the same time have an arena each; an arena is kept for later calls.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.text = text_of(program.branches)
+        self._function: Callable[..., int] | None = None
+        self._spare: list[_Arena] = []
+        self._plain = not any(isinstance(step, Left) for step in program.steps)
+        made = [(layout.shape, DTYPES[layout.dtype]) for _, layout in program.outputs]
+        self._made = list(zip(program.far, made, strict=True))
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether its evaluator is compiled, in this process or on disk."""
+        return self.text in _functions or cache.has(cache.name_of(self.text))
+
+    @property
+    def seconds(self) -> float:
+        """What compiling its evaluator takes, by the lines of its text."""
+        return LINE_SECONDS * self.text.count("\n")
+
+    @property
+    def loaded(self) -> bool:
+        """Whether its evaluator has been compiled or loaded by this process."""
+        return self.text in _functions
+
+    def load(self) -> None:
+        """Have the evaluator in memory, and room for a call; it is compiled if it has to be."""
+        if self._function is None:
+            self._spare.append(self._arena())
+
+    def __call__(self, arrays: Sequence[object]) -> list[np.ndarray]:
+        """Outputs at `arrays`: fresh, the caller's own."""
+        arena = self._spare.pop() if self._spare else self._arena()
+        try:
+            for view, given in zip(arena.inputs, arrays, strict=True):
+                view[...] = given
+            outs = [None if at < 0 else arena.sent(at, *made) for at, made in self._made]
+            if self._plain:
+                for step in arena.steps:
+                    step()
+            else:
+                with noting():
+                    for step in arena.steps:
+                        step()
+            return [
+                view.astype(dtype) if out is None else out
+                for out, (view, dtype) in zip(outs, arena.outputs, strict=True)
+            ]
+        finally:
+            self._spare.append(arena)
+
+    def _arena(self) -> _Arena:
+        if self._function is None:
+            self._function = _functions.get(self.text) or _load(self.text)
+            _families[self.program.families] = None
+        return _Arena(self.program, self._function)
+
+
+def compiled() -> tuple[frozenset[str], ...]:
+    """The families of opcodes of each evaluator that this process has."""
+    return tuple(_families)
+
+
+def provide(families: frozenset[str]) -> None:
+    """Compile an evaluator with these families of opcodes, for all tapes that need no others."""
+    opcodes = table()
+    _load(text_of([opcodes.lines[k] for k in opcodes.of(families)]))
+    _families[families] = None
+
+
+def _load(text: str) -> Callable[..., int]:
+    """The evaluator, to be called with addresses and integers; calls go on without the GIL."""
+    kinds = [c_int64 if kind == "i8" else c_void_p for kind in PARAMETERS.values()]
+    made = CFUNCTYPE(c_int64, *kinds)(compiler.function(text))
+    return _functions.setdefault(text, made)
+
+
+class _Arena:
+    """Memory for one call at a time, with views of what is put in and taken out."""
+
+    def __init__(self, program: Program, function: Callable[..., int]) -> None:
+        raw = np.zeros(program.size + SLACK + 8)
+        self.floats = raw[-raw.ctypes.data % 64 // 8 :]
+        self.begin = self.floats.ctypes.data
+        self.ints = self.floats.view(np.int64)
+        self.extra = np.array(program.extra)  # its own: results of each call lie elsewhere
+        for place, value in program.constants:
+            shape, dtype = (value.size,), value.dtype.str[1:]
+            layout = laid(shape, dense_steps(shape, dtype), dtype)
+            self.view((place, layout))[...] = value.reshape(-1)
+        self.inputs = [self.view(value) for value in program.inputs]
+        self.outputs = [(self.view(value), DTYPES[value[1].dtype]) for value in program.outputs]
+        self.steps = [
+            self.left(step) if isinstance(step, Left) else self.rows(step, program, function)
+            for step in program.steps
+        ]
+
+    def sent(self, at: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """A new array that an instruction copies a result to: so many slots from the arena."""
+        out = np.empty(shape, dtype)
+        self.extra[at] = (out.ctypes.data - self.begin) // 8
+        return out
+
+    def view(self, value: Value) -> np.ndarray:
+        """The slots of a value; truth values are whole numbers there."""
+        place, layout = value
+        dtype = DTYPES["i8" if layout.dtype == "b1" else layout.dtype]
+        steps = tuple(8 * step for step in layout.steps)
+        memory = self.floats.data
+        return np.ndarray(layout.shape, dtype, memory, 8 * place, steps)
+
+    def rows(self, step: Rows, program: Program, function: Callable[..., int]) -> Step:
+        """Run instructions."""
+        code, extra = program.code.ctypes.data, self.extra.ctypes.data
+        floats, ints = self.floats.ctypes.data, self.ints.ctypes.data
+
+        def run() -> None:
+            status = function(code, step.first, step.last, floats, ints, extra)
+            note_flags()
+            if status:
+                raise IndexError("index is out of bounds")
+
+        return run
+
+    def left(self, step: Left) -> Step:
+        """Let NumPy compute a node."""
+        reads = [self.view(value) for value in step.reads]
+        truths = [layout.dtype == "b1" for _, layout in step.reads]
+        gives = [self.view(value) for value in step.gives]
+        function = step.function
+        if len(reads) == len(gives) == 1 and not truths[0] and reads[0].ndim:
+            return partial(_one, function, reads[0], gives[0])
+
+        def run() -> None:
+            given = [r.astype(np.bool_) if b else r[()] for r, b in zip(reads, truths, strict=True)]
+            found = function(*given)
+            if len(gives) == 1:
+                gives[0][...] = found
+            else:
+                for view, value in zip(gives, cast("tuple[object, ...]", found), strict=True):
+                    view[...] = value
+
+        return run
+
+
+def _one(function: Callable[..., object], source: np.ndarray, target: np.ndarray) -> None:
+    """The most frequent case of what is left to NumPy: an array in, an array out."""
+    target[...] = function(source)

@@ -1,0 +1,1 @@
+"""From loop programs to the text of a kernel: Python that a person can read."""

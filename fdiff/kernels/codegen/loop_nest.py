@@ -1,0 +1,210 @@
+"""One loop nest as lines of text: every statement in the outermost loop that knows its operands."""
+
+from __future__ import annotations
+
+from ..ir.loops import Access, Guard, Nest, Statement, plus, strides, times
+from ..passes.tile.loop_collapse import collapse
+from ..runtime.status import OUTSIDE
+
+INDENT = "    "
+PERIODIC = ("rt.sin(", "rt.cos(", "rt.tan(")  # they serve arguments up to a bound
+
+
+class _Lines:
+    """Lines before and after the loop of each depth, and where each local is known."""
+
+    def __init__(self, nest: Nest, prefix: str) -> None:
+        self.rank = len(nest.domain)
+        self.before: list[list[str]] = [[] for _ in range(self.rank + 1)]
+        self.after: list[list[str]] = [[] for _ in range(self.rank + 1)]
+        self.depth: dict[str, int] = {}
+        self.bases: dict[str, str] = {}
+        self.prefix = prefix
+        self.watched: set[str] = set()
+
+    def address(self, access: Access) -> str:
+        """Position in the flat buffer; the part that outer loops fix is computed there, once."""
+        steps = access.buffer.strides or strides(access.dims)
+        outer, inner, deepest, dynamic = "0", "0", 0, False
+        for axis, step in zip(access.index, steps, strict=True):
+            dynamic = dynamic or axis.start in self.depth
+            if axis.var == self.rank - 1 and self.rank:
+                inner = plus(inner, times(times(axis.step, f"i{axis.var}"), step))
+                outer = plus(outer, times(axis.start, step))
+            elif axis.var >= 0:
+                outer = plus(outer, times(plus(axis.start, times(axis.step, f"i{axis.var}")), step))
+                deepest = max(deepest, axis.var + 1)
+            else:
+                outer = plus(outer, times(axis.start, step))
+        if not dynamic and inner != "0" and ("*" in outer or " " in outer):
+            outer = self.base(outer, deepest)
+        return plus(outer, inner)
+
+    def base(self, text: str, depth: int) -> str:
+        if text not in self.bases:
+            self.bases[text] = f"p{self.prefix}{len(self.bases)}"
+            self.before[depth].append(f"{self.bases[text]} = {text}")
+        return self.bases[text]
+
+    def level(self, statement: Statement) -> int:
+        """The depth at which all operands are known."""
+        known = [self.depth.get(name, 0) for name in statement.operands]
+        if statement.access is not None:
+            known += [axis.var + 1 for axis in statement.access.index]
+        return max(known, default=0)
+
+
+def emit_nest(nest: Nest) -> list[str]:
+    """Lines of the nest, flattened where memory is walked through in order."""
+    nest = nest if nest.hole else collapse(nest)
+    lines = _Lines(nest, _number(nest))
+    for accumulator in nest.accumulators:
+        if accumulator.identity != accumulator.name:  # or it has been begun
+            lines.before[accumulator.depth].append(f"{accumulator.name} = {accumulator.identity}")
+    for statement in nest.statements:
+        _emit(lines, statement)
+    for guard, statements in nest.branches:
+        _branch(lines, guard, statements)
+    for accumulator in nest.accumulators:
+        for statement in accumulator.final:
+            lines.after[accumulator.depth] += _text(lines, statement)
+    out = [f"# {nest.comment}"]
+    if nest.branches:
+        return out + _edges(lines, nest)
+    if nest.hole:
+        return out + _around(lines, nest)
+    for depth in range(lines.rank + 1):
+        out += [INDENT * depth + line for line in lines.before[depth]]
+        if depth < lines.rank:
+            out.append(f"{INDENT * depth}for i{depth} in range({_range(nest, depth)}):")
+    for depth in range(lines.rank - 1, -1, -1):
+        out += [INDENT * depth + line for line in lines.after[depth]]
+    return out
+
+
+def _branch(lines: _Lines, guard: Guard, statements: tuple[Statement, ...]) -> None:
+    """Statements in the innermost loop: what they read is there only where the guard holds."""
+    inner = lines.before[lines.rank]
+    tests = [f"{begin} <= i{k} < {end}" for k, begin, end in guard]
+    indent = INDENT if tests else ""
+    if tests:
+        inner.append(f"if {' and '.join(tests)}:")
+    for statement in statements:
+        lines.depth[statement.target] = lines.rank
+        inner += [indent + line for line in _watch(lines, statement) + _text(lines, statement)]
+    lines.watched.clear()
+
+
+def _range(nest: Nest, depth: int) -> str:
+    bounds = nest.window[depth] if nest.window else None
+    return nest.domain[depth] if bounds is None else ", ".join(bounds)
+
+
+def _outer(lines: _Lines, nest: Nest) -> tuple[list[str], str]:
+    """The loops outside the innermost, and what tells that they are inside the hole."""
+    out: list[str] = []
+    last = lines.rank - 1
+    for depth in range(last):
+        out += [INDENT * depth + line for line in lines.before[depth]]
+        out.append(f"{INDENT * depth}for i{depth} in range({nest.domain[depth]}):")
+    out += [INDENT * last + line for line in lines.before[last]]
+    bounds = [(k, *b) for k, b in enumerate(nest.hole[:last]) if b is not None]
+    return out, " and ".join(f"{begin} <= i{k} < {end}" for k, begin, end in bounds)
+
+
+def _around(lines: _Lines, nest: Nest) -> list[str]:
+    """Loops that leave the hole out: the innermost runs up to it, then on from its end."""
+    out, inside = _outer(lines, nest)
+    last = lines.rank - 1
+    size, own = nest.domain[last], nest.hole[last]
+    begin, end = own or ("0", "")
+    if inside:
+        begin, end = (f"{x} if {inside} else {size}" if x else "" for x in (begin, end))
+    for bound in [begin, f"{end}, {size}"] if end else [begin]:
+        out.append(f"{INDENT * last}for i{last} in range({bound}):")
+        out += [INDENT * lines.rank + line for line in lines.before[lines.rank]]
+    return out
+
+
+def _edges(lines: _Lines, nest: Nest) -> list[str]:
+    """The same for few entries: one loop that jumps over the hole, with as little code as can be.
+
+    Vectorising it would take longer than it ever runs.
+    """
+    out, inside = _outer(lines, nest)
+    last = lines.rank - 1
+    size, own = nest.domain[last], nest.hole[last]
+    indent = INDENT * last
+    if own is None:
+        out.append(f"{indent}for i{last} in range(0 if {inside} else {size}):")
+        jump = []
+    else:
+        begin, end = own
+        skip = f"({end}) - begin"
+        out.append(f"{indent}begin = {begin}")
+        out.append(
+            f"{indent}skip = {skip} if {inside} else 0" if inside else f"{indent}skip = {skip}"
+        )
+        out.append(f"{indent}for e in range({size} - skip):")
+        jump = [f"i{last} = e if e < begin else e + skip"]
+    body = [*jump, "rt.unvectorised()", *lines.before[lines.rank]]
+    return out + [INDENT * lines.rank + line for line in body]
+
+
+def _number(nest: Nest) -> str:
+    """A prefix that makes the nest's own names unique in the kernel: its first local's number."""
+    inside = [s for _, statements in nest.branches for s in statements]
+    names = [s.target[1:] for s in (*nest.statements, *inside) if s.target[:1] == "v"]
+    return f"{names[0]}_" if names else "_"
+
+
+def _emit(lines: _Lines, statement: Statement) -> None:
+    fixed = statement.kind in ("store", "update", "accumulate", "pick", "carry")
+    level = lines.rank if fixed else lines.level(statement)
+    lines.depth[statement.target] = level
+    lines.before[level] += _watch(lines, statement) + _text(lines, statement)
+
+
+def _watch(lines: _Lines, statement: Statement) -> list[str]:
+    """Before the first sine, cosine or tangent of a value, whether it is too large for them."""
+    if not statement.text.startswith(PERIODIC) or statement.operands[0] in lines.watched:
+        return []
+    lines.watched.add(statement.operands[0])
+    return [f"far |= rt.far({statement.operands[0]})"]
+
+
+def _text(lines: _Lines, statement: Statement) -> list[str]:
+    kind, target, text, operands, access = statement
+    if kind == "let":
+        return [f"{target} = {text.format(*operands)}"]
+    if kind == "accumulate":
+        return [f"{target} = {text.format(target, *operands)}"]
+    if kind == "wrap":
+        position = operands[0]
+        return [
+            f"{target} = {position} + {text} if {position} < 0 else {position}",
+            f"if {target} < 0 or {target} >= {text}:",
+            f"{INDENT}return {OUTSIDE}",
+        ]
+    assert access is not None
+    name, at = access.buffer.name, lines.address(access)
+    if kind == "position":
+        return [f"{target} = {at}"]
+    if kind == "load":
+        return [f"{target} = {name}[{at}]"]
+    if kind == "store":
+        return [f"{name}[{at}] = {operands[0]}"]
+    if kind == "carry":
+        return [f"{target} = {name}[{at}] if i{operands[0]} > 0 else {text}"]
+    if kind == "pick":
+        value, best = operands
+        return [
+            f"if {value} {text} {best} or ({value} != {value} and {best} == {best}):",
+            f"{INDENT}{best} = {value}",
+            f"{INDENT}{target} = {at}",
+        ]
+    assert kind == "update", kind
+    simple = at.isidentifier() or at.isdigit()
+    entry = f"{name}[{at}]" if simple else f"{name}[{target}]"
+    first = [] if simple else [f"{target} = {at}"]
+    return [*first, f"{entry} = {text.format(entry, operands[0])}"]

@@ -1,0 +1,366 @@
+"""The structure of a tape without its sizes and values: what a kernel is made from and keyed by.
+
+Each distinct size other than 1 becomes a symbol ``n0, n1, ...`` in order of first appearance;
+slice starts and constants become entries ``m0, m1, ...`` of an integer table and ``f0, f1, ...`` of
+a float table, one for each use, so that no coincidence of values makes another kernel. Only what
+changes the code stays: the exponents an op has a shorter text for, and zeros that fill an array.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from ...arraytype import Shape
+from ...attributes import cached_property
+from ...primitive import Lower
+from ...tape import CONSTANT, INPUT, Constant, Node, Tape
+from . import masked_operands
+from .graph import Data, Part, Skeleton, Values
+from .small_sizes import many_rows, small_sizes
+
+_MOST_APART = 64  # stores that one is compared with
+_LARGE = 4  # a store of a quarter of an array is a large one
+_EXPONENTS = (0.5,)  # LLVM makes square roots of them
+SPECIAL = frozenset(
+    [
+        "input",
+        "constant",
+        "item",
+        "reshape",
+        "transpose",
+        "broadcast_to",
+        "slice",
+        "unslice",
+        "update",
+        "scatter_set",
+        "concatenate",
+        "sum",
+        "prod",
+        "max",
+        "min",
+        "any",
+        "all",
+        "argmax",
+        "argmin",
+        "cumsum",
+        "cumprod",
+        "cummax",
+        "recurrence",
+        "gather",
+        "scatter_add",
+        "contract",
+        "iota",
+        "solve",
+        "solve_triangular",
+        "inv",
+        "det",
+        "slogdet",
+        "cholesky",
+        "cholesky_bar",
+        "cofactor",
+    ]
+)
+_DTYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
+
+
+@dataclass
+class _Draft:
+    tape: Tape
+    layouts: tuple[str, ...]
+    symbols: dict[int, str] = field(default_factory=dict)
+    ints: list[int] = field(default_factory=list)
+    floats: list[float] = field(default_factory=list)
+    arrays: list[np.ndarray] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    place: dict[int, int] = field(default_factory=dict)
+    literals: dict[Part, int] = field(default_factory=dict)
+    regions: dict[tuple[object, ...], Data] = field(default_factory=dict)
+    shifts: dict[tuple[int, int, int], str] = field(default_factory=dict)
+
+    @cached_property
+    def small(self) -> frozenset[int]:
+        return small_sizes(self.tape)
+
+    @cached_property
+    def above(self) -> dict[int, int]:
+        """The store into each array; -1 where there are several."""
+        out: dict[int, int] = {}
+        for i, node in enumerate(self.tape.nodes):
+            if node.primitive.name == "update":
+                out[node.args[0]] = -1 if node.args[0] in out else i
+        return out
+
+    def add(self, part: Part) -> int:
+        self.parts.append(part)
+        return len(self.parts) - 1
+
+    def dim(self, n: int) -> str:
+        if n == 1 or n in self.small:
+            return str(n)
+        return self.symbols.setdefault(n, f"n{len(self.symbols)}")
+
+    def dims(self, shape: Shape) -> tuple[str, ...]:
+        return tuple([self.dim(n) for n in shape])
+
+    def integer(self, value: int) -> str:
+        self.ints.append(value)
+        return f"m{len(self.ints) - 1}"
+
+    def shift(self, start: int, n: int, full: int) -> str:
+        """Where a slice begins: one name for equal slices of more than half of an axis.
+
+        A slice of a stencil and the adjoint of it are then known to read the same entries.
+        """
+        if 2 * n <= full:
+            return self.integer(start)
+        if (start, n, full) not in self.shifts:
+            self.shifts[start, n, full] = self.integer(start)
+        return self.shifts[start, n, full]
+
+    def real(self, value: float) -> str:
+        self.floats.append(value)
+        return f"f{len(self.floats) - 1}"
+
+
+def supported(tape: Tape) -> bool:
+    """Whether a kernel can be made of `tape`."""
+    return next(_refused(tape), None) is None
+
+
+def missing(tape: Tape) -> list[str]:
+    """The ops of `tape` that no kernel can be made of, or the dtypes they give."""
+    return list(dict.fromkeys(_refused(tape)))
+
+
+def _refused(tape: Tape) -> Iterator[str]:
+    for node in tape.nodes:
+        if node.primitive.name not in SPECIAL and not _is_scalar(node.primitive.lower):
+            yield node.primitive.name
+        for t in node.types:
+            if t.dtype.str[1:] not in _DTYPES:
+                yield f"{node.primitive.name} of {t.dtype}"
+
+
+def skeleton(tape: Tape, layouts: tuple[str, ...]) -> tuple[Skeleton, Values]:
+    """Split `tape` into its structure and its values; layouts are ``"C"`` or ``"A"`` an input."""
+    tape = masked_operands.moved(tape)
+    draft = _Draft(tape, layouts)
+    outputs = set(tape.outputs)
+    for i in _canonical_order(tape):
+        node = tape.nodes[i]
+        if i in outputs or not _is_number(node):
+            part = _part(draft, i, node)
+            draft.place[i] = draft.add(part)
+    place = draft.place
+    bones = Skeleton(
+        tuple(draft.parts),
+        tuple(place[i] for i in tape.inputs),
+        tuple(place[o] for o in tape.outputs),
+        len(draft.symbols),
+        len(draft.ints),
+        len(draft.floats),
+        len(draft.arrays),
+        draft.symbols.get(many_rows(tape, draft.small), ""),
+    )
+    return bones, Values((*draft.symbols, *draft.ints), tuple(draft.floats), tuple(draft.arrays))
+
+
+def _canonical_order(tape: Tape) -> list[int]:
+    """Inputs, then nodes as the outputs call for them: the same however a tape was built."""
+    order = list(tape.inputs)
+    seen = set(order)
+    stack = [(o, False) for o in reversed(tape.outputs)]
+    while stack:
+        i, ready = stack.pop()
+        if ready:
+            order.append(i)
+        elif i not in seen:
+            seen.add(i)
+            stack.append((i, True))
+            stack.extend((a, False) for a in reversed(tape.nodes[i].args) if a not in seen)
+    return order
+
+
+def _is_scalar(lower: Lower | None) -> bool:
+    return lower is not None and lower.kind == "scalar"
+
+
+def _is_number(node: Node) -> bool:
+    """Whether the node is a constant of one entry: each use of it has a part of its own."""
+    return node.primitive is CONSTANT and node.type.size == 1
+
+
+def _part(draft: _Draft, i: int, node: Node) -> Part:
+    name = node.primitive.name
+    dtypes, shapes = _dtypes_of(node), tuple([draft.dims(t.shape) for t in node.types])
+    if node.primitive is CONSTANT:
+        return _number(draft, node) if _is_number(node) else _array(draft, node)
+    if node.primitive is INPUT:
+        k = draft.tape.inputs.index(i)
+        layout = draft.layouts[k] if shapes[0] else "C"
+        return Part("input", "", (), dtypes, shapes, (k, layout))
+    if _is_scalar(node.primitive.lower) and name not in SPECIAL:
+        text, used = _expression(draft, node)
+        args = tuple([_argument(draft, node, slot) for slot in range(used)])
+        return Part(name, text, args, dtypes, shapes)
+    args = tuple([_argument(draft, node, slot) for slot in range(len(node.args))])
+    return Part(name, "", args, dtypes, shapes, _data(draft, node, dict(node.params)))
+
+
+def _dtypes_of(node: Node) -> tuple[str, ...]:
+    return tuple([t.dtype.str[1:] for t in node.types])
+
+
+def _argument(draft: _Draft, node: Node, slot: int) -> int:
+    """The part an op reads; a number becomes a table entry, or text where that changes the code."""
+    a = node.args[slot]
+    source = draft.tape.nodes[a]
+    if not _is_number(source):
+        return draft.place[a]
+    if not _is_literal(node, slot, _item(source)):
+        return draft.add(_number(draft, source))
+    shape = draft.dims(source.type.shape)
+    part = Part("value", repr(_item(source).item()), (), _dtypes_of(source), (shape,))
+    if part not in draft.literals:
+        draft.literals[part] = draft.add(part)
+    return draft.literals[part]
+
+
+def _item(node: Node) -> np.generic:
+    value = dict(node.params)["value"]
+    assert isinstance(value, Constant)
+    return value.array.reshape(-1)[0]
+
+
+def _is_literal(user: Node, slot: int, item: np.generic) -> bool:
+    if item.dtype.kind == "b":
+        return True
+    name = user.primitive.name
+    if name == "broadcast_to":
+        return bool(item == 0) and not np.signbit(item)
+    return name in ("power", "float_power") and slot == 1 and float(item) in _EXPONENTS
+
+
+def _number(draft: _Draft, node: Node) -> Part:
+    """A number as the name of a new table entry; a bool as text."""
+    item = _item(node)
+    dtypes, shapes = _dtypes_of(node), (draft.dims(node.type.shape),)
+    if item.dtype.kind == "b":
+        return Part("value", repr(item.item()), (), dtypes, shapes)
+    if item.dtype.kind == "f":
+        return Part("value", draft.real(float(item)), (), dtypes, shapes)
+    wrapped = int(item) - (1 << 64) if int(item) >= 1 << 63 else int(item)
+    return Part("value", draft.integer(wrapped), (), dtypes, shapes)
+
+
+def _array(draft: _Draft, node: Node) -> Part:
+    """A constant array: one more argument of the kernel."""
+    value = dict(node.params)["value"]
+    assert isinstance(value, Constant)
+    draft.arrays.append(np.ascontiguousarray(value.array).reshape(-1))
+    shape = draft.dims(node.type.shape)
+    return Part("array", "", (), _dtypes_of(node), (shape,), (len(draft.arrays) - 1,))
+
+
+def _alternatives(fast: str) -> dict[float, str]:
+    pairs = (entry.split(":", 1) for entry in fast.split(";") if entry)
+    return {float(value): text for value, text in pairs}
+
+
+def _expression(draft: _Draft, node: Node) -> tuple[str, int]:
+    """Text of an elementwise op and how many of its operands it reads."""
+    lower = node.primitive.lower
+    assert lower is not None
+    if lower.fast and len(node.args) == 2 and _is_number(draft.tape.nodes[node.args[1]]):
+        text = _alternatives(lower.fast).get(float(_item(draft.tape.nodes[node.args[1]])))
+        if text is not None:
+            return text, 1
+    return lower.text, len(node.args)
+
+
+def _data(draft: _Draft, node: Node, params: dict[str, object]) -> Data:
+    """Structural parameters; slice starts and odd steps by the name of their table entry."""
+    name = node.primitive.name
+    if name in ("slice", "unslice", "update"):
+        moved = draft.tape.nodes[node.args[-1]].type.shape
+        outer, inner = (moved, node.type.shape) if name == "slice" else (node.type.shape, moved)
+        starts, steps = cast("Shape", params["starts"]), cast("Shape", params["steps"])
+        if name == "update":
+            return _stored(draft, node, starts, steps)
+        pairs = _slices(draft, starts, steps, outer, inner)
+        if name == "unslice":
+            wide = all(2 * n > full for n, full in zip(inner, outer, strict=True))
+            return (*pairs, 1) if wide else pairs
+        beside = _beside(draft, node, starts, steps) if draft.above else 0
+        return (*pairs, beside) if beside else pairs
+    if name in ("reshape", "broadcast_to", "iota", "scatter_add", "scatter_set"):
+        return ()
+    return tuple(
+        sorted(
+            (k, repr(v) if not isinstance(v, (int, tuple, str)) else v) for k, v in params.items()
+        )
+    )
+
+
+def _stored(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> Data:
+    """The entries stored into, by the same names for each store there into one array; `apart`."""
+    nodes = draft.tape.nodes
+    base, inner = node.args[0], nodes[node.args[1]].type.shape
+    key = (base, starts, steps, inner)
+    if key not in draft.regions:
+        draft.regions[key] = _slices(draft, starts, steps, node.type.shape, inner)
+    apart = 0
+    while apart < _MOST_APART and nodes[base].primitive.name == "update":
+        if not _misses(draft, base, inner, starts, steps):
+            break
+        apart, base = apart + 1, nodes[base].args[0]
+    large = _LARGE * math.prod(inner) >= node.type.size
+    return (*draft.regions[key], apart, int(large))
+
+
+def _beside(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> int:
+    """How many stores into the array that is read, one upon the other, are of other entries."""
+    count, above = 0, draft.above.get(node.args[0], -1)
+    while count < _MOST_APART and above >= 0:
+        if not _misses(draft, above, node.type.shape, starts, steps):
+            break
+        count, above = count + 1, draft.above.get(above, -1)
+    return count
+
+
+def _misses(draft: _Draft, store: int, sizes: Shape, starts: Shape, steps: Shape) -> bool:
+    """Whether node `store` writes to none of these entries."""
+    nodes = draft.tape.nodes
+    params = dict(nodes[store].params)
+    shape = nodes[nodes[store].args[1]].type.shape
+    begins, strides = cast("Shape", params["starts"]), cast("Shape", params["steps"])
+    return any(map(_disjoint, sizes, starts, steps, shape, begins, strides))
+
+
+def _disjoint(n: int, start: int, step: int, m: int, begin: int, stride: int) -> bool:
+    """Whether `n` entries from `start` by `step` and `m` from `begin` by `stride` never meet."""
+    ends, others = (start, start + (n - 1) * step), (begin, begin + (m - 1) * stride)
+    if not n or not m or max(ends) < min(others) or max(others) < min(ends):
+        return True
+    return abs(step) == abs(stride) > 1 and (start - begin) % step != 0
+
+
+def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape) -> Data:
+    """Per axis ``(start, step)`` as text; ``("0", "1")`` for an axis that is taken whole."""
+    out: list[tuple[str, str]] = []
+    for start, step, n, full in zip(starts, steps, inner, outer, strict=True):
+        if n == full and (n <= 1 or (start == 0 and step == 1)):
+            out.append(("0", "1"))
+            continue
+        if full in draft.small:
+            out.append((str(int(start)), str(int(step) if n > 1 else 1)))
+            continue
+        text = "1" if step == 1 or n == 1 else "-1" if step == -1 else draft.integer(int(step))
+        begin = int(start) if n else 0
+        out.append((draft.shift(begin, n, full) if text == "1" else draft.integer(begin), text))
+    return tuple(out)

@@ -1,0 +1,92 @@
+"""What of the sizes is part of a kernel's structure: few components, and many short rows.
+
+Rows of two or three numbers would be inner loops of two or three turns. Where such a size is
+known, the components are written out (`schedule/split.py`), and the loop runs over the rows. Where
+rows have some tens of entries, the axis of the rows is laid out behind the others
+(`schedule/rows_last.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from ...arraytype import Shape
+from ...tape import Tape
+
+MOST = 4  # components of any array
+MOST_FIELDS = 16  # of records: arrays from which single columns, or a few of them, are taken
+_ROWS = 48  # entries beside the components from which on it is worth a kernel of its own
+# For the rows to go behind: how many there are at least, how many entries the last axis has at most
+# of an array with others between, and of one without (less than a vector); and how many times as
+# much as has to be read or written in the other order, inputs and outputs, is computed.
+_MANY, _SHORT, _SHORTEST, _WORTH = 64, 64, 8, 8
+
+
+def small_sizes(tape: Tape) -> frozenset[int]:
+    """The sizes that are written into the kernel as numbers."""
+    found = {n for node in tape.nodes for t in node.types for n in _beside_rows(t.shape, MOST)}
+    fields: set[int] = set()
+    for node in tape.nodes:
+        if found and node.primitive.name in ("slice", "unslice"):
+            shapes = (tape.nodes[node.args[0]].type.shape, node.type.shape)
+            outer, inner = shapes if node.primitive.name == "slice" else reversed(shapes)
+            fields.update(_fields(outer, inner))
+    return frozenset(found | fields)
+
+
+def many_rows(tape: Tape, small: Collection[int]) -> int:
+    """The size of the axis of many short rows that most is computed on; 0 if most is not so.
+
+    What counts is what loops run over entry by entry: elementwise ops, and what is reduced. Of
+    10,000 points, 25 distances in 10 dimensions are many short rows. An array of 25 columns is not,
+    whose entries are walked through in one loop.
+    """
+    short: Counter[int] = Counter()
+    long: Counter[int] = Counter()
+    turned: Counter[int] = Counter()
+    for node in tape.nodes:
+        lower = node.primitive.lower
+        if lower is not None and lower.kind == "reduce":
+            shape = tape.nodes[node.args[0]].type.shape
+        elif lower is not None and lower.kind == "scalar":
+            shape = node.type.shape
+        elif not node.args:
+            _count(turned, node.type.shape, ())
+            continue
+        else:
+            continue
+        wide = [n for n in shape if n != 1 and n not in small]
+        if len(wide) < 2:
+            continue
+        if wide[-1] > _SHORT:
+            _count(long, shape, small)
+        elif len(wide) > 2 or wide[-1] <= _SHORTEST:
+            _count(short, shape, small)
+    for o in tape.outputs:
+        _count(turned, tape.nodes[o].type.shape, ())
+    most = max(short.values(), default=0)
+    best = max((n for n in short if 2 * short[n] > most), default=0)
+    return best if short[best] > long[best] + _WORTH * turned[best] else 0
+
+
+def _count(found: Counter[int], shape: Shape, small: Collection[int]) -> None:
+    """Adds the entries of an array for each axis that may be that of its rows."""
+    wide = [n for n in shape if n != 1 and n not in small]
+    for n in set(wide[:-1]):
+        if n >= _MANY and wide.count(n) == 1:
+            found[n] += math.prod(shape)
+
+
+def _beside_rows(shape: Shape, most: int) -> Iterable[int]:
+    """The small axes of an array that has many entries for each of them."""
+    few = [n for n in shape if 1 < n <= most]
+    rows = math.prod(n for n in shape if n > most)
+    return few if rows >= _ROWS else ()
+
+
+def _fields(outer: Shape, inner: Shape) -> Iterable[int]:
+    """The axes of records along which a slice takes a few fields."""
+    many = set(_beside_rows(outer, MOST_FIELDS))
+    return (n for n, k in zip(outer, inner, strict=True) if n in many and 0 < k <= MOST and k < n)

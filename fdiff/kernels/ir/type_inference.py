@@ -1,0 +1,96 @@
+"""Type inference for expressions of kernel texts: the dtype that the compiler would give them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from keyword import iskeyword
+
+from ..llvm.expressions import DTYPES
+from ..llvm.types import common, unified
+from ..runtime import maths, scalar
+
+_TESTS = maths.TESTS | scalar.TESTS
+_REAL = ("sqrt", "copysign")  # of `math`: they make real numbers of whole ones
+_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
+
+
+class Kinds:
+    """What is known of the dtypes of names; None for what is not."""
+
+    def __init__(self, known: dict[str, str]) -> None:
+        self.known: dict[str, str | None] = dict(known)
+
+    def of(self, text: str, operands: Sequence[str]) -> str | None:
+        """The dtype of an expression of these operands; None where a plain number decides."""
+        node = _parsed(text, len(operands))
+        return self._kind(node, {f"_{k}": name for k, name in enumerate(operands)})
+
+    def _kind(self, node: ast.expr, names: dict[str, str]) -> str | None:
+        if isinstance(node, ast.Name):
+            name = names.get(node.id, node.id)
+            if name.isidentifier() and not iskeyword(name):
+                return self.known.get(name) or _table(name)
+            return self._kind(_parsed(name, 0), {})  # an operand may be a literal
+        handler = _HANDLERS.get(type(node))
+        return None if handler is None else handler(self, node, names)
+
+    def _constant(self, node: ast.Constant, names: dict[str, str]) -> str | None:
+        return "b1" if isinstance(node.value, bool) else None  # a number adapts to what it meets
+
+    def _unary(self, node: ast.UnaryOp, names: dict[str, str]) -> str | None:
+        kind = self._kind(node.operand, names)
+        if isinstance(node.op, ast.Not):
+            return "b1"
+        negative = kind is not None and isinstance(node.op, ast.USub) and kind[0] != "f"
+        return common(kind, kind) if negative and kind is not None else kind
+
+    def _binary(self, node: ast.BinOp, names: dict[str, str]) -> str | None:
+        a, b = self._kind(node.left, names), self._kind(node.right, names)
+        if a is None or b is None:
+            return None
+        if isinstance(node.op, _BITS) and a == b == "b1":
+            return "b1"
+        whole = "f" not in (a[0], b[0])
+        return "f8" if isinstance(node.op, ast.Div) and whole else common(a, b)
+
+    def _test(self, node: ast.expr, names: dict[str, str]) -> str | None:
+        return "b1"
+
+    def _choice(self, node: ast.IfExp, names: dict[str, str]) -> str | None:
+        a, b = self._kind(node.body, names), self._kind(node.orelse, names)
+        return None if a is None or b is None else unified(a, b)
+
+    def _call(self, node: ast.Call, names: dict[str, str]) -> str | None:
+        kinds = [self._kind(a, names) for a in node.args]
+        if not isinstance(node.func, ast.Attribute):  # abs, min, max
+            return kinds[0] if kinds and all(k == kinds[0] for k in kinds) else None
+        name = node.func.attr
+        if name in DTYPES:
+            return DTYPES[name]
+        if name in _TESTS:
+            return "b1"
+        first = kinds[0] if kinds else None
+        return "f8" if name in _REAL and first is not None and first[0] != "f" else first
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str, count: int) -> ast.expr:
+    return ast.parse(text.format(*(f"_{k}" for k in range(count))), mode="eval").body
+
+
+def _table(name: str) -> str | None:
+    """Sizes and integers, and what else is named by a letter and its number in a table."""
+    return "i8" if name[0] in "nm" and name[1:].isdigit() else None
+
+
+_HANDLERS: dict[type[ast.expr], Callable[..., str | None]] = {
+    ast.Constant: Kinds._constant,
+    ast.UnaryOp: Kinds._unary,
+    ast.BinOp: Kinds._binary,
+    ast.Compare: Kinds._test,
+    ast.BoolOp: Kinds._test,
+    ast.IfExp: Kinds._choice,
+    ast.Call: Kinds._call,
+}

@@ -1,0 +1,323 @@
+"""Verification of loop programs, between the scheduler and the emitter.
+
+Every name is assigned before it is read, in a place that the reader comes after, once, and has one
+dtype; accesses have an axis for each axis of their memory, and count loops that there are; memory
+is declared, written before it is read, and what a kernel is given is never written. Checked where
+``FDIFF_VERIFY`` is set, as it is in all tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+
+from ...errors import TapeError
+from .graph import Skeleton
+from .loops import (
+    AHEAD,
+    BEGIN,
+    BLOCK,
+    END,
+    Access,
+    Accumulator,
+    Blocks,
+    Call,
+    Choice,
+    Hole,
+    Nest,
+    Program,
+    Run,
+    Runs,
+    Statement,
+)
+from .type_inference import Kinds
+
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*[.(])")  # neither a module nor a function
+_WORDS = frozenset(["if", "else", "and", "or", "not", "True", "False"])
+_MEMORY = ("load", "store", "update", "carry")
+_WRITES = ("store", "update")
+_INNERMOST = ("store", "update", "accumulate", "pick", "carry")  # never moved out of a loop
+_GATHERED = ("accumulate", "pick")  # their targets are accumulators, which assign them first
+
+Item = Nest | Call | Blocks | Runs | Choice
+
+
+def verify(program: Program, bones: Skeleton) -> Program:
+    """Check every law; return the program, or raise `TapeError` that says where one is broken."""
+    checks = _Checks(program, bones)
+    for item in program.items:
+        checks.item(item)
+    checks.end()
+    return program
+
+
+class _Checks:
+    """The checks of one program, and what is known after the items checked so far."""
+
+    def __init__(self, program: Program, bones: Skeleton) -> None:
+        self.program = program
+        self.where = "program"
+        inputs = [bones.parts[i] for i in bones.inputs]
+        given = {f"x{k}": p.dtype for k, p in enumerate(inputs) if p.dims}
+        given |= {f"k{p.data[0]}": p.dtype for p in bones.parts if p.op == "array"}
+        self.given = frozenset(given)
+        own = [(m.name, m.dtype) for m in (*program.temporaries, *program.outputs)]
+        names = [name for name, _ in own]
+        self._law(len(set(names)) == len(names), f"memory is declared twice: {names}")
+        self.memory = given | dict(own)
+        self.written: set[str] = set(given)
+        self.kinds = Kinds({f"x{k}": p.dtype for k, p in enumerate(inputs) if not p.dims})
+        self.names = {*self.kinds.known, *_parameters(bones)}  # what can be read here
+        self.declared = dict(program.locals)
+
+    def _law(self, holds: bool, fault: str) -> None:  # noqa: FBT001 - private
+        if not holds:
+            raise TapeError(f"a program of loops breaks a law: {fault} ({self.where})")
+
+    @contextmanager
+    def _also(self, *names: str) -> Generator[None]:
+        """A context in which further names are known."""
+        added = set(names) - self.names
+        self.names |= added
+        yield
+        self.names -= added
+
+    def _read(self, *texts: str) -> None:
+        for text in texts:
+            for name in _NAME.findall(text):
+                known = name in self.names or name in _WORDS
+                self._law(known, f"{name} is read, and nothing has assigned it")
+
+    def _assigned(self, name: str, kind: str | None) -> None:
+        self._law(name not in self.names, f"{name} is assigned twice")
+        self._law(name.isidentifier() and name not in self.memory, f"{name} is no local")
+        self.names.add(name)
+        self._of_kind(name, kind)
+
+    def _of_kind(self, name: str, kind: str | None) -> None:
+        """Check that a local has its declared dtype, and that a name has one dtype in all loops."""
+        before = self.kinds.known.get(name)
+        self._law(None in (kind, before) or kind == before, f"{name} is {kind}, {before} before")
+        self.kinds.known[name] = kind or before
+        declared = self.declared.get(name)
+        agree = kind is None or declared is None or kind == declared
+        self._law(agree, f"{name} is {kind}, and declared as {declared}")
+
+    # --- items ------------------------------------------------------------------------------
+
+    def item(self, item: Item) -> None:
+        """Check one item of the program: a nest, a call, blocks of rows or runs."""
+        if isinstance(item, Nest):
+            self.nest(item)
+        elif isinstance(item, Call):
+            self.call(item)
+        elif isinstance(item, Choice):
+            self._read(item.local)
+            before = set(self.names)
+            for way in (item.zero, item.other):
+                self.nest(way)
+                self.names = set(before)  # neither has what the other has
+        elif isinstance(item, Blocks):
+            self._read(item.rows, item.block)
+            with self._also(BEGIN, END, BLOCK):
+                for inner in item.items:
+                    self.item(inner)
+        else:
+            self.runs(item)
+
+    def call(self, item: Call) -> None:
+        """Check a call of a routine, which may write to each of its buffers."""
+        self.where = item.comment
+        for name in item.buffers:
+            self._law(name in self.memory, f"{name} is handed to a routine, and is no memory")
+        self._read(*item.sizes)
+        self.written.update(item.buffers)
+
+    def runs(self, item: Runs) -> None:
+        """Check alternatives for the same rows: each may assign the same names."""
+        with self._also(BEGIN, END, AHEAD, BLOCK):
+            for nest in item.measured:
+                self.nest(nest)
+            for way in item.ways:
+                self.run(way)
+        self.item(item.otherwise)
+
+    def run(self, way: Run) -> None:
+        """Check one alternative, for rows whose index vectors count or stay."""
+        before = set(self.names)
+        self._read(*way.ends, *way.tests)
+        for nest in way.items:
+            self.nest(nest)
+        self.names = before
+
+    def end(self) -> None:
+        """Check that every output has been written."""
+        self.where = "at the end"
+        for out in self.program.outputs:
+            if out.scalar:
+                self._read(out.scalar)
+                kind = self.kinds.known.get(out.scalar)
+                agree = kind is None or kind == out.dtype
+                self._law(agree, f"{out.scalar} is {kind}, and {out.name} {out.dtype}")
+            else:
+                empty = "0" in out.dims
+                self._law(out.name in self.written or empty, f"{out.name} is never written")
+
+    # --- nests ------------------------------------------------------------------------------
+
+    def nest(self, nest: Nest) -> None:
+        """Check a loop nest."""
+        self.where = nest.comment
+        rank = len(nest.domain)
+        self._read(*nest.domain)
+        for bounds in (nest.hole, nest.window):
+            self._law(len(bounds) in (0, rank), f"bounds of {len(bounds)} loops of {rank}")
+            self._read(*_bounds(bounds))
+        with self._also(*(f"i{k}" for k in range(rank))):
+            _InNest(self, nest).check()
+
+    def access(self, access: Access, rank: int, *, memory: bool) -> None:
+        """Check an access: a position for each axis, by loops and sizes that exist."""
+        buffer, dims, index = access
+        self._law(len(dims) == len(index), f"{len(index)} positions on {len(dims)} axes: {access}")
+        self._law(all(a.var < rank for a in index), f"a loop that there is not: {access}")
+        self._read(*dims, *(text for a in index for text in (a.start, a.step)))
+        if not memory:
+            return
+        name = buffer.name
+        self._law(name in self.memory, f"{name} is no memory")
+        if buffer.strides is not None:
+            self._law(len(buffer.strides) == len(dims), f"strides of other axes: {access}")
+            self._read(*buffer.strides)
+
+    def touched(self, statement: Statement) -> None:
+        """Check that memory is written before it is read, and that no input is written."""
+        assert statement.access is not None
+        name, kind = statement.access.buffer.name, statement.kind
+        if kind in _WRITES:
+            self._law(name not in self.given, f"{name} is an input, and written")
+        if kind != "store":  # a scan reads what it has just written
+            there = name in self.written or kind == "carry"
+            self._law(there, f"{name} is read before anything is written to it")
+        if kind in _WRITES:
+            self.written.add(name)
+            value = self.kinds.of("{0}", statement.operands[:1])
+            agree = value is None or value == self.memory[name]
+            self._law(agree, f"{value} is stored into {name}, which is {self.memory[name]}")
+
+
+class _InNest:
+    """The statements of one nest; `level` is the loop in which each name is assigned."""
+
+    def __init__(self, checks: _Checks, nest: Nest) -> None:
+        self.checks, self.nest = checks, nest
+        self.rank = len(nest.domain)
+        self.level: dict[str, int] = {}
+        self.before = set(checks.names)
+
+    def check(self) -> None:
+        """Check accumulators, statements, branches and the stores of reductions."""
+        nest, checks = self.nest, self.checks
+        for accumulator in nest.accumulators:
+            self.begin(accumulator)
+        self.statements(nest.statements)
+        for guard, statements in nest.branches:
+            inside = set(checks.names)
+            for k, begin, end in guard:
+                checks._law(k < self.rank, f"a guard on loop {k} of {self.rank}")
+                checks._read(begin, end)
+            self.statements(statements, fixed=True)
+            checks.names = inside  # no branch has what another has
+        for accumulator in nest.accumulators:
+            self.finish(accumulator)
+        checks.names -= {name for name in self.level if not self.outlives(name)} - self.before
+
+    def outlives(self, name: str) -> bool:
+        """Whether later loops can read a name: straight code, locals, and what all loops gather."""
+        gathered = [a.name for a in self.nest.accumulators]
+        gathered += [s.target for a in self.nest.accumulators for s in a.final]
+        lasts = not self.rank or name in self.checks.declared or name in gathered
+        return lasts and not self.level[name]
+
+    def begin(self, accumulator: Accumulator) -> None:
+        """Check the start of an accumulator: a number, or the value another loop has left."""
+        name, checks = accumulator.name, self.checks
+        checks._law(0 <= accumulator.depth <= self.rank, f"{name} gathers loops there are not")
+        checks._read(accumulator.identity)
+        if accumulator.identity != name:
+            checks._assigned(name, checks.kinds.of(accumulator.identity, ()))
+            self.level[name] = accumulator.depth
+        inside = [s for s in self.nest.everything if s.kind in _GATHERED]
+        used = any(name == s.target or name in s.operands for s in inside)
+        checks._law(used, f"{name} gathers nothing")
+
+    def finish(self, accumulator: Accumulator) -> None:
+        """Check that a reduction is used only outside of the loops it reduces over."""
+        depth = accumulator.depth
+        for statement in accumulator.final:
+            for name in statement.operands:
+                level = self.level.get(name, 0)
+                self.checks._law(level <= depth, f"{name} is read outside of its loop")
+            self.statement(statement, depth)
+
+    def statements(self, statements: Iterable[Statement], *, fixed: bool = False) -> None:
+        """Check statements, each where the loops that define its operands are open."""
+        for statement in statements:
+            inner = fixed or statement.kind in _INNERMOST
+            self.statement(statement, self.rank if inner else self.depth(statement))
+
+    def depth(self, statement: Statement) -> int:
+        """How many loops enclose a statement."""
+        known = [self.level.get(name, 0) for name in statement.operands]
+        index = statement.access.index if statement.access is not None else ()
+        return max((*known, *(a.var + 1 for a in index)), default=0)
+
+    def statement(self, statement: Statement, level: int) -> None:
+        """Check what a statement reads, which memory it accesses and which name it assigns."""
+        kind, target, text, operands, access = statement
+        checks = self.checks
+        picked = kind == "carry"  # of which the operand is the number of a loop
+        checks._read(text, *(() if picked else operands))
+        checks._law(level <= self.rank, f"a loop that there is not: {statement}")
+        if access is not None:
+            checks.access(access, level, memory=kind in _MEMORY)
+        placed = kind in (*_MEMORY, "position", "pick")
+        checks._law((access is not None) == placed, f"a place too many, or too few: {statement}")
+        if kind in _MEMORY:
+            checks.touched(statement)
+        if kind in _GATHERED:
+            checks._read(target)
+            if kind == "accumulate":
+                before = checks.kinds.known.get(target)
+                after = checks.kinds.of(text, (target, *operands))
+                agree = None in (before, after) or before == after
+                checks._law(agree, f"{target} is {before}, and {after} is added up")
+        elif kind != "store":
+            checks._assigned(target, self.kind(statement))
+            self.level[target] = level
+
+    def kind(self, statement: Statement) -> str | None:
+        """The dtype of the value that a statement assigns."""
+        kind, _, text, operands, access = statement
+        if kind in ("wrap", "position", "update"):
+            return "i8"  # a place
+        if kind in ("load", "carry"):
+            assert access is not None
+            return self.checks.memory[access.buffer.name]
+        return self.checks.kinds.of(text, operands)
+
+
+def _bounds(hole: Hole) -> Iterator[str]:
+    for bounds in hole:
+        yield from bounds or ()
+
+
+def _parameters(bones: Skeleton) -> Iterator[str]:
+    """Names of sizes, table entries and strides, which every kernel is given."""
+    yield from (f"n{k}" for k in range(bones.sizes))
+    yield from (f"m{k}" for k in range(bones.ints))
+    yield from (part.text for part in bones.parts if part.op == "value")
+    for k, i in enumerate(bones.inputs):
+        part = bones.parts[i]
+        yield from (f"x{k}_{a}" for a in range(len(part.dims)) if part.data[1] == "A")

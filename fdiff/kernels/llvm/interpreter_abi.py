@@ -1,0 +1,203 @@
+"""Facts about CPython and NumPy that the entry stub relies on, compared with what is running.
+
+The stub reads objects by offset and calls NumPy's C interface by slot. `fault` says what is not as
+the stub has it, before the stub is run for the first time; then calls go through Python
+(`portable`). Memory is only read inside of objects whose class says that they are large enough.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .entry_stub import HEAD, NUMPY_API
+
+WORD = 8
+ARRAY_WORDS = 9  # of PyArrayObject_fields that are read: up to the flags
+_ARRAY_TYPE, _VERSION = 2, 0  # slots of NumPy's interface: the class of arrays, the binary version
+_MAJOR = 2  # of NumPy's binary interface
+
+
+def python_api(name: str) -> int:
+    """Address of a function of Python's C interface."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+@lru_cache(maxsize=1)
+def _slots() -> ctypes.Array[ctypes.c_void_p]:
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    api = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined] - NumPy's C API has no stub
+    return ctypes.cast(api, ctypes.POINTER(ctypes.c_void_p))  # type: ignore[return-value] - a pointer is indexed like an array
+
+
+def numpy_api(slot: int) -> int:
+    """The address in a slot of NumPy's C interface."""
+    return int(_slots()[slot] or 0)
+
+
+@lru_cache(maxsize=1)
+def fault() -> str:
+    """The first fact that does not hold here, in words; empty if the stub may run."""
+    for check in (_interpreter, _heads, _arrays, _slots_of_numpy, _functions_of_python):
+        try:
+            words = next(check(), "")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the stub may not run
+            words = f"{check.__name__.strip('_')}: {error!r}"
+        if words:
+            return words
+    return ""
+
+
+Check = Iterator[str]
+
+
+def _interpreter() -> Check:
+    """CPython with one lock for all threads, and pointers of one word."""
+    if sys.implementation.name != "cpython":
+        yield f"this is {sys.implementation.name}"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        yield "this Python is free-threaded"
+    if ctypes.sizeof(ctypes.c_void_p) != WORD or sys.byteorder != "little":
+        yield "pointers are not of 64 bits, least byte first"
+
+
+def _word(address: int, place: int) -> int:
+    return ctypes.c_uint64.from_address(address + WORD * place).value
+
+
+def _heads() -> Check:
+    """The class of an object is the last word of its head; a number stands right behind that."""
+    numbers: tuple[tuple[object, Callable[..., object]], ...] = (
+        (1.5, ctypes.c_double), (np.float64(2.5), ctypes.c_double), (2.5j, ctypes.c_double * 2),
+        (np.float32(3.5), ctypes.c_float), (np.complex128(1j), ctypes.c_double * 2),
+        (np.complex64(1 + 2j), ctypes.c_float * 2),
+    )  # fmt: skip
+    for thing in (object(), np.zeros(1), {}, [], (), "", 1, None, *[x for x, _ in numbers]):
+        if _word(id(thing), HEAD - 1) != id(type(thing)):
+            yield f"the class of a {type(thing).__name__} lies elsewhere"
+    for number, kind in numbers:
+        if type(number).__basicsize__ < WORD * HEAD + ctypes.sizeof(kind):
+            yield f"a {type(number).__name__} is smaller than its value"
+        found = kind.from_address(id(number) + WORD * HEAD)
+        value = complex(*found) if isinstance(number, complex | np.complexfloating) else found.value  # type: ignore[misc] - an array of two
+        if value != number:
+            yield f"the value of a {type(number).__name__} lies elsewhere"
+
+
+def _arrays() -> Check:
+    """Data, rank, shape, strides, dtype and flags of an array."""
+    if np.ndarray.__basicsize__ < WORD * (HEAD + ARRAY_WORDS - 2):
+        yield "arrays are smaller than their fields"
+    base = np.arange(24.0, dtype=np.float32)
+    for array in (base.reshape(2, 3, 4), base.reshape(4, 6).T[1:, ::2], base[:0], base[3:4][0:1]):
+        words = [_word(id(array), HEAD + k) for k in (0, 2, 3, 5)]
+        halves = (ctypes.c_int32 * (2 * (HEAD + ARRAY_WORDS))).from_address(id(array))
+        if words[0] != array.ctypes.data or words[3] != id(array.dtype):
+            yield "the data or the dtype of an array lies elsewhere"
+        if halves[2 * HEAD + 2] != array.ndim or halves[2 * HEAD + 12] != array.flags.num:
+            yield "the rank or the flags of an array lie elsewhere"
+        if words[2] != words[1] + WORD * array.ndim:  # so both lead to memory of the array
+            yield "the shape or the strides of an array lie elsewhere"
+        lengths = (ctypes.c_int64 * (2 * array.ndim)).from_address(words[1])
+        if tuple(lengths) != (*array.shape, *array.strides):
+            yield "the shape or the strides of an array are not what they were taken for"
+
+
+def _slots_of_numpy() -> Check:
+    """NumPy's functions by their slots: the class of arrays first, then what each of them does."""
+    if numpy_api(_ARRAY_TYPE) != id(np.ndarray):
+        yield "NumPy's C interface does not begin with the class of arrays"
+    version = ctypes.PYFUNCTYPE(ctypes.c_uint)(numpy_api(_VERSION))()
+    if version >> 24 != _MAJOR:
+        yield f"NumPy's C interface is of version {version:#x}"
+    thing, number, address = ctypes.py_object, ctypes.c_int, ctypes.c_void_p
+    new = ctypes.PYFUNCTYPE(thing, thing, address, number, address, *[address] * 2, number, thing)
+    copy = ctypes.PYFUNCTYPE(thing, thing, number)(numpy_api(NUMPY_API["NewCopy"]))
+    scalar = ctypes.PYFUNCTYPE(thing, address, thing, address)(numpy_api(NUMPY_API["Scalar"]))
+    alike = ctypes.PYFUNCTYPE(ctypes.c_ubyte, thing, thing)(numpy_api(NUMPY_API["EquivTypes"]))
+    dtype, other = np.dtype("f4"), np.dtype("f8")
+    turned = np.arange(6, dtype=dtype).reshape(2, 3).T
+    before = sys.getrefcount(dtype), sys.getrefcount(turned)
+    copied, one = copy(turned, 0), scalar(turned.ctypes.data + 4, dtype, None)
+    if not (copied.flags.c_contiguous and copied.flags.owndata and (copied == turned).all()):
+        yield "the slot of PyArray_NewCopy holds another function"
+    if type(one) is not np.float32 or one != 1.0:
+        yield "the slot of PyArray_Scalar holds another function"
+    if not alike(dtype, np.dtype("<f4")) or alike(dtype, other):
+        yield "the slot of PyArray_EquivTypes holds another function"
+    ctypes.pythonapi.Py_IncRef(thing(dtype))  # which the new array takes over
+    lengths = (ctypes.c_int64 * 2)(3, 2)
+    make = new(numpy_api(NUMPY_API["NewFromDescr"]))
+    made = make(np.ndarray, id(dtype), 2, ctypes.addressof(lengths), None, None, 0, thing())
+    if made.shape != (3, 2) or made.dtype is not dtype or not made.flags.owndata:
+        yield "the slot of PyArray_NewFromDescr holds another function"
+    del copied, one, made
+    if (sys.getrefcount(dtype), sys.getrefcount(turned)) != before:
+        yield "NumPy's C interface counts references otherwise"
+
+
+class _Sample:
+    def method(self) -> None: ...
+
+
+def _functions_of_python() -> Check:
+    """Which functions return borrowed and which new references, by counts before and after."""
+    value, key, sample = object(), "a key of a dict", _Sample()
+
+    def function() -> object:
+        return value
+
+    ((cell,), method) = function.__closure__ or (None,), sample.method
+    samples: tuple[tuple[str, object, int, object, bool], ...] = (
+        ("PyTuple_GetItem", (value,), 0, value, False),
+        ("PyList_GetItem", [value], 0, value, False),
+        ("PyDict_GetItemWithError", {key: value}, id(key), value, False),
+        ("PyFunction_GetCode", function, 0, function.__code__, False),
+        ("PyFunction_GetGlobals", function, 0, function.__globals__, False),
+        ("PyFunction_GetClosure", function, 0, function.__closure__, False),
+        ("PyMethod_Function", method, 0, _Sample.method, False),
+        ("PyMethod_Self", method, 0, sample, False),
+        ("PyCell_Get", cell, 0, value, True),
+        ("PyObject_Type", sample, 0, _Sample, True),
+        ("PyObject_GenericGetDict", sample, 0, vars(sample), True),
+        ("PyObject_GetAttr", function, id("__code__"), function.__code__, True),
+    )
+    for name, thing, argument, wanted, given in samples:
+        look = _prototype(ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(python_api(name))
+        before = sys.getrefcount(wanted)
+        if look(thing, argument) != id(wanted) or sys.getrefcount(wanted) != before + given:
+            yield f"{name} does not {'give' if given else 'lend'} what it was asked for"
+        if given:
+            ctypes.pythonapi.Py_DecRef(ctypes.py_object(wanted))
+    yield from _dicts(value, key, function)
+
+
+def _dicts(value: object, key: str, function: Callable[..., object]) -> Check:
+    """How long a dict is, in which order it is iterated, where a function keeps its attributes."""
+    for sample in ({}, {key: value}, dict.fromkeys(range(9))):
+        if dict.__basicsize__ <= WORD * HEAD or _word(id(sample), HEAD) != len(sample):
+            yield "the number of entries of a dict lies elsewhere"
+    table, place, found = {key: value}, ctypes.c_ssize_t(0), [ctypes.c_void_p(), ctypes.c_void_p()]
+    follow = _prototype(ctypes.c_int, ctypes.py_object, *[ctypes.c_void_p] * 3)
+    more = follow(python_api("PyDict_Next"))
+    where, before = [ctypes.addressof(x) for x in (place, *found)], sys.getrefcount(value)
+    if more(table, *where) != 1 or [x.value for x in found] != [id(key), id(value)]:
+        yield "PyDict_Next does not lend the entries of a dict"
+    if more(table, *where) != 0 or sys.getrefcount(value) != before:
+        yield "PyDict_Next does not end with the last entry"
+    dict_of = _prototype(ctypes.c_void_p, ctypes.py_object)(python_api("_PyObject_GetDictPtr"))
+    function.__dict__["kept"] = value
+    at = dict_of(function)
+    if at is None or _word(at, 0) != id(function.__dict__):
+        yield "the attributes of a function lie elsewhere"
+
+
+def _prototype(*types: object) -> Callable[[int], Callable[..., Any]]:
+    return ctypes.PYFUNCTYPE(*types)  # type: ignore[arg-type] - classes of ctypes

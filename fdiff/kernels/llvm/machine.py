@@ -1,0 +1,189 @@
+"""LLVM for this machine: modules to object code, and object code to functions in memory.
+
+llvmlite lets one thread at a time into LLVM; whoever calls anything here is in
+`compiler.compiling`, so that no child is forked meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+from ...errors import InputError, message, user_line
+from ...process.background import checkpoint
+from ...process.collector import collector_paused
+
+VARIABLE = "FDIFF_CPU"
+_X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
+# The levels of x86-64 (its System V ABI, "Micro-architecture levels") with what fdiff asks for.
+_V2 = "+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt"
+_LEVELS = {
+    "x86-64": "+sse2",
+    "x86-64-v2": _V2,
+    "x86-64-v3": f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt",
+}
+
+
+class Target(NamedTuple):
+    """What machine code is made for: a system, a processor and its features, as LLVM has them."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    @property
+    def is_x86(self) -> bool:
+        """Whether instructions are those of Intel's and AMD's processors."""
+        return self.triple.split("-")[0].lower() in _X86
+
+
+@lru_cache(maxsize=1)
+def target() -> Target:
+    """The machine at hand, or what ``FDIFF_CPU`` names of it: with ``x86-64-v3``, AVX2 at most."""
+    triple, features = str(llvm.get_process_triple()), str(llvm.get_host_cpu_features().flatten())
+    here = Target(triple, str(llvm.get_host_cpu_name()), features)
+    wanted = os.environ.get(VARIABLE, "native")
+    if wanted in ("", "native"):
+        return here
+    level = _LEVELS.get(wanted)
+    if level is None or not here.is_x86 or set(level.split(",")) - set(features.split(",")):
+        known = ", ".join(["native", *_LEVELS])
+        fact = f"{wanted!r} is not a level that this machine supports."
+        way = f"Leave it unset, or set it to one of {known}."
+        raise InputError(message(VARIABLE, fact, way, user_line()))
+    return Target(triple, wanted, level)
+
+
+def has(feature: str) -> bool:
+    """Whether the target has a feature."""
+    return f"+{feature}" in target().features.split(",")
+
+
+def _new_machine(of: Target, level: int = 3) -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    found = llvm.Target.from_triple(of.triple)
+    return found.create_target_machine(
+        cpu=of.cpu,
+        features=of.features,
+        opt=level,
+        reloc="default",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+_machine = lru_cache(maxsize=4)(_new_machine)
+
+
+def object_code(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> bytes:
+    """Machine code of the module."""
+    made = optimised(module, unrolled=unrolled, packed=packed)
+    checkpoint()
+    return bytes(_machine(target()).emit_object(made))
+
+
+def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> llvm.ModuleRef:
+    """The module, optimised for this processor.
+
+    It is compiled faster if its loops are not `unrolled`, and if what stands outside of loops is
+    not searched for instructions to be `packed` into vectors.
+    """
+    machine = _machine(target())
+    parsed = _parsed(module, machine)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization, options.slp_vectorization = True, packed
+    options.loop_unrolling = unrolled
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(parsed, builder)
+    return parsed
+
+
+def glue_code(module: ir.Module) -> bytes:
+    """Machine code of functions that branch and call, and have no loop worth making vectors of.
+
+    It is optimised as far as that shows in such code: locals in registers, fewer branches.
+    """
+    machine = _machine(target(), 1)
+    parsed = _parsed(module, machine)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(parsed, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    return bytes(machine.emit_object(parsed))
+
+
+def routine_code(module: ir.Module, entry: str) -> bytes:
+    """Machine code of functions whose vectors are written out, and of `entry`, which calls them.
+
+    LLVM has no vectors to find there, and what it does to each loop on the way takes longer than
+    it is worth; `entry`, which decides what small operands go through, is optimised in full.
+    """
+    machine = _machine(target())
+    parsed = _parsed(module, machine)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(parsed, builder)
+    builder.getFunctionPassManager().run(parsed.get_function(entry), builder)
+    checkpoint()
+    return bytes(machine.emit_object(parsed))
+
+
+def _parsed(module: ir.Module, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """The module as LLVM has it, for this machine."""
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    with collector_paused():
+        text = str(module)
+    parsed = llvm.parse_assembly(text)
+    parsed.verify()
+    return parsed
+
+
+_dropped: deque[llvm.ExecutionEngine] = deque()
+
+
+def release() -> None:
+    """Give back the memory of functions that nobody has any more.
+
+    They may have been dropped anywhere, where LLVM may have been at work for another thread.
+    """
+    while _dropped:
+        _dropped.popleft().close()
+
+
+class Loaded:
+    """A function of this name from object code, which stays in memory as long as this object lives.
+
+    Afterwards its memory is given back when the next function is loaded. `address` is where the
+    function begins.
+    """
+
+    def __init__(self, code: bytes, name: str) -> None:
+        self._engine: llvm.ExecutionEngine | None = None
+        release()
+        empty = llvm.parse_assembly("")
+        # an engine takes its machine with it when it goes
+        engine = self._engine = llvm.create_mcjit_compiler(empty, _new_machine(target()))
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        self.address = int(engine.get_function_address(name))
+        if not self.address:
+            raise ValueError(f"no {name} in this object code")
+
+    def __del__(self, drop: Callable[[llvm.ExecutionEngine], None] = _dropped.append) -> None:
+        if self._engine is not None:
+            drop(self._engine)

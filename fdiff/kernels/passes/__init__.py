@@ -1,0 +1,1 @@
+"""What is done to a kernel between its graph and its text; `pipeline` lists the passes."""

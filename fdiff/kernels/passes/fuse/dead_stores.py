@@ -1,0 +1,50 @@
+"""Stores into temporaries that nothing reads: their readers share the nest and have the value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.loops import Call, Nest, Program, Statement
+
+
+def without_unread(program: Program) -> Program:
+    """The program without those stores, and without the temporaries."""
+    read = _read(program)
+    unread = {t.name for t in program.temporaries} - read
+    if not unread:
+        return program
+    items = [_kept(item, unread) if isinstance(item, Nest) else item for item in program.items]
+    return replace(
+        program,
+        temporaries=tuple(t for t in program.temporaries if t.name in read),
+        items=tuple(i for i in items if not isinstance(i, Nest) or i.everything),
+    )
+
+
+def _read(program: Program) -> set[str]:
+    """The memory that is read by anything."""
+    read: set[str] = set()
+    for item in program.items:
+        if isinstance(item, Call):
+            read.update(item.buffers)
+            continue
+        assert isinstance(item, Nest), "there are no blocks yet"
+        for s in item.everything:
+            if s.access is not None and s.kind != "store":
+                read.add(s.access.buffer.name)
+    return read
+
+
+def _kept(nest: Nest, unread: set[str]) -> Nest:
+    def left(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(
+            s for s in statements
+            if s.kind != "store" or s.access is None or s.access.buffer.name not in unread
+        )  # fmt: skip
+
+    return replace(
+        nest,
+        statements=left(nest.statements),
+        accumulators=tuple(replace(a, final=left(a.final)) for a in nest.accumulators),
+        branches=tuple((guard, left(statements)) for guard, statements in nest.branches),
+    )

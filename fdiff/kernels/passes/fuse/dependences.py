@@ -1,0 +1,154 @@
+"""What each effect needs to have happened, and the order in which memory can be written over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+
+from ..materialise.materialisation import Plan
+from ..materialise.memory_reads import reads_of
+from ..materialise.value_keys import Key
+from .effect import Root
+
+Needs = dict[int, bool]  # earlier effects; whether one nest can hold both, one after the other
+
+
+def needs_of(plan: Plan, roots: list[Root]) -> list[Needs]:
+    """For each root, the effects that must come before it; some of those wait for others."""
+    made: dict[int, list[int]] = {}
+    readers: dict[int, list[tuple[int, Key]]] = {}
+    results = [plan.keys.at(*view) if (view := root.result) else None for root in roots]
+    needs: list[Needs] = []
+    for r, root in enumerate(roots):
+        mine = {p: _in_line(root, roots[p]) for p in _written_before(plan, roots, made, root)}
+        for node in _lost(plan, root):
+            for p, key in readers.get(node, ()):
+                close = _same_place(root, key) or _in_line(root, roots[p])
+                mine[p] = mine.get(p, True) and close
+        for key in reads_of(plan, root):
+            node = key.node if key.node in plan.kept else plan.laid(key.node)
+            if plan.reused:
+                readers.setdefault(node, []).append((r, key))
+            for p in _makers(plan, roots, made, node):
+                if results[p] is not key:
+                    mine[p] = False
+                elif p not in mine:
+                    mine[p] = True
+        needs.append(mine)
+        made.setdefault(root.node, []).append(r)
+    return needs
+
+
+def _beneath(plan: Plan, node: int) -> list[int]:
+    """The stores below one in the same memory that it may come before: of other entries."""
+    out: list[int] = []
+    part = plan.parts[node]
+    left = part.apart if part.op == "update" else 0
+    while left and plan.reused.get(node, -1) == plan.parts[node].args[0]:
+        node = plan.reused[node]
+        out.append(node)
+        left -= 1
+    return out
+
+
+def _makers(plan: Plan, roots: list[Root], made: dict[int, list[int]], node: int) -> Sequence[int]:
+    """The effects that put `node` into memory, but for those that all of these wait for."""
+    own = made.get(plan.maker(node), ())
+    own = own if len(own) < 2 else _last(roots, own)
+    if not plan.reused:
+        return own
+    return [*own, *(p for n in _beneath(plan, node) for p in _last(roots, made.get(n, ())))]
+
+
+def _last(roots: list[Root], made: Sequence[int]) -> Sequence[int]:
+    """The effects of one node that others do not wait for: terms of a sum wait for each other."""
+    for k in range(len(made) - 1, -1, -1):
+        root = roots[made[k]]
+        if root.kind == "update" and root.node in root.after:
+            return made[k:]
+    return made
+
+
+def _written_before(
+    plan: Plan, roots: list[Root], made: dict[int, list[int]], root: Root
+) -> list[int]:
+    """What is written before `root` writes to the same memory, in the same entries perhaps."""
+    out = [p for node in root.after for p in _last_like(roots, made.get(node, ()), root)]
+    if root.over >= 0:
+        beneath = _beneath(plan, root.node)
+        out += [p for node in beneath for p in made.get(node, ()) if not roots[p].hands]
+        below = plan.reused.get(beneath[-1] if beneath else root.node, -1)
+        nodes = [plan.maker(below), *_beneath(plan, below)] if below >= 0 else []
+        out += [p for node in nodes for p in made.get(node, ())]
+    return out
+
+
+def _last_like(roots: list[Root], made: Sequence[int], root: Root) -> Sequence[int]:
+    """The same for one more term: those before a term that is alike are waited for by that."""
+    for k in range(len(made) - 1, -1, -1):
+        before = roots[made[k]]
+        alike = before.after == root.after and before.edge == root.edge
+        if before.kind == root.kind == "update" and alike and before.domain == root.domain:
+            return made[k:]
+    return made
+
+
+def _lost(plan: Plan, root: Root) -> list[int]:
+    """The nodes that are no longer in memory, as a whole, once `root` has written to it."""
+    nodes = [root.node, *_beneath(plan, root.node)] if root.over >= 0 else []
+    return [plan.reused[n] for n in nodes if n in plan.reused]
+
+
+def _in_line(root: Root, before: Root) -> bool:
+    """Whether one statement follows the other: neither has a loop, or both are of one entry."""
+    if root.edge and before.edge:
+        return root.node == before.node
+    if root.kind == before.kind == "update" and root.node == before.node:
+        return True  # terms of one sum
+    return not root.domain and not before.domain and before.kind != "call"
+
+
+def _same_place(store: Root, key: Key) -> bool:
+    """Whether what is read under `key` is, in each turn of a loop, what `store` then writes."""
+    return not store.positions and (key.dims, key.index) == (store.dims, store.index)
+
+
+def in_order(plan: Plan, roots: list[Root]) -> list[Root]:
+    """What reads memory comes before what writes over it; else the order stays as it is."""
+    if not plan.reused:
+        return roots
+    made: dict[int, list[int]] = {}
+    readers: dict[int, list[int]] = {}
+    before: list[set[int]] = []
+    for r, root in enumerate(roots):
+        read = [plan.laid(key.node) for key in reads_of(plan, root)]
+        for node in read:
+            readers.setdefault(node, []).append(r)
+        made_before = [p for node in read for p in _makers(plan, roots, made, node)]
+        before.append({*_written_before(plan, roots, made, root), *made_before})
+        made.setdefault(root.node, []).append(r)
+    for r, root in enumerate(roots):
+        for node in _lost(plan, root):
+            before[r].update(p for p in readers.get(node, ()) if roots[p].node != root.node)
+    return [roots[r] for r in _sorted(before)]
+
+
+def _sorted(before: list[set[int]]) -> Iterator[int]:
+    """Numbers in an order in which each comes after those before it, low ones first."""
+    waits = [len(b) for b in before]
+    users: list[list[int]] = [[] for _ in before]
+    for r, mine in enumerate(before):
+        for p in mine:
+            users[p].append(r)
+    ready = [r for r, n in enumerate(waits) if not n]
+    heapify(ready)
+    left = len(before)
+    while ready:
+        r = heappop(ready)
+        left -= 1
+        yield r
+        for u in users[r]:
+            waits[u] -= 1
+            if not waits[u]:
+                heappush(ready, u)
+    assert not left, "effects wait for each other"

@@ -1,0 +1,160 @@
+"""The statements of one loop nest: values of nodes at an index, each computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from ...ir.graph import Part
+from ...ir.loops import FIRST, NUMPY, Access, Accumulator, Axis, Buffer, Dims, Index, Statement
+from ..materialise.materialisation import Plan
+from ..materialise.value_keys import Key
+
+_NOWHERE = Buffer("")
+_TEMPORARY = "v"  # what the names of values that one nest computes for itself begin with
+_EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic Numba does in the dtype itself
+
+
+class Body:
+    """Grows the statements of one nest; `names` numbers the locals of the whole kernel."""
+
+    def __init__(self, plan: Plan, names: Iterator[int]) -> None:
+        self.plan = plan
+        self.statements: list[Statement] = []
+        self.accumulators: list[Accumulator] = []
+        self.memo: dict[Key, str] = {}
+        self.dtypes: dict[str, str] = {}
+        self._names = names
+        self._keys: dict[str, list[Key]] = {}  # under which a value is known, by its name
+        self._wrapped: dict[tuple[str, str], str] = {}
+
+    def fresh(self) -> str:
+        return f"{_TEMPORARY}{next(self._names)}"
+
+    def let(self, text: str, *operands: str) -> str:
+        """A new local for ``text`` of `operands`."""
+        name = self.fresh()
+        self.statements.append(Statement("let", name, text, operands))
+        return name
+
+    def value(self, key: Key, compute: int = -1) -> str:
+        """Name or literal of the value; `compute` is a kept node to be computed, not read."""
+        memo, names, below = self.memo, self.plan.names, self.plan.keys.below
+        stack = [key]
+        while stack:
+            top = stack.pop()
+            if top in memo:
+                continue
+            read = top.node in names and top.node != compute
+            children = () if read else top.below or below(top)
+            operands = [memo.get(c) for c in children]
+            if None in operands:
+                stack.append(top)
+                stack += [c for c in reversed(children) if c not in memo]
+                continue
+            found = cast("list[str]", operands)
+            name = self._read(top) if read else self._emit(top, found)
+            self.know(top, name)
+            self.dtypes[name] = self.plan.parts[top.node].dtype
+        return memo[key]
+
+    def know(self, key: Key, name: str) -> None:
+        """Enter the name of a value; views of one entry are several keys of one name."""
+        self.memo[key] = name
+        self._keys.setdefault(name, []).append(key)
+
+    def assign(self, local: str, name: str) -> None:
+        """Give a local of the kernel the value called `name`.
+
+        Where the last statement has computed it, that statement assigns the local itself, by which
+        the value is known from then on. What is a local already keeps its own name.
+        """
+        last = self.statements[-1] if self.statements else None
+        own = last is not None and last.target == name and last.kind in ("let", "load")
+        if last is None or not own or not name.startswith(_TEMPORARY):
+            self.statements.append(Statement("let", local, "{0}", (name,)))
+            return
+        self.statements[-1] = last._replace(target=local)
+        self.dtypes[local] = self.dtypes[name]
+        for key in self._keys.pop(name):
+            self.know(key, local)
+
+    def _emit(self, key: Key, operands: list[str]) -> str:
+        parts = self.plan.parts
+        part = parts[key.node]
+        if part.op == "value":
+            return literal(part)
+        if part.op == "iota":
+            return self._position(key)
+        if part.op == "gather":
+            return self._gather(key, part, operands)
+        if not part.text:
+            return operands[0]
+        narrow = part.dtype == "b1" and any(parts[a].dtype == "b1" for a in part.args)
+        return self.let(expression(part, narrow=narrow), *operands)
+
+    def _read(self, key: Key) -> str:
+        plan = self.plan
+        if plan.local(key.node):
+            return plan.names[key.node]
+        return self.load(Access(plan.buffer(key.node), *self._place(key)))
+
+    def _place(self, key: Key) -> tuple[Dims, Index]:
+        own = self.plan.parts[key.node].dims
+        return (own, (FIRST,) * len(own)) if not key.index else (key.dims, key.index)
+
+    def load(self, access: Access, operands: tuple[str, ...] = ()) -> str:
+        """A new local for an entry of memory."""
+        name = self.fresh()
+        self.statements.append(Statement("load", name, "", operands, access))
+        return name
+
+    def _position(self, key: Key) -> str:
+        """The row-major number of the entry itself."""
+        name = self.fresh()
+        self.statements.append(
+            Statement("position", name, "", (), Access(_NOWHERE, key.dims, key.index))
+        )
+        return name
+
+    def _gather(self, key: Key, part: Part, operands: list[str]) -> str:
+        source = self.plan.parts[part.args[0]]
+        index = key.index or (FIRST,) * len(part.dims)
+        picked = self.wrap(operands, source.dims)
+        rest = index[len(part.dims) - (len(source.dims) - len(picked)) :]
+        place = (*[Axis(-1, "1", name) for name in picked], *rest)
+        return self.load(Access(self.plan.buffer(part.args[0]), source.dims, place), tuple(picked))
+
+    def wrap(self, positions: list[str], dims: Dims) -> list[str]:
+        """Positions counted from the front, after a check that they lie within `dims`."""
+        out: list[str] = []
+        for position, dim in zip(positions, dims, strict=False):
+            if (position, dim) not in self._wrapped:
+                name = self._wrapped[position, dim] = self.fresh()
+                self.statements.append(Statement("wrap", name, dim, (position,)))
+            out.append(self._wrapped[position, dim])
+        return out
+
+
+def literal(part: Part) -> str:
+    """A constant where it is used: a local read from a table, or a number in its dtype."""
+    text = part.text
+    if text[:1] in "mf" or part.dtype == "b1":
+        return text
+    if part.dtype in ("f8", "i8"):
+        return f"({text})" if text.startswith("-") else text
+    return f"{NUMPY[part.dtype]}({text})"
+
+
+def expression(part: Part, *, narrow: bool) -> str:
+    """Text of an elementwise op in ``{0}``, ``{1}``, ...; kept within the output's dtype.
+
+    `narrow` tells of truth values that are made of others.
+    """
+    text = part.text.replace("{T}", NUMPY[part.dtype])
+    narrow = part.dtype not in (*_EXACT, "b1") or (narrow and part.op != "where")
+    return (
+        f"{NUMPY[part.dtype]}({text})"
+        if narrow and not text.startswith(NUMPY[part.dtype])
+        else text
+    )

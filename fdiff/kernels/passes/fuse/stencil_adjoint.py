@@ -1,0 +1,254 @@
+"""Sums of slices put back, the transpose of ``x[1:] - x[:-1]`` and its kin.
+
+Where the slices overlap, as those of a stencil do, an entry is *gathered*: one loop over the window
+that all of them cover adds up what each gives there, and only the few entries around it are added
+to slice by slice. One accumulating loop a slice over all of it would read and write the sum each
+time, and one loop that scatters would carry a dependence that stops vectorisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.graph import Part
+from ...ir.loops import (
+    FIRST,
+    ONE,
+    Axis,
+    Dims,
+    Hole,
+    Index,
+    identity,
+    plus,
+    proper,
+    through_broadcast,
+    through_ones,
+    through_slice,
+    times,
+)
+from ..materialise.materialisation import Plan
+from .effect import Guard, Root, Shifted, View
+
+Leaf = tuple[int, tuple[int, ...], Dims]  # a term, the nodes it is pushed through, its shape
+
+
+def put_back(plan: Plan, i: int) -> list[Root]:
+    """The effects of a sum whose terms are carried out one by one."""
+    dims = plan.parts[i].dims
+    dense: list[View] = []
+    shifted: list[Shifted] = []
+    others: list[Root] = []
+    for leaf, chain, shape in _leaves(plan, i):
+        part = plan.parts[leaf]
+        if part.op == "scatter_add" and (leaf == i or leaf in plan.absorbed):
+            others.append(_scatter(plan, i, part, leaf, chain))
+            continue
+        place = _push(plan, identity(shape), shape, chain)
+        term = (leaf, through_broadcast(identity(shape), part.dims, shape))
+        slices = [plan.parts[c] for c in chain if plan.parts[c].op == "unslice"]
+        moved = _shifted(term, place, shape, dims) if all(s.wide for s in slices) else None
+        if not slices and place == identity(dims):
+            dense.append(term)
+        elif slices and moved is not None and i not in plan.reused:
+            shifted.append(moved)
+        else:
+            others.append(_update(plan, i, term, place, shape))
+    if i in plan.reused:
+        return [replace(u, over=plan.reused[i]) for u in others]
+    if shifted:
+        return [*_gathered(plan, i, dense, shifted), *others]
+    return [_first(plan, i, dense), *others]
+
+
+def _first(plan: Plan, i: int, dense: list[View], hole: Hole = ()) -> Root:
+    """The terms that cover all of the sum, or zeros."""
+    dims = plan.parts[i].dims
+    index = identity(dims)
+    literal = "" if dense else "0"
+    first = Root(
+        "store", i, proper(dims), tuple(dense), dims, index, plan.buffer(i), literal, hole=hole
+    )
+    whole = len(dense) == 1 and dense[0][1] == index and not hole
+    return replace(first, copied=(dense[0][0],)) if whole else first
+
+
+def _update(plan: Plan, i: int, term: View, place: Index, shape: Dims) -> Root:
+    dims = plan.parts[i].dims
+    return Root("update", i, proper(shape), (term,), dims, place, plan.buffer(i), after=(i,))
+
+
+def _scatter(plan: Plan, i: int, part: Part, leaf: int, chain: tuple[int, ...]) -> Root:
+    """``out[positions] += bar``: positions wrap and are checked at run time."""
+    bar, *positions = part.args
+    dims = plan.parts[bar].dims
+    lead = len(plan.parts[positions[0]].dims)
+    index = identity(dims)
+    place = _push(plan, (*(FIRST for _ in positions), *index[lead:]), part.dims, chain)
+    views = tuple((p, index[:lead]) for p in positions)
+    return replace(_update(plan, i, (bar, index), place, dims), positions=views)
+
+
+def _leaves(plan: Plan, i: int) -> list[Leaf]:
+    """Leaves of the sum, each with the nodes it is pushed through (innermost first), its shape."""
+    out: list[Leaf] = []
+    stack: list[Leaf] = [(i, (), plan.parts[i].dims)]
+    while stack:
+        node, chain, shape = stack.pop()
+        part = plan.parts[node]
+        inside = node == i or node in plan.absorbed
+        if inside and part.op == "add":
+            stack.extend((a, chain, shape) for a in reversed(part.args))
+        elif inside and part.op in ("unslice", "reshape", "transpose"):
+            stack.append((part.args[0], (node, *chain), plan.parts[part.args[0]].dims))
+        else:
+            out.append((node, chain, shape))
+    return out
+
+
+def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index:
+    """Where entry `index` of a leaf comes to lie in the sum."""
+    for c in chain:
+        part = plan.parts[c]
+        if part.op == "unslice":
+            pairs = part.slices
+            index = through_slice(index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+        elif part.op == "transpose":
+            index = tuple(index[a] for a in part.axes)
+        else:
+            index = through_ones(index, part.dims, dims)
+        dims = part.dims
+    return index
+
+
+# --- gathering --------------------------------------------------------------------------------
+
+
+def _shifted(term: View, place: Index, shape: Dims, dims: Dims) -> Shifted | None:
+    """The term as a shift of the sum's axes; None if it is more than that."""
+    axes = [a for a, d in enumerate(dims) if d != ONE]
+    if any(place[a].var < 0 or place[a].step != "1" for a in axes):
+        return None
+    sizes = proper(shape)
+    if sorted(place[a].var for a in axes) != list(range(len(sizes))):
+        return None
+    if any(place[a] != FIRST for a, d in enumerate(dims) if d == ONE):
+        return None
+    begin = tuple(place[a].start for a in axes)
+    end = tuple(plus(place[a].start, sizes[place[a].var]) for a in axes)
+    loops = [0] * len(axes)
+    for k, a in enumerate(axes):
+        loops[place[a].var] = k
+    return Shifted(term, place, shape, begin, end, tuple(loops))
+
+
+def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[Shifted]) -> list[Root]:
+    """All terms in one loop over the window they share, and what lies around it."""
+    dims = plan.parts[i].dims
+    domain, index = proper(dims), identity(dims)
+    window: Hole = tuple(
+        _common([(s.begin[k], s.end[k]) for s in shifted], size) for k, size in enumerate(domain)
+    )
+    values = (*dense, *(_seen(s, s.term) for s in shifted))
+    inner = Root("store", i, domain, values, dims, index, plan.buffer(i), window=window)
+    if not any(window):
+        return [replace(inner, window=())]
+    around = [replace(_first(plan, i, dense, hole=window), edge=True)]
+    if len({(s.begin, s.end) for s in shifted}) > 1:
+        around += [
+            Root(
+                "update", i, domain, (_seen(s, s.term),), dims, index, plan.buffer(i),
+                after=(i,), hole=window, edge=True, guard=_within(s, domain),
+            )
+            for s in shifted
+        ]  # fmt: skip
+    shifts = tuple(s for s in shifted if s.loops == tuple(range(len(domain))))
+    return [*around, replace(inner, shifts=shifts)]
+
+
+def beside(plan: Plan, roots: list[Root]) -> list[Root]:
+    """Sums over all entries of a slice, in the loops that gather what is put back into it."""
+    gathers = [root for root in roots if root.shifts]
+    if not gathers:
+        return roots
+    out: list[Root] = []
+    for root in roots:
+        part = plan.parts[root.node]
+        whole = root.kind == "reduce" and len(root.reduced) == len(root.domain) > 0
+        plain = whole and part.op in ("sum", "contract") and part.dtype == "f8"
+        found = _alongside(plan, gathers, root) if plain and plan.local(root.node) else None
+        if found is None:
+            out.append(root)
+            continue
+        gather, s = found
+        moved = replace(
+            root, domain=gather.domain, values=tuple(_seen(s, v) for v in root.values), edge=True
+        )
+        out.append(replace(moved, hole=gather.window, guard=_within(s, gather.domain)))
+        out.append(replace(moved, window=gather.window, edge=False, after=(root.node,), begun=True))
+    return out
+
+
+def _alongside(plan: Plan, gathers: list[Root], reduction: Root) -> tuple[Root, Shifted] | None:
+    """A gather with a term over the domain of a reduction, and the term.
+
+    Of several it is the one that has most in common with what is reduced: entries of that are at
+    hand then, where those beside it would be computed again.
+    """
+    domain, best, most = reduction.domain, None, -1
+    own: set[int] | None = None
+    for root in gathers:
+        for s in root.shifts:
+            if proper(s.shape) != domain:
+                continue
+            own = _computed(plan, [v[0] for v in reduction.values]) if own is None else own
+            common = len(own & _computed(plan, [s.term[0]]))
+            if common > most:
+                best, most = (root, s), common
+    return best
+
+
+def _computed(plan: Plan, nodes: list[int]) -> set[int]:
+    """What an entry of these nodes is computed of, as far as it is not kept."""
+    found: set[int] = set()
+    waiting = [*nodes]
+    while waiting:
+        i = waiting.pop()
+        if i not in found and i not in plan.kept:
+            found.add(i)
+            waiting += plan.parts[i].args
+    return found
+
+
+def _common(ranges: list[tuple[str, str]], size: str) -> tuple[str, str] | None:
+    """Where all of the ranges overlap; None for the whole axis."""
+    begins, ends = (list(dict.fromkeys(bounds)) for bounds in zip(*ranges, strict=True))
+    if begins == ["0"] and ends == [size]:
+        return None
+    begin = begins[0] if len(begins) == 1 else f"max({', '.join(begins)})"
+    return begin, ends[0] if len(ends) == 1 else f"min({', '.join(ends)})"
+
+
+def _minus(text: str) -> str:
+    return times("-1", text)
+
+
+def _seen(s: Shifted, term: View) -> View:
+    """A value over the loops of the term, as it is read for an entry of the sum."""
+    node, index = term
+    moved = [
+        axis
+        if axis.var < 0
+        else Axis(
+            s.loops[axis.var],
+            axis.step,
+            plus(axis.start, times(axis.step, _minus(s.begin[s.loops[axis.var]]))),
+        )
+        for axis in index
+    ]
+    return node, tuple(moved)
+
+
+def _within(s: Shifted, domain: Dims) -> Guard:
+    """Where the term is, of the axes on which it is not everywhere."""
+    ranges = enumerate(zip(s.begin, s.end, domain, strict=True))
+    return tuple((k, begin, end) for k, (begin, end, n) in ranges if (begin, end) != ("0", n))

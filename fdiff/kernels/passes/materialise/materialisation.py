@@ -1,0 +1,193 @@
+"""What is kept in memory and what is computed where it is used.
+
+A node is *kept* if it has memory (or, with one entry, a local) of its own; every other node is
+fused into the loops that read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ....attributes import cached_property
+from ...ir.graph import Part, Skeleton
+from ...ir.loops import Buffer, proper
+from ..fuse.effect import Root
+from .graph_analysis import DEEP, Structure
+from .operation_kinds import LEAVES
+from .value_keys import Key, Keys
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A structure, what of it is kept, and what is written over."""
+
+    of: Structure
+    kept: frozenset[int]
+    reused: Mapping[int, int] = field(default_factory=dict)  # nodes that take over another's memory
+    reads: dict[Key, tuple[Key, ...]] = field(default_factory=dict)  # for a value, once known
+    read: dict[Root, tuple[Key, ...]] = field(default_factory=dict)  # by an effect, once known
+
+    @cached_property
+    def deep(self) -> set[int]:
+        """What is kept for nothing but its cost: later plans, with less to compute, keep it too."""
+        return {i for i in self.kept if self.of.limits[i] == DEEP}
+
+    @cached_property
+    def bones(self) -> Skeleton:
+        return self.of.bones
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return self.of.parts
+
+    @cached_property
+    def keys(self) -> Keys:
+        return self.of.keys
+
+    @cached_property
+    def absorbed(self) -> frozenset[int]:
+        """Adds, slices and views that are carried out by writing in place."""
+        return self.of.absorbed
+
+    @cached_property
+    def wanted(self) -> frozenset[int]:
+        """Nodes that a routine or a gather reads in memory."""
+        return self.of.wanted
+
+    @cached_property
+    def outputs(self) -> dict[int, int]:
+        """The output buffer of each kept node that is an output."""
+        first: dict[int, int] = {}
+        for k, o in enumerate(self.bones.outputs):
+            if o in self.kept or self.owned(self.laid(o)):
+                first.setdefault(self.laid(o), k)
+        return first
+
+    def laid(self, i: int) -> int:
+        """The node whose entries, in order, are those of `i`: what it reshapes, or itself."""
+        while self.parts[i].op == "reshape" and i not in self.kept:
+            i = self.parts[i].args[0]
+        return i
+
+    def maker(self, i: int) -> int:
+        """The node whose effects put `i` into memory."""
+        return self.of.items.get(i, i)
+
+    def owned(self, i: int) -> bool:
+        """Whether the node lies in memory that the kernel may write to."""
+        return i in self.kept and self.parts[i].op not in ("input", "array") and not self.local(i)
+
+    @cached_property
+    def _head(self) -> dict[int, int]:
+        """The first of the nodes that share the memory of each that is written over."""
+        heads: dict[int, int] = {}
+        for i in sorted(self.reused):
+            heads[i] = heads.get(self.reused[i], self.reused[i])
+        return heads
+
+    @cached_property
+    def _shared(self) -> dict[int, str]:
+        """Memory that several nodes have one after another, by the first of them."""
+        out: dict[int, str] = {}
+        for i in sorted(self.reused):
+            name = f"out{self.outputs[i]}" if i in self.outputs else ""
+            out[self._head[i]] = name or out.get(self._head[i], f"t{self._head[i]}")
+        return out
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """Local or memory of every node that has one."""
+        some = sorted({*self.of.given, *self.wanted, *self.kept})
+        return {i: name for i in some if (name := self._name(i))}
+
+    def _name(self, i: int) -> str:
+        part = self.parts[i]
+        if part.op == "input":
+            return f"x{part.data[0]}"
+        if part.op == "array":
+            return f"k{part.data[0]}"
+        if i not in self.kept:
+            source = self.laid(i)
+            return self._name(source) if i in self.wanted and source != i else ""
+        if self.local(i):
+            return f"s{i}"
+        head = self._head.get(i, i)
+        if head in self._shared:
+            return self._shared[head]
+        return f"out{self.outputs[i]}" if i in self.outputs else f"t{i}"
+
+    def local(self, i: int) -> bool:
+        """Whether the value is a local of the kernel: one entry, and not written piecewise."""
+        return i in self.of.single and i not in self.adds
+
+    @cached_property
+    def adds(self) -> frozenset[int]:
+        """Sums that are carried out by adding to memory, term by term."""
+        return self.kept & self.of.sums
+
+    def buffer(self, i: int) -> Buffer:
+        """Memory of node `i`; an input of any layout has run-time strides."""
+        part = self.parts[i]
+        name = self.names[i]
+        if part.op == "input" and part.data[1] == "A":
+            return Buffer(name, tuple(f"{name}_{k}" for k in range(len(part.dims))))
+        return Buffer(name)
+
+
+def make_plan(structure: Structure, also: Iterable[int] = (), before: Plan | None = None) -> Plan:
+    """Decide what is kept; `also` names nodes found to be computed too often.
+
+    `before` is an earlier plan: what is read where nothing has changed is taken from there.
+    """
+    absorbed, wanted, recast = structure.absorbed, structure.wanted, structure.recast
+    own, limits = structure.flops, structure.limits
+    flattened = structure.flattened if recast else [()] * len(own)  # nothing else asks
+    kept: set[int] = {i for i in also if i not in absorbed}
+    flops: list[int] = []
+    flat: list[bool] = []  # whether an entry can be had from its row-major number alone
+    for i, part in enumerate(structure.parts):
+        cost = own[i]
+        for a in part.args:
+            cost += flops[a]
+        if cost > limits[i]:
+            kept.add(i)
+        needed = flattened[i]
+        flat.append(i in kept or (needed is not None and all(flat[a] for a in needed)))
+        if i in recast:
+            source = part.args[0]
+            if not flat[source] and i not in absorbed:
+                kept.add(source)
+                flat[source] = flat[i] = True
+        if i in wanted and part.op not in LEAVES and not _in_place(structure.bones, i, kept):
+            kept.add(i)
+            flat[i] = True
+        flops.append(0 if i in kept else cost)
+    plan = Plan(structure, frozenset(kept))
+    if before is not None:
+        stale = _read_otherwise(plan, before)
+        plan.reads.update((k, read) for k, read in before.reads.items() if k.node not in stale)
+    return plan
+
+
+def _read_otherwise(plan: Plan, before: Plan) -> set[int]:
+    """Nodes that are computed from what has memory in one of two plans only."""
+    users = plan.of.users
+    stale: set[int] = set()
+    stack = [u for i in plan.names.keys() ^ before.names.keys() for u in users[i]]
+    while stack:
+        i = stack.pop()
+        if i not in stale:
+            stale.add(i)
+            stack += () if i in plan.names else users[i]
+    return stale
+
+
+def _in_place(bones: Skeleton, i: int, kept: set[int]) -> bool:
+    """Whether `i` reshapes what lies in memory in order: it needs no memory of its own."""
+    parts, source = bones.parts, i
+    while parts[source].op == "reshape" and source not in kept:
+        source = parts[source].args[0]
+    part = parts[source]
+    lies = source in kept or part.op == "array" or (part.op == "input" and part.data[1] == "C")
+    return source != i and lies and bool(proper(part.dims))

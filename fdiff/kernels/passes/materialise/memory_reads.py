@@ -1,0 +1,102 @@
+"""What effects read in memory, and what they compute, told without a statement of either."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from itertools import chain
+
+from ..fuse.effect import Root
+from .materialisation import Plan
+from .value_keys import Key
+
+
+def reads_of(plan: Plan, root: Root) -> tuple[Key, ...]:
+    """The kept values that `root` reads, in order."""
+    if root not in plan.read:
+        plan.read[root] = _reads_of(plan, root)
+    return plan.read[root]
+
+
+def _reads_of(plan: Plan, root: Root) -> tuple[Key, ...]:
+    if root.kind == "call":
+        return tuple([plan.keys.exactly(v[0], (), ()) for v in root.values])
+    found = [
+        (key,) if key.node in plan.names and key.node != root.computes else _below(plan, key)
+        for key in _values(plan, root)
+    ]
+    return found[0] if len(found) == 1 else tuple(dict.fromkeys(chain.from_iterable(found)))
+
+
+def _values(plan: Plan, root: Root) -> list[Key]:
+    known = plan.of.tops
+    if root not in known:
+        known[root] = [plan.keys.at(*view) for view in (*root.values, *root.positions)]
+    return known[root]
+
+
+def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
+    """What is read to compute a value. Those with several users are walked through once."""
+    known = plan.reads
+    waiting = [top]
+    while waiting:
+        key = waiting[-1]
+        if key in known:
+            waiting.pop()
+            continue
+        found, unknown = _walked(plan, key)
+        waiting += unknown
+        if not unknown:
+            known[key] = tuple(found)
+    return known[top]
+
+
+def _walked(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
+    """What is read to compute a value, and the values below that have to be known first."""
+    names, known, shared, gathers = plan.names, plan.reads, plan.of.shared, plan.of.gathers
+    below = plan.keys.below
+    found: dict[Key, None] = {}
+    unknown: list[Key] = []
+    seen: set[Key] = set()
+    stack = [top]
+    while stack:
+        key = stack.pop()
+        if key in seen:
+            continue
+        seen.add(key)
+        if key is not top:
+            if key.node in names:
+                found[key] = None
+                continue
+            if key.node in shared:
+                if key in known:
+                    found.update(dict.fromkeys(known[key]))
+                else:
+                    unknown.append(key)
+                continue
+        if key.node in gathers:
+            stack.append(plan.keys.whole(gathers[key.node]))
+        stack += reversed(key.below or below(key))
+    return found, unknown
+
+
+def computed_by(plan: Plan, roots: Iterable[Root], dear: Container[int]) -> list[int]:
+    """The nodes of `dear` that one nest computes, each as often as it is met at another index.
+
+    Whatever is computed from one of them is one of them.
+    """
+    operations, below = plan.of.operations, plan.keys.below
+    out: list[int] = []
+    seen: set[Key] = set()
+    for root in roots:
+        stack = list(_values(plan, root))
+        own = root.computes
+        while stack:
+            key = stack.pop()
+            node = key.node
+            if (node not in dear and node != own) or key in seen:
+                continue
+            seen.add(key)
+            if node in operations:
+                out.append(node)
+            stack += key.below or below(key)
+    return out

@@ -1,0 +1,93 @@
+"""Values by what they are: a node, read as an array of some shape, at some index."""
+
+from __future__ import annotations
+
+from ...ir.graph import Part
+from ...ir.loops import (
+    FIRST,
+    ONE,
+    Dims,
+    Index,
+    proper,
+    same_but_ones,
+    through_broadcast,
+    through_ones,
+    through_slice,
+    through_transpose,
+)
+
+
+class Key:
+    """The value of `node`, seen as an array of shape `dims`, at `index`.
+
+    `Keys` makes one object for each value, so that two are compared and hashed by identity.
+    """
+
+    __slots__ = ("below", "dims", "index", "node")
+
+    def __init__(self, node: int, dims: Dims, index: Index) -> None:
+        self.node, self.dims, self.index = node, dims, index
+        self.below: tuple[Key, ...] | None = None  # once it has been asked for
+
+    def __repr__(self) -> str:
+        return f"Key({self.node}, {self.dims}, {self.index})"
+
+
+class Keys:
+    """The keys of one structure: they do not depend on what is kept."""
+
+    def __init__(self, parts: tuple[Part, ...], dims: list[Dims]) -> None:
+        self._parts, self._dims = parts, dims
+        self._made: dict[tuple[int, Dims, Index], Key] = {}
+
+    def exactly(self, node: int, dims: Dims, index: Index) -> Key:
+        """The key of these three."""
+        three = (node, dims, index)
+        found = self._made.get(three)
+        if found is None:
+            found = self._made[three] = Key(node, dims, index)
+        return found
+
+    def at(self, node: int, index: Index, dims: Dims | None = None) -> Key:
+        """The key of a node at an index; a node of a single entry has a single key."""
+        own = self._dims[node]
+        if not proper(own) and all(a.var < 0 for a in index):
+            return self.exactly(node, (), ())
+        return self.exactly(node, own if dims is None else dims, index)
+
+    def whole(self, node: int) -> Key:
+        """The key under which all of an array is read, at places found at run time."""
+        return self.exactly(node, self._dims[node], ())
+
+    def below(self, key: Key) -> tuple[Key, ...]:
+        """What the value is computed from; of a gather, where its entries are."""
+        found = key.below
+        if found is None:
+            found = key.below = tuple(self._below(key, self._parts[key.node]))
+        return found
+
+    def _below(self, key: Key, part: Part) -> list[Key]:
+        if part.op == "gather":
+            lead = len(self._dims[part.args[1]])
+            index = key.index or (FIRST,) * len(part.dims)
+            return [self.at(a, index[:lead]) for a in part.args[1:]]
+        return [self._child(key, part, a) for a in part.args]
+
+    def _child(self, key: Key, part: Part, arg: int) -> Key:
+        source = self._dims[arg]
+        if key.index and source == key.dims == part.dims and ONE not in source and part.text:
+            return self.exactly(arg, source, key.index)
+        index = key.index or (FIRST,) * len(part.dims)
+        dims = key.dims if key.index else part.dims
+        if not proper(source):
+            return self.at(arg, (FIRST,) * len(source))
+        if part.op == "reshape" and same_but_ones(source, dims):
+            return self.at(arg, through_ones(index, source, dims))
+        if dims != part.dims or part.op == "reshape":
+            return self.at(arg, index, dims)
+        if part.op == "slice":
+            starts, steps = zip(*part.slices, strict=True)
+            return self.at(arg, through_slice(index, starts, steps))
+        if part.op == "transpose":
+            return self.at(arg, through_transpose(index, part.axes))
+        return self.at(arg, through_broadcast(index, source, part.dims))

@@ -1,0 +1,127 @@
+"""Parts of a structure, and those with small axes as components: one part for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+from ...ir.graph import Part
+from ...ir.loops import ONE, Dims, same_but_ones
+
+Place = dict[int, int]  # of each small axis, where on it
+Ids = tuple[int, ...]
+Slices = tuple[tuple[str, str], ...]
+WHOLE = ("0", "1")  # start and step of an axis that is taken whole
+
+
+def is_small(dim: str) -> bool:
+    """Whether the size of an axis is known, and not one."""
+    return dim != ONE and dim.isdigit()
+
+
+def small_axes(dims: Dims) -> Ids:
+    return tuple(a for a, d in enumerate(dims) if is_small(d))
+
+
+def places(dims: Dims) -> Iterator[Place]:
+    """Where on the small axes each component lies, in row-major order."""
+    axes = small_axes(dims)
+    for position in product(*(range(int(dims[a])) for a in axes)):
+        yield dict(zip(axes, position, strict=True))
+
+
+def without_small(dims: Dims) -> Dims:
+    return tuple(d for d in dims if not is_small(d))
+
+
+def spot(dims: Dims, place: Place) -> Slices:
+    """The slices that take the component at `place`."""
+    return tuple((str(place[a]), "1") if is_small(d) else WHOLE for a, d in enumerate(dims))
+
+
+@dataclass
+class Pieces:
+    """The new parts, and what stands for each old one: itself, its components, or both."""
+
+    old: tuple[Part, ...]
+    parts: list[Part] = field(default_factory=list)
+    whole: dict[int, int] = field(default_factory=dict)
+    split: dict[int, Ids] = field(default_factory=dict)
+    zeros: set[int] = field(default_factory=set)  # new parts that are zero
+    sums: set[int] = field(default_factory=set)  # old parts that are added up in memory
+    _made: dict[Part, int] = field(default_factory=dict)
+
+    def add(self, part: Part) -> int:
+        """The part, made once."""
+        if part not in self._made:
+            self.parts.append(part)
+            self._made[part] = len(self.parts) - 1
+        return self._made[part]
+
+    def dims(self, i: int) -> Dims:
+        return self.old[i].dims
+
+    def at(self, i: int, place: Place) -> int:
+        """The component of old part `i` at `place`; its small axes are gone."""
+        dims = self.dims(i)
+        if i not in self.split:
+            part = self.sliced(self.whole[i], spot(dims, place))
+            return self.shaped(part, without_small(dims))
+        number = 0
+        for a in small_axes(dims):
+            number = number * int(dims[a]) + place[a]
+        return self.split[i][number]
+
+    def all(self, i: int) -> int:
+        """Old part `i` in one piece."""
+        if i not in self.whole:
+            dims = self.dims(i)
+            inner = tuple(ONE if is_small(d) else d for d in dims)
+            puts = [
+                (self.shaped(part, inner), spot(dims, place))
+                for part, place in zip(self.split[i], places(dims), strict=True)
+            ]
+            self.whole[i] = self.put(puts, self.old[i])
+        return self.whole[i]
+
+    def put(self, terms: Iterable[tuple[int, Slices]], like: Part) -> int:
+        """An array of components, each with the start and step of its entries on every axis."""
+        args, spots = zip(*terms, strict=True)
+        return self.add(Part("place", "", args, like.dtypes, like.shapes, spots))
+
+    def sliced(self, part: int, pairs: Slices, dims: Dims = ()) -> int:
+        """A slice of shape `dims`: as the source has it, but one entry of small axes."""
+        source = self.parts[part]
+        inner = dims or tuple(ONE if is_small(d) else d for d in source.dims)
+        if all(p == WHOLE for p in pairs) and source.dims == inner:
+            return part
+        return self.add(Part("slice", "", (part,), source.dtypes, (inner,), pairs))
+
+    def shaped(self, part: int, dims: Dims) -> int:
+        """The part with other axes of size one."""
+        source = self.parts[part]
+        if source.op == "reshape" and same_but_ones(source.dims, self.parts[source.args[0]].dims):
+            return self.shaped(source.args[0], dims)
+        if source.dims == dims:
+            return part
+        new = self.add(Part("reshape", "", (part,), source.dtypes, (dims,)))
+        if part in self.zeros:
+            self.zeros.add(new)
+        return new
+
+    def zero(self, dtype: str, dims: Dims) -> int:
+        text = "False" if dtype == "b1" else "0.0" if dtype[0] == "f" else "0"
+        new = self.add(Part("value", text, (), (dtype,), ((),)))
+        if dims:
+            new = self.add(Part("broadcast_to", "", (new,), (dtype,), (dims,)))
+        self.zeros.add(new)
+        return new
+
+    def combined(self, op: str, text: str, terms: Iterable[int]) -> int:
+        """Components of one shape, put together two at a time."""
+        first, *others = terms
+        for term in others:
+            part = self.parts[first]
+            first = self.add(Part(op, text, (first, term), part.dtypes, part.shapes))
+        return first

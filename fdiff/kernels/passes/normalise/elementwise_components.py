@@ -1,0 +1,252 @@
+"""Elementwise ops, reductions and views by components.
+
+A rule gives one part for each component, or None; it may also put down the whole result itself
+(`Pieces.whole`).
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from ...ir.graph import Part
+from ...ir.loops import ONE, Dims, plus, proper, same_but_ones, times
+from ..materialise.operation_kinds import ROUTINES
+from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, small_axes, without_small
+
+COMBINED = {
+    "sum": ("add", "{0} + {1}"),
+    "prod": ("multiply", "{0} * {1}"),
+    "max": ("maximum", "rt.maximum({0}, {1})"),
+    "min": ("minimum", "rt.minimum({0}, {1})"),
+    "any": ("logical_or", "{0} | {1}"),
+    "all": ("logical_and", "{0} & {1}"),
+}
+
+
+def among_kept(dims: Dims, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes that are not small, counted without those that are."""
+    left = [a for a, d in enumerate(dims) if not is_small(d)]
+    return tuple(left.index(a) for a in axes if a in left)
+
+
+# --- entry by entry ---------------------------------------------------------------------------
+
+
+def operand(new: Pieces, a: int, dims: Dims, place: Place) -> int:
+    """The component of an operand that meets the one at `place` of a result of shape `dims`."""
+    own = new.dims(a)
+    lead = len(dims) - len(own)
+    part = new.at(a, {q: place[q + lead] for q in small_axes(own)})
+    left = [d for q, d in enumerate(own) if not is_small(d) and q + lead not in place]
+    return new.shaped(part, tuple(left))
+
+
+def elementwise(new: Pieces, i: int, part: Part) -> Ids | None:
+    """One op for each component."""
+    if part.op == "add" and new.sums.issuperset(part.args):
+        new.sums.add(i)
+        return None
+    dims = without_small(part.dims)
+    out: list[int] = []
+    for place in places(part.dims):
+        args = tuple([operand(new, a, part.dims, place) for a in part.args])
+        same = _without_zeros(new, part, args, dims)
+        out.append(new.add(part._replace(args=args, shapes=(dims,))) if same is None else same)
+    return tuple(out)
+
+
+def _without_zeros(new: Pieces, part: Part, args: Ids, dims: Dims) -> int | None:
+    """The other term of a sum with what a slice put back leaves at zero."""
+    if part.op == "add" and new.zeros.intersection(args):
+        other = args[args[0] in new.zeros]
+        return other if new.parts[other].dims == dims else None
+    if part.op == "subtract" and args[1] in new.zeros:
+        return args[0] if new.parts[args[0]].dims == dims else None
+    return args[0] if part.op == "negative" and args[0] in new.zeros else None
+
+
+def broadcast(new: Pieces, i: int, part: Part) -> Ids | None:
+    dims = without_small(part.dims)
+    out: list[int] = []
+    for place in places(part.dims):
+        a = operand(new, part.args[0], part.dims, place)
+        same = new.parts[a].dims == dims
+        out.append(a if same else new.add(part._replace(args=(a,), shapes=(dims,))))
+    return tuple(out)
+
+
+def iota(new: Pieces, i: int, part: Part) -> Ids | None:
+    if proper(without_small(part.dims)):
+        return None
+    count = range(len(list(places(part.dims))))
+    values = [new.add(Part("value", str(k), (), part.dtypes, ((),))) for k in count]
+    return tuple([new.shaped(v, without_small(part.dims)) for v in values])
+
+
+# --- reductions and scans ---------------------------------------------------------------------
+
+
+def reduced(new: Pieces, i: int, part: Part) -> Ids | None:
+    """Small axes are put together term by term, before a sum over the others."""
+    (a,) = part.args
+    source, axes = new.dims(a), part.axes
+    few = [x for x in axes if is_small(source[x])]
+    if new.old[a].dtype != part.dtype and part.op != "sum":
+        return None
+    stays = [x for x in range(len(source)) if x not in axes]
+    left = among_kept(source, axes)
+    out: list[int] = []
+    for place in places(part.dims):
+        own = {stays[k]: at for k, at in place.items()}
+        spots = product(*(range(int(source[x])) for x in few))
+        terms = [new.at(a, own | dict(zip(few, s, strict=True))) for s in spots]
+        op, text = COMBINED[part.op]
+        value = new.combined(op, text, [_converted(new, t, part.dtype) for t in terms])
+        shapes = (without_small(part.dims),)
+        summed = part._replace(args=(value,), shapes=shapes, data=(("axes", left),))
+        out.append(new.add(summed) if left else value)
+    return tuple(out)
+
+
+def _converted(new: Pieces, i: int, dtype: str) -> int:
+    part = new.parts[i]
+    if part.dtype == dtype:
+        return i
+    return new.add(Part("convert", "{T}({0})", (i,), (dtype,), part.shapes))
+
+
+def scanned(new: Pieces, i: int, part: Part) -> Ids | None:
+    axis = part.parameter("axis", int)
+    if is_small(part.dims[axis]) or any(new.dims(a) != part.dims for a in part.args):
+        return None
+    (moved,) = among_kept(part.dims, (axis,))
+    data = tuple((k, moved if k == "axis" else v) for k, v in part.data)  # type: ignore[misc] - parameters are objects to the checker
+    like = part._replace(shapes=(without_small(part.dims),), data=data)
+    return tuple(
+        new.add(like._replace(args=tuple([new.at(a, place) for a in part.args])))
+        for place in places(part.dims)
+    )
+
+
+# --- views ------------------------------------------------------------------------------------
+
+
+def transposed(new: Pieces, i: int, part: Part) -> Ids | None:
+    if new.old[part.args[0]].op in ROUTINES:
+        return None  # other routines take matrices as they are: systems with a Cholesky factor
+    if new.sums.issuperset(part.args):
+        new.sums.add(i)
+        return None
+    (a,) = part.args
+    source, axes = new.dims(a), part.axes
+    order = among_kept(source, axes)
+    out: list[int] = []
+    for place in places(part.dims):
+        own = new.at(a, {axes[k]: at for k, at in place.items()})
+        moved = part._replace(
+            args=(own,), shapes=(without_small(part.dims),), data=(("axes", order),)
+        )
+        out.append(own if order == tuple(range(len(order))) else new.add(moved))
+    return tuple(out)
+
+
+def reshaped(new: Pieces, i: int, part: Part) -> Ids | None:
+    """Between rows and a vector, a component has every so-manieth entry."""
+    (a,) = part.args
+    source, dims = new.dims(a), part.dims
+    if new.sums.issuperset(part.args):
+        return None
+    if same_but_ones(source, dims):
+        axes = [[x for x, d in enumerate(s) if d != ONE] for s in (source, dims)]
+        back = dict(zip(axes[1], axes[0], strict=True))
+        own = [new.at(a, {back[k]: at for k, at in place.items()}) for place in places(dims)]
+        return tuple([new.shaped(p, without_small(dims)) for p in own])
+    rows, few = _rows(dims)
+    own_rows, own_few = _rows(source)
+    if rows == own_rows and few == own_few > 1:
+        own = [new.at(a, place) for place in places(source)]
+        return tuple([new.shaped(p, without_small(dims)) for p in own])
+    if few > 1 and len(rows) == 1 == len(proper(source)) and own_few == 1:
+        flat = new.shaped(new.all(a), proper(source))
+        slices = [new.sliced(flat, ((str(k), str(few)),), rows) for k in range(few)]
+        return tuple([new.shaped(s, without_small(dims)) for s in slices])
+    if own_few > 1 and len(own_rows) == 1 and few == 1 and len(proper(dims)) == 1:
+        own = [new.shaped(new.at(a, place), own_rows) for place in places(source)]
+        puts = [(p, ((str(k), str(own_few)),)) for k, p in enumerate(own)]
+        flat = new.put(puts, part._replace(shapes=(proper(dims),)))
+        new.whole[i] = new.shaped(flat, dims)
+        return None
+    return None
+
+
+def _rows(dims: Dims) -> tuple[Dims, int]:
+    """The axes before the small ones at the end, and how many entries those have together."""
+    own = list(proper(dims))
+    few = 1
+    while own and is_small(own[-1]):
+        few *= int(own.pop())
+    return tuple(own), few if not any(map(is_small, own)) else 0
+
+
+def sliced(new: Pieces, i: int, part: Part) -> Ids | None:
+    (a,) = part.args
+    source, dims, pairs = new.dims(a), part.dims, part.slices
+    if any(is_small(s) and not d.isdigit() for s, d in zip(source, dims, strict=True)):
+        return None  # of no entries
+    out: list[int] = []
+    for place in places(dims):
+        starts = [plus(p[0], times(str(place.get(x, 0)), p[1])) for x, p in enumerate(pairs)]
+        own = new.at(a, {x: int(starts[x]) for x in small_axes(source)})
+        left = tuple(
+            (starts[x], "1") if x in place else pairs[x]
+            for x, d in enumerate(source)
+            if not is_small(d)
+        )
+        inner = tuple(
+            ONE if is_small(d) else d for d, s in zip(dims, source, strict=True) if not is_small(s)
+        )
+        taken = new.sliced(own, left, inner) if left else own
+        out.append(new.shaped(taken, without_small(dims)))
+    return tuple(out)
+
+
+def unsliced(new: Pieces, i: int, part: Part) -> Ids | None:
+    if new.sums.issuperset(part.args):
+        new.sums.add(i)
+        return None
+    (b,) = part.args
+    inner, dims, pairs = new.dims(b), part.dims, part.slices
+    if any(is_small(d) and not n.isdigit() for n, d in zip(inner, dims, strict=True)):
+        return None
+    across = [x for x, n in enumerate(inner) if is_small(n) and not is_small(dims[x])]
+    left = [x for x, d in enumerate(dims) if not is_small(d)]
+    wide = part.data[len(dims) :] if not across else ()
+    out: list[int] = []
+    for place in places(dims):
+        own = {x: entry_of_slice(at, pairs[x], inner[x]) for x, at in place.items()}
+        if -1 in own.values():
+            out.append(new.zero(part.dtype, without_small(dims)))
+            continue
+        terms: list[int] = []
+        for spots in product(*(range(int(inner[x])) for x in across)):
+            at = dict(zip(across, spots, strict=True))
+            term = new.at(b, {x: k for x, k in (own | at).items() if is_small(inner[x])})
+            slices = tuple(_shifted(pairs[x], at.get(x)) for x in left)
+            shape = tuple(ONE if x in at else inner[x] for x in left)
+            term = new.shaped(term, shape)
+            put = Part(
+                "unslice", "", (term,), part.dtypes, (without_small(dims),), (*slices, *wide)
+            )
+            terms.append(term if all(s == WHOLE for s in slices) else new.add(put))
+        out.append(new.combined("add", "{0} + {1}", terms))
+    return tuple(out)
+
+
+def entry_of_slice(at: int, pair: tuple[str, str], size: str) -> int:
+    """The entry of the slice that lies at `at`; -1 for none."""
+    k, odd = divmod(at - int(pair[0]), int(pair[1]))
+    return k if not odd and 0 <= k < int(size) else -1
+
+
+def _shifted(pair: tuple[str, str], at: int | None) -> tuple[str, str]:
+    return pair if at is None else (plus(pair[0], times(str(at), pair[1])), "1")

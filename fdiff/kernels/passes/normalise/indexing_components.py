@@ -1,0 +1,116 @@
+"""Joining, indexing and storing by components."""
+
+from __future__ import annotations
+
+from ...ir.graph import Part
+from ...ir.loops import ONE, plus
+from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, spot, without_small
+from .elementwise_components import among_kept, entry_of_slice, operand
+
+
+def joined(new: Pieces, i: int, part: Part) -> Ids | None:
+    """Arrays one behind the other: along a small axis a choice, else each put in its place."""
+    axis = part.parameter("axis", int)
+    if is_small(part.dims[axis]):
+        if not all(new.dims(a)[axis].isdigit() for a in part.args):
+            return None  # two times two, where four is a size that is known but two is not
+        return tuple([_chosen(new, part, axis, dict(place)) for place in places(part.dims)])
+    out: list[int] = []
+    for place in places(part.dims):
+        left = among_kept(part.dims, (axis,))[0]
+        dims = without_small(part.dims)
+        start, puts = "0", []
+        for a in part.args:
+            own = new.dims(a)
+            count = int(own[axis]) if is_small(own[axis]) else 1
+            for k in range(count):
+                term = new.at(a, place | ({axis: k} if is_small(own[axis]) else {}))
+                inner = tuple(
+                    own[x] if x != axis or count == 1 else ONE
+                    for x in range(len(own))
+                    if x not in place
+                )
+                begin = plus(start, str(k))
+                puts += _unfolded(new, new.shaped(term, inner), left, len(dims), begin)
+            start = plus(start, own[axis])
+        out.append(new.put(puts, part._replace(shapes=(dims,))))
+    return tuple(out)
+
+
+def _unfolded(
+    new: Pieces, term: int, axis: int, rank: int, start: str
+) -> list[tuple[int, tuple[tuple[str, str], ...]]]:
+    """Where a term is put; what was itself put together as a vector is put there at once."""
+    part = new.parts[term]
+    if part.op == "place" and rank == 1:
+        spots = [spot[0] for spot in part.data]  # type: ignore[index] - parameters are objects to the checker
+        return [(a, ((plus(start, s[0]), s[1]),)) for a, s in zip(part.args, spots, strict=True)]
+    return [(term, tuple((start, "1") if x == axis else WHOLE for x in range(rank)))]
+
+
+def _chosen(new: Pieces, part: Part, axis: int, place: Place) -> int:
+    """The component of the array that lies at `place`."""
+    for a in part.args:
+        count = int(new.dims(a)[axis])
+        if place[axis] < count:
+            own = {x: k for x, k in place.items() if is_small(new.dims(a)[x])}
+            return new.shaped(new.at(a, own), without_small(part.dims))
+        place[axis] -= count
+    raise AssertionError(part)
+
+
+def gathered(new: Pieces, i: int, part: Part) -> Ids | None:
+    """Entries are read where they lie: the array that is gathered from stays in one piece."""
+    x, *indices = part.args
+    behind = new.dims(x)[len(indices) :]
+    lead = part.dims[: len(part.dims) - len(behind)]
+    out: list[int] = []
+    for place in places(part.dims):
+        ahead = {k: at for k, at in place.items() if k < len(lead)}
+        args = (new.all(x), *(operand(new, j, lead, ahead) for j in indices))
+        dims = (*without_small(lead), *behind)
+        whole = new.add(part._replace(args=args, shapes=(dims,)))
+        inner = {k - len(lead): at for k, at in place.items() if k >= len(lead)}
+        pairs = (*(WHOLE for _ in without_small(lead)), *spot(behind, inner))
+        out.append(new.shaped(new.sliced(whole, pairs), without_small(part.dims)))
+    return tuple(out)
+
+
+def scattered(new: Pieces, i: int, part: Part) -> Ids | None:
+    """Each component is added to the whole in memory."""
+    bar, *indices = part.args
+    source, behind = new.dims(bar), part.dims[len(indices) :]
+    lead = source[: len(source) - len(behind)]
+    terms: list[int] = []
+    for place in places(source):
+        ahead = {k: at for k, at in place.items() if k < len(lead)}
+        inner = {k - len(lead): at for k, at in place.items() if k >= len(lead)}
+        dims = tuple(ONE if is_small(d) else d for d in behind)
+        value = new.shaped(new.at(bar, place), (*without_small(lead), *dims))
+        args = (value, *(operand(new, j, lead, ahead) for j in indices))
+        added = part._replace(args=args, shapes=((*part.dims[: len(indices)], *dims),))
+        pairs = (*(WHOLE for _ in indices), *spot(behind, inner))
+        put = Part("unslice", "", (new.add(added),), part.dtypes, part.shapes, pairs)
+        terms.append(new.add(put) if inner else put.args[0])
+    new.whole[i] = new.combined("add", "{0} + {1}", terms)
+    new.sums.add(i)
+    return None
+
+
+def updated(new: Pieces, i: int, part: Part) -> Ids | None:
+    """A store into a few components of all rows."""
+    base, stored = part.args
+    dims, inner, pairs = part.dims, new.dims(stored), part.slices
+    if any(pairs[x] != WHOLE for x, d in enumerate(dims) if not is_small(d)):
+        return None
+    if any(not n.isdigit() for n, d in zip(inner, dims, strict=True) if is_small(d)):
+        return None
+    out: list[int] = []
+    for place in places(dims):
+        own = {x: entry_of_slice(at, pairs[x], inner[x]) for x, at in place.items()}
+        if -1 in own.values():
+            out.append(new.at(base, place))
+        else:
+            term = new.at(stored, {x: k for x, k in own.items() if is_small(inner[x])})
+            out.append(new.shaped(term, without_small(dims)))
+    return tuple(out)

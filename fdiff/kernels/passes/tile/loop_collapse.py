@@ -1,0 +1,98 @@
+"""Two loops become one where every access walks through both in memory order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ...ir.loops import ONE, Access, Accumulator, Axis, Nest, Statement, times
+
+
+def collapse(nest: Nest) -> Nest:
+    """Merge adjacent loops, innermost first, as long as nothing tells them apart."""
+    nest = _map(nest, _without_ones)
+    k = len(nest.domain) - 2
+    while k >= 0:
+        if _mergeable(nest, k):
+            nest = _merge(nest, k)
+        k -= 1
+    return nest
+
+
+def _without_ones(access: Access) -> Access:
+    if access.buffer.strides is not None:
+        return access
+    pairs = [(d, a) for d, a in zip(access.dims, access.index, strict=True) if d != ONE]
+    return Access(access.buffer, tuple(d for d, _ in pairs), tuple(a for _, a in pairs))
+
+
+def _mergeable(nest: Nest, k: int) -> bool:
+    if any(a.depth == k + 1 for a in nest.accumulators):
+        return False
+    if any(nest.window[k : k + 2]):
+        return False
+    for statement in nest.everything:
+        if statement.kind == "carry" and statement.operands[0] in (str(k), str(k + 1)):
+            return False
+        if statement.access is not None and not _walks(statement.access, nest, k):
+            return False
+    return True
+
+
+def _walks(access: Access, nest: Nest, k: int) -> bool:
+    """Whether `access` uses neither loop, or both side by side over the whole extent."""
+    at = [p for p, axis in enumerate(access.index) if axis.var in (k, k + 1)]
+    if not at:
+        return True
+    return (
+        access.buffer.strides is None
+        and len(at) == 2
+        and at[1] == at[0] + 1
+        and access.index[at[0]] == Axis(k)
+        and access.index[at[1]] == Axis(k + 1)
+        and access.dims[at[1]] == nest.domain[k + 1]
+    )
+
+
+def _merge(nest: Nest, k: int) -> Nest:
+    domain = (*nest.domain[:k], times(nest.domain[k], nest.domain[k + 1]), *nest.domain[k + 2 :])
+    window = (*nest.window[:k], *nest.window[k + 1 :])
+    merged = _map(replace(nest, domain=domain, window=window), lambda access: _merged(access, k))
+    down = tuple(replace(a, depth=a.depth - (a.depth > k)) for a in merged.accumulators)
+    return replace(
+        merged, accumulators=down, statements=tuple(_renumber(s, k) for s in merged.statements)
+    )
+
+
+def _merged(access: Access, k: int) -> Access:
+    dims: list[str] = []
+    index: list[Axis] = []
+    for dim, axis in zip(access.dims, access.index, strict=True):
+        if axis.var == k + 1:
+            dims[-1] = times(dims[-1], dim)
+            continue
+        dims.append(dim)
+        index.append(axis._replace(var=axis.var - 1) if axis.var > k else axis)
+    return Access(access.buffer, tuple(dims), tuple(index))
+
+
+def _renumber(statement: Statement, k: int) -> Statement:
+    if statement.kind != "carry":
+        return statement
+    var = int(statement.operands[0])
+    return statement._replace(operands=(str(var - (var > k)),))
+
+
+def _map(nest: Nest, change: Callable[[Access], Access]) -> Nest:
+    def of(statement: Statement) -> Statement:
+        if statement.access is None:
+            return statement
+        return statement._replace(access=change(statement.access))
+
+    accumulators = tuple(
+        Accumulator(a.name, a.identity, a.depth, tuple(of(s) for s in a.final))
+        for a in nest.accumulators
+    )
+    return replace(
+        nest, statements=tuple(of(s) for s in nest.statements), accumulators=accumulators
+    )

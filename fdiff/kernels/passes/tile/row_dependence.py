@@ -1,0 +1,237 @@
+"""What nests and routines read and write, row by row or else; a nest for some of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ...ir.loops import (
+    BEGIN,
+    BLOCK,
+    END,
+    Access,
+    Accumulator,
+    Axis,
+    Call,
+    Dims,
+    Nest,
+    Statement,
+    proper,
+)
+from .row_products import operands_of, role_of
+
+Rows = str | Dims  # where in memory the axis of the rows lies: see `rows_of`
+_WRITES = frozenset(["store", "update"])
+
+
+def rows_of(dims: Dims, axis: str) -> Rows | None:
+    """Where the axis of the rows lies in memory: the same for all shapes it is read in.
+
+    Shapes of one array that have the rows first, or last, agree on where each row lies, however
+    they name the other axes; between others only equal shapes do.
+    """
+    wide = proper(dims)
+    if wide.count(axis) != 1:
+        return None
+    if len(wide) == 1:
+        return "all"
+    return "first" if wide[0] == axis else "last" if wide[-1] == axis else wide
+
+
+@dataclass
+class Uses:
+    """How memory is used, by name, and in which rows (None: not by rows); which locals are."""
+
+    kinds: dict[str, set[str]] = field(default_factory=dict)
+    rows: dict[str, set[Rows | None]] = field(default_factory=dict)
+    reads: set[str] = field(default_factory=set)
+    totals: set[str] = field(default_factory=set)  # locals that are complete at the end only
+
+    written: set[str] = field(default_factory=set)  # memory that is written to, and totals
+
+    def note(self, name: str, kind: str, rows: Rows | None) -> None:
+        self.kinds.setdefault(name, set()).add(kind)
+        self.rows.setdefault(name, set()).add(rows)
+        if kind in _WRITES:
+            self.written.add(name)
+
+    def add(self, new: Uses) -> None:
+        for name, kinds in new.kinds.items():
+            self.kinds.setdefault(name, set()).update(kinds)
+            self.rows.setdefault(name, set()).update(new.rows[name])
+        self.reads |= new.reads
+        self.totals |= new.totals
+        self.written |= new.written
+
+    def meets(self, names: set[str]) -> bool:
+        """Whether any of these is used."""
+        memory = self.kinds.keys()
+        apart = memory.isdisjoint(names) and self.reads.isdisjoint(names)
+        return not apart or not self.totals.isdisjoint(names)
+
+    def follows(self, before: Uses) -> bool:
+        """Whether this has to come after what `before` does."""
+        return self.meets(before.written) or before.meets(self.written)
+
+    def together(self, new: Uses) -> bool:
+        """Whether `new` can take turns with all of this, of which that is known."""
+        if new.meets(self.totals) or self.meets(new.totals):
+            return False
+        nothing: set[str] = set()
+        for name, kinds in new.kinds.items():
+            both = kinds | self.kinds.get(name, nothing)
+            if both & _WRITES and both != {"update"}:
+                rows = new.rows[name] | self.rows.get(name, set())
+                if len(rows) > 1 or None in rows:
+                    return False
+        return True
+
+    def by_rows(self, name: str) -> Rows | None:
+        """The one way in which memory is used, if that is row by row."""
+        found = self.rows.get(name, set())
+        return next(iter(found)) if len(found) == 1 else None
+
+
+def uses_of(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> Uses:
+    """What the item reads and writes, as loops over the rows of `axis`."""
+    uses = Uses()
+    if isinstance(item, Call):
+        role = role_of(item, axis, shapes)
+        for k, (name, kind) in enumerate(operands_of(item)):
+            rows = role.places[k] or None if role is not None else None
+            added = role is not None and role.sums and kind == "store"
+            uses.note(name, "update" if added else kind, rows)
+        return uses
+    loop = row_loop(item, axis) or 0
+    added = {id(s) for a in item.accumulators if 0 < a.depth <= loop for s in a.final}
+    for s in item.everything:
+        uses.reads.update(s.operands)
+        if s.access is not None and s.access.buffer.name:
+            kind = s.kind if s.kind in _WRITES else "load"
+            if id(s) in added:
+                uses.note(s.access.buffer.name, "update", None)
+            else:
+                uses.note(s.access.buffer.name, kind, _rows(s.access, axis, loop))
+    totals = [a for a in item.accumulators if a.depth == 0]
+    uses.totals.update(a.name for a in totals)
+    uses.totals.update(s.target for a in totals for s in a.final if s.target)
+    if not item.domain:
+        uses.totals.update(s.target for s in item.statements if s.target)
+    uses.written |= uses.totals
+    return uses
+
+
+def _rows(access: Access, axis: str, loop: int) -> Rows | None:
+    """Where the rows that a loop runs over are read in order; None where it is not as simple."""
+    at = [k for k, a in enumerate(access.index) if a.var == loop]
+    plain = len(at) == 1 and access.index[at[0]] == Axis(loop) and access.dims[at[0]] == axis
+    return rows_of(access.dims, axis) if plain and access.buffer.strides is None else None
+
+
+def row_loop(nest: Nest, axis: str) -> int | None:
+    """The loop of a nest over the rows of an axis, if these may come a few at a time.
+
+    It is the outermost loop or the innermost. What the innermost adds up for each turn of the
+    others is begun before the first rows and added to by all.
+    """
+    if not nest.domain or nest.hole or nest.window or nest.branches:
+        return None
+    if nest.domain[0] == axis:
+        loop = 0
+    elif nest.domain[-1] == axis and nest.domain.count(axis) == 1:
+        loop = len(nest.domain) - 1
+    else:
+        return None
+    inside = [a for a in nest.accumulators if a.depth <= loop]
+    if any(a.depth and not a.final for a in inside):
+        return None  # a running sum, begun anew by an outer loop
+    whole = {a.name for a in inside}
+    carried = any(
+        (s.kind == "carry" and s.operands[0] == str(loop))
+        or (s.kind == "pick" and s.target in whole)
+        for s in nest.statements
+    )
+    return None if carried else loop
+
+
+def rowwise(nest: Nest, axis: str) -> bool:
+    """Whether the outermost loop of a nest is over the rows, which may come a few at a time."""
+    return row_loop(nest, axis) == 0
+
+
+def for_rows(nest: Nest, short: Mapping[str, str], loop: int = 0) -> Nest:
+    """The nest for the rows of a block, which its loop number `loop` runs over.
+
+    `short` are temporaries as long as a block, and the name of the axis that is theirs.
+    """
+
+    def of(s: Statement) -> Statement:
+        if s.access is None or s.access.buffer.name not in short:
+            return s
+        at = s.access.dims.index(short[s.access.buffer.name])
+        dims = tuple(BLOCK if k == at else d for k, d in enumerate(s.access.dims))
+        index = tuple(
+            Axis(loop, "1", f"-{BEGIN}") if k == at else a for k, a in enumerate(s.access.index)
+        )
+        return s._replace(access=Access(s.access.buffer, dims, index))
+
+    def sums(a: Accumulator) -> Accumulator:
+        if a.depth == 0:
+            return replace(a, identity=a.name, final=())
+        final = tuple(of(s) for s in a.final)
+        return replace(a, final=_added(nest, a, final) if a.depth <= loop else final)
+
+    window = tuple((BEGIN, END) if k == loop else None for k in range(len(nest.domain)))
+    return replace(
+        nest,
+        statements=tuple(of(s) for s in nest.statements),
+        accumulators=tuple(map(sums, nest.accumulators)),
+        window=window,
+    )
+
+
+def _added(nest: Nest, sum_: Accumulator, final: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Where a sum over the rows of a block goes: to what those of earlier blocks came to."""
+    combine = next(s.text for s in nest.statements if s.target == sum_.name)
+    return tuple(
+        s._replace(kind="update", target=f"at_{sum_.name}", text=combine)
+        if s.kind == "store" else s
+        for s in final
+    )  # fmt: skip
+
+
+def _totals(nest: Nest) -> Iterator[Accumulator]:
+    return (a for a in nest.accumulators if a.depth == 0)
+
+
+def started(nest: Nest, loop: int = 0) -> list[Nest]:
+    """The sums over all rows before the first."""
+    lines = [Statement("let", a.name, a.identity) for a in _totals(nest) if a.identity != a.name]
+    sums = [a for a in nest.accumulators if 0 < a.depth <= loop]
+    return _lines(lines, "before the rows") + [
+        Nest(nest.domain[: a.depth], _begun(a), (), "before the rows")
+        for a in sums
+        if any(s.kind == "store" for s in a.final)
+    ]
+
+
+def _begun(sum_: Accumulator) -> tuple[Statement, ...]:
+    """The stores of a sum of nothing."""
+    names = {sum_.name: sum_.identity}
+    out: list[Statement] = []
+    for s in sum_.final:
+        operands = tuple([names.get(o, o) for o in s.operands])
+        if s.kind == "let":
+            names[s.target] = f"no_{s.target}"
+        out.append(s._replace(target=names.get(s.target, s.target), operands=operands))
+    return tuple(out)
+
+
+def finished(nest: Nest) -> list[Nest]:
+    """Where the sums over all rows go after the last."""
+    return _lines([s for a in _totals(nest) for s in a.final], "after the rows")
+
+
+def _lines(lines: Iterable[Statement], comment: str) -> list[Nest]:
+    statements = tuple(lines)
+    return [Nest((), statements, (), comment)] if statements else []

@@ -1,0 +1,119 @@
+"""Products of matrices over some of the rows of an axis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from ...ir.loops import (
+    BEGIN,
+    BLOCK,
+    END,
+    NUMPY,
+    ONE,
+    Access,
+    Buffer,
+    Call,
+    Dims,
+    Nest,
+    Statement,
+    Temporary,
+    identity,
+    proper,
+    times,
+)
+
+_COUNTS = 4  # the stack, rows, summed and columns; then steps
+
+
+def operands_of(call: Call) -> list[tuple[str, str]]:
+    """The memory of a call, and whether it is read or written: perhaps both for most routines."""
+    if not call.routine.startswith("matmul"):
+        return [(b, kind) for b in call.buffers for kind in ("load", "store")]
+    a, b, out = call.buffers
+    return [(a, "load"), (b, "load"), (out, "store")]
+
+
+class Role(NamedTuple):
+    """What the axis of the rows is to a product, and to each of its operands and the result.
+
+    `sums` if the product sums over the rows. Of each array: how far one row lies from the next (""
+    where it has none), and whether the rows are its first axis or its last ("first", "last").
+    """
+
+    sums: bool
+    steps: tuple[str, str, str]
+    places: tuple[str, str, str]
+
+
+def role_of(call: Call, axis: str, shapes: Mapping[str, Dims]) -> Role | None:
+    """What the axis is to a product of arrays that lie in order; None if it is not as simple."""
+    if not call.routine.startswith("matmul"):
+        return None
+    found = [shapes.get(b, ()).count(axis) for b in call.buffers]
+    own = re.compile(rf"\b{axis}\b")
+    inside = [k for k, text in enumerate(call.sizes[:_COUNTS]) if own.search(text)]
+    if len(inside) != 1 or len(own.findall(call.sizes[inside[0]])) != 1:
+        return None
+    (k,) = inside
+    before, many, others = call.sizes[k].partition(f"{axis} * ")
+    if call.sizes[k] != axis and (before or not many):
+        return None
+    if found != ([1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 1])[k]:
+        return None
+    steps: list[str] = []
+    places: list[str] = []
+    for operand, has in enumerate(found):
+        step = times(_step(call, operand, k), others or ONE) if has else ""
+        others_apart = call.sizes[_COUNTS + 2 * operand : _COUNTS + 2 * operand + 2]
+        first = not any(own.search(text) for text in others_apart)
+        steps.append(step)
+        places.append("" if not has else "first" if first else "last" if step == ONE else "within")
+    if "within" in places:
+        return None
+    return Role(k == 2, (steps[0], steps[1], steps[2]), (places[0], places[1], places[2]))
+
+
+def _step(call: Call, operand: int, k: int) -> str:
+    """How far the entries of an operand lie apart along the stack, the rows, summed or columns."""
+    stack, lead = call.sizes[_COUNTS + 2 * operand : _COUNTS + 2 * operand + 2]
+    flips = (*call.sizes[_COUNTS + 2 * len(call.buffers) :], "0")
+    axes = ((1, 2), (2, 3), (1, 3))[operand]  # its rows and its columns, among those four
+    outer = axes[int(flips[operand])]
+    return stack if k == 0 else lead if k == outer else ONE
+
+
+def of_rows(call: Call, axis: str, role: Role, short: Collection[str]) -> Call:
+    """The product for the rows of a block: of temporaries `short` all there is, a part of others.
+
+    A part begins where the block does, and its rows lie as far apart as in the whole.
+    """
+    own = re.compile(rf"\b{axis}\b")
+    sizes = [own.sub(f"({END} - {BEGIN})", text) for text in call.sizes[:_COUNTS]]
+    begins: list[str] = []
+    for k, name in enumerate(call.buffers):
+        steps = call.sizes[_COUNTS + 2 * k : _COUNTS + 2 * k + 2]
+        sizes += [own.sub(BLOCK, text) for text in steps] if name in short else steps
+        whole = role.steps[k] and name not in short
+        begins.append(times(BEGIN, role.steps[k]) if whole else "")
+    sizes += call.sizes[_COUNTS + 2 * len(call.buffers) :]
+    return replace(call, sizes=tuple(sizes), begins=tuple(begins))
+
+
+def added_up(call: Call, like: Temporary) -> tuple[Call, Nest, Nest]:
+    """A product of some rows in memory of its own, its addition to the whole, zeros for it."""
+    some = f"{like.name}_some"
+    part = replace(call, buffers=(*call.buffers[:2], some), comment=f"{some} = matmul")
+    index, domain = identity(like.dims), proper(like.dims)
+    value = f"v_{like.name}"
+    load = Statement("load", value, "", (), Access(Buffer(some), like.dims, index))
+    place = Access(Buffer(like.name), like.dims, index)
+    add = Statement("update", f"v_at_{like.name}", "rt.add({0}, {1})", (value,), place)
+    zero = Statement("store", "", "", (f"{NUMPY[like.dtype]}(0)",), place)
+    return (
+        part,
+        Nest(domain, (load, add), (), f"{like.name} += {some}"),
+        Nest(domain, (zero,), (), f"{like.name} = zeros"),
+    )

@@ -1,0 +1,40 @@
+"""Matrix routines such as ``solve_f8``, as texts for `native`.
+
+A text has words in capitals, which become what is right for a dtype: ``ENTRY`` its kind, ``REAL``
+its name in NumPy, ``GETRF`` and its kin the places of functions in the table `blas`; and the
+numbers below.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from .blas import places
+from .linalg import DECOMPOSITIONS
+from .matrix_products import PRODUCTS
+from .status import INDEFINITE, SINGULAR, ZERO_AT
+from .triangular import TRIANGULAR
+
+_TEXTS = {**DECOMPOSITIONS, **PRODUCTS, **TRIANGULAR}
+_NUMPY = {"f4": "float32", "f8": "float64"}
+_NUMBERS = {
+    "SINGULAR": SINGULAR,
+    "INDEFINITE": INDEFINITE,
+    "ZERO_AT": ZERO_AT,
+    "FEW": 20,  # rows from which LAPACK is faster: det 28, inv 24, solve 16, cholesky 14
+    "PANEL": 16384,  # entries of columns that are copied to lie next to one another
+    "BLOCK": 32,  # columns at a time
+    "SAFE": 1e6,  # condition number up to which cofactors come from the inverse
+    "BLAS_FROM": 100,  # multiplications from which BLAS is faster: at 5 x 5 it is, at 4 x 4 not
+}
+_WORDS = re.compile(r"\b[A-Z][A-Z_]+\b")
+
+
+@lru_cache(maxsize=64)
+def text_of(routine: str, vector: int = 64) -> str:
+    """The routine with the functions it calls, itself the last; for vectors of so many bytes."""
+    name, dtype = routine.rsplit("_", 1)
+    words = {"ENTRY": dtype, "REAL": _NUMPY[dtype], "LANES": vector // int(dtype[1])}
+    words |= {**_NUMBERS, **places(dtype)}
+    return _WORDS.sub(lambda m: str(words[m[0]]), "".join(_TEXTS[name]))

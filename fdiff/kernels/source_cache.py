@@ -1,0 +1,149 @@
+"""From a skeleton to the text of its kernel: made here, or as an earlier process left it on disk.
+
+Loops and text take longer than loading the kernel does, so both are kept: the kernel by its text,
+and the text, with what is known of its work, by the skeleton.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..process.collector import collector_paused
+from ..process.forking import no_fork
+from . import cache
+from .ir.graph import Skeleton, Values
+from .source import Made, Room, Source, Work
+from .thread_pool import threads
+
+_intact: set[str] = set()  # the files that were read or written
+_sizes: set[int] = set()  # the lengths of the tapes whose kernels these are
+_LONGEST = 1000  # lines of a kernel for threads: it has no steps, and compiling grows faster
+
+
+class Chosen(NamedTuple):
+    """The text for some sizes, and in how many parts its loops are shared."""
+
+    source: Source
+    parts: int
+    heavy: frozenset[int] = frozenset()  # the items that are
+
+
+def chosen(bones: Skeleton, values: Values) -> Chosen:
+    """The text for these sizes."""
+    made = _plain(bones)
+    if threads() > 1 and made.parts(values.ints) > 1 and made.lines <= _LONGEST:
+        heavy = made.heavy(values.ints)
+        shared = _shared(bones, heavy)
+        parts = 1 if shared is None else shared.parts(values.ints)
+        if shared is not None and parts > 1:
+            return Chosen(shared.source, parts, heavy)
+    return Chosen(made.source, 1)
+
+
+def keep(bones: Skeleton, choice: Chosen) -> None:
+    """Leave the text on disk, for processes that find its kernel there."""
+    _write(_name(bones), _plain(bones))
+    if choice.heavy and (shared := _shared(bones, choice.heavy)):
+        _write(_name(bones, choice.heavy), shared)
+
+
+def kept(bones: Skeleton) -> bool:
+    """Whether a text is on disk."""
+    name = _name(bones)
+    return name in _intact or (bool(name) and cache.has(name))
+
+
+def keep_size(length: int) -> None:
+    """Remember, here and on disk, that there is a kernel of a tape of this length."""
+    if length not in _sizes:
+        _sizes.add(length)
+        if cache.directory() is not None:
+            cache.write(_name_of_size(length), "size", b"")
+
+
+def sized(length: int) -> bool:
+    """Whether there is a kernel of a tape of this length, in memory or on disk."""
+    if length not in _sizes and cache.read(_name_of_size(length), "size") is not None:
+        _sizes.add(length)
+    return length in _sizes
+
+
+def _name_of_size(length: int) -> str:
+    return cache.name_of_text(f"a tape of {length} nodes")
+
+
+def forget() -> None:
+    """Forget the texts in memory."""
+    _sizes.clear()
+    _plain.cache_clear()
+    _shared.cache_clear()
+    _intact.clear()
+    if (making := sys.modules.get(f"{__package__}.codegen.source_generation")) is not None:
+        making.loops_of.cache_clear()
+
+
+@lru_cache(maxsize=2048)
+def _plain(bones: Skeleton) -> Made:
+    """The kernel for one thread."""
+    found = _read(_name(bones))
+    if found is not None:
+        return found
+    with no_fork, collector_paused():
+        from .codegen.source_generation import plain  # noqa: PLC0415 - what is on disk needs no scheduler
+
+    return plain(bones)
+
+
+@lru_cache(maxsize=256)
+def _shared(bones: Skeleton, heavy: frozenset[int]) -> Made | None:
+    """The kernel for several threads, who share what is heavy; None if they could share nothing."""
+    found = _read(_name(bones, heavy))
+    if found is not None:
+        return found
+    with no_fork:
+        from .codegen.source_generation import shared  # noqa: PLC0415 - what is on disk needs no scheduler
+
+    return shared(bones, heavy)
+
+
+# --- on disk ----------------------------------------------------------------------------------
+
+
+def _name(bones: Skeleton, heavy: frozenset[int] = frozenset()) -> str:
+    """Where the text lies; nowhere without a cache."""
+    return cache.name_of_text(f"{bones}{sorted(heavy)}") if cache.directory() else ""
+
+
+def _write(name: str, made: Made) -> None:
+    with no_fork:
+        import json  # noqa: PLC0415 - 1 ms that most first results can do without
+
+    if name and name not in _intact:
+        _intact.add(name)
+        source = made.source
+        rest = (source.text, source.routines, source.rooms, source.shared)
+        cache.write(name, "text", json.dumps((rest, made.work, made.own, made.turns)).encode())
+
+
+def _read(name: str) -> Made | None:
+    payload = cache.read(name, "text") if name else None
+    if payload is None:
+        return None
+    _intact.add(name)
+    with no_fork:
+        import json  # noqa: PLC0415 - 1 ms that most first results can do without
+
+    (text, routines, rooms, shared), work, own, turns = _frozen(json.loads(payload))
+    source = Source(text, routines, tuple(Room(*room) for room in rooms), shared)
+    return Made(
+        source,
+        tuple(tuple(Work(*w) for w in some) for some in work),
+        tuple(Work(*w) for w in own),
+        turns,
+    )
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

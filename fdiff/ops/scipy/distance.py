@@ -1,0 +1,158 @@
+"""What answers for scipy.spatial.distance: distances of vectors, and of all pairs of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.spatial import distance as sd
+
+from ...trace import TracedArray, apply, unsupported
+from ..elementwise import stop
+from ..foreign import stands_for
+from ..reductions import as_scalar
+from ..shaping import traced
+
+Distance = Callable[[object, object], object]
+
+# --- of differences and of vectors, along the last axis ---------------------------------------
+
+
+def _euclidean(x: object, y: object) -> object:
+    return np.linalg.norm(x - y, axis=-1)  # 0 has slope 0, as `norm` at 0
+
+
+def _squared(x: object, y: object) -> object:
+    d = x - y
+    return np.sum(d * d, axis=-1)
+
+
+def _city(x: object, y: object) -> object:
+    return np.sum(np.abs(x - y), axis=-1)
+
+
+def _largest(x: object, y: object) -> object:
+    return np.max(np.abs(x - y), axis=-1)
+
+
+def _angle(x: object, y: object) -> object:
+    """One less the cosine; what rounding takes out of [0, 2] is put back without a slope."""
+    product = np.sum(x * y, axis=-1)
+    lengths = np.sqrt(np.sum(x * x, axis=-1) * np.sum(y * y, axis=-1))
+    out = 1.0 - product / lengths
+    return out + apply(stop, traced(np.clip(out, 0.0, 2.0) - out))
+
+
+def _correlation(x: object, y: object) -> object:
+    return _angle(x - np.mean(x, axis=-1, keepdims=True), y - np.mean(y, axis=-1, keepdims=True))
+
+
+METRICS: dict[str, Distance] = {"euclidean": _euclidean, "sqeuclidean": _squared, "cityblock": _city, "chebyshev": _largest, "cosine": _angle, "correlation": _correlation}
+_OTHER_NAMES = {
+    "euclid": "euclidean", "eu": "euclidean", "e": "euclidean", "sqe": "sqeuclidean", "sqeuclid": "sqeuclidean", "cblock": "cityblock", "cb": "cityblock",
+    "c": "cityblock", "manhattan": "cityblock", "chebychev": "chebyshev", "cheby": "chebyshev", "cheb": "chebyshev", "ch": "chebyshev", "cos": "cosine",
+    "co": "correlation",
+}  # fmt: skip
+
+# --- two vectors ------------------------------------------------------------------------------
+
+
+def _vector(u: object) -> TracedArray:
+    x = traced(u)
+    if x.ndim != 1:
+        raise ValueError("Input vector should be 1-D.")
+    if x.dtype.kind == "c":
+        raise unsupported("scipy.spatial.distance of complex numbers")
+    return x if x.type.floating else x.astype(np.float64)
+
+
+def _of_two(function: Callable[..., object], name: str) -> None:
+    @stands_for(function)
+    def measure(u: object, v: object, w: object = None) -> TracedArray:
+        x, y = _vector(u), _vector(v)
+        if w is not None:
+            raise unsupported(f"scipy.spatial.distance.{name} with weights")
+        out = METRICS[name](x, y)
+        if name != "euclidean":
+            return as_scalar(out)
+        out = out.astype(np.float64)  # SciPy gives a float of Python
+        return TracedArray(out.home, out.id, out.type, scalar=True, weak=True)
+
+
+for _function, _name in (
+    (sd.euclidean, "euclidean"), (sd.sqeuclidean, "sqeuclidean"), (sd.cityblock, "cityblock"), (sd.chebyshev, "chebyshev"), (sd.cosine, "cosine"),
+):  # fmt: skip
+    _of_two(_function, _name)
+
+# --- all pairs --------------------------------------------------------------------------------
+
+
+def _rows(x: object, name: str) -> TracedArray:
+    a = traced(x)
+    if a.ndim != 2:
+        raise ValueError(f"{name} must be a 2-dimensional array.")
+    if a.dtype.kind == "c":
+        raise ValueError(f"Unsupported dtype {a.dtype}")
+    return a.astype(np.float64)
+
+
+def _metric(metric: object, call: str, out: object, keywords: dict[str, object]) -> Distance | None:
+    """The distance asked for; None for a function of the user's."""
+    if out is not None or any(v is not None for v in keywords.values()):
+        raise unsupported(f"scipy.spatial.distance.{call} with {'out=' if out is not None else ', '.join(f'{k}=' for k in keywords)}")
+    if callable(metric):
+        return None
+    name = str(metric).lower()
+    found = METRICS.get(_OTHER_NAMES.get(name, name))
+    if found is None:
+        raise unsupported(f"scipy.spatial.distance.{call} with metric={metric!r}")
+    return found
+
+
+@stands_for(sd.cdist)
+def cdist(XA: object, XB: object, metric: object = "euclidean", *, out: object = None, **keywords: object) -> TracedArray:
+    a, b = _rows(XA, "XA"), _rows(XB, "XB")
+    if a.shape[1] != b.shape[1]:
+        raise ValueError("XA and XB must have the same number of columns (i.e. feature dimension.)")
+    measure = _metric(metric, "cdist", out, keywords)
+    if measure is None:
+        pairs = [metric(x, y) for x in a for y in b]
+        return np.stack(list(map(traced, pairs))).astype(np.float64).reshape((len(a), len(b)))
+    return measure(a[:, None, :], b[None, :, :])
+
+
+@stands_for(sd.pdist)
+def pdist(X: object, metric: object = "euclidean", *, out: object = None, **keywords: object) -> TracedArray:
+    """Distances of the pairs of rows, in order of the first."""
+    a = _rows(X, "X")
+    first, second = np.triu_indices(len(a), 1)
+    measure = _metric(metric, "pdist", out, keywords)
+    if measure is None:
+        return np.stack([traced(metric(a[i], a[j])) for i, j in zip(first, second, strict=True)]).astype(np.float64)
+    return measure(a[first], a[second])
+
+
+@stands_for(sd.squareform)
+def squareform(X: object, force: str = "no", checks: bool = True) -> TracedArray:
+    """From the distances of pairs to their matrix, and back."""
+    x = traced(X)
+    if force.lower() == "tomatrix" and x.ndim != 1:
+        raise ValueError("Forcing 'tomatrix' but input X is not a distance vector.")
+    if force.lower() == "tovector" and x.ndim != 2:
+        raise ValueError("Forcing 'tovector' but input X is not a distance matrix.")
+    if x.ndim == 1:
+        n = int(np.ceil(np.sqrt(x.size * 2))) or 1
+        if n * (n - 1) != x.size * 2:
+            raise ValueError("Incompatible vector size. It must be a binomial coefficient n choose 2 for some integer n >= 2.")
+        place = np.full((n, n), x.size)
+        place[np.triu_indices(n, 1)] = np.arange(x.size)
+        return np.concatenate([x, np.zeros(1, x.dtype)])[np.minimum(place, place.T)]
+    if x.ndim != 2:
+        raise ValueError(f"The first argument must be one or two dimensional array. A {x.ndim}-dimensional array is not permitted")
+    if x.shape[0] != x.shape[1]:
+        raise ValueError("The matrix argument must be square.")
+    if checks and not bool(np.all(x == x.T)):
+        raise ValueError("Distance matrix 'X' must be symmetric.")
+    if checks and not bool(np.all(np.diagonal(x) == 0)):
+        raise ValueError("Distance matrix 'X' diagonal must be zero.")
+    return x[np.triu_indices(len(x), 1)]

@@ -1,0 +1,231 @@
+"""Ops of `scipy.linalg`: functions of matrices, triangular systems, LU factors, banded systems.
+
+Formulas: N. J. Higham, "Functions of Matrices", SIAM 2008, theorem 3.6 (Frechet derivatives from a
+block matrix), which for the exponential gives what A. H. Al-Mohy and N. J. Higham, "Computing the
+Frechet derivative of the matrix exponential", SIAM J. Matrix Anal. Appl. 30(4), 2009, compute; M. B.
+Giles, "Collected matrix derivative results", Springer 2008; F. R. de Hoog, R. S. Anderssen, M. A.
+Lukas, "Differentiation of matrix functionals using triangular factorization", Math. Comp. 80, 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+from scipy import linalg as sl
+
+from ...arraytype import ArrayType, broadcast
+from ...errors import UnsupportedError
+from ...primitive import ZERO, Lower, Primitive, Sample, register
+from ...trace import TracedArray, apply
+from ..decompositions import _stacked
+from ..elementwise import stop
+from ..families import add_up, stretch, unbroadcast
+from ..linalg import Args, Bars, _leading, _same, _t
+
+INT4 = np.dtype(np.int32)
+
+
+def _each(function: Callable[..., object], a: np.ndarray, *others: np.ndarray) -> object:
+    """`function` of each matrix of a stack."""
+    stack = np.broadcast_shapes(a.shape[:-2], *(b.shape[:-2] for b in others))
+    if not stack:
+        return function(a, *others)
+    wide = [np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, *others)]
+    found = [function(*(x[k] for x in wide)) for k in np.ndindex(stack)] or [function(*(np.ones(x.shape[-2:], x.dtype) for x in wide))]
+    gather = lambda parts: np.stack(parts)[: int(np.prod(stack))].reshape((*stack, *np.shape(parts[0])))  # noqa: E731 - used twice
+    return tuple(map(gather, zip(*found, strict=True))) if isinstance(found[0], tuple) else gather(found)
+
+
+# --- functions of matrices --------------------------------------------------------------------
+
+
+def matrix_function(name: str, function: Callable[[np.ndarray], np.ndarray], sample: Callable[..., tuple[np.ndarray, ...]]) -> Primitive:
+    """An op of square matrices: ``f([[A, E], [0, A]])`` holds the derivative at A towards E."""
+
+    def evaluate(a: np.ndarray) -> np.ndarray:
+        out = np.asarray(_each(function, a.astype(np.result_type(a, np.float64))))  # a block matrix needs the digits
+        if np.iscomplexobj(out) and not np.iscomplexobj(a):
+            raise UnsupportedError(f"scipy.linalg.{name} of a real matrix came out complex: fdiff has real results of real arguments only.")
+        return out.astype(a.dtype)
+
+    def towards(a: TracedArray, e: TracedArray) -> TracedArray:
+        n = a.shape[-1]
+        size = np.max(np.abs(apply(stop, e)), axis=(-2, -1), keepdims=True) if n else np.ones((1, 1), a.dtype)
+        size = np.where(size > 0, size, 1.0).astype(a.dtype)
+        top = np.concatenate([a, e / size], axis=-1)
+        block = np.concatenate([top, np.concatenate([np.zeros_like(a), a], axis=-1)], axis=-2)
+        return apply(primitive, block)[..., :n, n:] * size
+
+    primitive = _stacked(
+        name, _same, evaluate, lambda dots, args, outs: [towards(args[0], dots[0])], lambda bars, args, outs: [towards(_t(args[0]), bars[0])], Sample(sample)
+    )
+    return primitive
+
+
+def _regular(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Close to a diagonal with positive entries: the principal root and logarithm are real and smooth."""
+    return (np.diag(rng.uniform(1.5, 3.0, 3)) + 0.3 * rng.normal(size=(2, 3, 3)),)
+
+
+expm = matrix_function("expm", sl.expm, lambda rng: (0.7 * rng.normal(size=(2, 3, 3)),))
+sqrtm = matrix_function("sqrtm", sl.sqrtm, _regular)
+logm = matrix_function("logm", sl.logm, _regular)
+
+# --- triangular systems -----------------------------------------------------------------------
+
+
+def _solved(a: ArrayType, b: ArrayType, **_: object) -> tuple[ArrayType, ...]:
+    return (ArrayType((*broadcast(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype),)
+
+
+def _triangle(x: TracedArray, *, lower: bool, unit: bool) -> TracedArray:
+    """What the solver reads of a matrix, or of a tangent of one."""
+    return np.tril(x, -1 if unit else 0) if lower else np.triu(x, 1 if unit else 0)
+
+
+def _triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, trans: bool, unit: bool) -> object:
+    solve = lambda m, y: sl.solve_triangular(m, y, int(trans), lower, unit, check_finite=False) if m.size else y  # noqa: E731 - of one matrix
+    return np.asarray(_each(solve, a, b)).astype(np.result_type(a, b))
+
+
+def _triangular_jvp(dots: Bars, args: Args, outs: Args, *, lower: bool, trans: bool, unit: bool) -> list[object]:
+    (a_dot, b_dot), a, x = dots, args[0], outs[0]
+    how = {"lower": lower, "trans": trans, "unit": unit}
+    moved = ZERO
+    if a_dot is not ZERO:
+        part = _triangle(a_dot, lower=lower, unit=unit)
+        moved = -((_t(part) if trans else part) @ x)
+    return [stretch(apply(triangular, a, add_up([b_dot, moved]), **how), x.shape)]
+
+
+def _triangular_vjp(bars: Bars, args: Args, outs: Args, *, lower: bool, trans: bool, unit: bool) -> list[object]:
+    b_bar = apply(triangular, args[0], bars[0], lower=lower, trans=not trans, unit=unit)
+    product = -(outs[0] @ _t(b_bar) if trans else b_bar @ _t(outs[0]))
+    return [unbroadcast(_triangle(product, lower=lower, unit=unit), args[0].shape), unbroadcast(b_bar, args[1].shape)]
+
+
+def _system(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return rng.normal(size=(2, 3, 3)) + 3.0 * np.eye(3), rng.normal(size=(2, 3, 2))
+
+
+triangular = register(
+    Primitive(
+        "solve_triangular", _solved, _triangular, _triangular_jvp, _triangular_vjp,
+        lambda args, mapped, size, **params: [apply(triangular, *_leading(args, mapped, (2, 2)), **params)],
+        Lower("call", "triangular"), "opaque",
+        samples=tuple(
+            Sample(_system, {"lower": lower, "trans": trans, "unit": unit}) for lower, trans, unit in product((True, False), repeat=3)
+        ),
+    )
+)  # fmt: skip
+
+# --- LU: packed factors, pivots, and the permutation with its inverse -------------------------
+
+
+def _lu_type(a: ArrayType) -> tuple[ArrayType, ...]:
+    index = ArrayType(a.shape[:-1], INT4)
+    return a, index, index, index
+
+
+def permutation(pivots: np.ndarray) -> np.ndarray:
+    """Rows in the order that LAPACK's exchanges put them."""
+    order = np.arange(len(pivots), dtype=INT4)
+    for k, other in enumerate(pivots):
+        order[[k, other]] = order[[other, k]]
+    return order
+
+
+def _lu_one(a: np.ndarray) -> tuple[np.ndarray, ...]:
+    lu, pivots = sl.lu_factor(a, check_finite=False)
+    order = permutation(pivots)
+    return lu, pivots.astype(INT4), order, np.argsort(order).astype(INT4)
+
+
+def lower_unit(lu: TracedArray) -> TracedArray:
+    return np.tril(lu, -1) + np.eye(lu.shape[-1], dtype=lu.dtype)
+
+
+def _rows(x: TracedArray, order: TracedArray) -> TracedArray:
+    """Rows of each matrix in another order."""
+    return np.take_along_axis(x, np.broadcast_to(np.expand_dims(order, -1), (*order.shape, x.shape[-1])), axis=-2)
+
+
+def _lu_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    lu, _, order, _ = outs
+    left = apply(triangular, lu, _rows(dots[0], order), lower=True, trans=False, unit=True)
+    inner = _t(apply(triangular, lu, _t(left), lower=False, trans=True, unit=False))
+    both = np.tril(lower_unit(lu) @ np.tril(inner, -1), -1) + np.triu(np.triu(inner) @ np.triu(lu))
+    return [both, ZERO, ZERO, ZERO]
+
+
+def _lu_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    if bars[0] is ZERO:
+        return [ZERO]
+    lu, _, _, back = outs
+    inner = np.tril(_t(lower_unit(lu)) @ np.tril(bars[0], -1), -1) + np.triu(np.triu(bars[0]) @ _t(np.triu(lu)))
+    left = apply(triangular, lu, inner, lower=True, trans=True, unit=True)
+    return [_rows(_t(apply(triangular, lu, _t(left), lower=False, trans=False, unit=False)), back)]
+
+
+lu_factor = _stacked(
+    "lu_factor", _lu_type, lambda a: tuple(_each(_lu_one, a)), _lu_jvp, _lu_vjp,
+    Sample(lambda rng: (rng.normal(size=(2, 3, 3))[:, [1, 2, 0]] + 3.0 * np.eye(3)[[1, 2, 0]],)),
+)  # fmt: skip
+
+# --- banded systems: row k of `ab` holds the entries (j + k - u, j) ---------------------------
+
+
+def _shifted(row: TracedArray, by: int) -> TracedArray:
+    """``out[j] = row[j + by]`` along the last axis, 0 beyond the ends."""
+    n = row.shape[-1]
+    if abs(by) >= n:
+        return np.zeros_like(row)
+    gap = np.zeros((*row.shape[:-1], abs(by)), row.dtype)
+    return np.concatenate([row[..., by:], gap], axis=-1) if by >= 0 else np.concatenate([gap, row[..., :by]], axis=-1)
+
+
+def flipped(ab: TracedArray, low: int, up: int) -> TracedArray:
+    """The band of the transposed matrix, which has `up` diagonals below and `low` above."""
+    return np.stack([_shifted(ab[..., up + low - k, :], k - low) for k in range(low + up + 1)], axis=-2)
+
+
+def _band_product(ab: TracedArray, x: TracedArray, up: int) -> TracedArray:
+    """The banded matrix times `x`."""
+    columns = _t(x)
+    terms = [_shifted(np.expand_dims(ab[..., k, :], -2) * columns, up - k) for k in range(ab.shape[-2])]
+    return _t(add_up(terms))
+
+
+def _banded(ab: np.ndarray, b: np.ndarray, *, low: int, up: int) -> object:
+    solve = lambda m, y: sl.solve_banded((low, up), m, y, check_finite=False)  # noqa: E731 - of one matrix
+    return np.asarray(_each(solve, ab, b)).astype(b.dtype)
+
+
+def _banded_jvp(dots: Bars, args: Args, outs: Args, *, low: int, up: int) -> list[object]:
+    (ab_dot, b_dot), x = dots, outs[0]
+    moved = ZERO if ab_dot is ZERO else -_band_product(ab_dot, x, up)
+    return [stretch(apply(banded, args[0], add_up([b_dot, moved]), low=low, up=up), x.shape)]
+
+
+def _banded_vjp(bars: Bars, args: Args, outs: Args, *, low: int, up: int) -> list[object]:
+    b_bar = apply(banded, flipped(args[0], low, up), bars[0], low=up, up=low)
+    left, right = _t(b_bar), _t(outs[0])
+    rows = [-np.sum(_shifted(left, k - up) * right, axis=-2) for k in range(low + up + 1)]
+    return [unbroadcast(np.stack(rows, axis=-2), args[0].shape), unbroadcast(b_bar, args[1].shape)]
+
+
+def _band(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    ab = rng.normal(size=(2, 4, 5))
+    ab[:, 2] += 5.0
+    return ab, rng.normal(size=(2, 5, 2))
+
+
+banded = register(
+    Primitive(
+        "solve_banded", _solved, _banded, _banded_jvp, _banded_vjp,
+        lambda args, mapped, size, **params: [apply(banded, *_leading(args, mapped, (2, 2)), **params)], None, "opaque",
+        samples=(Sample(_band, {"low": 1, "up": 2}),),
+    )
+)  # fmt: skip

@@ -1,0 +1,135 @@
+"""Products and solves with sparse matrices: the structure is constant, the entries may be traced.
+
+A sparse matrix is four arrays in order of its rows: entries, rows, columns, and where each row
+starts. The cotangent of the entries is the dense one's, taken at these places alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy import sparse as sp
+from scipy.sparse import linalg as spl
+
+from ...arraytype import ArrayType
+from ...primitive import ZERO, Primitive, Sample, register
+from ...trace import TracedArray, apply
+from ..families import add_up
+from ..linalg import Args, Bars
+
+Shape = tuple[int, int]
+
+
+def _matrix(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, shape: Shape, *, transposed: bool) -> object:
+    """The matrix itself, or its transpose."""
+    arrays = tuple(map(np.ascontiguousarray, (data, cols, starts)))
+    matrix = sp.csr_array(arrays, shape=shape)
+    return matrix.T if transposed else matrix
+
+
+def _sampled(left: TracedArray, right: TracedArray, rows: object, cols: object) -> TracedArray:
+    """Entries of ``left @ right.T`` at the places of a sparse matrix."""
+    return np.sum(np.take(left, rows, axis=0) * np.take(right, cols, axis=0), axis=-1)
+
+
+# --- products: A @ x, or A.T @ x, for the columns of x ----------------------------------------
+
+
+def _product_type(data: ArrayType, rows: ArrayType, cols: ArrayType, starts: ArrayType, x: ArrayType, *, shape: Shape, transposed: bool) -> tuple[ArrayType, ...]:
+    return (ArrayType((shape[transposed], x.shape[1]), x.dtype),)
+
+
+def _product(data: np.ndarray, rows: np.ndarray, cols: np.ndarray, starts: np.ndarray, x: np.ndarray, *, shape: Shape, transposed: bool) -> np.ndarray:
+    return _matrix(data, cols, starts, shape, transposed=transposed) @ x
+
+
+def _product_jvp(dots: Bars, args: Args, outs: Args, **params: object) -> list[object]:
+    (data, rows, cols, starts, x), (data_dot, *_, x_dot) = args, dots
+    by_data = ZERO if data_dot is ZERO else apply(product, data_dot, rows, cols, starts, x, **params)
+    by_x = ZERO if x_dot is ZERO else apply(product, data, rows, cols, starts, x_dot, **params)
+    return [add_up([by_data, by_x])]
+
+
+def _product_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool) -> list[object]:
+    data, rows, cols, starts, x = args
+    left, right = (x, bars[0]) if transposed else (bars[0], x)
+    return [
+        lambda: _sampled(left, right, rows, cols), ZERO, ZERO, ZERO,
+        lambda: apply(product, data, rows, cols, starts, bars[0], shape=shape, transposed=not transposed),
+    ]  # fmt: skip
+
+
+def _batched(primitive: Callable[[], Primitive]) -> Callable[..., Sequence[object]]:
+    """Columns beside each other where only `x` is mapped; blocks along a diagonal where entries are."""
+
+    def batch(args: Args, mapped: Sequence[bool], size: int, *, shape: Shape, transposed: bool) -> list[object]:
+        data, rows, cols, starts, x = args
+        if not any(mapped[:4]):
+            k = x.shape[-1]
+            flat = np.moveaxis(x, 0, 1).reshape((x.shape[1], size * k))
+            out = apply(primitive(), data, rows, cols, starts, flat, shape=shape, transposed=transposed)
+            return [np.moveaxis(out.reshape((out.shape[0], size, k)), 1, 0)]
+        data, rows, cols, starts, x = (
+            a if on else np.broadcast_to(a, (size, *a.shape)) for a, on in zip(args, mapped, strict=True)
+        )
+        block = np.arange(size, dtype=np.int64)[:, None]
+        ends = (starts[:, :-1] + block * data.shape[1]).reshape((-1,))
+        whole = np.concatenate([ends, np.asarray([size * data.shape[1]])])
+        out = apply(
+            primitive(), data.reshape((-1,)), (rows + block * shape[0]).reshape((-1,)), (cols + block * shape[1]).reshape((-1,)), whole,
+            x.reshape((-1, x.shape[-1])), shape=(size * shape[0], size * shape[1]), transposed=transposed,
+        )  # fmt: skip
+        return [out.reshape((size, -1, x.shape[-1]))]
+
+    return batch
+
+
+def _structure(square: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    dense = np.eye(4, dtype=bool) if square else np.zeros((3, 4), bool)
+    dense[[0, 0, 2, 2], [1, 3, 0, 3]] = True
+    rows, cols = np.nonzero(dense)
+    return rows, cols, np.concatenate([[0], np.cumsum(np.sum(dense, axis=1))])
+
+
+def _samples(square: bool) -> tuple[Sample, ...]:
+    rows, cols, starts = _structure(square)
+    shape = (4 if square else 3, 4)
+
+    def make(rng: np.random.Generator, transposed: bool) -> tuple[np.ndarray, ...]:
+        x = rng.normal(size=(shape[not transposed], 2))
+        return rng.normal(size=len(rows)) + 4.0 * (rows == cols), rows, cols, starts, x
+
+    return tuple(Sample(lambda rng, t=t: make(rng, t), {"shape": shape, "transposed": t}) for t in (False, True))
+
+
+product = register(
+    Primitive("sparse_matmul", _product_type, _product, _product_jvp, _product_vjp, _batched(lambda: product), None, "opaque", samples=_samples(square=False))
+)
+
+# --- solves: A x = b, or A.T x = b, for the columns of b --------------------------------------
+
+
+def _solve(data: np.ndarray, rows: np.ndarray, cols: np.ndarray, starts: np.ndarray, b: np.ndarray, *, shape: Shape, transposed: bool) -> np.ndarray:
+    if not b.size:
+        return np.zeros_like(b)
+    matrix = _matrix(data, cols, starts, shape, transposed=transposed).tocsc()
+    return np.stack([spl.spsolve(matrix, column) for column in b.T], axis=1).astype(b.dtype) if b.shape[1] == 1 else spl.splu(matrix).solve(b).astype(b.dtype)
+
+
+def _solve_jvp(dots: Bars, args: Args, outs: Args, **params: object) -> list[object]:
+    (data, rows, cols, starts, _), (data_dot, *_, b_dot) = args, dots
+    moved = ZERO if data_dot is ZERO else -apply(product, data_dot, rows, cols, starts, outs[0], **params)
+    return [apply(solve, data, rows, cols, starts, add_up([b_dot, moved]), **params)]
+
+
+def _solve_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool) -> list[object]:
+    data, rows, cols, starts, _ = args
+    b_bar = apply(solve, data, rows, cols, starts, bars[0], shape=shape, transposed=not transposed)
+    left, right = (outs[0], b_bar) if transposed else (b_bar, outs[0])
+    return [lambda: -_sampled(left, right, rows, cols), ZERO, ZERO, ZERO, b_bar]
+
+
+solve = register(
+    Primitive("sparse_solve", _product_type, _solve, _solve_jvp, _solve_vjp, _batched(lambda: solve), None, "opaque", samples=_samples(square=True))
+)

@@ -1,0 +1,139 @@
+"""Bessel functions and their kin: in the argument; orders are constants (DLMF 9, 10, 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import pi
+from math import sqrt as _sqrt
+
+import numpy as np
+from scipy import special as sc
+
+from ...primitive import Primitive
+from ...trace import TracedArray, apply
+from ..foreign import stands_for
+from ..reductions import as_scalar
+from ..samples import positive, real
+from ..shaping import traced
+from .special_family import LACKING, order, special, special_many
+
+TINY = 1e-150  # below, SciPy's functions of order 2 and above may give nan for 0
+
+# --- of order 0 and 1 -------------------------------------------------------------------------
+special("j0", lambda x, out: (-sc.j1(x),), real)
+special("j1", lambda x, out: (0.5 * (sc.j0(x) - sc.jv(2, x)),), real)
+special("y0", lambda x, out: (-sc.y1(x),), positive)
+special("y1", lambda x, out: (0.5 * (sc.y0(x) - sc.yv(2, x)),), positive)
+special("i0", lambda x, out: (sc.i1(x),), real)
+special("i1", lambda x, out: (0.5 * (sc.i0(x) + sc.iv(2, np.where(np.abs(x) < TINY, 0.0, x))),), real)
+special("i0e", lambda x, out: (_unless_far("i", 0, np.abs(x), np.sign(x), sc.i1e(x) - np.sign(x) * out),), real)
+special("i1e", lambda x, out: (_unless_far("i", 1, np.abs(x), 1.0, 0.5 * (sc.i0e(x) + sc.ive(2, np.where(np.abs(x) < TINY, 0.0, x))) - np.sign(x) * out),), real)
+special("k0", lambda x, out: (-sc.k1(x),), positive)
+special("k1", lambda x, out: (-sc.k0(x) - out / x,), positive)
+special("k0e", lambda x, out: (_unless_far("k", 0, x, 1.0, out - sc.k1e(x)),), positive)
+special("k1e", lambda x, out: (_unless_far("k", 1, x, 1.0, out - sc.k0e(x) - out / x),), positive)
+
+
+
+# --- scaled by exp(-x) and exp(x): slopes far out are differences of almost equal numbers -------
+FAR, _TERMS = 30.0, 18  # the least argument of the asymptotic series, and its terms
+
+
+def _scaled_tail(v: np.ndarray, x: np.ndarray, *, kind: str, m: int) -> np.ndarray:
+    """m-th derivative of ``exp(-x) I_v(x)`` or ``exp(x) K_v(x)`` for large x (DLMF 10.40.1 and 10.40.2)."""
+    at, order = np.asarray(x, float), 4.0 * np.square(np.asarray(v, float))
+    powers = np.arange(_TERMS)[:, None] + 0.5 + np.arange(m)
+    sign, scale = (-1.0, 0.5 / pi) if kind == "i" else (1.0, 0.5 * pi)
+    term, total = 1.0, np.prod(powers[0])
+    for k in range(1, _TERMS):
+        term = term * (sign * (order - (2 * k - 1) ** 2) / (8.0 * k) / at)
+        total = total + np.prod(powers[k]) * term
+    return np.sqrt(scale / at) * total / (-at) ** m
+
+
+scaled_tail = special(
+    "scaled_tail", lambda v, x, out, kind, m: (LACKING, apply(scaled_tail, v, x, kind=kind, m=m + 1)), order, lambda rng, shape: rng.uniform(50.0, 90.0, shape),
+    evaluate=_scaled_tail, params=({"kind": "i", "m": 1}, {"kind": "k", "m": 1}),
+)  # fmt: skip
+
+
+def _unless_far(kind: str, v: object, x: TracedArray, sign: object, near: object) -> object:
+    """The slope `near`, and that of the series where `x` is large beside the order."""
+    far = x > FAR + v * v
+    return np.where(far, sign * apply(scaled_tail, v, np.where(far, x, FAR), kind=kind, m=1), near)
+
+
+# --- of any order -----------------------------------------------------------------------------
+special("jv", lambda v, z, out: (LACKING, 0.5 * (sc.jv(v - 1, z) - sc.jv(v + 1, z))), order, positive)
+special("jve", lambda v, z, out: (LACKING, 0.5 * (sc.jve(v - 1, z) - sc.jve(v + 1, z))), order, positive)
+special("yv", lambda v, z, out: (LACKING, 0.5 * (sc.yv(v - 1, z) - sc.yv(v + 1, z))), order, positive)
+special("yve", lambda v, z, out: (LACKING, 0.5 * (sc.yve(v - 1, z) - sc.yve(v + 1, z))), order, positive)
+special("yn", lambda n, x, out: (LACKING, 0.5 * (sc.yn(n - 1, x) - sc.yn(n + 1, x))), order, positive)
+special("iv", lambda v, z, out: (LACKING, 0.5 * (sc.iv(v - 1, z) + sc.iv(v + 1, z))), order, positive)
+special("ive", lambda v, z, out: (LACKING, _unless_far("i", v, z, 1.0, 0.5 * (sc.ive(v - 1, z) + sc.ive(v + 1, z)) - np.sign(z) * out)), order, positive)
+special("kv", lambda v, z, out: (LACKING, -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z))), order, positive)
+special("kve", lambda v, z, out: (LACKING, _unless_far("k", v, z, 1.0, out - 0.5 * (sc.kve(v - 1, z) + sc.kve(v + 1, z)))), order, positive)
+special("kn", lambda n, x, out: (LACKING, -0.5 * (sc.kn(np.abs(n - 1), x) + sc.kn(n + 1, x))), order, positive)
+special("struve", lambda v, x, out: (LACKING, 0.5 * (sc.struve(v - 1, x) - sc.struve(v + 1, x) + _struve_term(v, x))), order, positive)
+special("modstruve", lambda v, x, out: (LACKING, 0.5 * (sc.modstruve(v - 1, x) + sc.modstruve(v + 1, x) + _struve_term(v, x))), order, positive)
+
+
+def _struve_term(v: TracedArray, x: TracedArray) -> object:
+    """The inhomogeneous term of DLMF 11.4.23 and 11.4.25."""
+    return np.power(0.5 * x, 1.0 * v) * sc.rgamma(v + 1.5) / _sqrt(pi)
+
+
+# --- Airy functions (DLMF 9.2), and scaled by exp(+-2/3 x**1.5) for x > 0 ---------------------
+special_many("airy", lambda x, ai, aip, bi, bip: ((aip,), (x * ai,), (bip,), (x * bi,)), real)
+
+
+def _scaled_airy(x: TracedArray, ai: TracedArray, aip: TracedArray, bi: TracedArray, bip: TracedArray) -> tuple[tuple[object], ...]:
+    root = np.sqrt(np.maximum(x, 0.0))
+    return ((aip + root * ai,), (x * ai + root * aip,), (bip - root * bi,), (x * bi - root * bip,))
+
+
+special_many("airye", _scaled_airy, positive)
+
+# --- spherical Bessel functions (DLMF 10.51) --------------------------------------------------
+
+
+def _spherical(name: str, function: Callable[..., object], below: int, above: int) -> Primitive:
+    """``(2n + 1) f_n' = below n f_(n-1) + above (n + 1) f_(n+1)``."""
+
+    def slope(n: TracedArray, z: TracedArray) -> object:
+        wide = n.astype(z.dtype)
+        neighbours = below * wide * apply(primitive, np.maximum(n - 1, 0), z) + above * (wide + 1.0) * apply(primitive, n + 1, z)
+        return neighbours / (2.0 * wide + 1.0)
+
+    primitive = special(name, lambda n, z, out: (LACKING, slope(n, z)), order, positive, evaluate=function)
+
+    @stands_for(function)
+    def call(n: object, z: object, derivative: bool = False) -> TracedArray:
+        degree, argument = _integers(n, name), traced(z)
+        argument = argument if argument.type.floating else argument.astype(np.float64)
+        return as_scalar(slope(degree, argument) if derivative else apply(primitive, degree, argument))
+
+    return primitive
+
+
+def _integers(n: object, name: str) -> TracedArray:
+    """Degrees as SciPy takes them."""
+    degree = traced(n)
+    return degree if degree.dtype == np.int64 else degree.astype(np.int64)
+
+
+spherical_jn = _spherical("spherical_jn", sc.spherical_jn, 1, -1)
+spherical_yn = _spherical("spherical_yn", sc.spherical_yn, 1, -1)
+spherical_in = _spherical("spherical_in", sc.spherical_in, 1, 1)
+spherical_kn = _spherical("spherical_kn", sc.spherical_kn, -1, -1)
+
+# --- sine, cosine and hyperbolic integrals (DLMF 6.2): sin(x) / x and sinh(x) / x, smooth at 0 -
+special_many("sici", lambda x, si, ci: ((apply(spherical_jn, 0, x),), (np.cos(x) / x,)), positive)
+special_many("shichi", lambda x, shi, chi: ((_sinh_ratio(x),), (np.cosh(x) / x,)), positive)
+
+
+def _sinh_ratio(x: TracedArray) -> object:
+    """``sinh(x) / x``, smooth at 0."""
+    near = np.abs(x) < 1e-4  # where the next term is below 1e-26
+    square = np.square(np.where(near, x, 0.0))
+    return np.where(near, 1.0 + square / 6.0 * (1.0 + square / 20.0), apply(spherical_in, 0, np.where(near, 1.0, x)))

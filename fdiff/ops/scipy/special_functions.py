@@ -1,0 +1,194 @@
+"""Functions of `scipy.special` that are no ufuncs: made of other ops, as SciPy makes them."""
+
+from __future__ import annotations
+
+from math import log, pi
+
+import numpy as np
+from scipy import special as sc
+
+from ...trace import TracedArray, apply, unsupported
+from ..elementwise import bounded, stop
+from ..foreign import concrete, stands_for
+from ..reductions import as_scalar
+from ..samples import positive
+from ..shaping import normal_axes, traced
+from .special_family import special
+
+
+def _floating(x: object) -> TracedArray:
+    a = traced(x)
+    return a if a.type.floating else a.astype(np.float64)
+
+
+# --- sums of exponentials ---------------------------------------------------------------------
+
+
+def _peak(a: TracedArray, axes: tuple[int, ...]) -> TracedArray:
+    """The largest entry, as a constant: what is subtracted may not carry a derivative."""
+    return apply(stop, np.max(a, axis=axes, keepdims=True))
+
+
+@stands_for(sc.logsumexp)
+def logsumexp(a: object, axis: object = None, b: object = None, keepdims: bool = False, return_sign: bool = False) -> object:
+    """Logarithm of the sum of ``b exp(a)``: the largest terms apart, for precision, as in SciPy.
+
+    An infinite sum belongs to its infinite terms.
+    """
+    x = _floating(a)
+    weights = None if b is None else _floating(b)
+    if weights is not None:
+        shape = np.broadcast_shapes(x.shape, weights.shape)
+        x, weights = np.broadcast_to(x, shape), np.broadcast_to(weights, shape)
+        x = np.where(weights == 0, -np.inf, x)
+    x = x.reshape((1,)) if not x.ndim else x
+    weights = weights.reshape((1,)) if weights is not None and not weights.ndim else weights
+    axes = normal_axes(axis, x.ndim)
+    if not x.size:
+        out = np.full(np.sum(np.zeros(x.shape), axis=axes, keepdims=True).shape, -np.inf, x.dtype)
+        out, sign = traced(out), np.sign(traced(out))
+    else:
+        out, sign = _log_sum(x, weights, axes)
+    if not keepdims or np.ndim(a) == 0:
+        out, sign = np.squeeze(out, axis=axes), np.squeeze(sign, axis=axes)
+    out = as_scalar(out)
+    return (out, as_scalar(sign)) if return_sign else out if b is None else as_scalar(np.where(sign < 0, np.nan, out))
+
+
+def _log_sum(x: TracedArray, b: TracedArray | None, axes: tuple[int, ...]) -> tuple[TracedArray, TracedArray]:
+    """Logarithm of the absolute sum, and its sign."""
+    if b is None:
+        out = _log_sum_of_terms(x, axes)
+        sign = np.where(out == -np.inf, x.dtype.type(0), x.dtype.type(1))
+        return out, np.where(np.isnan(out), out, sign)
+    top = _peak(x, axes)
+    infinite = np.isinf(top)
+    terms = np.exp(np.where(infinite, 0.0, x) - np.where(infinite, 0.0, top))
+    terms = b * terms
+    largest = x == top
+    most = np.sum(np.where(largest, terms, 0.0), axis=axes, keepdims=True)
+    rest = np.sum(np.where(largest, 0.0, terms), axis=axes, keepdims=True)
+    ratio = np.where(rest == 0, rest, rest / np.where(rest == 0, 1.0, most))
+    sign = np.sign(ratio + 1.0) * np.sign(most)
+    finite = np.log1p(np.where(ratio < -1.0, -ratio - 2.0, ratio)) + np.log(np.abs(most)) + top
+    held = largest & (x == np.inf)
+    unbounded = np.sum(np.where(held, x * b, 0.0), axis=axes, keepdims=True)
+    out = np.where(infinite, np.where(top < 0, top, np.abs(unbounded)), finite)
+    return out, np.where(infinite, np.where(top < 0, 0.0, np.sign(unbounded)), sign)
+
+
+def _log_sum_of_terms(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
+    """The same without weights: its derivative is that of ``log(sum(exp(x - top)))``, and no more.
+
+    The precise value comes in as a constant, so that nothing on the way from `x` to the sum is
+    chosen by a `where`, whose masks cotangents would carry through all that `x` is made of. Where
+    the sum is infinite, its terms are bounded, and its infinite entries have the slope; where all
+    entries are -inf, one in place of zero makes their slopes zero.
+    """
+    fixed, top = apply(stop, x), _peak(x, axes)
+    infinite, type_ = np.isinf(top), x.dtype.type
+    shift = np.where(infinite, np.where(top > 0, np.finfo(x.dtype).max, type_(0)), top)
+    terms = np.exp(apply(bounded, x - shift, traced(type_(1))))
+    total = np.sum(terms, axis=axes, keepdims=True)
+    total = total + np.where(top == -np.inf, type_(1), type_(0))
+    largest, known = fixed == top, apply(stop, terms)
+    most = np.sum(np.where(largest, type_(1), type_(0)), axis=axes, keepdims=True)
+    rest = np.sum(np.where(largest, type_(0), known), axis=axes, keepdims=True)
+    value = np.where(infinite, top, np.log1p(rest / most) + np.log(most) + top)
+    log = np.log(total)
+    return log + apply(stop, value - log)
+
+
+@stands_for(sc.softmax)
+def softmax(x: object, axis: object = None) -> TracedArray:
+    a = _floating(x)
+    axes = normal_axes(axis, a.ndim)
+    shifted = np.exp(a - _peak(a, axes))
+    return as_scalar(shifted / np.sum(shifted, axis=axes, keepdims=True))
+
+
+@stands_for(sc.log_softmax)
+def log_softmax(x: object, axis: object = None) -> TracedArray:
+    a = _floating(x)
+    axes = normal_axes(axis, a.ndim)
+    top = _peak(a, axes)
+    shifted = a - np.where(np.isfinite(top), top, 0.0)
+    return as_scalar(shifted - np.log(np.sum(np.exp(shifted), axis=axes, keepdims=True)))
+
+
+if hasattr(sc, "softplus"):  # since SciPy 1.15
+
+    @stands_for(sc.softplus)
+    def softplus(x: object, **keywords: object) -> TracedArray:
+        return np.logaddexp(0, _floating(x), **keywords)
+
+
+# --- gamma ------------------------------------------------------------------------------------
+
+
+@stands_for(sc.polygamma)
+def polygamma(n: object, x: object) -> TracedArray:
+    """``(-1)**(n + 1) n! zeta(n + 1, x)`` (DLMF 25.11.12), and digamma for n = 0."""
+    given = np.asarray(concrete(n, "scipy.special.polygamma with a traced order"))
+    if np.all(given == 0):
+        return as_scalar(np.broadcast_to(sc.psi(_floating(x)), np.broadcast_shapes(given.shape, np.shape(x))))
+    a = _floating(x)
+    factor = ((-1.0) ** (given + 1) * sc.gamma(given + 1.0)).astype(a.dtype)
+    out = factor * sc.zeta((given + 1.0).astype(a.dtype), a)
+    return as_scalar(np.where(given == 0, sc.psi(a), out) if np.any(given == 0) else out)
+
+
+@stands_for(sc.multigammaln)
+def multigammaln(a: object, d: object) -> TracedArray:
+    """Logarithm of the multivariate gamma function; NaN where SciPy refuses the argument."""
+    if np.ndim(d) or np.floor(d) != d:
+        raise ValueError("d should be a positive integer (dimension)")
+    x, d = _floating(a), int(d)
+    total = sum((sc.gammaln(x - 0.5 * j) for j in range(1, d)), start=sc.gammaln(x))
+    total = total + d * (d - 1) * 0.25 * log(pi)
+    return as_scalar(np.where(x > 0.5 * (d - 1), total, np.nan))
+
+
+@stands_for(sc.factorial)
+def factorial(n: object, exact: bool = False, extend: str = "zero") -> TracedArray:
+    """``gamma(n + 1)``, and 0 below 0."""
+    if exact or extend != "zero":
+        raise unsupported(f"scipy.special.factorial with {'exact=True' if exact else f'extend={extend!r}'}")
+    x = _floating(n)
+    value = sc.gamma(np.where(x < 0, 0.0, x) + 1.0)
+    return as_scalar(np.where(x < 0, 0.0, value))
+
+
+@stands_for(sc.comb)
+def comb(N: object, k: object, *, exact: bool = False, repetition: bool = False) -> TracedArray:
+    """Binomial coefficients; 0 outside their triangle."""
+    if exact:
+        raise unsupported("scipy.special.comb with exact=True")
+    n, k = traced(N), traced(k)
+    if repetition:
+        value = sc.binom(n + k - 1.0, k)
+        return as_scalar(np.where((k == 0) & (n >= 0), 1.0, value))
+    inside = (k <= n) & (n >= 0) & (k >= 0)
+    return as_scalar(np.where(inside, sc.binom(n, k), 0.0))
+
+
+# --- Lambert's W: its two real branches -------------------------------------------------------
+_lambertw = special(
+    "lambertw", lambda z, out, branch: (np.exp(-out) / (1.0 + out),), positive, params=({"branch": 0},),
+    evaluate=lambda z, *, branch: np.where((z >= -np.exp(-1.0)) & ((z < 0) | (branch == 0)), np.real(sc.lambertw(z, branch)), np.nan),
+)  # fmt: skip
+
+
+@stands_for(sc.lambertw)
+def lambertw(z: object, k: object = 0, tol: float = 1e-8) -> TracedArray:
+    """The real branches 0 and -1, as a real array; NaN where W is complex."""
+    branch = concrete(k, "scipy.special.lambertw with a traced branch")
+    if np.ndim(branch) or branch not in (0, -1):
+        raise unsupported(f"scipy.special.lambertw with k={branch}, a complex branch,")
+    x = _floating(z)
+    return as_scalar(apply(_lambertw, x, branch=int(branch)))
+
+
+# --- functions that are sums and products of ufuncs: their own code does, on traced arrays -----
+for _function in (sc.zeta, sc.jvp, sc.yvp, sc.ivp, sc.kvp, sc.assoc_laguerre):
+    stands_for(_function)(_function)

@@ -1,0 +1,72 @@
+"""The gamma function and its kin (DLMF 5.2, 5.5, 5.12, 25.11)."""
+
+from __future__ import annotations
+
+from math import pi
+
+import numpy as np
+from scipy import special as sc
+
+from ...trace import TracedArray, apply
+from ..samples import positive, real
+from .special_family import LACKING, order, special
+
+_SHIFT = 12  # from here on seven terms of Stirling's series hold all digits
+_STIRLING = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)  # B(2k) / (2k), DLMF 5.11.2
+
+
+def _shifted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``psi(a + b) - psi(a)`` for a > 0 and a + b > 0, as a sum whose large terms have one sign."""
+    end = a + b
+    total = np.zeros_like(end)
+    for k in range(_SHIFT):  # psi(x + 1) = psi(x) + 1 / x, DLMF 5.5.2
+        total += b / (a + k) / (end + k)
+    p, q = 1.0 / (a + _SHIFT), 1.0 / (end + _SHIFT)
+    between = b * p * q  # p - q
+    total += np.log1p(b * p) + 0.5 * between
+    powers, last = np.ones_like(p), np.ones_like(p)  # (p**2k - q**2k) / (p**2 - q**2)
+    for coefficient in _STIRLING:
+        total += coefficient * between * (p + q) * powers
+        last = last * q * q
+        powers = powers * p * p + last
+    return total
+
+
+def _digamma_rise(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    x, y = np.asarray(a, float), np.asarray(b, float)
+    with np.errstate(all="ignore"):
+        end = x + y
+        inside = (x > 0) & (end > 0) & np.isfinite(end)
+        rise = _shifted(np.where(inside, x, 1.0), np.where(inside, y, 0.0))
+        return np.where(inside, rise, sc.psi(end) - sc.psi(x))
+
+
+# ``psi(a + b) - psi(a)``, which the difference itself has no digits of for a >> b.
+digamma_rise = special(
+    "digamma_rise", lambda a, b, out: (lambda: sc.zeta(2, a + b) - sc.zeta(2, a), lambda: sc.zeta(2, a + b)), positive, positive, evaluate=_digamma_rise
+)
+
+special("gamma", lambda x, out: (out * sc.psi(x),), real)
+special("rgamma", lambda x, out: (_rgamma_slope(x, out),), real)
+special("gammaln", lambda x, out: (sc.psi(x),), real)
+special("loggamma", lambda x, out: (sc.psi(x),), positive)
+special("psi", lambda x, out: (sc.zeta(2, x),), real)
+special("_zeta", lambda x, q, out: (LACKING, -x * sc.zeta(x + 1, q)), lambda rng, shape: order(rng, shape) + np.int8(1), positive)
+special("_riemann_zeta", lambda x, out: (LACKING,), lambda rng, shape: order(rng, shape) + np.int8(1))
+special("beta", lambda a, b, out: (lambda: -out * apply(digamma_rise, a, b), lambda: -out * apply(digamma_rise, b, a)), positive, positive)
+special("betaln", lambda a, b, out: (lambda: -apply(digamma_rise, a, b), lambda: -apply(digamma_rise, b, a)), positive, positive)
+special(
+    "binom",
+    lambda n, k, out: (lambda: out * apply(digamma_rise, n - k + 1.0, k), lambda: out * apply(digamma_rise, k + 1.0, n - k - k)),
+    lambda rng, shape: rng.uniform(3.2, 6.0, shape), positive,
+)  # fmt: skip
+special("poch", lambda z, m, out: (lambda: out * apply(digamma_rise, z, m), lambda: out * sc.psi(z + m)), positive, positive)
+
+
+def _rgamma_slope(x: TracedArray, out: TracedArray) -> object:
+    """``-psi(x) / gamma(x)``; left of 1/2 by reflection, so that it is exact at the poles of gamma."""
+    left = x < 0.5
+    mirror = 1.0 - np.where(left, x, 0.0)
+    angle = 180.0 * x
+    reflected = sc.gamma(mirror) * (sc.cosdg(angle) - sc.sindg(angle) * sc.psi(mirror) / pi)
+    return np.where(left, reflected, -sc.psi(np.where(left, 1.0, x)) * out)

@@ -1,0 +1,173 @@
+"""Incomplete gamma and beta functions and the distributions made of them (DLMF 8.8, 8.17)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from math import comb, factorial
+
+import numpy as np
+from scipy import special as sc
+
+from ...primitive import ZERO
+from ...trace import TracedArray, apply
+from ..samples import positive, real
+from .densities import beta_density_op, gamma_density_op, student_density
+from .special_family import LACKING, order, special
+from .special_jets import betainc_by_ab, gammainc_by_a
+
+
+def _polygamma(m: int, x: object) -> object:
+    """Derivative of order `m` of digamma (DLMF 5.15.1)."""
+    return sc.psi(x) if m == 0 else (-1.0) ** (m + 1) * factorial(m) * sc.zeta(m + 1, x)
+
+
+def _products(orders: tuple[int, int], logarithm: Callable[[int, int], object]) -> object:
+    """Derivatives of exp(G) over exp(G), from those of G: ``D' = G' D``, Leibniz's rule for the rest."""
+    known: dict[tuple[int, int], object] = {(0, 0): 1.0}
+    for i, j in product(range(orders[0] + 1), range(orders[1] + 1)):
+        if (i, j) == (0, 0):
+            continue
+        di, dj = (1, 0) if i else (0, 1)
+        steps = product(range(i - di + 1), range(j - dj + 1))
+        known[i, j] = sum(comb(i - di, k) * comb(j - dj, m) * logarithm(k + di, m + dj) * known[i - di - k, j - dj - m] for k, m in steps)
+    return known[orders]
+
+
+def gamma_density(a: object, x: object) -> TracedArray:
+    return apply(gamma_density_op, a, x)
+
+
+def beta_density(a: object, b: object, x: TracedArray, rest: object | None = None) -> TracedArray:
+    """The density at `x`; `rest` is 1 - x where it is known better."""
+    return apply(beta_density_op, a, b, x, 1.0 - x if rest is None else rest)
+
+
+# --- incomplete gamma -------------------------------------------------------------------------
+
+
+def _density_by_a(a: TracedArray, x: TracedArray, n: int) -> object:
+    """n-th derivative in `a` of the gamma density; at x = 0 its limit."""
+    slope = gamma_density(a, x) * _products((n, 0), lambda i, _: np.log(x) - sc.psi(a) if i == 1 else -_polygamma(i - 1, a))
+    return np.where((x == 0) & (a > 1.0), 0.0, slope)
+
+
+gammainc_a = special(
+    "gammainc_by_a", lambda a, x, out, n: (lambda: apply(gammainc_a, a, x, n=n + 1), lambda: _density_by_a(a, x, n)), positive, positive,
+    evaluate=gammainc_by_a, params=({"n": 1}, {"n": 2}),
+)  # fmt: skip
+
+
+def _by_a(a: object, x: object) -> object:
+    """Slope of ``gammainc(a, x)`` in its parameter."""
+    return apply(gammainc_a, a, x, n=1)
+
+
+def probability(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(0.15, 0.85, shape)
+
+
+special("gammainc", lambda a, x, out: (lambda: _by_a(a, x), lambda: gamma_density(a, x)), positive, positive)
+special("gammaincc", lambda a, x, out: (lambda: -_by_a(a, x), lambda: -gamma_density(a, x)), positive, positive)
+special("gammaincinv", lambda a, y, out: (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: 1.0 / gamma_density(a, out)), positive, probability)
+special("gammainccinv", lambda a, y, out: (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: -1.0 / gamma_density(a, out)), positive, probability)
+special("chdtr", lambda v, x, out: (lambda: 0.5 * _by_a(0.5 * v, 0.5 * x), lambda: 0.5 * gamma_density(0.5 * v, 0.5 * x)), positive, positive)
+special("chdtrc", lambda v, x, out: (lambda: -0.5 * _by_a(0.5 * v, 0.5 * x), lambda: -0.5 * gamma_density(0.5 * v, 0.5 * x)), positive, positive)
+special(
+    "chdtri",
+    lambda v, p, out: (lambda: -_by_a(0.5 * v, 0.5 * out) / gamma_density(0.5 * v, 0.5 * out), lambda: -2.0 / gamma_density(0.5 * v, 0.5 * out)),
+    positive, probability,
+)  # fmt: skip
+special(
+    "gdtr", lambda a, b, x, out: (lambda: x * gamma_density(b, a * x), lambda: _by_a(b, a * x), lambda: a * gamma_density(b, a * x)), positive, positive, positive
+)  # fmt: skip
+special(
+    "gdtrc", lambda a, b, x, out: (lambda: -x * gamma_density(b, a * x), lambda: -_by_a(b, a * x), lambda: -a * gamma_density(b, a * x)),
+    positive, positive, positive,
+)  # fmt: skip
+special("pdtr", lambda k, m, out: (ZERO, lambda: -gamma_density(np.floor(k) + 1.0, m)), order, positive)
+special("pdtrc", lambda k, m, out: (ZERO, lambda: gamma_density(np.floor(k) + 1.0, m)), order, positive)
+
+# --- incomplete beta --------------------------------------------------------------------------
+
+
+def _beta_density_by_ab(a: TracedArray, b: TracedArray, x: TracedArray, i: int, j: int) -> object:
+    def logarithm(k: int, m: int) -> object:
+        total = _polygamma(k + m - 1, a + b)
+        total = total - _polygamma(k - 1, a) if not m else total - _polygamma(m - 1, b) if not k else total
+        return total + np.log(x) if (k, m) == (1, 0) else total + np.log1p(-x) if (k, m) == (0, 1) else total
+
+    slope = beta_density(a, b, x) * _products((i, j), logarithm)
+    return np.where(((x == 0) & (a > 1.0)) | ((x == 1) & (b > 1.0)), 0.0, slope)
+
+
+betainc_ab = special(
+    "betainc_by_ab",
+    lambda a, b, x, out, i, j: (
+        lambda: apply(betainc_ab, a, b, x, i=i + 1, j=j), lambda: apply(betainc_ab, a, b, x, i=i, j=j + 1), lambda: _beta_density_by_ab(a, b, x, i, j),
+    ),
+    positive, positive, probability, evaluate=betainc_by_ab, params=({"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1}),
+)  # fmt: skip
+
+
+def _beta_slopes(a: object, b: object, x: object, sign: float) -> tuple[object, ...]:
+    """Slopes of ``sign * betainc(a, b, x)``."""
+    return (
+        lambda: sign * apply(betainc_ab, a, b, x, i=1, j=0), lambda: sign * apply(betainc_ab, a, b, x, i=0, j=1), lambda: sign * beta_density(a, b, x),
+    )  # fmt: skip
+
+
+def _inverse_slopes(a: object, b: object, x: object, sign: float) -> tuple[object, ...]:
+    """Slopes of the x that solves ``betainc(a, b, x) = y``; `sign` is that of dy."""
+    by_a, by_b, by_x = _beta_slopes(a, b, x, 1.0)
+    return (lambda: -by_a() / by_x(), lambda: -by_b() / by_x(), lambda: sign / by_x())
+
+
+special("betainc", lambda a, b, x, out: _beta_slopes(a, b, x, 1.0), positive, positive, probability)
+special("betainccinv", lambda a, b, y, out: _inverse_slopes(a, b, out, -1.0), positive, positive, probability)
+special("betaincinv", lambda a, b, y, out: _inverse_slopes(a, b, out, 1.0), positive, positive, probability)
+special("betaincc", lambda a, b, x, out: _beta_slopes(a, b, x, -1.0), positive, positive, probability)
+
+
+def many(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers of trials: of int64, because SciPy has done with other dtypes here."""
+    return rng.integers(6, 10, shape)
+
+
+special("bdtr", lambda k, n, p, out: (ZERO, LACKING, lambda: -_binomial_density(k, n, p)), order, many, probability)
+special("bdtrc", lambda k, n, p, out: (ZERO, LACKING, lambda: _binomial_density(k, n, p)), order, many, probability)
+special("nbdtr", lambda k, n, p, out: (ZERO, LACKING, lambda: beta_density(1.0 * n, np.floor(k) + 1.0, p)), order, many, probability)
+special("nbdtrc", lambda k, n, p, out: (ZERO, LACKING, lambda: -beta_density(1.0 * n, np.floor(k) + 1.0, p)), order, many, probability)
+
+
+def _binomial_density(k: TracedArray, n: TracedArray, p: TracedArray) -> object:
+    """Slope in p of the chance of more than k out of n; none is possible from k = n on."""
+    low = np.floor(k)
+    whole = low >= n
+    return np.where(whole, 0.0, beta_density(np.where(whole, 1.0, low + 1.0), np.where(whole, 1.0, n - low), p))
+
+
+def _f_slopes(dfn: TracedArray, dfd: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
+    """F distribution: betainc at z = r / (1 + r), r = dfn x / dfd, with half the degrees of freedom."""
+    r = dfn * (x / dfd)
+    rest = 1.0 / (1.0 + r)
+    z = np.where(r > 1.0, 1.0 / (1.0 + 1.0 / np.where(r > 1.0, r, 1.0)), r * rest)
+    by_a, by_b, _ = _beta_slopes(0.5 * dfn, 0.5 * dfd, z, sign)
+    by_r = lambda: sign * beta_density(0.5 * dfn, 0.5 * dfd, z, rest) * rest * rest  # noqa: E731 - slope in r
+    return (lambda: 0.5 * by_a() + by_r() * (x / dfd), lambda: 0.5 * by_b() - by_r() * (r / dfd), lambda: by_r() * (dfn / dfd))
+
+
+special("fdtr", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, 1.0), positive, positive, positive)
+special("fdtrc", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, -1.0), positive, positive, positive)
+
+
+def _t_by_df(df: object, t: object) -> object:
+    """Slope in `df`: the tails are ``betainc(df / 2, 1 / 2, df / (df + t**2)) / 2`` each."""
+    below = df + t * t
+    by_a, _, by_z = _beta_slopes(0.5 * df, 0.5, df / below, 1.0)
+    inner = by_z() * np.square(t / below)
+    return np.where(t == 0, 0.0, -0.5 * np.sign(t) * (0.5 * by_a() + inner))
+
+
+special("stdtr", lambda df, t, out: (lambda: _t_by_df(df, t), lambda: student_density(df, t)), positive, real)
+special("stdtrit", lambda df, p, out: (lambda: -_t_by_df(df, out) / student_density(df, out), lambda: 1.0 / student_density(df, out)), positive, probability)

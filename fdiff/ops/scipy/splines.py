@@ -1,0 +1,359 @@
+"""What answers for the splines of scipy.interpolate, made inside the function or before it.
+
+Values are differentiated with respect to the data, the points and the places: coefficients are
+linear in the data, and the places enter polynomials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from scipy import interpolate as sp
+
+from ...arraytype import F8
+from ...primitive import COMPOSED
+from ...trace import TracedArray, answers, current, unsupported
+from ...trace.local_arrays import resolve
+from ..creation import array as array_call
+from ..foreign import CONCRETE, concrete, stands_for, stands_in
+from ..shaping import traced
+from .spline_kernels import (
+    akima_slopes,
+    bspline,
+    cubic_slopes,
+    ends_of,
+    hermite,
+    interpolating,
+    interpolating_knots,
+    pchip_slopes,
+    polynomials,
+)
+
+
+def real(x: object) -> TracedArray:
+    """An argument as a float64 array."""
+    given = resolve(x)
+    out = traced(array_call(given) if isinstance(given, (list, tuple)) else given)
+    return out if out.dtype == F8 else out.astype(F8)
+
+
+def increasing(x: TracedArray) -> None:
+    """Refuse points that are not in order, as SciPy does, where their values are known."""
+    trace = current()
+    if trace.looks.knows(trace.own(x)) and not bool(np.all(np.diff(x) > 0)):
+        raise ValueError("`x` must be strictly increasing sequence.")
+
+
+class _Curve:
+    """Stands for a curve of one variable: the axis of the data comes first in its coefficients."""
+
+    axis: int
+    extrapolate: object
+
+    def _values(self, places: TracedArray, nu: int) -> TracedArray:
+        raise NotImplementedError
+
+    def _range(self) -> tuple[object, object]:
+        raise NotImplementedError
+
+    def __call__(self, x: object, nu: int = 0, extrapolate: object = None) -> TracedArray:
+        new = real(x)
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        places = new.reshape((-1,))
+        first, last = self._range()
+        if extrapolate == "periodic":
+            places = first + (places - first) % (last - first)
+        out = traced(self._values(places, nu))
+        lost = np.isnan(places) if extrapolate else ~((places >= first) & (places <= last))
+        out = np.where(lost.reshape((-1, *(1,) * (out.ndim - 1))), np.nan, out)
+        out = out.reshape((*new.shape, *out.shape[1:]))
+        ahead = tuple(range(new.ndim))
+        return np.moveaxis(out, ahead, tuple(self.axis + k for k in ahead))
+
+
+class Polynomials(_Curve):
+    """Stands for a `PPoly`: a `CubicSpline`, a `PchipInterpolator`, ..."""
+
+    def __init__(self, c: object, x: object, extrapolate: object = True, axis: int = 0) -> None:
+        self.c, self.x, self.axis = traced(c), traced(x), axis
+        self.extrapolate = True if extrapolate is None else extrapolate
+
+    def _values(self, places: TracedArray, nu: int) -> TracedArray:
+        return polynomials(self.c, self.x, places, nu)
+
+    def _range(self) -> tuple[object, object]:
+        return self.x[0], self.x[-1]
+
+    def derivative(self, nu: int = 1) -> Polynomials:
+        """The derivative of order `nu`, again piecewise polynomials."""
+        if nu < 0:
+            return self.antiderivative(-nu)
+        n = len(self.c)
+        if nu >= n:
+            return Polynomials(np.zeros((1, *self.c.shape[1:])), self.x, self.extrapolate, self.axis)
+        powers = np.arange(n - 1, nu - 1, -1)
+        factors = np.prod([powers - k for k in range(nu)], axis=0) * np.ones(n - nu)
+        return Polynomials(self.c[: n - nu] * factors.reshape((-1, *(1,) * (self.c.ndim - 1))), self.x, self.extrapolate, self.axis)
+
+    def antiderivative(self, nu: int = 1) -> Polynomials:
+        """The antiderivative that vanishes at the first point."""
+        found = self
+        for _ in range(nu):
+            c = found.c
+            lead = c / np.arange(len(c), 0, -1).reshape((-1, *(1,) * (c.ndim - 1)))
+            width = np.diff(found.x).reshape((-1, *(1,) * (c.ndim - 2)))
+            whole = lead[0]
+            for k in range(1, len(c)):
+                whole = whole * width + lead[k]
+            sums = np.cumsum(whole * width, axis=0)
+            start = np.concatenate([np.zeros((1, *c.shape[2:])), sums[:-1]])
+            extrapolate = False if found.extrapolate == "periodic" else found.extrapolate
+            found = Polynomials(np.concatenate([lead, start[None]]), found.x, extrapolate, found.axis)
+        return found
+
+    def integrate(self, a: object, b: object, extrapolate: object = None) -> TracedArray:
+        """The integral between two places."""
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        if extrapolate == "periodic":
+            raise unsupported("the integral of a periodic spline")
+        whole = self.antiderivative()
+        return whole(b, extrapolate=extrapolate) - whole(a, extrapolate=extrapolate)
+
+    def __getattr__(self, name: str) -> object:
+        return _of_scipy(self, name)
+
+
+class Basis(_Curve):
+    """Stands for a `BSpline`."""
+
+    def __init__(self, t: object, c: object, k: int, extrapolate: object = True, axis: int = 0) -> None:
+        self.t, self.k, self.axis, self.extrapolate = traced(t), int(k), axis, extrapolate
+        self.c = traced(c)
+
+    @property
+    def tck(self) -> tuple[TracedArray, TracedArray, int]:
+        return self.t, self.c, self.k
+
+    def _values(self, places: TracedArray, nu: int) -> TracedArray:
+        count = len(self.t) - self.k - 1
+        return bspline(self.t, self.c[:count], self.k, places, nu)
+
+    def _range(self) -> tuple[object, object]:
+        return self.t[self.k], self.t[len(self.t) - self.k - 1]
+
+    def derivative(self, nu: int = 1) -> _Slope:
+        """The derivative of order `nu`, as a curve."""
+        return _Slope(self, nu)
+
+    def __getattr__(self, name: str) -> object:
+        return _of_scipy(self, name)
+
+
+class _Slope(_Curve):
+    """The derivative of a curve."""
+
+    def __init__(self, curve: _Curve, nu: int) -> None:
+        self.curve, self.nu, self.axis, self.extrapolate = curve, nu, curve.axis, curve.extrapolate
+
+    def _values(self, places: TracedArray, nu: int) -> TracedArray:
+        return self.curve._values(places, nu + self.nu)
+
+    def _range(self) -> tuple[object, object]:
+        return self.curve._range()
+
+
+def _of_scipy(curve: _Curve, name: str) -> object:
+    """What SciPy's own object has under this name, where its data depend on nothing traced."""
+    kind = sp.PPoly if isinstance(curve, Polynomials) else sp.BSpline
+    if name.startswith("__") or not hasattr(kind, name):
+        raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+    return getattr(as_scipy(curve, f"scipy.interpolate.{kind.__name__}.{name}"), name)
+
+
+def as_scipy(curve: _Curve, name: str) -> object:
+    """SciPy's own object."""
+    if isinstance(curve, Polynomials):
+        return sp.PPoly.construct_fast(concrete(curve.c, name), concrete(curve.x, name), curve.extrapolate, curve.axis)
+    if isinstance(curve, Basis):
+        return sp.BSpline.construct_fast(concrete(curve.t, name), concrete(curve.c, name), curve.k, curve.extrapolate, curve.axis)
+    raise unsupported(name)
+
+
+CONCRETE.update({Polynomials: as_scipy, Basis: as_scipy, _Slope: as_scipy})
+
+# --- made inside the function ---------------------------------------------------------------------
+
+
+def _data(x: object, y: object, axis: int) -> tuple[TracedArray, TracedArray, int]:
+    """Points, data with their axis in front, and that axis."""
+    points, data = real(x), real(y)
+    axis %= data.ndim
+    if points.ndim != 1 or len(points) != data.shape[axis]:
+        raise ValueError(f"The length of `y` along `axis`={axis} doesn't match the length of `x`")
+    if len(points) < 2:
+        raise ValueError("`x` must contain at least 2 elements.")
+    increasing(points)
+    return points, np.moveaxis(data, axis, 0), axis
+
+
+def _cubic(x: object, y: object, axis: int = 0, bc_type: object = "not-a-knot", extrapolate: object = None) -> Polynomials:
+    points, data, axis = _data(x, y, axis)
+    bc = ends_of(bc_type)
+    if extrapolate is None:
+        extrapolate = "periodic" if bc[0] == "periodic" else True
+    return Polynomials(hermite(points, data, cubic_slopes(points, data, bc)), points, extrapolate, axis)
+
+
+def _pchip(x: object, y: object, axis: int = 0, extrapolate: object = None) -> Polynomials:
+    points, data, axis = _data(x, y, axis)
+    return Polynomials(hermite(points, data, pchip_slopes(points, data)), points, extrapolate, axis)
+
+
+def _akima(x: object, y: object, axis: int = 0, *, method: str = "akima", extrapolate: object = None) -> Polynomials:
+    points, data, axis = _data(x, y, axis)
+    slopes = akima_slopes(points, data, method)
+    return Polynomials(hermite(points, data, slopes), points, False if extrapolate is None else extrapolate, axis)
+
+
+def _hermite(x: object, y: object, dydx: object, axis: int = 0, extrapolate: object = None) -> Polynomials:
+    points, data, axis = _data(x, y, axis)
+    return Polynomials(hermite(points, data, np.moveaxis(real(dydx), axis, 0)), points, extrapolate, axis)
+
+
+def _ppoly(c: object, x: object, extrapolate: object = None, axis: int = 0) -> Polynomials:
+    if axis:
+        raise unsupported("scipy.interpolate.PPoly with axis=")
+    return Polynomials(real(c), real(x), extrapolate)
+
+
+def _bspline(t: object, c: object, k: int, extrapolate: object = True, axis: int = 0) -> Basis:
+    coefficients = real(c)
+    axis %= coefficients.ndim
+    return Basis(real(t), np.moveaxis(coefficients, axis, 0), k, extrapolate, axis)
+
+
+@stands_for(sp.make_interp_spline)
+def make_interp_spline(x: object, y: object, k: int = 3, t: object = None, bc_type: object = None, axis: int = 0, check_finite: bool = True) -> Basis:
+    """``make_interp_spline``: coefficients from a banded system that is linear in the data."""
+    points, data, axis = _data(x, y, axis)
+    if isinstance(bc_type, str) and bc_type == "periodic":
+        raise unsupported("scipy.interpolate.make_interp_spline with periodic conditions")
+    free = bc_type is None or (isinstance(bc_type, str) and bc_type == "not-a-knot")
+    pair = (None, None) if free else (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
+    if k <= 1 and t is None:
+        ends = [points[:1]] * k
+        return Basis(np.concatenate([*ends, points, points[-1:]]), data, k, axis=axis)
+    aliases = {"clamped": [(1, 0.0)], "natural": [(2, 0.0)]}
+    left, right = (list(aliases[c] if isinstance(c, str) else c or []) for c in pair)
+    knots = real(t) if t is not None else interpolating_knots(points, k, free=pair == (None, None))
+    return Basis(knots, interpolating(points, data, knots, k, left, right), k, axis=axis)
+
+
+@stands_for(sp.splev)
+def splev(x: object, tck: object, der: int = 0, ext: int = 0) -> TracedArray:
+    """A curve by its knots and coefficients, as `splrep` gives them."""
+    if isinstance(tck, (sp.BSpline, Basis)):
+        tck = tck.tck
+    parts: Any = tck
+    t, c, k = parts
+    if isinstance(c, (list, tuple)) or ext not in (0, 1):
+        raise unsupported("scipy.interpolate.splev of a parametric curve, or with ext=2 or ext=3")
+    out = Basis(real(t), real(c), k)(x, der)
+    if ext == 0:
+        return out
+    places = real(x)
+    first, last = real(t)[k], real(t)[len(t) - k - 1]
+    return np.where((places < first) | (places > last), 0.0, out)
+
+
+class _Kind(type):
+    """A class of SciPy, as code under trace finds it: of traced arguments ours is made."""
+
+    real: type
+    make: Callable[..., object]
+
+    def __call__(cls, *args: object, **keywords: object) -> object:
+        given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
+        make = vars(cls)["make"] if stands_in((*given, *named.values())) else vars(cls)["real"]
+        return make(*given, **named)
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, (vars(cls)["real"], _Curve))
+
+    def __getattr__(cls, name: str) -> object:
+        return getattr(vars(cls)["real"], name)
+
+
+for _class, _make in (
+    (sp.CubicSpline, _cubic), (sp.PchipInterpolator, _pchip), (sp.Akima1DInterpolator, _akima), (sp.CubicHermiteSpline, _hermite),
+    (sp.PPoly, _ppoly), (sp.BSpline, _bspline),
+):  # fmt: skip
+    answers(_class)(_Kind(_class.__name__, (), {"real": _class, "make": _make}))
+
+
+# --- made before the function ---------------------------------------------------------------------
+# Their methods are told of traced arguments; all other code finds what it found before.
+
+
+def told(kind: type, method: str, handler: Callable[..., object]) -> None:
+    """Let `handler` answer for a method of SciPy's class where an argument is traced."""
+    original = getattr(kind, method)
+
+    @wraps(original)
+    def call(self: object, *args: object, **keywords: object) -> object:
+        if stands_in(list(map(resolve, args))) or any(stands_in(resolve(v)) for v in keywords.values()):
+            return handler(self, *args, **keywords)
+        return original(self, *args, **keywords)
+
+    setattr(kind, method, call)
+
+
+def _polynomials(curve: sp.PPoly) -> Polynomials:
+    c = np.asarray(curve.c)
+    if c.dtype.kind == "c":
+        raise unsupported("scipy.interpolate.PPoly with complex coefficients")
+    return Polynomials(c, np.asarray(curve.x), curve.extrapolate, curve.axis)
+
+
+def _basis(curve: sp.BSpline) -> Basis:
+    return Basis(np.asarray(curve.t), np.asarray(curve.c), curve.k, curve.extrapolate, curve.axis)
+
+
+told(sp.PPoly, "__call__", lambda self, *args, **keywords: _polynomials(self)(*args, **keywords))
+told(sp.PPoly, "integrate", lambda self, *args, **keywords: _polynomials(self).integrate(*args, **keywords))
+told(sp.BSpline, "__call__", lambda self, *args, **keywords: _basis(self)(*args, **keywords))
+
+
+class Univariate:
+    """Stands for a `UnivariateSpline`, or for its derivative of order `nu`."""
+
+    def __init__(self, tck: object, ext: object, nu: int = 0) -> None:
+        self._tck, self._ext, self._nu = tck, ext, nu
+
+    def __call__(self, x: object, nu: int = 0, ext: object = None) -> TracedArray:
+        ext = self._ext if ext is None else ext
+        if ext not in (0, 1, "extrapolate", "zeros"):
+            raise unsupported("scipy.interpolate.UnivariateSpline with ext=2 or ext=3")
+        return splev(x, self._tck, nu + self._nu, 0 if ext in (0, "extrapolate") else 1)
+
+    def derivative(self, n: int = 1) -> Univariate:
+        """The derivative of order `n`."""
+        return Univariate(self._tck, self._ext, self._nu + n)
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__") or not hasattr(sp.UnivariateSpline, name):
+            raise AttributeError(f"'UnivariateSpline' object has no attribute {name!r}")
+        raise unsupported(f"scipy.interpolate.UnivariateSpline.{name} of a spline that is made outside of the function")
+
+
+told(sp.UnivariateSpline, "__call__", lambda self, *args, **keywords: Univariate(self._eval_args, self.ext)(*args, **keywords))
+
+# Global objects: their arrays become arguments, so that later changes of them are seen.
+for _class in (sp.PPoly, sp.CubicSpline, sp.CubicHermiteSpline, sp.PchipInterpolator, sp.Akima1DInterpolator):
+    COMPOSED[_class] = ("c", "x", "extrapolate", "axis"), lambda value, *parts: Polynomials(*parts)
+COMPOSED[sp.BSpline] = ("t", "c", "k", "extrapolate", "axis"), lambda value, *parts: Basis(*parts)
+for _class in (sp.UnivariateSpline, sp.InterpolatedUnivariateSpline, sp.LSQUnivariateSpline):
+    COMPOSED[_class] = ("_eval_args", "ext"), lambda value, *parts: Univariate(*parts)

@@ -1,0 +1,274 @@
+"""What answers for scipy.stats: densities, distribution functions and quantiles, all parameters traced."""
+
+from __future__ import annotations
+
+from functools import wraps
+from math import log, pi
+
+import numpy as np
+from scipy import stats as st
+
+from ...primitive import COMPOSED
+from ...trace import TracedArray, answers, root_trace, unsupported
+from ...trace.local_arrays import localised, resolve
+from ..foreign import guarded, stands_in
+from ..reductions import as_scalar
+from ..shaping import traced
+from . import special
+from .distributions import INF, KNOWN, Formula, Law
+from .linalg import solve_triangular
+from .more_distributions import MORE
+
+CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
+DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
+
+
+# --- from the standard form to the call -------------------------------------------------------
+
+
+def _always(condition: object) -> bool:
+    """Whether a condition is known to hold."""
+    return not isinstance(condition, TracedArray) and bool(np.all(condition))
+
+
+def _of_reals(x: object) -> TracedArray:
+    a = traced(x)
+    if a.dtype.kind == "c":
+        raise unsupported("scipy.stats of complex numbers")
+    return a
+
+
+def _standard(x: object, loc: object, scale: object) -> TracedArray:
+    """``(x - loc) / scale`` in double precision."""
+    z = _of_reals(x)
+    z = z if type(loc) is int and loc == 0 else z - loc
+    z = z if type(scale) is int and scale == 1 else z / scale
+    return z.astype(np.float64)
+
+
+def _density(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...], scale: object) -> object:
+    """Of a point in standard form: 0 off the support, of discrete laws off the whole numbers too."""
+    low, high = law.support(*shapes)
+    off = [end for end, bounded in ((z < low, _bounded(low)), (z > high, _bounded(high))) if bounded]
+    logarithm, discrete = name.startswith("log"), name.endswith("pmf")
+    off += [(np.floor(z) != z) & ~np.isnan(z)] if discrete else []
+    outside: object = off[0] if off else False
+    for more in off[1:]:
+        outside = outside | more
+    held = np.where(outside, law.inside, z) if off else z
+    value = law.formula(name)(np.floor(held) if discrete else held, *shapes)
+    if not (type(scale) is int and scale == 1):
+        value = value - np.log(scale) if logarithm else value / scale
+    value = np.where(outside, -INF if logarithm else 0.0, value) if off else value
+    return np.where(np.isnan(z), np.nan, value)
+
+
+def _bounded(end: object) -> bool:
+    return isinstance(end, TracedArray) or not np.all(np.isinf(end))
+
+
+def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]) -> object:
+    """Of a point in standard form: certain beyond the ends of the support."""
+    low, high = law.support(*shapes)
+    discrete = "logpmf" in law.formulas
+    below, above = (0.0, 1.0) if name.endswith("cdf") else (1.0, 0.0)
+    if name.startswith("log"):
+        below, above = (-INF, 0.0) if name == "logcdf" else (0.0, -INF)
+    under, over = (z < low) if discrete else (z <= low), z >= high
+    ends = [(c, v) for c, v, end in ((under, below, low), (over, above, high)) if _bounded(end)]
+    held = z
+    for condition, _ in ends:
+        held = np.where(condition, law.inside, held)
+    if discrete:
+        held = np.floor(held)
+        # So that n - k stays positive, where n is the first parameter.
+        top = np.where(over, high + 1.0, high) if _bounded(high) and shapes and high is shapes[0] else None
+        shapes = shapes if top is None else (top, *shapes[1:])
+    value = law.formula(name)(held, *shapes)
+    for condition, end in ends:
+        value = np.where(condition, end, value)
+    return np.where(np.isnan(z), np.nan, value)
+
+
+def _quantile(law: Law, name: str, q: object, shapes: tuple[object, ...], loc: object, scale: object) -> object:
+    low, high = law.support(*shapes) if name == "ppf" else law.support(*shapes)[::-1]
+    p = _of_reals(q).astype(np.float64)
+    within = (p > 0) & (p < 1)
+    value = law.formula(name)(np.where(within, p, 0.5), *shapes)
+    value = np.where(within, value, np.where(p == 0, low, np.where(p == 1, high, np.nan)))
+    value = value if type(scale) is int and scale == 1 else value * scale
+    return value if type(loc) is int and loc == 0 else value + loc
+
+
+def _function_of(law: Law, name: str, x: object, given: tuple[tuple[object, ...], object, object]) -> TracedArray:
+    shapes, loc, scale = given
+    shapes = tuple([s if isinstance(s, TracedArray) else np.asarray(s, np.float64) for s in shapes])
+    if name in ("ppf", "isf"):
+        value = _quantile(law, name, x, shapes, loc, scale)
+    else:
+        z = _standard(x, loc, scale)
+        dense = name.endswith(("pdf", "pmf"))
+        value = _density(law, name, z, shapes, scale) if dense else _probability(law, name, z, shapes)
+    good = law.allowed(*shapes) & (scale > 0 if isinstance(scale, TracedArray) else np.greater(scale, 0))
+    return as_scalar(traced(value if _always(good) else np.where(good, value, np.nan)))
+
+
+# --- many dimensions --------------------------------------------------------------------------
+
+
+def _multivariate(name: str, x: object, mean: object = None, cov: object = 1, allow_singular: object = False) -> TracedArray:
+    """Density of the normal distribution of vectors; of `cov` the lower triangle is read, as in SciPy."""
+    if allow_singular or isinstance(cov, st.Covariance):
+        raise unsupported(f"scipy.stats.multivariate_normal.{name} with {'allow_singular=True' if allow_singular else 'a Covariance'}")
+    spread = _of_reals(cov).astype(np.float64)
+    centre = None if mean is None else _of_reals(mean).astype(np.float64).ravel()
+    dim = centre.size if centre is not None else spread.shape[0] if spread.ndim == 2 else 1
+    spread = spread * np.eye(dim) if spread.ndim == 0 else np.diag(spread) if spread.ndim == 1 else spread
+    if spread.shape != (dim, dim):
+        raise ValueError(f"Array 'cov' must be square of the size of 'mean', {dim}, but cov.shape = {spread.shape}.")
+    points = _of_reals(x).astype(np.float64)
+    points = points[None] if points.ndim == 0 else points[:, None] if points.ndim == 1 and dim == 1 else points
+    away = points if centre is None else points - centre
+    if away.shape[-1] != dim:
+        raise ValueError(f"operands could not be broadcast together with shapes {points.shape} ({dim},)")
+    factor = np.linalg.cholesky(spread)
+    whitened = solve_triangular(factor, away.reshape((-1, dim)).T, lower=True)
+    squares = np.sum(whitened * whitened, axis=0).reshape(away.shape[:-1])
+    value = -0.5 * (dim * log(2.0 * pi) + squares) - np.sum(np.log(np.diagonal(factor)))
+    value = np.squeeze(value)
+    return as_scalar(np.exp(value) if name == "pdf" else value)
+
+
+# --- what stands for the objects of scipy.stats -----------------------------------------------
+
+
+def _notice_chance(name: str) -> None:
+    """A function that draws numbers is traced anew at each call."""
+    watch = root_trace().watch
+    if watch is not None:
+        watch.parts[0][1].note(f"random numbers (`{name}`)")
+
+
+class Distribution:
+    """Stands for a distribution of SciPy; calls without a traced argument go to it.
+
+    ``compute(name, *args, **keywords)`` is one of its functions `names`.
+    """
+
+    def __init__(self, real: object, name: str, names: tuple[str, ...], compute: Formula) -> None:
+        self._real, self._name, self._names, self._compute = real, name, names, compute
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override] - none sets it
+        return self._real.__class__
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._real, name)
+        if name.startswith("_") or not callable(found):
+            return found
+
+        def method(*args: object, **keywords: object) -> object:
+            if name == "rvs":
+                _notice_chance(f"scipy.stats.{self._name}.rvs")
+            given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
+            if not stands_in((*given, *named.values())):
+                return localised(found(*given, **named))
+            if name not in self._names:
+                raise unsupported(f"scipy.stats.{self._name}.{name}")
+            return self._compute(name, *given, **named)
+
+        return method
+
+    def __call__(self, *args: object, **keywords: object) -> object:
+        given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
+        return Frozen(self, given, named) if stands_in((*given, *named.values())) else self._real(*given, **named)
+
+    freeze = __call__
+
+
+class Frozen:
+    """A distribution with its parameters, some of them traced."""
+
+    def __init__(self, dist: Distribution, args: tuple[object, ...], kwds: dict[str, object]) -> None:
+        self.dist, self.args, self.kwds = dist, args, kwds
+
+    def __getattr__(self, name: str) -> object:
+        method = getattr(self.dist, name)
+        return (lambda *points: method(*points, *self.args, **self.kwds)) if callable(method) else method
+
+
+def _computed(real: object, law: Law) -> Formula:
+    def compute(name: str, *args: object, **keywords: object) -> TracedArray:
+        point = "q" if name in ("ppf", "isf") else "k" if "logpmf" in law.formulas else "x"
+        first, *others = args or (keywords.pop(point, None),)
+        if first is None:
+            raise TypeError(f"{name}() missing 1 required positional argument: '{point}'")
+        return _function_of(law, name, first, real._parse_args(*others, **keywords))
+
+    return compute
+
+
+STAND_INS: dict[type, Distribution] = {}
+for _real, _entry in (*KNOWN, *MORE):
+    _names = DISCRETE if "logpmf" in _entry.formulas else CONTINUOUS
+    STAND_INS[type(_real)] = Distribution(_real, _entry.name, _names, _computed(_real, _entry))
+STAND_INS[type(st.multivariate_normal)] = Distribution(st.multivariate_normal, "multivariate_normal", ("pdf", "logpdf"), _multivariate)
+for _stand_in in STAND_INS.values():
+    answers(_stand_in._real)(_stand_in)
+
+# Methods that were taken off a distribution outside of `f`: their owner is the stand-in by now.
+
+
+def _unbound(function: Formula, name: str) -> Formula:
+    @wraps(function)
+    def call(owner: object, *args: object, **keywords: object) -> object:
+        held = owner if type(owner) is Distribution else None
+        return (guarded(function) if held is None else getattr(held, name))(*(() if held is not None else (owner,)), *args, **keywords)
+
+    return call
+
+
+for _class in (st.rv_continuous, st.rv_discrete, type(st.multivariate_normal)):
+    for _name in {*CONTINUOUS, *DISCRETE}:
+        if _name in vars(_class):
+            answers(vars(_class)[_name])(_unbound(vars(_class)[_name], _name))
+
+# Distributions that were frozen outside of `f` hold their parameters in attributes. So their methods
+# are told of traced points, as those of sparse matrices are; all other code finds what it found before.
+
+
+def _told(original: Formula, name: str) -> Formula:
+    @wraps(original)
+    def method(self: object, *args: object, **keywords: object) -> object:
+        points = (*map(resolve, args), *map(resolve, keywords.values()))
+        if not stands_in(points):
+            return original(self, *args, **keywords)
+        dist = getattr(self, "dist", None) or self._dist
+        stand_in = STAND_INS.get(type(dist))
+        if stand_in is None:
+            raise unsupported(f"scipy.stats.{getattr(dist, 'name', type(dist).__name__)}.{name}")
+        if isinstance(self, _NORMAL):
+            return stand_in._compute(name, *points, self.mean, self.cov_object.covariance, self.cov_object.rank < self.dim)
+        return getattr(stand_in, name)(*points, *self.args, **self.kwds)
+
+    return method
+
+
+_NORMAL = type(st.multivariate_normal())
+for _class in {c for kind in (type(st.norm()), type(st.poisson(1)), _NORMAL) for c in kind.__mro__}:
+    for _name in {*CONTINUOUS, *DISCRETE}:
+        if _name in vars(_class):
+            setattr(_class, _name, _told(vars(_class)[_name], _name))
+
+
+
+def _frozen(value: object, args: tuple[object, ...], kwds: dict[str, object]) -> object:
+    """A frozen distribution with what was read of it; one without formulas stays what it is."""
+    stand_in = STAND_INS.get(type(value.dist))
+    return value if stand_in is None else Frozen(stand_in, args, dict(kwds))
+
+
+for _class in (type(st.norm()), type(st.poisson(1))):
+    COMPOSED[_class] = ("args", "kwds"), _frozen
+
+__all__ = ["special"]

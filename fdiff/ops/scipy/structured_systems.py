@@ -1,0 +1,103 @@
+"""What answers for scipy.linalg: matrices made of vectors, banded and Toeplitz systems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import linalg as sl
+
+from ...arraytype import promote
+from ...trace import TracedArray, apply, unsupported
+from ..families import kind_of
+from ..foreign import stands_for
+from ..shaping import traced
+from .linalg import _pair, _result, _square
+from .matrix_functions import banded, flipped
+
+# --- matrices made of vectors -----------------------------------------------------------------
+
+
+@stands_for(sl.block_diag)
+def block_diag(*arrs: object) -> TracedArray:
+    """Blocks along the diagonal; vectors are rows."""
+    blocks = [np.atleast_2d(traced(a)) for a in arrs]
+    if any(b.ndim > 2 for b in blocks):
+        raise unsupported("scipy.linalg.block_diag of stacks of matrices")
+    dtype = promote(*[kind_of(b) for b in blocks])
+    width, left, rows = sum(b.shape[1] for b in blocks), 0, []
+    for b in blocks:
+        sides = [np.zeros((b.shape[0], n), dtype) for n in (left, width - left - b.shape[1])]
+        rows.append(np.concatenate([sides[0], b.astype(dtype), sides[1]], axis=1))
+        left += b.shape[1]
+    return np.concatenate(rows, axis=0)
+
+
+def _vector(x: object, name: str) -> TracedArray:
+    a = traced(x)
+    if a.ndim > 1:
+        raise unsupported(f"scipy.linalg.{name} of an array of {a.ndim} dimensions")
+    return np.atleast_1d(a)
+
+
+@stands_for(sl.toeplitz)
+def toeplitz(c: object, r: object = None) -> TracedArray:
+    column = _vector(c, "toeplitz")
+    row = np.conjugate(column) if r is None else _vector(r, "toeplitz")
+    n, m = column.shape[0], row.shape[0]
+    return np.concatenate([row[:0:-1], column])[m - 1 + np.subtract.outer(np.arange(n), np.arange(m))]
+
+
+@stands_for(sl.circulant)
+def circulant(c: object) -> TracedArray:
+    column = _vector(c, "circulant")
+    n = column.shape[0]
+    return column[np.subtract.outer(np.arange(n), np.arange(n)) % n]
+
+
+@stands_for(sl.hankel)
+def hankel(c: object, r: object = None) -> TracedArray:
+    column = _vector(c, "hankel")
+    row = np.zeros_like(column) if r is None else _vector(r, "hankel")
+    n, m = column.shape[0], row.shape[0]
+    return np.concatenate([column, row[1:]])[np.add.outer(np.arange(n), np.arange(m))]
+
+
+# --- structured systems -----------------------------------------------------------------------
+
+
+def _bands(ab: object, b: object, name: str) -> tuple[TracedArray, TracedArray, bool]:
+    left, right, line = _pair(ab, b)
+    if left.ndim > 2 or right.ndim > 2:
+        raise unsupported(f"scipy.linalg.{name} of stacks of matrices")
+    return left, right, line
+
+
+@stands_for(sl.solve_banded)
+def solve_banded(
+    l_and_u: Sequence[int], ab: object, b: object, overwrite_ab: bool = False, overwrite_b: bool = False, check_finite: bool = True
+) -> TracedArray:
+    low, up = (int(k) for k in l_and_u)
+    left, right, line = _bands(ab, b, "solve_banded")
+    if low + up + 1 != left.shape[0]:
+        raise ValueError(f"invalid values for the number of lower and upper diagonals: l+u+1 ({low + up + 1}) does not equal ab.shape[0] ({left.shape[0]})")
+    return _result(apply(banded, left, right, low=low, up=up), line)
+
+
+@stands_for(sl.solveh_banded)
+def solveh_banded(
+    ab: object, b: object, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False, check_finite: bool = True
+) -> TracedArray:
+    """Half of the diagonals of a symmetric matrix are given; the others are theirs transposed."""
+    half, right, line = _bands(ab, b, "solveh_banded")
+    m = half.shape[0] - 1
+    other = np.conjugate(flipped(half, m, 0) if lower else flipped(half, 0, m))
+    whole = np.concatenate([other[:m], half] if lower else [half, other[1:]], axis=0)
+    return _result(apply(banded, whole, right, low=m, up=m), line)
+
+
+@stands_for(sl.solve_toeplitz)
+def solve_toeplitz(c_or_cr: object, b: object, check_finite: bool = True) -> TracedArray:
+    matrix = toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr)
+    left, right, line = _pair(_square(matrix), b)
+    return _result(np.linalg.solve(left, right), line)

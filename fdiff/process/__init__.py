@@ -1,0 +1,1 @@
+"""What belongs to the process: threads, forks, garbage collection, float flags, progress."""

@@ -1,0 +1,213 @@
+"""A thread that makes kernels while the interpreter answers.
+
+There is one where the process may use two cores or more; ``FDIFF_BACKGROUND=0`` switches it off.
+Workers of `multiprocessing` (and of what is built on it, as joblib is) have none, because their
+siblings use the other cores, and nor have forked children. The thread exists while there is
+something to do. It stops before a fork and at the end of the process, which wait for the stage
+under way: at most one of LLVM's, of a kernel that is small enough to be made unasked.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import InputError, message, user_line
+
+VARIABLE = "FDIFF_BACKGROUND"
+PATIENCE = 60.0  # seconds that a fork waits for the thread to stop
+SLICE = 2e-3  # seconds of work, after which others have the interpreter for as long
+
+
+class InterruptedJob(BaseException):
+    """Raised in the thread where it has to stop; the job starts over if the process goes on."""
+
+
+class Job(NamedTuple):
+    """Something to do, and how urgent it is by now."""
+
+    run: Callable[[], object]
+    urgency: Callable[[], float]
+
+
+class Worker:
+    """The thread, and what it has to do: the most urgent job first."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._jobs: list[Job] = []
+        self._thread: threading.Thread | None = None
+        self._paused = 0  # how many want it to rest
+        self._now: Job | None = None  # what is being done
+        self._since = 0.0
+        self.off = False
+
+    def submit(self, job: Job) -> None:
+        """Have this done, if the thread can be started."""
+        with self._changed:
+            self._jobs.append(job)
+            self._start()
+
+    def submit_once(self, job: Job) -> None:
+        """The same, unless it is to be done already."""
+        with self._changed:
+            if job is not self._now and job not in self._jobs:
+                self.submit(job)
+
+    def wait(self) -> None:
+        """Until there is nothing to do."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._thread is None)
+
+    def checkpoint(self) -> None:
+        """Between two stages of a job: stop if that is asked for, and let other threads go on.
+
+        Nothing in any other thread.
+        """
+        if not self.runs_here():
+            return
+        if self._paused:
+            raise InterruptedJob
+        if time.thread_time() - self._since > SLICE:
+            time.sleep(SLICE)
+            self._since = time.thread_time()
+
+    def runs_here(self) -> bool:
+        """Whether the thread that asks is this one."""
+        thread = self._thread
+        return thread is not None and thread.ident == threading.get_ident()
+
+    def _start(self) -> None:
+        """Start the thread if there is none, and something to do."""
+        if self._thread is not None or self._paused or not self._jobs:
+            return
+        thread = threading.Thread(target=self._work, name="fdiff-background", daemon=True)
+        self._thread = thread
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads for this process, or it ends
+            self._thread = None
+            self._jobs.clear()
+            self.off = True
+
+    def _work(self) -> None:
+        try:
+            while (job := self._next()) is not None:
+                self._since = time.thread_time()
+                try:
+                    job.run()
+                except InterruptedJob:
+                    with self._changed:
+                        self._jobs.append(job)
+        finally:  # a job that raises anything else ends the thread, and Python shows what it was
+            with self._changed:
+                if self._thread is threading.current_thread():
+                    self._thread = self._now = None
+                    self._changed.notify_all()
+
+    def _next(self) -> Job | None:
+        """The most urgent job; None if the thread is to end."""
+        with self._changed:
+            if self._paused or not self._jobs:
+                self._thread = self._now = None
+                self._changed.notify_all()
+                return None
+            job = self._now = max(self._jobs, key=lambda job: job.urgency())
+            self._jobs.remove(job)
+            return job
+
+    def pause(self) -> None:
+        """Stop the thread and wait for it."""
+        with self._changed:
+            thread, self._paused = self._thread, self._paused + 1
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(PATIENCE)
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        with self._changed:
+            self._paused = 0  # how many want it to rest
+            self._start()
+
+    def forget(self) -> None:
+        """In a forked child there is no such thread."""
+        self.__init__()  # locks and all anew
+        self.off = True
+
+
+worker = Worker()
+checkpoint = worker.checkpoint
+atexit.register(worker.pause)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=worker.pause, after_in_parent=worker.resume, after_in_child=worker.forget
+    )
+
+
+def allowed() -> bool:
+    """Whether kernels may be made in the background."""
+    return (
+        not worker.off and _wanted(os.environ.get(VARIABLE, "")) and not is_worker() and cores() > 1
+    )
+
+
+@lru_cache(maxsize=8)
+def _wanted(said: str) -> bool:
+    if said not in ("", "0", "1"):
+        fact, way = f"{said!r} is neither 0 nor 1.", "Set it to 0 or 1, or leave it unset."
+        raise InputError(message(VARIABLE, fact, way, user_line()))
+    return said != "0"
+
+
+def is_worker() -> bool:
+    """Whether this is a worker of `multiprocessing`."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
+
+
+def cores() -> int:
+    """How many cores this process may use: those it is bound to, as far as its group may."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(own, _granted())
+
+
+@lru_cache(maxsize=1)
+def _granted() -> int:
+    """How many whole cores the control group of this process may use (Linux)."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return sys.maxsize
+    found = sys.maxsize
+    for line in lines:
+        _, names, path = line.split(":", 2)
+        if names and "cpu" not in names.split(","):
+            continue
+        root = Path("/sys/fs/cgroup", "cpu" if names else "")
+        folder = root / path.lstrip("/")
+        for group in (folder, *folder.parents):
+            if not group.is_relative_to(root):
+                break
+            found = min(found, _quota(group))
+    return found
+
+
+def _quota(group: Path) -> int:
+    """Whole cores that a control group may use, by its second or first version."""
+    try:
+        quota, period = (group / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota, period = (
+                (group / f"cpu.cfs_{n}_us").read_text().strip() for n in ("quota", "period")
+            )
+        except OSError:
+            return sys.maxsize
+    return max(int(quota) // int(period), 1) if quota not in ("max", "-1") else sys.maxsize

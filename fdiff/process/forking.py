@@ -1,0 +1,123 @@
+"""Forks wait until no thread imports a module of fdiff or calls LLVM.
+
+A forked child has a copy of every lock, but of all threads only the one that forked. A lock that
+another thread held at that moment, one of the import system's or LLVM's, is never released in the
+child, which waits for it for ever. So whatever takes such locks is done inside `no_fork`::
+
+    with no_fork:
+        from .making import plain
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+
+PATIENCE = 60.0  # seconds a fork waits before it goes ahead; the child can then compile nothing
+_NEEDED = frozenset(["fdiff", "llvmlite", "numpy", "scipy"])
+_Handler = Callable[[], object]
+
+
+class NoFork:
+    """A context in which any number of threads may be, also more than once, but no fork happens.
+
+    A fork waits until the other threads have left, and nobody enters until it is over. Handlers
+    given to `at_fork` run while nobody is inside.
+    """
+
+    def __init__(self) -> None:
+        # of a re-entrant lock, because the garbage collector may run finalisers at any moment
+        self._changed = threading.Condition()
+        self._inside: dict[int, int] = {}  # how often each thread has entered
+        self._forker = 0  # the thread that forks
+        self._torn = False  # the fork goes ahead with threads inside
+        self._broken = False  # this process comes from such a fork
+        self._handlers: list[tuple[_Handler, _Handler, _Handler]] = []
+
+    def __enter__(self) -> None:
+        if self._broken:
+            from ..errors import ForkError, message  # noqa: PLC0415 - this module is to be there first
+
+            raise ForkError(
+                message(
+                    "os.fork",
+                    f"another thread of the parent process had been compiling for {PATIENCE:g} s "
+                    "when this process was forked, so nothing can be compiled here.",
+                    "Compile before you fork, or start processes by multiprocessing's `spawn` or "
+                    "`forkserver`.",
+                )
+            )
+        me = threading.get_ident()
+        with self._changed:
+            while self._forker not in (0, me) and me not in self._inside:
+                self._changed.wait()
+            self._inside[me] = self._inside.get(me, 0) + 1
+
+    def __exit__(self, *_: object) -> None:
+        me = threading.get_ident()
+        with self._changed:
+            self._inside[me] -= 1
+            if not self._inside[me]:
+                del self._inside[me]
+                self._changed.notify_all()
+
+    def at_fork(
+        self, before: _Handler, after_in_parent: _Handler, after_in_child: _Handler
+    ) -> None:
+        """As `os.register_at_fork`, whose handlers would run while threads are still inside."""
+        self._handlers.append((before, after_in_parent, after_in_child))
+
+    def before(self) -> None:
+        """Wait until the other threads have left, and let nobody enter."""
+        me = threading.get_ident()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._forker)
+            self._forker = me
+            left = self._changed.wait_for(lambda: not self._inside.keys() - {me}, PATIENCE)
+            self._torn = not left
+        _finish_imports()  # the last thing, as threads outside go on importing
+        for before, _, _ in self._handlers:
+            before()
+
+    def after_in_parent(self) -> None:
+        """Let threads enter again."""
+        for _, after, _ in self._handlers:
+            after()
+        with self._changed:
+            self._forker = 0
+            self._changed.notify_all()
+
+    def after_in_child(self) -> None:
+        """Forget the other threads, and what they waited for."""
+        me = threading.get_ident()
+        self._changed = threading.Condition()
+        self._inside = {me: self._inside[me]} if me in self._inside else {}
+        self._forker, self._broken = 0, self._broken or self._torn
+        for _, _, after in self._handlers:
+            after()
+
+
+def _finish_imports() -> None:
+    """Wait for other threads that import fdiff itself, or what it needs, for users' own code.
+
+    Other modules are not waited for: to import them may run a program.
+    """
+    for name, module in tuple(sys.modules.items()):
+        if name.partition(".")[0] in _NEEDED:
+            spec = getattr(module, "__spec__", None)
+            if getattr(spec, "_initializing", False):
+                with suppress(ImportError):
+                    import_module(name)
+
+
+no_fork = NoFork()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=no_fork.before,
+        after_in_parent=no_fork.after_in_parent,
+        after_in_child=no_fork.after_in_child,
+    )

@@ -1,0 +1,256 @@
+"""Long work says what it does, how far it is and how to stop it.
+
+Tracing, transforms and compiling run inside a `Stage`. Work that has taken more than two seconds is
+shown by a thread that looks on: LLVM runs no Python code for seconds. The thread starts with a
+stage, where anything may be shown at all, and ends when it finds none. Where nothing may be shown
+there is no such thread, and a stage costs less than a microsecond. Work in the background is not
+shown, because nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sized
+from contextlib import suppress
+from pathlib import Path
+from threading import get_ident
+from time import perf_counter
+from types import FrameType
+
+from .. import errors
+from ..errors import is_internal
+from . import background
+from .progress_display import Display, Report, find_display
+
+SECONDS = 2.0  # work that takes no longer shows nothing
+INTERVAL = 0.2  # seconds after which what is shown is renewed
+AGAIN = 0.5  # seconds after which it is asked again whether anything may be shown
+PATIENCE = 2.0  # seconds that a fork waits for the thread to end
+
+
+class Stage:
+    """Some work under way, in a ``with`` statement; what is left out is that of the stage around.
+
+    `what` says what is done and `of` to which call of the user's: "compiling", "grad(model)".
+    `size` is a number of operations and `made` a growing list of them. `seconds` is how long the
+    work is expected to take. With `shows_line` the user's line under way is shown, too.
+    """
+
+    __slots__ = (
+        "_begin", "_frame", "_outer", "made", "of", "seconds", "shows_line", "size", "what",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        what: str = "",
+        of: str = "",
+        *,
+        size: int = 0,
+        made: Sized = (),
+        seconds: float = 0.0,
+        shows_line: bool = False,
+    ) -> None:
+        self.what, self.of, self.size, self.made = what, of, size, made
+        self.seconds, self.shows_line = seconds, shows_line
+        self._frame: FrameType | None = None
+
+    def __enter__(self) -> None:
+        me = get_ident()
+        self._outer = outer = _under_way.get(me)
+        self._begin = perf_counter()
+        if outer is None:
+            self._begin_alone(me)
+        else:
+            _under_way[me] = self
+
+    def _begin_alone(self, me: int) -> None:
+        if background.worker.runs_here():
+            return
+        self._frame = sys._getframe(2)
+        _under_way[me] = self
+        if self._begin >= _watcher.next_try:
+            try:
+                _watcher.start()
+            except BaseException:  # a variable that is set to what it cannot be, or an interrupt
+                _under_way.pop(me, None)
+                raise
+
+    def __exit__(self, *_: object) -> None:
+        if self._outer is not None:
+            _under_way[get_ident()] = self._outer
+        elif _under_way.pop(get_ident(), None) is not None:
+            self._frame = None
+            if _watcher.drawn:
+                erase()
+
+    def chain(self) -> Iterator[Stage]:
+        """The stage and those around it, outwards."""
+        stage: Stage | None = self
+        while stage is not None:
+            yield stage
+            stage = stage._outer
+
+    @property
+    def outermost(self) -> Stage:
+        """The stage around all others."""
+        return [*self.chain()][-1]
+
+    def waited(self, now: float) -> float:
+        """Seconds since the outermost stage began."""
+        return now - self.outermost._begin
+
+    def is_alive(self, frame: FrameType | None) -> bool:
+        """Whether its thread, which runs `frame`, is inside of it and all around it.
+
+        An interrupt may arrive after a stage has begun and before its `with` statement has.
+        """
+        begun = self.outermost._frame
+        while frame is not None:
+            if frame is begun:
+                return True
+            frame = frame.f_back
+        return False
+
+    def report(self, now: float, ident: int, frame: FrameType | None) -> Report:
+        """What there is to say, while its thread runs `frame`."""
+        chain = [*self.chain()]
+        named = next((stage for stage in chain if stage.what), chain[-1])
+        inner = chain[: chain.index(named) + 1]
+        of = next((stage.of for stage in chain if stage.of), "a function")
+        words = f"{named.what or 'differentiating'} {of}"
+        if made := next((len(stage.made) for stage in inner if stage.made), 0):
+            words += f", {made:,} operations so far"
+        elif size := next((stage.size for stage in inner if stage.size), 0):
+            words += f", {size:,} operations"
+        words += _user_line(frame) if named.shows_line else ""
+        stoppable = ident == threading.main_thread().ident
+        return Report(words, now - named._begin, named.seconds, stoppable, named)
+
+
+def _user_line(frame: FrameType | None) -> str:
+    while frame is not None:
+        if not is_internal(frame.f_code.co_filename):
+            return f", at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+class _Watcher:
+    """The thread that looks at what is under way, and shows what takes long."""
+
+    def __init__(self) -> None:
+        # re-entrant, because the garbage collector may end a stage at any moment
+        self._lock = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._display: Display | None = None
+        self.drawn = False  # whether anything is shown, or is about to be
+        self.next_try = 0.0  # when a stage is to start the thread; never while it runs
+
+    def start(self) -> None:
+        """Start the thread if anything may be shown."""
+        display = find_display(worker=_is_child[0] or background.is_worker())
+        if display is None:
+            self.next_try = perf_counter() + AGAIN
+            return
+        with self._lock:
+            if self._thread is not None:
+                return
+            self._display, self._stop = display, threading.Event()
+            thread = threading.Thread(
+                target=self._watch, args=(self._stop,), name="fdiff-progress", daemon=True
+            )
+            self._thread, self.next_try = thread, math.inf
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads for this process, or it ends
+                self._thread, self.next_try = None, perf_counter() + AGAIN
+
+    def _watch(self, stop: threading.Event) -> None:
+        delay: float | None = SECONDS
+        while delay is not None and not stop.wait(delay):
+            delay = self._look()
+        with self._lock:
+            self._thread, self.next_try = None, 0.0
+            if _under_way and not stop.is_set():  # a stage that began just now
+                self.start()
+
+    def _look(self) -> float | None:
+        """Show the work that has taken longest; seconds until the next look, None for no more."""
+        waits = [(s.waited(perf_counter()), i) for i, s in tuple(_under_way.items())]
+        if not waits:
+            return None
+        waited, ident = max(waits)
+        if waited < SECONDS:
+            return max(SECONDS - waited, INTERVAL / 10)
+        with self._lock:
+            self.drawn = True  # a stage that ends from now on waits, and erases what is shown
+            if self._display is None or not self._draw(ident, self._display):
+                self.erase()
+        return INTERVAL
+
+    def _draw(self, ident: int, display: Display) -> bool:
+        """Show what a thread does; False if that has ended meanwhile, or cannot be shown."""
+        stage, frame = _under_way.get(ident), sys._current_frames().get(ident)
+        if stage is None:
+            return False
+        if not stage.is_alive(frame):
+            if _under_way.get(ident) is stage:
+                del _under_way[ident]
+            return False
+        try:
+            display.show(stage.report(perf_counter(), ident, frame))
+        except Exception:  # noqa: BLE001 - whatever the medium has, the work goes on without it
+            self._display = None
+        return True
+
+    def erase(self) -> None:
+        """Leave nothing on the screen; the next look shows it again."""
+        with self._lock:
+            if self._display is not None:
+                with suppress(Exception):
+                    self._display.erase()
+            self.drawn = False
+
+    def stop(self) -> None:
+        """End the thread, and wait for it."""
+        thread = self._thread
+        self._stop.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(PATIENCE)
+        if self.drawn:
+            self.erase()
+
+    def resume(self) -> None:
+        """Go on after a fork."""
+        if _under_way and self._thread is None:
+            self.start()
+
+    def forget(self) -> None:
+        """In a forked child there is no such thread, and what the parent does is not shown."""
+        self.__init__()  # locks and all anew
+        _under_way.clear()
+        _is_child[0] = True
+
+
+_under_way: dict[int, Stage] = {}  # the innermost stage of each thread
+_is_child = [False]  # whether this process was forked
+_watcher = _Watcher()
+erase = _watcher.erase
+atexit.register(_watcher.stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_watcher.stop, after_in_parent=_watcher.resume, after_in_child=_watcher.forget
+    )
+
+
+def _before_warning() -> None:
+    if _watcher.drawn:
+        erase()
+
+
+errors.before_warning.append(_before_warning)

@@ -1,0 +1,185 @@
+"""Where progress is shown: a line of a terminal, a bar in Jupyter, or a line for each stage.
+
+``FDIFF_PROGRESS=0`` shows nothing. ``FDIFF_PROGRESS=1`` shows it also where standard error is no
+terminal, as lines that are not rewritten.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import sys
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from functools import lru_cache
+from itertools import count
+from typing import Any, NamedTuple, Protocol, TextIO
+
+from ..errors import InputError, message, user_line
+from .forking import no_fork
+
+VARIABLE = "FDIFF_PROGRESS"
+
+
+class Report(NamedTuple):
+    """What there is to say about a stage: what it does, for how long, and of how many seconds."""
+
+    work: str
+    elapsed: float
+    expected: float  # seconds; 0 where nothing is known
+    stoppable: bool  # whether an interrupt reaches the thread that waits
+    key: object  # one stage has one key
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the work is done: an estimate, which stays below 1."""
+        return min(self.elapsed / self.expected, 0.99) if self.expected else None
+
+    def line(self, stop: str, width: int = 1000) -> str:
+        """All of it in a line, which says at the end how to `stop` the work.
+
+        What is longer than `width` goes without the percentage, or without the end of the work.
+        """
+        stop = stop if self.stoppable else ""
+        begin, end = f"fdiff: {self.work}", f": {self._time()}.{stop}"
+        if (share := self.fraction) is not None:
+            exact = f": {self._time()} ({100 * share:.0f}%).{stop}"
+            end = exact if len(begin + exact) <= width else end
+        room = width - len(end)
+        if len(begin) > room:
+            begin = begin[: max(room - 3, 0)] + "..."
+        return (begin + end)[: max(width, 0)]
+
+    def _time(self) -> str:
+        elapsed, expected = max(int(self.elapsed), 1), max(round(self.expected), 1)
+        if not self.expected:
+            return f"{elapsed} s"
+        return (
+            f"{elapsed} s instead of {expected}"
+            if elapsed > expected
+            else f"{elapsed} of about {expected} s"
+        )
+
+
+class Display(Protocol):
+    """A place to show progress. `show` may raise whatever its medium raises."""
+
+    def show(self, report: Report) -> None:
+        """Show the report in place of the last one."""
+
+    def erase(self) -> None:
+        """Leave nothing behind, so that others can write."""
+
+
+class Terminal:
+    """One line, rewritten in place and erased at the end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._text = ""  # that is shown
+
+    def show(self, report: Report) -> None:
+        # a line that the terminal wraps could not be rewritten
+        text = report.line(" Ctrl-C stops.", _columns(self._stream) - 1)
+        if text != self._text:
+            self._stream.write("\r" + text.ljust(len(self._text)))
+            self._stream.flush()
+            self._text = text
+
+    def erase(self) -> None:
+        if self._text:
+            self._stream.write("\r" + " " * len(self._text) + "\r")
+            self._stream.flush()
+            self._text = ""
+
+
+class Lines:
+    """A line for each stage, for files and pipes; nothing is rewritten."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._told: object = None
+
+    def show(self, report: Report) -> None:
+        if report.key is not self._told:
+            self._told = report.key
+            self._stream.write(report.line(" Ctrl-C stops.") + "\n")
+            self._stream.flush()
+
+    def erase(self) -> None:
+        """Lines stay."""
+
+
+class Notebook:
+    """A bar in the output of the cell that waits, with the line as plain text beside it."""
+
+    def __init__(self, display: Callable[..., object]) -> None:
+        self._display = display
+        self._id = ""
+        # Jupyter keeps in the context of a thread which cell its output belongs to.
+        self._cell: Context = copy_context()
+
+    def show(self, report: Report) -> None:
+        text, fraction = report.line(" Interrupt the kernel to stop."), report.fraction
+        value = "" if fraction is None else f' value="{fraction:.2f}"'
+        self._publish(text, f"<progress{value}></progress> {html.escape(text)}")
+
+    def erase(self) -> None:
+        if self._id:
+            self._publish("", "")
+            self._id = ""
+
+    def _publish(self, text: str, markup: str) -> None:
+        known, self._id = bool(self._id), self._id or f"fdiff-{os.getpid()}-{next(_ids)}"
+        data = {"text/plain": text, "text/html": markup}
+        self._cell.copy().run(self._display, data, raw=True, display_id=self._id, update=known)
+
+
+_ids = count()
+
+
+def find_display(*, worker: bool) -> Display | None:
+    """Where to show progress now; None if nowhere. A `worker` has to be asked for it."""
+    said = os.environ.get(VARIABLE, "")
+    if said == "0" or (worker and not _wanted(said)):
+        return None
+    asked, stream = _wanted(said), sys.stderr
+    if not worker and (display := _jupyter()) is not None:
+        return Notebook(display)
+    if not worker and is_terminal(stream):
+        return Terminal(stream)
+    return Lines(stream) if asked and stream is not None else None
+
+
+@lru_cache(maxsize=8)
+def _wanted(said: str) -> bool:
+    """Whether the variable asks for progress wherever it can be shown."""
+    if said not in ("", "0", "1"):
+        fact, way = f"{said!r} is neither 0 nor 1.", "Set it to 0 or 1, or leave it unset."
+        raise InputError(message(VARIABLE, fact, way, user_line()))
+    return said == "1"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether lines can be rewritten there."""
+    try:
+        return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+    except ValueError:  # it is closed
+        return False
+
+
+def _jupyter() -> Callable[..., Any] | None:
+    """The function that displays, in a kernel of Jupyter."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
+        return None
+    with no_fork:
+        from IPython.display import display  # noqa: PLC0415 - loaded already, in a kernel
+    return display
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):  # a terminal that does not tell
+        return 80

@@ -1,0 +1,164 @@
+"""Scalars of eager traces: handles that cost as little as Python allows.
+
+Code that branches another way at each call works on single numbers. A scalar is a node of its trace
+like any other (an op, its arguments, its value), so every operator differentiates it; what is
+spared is the search for the op: types, conversions and templates. The arithmetic is in
+`ops/scalars.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..arraytype import BOOL, F4, F8, ArrayType
+from ..primitive import Primitive
+from .trace_stack import stack
+from .traced_array import TracedArray
+
+if TYPE_CHECKING:
+    from .eager_trace import EagerTrace
+    from .operation_cache import Op
+
+_new = object.__new__
+
+
+class EagerScalar(TracedArray):
+    """A scalar of an eager trace; its class tells the type, so that only two slots are filled.
+
+    Nobody writes to a scalar: all else of a handle is the same for ever.
+    """
+
+    __slots__ = ()
+
+    home: EagerTrace
+    scalar = True
+    weak = False
+    link = None
+
+    @property
+    def born(self) -> EagerTrace:
+        return self.home
+
+    @property
+    def made(self) -> int:
+        return self.node
+
+    @property
+    def id(self) -> int:
+        return self.node
+
+    def __bool__(self) -> bool:
+        home, traces = self.home, stack.traces
+        if traces and traces[-1] is home:
+            return home.looks.saw(home.builder.values[self.node])
+        return TracedArray.__bool__(self)
+
+
+class Float64(EagerScalar):
+    """A `numpy.float64`."""
+
+    __slots__ = ()
+    type = ArrayType((), F8)
+
+
+class PythonFloat(EagerScalar):
+    """A Python float, which takes the dtype of its partner."""
+
+    __slots__ = ()
+    type = ArrayType((), F8)
+    weak = True
+
+
+class Float32(EagerScalar):
+    """A `numpy.float32`."""
+
+    __slots__ = ()
+    type = ArrayType((), F4)
+
+
+class Truth(EagerScalar):
+    """A `numpy.bool`, which comparisons give; a node only where more than its truth is asked for.
+
+    `pending` are the op, the node and the operand that were compared. Once the trace has ended
+    there is no node.
+    """
+
+    __slots__ = ("entered", "pending", "value")
+    type = ArrayType((), BOOL)
+
+    entered: int | None
+    pending: tuple[Op, int, object]
+    value: object
+
+    @property
+    def node(self) -> int:
+        if not self.home.alive:
+            return -1
+        if self.entered is None:
+            op, a, other = self.pending
+            builder = self.home.builder
+            if isinstance(other, EagerScalar):
+                b = other.node
+            else:
+                b = builder.number(other, op.given[1][0].dtype)
+            self.entered = builder.enter(op, (a, b))
+        return self.entered
+
+    @node.setter
+    def node(self, node: int) -> None:
+        self.entered = node
+        self.value = self.home.builder.values[node]
+
+    def __bool__(self) -> bool:
+        home, traces = self.home, stack.traces
+        if traces and traces[-1] is home:
+            return home.looks.saw(self.value)
+        return TracedArray.__bool__(self)
+
+
+_CLASSES: dict[tuple[ArrayType, bool], type[EagerScalar]] = {
+    (kind.type, kind.weak): kind for kind in (Float64, PythonFloat, Float32, Truth)
+}
+ENTRIES: dict[np.dtype, type[EagerScalar]] = {F8: Float64, F4: Float32}  # of arrays, by dtype
+
+
+def class_of(type_: ArrayType, *, weak: bool = False) -> type[EagerScalar] | None:
+    """The class of scalars of a type; None where there is none."""
+    return _CLASSES.get((type_, weak))
+
+
+def of_class(kind: type[EagerScalar], trace: EagerTrace, node: int) -> EagerScalar:
+    """A scalar of a class that is known."""
+    made = _new(kind)
+    made.home = trace
+    made.node = node
+    return made
+
+
+def weakened(x: TracedArray) -> TracedArray:
+    """The same as a Python float, which takes the dtype of its partner."""
+    if isinstance(x, EagerScalar):
+        return of_class(PythonFloat, x.home, x.node)
+    x.weak = True
+    return x
+
+
+# A number beside a scalar, as a node without arguments: nothing moves it, and no rule reads it.
+NUMBER = Primitive("number", lambda *, type_: (type_,), lambda **_: None, family="leaf")
+
+
+def _stored_type(base: ArrayType, *values: ArrayType, places: tuple[int, ...]) -> tuple[ArrayType]:
+    return (base,)
+
+
+def _stored(base: np.ndarray, *values: object, places: tuple[int, ...]) -> np.ndarray:
+    out = np.array(base, order="C")
+    out.reshape(-1)[list(places)] = values
+    return out
+
+
+# An array with single entries stored over it, by flat position. Its derivative rules are those of
+# `transforms/scalars.py`: it is met in eager traces alone.
+STORE = Primitive("store_entries", _stored_type, _stored, family="linear")

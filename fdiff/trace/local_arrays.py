@@ -1,0 +1,357 @@
+"""Arrays made inside a traced function: plain memory until a traced value is stored into them.
+
+A `Local` is an ndarray in all it does. When a traced value is stored into it, it and every view of
+it turn into `Stored`: stand-ins of a traced array, whose own memory no code can read as numbers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..primitive import FUNCTIONS
+from .memory import constant, handles_of, read_only, whole_of
+from .recording import _ARRAYS
+from .traced_array import TracedArray, current
+
+NUMERIC = "biufc"
+_PLAIN = (int, slice, type(...), type(None), str)
+# NumPy 2.5 deprecates that anybody else sets the dtype of an array.
+_set_dtype: Callable[[np.ndarray, np.dtype], None] = getattr(
+    np.ndarray, "_set_dtype", vars(np.ndarray)["dtype"].__set__
+)
+
+
+# Of each array that owns memory of local arrays, by id: a reference to it, then to those arrays.
+_families: dict[int, list[weakref.ref[np.ndarray]]] = {}
+
+
+def _owner(array: np.ndarray) -> np.ndarray:
+    """The array whose memory `array` looks at."""
+    base: object = array
+    while base is not None:
+        if isinstance(base, np.ndarray):
+            array = base
+        base = getattr(base, "base", None)  # `as_strided` puts an object of its own in between
+    return array
+
+
+class Local(np.ndarray):
+    """An array that notices when a traced value is stored into it; made with ``.view(Local)``."""
+
+    __slots__ = ("handle",)
+
+    handle: TracedArray
+
+    def __array_finalize__(self, source: object) -> None:
+        owner = _owner(self)
+        family = _families.get(id(owner))
+        if family is None:
+            key = id(owner)
+            _families[key] = [weakref.ref(owner, lambda _: _families.pop(key, None))]
+            _families[key].append(weakref.ref(self))
+            return
+        if len(family) & (len(family) - 1) == 0:  # at each power of two
+            family[1:] = [view for view in family[1:] if view() is not None]
+        family.append(weakref.ref(self))
+
+    def __array_wrap__(  # type: ignore[override] - NumPy takes a scalar, too
+        self,
+        array: np.ndarray,
+        context: object = None,
+        return_scalar: bool = False,  # noqa: FBT001, FBT002 - NumPy calls it by position
+    ) -> object:
+        return array[()] if return_scalar else array.view(Local)
+
+    def __array_function__(  # type: ignore[override] - NumPy gives a tuple and a dict
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
+        if holds_traced(args) or holds_traced(list(kwargs.values())):  # NumPy asks first of `a`
+            held = _constant_or_not((args, *kwargs.values()))
+            return held.__array_function__(func, types, args, kwargs)
+        return localised(super().__array_function__(func, types, args, kwargs), args)  # type: ignore[misc] - passed on as given: NumPy checks it
+
+    def __setitem__(self, key: object, value: object) -> None:
+        if holds_traced(value) or (type(key) not in _PLAIN and holds_traced(key)):
+            become(self)[key] = value
+        else:
+            super().__setitem__(key, value)  # type: ignore[index] - passed on as given: NumPy checks it
+
+    def __getitem__(self, key: object) -> object:  # type: ignore[override] - an entry, or what is traced
+        if type(key) not in _PLAIN and holds_traced(key):
+            return constant(self)[key]
+        return super().__getitem__(key)  # type: ignore[index] - passed on as given: NumPy checks it
+
+    def fill(self, value: object) -> None:
+        if holds_traced(value):
+            become(self)[...] = value
+        else:
+            super().fill(value)
+
+    def put(self, indices: object, values: object, mode: str = "raise") -> None:
+        if holds_traced((indices, values)):
+            FUNCTIONS[np.put](self, indices, values, mode)
+        else:
+            super().put(indices, values, mode)  # type: ignore[arg-type,call-overload] - passed on as given: NumPy checks it
+
+    @property
+    def flat(self) -> LocalFlat:  # type: ignore[override] - it does what a flatiter does
+        return LocalFlat(self)
+
+    @flat.setter
+    def flat(self, value: object) -> None:
+        self.flat[...] = value
+
+    def view(self, *args: object, **keywords: object) -> object:  # type: ignore[override] - passed on as given: NumPy checks it
+        return localised(super().view(*args, **keywords))
+
+    def resize(self, *shape: object, **keywords: object) -> None:
+        fact = "an array made in the function was resized in place."
+        raise current().fail(fact, "Make a new one: `a = np.concatenate([a, np.zeros(n)])`.")
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        return np.asarray(self).view(np.ndarray).__reduce__()
+
+
+def _part(name: str) -> property:
+    """The real or imaginary part of a local array, which may be given traced values."""
+    plain_part = getattr(np.ndarray, name)
+
+    def store(self: Local, value: object) -> None:
+        if holds_traced(value):
+            setattr(become(self), name, value)
+        else:
+            plain_part.__set__(self, value)
+
+    return property(plain_part.__get__, store)
+
+
+Local.real, Local.imag = _part("real"), _part("imag")  # type: ignore[misc,assignment] - in place of the stubs' properties
+
+
+_ARRAYS.add(Local)
+
+
+class LocalFlat:
+    """``a.flat`` of a local array, which notices stores as the array does."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Local) -> None:
+        self.array = array
+
+    def __setitem__(self, key: object, value: object) -> None:
+        if type(self.array) is Stored or holds_traced(value):
+            become(self.array).flat[... if key is ... else key] = value  # type: ignore[attr-defined] - `fdiff.ops` enters it
+        else:
+            np.ndarray.flat.__get__(self.array)[key] = value  # type: ignore[attr-defined] - passed on as given: NumPy checks it
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._iterator(), name)
+
+    def _iterator(self) -> object:
+        array = self.array
+        return array.handle.flat if type(array) is Stored else np.ndarray.flat.__get__(array)
+
+    def __getitem__(self, key: object) -> object:
+        return self._iterator()[key]  # type: ignore[index] - a flatiter, or what does as one
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._iterator())  # type: ignore[call-overload] - a flatiter, or what does as one
+
+    def __len__(self) -> int:
+        return self.array.size
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001 - NumPy calls it by position
+        return np.asarray(self._iterator(), dtype)
+
+
+def _constant_or_not(args: object) -> TracedArray:
+    """Some traced array among arguments that hold one."""
+    stack: list[object] = [args]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, TracedArray | Stored):
+            return value.handle if isinstance(value, Stored) else value
+        if isinstance(value, (tuple, list)):
+            stack.extend(value)
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            stack.extend(value.flat)
+    raise TypeError("no traced array")
+
+
+def _forward(name: str) -> Callable[..., object]:
+    plain: Callable[..., object] = getattr(np.ndarray, name)
+
+    def call(self: Local, *args: object, **keywords: object) -> object:
+        if holds_traced(args) or holds_traced(list(keywords.values())):
+            return getattr(constant(self), name)(*args, **keywords)
+        return localised(plain(self, *args, **keywords), (*args, *keywords.values()))
+
+    call.__name__ = name
+    return call
+
+
+_TAKING = (
+    "all any choose clip compress cumprod cumsum dot max mean min prod repeat std sum take var"
+)
+for _name in _TAKING.split():
+    setattr(Local, _name, _forward(_name))
+
+
+class Stored(Local):
+    """Stands for a traced array where an ndarray is wanted; every use goes to `handle`."""
+
+    __slots__ = ()
+
+    def __array_finalize__(self, source: object) -> None:
+        pass
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
+    ) -> object:
+        return self.handle.__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
+        return self.handle.__array_function__(func, types, args, kwargs)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self.handle[key] = value
+
+    def __getitem__(self, key: object) -> object:
+        return self.handle[key]
+
+
+def _through(name: str) -> Callable[..., object]:
+    def call(self: Stored, *args: object, **kwargs: object) -> object:
+        return getattr(self.handle, name)(*args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
+def _attribute(name: str) -> property:
+    return property(
+        lambda self: getattr(self.handle, name),
+        lambda self, value: setattr(self.handle, name, value),
+    )
+
+
+# Of operators those that NumPy would answer by the dtype of the memory, which is void.
+_SPECIAL = """
+iter len contains array copy deepcopy reduce bool float int complex index round
+repr str format divmod rdivmod eq ne lt le gt ge
+iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift
+"""
+for _name in (
+    *(f"__{name}__" for name in _SPECIAL.split()),
+    *(name for name in dir(np.ndarray) if not name.startswith("_")),
+):
+    _member = getattr(np.ndarray, _name, _through)
+    setattr(Stored, _name, _through(_name) if callable(_member) else _attribute(_name))
+
+
+def holds_traced(value: object) -> bool:
+    """Whether a traced array is in `value`, a number, an array or nested sequences of them."""
+    kind = type(value)
+    if kind is Stored or issubclass(kind, TracedArray):
+        return True
+    if kind is tuple or kind is list:
+        return any(map(holds_traced, value))  # type: ignore[call-overload] - its class was looked at
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and any(map(holds_traced, value.flat))
+    if isinstance(value, (tuple, list)):
+        return any(map(holds_traced, value))
+    return isinstance(value, TracedArray)
+
+
+def localised(result: object, args: object = ()) -> object:
+    """A result of NumPy whose arrays notice what is stored into them.
+
+    An array that may be one of the caller's, given in `args`, stays what it is.
+    """
+    kind = type(result)
+    if kind is np.ndarray:
+        array: np.ndarray = result  # type: ignore[assignment] - its class was looked at
+        own = array.dtype.kind in NUMERIC and not _shares(array, args)
+        return array.view(Local) if own else array
+    if kind is tuple or kind is list:
+        return kind([localised(part, args) for part in result])  # type: ignore[call-overload] - its class was looked at
+    if isinstance(result, tuple) and hasattr(kind, "_make"):
+        return kind._make([localised(part, args) for part in result])  # type: ignore[attr-defined] - it was asked for
+    return result
+
+
+def _shares(array: np.ndarray, args: object) -> bool:
+    """Whether `array` may look at the memory of an array in `args` that is not local."""
+    kind = type(args)
+    if kind is tuple or kind is list:
+        return any(_shares(array, part) for part in args)  # type: ignore[attr-defined] - its class was looked at
+    foreign = isinstance(args, np.ndarray) and type(args) is not Local
+    return foreign and np.may_share_memory(array, args)
+
+
+def plain(value: object) -> object:
+    """What stands in the function for an array, as its caller shall get it."""
+    kind = type(value)
+    if kind is Stored:
+        return value.handle  # type: ignore[attr-defined] - its class was looked at
+    return np.array(value).view(np.ndarray) if kind is Local else value
+
+
+def resolve(value: object) -> object:
+    """`value` with traced arrays in place of what stands for them."""
+    kind = type(value)
+    if kind is Stored:
+        return value.handle  # type: ignore[attr-defined] - its class was looked at
+    if (kind is tuple or kind is list) and any(map(_is_stored, value)):  # type: ignore[call-overload] - its class was looked at
+        return kind(map(resolve, value))  # type: ignore[call-overload] - its class was looked at
+    return value
+
+
+def _is_stored(value: object) -> bool:
+    kind = type(value)
+    return kind is Stored or ((kind is tuple or kind is list) and any(map(_is_stored, value)))  # type: ignore[call-overload] - its class was looked at
+
+
+# ------------------------------------------------------------------------------------------ stores
+
+
+def become(array: Local) -> TracedArray:
+    """The traced array that `array` is from now on; so are all views of its memory."""
+    if type(array) is Stored:
+        return array.handle
+    if not array.flags.writeable:
+        raise ValueError("assignment destination is read-only")
+    owner = _owner(array)
+    found = [view() for view in _families[id(owner)][1:]]
+    family: list[Local] = [view for view in found if type(view) is Local]
+    wholes = [(part, "") if part.dtype == owner.dtype else whole_of(owner, part) for part in family]
+    if None in wholes:
+        fact = "a traced value was stored into memory that is viewed as several dtypes."
+        raise current().fail(fact, "Make arrays of their own: `z = a + 1j * b`.")
+    plain_ = [np.ndarray.view(w, np.ndarray) for w in (owner, *(w for w, _ in wholes))]  # type: ignore[misc] - None is refused above
+    names = [name for _, name in wholes]  # type: ignore[misc] - None is refused above
+    for part, name, whole in zip(family, names, handles_of(plain_)[1:], strict=True):
+        handle: TracedArray = getattr(whole, name) if name else whole
+        part.handle = handle if part.flags.writeable else read_only(handle)
+        np.ndarray.setflags(part, write=False)
+        size = part.dtype.itemsize
+        part.__class__ = Stored
+        # C code shall find no numbers.
+        _set_dtype(part, np.dtype(f"V{size}"))
+    if owner.dtype.kind in "fc" and plain_[0].flags.writeable:
+        plain_[0].fill(np.nan)
+    return array.handle

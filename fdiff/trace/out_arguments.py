@@ -1,0 +1,82 @@
+"""Arguments as handlers take them, and results put where ``out=`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from inspect import signature
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from ..primitive import FUNCTIONS
+
+if TYPE_CHECKING:
+    from .traced_array import TracedArray
+
+
+_HOLDING = frozenset((list, tuple))
+
+
+def resolved(args: tuple[object, ...]) -> tuple[object, ...]:
+    """Arguments with traced arrays in place of the arrays that stand for them."""
+    for a in args:
+        if isinstance(a, np.ndarray) or a.__class__ in _HOLDING:
+            return tuple([resolve_one(a) for a in args])
+    return args
+
+
+def resolve_one(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return getattr(value, "handle", value)
+    if type(value) in _HOLDING:
+        return type(value)([resolve_one(v) for v in value])  # type: ignore[call-arg,attr-defined] - its class was looked at
+    return value
+
+
+def stored(outs: tuple[object, ...], result: object, where: object, name: str) -> object:
+    """Results put into the arrays given as ``out=``."""
+    into: Callable[..., object] = FUNCTIONS["out"]
+    if len(outs) == 1:
+        return into(outs[0], result, where, name)
+    results = cast("tuple[object, ...]", result)
+    return tuple(
+        r if out is None else into(out, r, where, name)
+        for out, r in zip(outs, results, strict=True)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _place_of_out(handler: Callable[..., object]) -> int | None:
+    """Where among its positional arguments a handler takes ``out``; None if it does not."""
+    names = list(signature(handler).parameters)
+    return names.index("out") if "out" in names else None
+
+
+def call_with_out(
+    handler: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
+    """Call a handler; what is given as ``out`` is written to afterwards."""
+    out = kwargs.pop("out", None)
+    place = _place_of_out(handler)
+    if place is not None and len(args) > place:
+        out, args = args[place], (*args[:place], None, *args[place + 1 :])
+    if kwargs:
+        kwargs = {k: resolve_one(v) for k, v in kwargs.items()}
+    result = handler(*args, **kwargs)
+    return result if out is None else stored((out,), result, True, name)
+
+
+def taking_out(handler: Callable[..., object], name: str) -> Callable[..., object]:
+    """The handler as a method, where what is given as ``out`` is written to."""
+    place = _place_of_out(handler)
+    if place is None:
+        return handler
+
+    @wraps(handler)
+    def method(self: TracedArray, *args: object, **kwargs: object) -> object:
+        if len(args) < place and "out" not in kwargs:
+            return handler(self, *args, **kwargs)
+        return call_with_out(handler, name, (self, *resolved(args)), kwargs)
+
+    return method

@@ -1,0 +1,395 @@
+"""Traced arrays: what stands for an array while a function is recorded, and the traces under way.
+
+A traced array holds no value: it names a node of the trace that made it. NumPy hands every ufunc
+and function called on one to the handlers that `fdiff.ops` registers.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+from ..arraytype import BOOL, ArrayType, Shape, shadow
+from ..errors import (
+    LeakError,
+    TraceError,
+    UnsupportedError,
+    is_internal,
+    message,
+    scipy_call,
+    show_line,
+    user_line,
+)
+from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, met
+from .guards import truth, whole
+from .out_arguments import call_with_out, resolved, stored
+from .recalled_values import recalled
+from .trace_stack import stack
+from .traced_keys import Text
+
+if TYPE_CHECKING:
+    from .recording import Trace
+    from .views import Link
+
+KEEP_NO_TRACED = "Return it from the function instead of storing it."
+
+Number = TypeVar("Number", bool, int, float, complex)
+
+
+def current(*values: object) -> Trace:
+    """The innermost trace of this thread, where `values` are used."""
+    if not stack.traces:
+        for value in values:
+            if isinstance(value, TracedArray):
+                raise leaked(value)
+        fact = "a traced array was used after its trace had ended."
+        raise LeakError(message("fdiff", fact, KEEP_NO_TRACED, user_line()))
+    return stack.traces[-1]
+
+
+def leaked(traced: TracedArray) -> LeakError:
+    """The error for a traced array that outlived its trace; says where it was made."""
+    made = traced.home.builder.lines.get(traced.id, (None,))[0]
+    where = f"It was made here:{show_line(made)}" if made else "It is an argument of the function."
+    fact = f"a traced array was used after its trace had ended. {where}\nIt was used here:"
+    return LeakError(message(traced.home.call, fact, KEEP_NO_TRACED, user_line()))
+
+
+def tracing() -> bool:
+    """Whether a trace is under way in this thread."""
+    return bool(stack.traces)
+
+
+@contextmanager
+def suspended() -> Generator[None]:
+    """What runs here takes no notice of the traces under way."""
+    traces, stack.traces = stack.traces, []
+    try:
+        yield
+    finally:
+        stack.traces = traces
+
+
+def root_trace() -> Trace:
+    """The outermost trace of this thread."""
+    current()
+    return stack.traces[0]
+
+
+class TracedArray:
+    """Stands for an array while a function is traced; use it as you would the array."""
+
+    __slots__ = ("born", "home", "link", "made", "node", "scalar", "type", "weak")
+    __array_priority__ = 1000.0
+    __pandas_priority__ = 10000  # above that of a DataFrame: ours is asked
+    __fdiff_traced__ = True
+
+    if TYPE_CHECKING:  # `fdiff.ops` enters indexing, like all other operators
+
+        def __getitem__(self, key: object) -> TracedArray: ...
+        def __setitem__(self, key: object, value: object) -> None: ...
+
+    def __init__(
+        self,
+        trace: Trace,
+        node_id: int,
+        type_: ArrayType,
+        *,
+        scalar: bool = False,
+        weak: bool = False,
+    ) -> None:
+        self.home = trace
+        self.born = stack.traces[-1] if stack.traces else trace  # the trace that runs
+        self.node = self.made = node_id  # as it is now; as it was made, which tells the layout
+        self.type = type_
+        self.scalar = scalar
+        self.weak = weak
+        self.link: Link | None = None
+
+    @property
+    def id(self) -> int:
+        """The node that holds the entries now."""
+        link = self.link
+        return self.node if link is None else link.current(self)
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    @shape.setter
+    def shape(self, shape: object) -> None:
+        raise self._fixed("shape", "Write `x = x.reshape(shape)`.")
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.type.dtype
+
+    @dtype.setter
+    def dtype(self, dtype: object) -> None:
+        raise self._fixed("dtype", "Use `.astype`.")
+
+    def _fixed(self, name: str, way_out: str) -> TraceError:
+        return current(self).fail(f"the {name} of a traced array was set in place.", way_out)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.type.shape)
+
+    @property
+    def size(self) -> int:
+        return self.type.size
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.type.nbytes
+
+    def __len__(self) -> int:
+        if not self.type.shape:
+            raise TypeError("len() of unsized object")
+        return self.type.shape[0]
+
+    def __contains__(self, value: object) -> bool:
+        return bool(FUNCTIONS[np.any](UFUNCS[np.equal](self, resolved((value,))[0])))
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        if not self.type.shape:
+            raise TypeError("iteration over a 0-d array")
+        getitem: Callable[[TracedArray, int], TracedArray] = getattr(type(self), "__getitem__")  # noqa: B009 - `ops/indexing.py` sets it
+        return (getitem(self, i) for i in range(self.type.shape[0]))
+
+    def _shown(self) -> object:
+        """The value at the arguments at hand, to be printed; None where it is not known."""
+        if not self.home.alive or self.home.looks.apart(self.id):
+            return None
+        for trace in stack.traces:
+            trace.shown = True
+        try:
+            return self.home.looks.value(self.id, "printed a traced array")
+        except (TraceError, ArithmeticError, ValueError):
+            return None
+
+    def __str__(self) -> str:
+        value = self._shown()
+        return f"Traced<{self.type}>" if value is None else self._text(str(value))
+
+    def __repr__(self) -> str:
+        value = self._shown()
+        return f"Traced<{self.type}>" if value is None else self._text(repr(value))
+
+    def _text(self, text: str) -> Text:
+        """Text made of the value; a key that holds it names the value."""
+        if stack.traces and text and self.home.looks.depends(self.id):
+            stack.traces[0].texts.add(text)
+        return Text(text)
+
+    def __format__(self, spec: str) -> str:
+        value = self._shown()
+        if value is None or not spec:
+            return str(self)
+        return self._text(format(value if self.ndim else np.asarray(value)[()], spec))
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
+    ) -> object:
+        if len(inputs) != 1 or inputs[0] is not self:
+            inputs = resolved(inputs)
+        if method == "__call__" and not kwargs:
+            if stack.traces and stack.traces[-1].eager:
+                return stack.traces[-1].ufunc(ufunc, inputs)  # type: ignore[attr-defined] - the innermost trace is an eager one here
+            return (UFUNCS.get(ufunc) or ufunc_handler(ufunc))(*inputs)
+        outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment] - NumPy gives a tuple
+        where = kwargs.pop("where", True) if outs and method == "__call__" else True
+        if method == "at":
+            return UFUNC_METHODS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[index,operator] - it gives a function: see `ops/writing.py`
+        result = ufunc_handler(ufunc, method)(*inputs, **kwargs)
+        return stored(outs, result, where, ufunc.__name__) if outs else result
+
+    def __array_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
+        handler = FUNCTIONS.get(func)
+        if handler is None:
+            raise unsupported(f"{func.__module__}.{func.__name__}")
+        if len(args) == 1 and not kwargs:  # none is given as ``out``
+            return handler(*resolved(args))
+        return call_with_out(handler, func.__name__, resolved(args), kwargs)
+
+    @property
+    def _numba_type_(self) -> object:
+        if not sys._getframe(1).f_globals.get("__name__", "").startswith("numba."):
+            # Numba's C code only asks whether there is one; Python 3.13 reports other errors there.
+            raise AttributeError("_numba_type_")
+        if _within("numba.experimental.jitclass"):
+            fact = "an object of a class under numba's @jitclass was given a traced array."
+            way = "Leave the decorator out: fdiff compiles what methods of plain classes compute."
+            raise current(self).fail(fact, way)
+        fact = "compiled code was given a traced array."
+        raise current(self).fail(fact, "Reach it by a name, or call its `py_func`.")
+
+    def __array__(
+        self,
+        dtype: np.dtype | None = None,
+        copy: bool | None = None,  # noqa: FBT001 - NumPy calls it by position
+    ) -> np.ndarray:
+        """Object array of traced scalars, as in ``np.array([x[0], x[1]])``."""
+        if (name := scipy_call()) is not None:  # SciPy's own code has no use for such an array
+            trace, error = current(self), unsupported(name)
+            trace.refused = trace.refused or error  # compiled code may drop the error
+            raise error
+        if dtype is not None and np.dtype(dtype) != object:
+            raise current(self).fail(
+                f"a traced array was turned into a concrete {np.dtype(dtype)} array,"
+                " which would drop its derivative.",
+                "Leave the dtype out, or use `.astype`; where it was stored into an array,"
+                " store into a copy made in the function: `a = np.array(a)`.",
+            )
+        entries = np.empty(self.type.size, object)
+        flat = FUNCTIONS[np.ravel](self) if self.type.shape else [self]
+        for i, entry in enumerate(cast("Iterable[TracedArray]", flat)):
+            entries[i] = entry
+        return entries.reshape(self.type.shape)
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        fact = "a traced array was pickled, which would drop its derivative."
+        raise current(self).fail(fact, "Pickle what the differentiated function returns.")
+
+    def __getattr__(self, name: str) -> object:
+        one = self.scalar or self.weak
+        kind = self.type.dtype.type if one else np.ndarray
+        if name.startswith("__") or not hasattr(kind, name):
+            raise AttributeError(f"'numpy.{kind.__name__}' object has no attribute {name!r}")
+        raise unsupported(f"{kind.__name__}.{name}")
+
+    def __bool__(self) -> bool:
+        if self.scalar and self.type.dtype == BOOL:
+            passed = FUNCTIONS["select"](self, sys._getframe(1))
+            if passed is not None:
+                return bool(passed)
+        return self._one(bool, truth)
+
+    def __int__(self) -> int:
+        return self._one(int, whole)
+
+    def __index__(self) -> int:
+        return operator.index(shadow(self.type)) if self.dtype.kind not in "iu" else int(self)
+
+    def __float__(self) -> float:
+        return self._one(float, None)
+
+    def __complex__(self) -> complex:
+        return self._one(complex, None)
+
+    def __hash__(self) -> int:
+        if not self.scalar and not self.weak:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(look(self, "used a traced value as a key").item())
+
+    def __round__(self, ndigits: int | None = None) -> object:
+        if ndigits is not None:
+            return FUNCTIONS[np.round](self, ndigits)
+        return int(UFUNCS[np.rint](self))  # type: ignore[call-overload] - a traced array, which turns into a number by its own methods
+
+    def __floor__(self) -> int:
+        return int(UFUNCS[np.floor](self))  # type: ignore[call-overload] - a traced array, which turns into a number by its own methods
+
+    def __ceil__(self) -> int:
+        return int(UFUNCS[np.ceil](self))  # type: ignore[call-overload] - a traced array, which turns into a number by its own methods
+
+    def __trunc__(self) -> int:
+        return int(self)
+
+    def _one(self, kind: Callable[[Any], Number], of: Callable[[Trace, int], int] | None) -> Number:
+        """The Python number of an array of one entry; `of` gives the node of what Python sees."""
+        if self.type.size != 1 or (kind is not bool and self.ndim):
+            kind(shadow(self.type))  # raises what NumPy raises, or warns
+        trace = current(self)
+        node_id = trace.own(self)
+        deed = f"turned a traced array into a Python {kind.__name__}"
+        try:
+            if of is None and trace.looks.moves(node_id):
+                raise trace.fail(
+                    f"`f` {deed}, which would drop its derivative.",
+                    "Use numpy functions (numpy.sin for math.sin), f-strings,"
+                    " or fdiff.stop_gradient.",
+                )
+            seen = node_id if of is None else of(trace, node_id)
+            if kind is bool and (gone := recalled(trace, seen, stack.traces[0])) is not None:
+                return kind(gone)
+            return kind(trace.looks.look(seen, deed).item())
+        except LeakError:
+            raise
+        except TraceError as error:
+            # Whoever catches the error: plain code would have gone another way.
+            trace.refused = trace.refused or error
+            raise
+
+
+def _within(package: str) -> bool:
+    """Whether the code of the user has called into a package of a library."""
+    frame = sys._getframe(2)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if str(frame.f_globals.get("__name__")).startswith(package):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def handle(
+    trace: Trace,
+    node_id: int,
+    type_: ArrayType,
+    scalar: bool = False,  # noqa: FBT001,FBT002 - half the time of a call by name
+    weak: bool = False,  # noqa: FBT001,FBT002 - as above
+) -> TracedArray:
+    """A traced array of the trace that runs; half the time of `TracedArray`."""
+    made = object.__new__(TracedArray)
+    made.home = made.born = trace
+    made.node = made.made = node_id
+    made.type, made.scalar, made.weak, made.link = type_, scalar, weak, None
+    return made
+
+
+def _handler(ufunc: np.ufunc, method: str) -> Callable[..., object] | None:
+    return UFUNCS.get(ufunc) if method == "__call__" else UFUNC_METHODS.get((ufunc, method))
+
+
+def ufunc_handler(ufunc: np.ufunc, method: str = "__call__") -> Callable[..., object]:
+    """What answers for a ufunc; UnsupportedError if nothing does."""
+    handler = _handler(ufunc, method)
+    if handler is None and met():
+        handler = _handler(ufunc, method)
+    if handler is None:
+        special = getattr(sys.modules.get("scipy.special"), ufunc.__name__, None) is ufunc
+        name = f"scipy.special.{ufunc.__name__}" if special else ufunc.__name__
+        raise unsupported(name if method == "__call__" else f"{name}.{method}")
+    return handler
+
+
+def unsupported(name: str) -> UnsupportedError:
+    """The error for a NumPy function without a rule."""
+    trace = current()
+    fact = f"{name} has no derivative rule in fdiff yet."
+    way = (
+        "Write it with supported NumPy functions,"
+        " or compute it outside the differentiated function."
+    )
+    return UnsupportedError(message(trace.call, fact, way, trace.where()))
+
+
+def look(traced: TracedArray, deed: str) -> np.ndarray:
+    """Concrete value of `traced`, which the tape relies on from now on."""
+    trace = current(traced)
+    return trace.looks.look(trace.own(traced), deed)

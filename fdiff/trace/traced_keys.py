@@ -1,0 +1,49 @@
+"""Text, bytes and hashes made of a traced value: they look things up, and hold no number."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from .recalled_values import recalled_key
+from .trace_stack import stack
+
+
+def _kept(key: object) -> bool:
+    """Whether a dict of the user has this key from an earlier call; it is not found then."""
+    return bool(stack.traces) and recalled_key(key, stack.traces[0])
+
+
+class Text(str):
+    """Text made of a traced value; what reads a number in it would drop its derivative."""
+
+    __slots__ = ()
+    __fdiff_traced__ = True
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) is True and not (type(other) is str and _kept(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+class TracedKey:
+    """Bytes or a hash made of a traced value for which a derivative is taken; only to look up."""
+
+    __slots__ = ("plain",)
+    __fdiff_traced__ = True
+
+    def __init__(self, plain: bytes | int) -> None:
+        self.plain = plain
+
+    def __hash__(self) -> int:
+        return hash(self.plain)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, TracedKey):
+            return self.plain == other.plain
+        return self.plain == other and not _kept(other)
+
+    def __len__(self) -> int:
+        return len(cast("bytes", self.plain))

@@ -1,0 +1,112 @@
+"""Entrywise ops on traced arrays of known types: the shortest way onto the tape.
+
+A ufunc whose operands need no conversion enters one node, whose type depends on theirs alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arraytype import ArrayType, loop_dtypes
+from ..errors import user_line
+from ..primitive import UFUNCS, Primitive
+from ..tape import CONSTANT
+from .operation_cache import MOST
+from .trace_stack import stack
+from .traced_array import TracedArray, handle
+
+
+class Entry(NamedTuple):
+    """What a ufunc enters for operands of some types: the types of the node, how it is given.
+
+    `numbers` are the positions of Python numbers, with the dtypes they take; `alone` tells that
+    what answers for the ufunc does nothing else.
+    """
+
+    primitive: Primitive
+    types: tuple[ArrayType, ...]
+    type: ArrayType
+    scalar: bool
+    numbers: tuple[tuple[int, np.dtype], ...]
+    alone: bool
+
+
+_entries: dict[object, Entry | None] = {}
+
+
+def enter(
+    ufunc: np.ufunc, operands: tuple[Any, ...], learn: Primitive | None = None
+) -> TracedArray | None:
+    """``ufunc(*operands)``; None where an operand has to be converted, or is of another kind.
+
+    The operands are traced arrays of the trace under way, or Python numbers. The handler of the
+    ufunc says which op is entered, to `learn` it; others get None where the handler may do more.
+    """
+    if not (traces := stack.traces) or (trace := traces[-1]).eager:
+        return None
+    key: list[object] = [ufunc]
+    ids: list[int] = []
+    for x in operands:
+        kind = x.__class__
+        if kind is TracedArray:
+            if x.home is not trace:
+                return None
+            key.append((x.type,) if x.weak else x.type)
+            ids.append(x.node if x.link is None else x.id)
+        elif kind is float or kind is int:
+            key.append(kind)
+            ids.append(-1)
+        else:
+            return None
+    whole = tuple(key)
+    entry = _entries.get(whole)
+    if entry is None:
+        if learn is None or whole in _entries:
+            return None
+        if (entry := _learn(whole, learn, ufunc, operands)) is None:
+            return None
+    elif learn is None and not entry.alone:
+        return None
+    primitive, types, type_, scalar, numbers, _ = entry
+    for k, dtype in numbers:
+        ids[k] = trace.number(operands[k], dtype)
+    builder = trace.builder
+    nodes = builder.nodes
+    if nodes[ids[0]].primitive is CONSTANT and nodes[ids[-1]].primitive is CONSTANT:
+        node = trace.add(primitive, tuple(ids))  # it is folded
+    else:
+        line = user_line(3) if trace.lines else trace.line
+        node = builder.add(primitive, tuple(ids), (), line, types)
+    return handle(trace, node, type_, scalar)
+
+
+def _learn(
+    key: object, primitive: Primitive, ufunc: np.ufunc, operands: tuple[Any, ...]
+) -> Entry | None:
+    """The entry for operands of a kind, from now on."""
+    kinds: list[np.dtype | type] = []
+    for x in operands:
+        if not isinstance(x, TracedArray):
+            kinds.append(type(x))
+        elif x.weak:
+            kinds.append(complex if x.dtype.kind == "c" else float)
+        else:
+            kinds.append(x.dtype)
+    loop = loop_dtypes(ufunc, tuple(kinds))[: len(operands)]
+    given = [
+        x.type if isinstance(x, TracedArray) else ArrayType((), dtype)
+        for x, dtype in zip(operands, loop, strict=True)
+    ]
+    entry = None
+    if all(t.dtype == dtype for t, dtype in zip(given, loop, strict=True)):
+        types = primitive.infer(*given)
+        numbers = [(k, d) for k, d in enumerate(loop) if not isinstance(operands[k], TracedArray)]
+        alone = getattr(UFUNCS.get(ufunc), "alone", False)
+        scalar = not types[0].shape
+        entry = Entry(primitive, types, types[0], scalar, tuple(numbers), alone)
+    if len(_entries) >= MOST:
+        _entries.clear()
+    _entries[key] = entry
+    return entry

@@ -1,0 +1,130 @@
+"""Constant factors of products are multiplied with one another: ``100 * (2 * x)`` is ``200 * x``.
+
+A product that NumPy would compute keeps its bits: constants meet only where every input gives the
+same rounded value. A product that a derivative rule has entered (`Builder.derivative`) has no such
+model, and its constants meet in any order, as they would where somebody differentiates by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from ..arraytype import broadcast
+from ..tape import Builder
+from .rewrite_context import Ids, new, number, of, seeks
+
+# A factor that may be moved within a derivative: one that moves where it overflows by a few bits.
+SMALL = 16.0
+
+
+@seeks("broadcast_to")
+def repeated(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """``broadcast(2) * 3 -> broadcast(6)``: the product of two numbers is a number."""
+    left, right = number(b, args[0]), number(b, args[1])
+    if not isinstance(left, float) or not isinstance(right, float):
+        return None
+    types = [b.type(a) for a in args]
+    shape = broadcast(*(t.shape for t in types))
+    if left == 1.0:  # as seeds are
+        return new(b, "broadcast_to", (_source(b, args[1]),), shape=shape)
+    dtype, product = types[0].dtype, left * right
+    if not abs(product) <= _limits(dtype)[1]:
+        return None
+    return new(b, "broadcast_to", (b.constant(np.asarray(product, dtype)),), shape=shape)
+
+
+def _source(b: Builder, i: int) -> int:
+    """What node `i` repeats."""
+    while b.nodes[i].primitive.name in ("broadcast_to", "reshape"):
+        (i,) = b.nodes[i].args
+    return i
+
+
+@lru_cache(maxsize=16)
+def _limits(dtype: np.dtype) -> tuple[float, float]:
+    """The least normal number and the greatest."""
+    found = np.finfo(dtype)
+    return float(found.smallest_normal), float(found.max)
+
+
+@seeks("scaled", "negative")
+def gathered(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """``c * (d * x) -> (c d) * x``; in derivatives ``(c * x) * (d * y) -> ((c d) * x) * y``."""
+    types = [b.type(a) for a in args]
+    if types[0].dtype.kind != "f":
+        return None
+    for here, other in ((0, 1), (1, 0)):
+        outer, inner = _factor(b, args[here], args[other]), _scaled(b, args[other])
+        if outer is not None and inner is not None:
+            return _times(b, outer, *inner)
+    if not b.derivative:
+        return None
+    left, right = _scaled(b, args[0]), _scaled(b, args[1])
+    if left is None or right is None:
+        return None
+    if types[0].size > types[1].size:
+        left, right = right, left
+    scaled = _times(b, right[0], *left)
+    return None if scaled is None else new(b, "multiply", (scaled, right[1]))
+
+
+def _scaled(b: Builder, i: int) -> tuple[float, int] | None:
+    """A factor and what it multiplies, where node `i` is such a product or its negative."""
+    node, sign = b.nodes[i], 1.0
+    if inner := of(b, i, "negative"):
+        node, sign = b.nodes[inner.args[0]], -1.0
+    if node.primitive.name == "add" and node.args[0] == node.args[1]:
+        return sign * 2.0, node.args[0]
+    if node.primitive.name != "multiply":
+        return (sign, inner.args[0]) if inner else None
+    for here, other in ((0, 1), (1, 0)):
+        factor = _factor(b, node.args[here], node.args[other])
+        if factor is not None:
+            return sign * factor, node.args[other]
+    return (sign, inner.args[0]) if inner else None
+
+
+def _factor(b: Builder, i: int, x: int) -> float | None:
+    """The number that node `i` is, where the product of it and `x` has the shape of `x`."""
+    found, shape = number(b, i), b.type(x).shape
+    return (
+        found if isinstance(found, float) and broadcast(b.type(i).shape, shape) == shape else None
+    )
+
+
+def _times(b: Builder, outer: float, inner: float, x: int) -> int | None:
+    """``outer * (inner * x)`` as one product, where that may be; None where not."""
+    dtype = b.type(x).dtype
+    product = outer * inner
+    least, most = _limits(dtype)
+    if not least <= abs(product) <= most:
+        return None
+    few = min(max(abs(c), 1 / abs(c)) for c in (outer, inner)) <= SMALL
+    if not (_exact(outer, inner) or (b.derivative and few)):
+        return None
+    if product == 1.0:
+        return x
+    if product == 2.0:
+        return new(b, "add", (x, x))
+    return new(b, "multiply", (b.constant(np.asarray(product, dtype)), x))
+
+
+def _exact(outer: float, inner: float) -> bool:
+    """Whether ``outer * (inner * x)`` and ``(outer inner) * x`` are the same for every `x`.
+
+    A factor of a power of two rounds nothing, unless a product is too large or too small for its
+    format: with factors of at least one, what overflows on the way is infinite in the end. A
+    number times one that is whole is no smaller than the least number, and no fraction of it.
+    """
+    if abs(inner) == 1.0 or abs(outer) == 1.0:
+        return True
+    if abs(outer) < 1.0 or abs(inner) < 1.0:
+        return False
+    return _power_of_two(inner) or (_power_of_two(outer) and inner.is_integer())
+
+
+def _power_of_two(c: float) -> bool:
+    return abs(math.frexp(c)[0]) == 0.5

@@ -1,0 +1,123 @@
+"""Rewrites of contractions: products with identity seeds, axes of length one, sums of products."""
+
+from __future__ import annotations
+
+from ..primitive import PRIMITIVES
+from ..tape import Builder
+from .rewrite_context import Ids, new, number, of, reshape_of, seeks, transpose_of
+
+
+def _seeds(b: Builder, i: int) -> bool:
+    """Whether node `i` is an identity matrix made of counters, as unit seeds are."""
+    node, shape = b.nodes[i], b.type(i).shape
+    if node.primitive.name != "where" or len(shape) != 2 or shape[0] != shape[1]:
+        return False
+    test, one, zero = node.args
+    hit = of(b, test, "equal")
+    if hit is None or (number(b, one), number(b, zero)) != (1.0, 0.0):
+        return False
+    rows, columns = (b.nodes[a] for a in hit.args)
+    if rows.primitive.name != "reshape" or rows.type.shape != (shape[0], 1):
+        return False
+    count = b.nodes[rows.args[0]]
+    if count.primitive.name == "add" and number(b, count.args[1]) == 0:
+        count = b.nodes[count.args[0]]
+    counters = count.primitive.name == columns.primitive.name == "iota"
+    return counters and columns.type.shape == shape[1:]
+
+
+@seeks("where")
+def unseeded(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """The product of an identity matrix with ``x`` is ``x`` with one axis relabelled.
+
+    Zeros of unit seeds are directions that are not taken: they are no factors of what is infinite.
+    """
+    labels, out = str(params["subscripts"]).split("->")
+    sides = labels.split(",")
+    for here, other in ((0, 1), (1, 0)):
+        if not _seeds(b, args[here]):
+            continue
+        summed = [x for x in sides[here] if x in sides[other] and x not in out]
+        free = [x for x in sides[here] if x in out and x not in sides[other]]
+        if len(summed) == len(free) == 1:
+            renamed = sides[other].replace(summed[0], free[0])
+            return transpose_of(b, args[other], tuple(renamed.index(x) for x in out))
+    return None
+
+
+def of_number(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """The product of a number and an array is one entry by entry."""
+    labels, out = str(params["subscripts"]).split("->")
+    sides = labels.split(",")
+    for here, other in ((0, 1), (1, 0)):
+        if not sides[here] and len(sides[other]) == len(out):
+            turned = transpose_of(b, args[other], tuple(sides[other].index(x) for x in out))
+            return b.add(PRIMITIVES["multiply"], (args[here], turned))
+    return None
+
+
+def narrowed(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """Without the axes of one entry: a matrix of one column is a vector.
+
+    What is found of products of vectors is then found of those of columns, too.
+    """
+    labels, out = str(params["subscripts"]).split("->")
+    sides = labels.split(",")
+    shapes = [b.type(a).shape for a in args]
+    size = {
+        x: n
+        for side, shape in zip(sides, shapes, strict=True)
+        for x, n in zip(side, shape, strict=True)
+    }
+    if 1 not in size.values():
+        return None
+    kept = ["".join(x for x in side if size[x] != 1) for side in sides]
+    if not all(kept):
+        return None  # a number: its product is better told from the axes that are there
+    result = "".join(x for x in out if size[x] != 1)
+    inner = tuple(
+        reshape_of(b, a, tuple(size[x] for x in side)) for a, side in zip(args, kept, strict=True)
+    )
+    return reshape_of(b, _contracted(b, inner, (*kept, result)), tuple(size[x] for x in out))
+
+
+def as_product(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    """A sum of products of arrays, each with axes that the other lacks: a product of matrices.
+
+    Spelled as a product it takes no array of all terms, and a routine for matrices.
+    """
+    terms = of(b, args[0], "multiply")
+    if terms is None or terms.type.dtype.kind not in "fc" or params.get("dtype") is not None:
+        return None
+    shape = terms.type.shape
+    axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
+    kept: list[tuple[int, ...]] = []
+    for a in terms.args:
+        own = b.type(a).shape
+        lead = len(shape) - len(own)
+        kept.append(tuple(lead + k for k, n in enumerate(own) if n != 1))
+    summed = tuple(k for k in axes if shape[k] != 1)
+    left, right = map(set, kept)
+    if not summed or not left & right >= set(summed) or not (left - right and right - left):
+        return None
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    if len(shape) > len(letters):
+        return None
+    inner = tuple(
+        reshape_of(b, a, tuple(shape[k] for k in own))
+        for a, own in zip(terms.args, kept, strict=True)
+    )
+    sides = ["".join(letters[k] for k in own) for own in kept]
+    result = "".join(
+        x for k, x in enumerate(letters[: len(shape)]) if shape[k] != 1 and k not in axes
+    )
+    dims = tuple(n for k, n in enumerate(shape) if k not in axes)
+    return reshape_of(b, _contracted(b, inner, (*sides, result)), dims)
+
+
+def _contracted(b: Builder, args: Ids, labels: tuple[str, ...]) -> int:
+    """The product of two arrays, by the labels of both and of the result."""
+    left, right, out = labels
+    params: dict[str, object] = {"subscripts": f"{left},{right}->{out}"}
+    found = unseeded(b, args, params)
+    return new(b, "contract", args, **params) if found is None else found

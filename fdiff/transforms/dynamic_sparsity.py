@@ -1,0 +1,204 @@
+"""Columns of a Jacobian by the seeds that reach each node: what cannot move is not carried.
+
+A finger's bones move with the angles of that finger, so their tangents are those of a few seeds
+and not of all. The tape of tangents is batched with unit seeds whose places are known: slices of
+them are fewer seeds, and each node carries parts (`parts.py`), those that reach it.
+(Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 7.2: dynamic sparsity.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arraytype import ArrayType, Shape
+from ..errors import Line
+from ..tape import INPUT, ITEM, Node, Tape
+from ..trace import Trace, TracedArray
+from .batch import widened
+from .derivative_tapes import choose, unit_seeds
+from .forward import jvp
+from .row_selection import rows_read
+from .simplify import Simplifier, simplify
+from .sparse_tangent_rules import RULES
+from .sparse_tangents import Part, Parts, Seeds, full, seeds_of
+
+WORTH = 0.6  # of the work for all seeds, what may be left for it to pay
+LONGER = 1.5  # than the tape of one tangent that of the columns may be
+MOST = 1 << 20  # nodes times seeds: beyond, keeping account of the seeds would take seconds
+
+
+class Unit(NamedTuple):
+    """Seeds of an identity: entry `k`, in C order, of an array of `shape` moves with seed `k`."""
+
+    seeds: Seeds
+    shape: Shape
+
+
+def reached_columns(tape: Tape, k: int, keep: Sequence[int]) -> Tape | None:
+    """Blocks for input `k`, of the shape of the output, then of the input, one for each of `keep`.
+
+    None where the input is not read in slices, or most seeds reach most nodes.
+    """
+    type_ = tape.input_types[k]
+    several = type_.size > 1 and type_.size * len(tape) <= MOST
+    if type_.dtype.kind != "f" or not several or not _sliced(tape, k):
+        return None
+    count = len(tape.outputs)
+    pushed = simplify(choose(jvp(rows_read(tape), (k,)), [count + o for o in keep]))
+    with Trace("jacobian", lines=False, builder=Simplifier()) as trace:
+        sweep = Sweep(pushed, trace, type_)
+        sweep.run()
+        if sweep.carried > WORTH * sweep.all:
+            return None
+        found = trace.builder.finish([sweep.column(o) for o in pushed.outputs])
+    return simplify(found) if len(found) <= LONGER * len(pushed) else None
+
+
+def _sliced(tape: Tape, k: int) -> bool:
+    """Whether an input is read in slices alone."""
+    source = tape.inputs[k]
+    readers = {node.primitive.name for node in tape.nodes if source in node.args}
+    return readers == {"slice"} and source not in tape.outputs
+
+
+class Sweep:
+    """The nodes of a tape of tangents in a trace; the parts of those that the seeds reach.
+
+    `carried` counts the entries of the parts that ops compute, for products the factors they are
+    made of; `all` those of all seeds.
+    """
+
+    def __init__(self, tape: Tape, trace: Trace, source: ArrayType) -> None:
+        self.tape, self.trace, self.source = tape, trace, source
+        self.put = Parts(trace)
+        self.builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
+        self.values = [-1] * len(tape.nodes)
+        self.units: dict[int, Unit] = {}
+        self.parts: dict[int, list[Part]] = {}
+        self.items: dict[int, list[list[Part]]] = {}
+        self.line: Line | None = None
+        self.carried = self.all = 0
+        for i in tape.inputs[:-1]:
+            self.values[i] = self.builder.input(tape.nodes[i].type)
+        self.units[tape.inputs[-1]] = Unit(tuple(range(source.size)), source.shape)
+
+    def run(self) -> None:
+        """Enter each node, or the parts of its tangents."""
+        for i, node in enumerate(self.tape.nodes):
+            if node.primitive is INPUT:
+                continue
+            where = self.tape.lines.get(i)
+            self.line = self.trace.line = where[0] if where else None
+            if node.primitive is ITEM and node.args[0] in self.items:
+                self.parts[i] = self.items[node.args[0]][node.k]
+            elif not any(self.moves(a) for a in node.args):
+                ids = tuple([self.values[a] for a in node.args])
+                self.values[i] = self.builder.add(
+                    node.primitive, ids, node.params, self.line, node.types
+                )
+            elif not self._unit(i, node):
+                self._carry(i, node)
+
+    def moves(self, i: int) -> bool:
+        """Whether any seed may reach a node."""
+        return i in self.parts or i in self.units
+
+    def type(self, i: int) -> ArrayType:
+        return self.tape.nodes[i].type
+
+    def parts_of(self, i: int) -> list[Part]:
+        """The parts of a node as they came to be."""
+        if i not in self.parts:
+            unit = self.units[i]
+            type_ = ArrayType(unit.shape, self.source.dtype)
+            seeds = np.ones(unit.shape) if type_.size == 1 else unit_seeds(type_, 0, type_.size)
+            node = self.trace.lift(seeds, type_.dtype)
+            self.parts[i] = [Part(node, unit.seeds, full(unit.shape))]
+        return self.parts[i]
+
+    def few(self, i: int) -> list[Part]:
+        """The parts of a node, put together for an op that computes with each."""
+        self.parts[i] = self.put.few(self.parts_of(i))
+        return self.parts[i]
+
+    def whole(self, i: int, seeds: Seeds) -> Part:
+        """The tangents of a node for `seeds`, all of its entries; zeros where none reaches it."""
+        shape, dtype = self.type(i)
+        if not self.parts_of(i):
+            lead = (len(seeds),) if len(seeds) > 1 else ()
+            return Part(self.put.zeros((*lead, *shape), dtype), seeds, full(shape))
+        return self.put.merged(self.parts_of(i), seeds, full(shape))
+
+    def apply(self, node: Node, ids: Sequence[int], on: Sequence[bool], size: int) -> int:
+        """An op of one output on other operands, of which those `on` carry the seeds' axis."""
+        if not any(on):
+            return self.trace.add(node.primitive, tuple(ids), node.params)
+        flags = tuple([int(m) for m in on])
+        return widened(self.trace, node, ids, flags, size, self.line)[0]
+
+    # --- one node -----------------------------------------------------------------------------
+
+    def _unit(self, i: int, node: Node) -> bool:
+        """Whether what a node reads of unit seeds are unit seeds again."""
+        unit = self.units.get(node.args[0]) if len(node.args) == 1 else None
+        if unit is None or node.primitive.name not in ("slice", "reshape"):
+            return False
+        numbers = np.arange(len(unit.seeds)).reshape(unit.shape)
+        picked: Any = node.primitive.evaluate(numbers, **dict(node.params))
+        order = picked.ravel().tolist()
+        if order != sorted(order) or not order:
+            return False
+        self.units[i] = Unit(tuple([unit.seeds[k] for k in order]), node.type.shape)
+        return True
+
+    def _carry(self, i: int, node: Node) -> None:
+        """The parts of what a node computes, by the rule of its op or all of them as one."""
+        rule: Callable[[Sweep, Node], list[Part] | None] | None = RULES.get(node.primitive.name)
+        found = rule(self, node) if rule is not None and node.type.size else None
+        if found is not None:
+            self.parts[i] = found
+        elif len(node.types) == 1:
+            self.parts[i] = self._as_one(node)[0]
+        else:
+            self.items[i] = self._as_one(node)
+        if found is None or not (node.primitive.view or node.primitive.name == "contract"):
+            self.carried += sum(part.volume for part in self.parts.get(i, ()))
+            self.all += self.source.size * node.type.size
+
+    def _as_one(self, node: Node) -> list[list[Part]]:
+        """One part for each output, of all seeds that reach an operand."""
+        moving = [self.moves(a) for a in node.args]
+        there = [p for a, m in zip(node.args, moving, strict=True) if m for p in self.parts_of(a)]
+        seeds = seeds_of(there)
+        if not seeds:
+            return [[] for _ in node.types]
+        ids = [
+            self.whole(a, seeds).node if m else self.values[a]
+            for a, m in zip(node.args, moving, strict=True)
+        ]
+        if len(seeds) > 1:
+            on = tuple([int(m) for m in moving])
+            outs = widened(self.trace, node, ids, on, len(seeds), self.line)
+        else:
+            made = self.trace.builder.add(
+                node.primitive, tuple(ids), node.params, self.line, node.types
+            )
+            many = len(node.types) > 1
+            outs = [
+                self.builder.add(ITEM, (made,), (("k", k),)) if many else made
+                for k in range(len(node.types))
+            ]
+        return [[Part(out, seeds, full(t.shape))] for out, t in zip(outs, node.types, strict=True)]
+
+    def column(self, o: int) -> int:
+        """The tangents of an output for all seeds, whose axes come last."""
+        shape, size = self.type(o).shape, self.source.size
+        if self.moves(o):
+            node = self.put.led(self.whole(o, tuple(range(size))))
+        else:
+            node = self.put.add("broadcast_to", (self.values[o],), shape=(size, *shape))
+        x = TracedArray(self.trace, node, self.builder.type(node))
+        return self.trace.lift(np.reshape(np.moveaxis(x, 0, -1), (*shape, *self.source.shape)))  # type: ignore[call-overload] - stubs know no traced arrays

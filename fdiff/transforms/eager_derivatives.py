@@ -1,0 +1,243 @@
+"""Derivatives where the forward pass has computed every value: for one call of a function.
+
+Cotangents are pulled backwards, and tangents pushed forwards, through the nodes of an eager trace
+by the rules of their ops (`transforms/rules.py`), as values, or as further nodes of the trace where
+they are to be differentiated themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ..primitive import PRIMITIVES
+from ..tape import ITEM
+from ..trace.eager_trace import EagerTrace
+from ..trace.operation_cache import Op
+from .eager_rules import EnteredPull, Pull, Push, Slices
+from .eager_scalar_rules import QUICK, enter_pull_store, pull_store, push_store
+from .rule_templates import Seeds
+
+
+def pull_values(
+    trace: EagerTrace, bars: Mapping[int, Any], wrt: Sequence[int], size: int | None = None
+) -> list[Any]:
+    """Cotangents of the nodes `wrt`, given those of other nodes; None where there is none.
+
+    With a `size`, all of them carry a leading axis of that length.
+    """
+    with np.errstate(all="ignore"):
+        return Sweep(trace, size).run(bars, wrt)
+
+
+def enter_gradient(trace: EagerTrace, out: int, wrt: Sequence[int]) -> list[int | None]:
+    """Nodes of the gradients of node `out`, entered in the trace."""
+    one = trace.builder.constant(np.ones((), trace.builder.nodes[out].type.dtype))
+    with np.errstate(all="ignore"):
+        return EnteredSweep(trace, None).run({out: one}, wrt)
+
+
+def push_values(
+    trace: EagerTrace, dots: Mapping[int, Any], outs: Sequence[int | None], size: int | None = None
+) -> list[Any]:
+    """Tangents of the nodes `outs`, given those of others; None where a node does not move."""
+    builder = trace.builder
+    every, ops, values, moves = builder.args, builder.ops, builder.values, builder.moves
+    found: list[Any] = [None] * len(ops)
+    parts: dict[int, list[Any]] = {}
+    for i, dot in dots.items():
+        found[i] = dot
+    with np.errstate(all="ignore"):
+        for i in range(max([o for o in outs if o is not None], default=-1) + 1):
+            if not moves[i] or found[i] is not None:
+                continue
+            op, args = ops[i], every[i]
+            if op.primitive is ITEM:
+                if args[0] in parts:
+                    found[i] = parts[args[0]][cast("int", op.params[0][1])]
+                continue
+            given = [found[a] for a in args]
+            moving = tuple([dot is not None for dot in given])
+            if True not in moving:
+                continue
+            if op.quick == "store_entries":
+                found[i] = push_store(op, given, size)
+                continue
+            rule = op.rules.get((moving, size, "push"))
+            if rule is None:
+                rule = op.rules[moving, size, "push"] = Push(op, moving, size)
+            several = len(op.types) > 1
+            outputs: Any = values[i] if several else (values[i],)
+            given = [dot for dot in given if dot is not None]
+            pushed = rule.run(*given, *[values[a] for a in args], *outputs)
+            made = [None if place is None else pushed[place] for place in rule.targets]
+            if several:
+                parts[i] = made
+            else:
+                found[i] = made[0]
+    return [None if o is None else found[o] for o in outs]
+
+
+class Sweep:
+    """Cotangents of the nodes of a trace while they are pulled backwards, as values.
+
+    `own` tells which of them are arrays that nobody else holds.
+    """
+
+    def __init__(self, trace: EagerTrace, size: int | None) -> None:
+        self.trace = trace
+        self.builder = trace.builder
+        self.size = size
+        self.values, self.moves = trace.builder.values, trace.builder.moves
+        self.count = len(trace.builder.nodes)
+        self.bars: list[Any] = [None] * self.count
+        self.masks: dict[int, Any] = {}
+        self.own = bytearray(self.count)
+        self.parts: dict[int, dict[int, tuple[Any, Any]]] = {}
+
+    def run(self, given: Mapping[int, Any], wrt: Sequence[int]) -> list[Any]:
+        every, ops, moves = self.builder.args, self.builder.ops, self.moves
+        bars, parts, kept = self.bars, self.parts, set(wrt)
+        for i, bar in given.items():
+            if moves[i]:
+                bars[i] = bar
+        for i in range(max(given, default=-1), -1, -1):
+            bar = bars[i]
+            if (bar is None and i not in parts) or i in kept:
+                continue
+            op, args = ops[i], every[i]
+            if op.quick and self._quick(i, op, args, bar):
+                pass
+            elif op.primitive is ITEM:
+                parts.setdefault(args[0], {})[cast("int", op.params[0][1])] = (
+                    bar,
+                    self.masks.pop(i, None),
+                )
+            else:
+                self._pull(i, op, args, tuple([moves[a] for a in args]))
+            bars[i] = None
+        return [bars[i] for i in wrt]
+
+    def _quick(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
+        """Pull through a node of single numbers; False where the rule of its op has to do that."""
+        rule = QUICK.get(op.quick)
+        if rule is None:
+            pull_store(self, i, op, args)
+            return True
+        if self.masks and i in self.masks:
+            if self.size is not None:
+                return False
+            if not self.masks.pop(i):
+                return True
+        rule(self, op, args, bar)
+        return True
+
+    def _pull(self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]) -> None:
+        """Pull through one node; most have one output, and no masks are about."""
+        if self.masks or len(op.types) > 1:
+            self._pull_general(i, op, args, needed)
+            return
+        rule = op.rules.get((needed, self.size))
+        if rule is None:
+            rule = op.rules[needed, self.size] = Pull(op, (False,), needed, self.size)
+        values = self.builder.values
+        found = rule.run(self.bars[i], *[values[a] for a in args], values[i])
+        for k, place, mask, within in rule.targets:
+            self.put(args[k], found[place], None if mask is None else found[mask], within)
+
+    def _pull_general(
+        self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]
+    ) -> None:
+        parts = self.parts.pop(i, None)
+        if parts is None:
+            seeds = [(self.bars[i], self.masks.pop(i, None))]
+        else:
+            seeds = [parts.get(k, (None, None)) for k in range(len(op.types))]
+        given: Seeds = tuple([None if bar is None else mask is not None for bar, mask in seeds])
+        operands = [bar for bar, _ in seeds if bar is not None]
+        operands += [mask for _, mask in seeds if mask is not None]
+        found, targets = self._apply(i, op, args, operands, given, needed)
+        for k, place, mask, within in targets:
+            self.put(args[k], found[place], None if mask is None else found[mask], within)
+
+    def _apply(
+        self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], given: Seeds, needed: Any
+    ) -> tuple[Sequence[Any], Any]:
+        """What a rule gives, and where what it gives belongs."""
+        rule = op.rules.get((given, needed, self.size))
+        if rule is None:
+            rule = op.rules[given, needed, self.size] = Pull(op, given, needed, self.size)
+        values: list[Any] = self.builder.values
+        outs = (values[i],) if len(op.types) == 1 else values[i]
+        return rule.run(*seeds, *[values[a] for a in args], *outs), rule.targets
+
+    def put(self, a: int, bar: Any, mask: Any, within: Slices | None = None) -> None:
+        """Add to the cotangent of a node; the sum is known to be zero outside both masks."""
+        bars, own = self.bars, self.own
+        known = bars[a]
+        if within is not None:
+            self.writable(a)[within] += bar
+            return
+        if known is None:
+            bars[a] = bar
+            if mask is not None:
+                self.masks[a] = mask
+            return
+        bars[a] = self._add(known, bar)
+        own[a] = isinstance(bars[a], np.ndarray)
+        if (there := self.masks.pop(a, None)) is not None and mask is not None:
+            self.masks[a] = there if there is mask else self._either(there, mask)
+
+    def writable(self, a: int) -> np.ndarray:
+        """The cotangent of a node as an array to add to, which nobody else holds."""
+        bars, known = self.bars, self.bars[a]
+        if not self.own[a]:
+            bars[a] = self._zeros(a) if known is None else np.array(known)
+            self.own[a] = True
+        self.masks.pop(a, None)
+        return bars[a]
+
+    def _zeros(self, a: int) -> np.ndarray:
+        type_ = self.builder.nodes[a].type
+        lead = () if self.size is None else (self.size,)
+        return np.zeros((*lead, *type_.shape), type_.dtype)
+
+    def _add(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def _either(self, a: Any, b: Any) -> Any:
+        return np.logical_or(a, b)
+
+
+class EnteredSweep(Sweep):
+    """The same, each cotangent being a node of the trace."""
+
+    def _quick(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
+        if op.quick != "store_entries":
+            return False
+        enter_pull_store(self, i, op, args)
+        return True
+
+    def _pull(self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]) -> None:
+        self._pull_general(i, op, args, needed)
+
+    def _apply(
+        self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], given: Seeds, needed: Any
+    ) -> tuple[Sequence[Any], Any]:
+        rule = op.rules.get((given, needed, "enter"))
+        if rule is None:
+            rule = op.rules[given, needed, "enter"] = EnteredPull(op, given, needed)
+        outs = [i] if len(op.types) == 1 else self._items(i)
+        return rule.enter(self.trace, [*seeds, *args, *outs]), rule.targets
+
+    def _items(self, i: int) -> list[int]:
+        types = self.builder.nodes[i].types
+        return [self.builder.add(ITEM, (i,), (("k", k),)) for k in range(len(types))]
+
+    def _add(self, a: int, b: int) -> int:
+        return self.builder.add(PRIMITIVES["add"], (a, b))
+
+    def _either(self, a: int, b: int) -> int:
+        return a if a == b else self.builder.add(PRIMITIVES["logical_or"], (a, b))

@@ -1,0 +1,134 @@
+"""Derivative rules of single numbers in eager traces, written out for values.
+
+What `transforms/rules.py` would make of these ops does the same, in a microsecond more. Stores of
+single entries (`trace/scalars.py: STORE`) have no other rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..trace.operation_cache import Op
+
+if TYPE_CHECKING:
+    from .eager_derivatives import EnteredSweep, Sweep
+
+
+def _add_to(sweep: Sweep, a: int, bar: Any) -> None:
+    """Add to a cotangent, which is then masked no longer."""
+    known = sweep.bars[a]
+    sweep.bars[a] = bar if known is None else known + bar
+    if sweep.masks:
+        sweep.masks.pop(a, None)
+
+
+def _pull_add(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
+    moves = sweep.moves
+    for a in args:
+        if moves[a]:
+            _add_to(sweep, a, bar)
+
+
+def _pull_subtract(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
+    a, b = args
+    if sweep.moves[a]:
+        _add_to(sweep, a, bar)
+    if sweep.moves[b]:
+        _add_to(sweep, b, -bar)
+
+
+def _pull_multiply(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
+    a, b = args
+    values = sweep.values
+    if sweep.moves[a]:
+        _add_to(sweep, a, bar * values[b])
+    if sweep.moves[b]:
+        _add_to(sweep, b, bar * values[a])
+
+
+def _pull_negative(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
+    if sweep.moves[args[0]]:
+        _add_to(sweep, args[0], -bar)
+
+
+def _pull_entry(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
+    source = args[0]
+    if not sweep.moves[source]:
+        return
+    spot: tuple[Any, ...] = tuple([sweep.values[k] for k in args[1:]])
+    sweep.writable(source)[spot if sweep.size is None else (slice(None), *spot)] += bar
+
+
+QUICK: dict[str, Callable[[Sweep, Op, tuple[int, ...], Any], None]] = {
+    "add": _pull_add,
+    "subtract": _pull_subtract,
+    "multiply": _pull_multiply,
+    "negative": _pull_negative,
+    "entry": _pull_entry,
+}
+
+# ------------------------------------------------------------------------------------------ stores
+
+
+def _flat(array: Any, size: int | None) -> Any:
+    """The entries in one axis, the last."""
+    return array.reshape(-1) if size is None else array.reshape(size, -1)
+
+
+def places_of(op: Op) -> tuple[int, ...]:
+    """Where a store puts its entries."""
+    return op.params[0][1]  # type: ignore[return-value] - parameters are objects to the checker
+
+
+def _without(array: Any, places: Sequence[int], size: int | None) -> np.ndarray:
+    """A copy with zeros at these places."""
+    out = np.array(array, order="C")
+    _flat(out, size)[..., list(places)] = 0
+    return out
+
+
+def pull_store(sweep: Sweep, i: int, op: Op, args: tuple[int, ...]) -> None:
+    """Entries that were stored get their cotangents, the array below gets the others."""
+    places, size, moves = places_of(op), sweep.size, sweep.moves
+    bar, mask = sweep.bars[i], sweep.masks.pop(i, None)
+    if moves[args[0]]:
+        kept = None if mask is None else _without(mask, places, size)
+        sweep.put(args[0], _without(bar, places, size), kept)
+    bars = _flat(np.asarray(bar), size)
+    masks = None if mask is None else _flat(np.asarray(mask), size)
+    for k, a in zip(places, args[1:], strict=True):
+        if not moves[a]:
+            continue
+        if size is not None:
+            sweep.put(a, bars[:, k], None if masks is None else masks[:, k])
+        elif masks is None or masks[k]:
+            _add_to(sweep, a, bars[k])
+
+
+def push_store(op: Op, given: Sequence[Any], size: int | None) -> np.ndarray:
+    """The tangent of an array with entries stored over it; None stands for zero."""
+    type_ = op.types[0]
+    shape = type_.shape if size is None else (size, *type_.shape)
+    base, *entries = given
+    out = np.zeros(shape, type_.dtype)
+    if base is not None:
+        out[...] = base
+    flat = _flat(out, size)
+    for k, dot in zip(places_of(op), entries, strict=True):
+        flat[..., k] = 0 if dot is None else dot
+    return out
+
+
+def enter_pull_store(sweep: EnteredSweep, i: int, op: Op, args: tuple[int, ...]) -> None:
+    """The same as `pull_store` for cotangents that are nodes of the trace."""
+    trace, places, moves = sweep.trace, places_of(op), sweep.moves
+    bar, mask = sweep.bars[i], sweep.masks.pop(i, None)
+    if moves[args[0]]:
+        kept = None if mask is None else trace.cleared(mask, places)
+        sweep.put(args[0], trace.cleared(bar, places), kept)
+    for k, a in zip(places, args[1:], strict=True):
+        if moves[a]:
+            sweep.put(a, trace.read(bar, k), None if mask is None else trace.read(mask, k))

@@ -1,0 +1,247 @@
+"""Vectorisation of unrolled loops: equal computations whose results are joined become one batch.
+
+They are joined by a concatenation, by stores side by side into an array until it is full, or by a
+sum of terms that are sums themselves.
+
+``np.stack([f(x, a[k]) for k in range(n)])`` is recorded as n computations that differ in nothing
+but the slice of `a` that they read. Batched, `f` is entered once: the program is as long for every
+n, its loops run over all entries at once, and it is as fast as its author would write it with
+arrays. Sums within `f` are of the same terms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..arraytype import Shape
+from ..primitive import PRIMITIVES
+from ..tape import INPUT, Builder, Node, Tape
+from .batch import batch
+from .loop_joins import JOINS, Join, joins_of
+from .simplify import Simplifier, replaced, steps_of
+
+Ids = tuple[int, ...]
+
+MOST = 256 * 2**20  # bytes of one value of all together: one at a time, the others need no memory
+# Products whose axes all have so many entries are fast one by one, and what they are made of still
+# lies in the cache; where all parts multiply one array, a batch has to be put in another order.
+LARGE, LARGE_SHARED = 64, 16
+SUMS = ("sum", "contract")
+FEW, MANY = 4, 20  # entries of a sum that are written out; parts from which on that is slower
+FAMILIES = ("elementwise", "reduction")
+OTHERS = ("reshape", "transpose", "broadcast_to", "slice", "sum", "contract", "stop_gradient")
+
+
+def vectorised(tape: Tape) -> Tape:
+    """The same program, in which equal computations over slices that are joined are batched."""
+    if not any(node.primitive.name in JOINS for node in tape.nodes):
+        return tape
+    users: list[list[int]] = [[] for _ in tape.nodes]
+    for i, node in enumerate(tape.nodes):
+        for a in node.args:
+            users[a].append(i)
+    found: dict[int, _Alike] = {}
+    for join in joins_of(tape, users):
+        if join.node not in found and (alike := _Alike(tape, users, join)).right:
+            found[join.node] = alike
+    return replaced(tape, {i: each.enter for i, each in found.items()}) if found else tape
+
+
+class Slices(NamedTuple):
+    """Equally spaced slices of one array, which can be read as one array with a batch axis."""
+
+    source: int
+    starts: Shape
+    sizes: Shape
+    steps: Shape
+    axis: int
+    shape: Shape  # of each, as it is used
+
+    def enter(self, b: Builder, source: int, count: int) -> int:
+        """Enter the array of all slices, with the batch axis first."""
+        at, width = self.axis, self.sizes[self.axis]
+        sizes = (*self.sizes[:at], count * width, *self.sizes[at + 1 :])
+        x = source
+        if sizes != b.type(source).shape:
+            x = _add(b, "slice", source, starts=self.starts, sizes=sizes, steps=self.steps)
+        x = _add(b, "reshape", x, shape=(*self.sizes[:at], count, *self.sizes[at:]))
+        axes = (at, *(k for k in range(len(sizes) + 1) if k != at))
+        return _add(b, "reshape", _add(b, "transpose", x, axes=axes), shape=(count, *self.shape))
+
+
+class _Alike:
+    """Comparison of the parts of one join: nodes they share, slices they read, equal operations."""
+
+    def __init__(self, tape: Tape, users: list[list[int]], join: Join) -> None:
+        self.nodes, self.lines, self.join = tape.nodes, tape.lines, join
+        self.parts, self.count = join.parts, len(join.parts)
+        self.common: dict[Ids, int] = {}  # nodes of all the parts, in the order of the parts
+        self.slices: dict[Ids, Slices] = {}
+        self.steps: dict[Ids, list[Ids]] = {}  # what is computed, and of what
+        self.inner: set[int] = set()
+        self.right = (
+            self._compare() and bool(self.slices) and self._private(tape, users) and self._worth()
+        )
+
+    def _worth(self) -> bool:
+        """Whether a batch is faster than parts that are unrolled, which stay in registers.
+
+        Sums of few entries for each of many rows are unrolled too, and terms without sums are best
+        added one by one.
+        """
+        sums = [n for ids in self.steps if (n := self._summed(ids[0])) > 1]
+        if not sums:
+            return self.join.axis is not None
+        one = self.nodes[self.parts[0]].type.size == 1
+        return one or max(sums) > FEW or self.count >= MANY
+
+    def _summed(self, i: int) -> int:
+        """How many entries node `i` sums, or reduces otherwise, for one of its own."""
+        node = self.nodes[i]
+        if node.primitive.family != "reduction" and node.primitive.name not in SUMS:
+            return 0
+        sizes = _sizes(self.nodes, node) if node.primitive.name == "contract" else {}
+        entries = math.prod(sizes.values()) if sizes else self.nodes[node.args[0]].type.size
+        return entries // max(node.type.size, 1)
+
+    def _compare(self) -> bool:
+        """Walk all parts in lockstep from results to inputs; whether they are isomorphic."""
+        stack, met = [self.parts], {self.parts}
+        while stack:
+            ids = stack.pop()
+            if len(set(ids)) == 1:
+                self.common[ids] = ids[0]
+            elif (slices := self._slices(ids)) is not None:
+                self.slices[ids] = slices
+            elif self._equal(ids):
+                self.inner.update(ids)
+                args = [*zip(*(self.nodes[i].args for i in ids), strict=True)]
+                self.steps[ids] = args
+                stack += {a for a in args if a not in met}
+                met.update(args)
+            else:
+                return False
+        return True
+
+    def _equal(self, ids: Ids) -> bool:
+        """Whether these nodes, one of each part, have the same op, parameters and types."""
+        primitive, _, params, types = self.nodes[ids[0]]
+        right = primitive.family in FAMILIES or primitive.name in OTHERS
+        return (
+            right
+            and len(types) == 1
+            and self.count * types[0].size * types[0].dtype.itemsize <= MOST
+            and all(
+                node.primitive is primitive and node.params == params and node.types == types
+                for node in (self.nodes[i] for i in ids[1:])
+            )
+            and len(set(ids)) == self.count
+            and self.inner.isdisjoint(ids)
+            and not (primitive.name == "contract" and self._large(ids))
+        )
+
+    def _large(self, ids: Ids) -> bool:
+        """Whether these are matrix products so large that a batch would be slower."""
+        size = _sizes(self.nodes, self.nodes[ids[0]])
+        each = [*zip(*(self.nodes[i].args for i in ids), strict=True)]
+        shared = any(len(set(args)) == 1 for args in each)
+        return len(size) > 2 and min(size.values()) >= (LARGE_SHARED if shared else LARGE)
+
+    def _slices(self, ids: Ids) -> Slices | None:
+        """These nodes as equally spaced slices of one array, if they are (perhaps reshaped)."""
+        nodes = [self.nodes[i] for i in ids]
+        shape = nodes[0].type.shape
+        if all(n.primitive.name == "reshape" and n.type.shape == shape for n in nodes):
+            nodes = [self.nodes[n.args[0]] for n in nodes]
+        if any(n.primitive.name != "slice" for n in nodes):
+            return None
+        told: list[dict[str, Any]] = [dict(n.params) for n in nodes]
+        starts, sizes, steps = told[0]["starts"], told[0]["sizes"], told[0]["steps"]
+        if any(
+            n.args != nodes[0].args or t["sizes"] != sizes or t["steps"] != steps
+            for n, t in zip(nodes, told, strict=True)
+        ):
+            return None
+        moved = [
+            k for k, (a, b) in enumerate(zip(starts, told[1]["starts"], strict=True)) if a != b
+        ]
+        if len(moved) != 1:
+            return None
+        (at,) = moved
+        far = told[1]["starts"][at] - starts[at]
+        ahead = tuple(
+            (*starts[:at], starts[at] + k * far, *starts[at + 1 :]) for k in range(self.count)
+        )
+        beside = sizes[at] == 1 or (far == sizes[at] and steps[at] == 1)
+        if far < 1 or not beside or any(t["starts"] != a for t, a in zip(told, ahead, strict=True)):
+            return None
+        steps = (*steps[:at], far if sizes[at] == 1 else 1, *steps[at + 1 :])
+        return Slices(nodes[0].args[0], starts, sizes, steps, at, shape)
+
+    def _private(self, tape: Tape, users: list[list[int]]) -> bool:
+        """Whether only the parts read their intermediate values (others would need them twice)."""
+        own = {*self.inner, *self.join.chain}
+        return self.inner.isdisjoint(tape.outputs) and all(
+            own.issuperset(users[i]) for i in self.inner
+        )
+
+    def enter(self, b: Simplifier, places: Sequence[int]) -> int:
+        """Enter the batched computation and its join; `places` maps old ids to new."""
+        template, ids = Builder(), list[int]()
+        at: dict[Ids, int] = {}
+        for leaf, slices in self.slices.items():
+            ids.append(slices.enter(b, places[slices.source], self.count))
+            at[leaf] = template.input(self.nodes[leaf[0]].type)
+        for leaf, i in self.common.items():
+            if self.nodes[i].args or self.nodes[i].primitive is INPUT:
+                ids.append(places[i])
+                at[leaf] = template.input(self.nodes[i].type)
+            else:  # a constant, which rules may want to see
+                at[leaf] = template.add(*_bare(self.nodes[i]))
+        for step in sorted(self.steps):
+            primitive, _, params, types = self.nodes[step[0]]
+            args = tuple([at[a] for a in self.steps[step]])
+            line = self.lines[step[0]][0] if step[0] in self.lines else None
+            at[step] = template.add(primitive, args, params, line, types)
+        mapped = [k < len(self.slices) for k in range(len(ids))]
+        wide = batch(template.finish([at[self.parts]]), mapped, self.count)
+        steps, (out,) = steps_of(wide)
+        told = [
+            wide.lines.get(i) for i, node in enumerate(wide.nodes) if node.primitive is not INPUT
+        ]
+        for step, line in zip(steps, told, strict=True):
+            b.splice([step], ids, line[0] if line else None)
+        if self.join.axis is not None:
+            return self._joined(b, ids[out], self.join.axis)
+        total = _add(b, "sum", ids[out], axes=(0,))
+        if self.join.start is None:
+            return total
+        return b.add(PRIMITIVES["add"], (places[self.join.start], total))
+
+    def _joined(self, b: Builder, x: int, axis: int) -> int:
+        """Move the batch axis of `x` to where the join has it."""
+        node = self.nodes[self.join.node]
+        count, *shape = b.type(x).shape
+        if shape[axis] == 1:  # stacked: no axis of one entry is to be moved
+            x = _add(b, "reshape", x, shape=(count, *shape[:axis], *shape[axis + 1 :]))
+        axes = (*range(1, axis + 1), 0, *range(axis + 1, len(b.type(x).shape)))
+        return _add(b, "reshape", _add(b, "transpose", x, axes=axes), shape=node.type.shape)
+
+
+def _sizes(nodes: Sequence[Node], product: Node) -> dict[str, int]:
+    """The sizes of the axes of a product, by their labels."""
+    sides = str(dict(product.params)["subscripts"]).split("->")[0].split(",")
+    shapes = [nodes[a].type.shape for a in product.args]
+    pairs = zip(sides, shapes, strict=True)
+    return {x: n for side, shape in pairs for x, n in zip(side, shape, strict=True)}
+
+
+def _bare(node: Node) -> tuple[Any, ...]:
+    """The parameters with which a builder enters a node without arguments."""
+    return node.primitive, (), node.params, None, node.types
+
+
+def _add(b: Builder, name: str, x: int, **params: object) -> int:
+    return b.add(PRIMITIVES[name], (x,), tuple(sorted(params.items())))

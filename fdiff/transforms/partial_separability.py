@@ -1,0 +1,156 @@
+"""Functions that read rows through index vectors, work row by row, and add up where rows belong.
+
+The energy of pairs of atoms and its gradient are such: the tape in between treats its rows alike
+and apart, so that its Jacobian is a small block for each row (partial separability: Griewank and
+Toint, "On the unconstrained optimization of partially separable functions", in Nonlinear
+Optimization 1981, Academic Press, 1982).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..arraytype import Shape
+from ..tape import Builder, Node, Tape, prune
+from .row_independence import rows_first, rowwise
+
+MOST_NODES = 4096
+_MOST_TERMS = 64
+
+
+class Part(NamedTuple):
+    """Rows of the input, from where (an index vector; None: all), and its shape there."""
+
+    node: int
+    where: int | None
+    shape: Shape
+
+
+class Term(NamedTuple):
+    """Rows that are added to the output, or subtracted: to which of its rows, and its shape."""
+
+    node: int
+    where: int | None
+    shape: Shape
+    minus: bool
+
+
+@dataclass
+class Separated:
+    """A tape apart: `between` is ``(*inputs, *parts) -> terms``."""
+
+    tape: Tape
+    parts: list[Part] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list)
+
+    @property
+    def before(self) -> Tape:
+        """Tape of ``inputs -> (*parts, *the index vectors of parts and then of terms)``."""
+        wheres = [p.where for p in (*self.parts, *self.terms) if p.where is not None]
+        outputs = (*(p.node for p in self.parts), *wheres)
+        return prune(Tape(self.tape.nodes, self.tape.inputs, outputs, self.tape.lines))
+
+    @property
+    def between(self) -> Tape:
+        tape, builder = self.tape, Builder()
+        ids = {i: builder.input(tape.nodes[i].type) for i in tape.inputs}
+        ids |= {p.node: builder.input(tape.nodes[p.node].type) for p in self.parts}
+        for i, node in enumerate(tape.nodes):
+            if i not in ids:
+                args = tuple(ids[a] for a in node.args)
+                ids[i] = builder.add(node.primitive, args, node.params, types=node.types)
+                if i in tape.lines:
+                    builder.lines[ids[i]] = tape.lines[i]
+        return prune(builder.finish([ids[t.node] for t in self.terms]))
+
+
+def separate(tape: Tape, k: int) -> Separated | None:
+    """The tape apart, as a function of input `k`; None if it is not of this kind."""
+    if len(tape) > MOST_NODES or not any(n.primitive.name == "gather" for n in tape.nodes):
+        return None
+    sweep = _Sweep(rows_first(tape), k)
+    gathers = sweep.run() and any(p.where is not None for p in sweep.out.parts)
+    return sweep.out if gathers and sweep.out.terms else None
+
+
+class _Sweep:
+    """What each node that depends on the input is: all of it, rows, or a sum of terms."""
+
+    def __init__(self, tape: Tape, k: int) -> None:
+        self.tape = tape
+        self.out = Separated(tape)
+        self.whole = {tape.inputs[k]}
+        self.rows: set[int] = set()
+        self.sums: dict[int, list[Term]] = {}
+
+    def run(self) -> bool:
+        """Whether every node is one of these."""
+        for i, node in enumerate(self.tape.nodes):
+            moving = {a for a in node.args if a in self.whole or a in self.rows or a in self.sums}
+            if not moving or node.primitive.flat or not any(t.floating for t in node.types):
+                continue
+            if len(node.types) > 1 or not self._take(i, node, moving):
+                return False
+        (last,) = self.tape.outputs
+        if last in self.rows:
+            self._placed(last)
+        self.out.terms = self.sums.get(last, [])
+        return True
+
+    def _take(self, i: int, node: Node, moving: set[int]) -> bool:
+        name = node.primitive.name
+        if moving <= self.whole and name in ("reshape", "gather"):
+            return self._read(i, node)
+        if any(not self._as_rows(a) for a in moving & self.whole):
+            return False
+        if not moving.isdisjoint(self.sums):
+            for a in moving & self.rows:
+                self._placed(a)
+            return self._added(i, node)
+        if name == "scatter_add" and self._plain(node):
+            shape: Any = dict(node.params)["shape"]
+            self.sums[i] = [Term(node.args[0], node.args[1], shape, minus=False)]
+            return True
+        self.rows.add(i)
+        return rowwise(node, [self.tape.nodes[a].type if a in moving else None for a in node.args])
+
+    def _read(self, i: int, node: Node) -> bool:
+        """The input in another shape, or rows of it."""
+        if node.primitive.name == "reshape":
+            self.whole.add(i)
+            return True
+        self.rows.add(i)
+        self.out.parts.append(Part(i, node.args[1], self.tape.nodes[node.args[0]].type.shape))
+        return self._plain(node)
+
+    def _as_rows(self, i: int) -> bool:
+        """The input as its own rows, each once."""
+        type_ = self.tape.nodes[i].type
+        if i not in self.rows:
+            self.rows.add(i)
+            self.out.parts.append(Part(i, None, type_.shape))
+        return type_.ndim > 0
+
+    def _placed(self, i: int) -> None:
+        """Rows as a term, each at its own place."""
+        self.sums[i] = [Term(i, None, self.tape.nodes[i].type.shape, minus=False)]
+
+    def _plain(self, node: Node) -> bool:
+        """Whether there is one index vector, which is not moved itself."""
+        return len(node.args) == 2 and self.tape.nodes[node.args[1]].type.ndim == 1
+
+    def _added(self, i: int, node: Node) -> bool:
+        """A sum, a difference or another shape of sums: which of them move, is what counts."""
+        name = node.primitive.name
+        if name not in ("add", "subtract", "negative", "reshape", "convert"):
+            return False
+        shape = node.type.shape
+        if name != "reshape" and any(self.tape.nodes[a].type.shape != shape for a in node.args):
+            return False
+        self.sums[i] = [
+            term._replace(minus=term.minus ^ (name == "negative" or (name == "subtract" and k > 0)))
+            for k, a in enumerate(node.args)
+            for term in self.sums.get(a, [])
+        ]
+        return len(self.sums[i]) <= _MOST_TERMS

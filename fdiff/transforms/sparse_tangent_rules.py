@@ -1,0 +1,322 @@
+"""What ops do with tangents that are parts: a rule for each that keeps them apart.
+
+A rule gives the parts of the output, or None where the op is to take all parts as one. Every op of
+a tape of tangents is linear in them: what is zero stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ..arraytype import Shape
+from ..ops.contraction import parse
+from ..tape import Node
+from .sparse_tangents import Box, Part, common, extent, full, offset, seeds_of, volume
+
+if TYPE_CHECKING:
+    from .dynamic_sparsity import Sweep
+
+MOST = 2  # a part that is more than one in so many entries is carried with zeros around it
+Found = list[Part] | None
+Rule = Callable[["Sweep", Node], Found]
+
+
+# --- ops that move entries: parts stay as they are ----------------------------------------------
+
+
+def _slice(s: Sweep, node: Node) -> Found:
+    named: dict[str, Any] = dict(node.params)
+    taken = list(zip(named["starts"], named["sizes"], named["steps"], strict=True))
+    if any(step < 1 for _, _, step in taken):
+        return None
+    found = []
+    for part in s.parts_of(node.args[0]):
+        spans = zip(taken, part.box, strict=True)
+        # Entry `k` of the slice is entry ``start + k * step`` of its source.
+        box = [
+            (max(0, -((start - lo) // step)), min(n, -((start - hi) // step)))
+            for (start, n, step), (lo, hi) in spans
+        ]
+        if any(lo >= hi for lo, hi in box):
+            continue
+        first = [a + lo * t for (a, _, t), (lo, _) in zip(taken, box, strict=True)]
+        starts = [a - lo for a, (lo, _) in zip(first, part.box, strict=True)]
+        lead = part.wide
+        node_id = s.put.add(
+            "slice",
+            (part.node,),
+            starts=(*(0,) * lead, *starts),
+            sizes=(*(len(part.seeds),) * lead, *extent(tuple(box))),
+            steps=(*(1,) * lead, *named["steps"]),
+        )
+        found.append(Part(node_id, part.seeds, tuple(box)))
+    return found
+
+
+def _unslice(s: Sweep, node: Node) -> Found:
+    named: dict[str, Any] = dict(node.params)
+    if any(step != 1 for step in named["steps"]):
+        return None
+    return _moved(s, s.parts_of(node.args[0]), named["starts"], node.type.shape)
+
+
+def _moved(s: Sweep, parts: Sequence[Part], starts: Sequence[int], shape: Shape) -> list[Part]:
+    """Parts of a piece as parts of what it is put into; all of that if they are most of it."""
+    found = []
+    for part in parts:
+        box = tuple([(lo + a, hi + a) for (lo, hi), a in zip(part.box, starts, strict=True)])
+        put = part._replace(box=box)
+        if MOST * volume(box) > prod(shape):
+            put = s.put.merged([put], put.seeds, full(shape))
+        found.append(put)
+    return found
+
+
+def _update(s: Sweep, node: Node) -> Found:
+    named: dict[str, Any] = dict(node.params)
+    base, piece = node.args
+    if any(step != 1 for step in named["steps"]) or not _homogeneous(s, node.args):
+        return None
+    sizes = s.type(piece).shape
+    region = tuple([(a, a + n) for a, n in zip(named["starts"], sizes, strict=True)])
+    found = (
+        [] if not s.moves(base) else [q for p in s.parts_of(base) for q in _beside(s, p, region)]
+    )
+    if s.moves(piece):
+        found += _moved(s, s.parts_of(piece), named["starts"], node.type.shape)
+    return found
+
+
+def _beside(s: Sweep, part: Part, region: Box) -> list[Part]:
+    """What is left of a part where a region is stored over."""
+    both = common(part.box, region)
+    if both is None:
+        return [part]
+    if both == part.box:
+        return []
+    lead = (len(part.seeds),) if part.wide else ()
+    nothing = s.put.zeros((*lead, *extent(both)), s.put.dtype(part.node))
+    starts = (*(0,) * len(lead), *[lo for lo, _ in offset(both, part.box)])
+    steps = (1,) * len(starts)
+    return [
+        part._replace(node=s.put.add("update", (part.node, nothing), starts=starts, steps=steps))
+    ]
+
+
+def _concatenate(s: Sweep, node: Node) -> Found:
+    if not _homogeneous(s, node.args):
+        return None
+    named: dict[str, Any] = dict(node.params)
+    axis, at, found = named["axis"], 0, []
+    for arg in node.args:
+        shape = s.type(arg).shape
+        if s.moves(arg):
+            starts = [at if k == axis else 0 for k in range(len(shape))]
+            found += _moved(s, s.parts_of(arg), starts, node.type.shape)
+        at += shape[axis]
+    return found
+
+
+def _homogeneous(s: Sweep, args: Sequence[int]) -> bool:
+    """Whether operands that do not move are zero, as they are where a rule filled them in."""
+    return all(s.moves(a) or _zero(s, s.values[a]) for a in args)
+
+
+def _zero(s: Sweep, i: int) -> bool:
+    node = s.builder.nodes[i]
+    while node.primitive.name in ("broadcast_to", "reshape"):
+        node = s.builder.nodes[node.args[0]]
+    return node.value is not None and not node.value.any()
+
+
+def _reshape(s: Sweep, node: Node) -> Found:
+    source, target = s.type(node.args[0]).shape, node.type.shape
+    found = []
+    parts = s.parts_of(node.args[0])
+    if any(_reboxed(source, target, part.box)[0] != part.box for part in parts):
+        parts = s.few(node.args[0])  # some have to be carried with zeros around them
+    for part in parts:
+        before, after = _reboxed(source, target, part.box)
+        grown = s.put.merged([part], part.seeds, before)
+        shape = (*(len(part.seeds),) * part.wide, *extent(after))
+        found.append(Part(s.put.reshaped(grown.node, shape), part.seeds, after))
+    return found
+
+
+def _reboxed(source: Shape, target: Shape, box: Box) -> tuple[Box, Box]:
+    """A box that a reshape takes to a box, around the one given; and the one it takes it to."""
+    before, after = [*full(source)], [*full(target)]
+    left = [k for k, n in enumerate(source) if n != 1]
+    right = [k for k, n in enumerate(target) if n != 1]
+    while left:
+        here, there = [left.pop(0)], [right.pop(0)]
+        n, m = source[here[0]], target[there[0]]
+        while n != m:  # axes that are split or joined
+            if n < m:
+                here.append(left.pop(0))
+                n *= source[here[-1]]
+            else:
+                there.append(right.pop(0))
+                m *= target[there[-1]]
+        if len(here) == len(there) == 1:
+            before[here[0]] = after[there[0]] = box[here[0]]
+    return tuple(before), tuple(after)
+
+
+def _transpose(s: Sweep, node: Node) -> Found:
+    named: dict[str, Any] = dict(node.params)
+    axes = named["axes"]
+    found = []
+    for part in s.parts_of(node.args[0]):
+        order = (0, *[a + 1 for a in axes]) if part.wide else axes
+        box = tuple([part.box[a] for a in axes])
+        found.append(Part(s.put.add("transpose", (part.node,), axes=order), part.seeds, box))
+    return found
+
+
+# --- ops that compute: parts are put together first ---------------------------------------------
+
+
+def _entrywise(s: Sweep, node: Node) -> Found:
+    """Of one operand that moves: its parts, beside what the other operands have in their boxes."""
+    moving = [k for k, a in enumerate(node.args) if s.moves(a)]
+    if len(moving) != 1 or (node.primitive.name == "divide" and moving != [0]):
+        return None
+    (k,) = moving
+    found = []
+    for part in s.few(node.args[k]):
+        box = _spread_box(part.box, s.type(node.args[k]).shape, node.type.shape)
+        ids = [part.node if j == k else _in_box(s, a, box) for j, a in enumerate(node.args)]
+        on = [j == k and part.wide for j in range(len(ids))]
+        made = s.apply(node, ids, on, len(part.seeds))
+        found.append(Part(_stretched(s, made, part, extent(box)), part.seeds, box))
+    return found
+
+
+def _in_box(s: Sweep, arg: int, box: Box) -> int:
+    """The entries of an operand that does not move, beside a box of what it is broadcast to."""
+    shape = s.type(arg).shape
+    spans = box[len(box) - len(shape) :]
+    own = tuple([(0, 1) if n == 1 else b for n, b in zip(shape, spans, strict=True)])
+    return s.put.cut(s.values[arg], own)
+
+
+def _stretched(s: Sweep, made: int, part: Part, shape: Shape) -> int:
+    """A node of a part broadcast to the box; it is smaller where only the operand beside it is."""
+    whole = (len(part.seeds), *shape) if part.wide else shape
+    return made if s.put.shape(made) == whole else s.put.add("broadcast_to", (made,), shape=whole)
+
+
+def _add(s: Sweep, node: Node) -> Found:
+    """All parts of both: sums are taken where parts are put together, or at once if they agree."""
+    if not _homogeneous(s, node.args):
+        return None
+    left, right = (
+        [_spread(s, p, a, node) for p in s.parts_of(a)] if s.moves(a) else [] for a in node.args
+    )
+    found = []
+    for part in left:
+        other = next((p for p in right if p[1:] == part[1:]), None)
+        if other is None:
+            found.append(part)
+            continue
+        right.remove(other)
+        both = s.put.add(node.primitive.name, (part.node, other.node))
+        found.append(part._replace(node=both))
+    if node.primitive.name == "subtract":
+        right = [p._replace(node=s.put.add("negative", (p.node,))) for p in right]
+    return found + right
+
+
+def _spread(s: Sweep, part: Part, arg: int, node: Node) -> Part:
+    """A part of an operand broadcast to the shape of an elementwise node."""
+    box = _spread_box(part.box, s.type(arg).shape, node.type.shape)
+    if box == part.box:
+        return part
+    lead = (len(part.seeds),) if part.wide else ()
+    ones = (1,) * (len(box) - len(part.box))
+    deep = s.put.reshaped(part.node, (*lead, *ones, *extent(part.box)))
+    return Part(_stretched(s, deep, part, extent(box)), part.seeds, box)
+
+
+def _spread_box(box: Box, shape: Shape, target: Shape) -> Box:
+    """The box that entries of a box fill when their array is broadcast to `target`."""
+    more = len(target) - len(shape)
+    spans = zip(target, (1,) * more + shape, ((0, 1),) * more + box, strict=True)
+    return tuple([span if n == m else (0, n) for n, m, span in spans])
+
+
+def _contract(s: Sweep, node: Node) -> Found:
+    """A product with what does not move: of the entries it has in the box of each part."""
+    moving = [k for k, a in enumerate(node.args) if s.moves(a)]
+    if len(moving) != 1:
+        return None
+    (k,) = moving
+    named: dict[str, Any] = dict(node.params)
+    *operands, out = parse(named["subscripts"])
+    other = node.args[1 - k]
+    lengths = [
+        dict(zip(labels, s.type(a).shape, strict=True))
+        for labels, a in zip(operands, node.args, strict=True)
+    ]
+    s.all += s.source.size * prod((lengths[0] | lengths[1]).values())
+    found = []
+    for part in s.few(node.args[k]):
+        spans = dict(zip(operands[1 - k], full(s.type(other).shape), strict=True))
+        spans |= dict(zip(operands[k], part.box, strict=True))
+        beside = s.put.cut(s.values[other], tuple([spans[label] for label in operands[1 - k]]))
+        ids = (part.node, beside) if k == 0 else (beside, part.node)
+        on = [j == k and part.wide for j in range(2)]
+        made = s.apply(node, ids, on, len(part.seeds))
+        s.carried += len(part.seeds) * volume(tuple(spans.values()))
+        found.append(Part(made, part.seeds, tuple([spans[label] for label in out])))
+    return found
+
+
+def _sum(s: Sweep, node: Node) -> Found:
+    named: dict[str, Any] = dict(node.params)
+    axes = named["axes"]
+    found = []
+    for part in s.few(node.args[0]):
+        gone = tuple([a + part.wide for a in axes])
+        box = tuple([span for k, span in enumerate(part.box) if k not in axes])
+        found.append(Part(s.put.add("sum", (part.node,), axes=gone), part.seeds, box))
+    return found
+
+
+def _gather(s: Sweep, node: Node) -> Found:
+    """Rows of parts that have all rows; the axes behind the indexed ones keep their boxes."""
+    source, *indices = node.args
+    if any(s.moves(a) for a in indices):
+        return None
+    count, picked = len(indices), full(s.type(indices[0]).shape)
+    few = s.few(source)
+    ends = {part.box[count:] for part in few}
+    found = []
+    for end in sorted(ends):
+        same = [part for part in few if part.box[count:] == end]
+        box, seeds = (*full(s.type(source).shape)[:count], *end), seeds_of(same)
+        rows = s.put.behind(same, seeds, box, count)
+        made = s.put.add("gather", (rows, *[s.values[a] for a in indices]))
+        found.append(Part(s.put.in_front(made, seeds, len(picked)), seeds, (*picked, *end)))
+    return found
+
+
+RULES: dict[str, Rule] = {
+    "slice": _slice,
+    "unslice": _unslice,
+    "update": _update,
+    "concatenate": _concatenate,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "multiply": _entrywise,
+    "divide": _entrywise,
+    "negative": _entrywise,
+    "add": _add,
+    "subtract": _add,
+    "contract": _contract,
+    "sum": _sum,
+    "gather": _gather,
+}
