@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tapes import check_derivatives, floating, like, tape_of_op, values
 
-import fdiff.ops.scipy.linalg
-import fdiff.ops.scipy.sparse
-import fdiff.ops.scipy.sparse_factors
-import fdiff.ops.scipy.special  # noqa: F401 - tables that are imported when SciPy is met
+import fdiff.ops.scipy_ops.linalg
+import fdiff.ops.scipy_ops.sparse
+import fdiff.ops.scipy_ops.sparse_factors
+import fdiff.ops.scipy_ops.special  # noqa: F401 - tables that are imported when SciPy is met
 from fdiff.arraytype import type_of
 from fdiff.ops.elementwise import stop
 from fdiff.primitive import PRIMITIVES

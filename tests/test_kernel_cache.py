@@ -19,7 +19,7 @@ from fdiff.dispatch import bytecode_tier, tiers
 from fdiff.kernels import cache, compiler, executable, source_cache
 from fdiff.kernels.bytecode import execution as evaluators
 from fdiff.kernels.codegen import source_generation
-from fdiff.kernels.ir.graph_of_tape import skeleton
+from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -279,11 +279,11 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
     monkeypatch.delenv("FDIFF_TIER", raising=False)
     asked = []
 
-    def skeleton_of(*args):
+    def kernel_graph(*args):
         asked.append(args)
-        return skeleton(*args)
+        return kernel_graph(*args)
 
-    monkeypatch.setattr(compiler, "skeleton_of", skeleton_of)
+    monkeypatch.setattr(compiler, "skeleton_of", kernel_graph)
     monkeypatch.setattr(compiler, "supported", lambda _: pytest.fail("every node was looked at"))
     waited = [0.0]
     monkeypatch.setattr(evaluators, "_functions", {})  # no evaluator of another test
@@ -363,7 +363,7 @@ def test_a_kernel_called_once_needs_no_entry_stub(monkeypatch):
 def test_a_text_is_of_one_structure_and_of_this_fdiff(monkeypatch):
     x = np.arange(3.0)
     names = [
-        source_cache._name(skeleton(tape_of(f, x), layouts)[0], heavy)
+        source_cache._name(kernel_graph(tape_of(f, x), layouts)[0], heavy)
         for f in (np.sin, np.cos)
         for layouts in (("C",), ("A",))
         for heavy in (frozenset(), frozenset([0]), frozenset([0, 1]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tapes import tape_of
 
-from fdiff.kernels.ir.graph_of_tape import skeleton
+from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.passes.fuse.dependences import needs_of
 from fdiff.kernels.passes.fuse.effects import make_roots
 from fdiff.kernels.passes.materialise.graph_analysis import Structure
@@ -44,8 +44,8 @@ def storing(w):
 
 def structure_of(f):
     tape = simplify(vjp(tape_of(f, np.linspace(0.1, 1, 9 * N)), [0]))
-    bones, _ = skeleton(tape, ("C",) * len(tape.inputs))
-    return Structure(lower(bones))
+    graph, _ = kernel_graph(tape, ("C",) * len(tape.inputs))
+    return Structure(lower(graph))
 
 
 def rounds_of(structure):
@@ -56,7 +56,7 @@ def rounds_of(structure):
         roots = make_roots(plan)
         yield plan, roots, also
         again = computed_again(plan, [[root] for root in roots])
-        some = {i for i in structure.operations if i not in plan.kept | structure.absorbed}
+        some = {i for i in structure.ops if i not in plan.kept | structure.absorbed}
         also = also | (again or set(sorted(some)[::3]))
         if not (again or some):
             return

@@ -9,7 +9,7 @@ from tapes import tape_of
 import fdiff
 from fdiff import kernels
 from fdiff.interpret import evaluate
-from fdiff.kernels.ir.graph_of_tape import skeleton
+from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.passes.pipeline import schedule
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp
@@ -109,10 +109,10 @@ def test_a_batch_of_second_derivatives(columns):
 def test_nothing_is_kept_between_gather_and_scatter():
     """No memory has an entry for each pair and tangent."""
     tape = products_with_the_hessian(drawn(20, 3))
-    bones, _ = skeleton(tape, ("C",) * len(tape.inputs))
-    (pairs,) = {p.dims[0] for p in bones.parts if p.op in ("input", "array") and p.dtype == "i8"}
-    tangents = bones.parts[bones.inputs[-1]].dims[0]
-    assert not any({pairs, tangents} <= {*t.dims} for t in schedule(bones).temporaries)
+    graph, _ = kernel_graph(tape, ("C",) * len(tape.inputs))
+    (pairs,) = {p.dims[0] for p in graph.ops if p.kind in ("input", "array") and p.dtype == "i8"}
+    tangents = graph.ops[graph.inputs[-1]].dims[0]
+    assert not any({pairs, tangents} <= {*t.dims} for t in schedule(graph).temporaries)
 
 
 def test_axes_of_one_length_are_not_taken_for_one_another():

@@ -9,7 +9,7 @@ from tapes import tape_of
 from fdiff import kernels
 from fdiff.errors import TapeError
 from fdiff.kernels.codegen import source_generation
-from fdiff.kernels.ir.graph_of_tape import skeleton
+from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.ir.loops import Axis, Buffer, Call, Output, Statement, Temporary
 from fdiff.kernels.ir.type_inference import Kinds
 from fdiff.kernels.ir.verify import verify
@@ -18,8 +18,8 @@ from fdiff.kernels.passes.pipeline import schedule
 
 def made(f, *arrays):
     tape = tape_of(f, *arrays)
-    bones, _ = skeleton(tape, ("C",) * len(tape.inputs))
-    return schedule(bones), bones
+    graph, _ = kernel_graph(tape, ("C",) * len(tape.inputs))
+    return schedule(graph), graph
 
 
 def wave(x, y):
@@ -155,23 +155,23 @@ BROKEN = {
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_what_breaks_a_law_is_found(program, case):
-    loops, bones = program
+    loops, graph = program
     change, words = BROKEN[case]
-    assert verify(loops, bones) is loops
+    assert verify(loops, graph) is loops
     with pytest.raises(TapeError, match=words):
-        verify(change(loops), bones)
+        verify(change(loops), graph)
 
 
 def test_it_says_which_loop_it_is(program):
-    loops, bones = program
+    loops, graph = program
     with pytest.raises(TapeError, match=r"^a program of loops breaks a law: v\d+ is read.*\(.*sum"):
-        verify(statements(loops, 0, without("load")), bones)
+        verify(statements(loops, 0, without("load")), graph)
 
 
 def test_whatever_is_compiled_is_verified_where_that_is_asked_for(monkeypatch):
     """In all tests it is: `conftest` sets the variable. Elsewhere nothing is imported for it."""
 
-    def schedule(bones):
+    def schedule(graph):
         loops, _ = made(wave, np.ones(5), np.ones(5))
         return statements(loops, 0, without("load"))
 
@@ -215,7 +215,7 @@ def test_dtypes_of_expressions(text):
 
 
 def test_a_statement_without_memory_has_none():
-    loops, bones = made(wave, np.ones(5), np.ones(5))
+    loops, graph = made(wave, np.ones(5), np.ones(5))
     line = Statement("let", "v77", "{0}", ("1.0",), loops.items[0].statements[0].access)
     with pytest.raises(TapeError, match="v77"):
-        verify(statements(loops, 0, lambda lines: [*lines, line]), bones)
+        verify(statements(loops, 0, lambda lines: [*lines, line]), graph)

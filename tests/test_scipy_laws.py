@@ -5,7 +5,7 @@ import pytest
 import scipy.stats as st
 
 import fdiff
-from fdiff.ops.scipy.more_distributions import MORE
+from fdiff.ops.scipy_ops.more_distributions import MORE
 
 # Parameters by name of the distribution; all others take none, or one.
 SHAPES = {

@@ -33,7 +33,7 @@ def gradient(f, x):
     return verify(vjp(recorded(f, x), [0], seeds=[np.ones(())]))
 
 
-def operations(tape):
+def ops(tape):
     return Counter((node.primitive.name, node.params, node.types) for node in tape.nodes)
 
 
@@ -95,7 +95,7 @@ def test_windows_are_slices(name):
     if name == "backwards twice":  # two slices in place of one
         assert {"gather", "scatter_add"}.isdisjoint(names(found))
     else:
-        assert operations(found) == operations(plain)
+        assert ops(found) == ops(plain)
     np.testing.assert_allclose(values(found, X)[1], complex_step(f, X), rtol=1e-12, atol=1e-12)
 
 

@@ -26,9 +26,9 @@ from ..process.forking import no_fork
 from ..process.progress import Stage
 from ..tape import Tape
 from . import cache
-from .ir.graph import Skeleton
+from .ir.graph import KernelGraph
+from .ir.graph_of_tape import kernel_graph
 from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
-from .ir.graph_of_tape import skeleton as skeleton_of
 from .ir.graph_of_tape import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.parallel import PARTS, THREADS
 from .runtime import worker_code as crewing
@@ -54,7 +54,7 @@ class CacheInfo(NamedTuple):
 
 
 _MOST = 1024  # kernels in memory
-_Key = tuple[Skeleton, str]
+_Key = tuple[KernelGraph, str]
 _kernels: OrderedDict[_Key, Kernel] = OrderedDict()
 _resident: list[Loaded] = []
 _lock = threading.RLock()
@@ -87,27 +87,27 @@ def started() -> bool:
     return f"{__package__}.llvm.machine" in sys.modules
 
 
-def _key(bones: Skeleton, made: Source) -> _Key:
+def _key(graph: KernelGraph, made: Source) -> _Key:
     """What a kernel is kept under: which loops are shared shows in the text alone."""
-    return bones, made.text if made.shared else ""
+    return graph, made.text if made.shared else ""
 
 
 def source(tape: Tape, layouts: tuple[str, ...]) -> str:
     """Text of the kernel of `tape`."""
-    return chosen(*skeleton_of(tape, layouts)).source.text
+    return chosen(*kernel_graph(tape, layouts)).source.text
 
 
 def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
     """What compiling would take, LLVM's own start apart; 0 if the kernel is at hand."""
-    bones, values = skeleton_of(tape, layouts)
-    made = chosen(bones, values).source
-    return 0.0 if _key(bones, made) in _kernels else made.seconds()
+    graph, values = kernel_graph(tape, layouts)
+    made = chosen(graph, values).source
+    return 0.0 if _key(graph, made) in _kernels else made.seconds()
 
 
 def workspace(tape: Tape, layouts: tuple[str, ...]) -> int:
     """Bytes that the kernel of `tape` holds besides its inputs and outputs."""
-    bones, values = skeleton_of(tape, layouts)
-    choice = chosen(bones, values)
+    graph, values = kernel_graph(tape, layouts)
+    choice = chosen(graph, values)
     copies = {"": 1, THREADS: threads(), PARTS: choice.parts}
     return sum(room.bytes(values.ints) * copies[room.copies] for room in choice.source.rooms)
 
@@ -119,11 +119,11 @@ def seen(tape: Tape) -> bool:
 
 def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
     """Whether the kernel can be read from disk (or is loaded already): nothing is made to tell."""
-    bones, values = skeleton_of(tape, layouts)
-    if (bones, "") not in _kernels and not kept(bones):
+    graph, values = kernel_graph(tape, layouts)
+    if (graph, "") not in _kernels and not kept(graph):
         return False
-    made = chosen(bones, values).source
-    return _key(bones, made) in _kernels or cache.has(cache.name_of(made.text))
+    made = chosen(graph, values).source
+    return _key(graph, made) in _kernels or cache.has(cache.name_of(made.text))
 
 
 def cache_info() -> CacheInfo:
@@ -153,19 +153,19 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
     with no_fork, collector_paused():
         from .executable import Executable  # noqa: PLC0415 - this is where LLVM is loaded
 
-    bones, values = skeleton_of(tape, layouts)
-    choice = chosen(bones, values)
+    graph, values = kernel_graph(tape, layouts)
+    choice = chosen(graph, values)
     made = choice.source
-    key = _key(bones, made)
+    key = _key(graph, made)
     kernel = _kernels.get(key)
     if kernel is None:
         if lacking := missing(tape):
             raise TapeError(f"a kernel was asked for that cannot be made: no {', '.join(lacking)}")
         keep_size(len(tape))
         checkpoint()
-        size, seconds = len(bones.parts), made.seconds()
+        size, seconds = len(graph.ops), made.seconds()
         with Stage("compiling", size=size, seconds=seconds), compiling():
-            kernel = _kernels.get(key) or _kernels.setdefault(key, _make(bones, choice, layouts))
+            kernel = _kernels.get(key) or _kernels.setdefault(key, _make(graph, choice, layouts))
             while len(_kernels) > _MOST:
                 _kernels.popitem(last=False)
     else:
@@ -176,7 +176,7 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
         return Executable(kernel, tape, values, choice.parts)
 
 
-def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
+def _make(graph: KernelGraph, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
     with no_fork:
         from .executable import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
@@ -184,7 +184,7 @@ def _make(bones: Skeleton, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
     addresses = _addresses(made.routines, shared=made.shared)
     again = None if patient(made.text) is None else partial(_patient, made.text)
     code = _obtain(made.text)
-    keep(bones, choice)
+    keep(graph, choice)
     run = _crew() if made.shared else 0
     return Kernel(code, addresses, made.rooms, made.text, layouts, again, entry_stub, run)
 

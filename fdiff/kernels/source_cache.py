@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
 from . import cache
-from .ir.graph import Skeleton, Values
+from .ir.graph import KernelGraph, Values
 from .source import Made, Room, Source, Work
 from .thread_pool import threads
 
@@ -30,28 +30,28 @@ class Chosen(NamedTuple):
     heavy: frozenset[int] = frozenset()  # the items that are
 
 
-def chosen(bones: Skeleton, values: Values) -> Chosen:
+def chosen(graph: KernelGraph, values: Values) -> Chosen:
     """The text for these sizes."""
-    made = _plain(bones)
+    made = _plain(graph)
     if threads() > 1 and made.parts(values.ints) > 1 and made.lines <= _LONGEST:
         heavy = made.heavy(values.ints)
-        shared = _shared(bones, heavy)
+        shared = _shared(graph, heavy)
         parts = 1 if shared is None else shared.parts(values.ints)
         if shared is not None and parts > 1:
             return Chosen(shared.source, parts, heavy)
     return Chosen(made.source, 1)
 
 
-def keep(bones: Skeleton, choice: Chosen) -> None:
+def keep(graph: KernelGraph, choice: Chosen) -> None:
     """Leave the text on disk, for processes that find its kernel there."""
-    _write(_name(bones), _plain(bones))
-    if choice.heavy and (shared := _shared(bones, choice.heavy)):
-        _write(_name(bones, choice.heavy), shared)
+    _write(_name(graph), _plain(graph))
+    if choice.heavy and (shared := _shared(graph, choice.heavy)):
+        _write(_name(graph, choice.heavy), shared)
 
 
-def kept(bones: Skeleton) -> bool:
+def kept(graph: KernelGraph) -> bool:
     """Whether a text is on disk."""
-    name = _name(bones)
+    name = _name(graph)
     return name in _intact or (bool(name) and cache.has(name))
 
 
@@ -85,35 +85,35 @@ def forget() -> None:
 
 
 @lru_cache(maxsize=2048)
-def _plain(bones: Skeleton) -> Made:
+def _plain(graph: KernelGraph) -> Made:
     """The kernel for one thread."""
-    found = _read(_name(bones))
+    found = _read(_name(graph))
     if found is not None:
         return found
     with no_fork, collector_paused():
         from .codegen.source_generation import plain  # noqa: PLC0415 - what is on disk needs no scheduler
 
-    return plain(bones)
+    return plain(graph)
 
 
 @lru_cache(maxsize=256)
-def _shared(bones: Skeleton, heavy: frozenset[int]) -> Made | None:
+def _shared(graph: KernelGraph, heavy: frozenset[int]) -> Made | None:
     """The kernel for several threads, who share what is heavy; None if they could share nothing."""
-    found = _read(_name(bones, heavy))
+    found = _read(_name(graph, heavy))
     if found is not None:
         return found
     with no_fork:
         from .codegen.source_generation import shared  # noqa: PLC0415 - what is on disk needs no scheduler
 
-    return shared(bones, heavy)
+    return shared(graph, heavy)
 
 
 # --- on disk ----------------------------------------------------------------------------------
 
 
-def _name(bones: Skeleton, heavy: frozenset[int] = frozenset()) -> str:
+def _name(graph: KernelGraph, heavy: frozenset[int] = frozenset()) -> str:
     """Where the text lies; nowhere without a cache."""
-    return cache.name_of_text(f"{bones}{sorted(heavy)}") if cache.directory() else ""
+    return cache.name_of_text(f"{graph}{sorted(heavy)}") if cache.directory() else ""
 
 
 def _write(name: str, made: Made) -> None:

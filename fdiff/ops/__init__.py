@@ -1,6 +1,6 @@
 """The tables of operations; importing this package fills the registry.
 
-What answers for SciPy (`ops/scipy/`, `ops/solvers/`) is imported when it is first met.
+What answers for SciPy (`ops/scipy_ops/`, `ops/solvers/`) is imported when it is first met.
 """
 
 from functools import partial
@@ -75,12 +75,12 @@ __all__ = [
     "writing",
 ]
 
-LATE["scipy.special"] = partial(import_module, ".scipy.special", __name__)
-LATE["scipy.linalg"] = partial(import_module, ".scipy.linalg", __name__)
-LATE["scipy.sparse"] = partial(import_module, ".scipy.sparse_factors", __name__)  # and with it `.scipy.sparse`
+LATE["scipy.special"] = partial(import_module, ".scipy_ops.special", __name__)
+LATE["scipy.linalg"] = partial(import_module, ".scipy_ops.linalg", __name__)
+LATE["scipy.sparse"] = partial(import_module, ".scipy_ops.sparse_factors", __name__)  # and with it `.scipy_ops.sparse`
 LATE["scipy.integrate"] = partial(import_module, ".solvers.integrate", __name__)
 LATE["scipy.optimize"] = partial(import_module, ".solvers.optimize", __name__)
-LATE["scipy.stats"] = partial(import_module, ".scipy.stats", __name__)
-LATE["scipy.spatial.distance"] = partial(import_module, ".scipy.distance", __name__)
-LATE["scipy.interpolate"] = partial(import_module, ".scipy.interpolate", __name__)
-LATE["scipy.ndimage"] = partial(import_module, ".scipy.ndimage", __name__)
+LATE["scipy.stats"] = partial(import_module, ".scipy_ops.stats", __name__)
+LATE["scipy.spatial.distance"] = partial(import_module, ".scipy_ops.distance", __name__)
+LATE["scipy.interpolate"] = partial(import_module, ".scipy_ops.interpolate", __name__)
+LATE["scipy.ndimage"] = partial(import_module, ".scipy_ops.ndimage", __name__)

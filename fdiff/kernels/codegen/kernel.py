@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ...process.background import checkpoint
-from ..ir.graph import Skeleton
+from ..ir.graph import KernelGraph
 from ..ir.loops import NUMPY, Blocks, Call, Choice, Nest, Program, Runs
 from ..ir.parallel import SharedProgram
 from ..runtime.status import FAR
@@ -21,13 +21,13 @@ _WORD = re.compile(r"\w+")
 _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 
 
-def emit(program: Program | SharedProgram, bones: Skeleton) -> Source:
+def emit(program: Program | SharedProgram, graph: KernelGraph) -> Source:
     """``kernel(inputs, constants, outputs, strides, ints, floats, rooms)``: a status."""
     routines = tuple(dict.fromkeys(call.routine for call in program.calls))
     if isinstance(program, SharedProgram):
-        return _for_crew(program, bones, routines)
+        return _for_crew(program, graph, routines)
     where, rooms = furnish(program)
-    units = [unit for item in program.items for unit in _units(item, bones, routines)]
+    units = [unit for item in program.items for unit in _units(item, graph, routines)]
     lines = [line for unit in units for line in unit.lines]
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
     tail.append(_end(lines))
@@ -38,27 +38,27 @@ def emit(program: Program | SharedProgram, bones: Skeleton) -> Source:
         steps, body = in_steps(units, tail, memory)
     known = set(_WORD.findall("\n".join(body))) if steps else memory.keys()
     body = [*(f"{t} = {r}" for t, r in memory.items() if t in known), *body, *tail]
-    begin = bones.sizes + bones.ints + len(routines) + bool(routines)
-    kernel = _kernel(bones, [*_begin(lines), *body], _work(rooms, begin))
+    begin = graph.sizes + graph.ints + len(routines) + bool(routines)
+    kernel = _kernel(graph, [*_begin(lines), *body], _work(rooms, begin))
     return Source("\n".join([*steps, *kernel]) + "\n", routines, rooms)
 
 
-def _for_crew(program: SharedProgram, bones: Skeleton, routines: tuple[str, ...]) -> Source:
+def _for_crew(program: SharedProgram, graph: KernelGraph, routines: tuple[str, ...]) -> Source:
     """The kernel that several threads run."""
     where, rooms = furnish(program)
     crew = crew_of(where, rooms, len(program.outputs))
 
     def call(item: Call, *, part: bool) -> list[str]:
-        return _call(item, bones, routines, part=part)
+        return _call(item, graph, routines, part=part)
 
     body = [line for item in program.items for line in emit_item(item, crew, call)]
     tail = [f"{INDENT}{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
     tail = ["if me == 0:", *tail] if tail else []
     memory = [named(t, crew) for t in program.temporaries]
-    begin = bones.sizes + bones.ints + len(routines) + TABLES * bool(routines)
+    begin = graph.sizes + graph.ints + len(routines) + TABLES * bool(routines)
     lines = [*begin_crew(rooms, begin + len(rooms) + 1), *_begin(body), *memory, *body, *tail]
     parameters = [*_work(rooms, begin), 'crew: "i8* crew"']
-    kernel = _kernel(bones, [*lines, _end(body)], parameters)
+    kernel = _kernel(graph, [*lines, _end(body)], parameters)
     return Source("\n".join(kernel) + "\n", routines, rooms, shared=True)
 
 
@@ -70,16 +70,16 @@ def _end(lines: Iterable[str]) -> str:
     return f"return {FAR} if far else 0" if _begin(lines) else "return 0"
 
 
-def _kernel(bones: Skeleton, lines: list[str], work: list[str]) -> list[str]:
+def _kernel(graph: KernelGraph, lines: list[str], work: list[str]) -> list[str]:
     """The function of these lines."""
-    parameters = ", ".join([*_parameters(bones), *work])
-    prologue = _prologue(bones, "\n".join(lines))
+    parameters = ", ".join([*_parameters(graph), *work])
+    prologue = _prologue(graph, "\n".join(lines))
     return [f"def kernel({parameters}):", *(INDENT + line for line in (*prologue, *lines))]
 
 
 def _units(
     item: Nest | Call | Blocks | Runs | Choice,
-    bones: Skeleton,
+    graph: KernelGraph,
     routines: tuple[str, ...],
     depth: int = 0,
 ) -> Iterator[Unit]:
@@ -88,9 +88,9 @@ def _units(
     if isinstance(item, Blocks):
         yield Unit(tuple(emit_blocks(item)), depth)
         for inner in item.items:
-            yield from _units(inner, bones, routines, depth + 1)
+            yield from _units(inner, graph, routines, depth + 1)
     elif isinstance(item, Runs):
-        inside = [u for inner in item.otherwise.items for u in _units(inner, bones, routines)]
+        inside = [u for inner in item.otherwise.items for u in _units(inner, graph, routines)]
         lines = [line for unit in inside for line in unit.indented(unit.lines)]
         yield Unit(tuple(emit_runs(item, lines)), depth)
     elif isinstance(item, Choice):
@@ -98,17 +98,17 @@ def _units(
         zero, other = cases
         yield Unit((f"if {item.local} == 0:", *zero, "else:", *other), depth)
     else:
-        lines = _call(item, bones, routines) if isinstance(item, Call) else emit_nest(item)
+        lines = _call(item, graph, routines) if isinstance(item, Call) else emit_nest(item)
         yield Unit(tuple(lines), depth)
 
 
-def _parameters(bones: Skeleton) -> list[str]:
+def _parameters(graph: KernelGraph) -> list[str]:
     """Inputs, constants and outputs, and the tables."""
-    inputs = [bones.parts[i] for i in bones.inputs]
+    inputs = [graph.ops[i] for i in graph.inputs]
     kinds = [(f"x{k}", part.dtype + "*" * bool(part.dims)) for k, part in enumerate(inputs)]
-    arrays = {p.data[0]: p.dtype for p in bones.parts if p.op == "array"}
-    kinds += [(f"k{k}", f"{arrays[k]}*") for k in range(bones.arrays)]
-    kinds += [(f"out{k}", f"{bones.parts[o].dtype}*") for k, o in enumerate(bones.outputs)]
+    arrays = {p.data[0]: p.dtype for p in graph.ops if p.kind == "array"}
+    kinds += [(f"k{k}", f"{arrays[k]}*") for k in range(graph.arrays)]
+    kinds += [(f"out{k}", f"{graph.ops[o].dtype}*") for k, o in enumerate(graph.outputs)]
     out = [f'{name}: "{kind} data[{k}]"' for k, (name, kind) in enumerate(kinds)]
     return [*out, 'strides: "i8* strides"', 'ints: "i8* ints"', 'floats: "f8* floats"']
 
@@ -118,21 +118,21 @@ def _work(rooms: tuple[Room, ...], begin: int) -> list[str]:
     return [f'r{k}: "{room.dtype}* work[{begin + k}]"' for k, room in enumerate(rooms)]
 
 
-def _prologue(bones: Skeleton, body: str) -> list[str]:
+def _prologue(graph: KernelGraph, body: str) -> list[str]:
     """Sizes, table entries and flat views of what the body names."""
     used = set(_NAMES.findall(body))
     lines: list[str] = []
     first = 0
-    for k, i in enumerate(bones.inputs):
-        part = bones.parts[i]
+    for k, i in enumerate(graph.inputs):
+        part = graph.ops[i]
         axes = range(len(part.dims))
         lines += [f"x{k}_{a} = strides[{first + a}]" for a in axes if f"x{k}_{a}" in used]
         first += len(axes) if part.data[1] == "A" else 0
-    lines += [f"n{k} = ints[{k}]" for k in range(bones.sizes) if f"n{k}" in used]
-    for part in bones.parts:
-        if part.op == "value" and part.text in used:
+    lines += [f"n{k} = ints[{k}]" for k in range(graph.sizes) if f"n{k}" in used]
+    for part in graph.ops:
+        if part.kind == "value" and part.text in used:
             table = "ints" if part.text[0] == "m" else "floats"
-            at = int(part.text[1:]) + (bones.sizes if table == "ints" else 0)
+            at = int(part.text[1:]) + (graph.sizes if table == "ints" else 0)
             plain = part.dtype in ("i8", "f8")
             lines.append(
                 f"{part.text} = {table}[{at}]"
@@ -140,15 +140,15 @@ def _prologue(bones: Skeleton, body: str) -> list[str]:
                 else f"{part.text} = {NUMPY[part.dtype]}({table}[{at}])"
             )
             used.discard(part.text)
-    lines += [f"m{k} = ints[{bones.sizes + k}]" for k in range(bones.ints) if f"m{k}" in used]
+    lines += [f"m{k} = ints[{graph.sizes + k}]" for k in range(graph.ints) if f"m{k}" in used]
     return lines
 
 
 def _call(
-    item: Call, bones: Skeleton, routines: tuple[str, ...], *, part: bool = False
+    item: Call, graph: KernelGraph, routines: tuple[str, ...], *, part: bool = False
 ) -> list[str]:
     """The call of a routine; in a `part` of a loop by the table for several threads."""
-    first = bones.sizes + bones.ints
+    first = graph.sizes + graph.ints
     at = first + routines.index(item.routine)
     table = first + len(routines) + part
     begins = item.begins or ("",) * len(item.buffers)

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ...process.collector import collector_paused
 from ...process.forking import no_fork
-from ..ir.graph import Skeleton
+from ..ir.graph import KernelGraph
 from ..ir.loops import Program
 from ..ir.parallel import PARTS, Shared
 from ..passes.parallel.parallelise import share
@@ -20,30 +20,30 @@ VERIFY = "FDIFF_VERIFY"  # a variable of the environment: check the laws of ever
 _ENTRY = 0.5  # ns for an entry of what a part has of its own
 
 
-def plain(bones: Skeleton) -> Made:
+def plain(graph: KernelGraph) -> Made:
     """The kernel for one thread."""
     with collector_paused():
-        program = loops_of(bones)
-        return Made(emit(program, bones), tuple(work_of(item) for item in program.items))
+        program = loops_of(graph)
+        return Made(emit(program, graph), tuple(work_of(item) for item in program.items))
 
 
-def shared(bones: Skeleton, heavy: frozenset[int]) -> Made | None:
+def shared(graph: KernelGraph, heavy: frozenset[int]) -> Made | None:
     """The kernel for several threads, who share what is heavy; None if they could share nothing."""
-    program = share(loops_of(bones), heavy)
+    program = share(loops_of(graph), heavy)
     if program is None:
         return None
     work = tuple(work_of(item.item) for item in program.items if isinstance(item, Shared))
     own = (Work(t.dims, _ENTRY) for t in program.temporaries if t.copies == PARTS)
-    return Made(emit(program, bones), work, tuple(own), len(program.items))
+    return Made(emit(program, graph), work, tuple(own), len(program.items))
 
 
 @lru_cache(maxsize=1)
-def loops_of(bones: Skeleton) -> Program:
+def loops_of(graph: KernelGraph) -> Program:
     """The loops; those of the last skeleton are at hand where its kernel is to be for threads."""
-    program = schedule(bones)
+    program = schedule(graph)
     if os.environ.get(VERIFY):
         with no_fork:
             from ..ir.verify import verify  # noqa: PLC0415 - for tests alone
 
-        verify(program, bones)
+        verify(program, graph)
     return program

@@ -11,10 +11,10 @@ Data = tuple[object, ...]
 T = TypeVar("T")
 
 
-class Part(NamedTuple):
+class Operation(NamedTuple):
     """A node without sizes and values; `data`: structural parameters, names of run-time ones."""
 
-    op: str
+    kind: str
     text: str
     args: tuple[int, ...]
     dtypes: tuple[str, ...]
@@ -28,11 +28,11 @@ class Part(NamedTuple):
         assert isinstance(value, kind)
         return value
 
-    def reading(self, args: tuple[int, ...]) -> Part:
+    def reading(self, args: tuple[int, ...]) -> Operation:
         """The part with other operands: `_replace`, in a quarter of its time."""
         if args == self.args:
             return self
-        return Part(self.op, self.text, args, self.dtypes, self.shapes, self.data)
+        return Operation(self.kind, self.text, args, self.dtypes, self.shapes, self.data)
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -46,7 +46,7 @@ class Part(NamedTuple):
     @property
     def wide(self) -> bool:
         """Whether a slice put back covers more than half of every axis: any two such overlap."""
-        return self.op == "unslice" and len(self.data) > len(self.dims)
+        return self.kind == "unslice" and len(self.data) > len(self.dims)
 
     @property
     def apart(self) -> int:
@@ -59,7 +59,7 @@ class Part(NamedTuple):
     @property
     def large(self) -> bool:
         """Whether a store is of so much of an array that it may as well be made anew."""
-        return self.op == "update" and bool(self.data[-1])
+        return self.kind == "update" and bool(self.data[-1])
 
     @property
     def dtype(self) -> str:
@@ -71,13 +71,13 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Skeleton:
+class KernelGraph:
     """Parts in canonical order, inputs first; counts of sizes, integers, floats, arrays.
 
     `rows` names the size of the axis that has many rows of few entries each, if there is one.
     """
 
-    parts: tuple[Part, ...]
+    ops: tuple[Operation, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     sizes: int
@@ -88,7 +88,7 @@ class Skeleton:
 
     @property
     def key(self) -> tuple[object, ...]:
-        return self.parts, self.inputs, self.outputs, self.rows
+        return self.ops, self.inputs, self.outputs, self.rows
 
 
 class Values(NamedTuple):

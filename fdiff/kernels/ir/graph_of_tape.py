@@ -20,7 +20,7 @@ from ...attributes import cached_property
 from ...primitive import Lower
 from ...tape import CONSTANT, INPUT, Constant, Node, Tape
 from . import masked_operands
-from .graph import Data, Part, Skeleton, Values
+from .graph import Data, KernelGraph, Operation, Values
 from .small_sizes import many_rows, small_sizes
 
 _MOST_APART = 64  # stores that one is compared with
@@ -76,9 +76,9 @@ class _Draft:
     ints: list[int] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     arrays: list[np.ndarray] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    ops: list[Operation] = field(default_factory=list)
     place: dict[int, int] = field(default_factory=dict)
-    literals: dict[Part, int] = field(default_factory=dict)
+    literals: dict[Operation, int] = field(default_factory=dict)
     regions: dict[tuple[object, ...], Data] = field(default_factory=dict)
     shifts: dict[tuple[int, int, int], str] = field(default_factory=dict)
 
@@ -95,9 +95,9 @@ class _Draft:
                 out[node.args[0]] = -1 if node.args[0] in out else i
         return out
 
-    def add(self, part: Part) -> int:
-        self.parts.append(part)
-        return len(self.parts) - 1
+    def add(self, op: Operation) -> int:
+        self.ops.append(op)
+        return len(self.ops) - 1
 
     def dim(self, n: int) -> str:
         if n == 1 or n in self.small:
@@ -146,7 +146,7 @@ def _refused(tape: Tape) -> Iterator[str]:
                 yield f"{node.primitive.name} of {t.dtype}"
 
 
-def skeleton(tape: Tape, layouts: tuple[str, ...]) -> tuple[Skeleton, Values]:
+def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Values]:
     """Split `tape` into its structure and its values; layouts are ``"C"`` or ``"A"`` an input."""
     tape = masked_operands.moved(tape)
     draft = _Draft(tape, layouts)
@@ -154,11 +154,11 @@ def skeleton(tape: Tape, layouts: tuple[str, ...]) -> tuple[Skeleton, Values]:
     for i in _canonical_order(tape):
         node = tape.nodes[i]
         if i in outputs or not _is_number(node):
-            part = _part(draft, i, node)
-            draft.place[i] = draft.add(part)
+            op = _part(draft, i, node)
+            draft.place[i] = draft.add(op)
     place = draft.place
-    bones = Skeleton(
-        tuple(draft.parts),
+    graph = KernelGraph(
+        tuple(draft.ops),
         tuple(place[i] for i in tape.inputs),
         tuple(place[o] for o in tape.outputs),
         len(draft.symbols),
@@ -167,7 +167,7 @@ def skeleton(tape: Tape, layouts: tuple[str, ...]) -> tuple[Skeleton, Values]:
         len(draft.arrays),
         draft.symbols.get(many_rows(tape, draft.small), ""),
     )
-    return bones, Values((*draft.symbols, *draft.ints), tuple(draft.floats), tuple(draft.arrays))
+    return graph, Values((*draft.symbols, *draft.ints), tuple(draft.floats), tuple(draft.arrays))
 
 
 def _canonical_order(tape: Tape) -> list[int]:
@@ -195,7 +195,7 @@ def _is_number(node: Node) -> bool:
     return node.primitive is CONSTANT and node.type.size == 1
 
 
-def _part(draft: _Draft, i: int, node: Node) -> Part:
+def _part(draft: _Draft, i: int, node: Node) -> Operation:
     name = node.primitive.name
     dtypes, shapes = _dtypes_of(node), tuple([draft.dims(t.shape) for t in node.types])
     if node.primitive is CONSTANT:
@@ -203,13 +203,13 @@ def _part(draft: _Draft, i: int, node: Node) -> Part:
     if node.primitive is INPUT:
         k = draft.tape.inputs.index(i)
         layout = draft.layouts[k] if shapes[0] else "C"
-        return Part("input", "", (), dtypes, shapes, (k, layout))
+        return Operation("input", "", (), dtypes, shapes, (k, layout))
     if _is_scalar(node.primitive.lower) and name not in SPECIAL:
         text, used = _expression(draft, node)
         args = tuple([_argument(draft, node, slot) for slot in range(used)])
-        return Part(name, text, args, dtypes, shapes)
+        return Operation(name, text, args, dtypes, shapes)
     args = tuple([_argument(draft, node, slot) for slot in range(len(node.args))])
-    return Part(name, "", args, dtypes, shapes, _data(draft, node, dict(node.params)))
+    return Operation(name, "", args, dtypes, shapes, _data(draft, node, dict(node.params)))
 
 
 def _dtypes_of(node: Node) -> tuple[str, ...]:
@@ -225,10 +225,10 @@ def _argument(draft: _Draft, node: Node, slot: int) -> int:
     if not _is_literal(node, slot, _item(source)):
         return draft.add(_number(draft, source))
     shape = draft.dims(source.type.shape)
-    part = Part("value", repr(_item(source).item()), (), _dtypes_of(source), (shape,))
-    if part not in draft.literals:
-        draft.literals[part] = draft.add(part)
-    return draft.literals[part]
+    op = Operation("value", repr(_item(source).item()), (), _dtypes_of(source), (shape,))
+    if op not in draft.literals:
+        draft.literals[op] = draft.add(op)
+    return draft.literals[op]
 
 
 def _item(node: Node) -> np.generic:
@@ -246,25 +246,25 @@ def _is_literal(user: Node, slot: int, item: np.generic) -> bool:
     return name in ("power", "float_power") and slot == 1 and float(item) in _EXPONENTS
 
 
-def _number(draft: _Draft, node: Node) -> Part:
+def _number(draft: _Draft, node: Node) -> Operation:
     """A number as the name of a new table entry; a bool as text."""
     item = _item(node)
     dtypes, shapes = _dtypes_of(node), (draft.dims(node.type.shape),)
     if item.dtype.kind == "b":
-        return Part("value", repr(item.item()), (), dtypes, shapes)
+        return Operation("value", repr(item.item()), (), dtypes, shapes)
     if item.dtype.kind == "f":
-        return Part("value", draft.real(float(item)), (), dtypes, shapes)
+        return Operation("value", draft.real(float(item)), (), dtypes, shapes)
     wrapped = int(item) - (1 << 64) if int(item) >= 1 << 63 else int(item)
-    return Part("value", draft.integer(wrapped), (), dtypes, shapes)
+    return Operation("value", draft.integer(wrapped), (), dtypes, shapes)
 
 
-def _array(draft: _Draft, node: Node) -> Part:
+def _array(draft: _Draft, node: Node) -> Operation:
     """A constant array: one more argument of the kernel."""
     value = dict(node.params)["value"]
     assert isinstance(value, Constant)
     draft.arrays.append(np.ascontiguousarray(value.array).reshape(-1))
     shape = draft.dims(node.type.shape)
-    return Part("array", "", (), _dtypes_of(node), (shape,), (len(draft.arrays) - 1,))
+    return Operation("array", "", (), _dtypes_of(node), (shape,), (len(draft.arrays) - 1,))
 
 
 def _alternatives(fast: str) -> dict[float, str]:

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
 from ...errors import TapeError
-from .graph import Skeleton
+from .graph import KernelGraph
 from .loops import (
     AHEAD,
     BEGIN,
@@ -43,9 +43,9 @@ _GATHERED = ("accumulate", "pick")  # their targets are accumulators, which assi
 Item = Nest | Call | Blocks | Runs | Choice
 
 
-def verify(program: Program, bones: Skeleton) -> Program:
+def verify(program: Program, graph: KernelGraph) -> Program:
     """Check every law; return the program, or raise `TapeError` that says where one is broken."""
-    checks = _Checks(program, bones)
+    checks = _Checks(program, graph)
     for item in program.items:
         checks.item(item)
     checks.end()
@@ -55,12 +55,12 @@ def verify(program: Program, bones: Skeleton) -> Program:
 class _Checks:
     """The checks of one program, and what is known after the items checked so far."""
 
-    def __init__(self, program: Program, bones: Skeleton) -> None:
+    def __init__(self, program: Program, graph: KernelGraph) -> None:
         self.program = program
         self.where = "program"
-        inputs = [bones.parts[i] for i in bones.inputs]
+        inputs = [graph.ops[i] for i in graph.inputs]
         given = {f"x{k}": p.dtype for k, p in enumerate(inputs) if p.dims}
-        given |= {f"k{p.data[0]}": p.dtype for p in bones.parts if p.op == "array"}
+        given |= {f"k{p.data[0]}": p.dtype for p in graph.ops if p.kind == "array"}
         self.given = frozenset(given)
         own = [(m.name, m.dtype) for m in (*program.temporaries, *program.outputs)]
         names = [name for name, _ in own]
@@ -68,7 +68,7 @@ class _Checks:
         self.memory = given | dict(own)
         self.written: set[str] = set(given)
         self.kinds = Kinds({f"x{k}": p.dtype for k, p in enumerate(inputs) if not p.dims})
-        self.names = {*self.kinds.known, *_parameters(bones)}  # what can be read here
+        self.names = {*self.kinds.known, *_parameters(graph)}  # what can be read here
         self.declared = dict(program.locals)
 
     def _law(self, holds: bool, fault: str) -> None:  # noqa: FBT001 - private
@@ -313,11 +313,11 @@ def _bounds(hole: Hole) -> Iterator[str]:
         yield from bounds or ()
 
 
-def _parameters(bones: Skeleton) -> Iterator[str]:
+def _parameters(graph: KernelGraph) -> Iterator[str]:
     """Names of sizes, table entries and strides, which every kernel is given."""
-    yield from (f"n{k}" for k in range(bones.sizes))
-    yield from (f"m{k}" for k in range(bones.ints))
-    yield from (part.text for part in bones.parts if part.op == "value")
-    for k, i in enumerate(bones.inputs):
-        part = bones.parts[i]
+    yield from (f"n{k}" for k in range(graph.sizes))
+    yield from (f"m{k}" for k in range(graph.ints))
+    yield from (part.text for part in graph.ops if part.kind == "value")
+    for k, i in enumerate(graph.inputs):
+        part = graph.ops[i]
         yield from (f"x{k}_{a}" for a in range(len(part.dims)) if part.data[1] == "A")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 
 from ...process.background import checkpoint
-from ..ir.graph import Part, Skeleton
+from ..ir.graph import KernelGraph, Operation
 from ..ir.loops import (
     Accumulator,
     Call,
@@ -44,15 +44,15 @@ from .tile.staging import in_stages
 _ROUNDS = 4
 
 
-def schedule(bones: Skeleton) -> Program:
+def schedule(graph: KernelGraph) -> Program:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
-    bones = lower(rows_last(turned(split(summed_first(reread(bones))))))
-    plan, nests = _settled(Structure(bones))
+    graph = lower(rows_last(turned(split(summed_first(reread(graph))))))
+    plan, nests = _settled(Structure(graph))
     dtypes: dict[str, str] = {}
     items = tuple(_items(plan, nests, dtypes))
     made = Program(_temporaries(plan), items, _outputs(plan), _locals(plan))
-    blocked = in_blocks(without_unread(made), _given(bones))
-    return cut(in_stages(blocked, _dtypes(bones, made)), dtypes)
+    blocked = in_blocks(without_unread(made), _given(graph))
+    return cut(in_stages(blocked, _dtypes(graph, made)), dtypes)
 
 
 def _settled(structure: Structure) -> tuple[Plan, list[list[Root]]]:
@@ -109,108 +109,108 @@ def _around(plan: Plan, members: list[Root], names: Iterator[int], comment: str)
 
 
 def _describe(plan: Plan, root: Root) -> str:
-    name = plan.parts[root.node].op
+    name = plan.ops[root.node].kind
     return f"{root.buffer.name} = {name}" if root.buffer.name else name
 
 
 def _call(plan: Plan, root: Root) -> Call:
-    part = plan.parts[root.node]
-    if len(part.shapes) == 1:
+    op = plan.ops[root.node]
+    if len(op.shapes) == 1:
         results = [plan.names[root.node]]
     else:
         items = _projections(plan, root.node)
         results = [
             plan.names[items[k]] if k in items else f"u{root.node}_{k}"
-            for k in range(len(part.shapes))
+            for k in range(len(op.shapes))
         ]
-    arguments = [plan.names[a] for a in part.args]
+    arguments = [plan.names[a] for a in op.args]
     return Call(
-        _routine(part),
-        (*arguments, *results, *_scratch(part, root.node)),
-        _sizes(plan, part),
-        f"{', '.join(results)} = {part.op}",
+        _routine(op),
+        (*arguments, *results, *_scratch(op, root.node)),
+        _sizes(plan, op),
+        f"{', '.join(results)} = {op.kind}",
     )
 
 
-def _scratch(part: Part, node: int) -> tuple[str, ...]:
-    count, _ = SCRATCH.get(part.op, (0, ""))
+def _scratch(op: Operation, node: int) -> tuple[str, ...]:
+    count, _ = SCRATCH.get(op.kind, (0, ""))
     return tuple(f"w{node}" + f"_{k}" * bool(k) for k in range(count))
 
 
 def _projections(plan: Plan, node: int) -> dict[int, int]:
     """Which of the outputs of `node` are used, and by which parts."""
     return {
-        part.parameter("k", int): i
-        for i, part in enumerate(plan.parts)
-        if part.op == "item" and part.args == (node,)
+        op.parameter("k", int): i
+        for i, op in enumerate(plan.ops)
+        if op.kind == "item" and op.args == (node,)
     }
 
 
-def _routine(part: Part) -> str:
+def _routine(op: Operation) -> str:
     kinds = {"triangular": "flip", "matmul": "masked"}
-    kind = part.parameter(kinds[part.op], str) if part.op in kinds else ""
-    return f"{part.op}{kind}_{part.dtypes[-1]}"
+    kind = op.parameter(kinds[op.kind], str) if op.kind in kinds else ""
+    return f"{op.kind}{kind}_{op.dtypes[-1]}"
 
 
-def _sizes(plan: Plan, part: Part) -> tuple[str, ...]:
+def _sizes(plan: Plan, op: Operation) -> tuple[str, ...]:
     """Batch, then the sizes of one matrix problem."""
-    if part.op == "matmul":
-        return (*part.parameter("sizes", tuple), *part.parameter("flips", str))
-    first: Dims = plan.parts[part.args[0]].dims
+    if op.kind == "matmul":
+        return (*op.parameter("sizes", tuple), *op.parameter("flips", str))
+    first: Dims = plan.ops[op.args[0]].dims
     batch, n = size(first[:-2]), first[-1]
-    return (batch, n, part.dims[-1]) if part.op in ("solve", "triangular") else (batch, n)
+    return (batch, n, op.dims[-1]) if op.kind in ("solve", "triangular") else (batch, n)
 
 
 def _temporaries(plan: Plan) -> tuple[Temporary, ...]:
-    kept = {plan.names[i]: plan.parts[i] for i in sorted(plan.kept) if plan.owned(i)}
+    kept = {plan.names[i]: plan.ops[i] for i in sorted(plan.kept) if plan.owned(i)}
     out = [
-        Temporary(name, part.dtype, part.dims)
-        for name, part in kept.items()
+        Temporary(name, op.dtype, op.dims)
+        for name, op in kept.items()
         if not name.startswith("out")
     ]
-    for i, part in enumerate(plan.parts):
-        for name in _scratch(part, i):
-            matrix = plan.parts[part.args[0]]
-            dtype = SCRATCH[part.op][1] or matrix.dtype
+    for i, op in enumerate(plan.ops):
+        for name in _scratch(op, i):
+            matrix = plan.ops[op.args[0]]
+            dtype = SCRATCH[op.kind][1] or matrix.dtype
             out.append(Temporary(name, dtype, matrix.dims[-2:]))
-        if part.op in ROUTINES and len(part.shapes) > 1:
+        if op.kind in ROUTINES and len(op.shapes) > 1:
             used = _projections(plan, i)
             out += [
-                Temporary(f"u{i}_{k}", part.dtypes[k], part.shapes[k])
-                for k in range(len(part.shapes))
+                Temporary(f"u{i}_{k}", op.dtypes[k], op.shapes[k])
+                for k in range(len(op.shapes))
                 if k not in used
             ]
     return tuple(out)
 
 
 def _locals(plan: Plan) -> tuple[tuple[str, str], ...]:
-    kept = (i for i in sorted(plan.kept) if plan.local(i) and plan.parts[i].op not in LEAVES)
-    return tuple((plan.names[i], plan.parts[i].dtype) for i in kept)
+    kept = (i for i in sorted(plan.kept) if plan.local(i) and plan.ops[i].kind not in LEAVES)
+    return tuple((plan.names[i], plan.ops[i].dtype) for i in kept)
 
 
-def _given(bones: Skeleton) -> dict[str, Dims]:
+def _given(graph: KernelGraph) -> dict[str, Dims]:
     """The shapes of inputs and captured arrays whose entries lie in order, by name."""
     return {
-        f"{'x' if part.op == 'input' else 'k'}{part.data[0]}": part.dims
-        for part in bones.parts
-        if part.op == "array" or (part.op == "input" and part.data[1] == "C")
+        f"{'x' if op.kind == 'input' else 'k'}{op.data[0]}": op.dims
+        for op in graph.ops
+        if op.kind == "array" or (op.kind == "input" and op.data[1] == "C")
     }
 
 
-def _dtypes(bones: Skeleton, program: Program) -> dict[str, str]:
+def _dtypes(graph: KernelGraph, program: Program) -> dict[str, str]:
     """The dtypes of all memory, by name."""
     given = {
-        f"{'x' if part.op == 'input' else 'k'}{part.data[0]}": part.dtype
-        for part in bones.parts
-        if part.op in ("input", "array")
+        f"{'x' if op.kind == 'input' else 'k'}{op.data[0]}": op.dtype
+        for op in graph.ops
+        if op.kind in ("input", "array")
     }
     return given | {m.name: m.dtype for m in (*program.temporaries, *program.outputs)}
 
 
 def _outputs(plan: Plan) -> tuple[Output, ...]:
     out: list[Output] = []
-    for k, o in enumerate(plan.bones.outputs):
-        part = plan.parts[o]
+    for k, o in enumerate(plan.graph.outputs):
+        op = plan.ops[o]
         scalar = plan.names[o] if plan.outputs.get(o) == k and plan.local(o) else ""
-        out.append(Output(f"out{k}", part.dtype, part.dims, scalar))
+        out.append(Output(f"out{k}", op.dtype, op.dims, scalar))
     return tuple(out)

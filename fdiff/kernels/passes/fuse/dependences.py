@@ -42,9 +42,9 @@ def needs_of(plan: Plan, roots: list[Root]) -> list[Needs]:
 def _beneath(plan: Plan, node: int) -> list[int]:
     """The stores below one in the same memory that it may come before: of other entries."""
     out: list[int] = []
-    part = plan.parts[node]
-    left = part.apart if part.op == "update" else 0
-    while left and plan.reused.get(node, -1) == plan.parts[node].args[0]:
+    op = plan.ops[node]
+    left = op.apart if op.kind == "update" else 0
+    while left and plan.reused.get(node, -1) == plan.ops[node].args[0]:
         node = plan.reused[node]
         out.append(node)
         left -= 1

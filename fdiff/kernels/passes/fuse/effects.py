@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from ...ir.graph import Part
+from ...ir.graph import Operation
 from ...ir.loops import (
     FIRST,
     NUMPY,
@@ -31,14 +31,14 @@ from .store_effects import filling, stored
 def make_roots(plan: Plan) -> list[Root]:
     """Effects in an order in which each finds what it needs."""
     roots: list[Root] = []
-    for i, part in enumerate(plan.parts):
-        if part.op in ROUTINES:
-            roots.append(Root("call", i, (), tuple((a, ()) for a in part.args)))
-        elif i in plan.kept and part.op != "item":
-            roots.extend(_made_once(plan, i, part))
-    for k, o in enumerate(plan.bones.outputs):
+    for i, op in enumerate(plan.ops):
+        if op.kind in ROUTINES:
+            roots.append(Root("call", i, (), tuple((a, ()) for a in op.args)))
+        elif i in plan.kept and op.kind != "item":
+            roots.extend(_made_once(plan, i, op))
+    for k, o in enumerate(plan.graph.outputs):
         if plan.outputs.get(plan.laid(o)) != k:
-            dims = plan.parts[o].dims
+            dims = plan.ops[o].dims
             index = identity(dims)
             roots.append(
                 Root("store", o, proper(dims), ((o, index),), dims, index, Buffer(f"out{k}"))
@@ -46,43 +46,43 @@ def make_roots(plan: Plan) -> list[Root]:
     return roots
 
 
-def _made_once(plan: Plan, i: int, part: Part) -> list[Root]:
+def _made_once(plan: Plan, i: int, op: Operation) -> list[Root]:
     """The effects of a node: the same for all plans that agree on what they depend on."""
-    filled = filling(plan, part.args[0]) if part.op in STORES else ""
+    filled = filling(plan, op.args[0]) if op.kind in STORES else ""
     state = (i, plan.names[i], plan.reused.get(i, -1), filled)
     found = plan.of.roots.get(state)
     if found is None:
-        found = plan.of.roots[state] = _roots_of(plan, i, part)
+        found = plan.of.roots[state] = _roots_of(plan, i, op)
     return found
 
 
-def _roots_of(plan: Plan, i: int, part: Part) -> list[Root]:
+def _roots_of(plan: Plan, i: int, op: Operation) -> list[Root]:
     if i in plan.adds:
         return put_back(plan, i)
-    if part.op in STORES:
-        return stored(plan, i, part)
-    if part.op == "concatenate":
-        return _concatenated(plan, i, part)
-    if part.op == "place":
-        return _placed(plan, i, part)
-    if part.op in REDUCTIONS:
-        return _reduced(plan, i, plan.parts[part.args[0]].dims, part.axes)
-    if part.op in ARGUMENTS:
-        return [_argument(plan, i, part)]
-    if part.op in SCANS:
-        return [_scan(plan, i, part)]
-    if part.op == "contract":
-        return _contraction(plan, i, part)
-    index = identity(part.dims)
+    if op.kind in STORES:
+        return stored(plan, i, op)
+    if op.kind == "concatenate":
+        return _concatenated(plan, i, op)
+    if op.kind == "place":
+        return _placed(plan, i, op)
+    if op.kind in REDUCTIONS:
+        return _reduced(plan, i, plan.ops[op.args[0]].dims, op.axes)
+    if op.kind in ARGUMENTS:
+        return [_argument(plan, i, op)]
+    if op.kind in SCANS:
+        return [_scan(plan, i, op)]
+    if op.kind == "contract":
+        return _contraction(plan, i, op)
+    index = identity(op.dims)
     if plan.local(i):
         return [Root("local", i, (), ((i, ()),), compute=True)]
     return [
         Root(
             "store",
             i,
-            proper(part.dims),
+            proper(op.dims),
             ((i, index),),
-            part.dims,
+            op.dims,
             index,
             plan.buffer(i),
             compute=True,
@@ -93,51 +93,47 @@ def _roots_of(plan: Plan, i: int, part: Part) -> list[Root]:
 # --- stores, reductions, scans, contractions ---------------------------------------------------
 
 
-def _concatenated(plan: Plan, i: int, part: Part) -> list[Root]:
-    axis = part.parameter("axis", int)
+def _concatenated(plan: Plan, i: int, op: Operation) -> list[Root]:
+    axis = op.parameter("axis", int)
     roots: list[Root] = []
     start = "0"
-    for a in part.args:
-        dims = plan.parts[a].dims
+    for a in op.args:
+        dims = plan.ops[a].dims
         index = identity(dims)
         moved = index[axis]._replace(start=start)
         place = (*index[:axis], moved, *index[axis + 1 :])
-        roots.append(
-            Root("store", i, proper(dims), ((a, index),), part.dims, place, plan.buffer(i))
-        )
+        roots.append(Root("store", i, proper(dims), ((a, index),), op.dims, place, plan.buffer(i)))
         start = plus(start, dims[axis])
     return roots
 
 
-def _placed(plan: Plan, i: int, part: Part) -> list[Root]:
+def _placed(plan: Plan, i: int, op: Operation) -> list[Root]:
     """Each term at the start and step it has on every axis."""
     roots: list[Root] = []
-    for a, pairs in zip(part.args, cast("tuple[Slices, ...]", part.data), strict=True):
-        dims = plan.parts[a].dims
+    for a, pairs in zip(op.args, cast("tuple[Slices, ...]", op.data), strict=True):
+        dims = plan.ops[a].dims
         index = identity(dims)
         place = through_slice(index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
-        roots.append(
-            Root("store", i, proper(dims), ((a, index),), part.dims, place, plan.buffer(i))
-        )
+        roots.append(Root("store", i, proper(dims), ((a, index),), op.dims, place, plan.buffer(i)))
     return roots
 
 
-def identity_of(op: str, dtype: str) -> str:
+def identity_of(kind: str, dtype: str) -> str:
     """What a reduction starts from, as text in `dtype`."""
     type_ = NUMPY[dtype]
-    if op in ("any", "all"):
-        return "False" if op == "any" else "True"
-    if op in ("max", "min", "cummax"):
-        sign = "" if op == "min" else "-"
+    if kind in ("any", "all"):
+        return "False" if kind == "any" else "True"
+    if kind in ("max", "min", "cummax"):
+        sign = "" if kind == "min" else "-"
         if dtype == "b1":
-            return "True" if op == "min" else "False"
+            return "True" if kind == "min" else "False"
         if dtype[0] == "f":
             return f"{type_}({sign}np.inf)"
         bits = 8 * int(dtype[1])
         if dtype[0] == "u":
             return f"{type_}({0 if sign else (1 << bits) - 1})"
         return f"{type_}({-(1 << (bits - 1)) if sign else (1 << (bits - 1)) - 1})"
-    return f"{type_}({1 if op in ('prod', 'cumprod') else 0})"
+    return f"{type_}({1 if kind in ('prod', 'cumprod') else 0})"
 
 
 def _loops_over(index: Index, axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -148,7 +144,12 @@ def _reduced(plan: Plan, i: int, dims: Dims, axes: tuple[int, ...]) -> list[Root
     index = identity(dims)
     kept = tuple(p for a, p in enumerate(index) if a not in axes)
     return _reduction(
-        plan, i, proper(dims), ((plan.parts[i].args[0], index),), kept, _loops_over(index, axes)
+        plan,
+        i,
+        proper(dims),
+        ((plan.ops[i].args[0], index),),
+        kept,
+        _loops_over(index, axes),
     )
 
 
@@ -161,22 +162,22 @@ def _reduction(
     reduced: tuple[int, ...],
 ) -> list[Root]:
     """One loop with a local accumulator; memory is filled first if a kept loop lies inside."""
-    part = plan.parts[i]
+    op = plan.ops[i]
     buffer = Buffer(f"s{i}") if plan.local(i) else plan.buffer(i)
     inner = _trailing(domain, reduced)
-    root = Root("reduce", i, domain, values, part.dims, place, buffer, reduced=reduced)
+    root = Root("reduce", i, domain, values, op.dims, place, buffer, reduced=reduced)
     if inner == len(reduced):
         return [root]
-    op = "sum" if part.op == "contract" else part.op
+    kind = "sum" if op.kind == "contract" else op.kind
     fill = Root(
         "store",
         i,
-        proper(part.dims),
+        proper(op.dims),
         (),
-        part.dims,
-        identity(part.dims),
+        op.dims,
+        identity(op.dims),
         buffer,
-        identity_of(op, part.dtype),
+        identity_of(kind, op.dtype),
     )
     return [fill, replace(root, after=(i,))]
 
@@ -189,12 +190,12 @@ def _trailing(domain: Dims, reduced: tuple[int, ...]) -> int:
     return count
 
 
-def _argument(plan: Plan, i: int, part: Part) -> Root:
+def _argument(plan: Plan, i: int, op: Operation) -> Root:
     """The position of the largest or smallest entry: its axis is the innermost loop."""
-    source = plan.parts[part.args[0]].dims
-    axis = part.parameter("axis", int)
-    place = identity(part.dims)
-    domain = (*proper(part.dims), *proper((source[axis],)))
+    source = plan.ops[op.args[0]].dims
+    axis = op.parameter("axis", int)
+    place = identity(op.dims)
+    domain = (*proper(op.dims), *proper((source[axis],)))
     inner = Axis(len(domain) - 1) if source[axis] != "1" else FIRST
     index = (*place[:axis], inner, *place[axis:])
     buffer = Buffer(f"s{i}") if plan.local(i) else plan.buffer(i)
@@ -202,28 +203,28 @@ def _argument(plan: Plan, i: int, part: Part) -> Root:
         "argument",
         i,
         domain,
-        ((part.args[0], index),),
-        part.dims,
+        ((op.args[0], index),),
+        op.dims,
         place,
         buffer,
         reduced=(inner.var,),
     )
 
 
-def _scan(plan: Plan, i: int, part: Part) -> Root:
-    axis = part.parameter("axis", int)
-    place = identity(part.dims)
+def _scan(plan: Plan, i: int, op: Operation) -> Root:
+    axis = op.parameter("axis", int)
+    place = identity(op.dims)
     var = place[axis].var
-    if part.parameter("reverse", int) and var >= 0:
-        last = plus(part.dims[axis], "-1")
+    if op.parameter("reverse", int) and var >= 0:
+        last = plus(op.dims[axis], "-1")
         place = (*place[:axis], Axis(var, "-1", last), *place[axis + 1 :])
-    values = tuple((a, _aligned(plan, a, place, part.dims)) for a in part.args)
+    values = tuple((a, _aligned(plan, a, place, op.dims)) for a in op.args)
     return Root(
         "scan",
         i,
-        proper(part.dims),
+        proper(op.dims),
         values,
-        part.dims,
+        op.dims,
         place,
         plan.buffer(i),
         reduced=(var,),
@@ -232,7 +233,7 @@ def _scan(plan: Plan, i: int, part: Part) -> Root:
 
 
 def _aligned(plan: Plan, a: int, place: Index, dims: Dims) -> Index:
-    source = plan.parts[a].dims
+    source = plan.ops[a].dims
     if source == dims:
         return place
     if same_but_ones(source, dims):
@@ -241,14 +242,14 @@ def _aligned(plan: Plan, a: int, place: Index, dims: Dims) -> Index:
     return tuple(FIRST if d == "1" else place[lead + k] for k, d in enumerate(source))
 
 
-def _contraction(plan: Plan, i: int, part: Part) -> list[Root]:
+def _contraction(plan: Plan, i: int, op: Operation) -> list[Root]:
     """A plain loop nest in the order of the first operand's labels, then the second's."""
-    subscripts = part.parameter("subscripts", str)
+    subscripts = op.parameter("subscripts", str)
     inputs, result = subscripts.split("->")
     sides = inputs.split(",")
     sizes: dict[str, str] = {}
-    for labels, a in zip(sides, part.args, strict=True):
-        sizes.update(zip(labels, plan.parts[a].dims, strict=True))
+    for labels, a in zip(sides, op.args, strict=True):
+        sizes.update(zip(labels, plan.ops[a].dims, strict=True))
     if len(sides[1]) > len(sides[0]):
         order = list(dict.fromkeys(sides[1] + sides[0]))
     else:
@@ -256,7 +257,7 @@ def _contraction(plan: Plan, i: int, part: Part) -> list[Root]:
     loops = [label for label in order if sizes[label] != "1"]
     var = {label: Axis(loops.index(label)) if label in loops else FIRST for label in sizes}
     values = tuple(
-        (a, tuple(var[x] for x in labels)) for labels, a in zip(sides, part.args, strict=True)
+        (a, tuple(var[x] for x in labels)) for labels, a in zip(sides, op.args, strict=True)
     )
     reduced = tuple(k for k, label in enumerate(loops) if label not in result)
     domain = tuple(sizes[label] for label in loops)

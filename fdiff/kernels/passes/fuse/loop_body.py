@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from ...ir.graph import Part
+from ...ir.graph import Operation
 from ...ir.loops import FIRST, NUMPY, Access, Accumulator, Axis, Buffer, Dims, Index, Statement
 from ..materialise.materialisation import Plan
 from ..materialise.value_keys import Key
@@ -55,7 +55,7 @@ class Body:
             found = cast("list[str]", operands)
             name = self._read(top) if read else self._emit(top, found)
             self.know(top, name)
-            self.dtypes[name] = self.plan.parts[top.node].dtype
+            self.dtypes[name] = self.plan.ops[top.node].dtype
         return memo[key]
 
     def know(self, key: Key, name: str) -> None:
@@ -80,18 +80,18 @@ class Body:
             self.know(key, local)
 
     def _emit(self, key: Key, operands: list[str]) -> str:
-        parts = self.plan.parts
-        part = parts[key.node]
-        if part.op == "value":
-            return literal(part)
-        if part.op == "iota":
+        ops = self.plan.ops
+        op = ops[key.node]
+        if op.kind == "value":
+            return literal(op)
+        if op.kind == "iota":
             return self._position(key)
-        if part.op == "gather":
-            return self._gather(key, part, operands)
-        if not part.text:
+        if op.kind == "gather":
+            return self._gather(key, op, operands)
+        if not op.text:
             return operands[0]
-        narrow = part.dtype == "b1" and any(parts[a].dtype == "b1" for a in part.args)
-        return self.let(expression(part, narrow=narrow), *operands)
+        narrow = op.dtype == "b1" and any(ops[a].dtype == "b1" for a in op.args)
+        return self.let(expression(op, narrow=narrow), *operands)
 
     def _read(self, key: Key) -> str:
         plan = self.plan
@@ -100,7 +100,7 @@ class Body:
         return self.load(Access(plan.buffer(key.node), *self._place(key)))
 
     def _place(self, key: Key) -> tuple[Dims, Index]:
-        own = self.plan.parts[key.node].dims
+        own = self.plan.ops[key.node].dims
         return (own, (FIRST,) * len(own)) if not key.index else (key.dims, key.index)
 
     def load(self, access: Access, operands: tuple[str, ...] = ()) -> str:
@@ -117,13 +117,13 @@ class Body:
         )
         return name
 
-    def _gather(self, key: Key, part: Part, operands: list[str]) -> str:
-        source = self.plan.parts[part.args[0]]
-        index = key.index or (FIRST,) * len(part.dims)
+    def _gather(self, key: Key, op: Operation, operands: list[str]) -> str:
+        source = self.plan.ops[op.args[0]]
+        index = key.index or (FIRST,) * len(op.dims)
         picked = self.wrap(operands, source.dims)
-        rest = index[len(part.dims) - (len(source.dims) - len(picked)) :]
+        rest = index[len(op.dims) - (len(source.dims) - len(picked)) :]
         place = (*[Axis(-1, "1", name) for name in picked], *rest)
-        return self.load(Access(self.plan.buffer(part.args[0]), source.dims, place), tuple(picked))
+        return self.load(Access(self.plan.buffer(op.args[0]), source.dims, place), tuple(picked))
 
     def wrap(self, positions: list[str], dims: Dims) -> list[str]:
         """Positions counted from the front, after a check that they lie within `dims`."""
@@ -136,25 +136,21 @@ class Body:
         return out
 
 
-def literal(part: Part) -> str:
+def literal(op: Operation) -> str:
     """A constant where it is used: a local read from a table, or a number in its dtype."""
-    text = part.text
-    if text[:1] in "mf" or part.dtype == "b1":
+    text = op.text
+    if text[:1] in "mf" or op.dtype == "b1":
         return text
-    if part.dtype in ("f8", "i8"):
+    if op.dtype in ("f8", "i8"):
         return f"({text})" if text.startswith("-") else text
-    return f"{NUMPY[part.dtype]}({text})"
+    return f"{NUMPY[op.dtype]}({text})"
 
 
-def expression(part: Part, *, narrow: bool) -> str:
+def expression(op: Operation, *, narrow: bool) -> str:
     """Text of an elementwise op in ``{0}``, ``{1}``, ...; kept within the output's dtype.
 
     `narrow` tells of truth values that are made of others.
     """
-    text = part.text.replace("{T}", NUMPY[part.dtype])
-    narrow = part.dtype not in (*_EXACT, "b1") or (narrow and part.op != "where")
-    return (
-        f"{NUMPY[part.dtype]}({text})"
-        if narrow and not text.startswith(NUMPY[part.dtype])
-        else text
-    )
+    text = op.text.replace("{T}", NUMPY[op.dtype])
+    narrow = op.dtype not in (*_EXACT, "b1") or (narrow and op.kind != "where")
+    return f"{NUMPY[op.dtype]}({text})" if narrow and not text.startswith(NUMPY[op.dtype]) else text

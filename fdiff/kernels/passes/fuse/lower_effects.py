@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.graph import Part
+from ...ir.graph import Operation
 from ...ir.loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
 from ..materialise.value_keys import Key
 from .effect import Root, View
@@ -37,7 +37,7 @@ def key_of(body: Body, view: View) -> Key:
 def _value(body: Body, view: View, dtype: str = "") -> str:
     """Name of the value, converted to `dtype` where it has another."""
     name = body.value(key_of(body, view))
-    own = body.plan.parts[view[0]].dtype
+    own = body.plan.ops[view[0]].dtype
     return body.let(f"{NUMPY[dtype]}({{0}})", name) if dtype and dtype != own else name
 
 
@@ -53,7 +53,7 @@ def _access(root: Root, index: Index | None = None) -> Access:
 
 
 def _store(body: Body, root: Root) -> None:
-    dtype = body.plan.parts[root.node].dtype
+    dtype = body.plan.ops[root.node].dtype
     if root.literal:
         text = f"{NUMPY[dtype]}(0)" if root.literal == "0" else root.literal
     elif root.compute:
@@ -83,7 +83,7 @@ def _plus(dtype: str) -> str:
 def _update(body: Body, root: Root) -> None:
     value = _value(body, root.values[0])
     picked, index = _picked(body, root)
-    text = _plus(body.plan.parts[root.node].dtype)
+    text = _plus(body.plan.ops[root.node].dtype)
     if not root.domain:
         text = text.replace("rt.add({0}, {1})", "{0} + {1}")  # no loop, and quicker to compile
     body.statements.append(
@@ -96,7 +96,7 @@ def _update(body: Body, root: Root) -> None:
 
 def _reduce(body: Body, root: Root) -> None:
     plan = body.plan
-    part = plan.parts[root.node]
+    op = plan.ops[root.node]
     local = plan.local(root.node)
     inner = 0
     while inner < len(root.reduced) and len(root.domain) - 1 - inner in root.reduced:
@@ -104,9 +104,9 @@ def _reduce(body: Body, root: Root) -> None:
     if len(root.values) == 2:
         value = body.let("{0} * {1}", *[_value(body, v) for v in root.values])
     else:
-        value = _value(body, root.values[0], part.dtype)
-    op = "sum" if part.op == "contract" else part.op
-    combine = _plus(part.dtype) if op == "sum" else _COMBINE[op]
+        value = _value(body, root.values[0], op.dtype)
+    kind = "sum" if op.kind == "contract" else op.kind
+    combine = _plus(op.dtype) if kind == "sum" else _COMBINE[kind]
     if not root.reduced:
         body.statements.append(
             Statement("let", root.buffer.name, "{0}", (value,))
@@ -116,15 +116,15 @@ def _reduce(body: Body, root: Root) -> None:
     elif not inner:
         body.statements.append(Statement("update", body.fresh(), combine, (value,), _access(root)))
     else:
-        _accumulate(body, root, part, op, combine, value, inner)
+        _accumulate(body, root, op, kind, combine, value, inner)
 
 
 def _accumulate(
-    body: Body, root: Root, part: Part, op: str, combine: str, value: str, inner: int
+    body: Body, root: Root, op: Operation, kind: str, combine: str, value: str, inner: int
 ) -> None:
     """A local accumulator around the `inner` innermost loops; single precision adds in double."""
-    wide = part.dtype == "f4" and op == "sum"
-    dtype = "f8" if wide else part.dtype
+    wide = op.dtype == "f4" and kind == "sum"
+    dtype = "f8" if wide else op.dtype
     local = body.plan.local(root.node)
     name = root.buffer.name if local and not wide else body.fresh()
     if wide:
@@ -132,7 +132,7 @@ def _accumulate(
     body.statements.append(Statement("accumulate", name, combine, (value,)))
     final = _final(body, root, name, combine, wide=wide, whole=inner == len(root.reduced))
     depth = len(root.domain) - inner
-    start = name if root.begun else identity_of(op, dtype)
+    start = name if root.begun else identity_of(kind, dtype)
     body.accumulators.append(Accumulator(name, start, depth, final))
 
 
@@ -154,8 +154,8 @@ def _final(
 
 
 def _argument(body: Body, root: Root) -> None:
-    source = body.plan.parts[root.values[0][0]]
-    op = "max" if body.plan.parts[root.node].op == "argmax" else "min"
+    source = body.plan.ops[root.values[0][0]]
+    op = "max" if body.plan.ops[root.node].kind == "argmax" else "min"
     value = _value(body, root.values[0])
     local = body.plan.local(root.node)
     where, best = root.buffer.name if local else body.fresh(), body.fresh()
@@ -174,13 +174,13 @@ def _argument(body: Body, root: Root) -> None:
 
 
 def _scan(body: Body, root: Root) -> None:
-    part = body.plan.parts[root.node]
-    values = [_value(body, v, part.dtype) for v in root.values]
+    op = body.plan.ops[root.node]
+    values = [_value(body, v, op.dtype) for v in root.values]
     var = root.reduced[0]
-    start = identity_of(part.op, part.dtype)
-    combine = _COMBINE[part.op]
-    if part.dtype not in ("f8", "f4", "i8"):
-        combine = f"{NUMPY[part.dtype]}({combine})"
+    start = identity_of(op.kind, op.dtype)
+    combine = _COMBINE[op.kind]
+    if op.dtype not in ("f8", "f4", "i8"):
+        combine = f"{NUMPY[op.dtype]}({combine})"
     if var < 0:
         name = body.let(combine, start, *values)
     elif var == len(root.domain) - 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.graph import Part
+from ...ir.graph import Operation
 from ...ir.loops import (
     FIRST,
     ONE,
@@ -34,18 +34,18 @@ Leaf = tuple[int, tuple[int, ...], Dims]  # a term, the nodes it is pushed throu
 
 def put_back(plan: Plan, i: int) -> list[Root]:
     """The effects of a sum whose terms are carried out one by one."""
-    dims = plan.parts[i].dims
+    dims = plan.ops[i].dims
     dense: list[View] = []
     shifted: list[Shifted] = []
     others: list[Root] = []
     for leaf, chain, shape in _leaves(plan, i):
-        part = plan.parts[leaf]
-        if part.op == "scatter_add" and (leaf == i or leaf in plan.absorbed):
-            others.append(_scatter(plan, i, part, leaf, chain))
+        op = plan.ops[leaf]
+        if op.kind == "scatter_add" and (leaf == i or leaf in plan.absorbed):
+            others.append(_scatter(plan, i, op, leaf, chain))
             continue
         place = _push(plan, identity(shape), shape, chain)
-        term = (leaf, through_broadcast(identity(shape), part.dims, shape))
-        slices = [plan.parts[c] for c in chain if plan.parts[c].op == "unslice"]
+        term = (leaf, through_broadcast(identity(shape), op.dims, shape))
+        slices = [plan.ops[c] for c in chain if plan.ops[c].kind == "unslice"]
         moved = _shifted(term, place, shape, dims) if all(s.wide for s in slices) else None
         if not slices and place == identity(dims):
             dense.append(term)
@@ -62,7 +62,7 @@ def put_back(plan: Plan, i: int) -> list[Root]:
 
 def _first(plan: Plan, i: int, dense: list[View], hole: Hole = ()) -> Root:
     """The terms that cover all of the sum, or zeros."""
-    dims = plan.parts[i].dims
+    dims = plan.ops[i].dims
     index = identity(dims)
     literal = "" if dense else "0"
     first = Root(
@@ -73,17 +73,17 @@ def _first(plan: Plan, i: int, dense: list[View], hole: Hole = ()) -> Root:
 
 
 def _update(plan: Plan, i: int, term: View, place: Index, shape: Dims) -> Root:
-    dims = plan.parts[i].dims
+    dims = plan.ops[i].dims
     return Root("update", i, proper(shape), (term,), dims, place, plan.buffer(i), after=(i,))
 
 
-def _scatter(plan: Plan, i: int, part: Part, leaf: int, chain: tuple[int, ...]) -> Root:
+def _scatter(plan: Plan, i: int, op: Operation, leaf: int, chain: tuple[int, ...]) -> Root:
     """``out[positions] += bar``: positions wrap and are checked at run time."""
-    bar, *positions = part.args
-    dims = plan.parts[bar].dims
-    lead = len(plan.parts[positions[0]].dims)
+    bar, *positions = op.args
+    dims = plan.ops[bar].dims
+    lead = len(plan.ops[positions[0]].dims)
     index = identity(dims)
-    place = _push(plan, (*(FIRST for _ in positions), *index[lead:]), part.dims, chain)
+    place = _push(plan, (*(FIRST for _ in positions), *index[lead:]), op.dims, chain)
     views = tuple((p, index[:lead]) for p in positions)
     return replace(_update(plan, i, (bar, index), place, dims), positions=views)
 
@@ -91,15 +91,15 @@ def _scatter(plan: Plan, i: int, part: Part, leaf: int, chain: tuple[int, ...]) 
 def _leaves(plan: Plan, i: int) -> list[Leaf]:
     """Leaves of the sum, each with the nodes it is pushed through (innermost first), its shape."""
     out: list[Leaf] = []
-    stack: list[Leaf] = [(i, (), plan.parts[i].dims)]
+    stack: list[Leaf] = [(i, (), plan.ops[i].dims)]
     while stack:
         node, chain, shape = stack.pop()
-        part = plan.parts[node]
+        op = plan.ops[node]
         inside = node == i or node in plan.absorbed
-        if inside and part.op == "add":
-            stack.extend((a, chain, shape) for a in reversed(part.args))
-        elif inside and part.op in ("unslice", "reshape", "transpose"):
-            stack.append((part.args[0], (node, *chain), plan.parts[part.args[0]].dims))
+        if inside and op.kind == "add":
+            stack.extend((a, chain, shape) for a in reversed(op.args))
+        elif inside and op.kind in ("unslice", "reshape", "transpose"):
+            stack.append((op.args[0], (node, *chain), plan.ops[op.args[0]].dims))
         else:
             out.append((node, chain, shape))
     return out
@@ -108,15 +108,15 @@ def _leaves(plan: Plan, i: int) -> list[Leaf]:
 def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index:
     """Where entry `index` of a leaf comes to lie in the sum."""
     for c in chain:
-        part = plan.parts[c]
-        if part.op == "unslice":
-            pairs = part.slices
+        op = plan.ops[c]
+        if op.kind == "unslice":
+            pairs = op.slices
             index = through_slice(index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
-        elif part.op == "transpose":
-            index = tuple(index[a] for a in part.axes)
+        elif op.kind == "transpose":
+            index = tuple(index[a] for a in op.axes)
         else:
-            index = through_ones(index, part.dims, dims)
-        dims = part.dims
+            index = through_ones(index, op.dims, dims)
+        dims = op.dims
     return index
 
 
@@ -143,7 +143,7 @@ def _shifted(term: View, place: Index, shape: Dims, dims: Dims) -> Shifted | Non
 
 def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[Shifted]) -> list[Root]:
     """All terms in one loop over the window they share, and what lies around it."""
-    dims = plan.parts[i].dims
+    dims = plan.ops[i].dims
     domain, index = proper(dims), identity(dims)
     window: Hole = tuple(
         _common([(s.begin[k], s.end[k]) for s in shifted], size) for k, size in enumerate(domain)
@@ -172,9 +172,9 @@ def beside(plan: Plan, roots: list[Root]) -> list[Root]:
         return roots
     out: list[Root] = []
     for root in roots:
-        part = plan.parts[root.node]
+        op = plan.ops[root.node]
         whole = root.kind == "reduce" and len(root.reduced) == len(root.domain) > 0
-        plain = whole and part.op in ("sum", "contract") and part.dtype == "f8"
+        plain = whole and op.kind in ("sum", "contract") and op.dtype == "f8"
         found = _alongside(plan, gathers, root) if plain and plan.local(root.node) else None
         if found is None:
             out.append(root)
@@ -215,7 +215,7 @@ def _computed(plan: Plan, nodes: list[int]) -> set[int]:
         i = waiting.pop()
         if i not in found and i not in plan.kept:
             found.add(i)
-            waiting += plan.parts[i].args
+            waiting += plan.ops[i].args
     return found
 
 

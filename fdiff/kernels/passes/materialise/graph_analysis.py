@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import inf
 
 from ....attributes import cached_property
-from ...ir.graph import Part, Skeleton
+from ...ir.graph import KernelGraph, Operation
 from ...ir.loops import ONE, Dims, proper, same_but_ones
 from ..fuse.effect import Root
 from .operation_kinds import (
@@ -31,15 +31,15 @@ DEEP = 400  # cost from which on a value with several users is not computed for 
 class Structure:
     """A skeleton with what follows from it, each found once for all plans that are tried."""
 
-    bones: Skeleton
+    graph: KernelGraph
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        return self.bones.parts
+    def ops(self) -> tuple[Operation, ...]:
+        return self.graph.ops
 
     @cached_property
     def dims(self) -> list[Dims]:
-        return [part.dims for part in self.parts]
+        return [op.dims for op in self.ops]
 
     @cached_property
     def roots(self) -> dict[tuple[int, str, int, str], list[Root]]:
@@ -53,11 +53,11 @@ class Structure:
 
     @cached_property
     def keys(self) -> Keys:
-        return Keys(self.parts, self.dims)
+        return Keys(self.ops, self.dims)
 
     @cached_property
     def users(self) -> list[list[int]]:
-        return users_of(self.bones)
+        return users_of(self.graph)
 
     @cached_property
     def shared(self) -> frozenset[int]:
@@ -67,78 +67,78 @@ class Structure:
     @cached_property
     def gathers(self) -> dict[int, int]:
         """What each gather is from."""
-        return {i: part.args[0] for i, part in enumerate(self.parts) if part.op == "gather"}
+        return {i: op.args[0] for i, op in enumerate(self.ops) if op.kind == "gather"}
 
     @cached_property
-    def operations(self) -> frozenset[int]:
+    def elementwise(self) -> frozenset[int]:
         """Nodes of which an entry takes a statement where it is computed."""
         return frozenset(
-            i for i, part in enumerate(self.parts)
-            if part.op == "gather" or (part.text and part.op not in LEAVES)
+            i for i, op in enumerate(self.ops)
+            if op.kind == "gather" or (op.text and op.kind not in LEAVES)
         )  # fmt: skip
 
     @cached_property
     def absorbed(self) -> frozenset[int]:
         """Adds, slices and views that are carried out by writing in place."""
-        return _absorbed(self.bones, self.users)
+        return _absorbed(self.graph, self.users)
 
     @cached_property
     def wanted(self) -> frozenset[int]:
         """Nodes that a routine or a gather reads in memory."""
-        return frozenset(_wanted(self.bones))
+        return frozenset(_wanted(self.graph))
 
     @cached_property
     def items(self) -> dict[int, int]:
         """The routine that each of its several results is of."""
-        return {i: part.args[0] for i, part in enumerate(self.parts) if part.op == "item"}
+        return {i: op.args[0] for i, op in enumerate(self.ops) if op.kind == "item"}
 
     @cached_property
     def given(self) -> frozenset[int]:
         """Inputs and captured arrays."""
-        return frozenset(i for i, part in enumerate(self.parts) if part.op in ("input", "array"))
+        return frozenset(i for i, op in enumerate(self.ops) if op.kind in ("input", "array"))
 
     @cached_property
     def single(self) -> frozenset[int]:
         """Nodes of one entry that can be locals: they are not written piecewise, unless as sums."""
         return frozenset(
-            i for i, part in enumerate(self.parts)
+            i for i, op in enumerate(self.ops)
             if not (
-                part.dims if part.op == "input"
-                else proper(part.dims) or part.op in PIECEWISE or i in self.wanted
+                op.dims if op.kind == "input"
+                else proper(op.dims) or op.kind in PIECEWISE or i in self.wanted
             )
         )  # fmt: skip
 
     @cached_property
     def sums(self) -> frozenset[int]:
         """Sums that can be carried out by adding to memory."""
-        return frozenset(i for i, part in enumerate(self.parts) if self._sums(part))
+        return frozenset(i for i, op in enumerate(self.ops) if self._sums(op))
 
-    def _sums(self, part: Part) -> bool:
-        of_terms = part.op == "add" and not self.absorbed.isdisjoint(part.args)
-        return of_terms or part.op in SCATTERS
+    def _sums(self, op: Operation) -> bool:
+        of_terms = op.kind == "add" and not self.absorbed.isdisjoint(op.args)
+        return of_terms or op.kind in SCATTERS
 
     @cached_property
     def updates(self) -> dict[int, list[int]]:
         """The stores into a slice of each array."""
         out: dict[int, list[int]] = {}
-        for i, part in enumerate(self.parts):
-            if part.op == "update":
-                out.setdefault(part.args[0], []).append(i)
+        for i, op in enumerate(self.ops):
+            if op.kind == "update":
+                out.setdefault(op.args[0], []).append(i)
         return out
 
     @cached_property
     def flops(self) -> list[int]:
         """The cost of each part itself."""
-        return [flops_of(part.text) for part in self.parts]
+        return [flops_of(op.text) for op in self.ops]
 
     @cached_property
     def limits(self) -> list[float]:
         """The cost above which each node is kept: that of computing it where it is used."""
-        stretched = _stretched(self.bones, self.users)
+        stretched = _stretched(self.graph, self.users)
         lonely = self._lonely()
         return [
             -1 if i in lonely else self._limit(i, p, stretched=stretched[i])
-            for i, p in enumerate(self.parts)
+            for i, p in enumerate(self.ops)
         ]
 
     def _lonely(self) -> set[int]:
@@ -147,37 +147,37 @@ class Structure:
         Computed in that loop over rows they would take turns with an inner loop, one at a time.
         Kept, they are computed in a loop of their own, in vectors.
         """
-        parts = self.parts
-        cost = [0] * len(parts)  # of an entry, with all that is computed of entries of its rows
-        for i, part in enumerate(parts):
-            if i in self.operations or part.op == "reshape":
-                like = (a for a in part.args if same_but_ones(parts[a].dims, part.dims))
+        ops = self.ops
+        cost = [0] * len(ops)  # of an entry, with all that is computed of entries of its rows
+        for i, op in enumerate(ops):
+            if i in self.elementwise or op.kind == "reshape":
+                like = (a for a in op.args if same_but_ones(ops[a].dims, op.dims))
                 cost[i] = self.flops[i] + sum(cost[a] for a in like)
         return {
             i for i, c in enumerate(cost)
-            if c >= SLOW and i in self.operations and self._read_along(i)
+            if c >= SLOW and i in self.elementwise and self._read_along(i)
         }  # fmt: skip
 
     def _read_along(self, i: int) -> bool:
         """Whether what reads a node has an axis inside of all of its own axes."""
         for u in self.users[i]:
-            user = self.parts[u]
-            if user.op == "reshape" and same_but_ones(self.parts[i].dims, user.dims):
+            user = self.ops[u]
+            if user.kind == "reshape" and same_but_ones(self.ops[i].dims, user.dims):
                 if self._read_along(u):
                     return True
-            elif user.text and _inside(self.parts[i].dims, user.dims):
+            elif user.text and _inside(self.ops[i].dims, user.dims):
                 return True
         return False
 
-    def _limit(self, i: int, part: Part, *, stretched: bool) -> float:
+    def _limit(self, i: int, op: Operation, *, stretched: bool) -> float:
         if i in self.absorbed:
             return inf
-        routine = part.op in ROUTINES and len(part.shapes) == 1
-        if part.op in MEMORY or part.op == "copy" or routine or i in self.sums:
+        routine = op.kind in ROUTINES and len(op.shapes) == 1
+        if op.kind in MEMORY or op.kind == "copy" or routine or i in self.sums:
             return -1
-        if part.op in _UNKEPT:
+        if op.kind in _UNKEPT:
             return inf
-        if i in self.outputs or not proper(part.dims):
+        if i in self.outputs or not proper(op.dims):
             return -1
         if stretched:
             return 2
@@ -188,71 +188,73 @@ class Structure:
 
     @cached_property
     def outputs(self) -> frozenset[int]:
-        return frozenset(self.bones.outputs)
+        return frozenset(self.graph.outputs)
 
     def _moves(self, i: int) -> bool:
         """Whether `i` is a view in which entries are met in another order, or not all of them."""
-        return i in self.recast or (self.parts[i].op in VIEWS and self.parts[i].op != "reshape")
+        return i in self.recast or (self.ops[i].kind in VIEWS and self.ops[i].kind != "reshape")
 
     @cached_property
     def recast(self) -> frozenset[int]:
         """Reshapes that do more than add or drop axes of size one."""
-        parts = self.parts
+        ops = self.ops
         return frozenset(
-            i for i, part in enumerate(parts)
-            if part.op == "reshape" and not same_but_ones(part.dims, parts[part.args[0]].dims)
+            i for i, op in enumerate(ops)
+            if op.kind == "reshape" and not same_but_ones(op.dims, ops[op.args[0]].dims)
         )  # fmt: skip
 
     @cached_property
     def flattened(self) -> list[tuple[int, ...] | None]:
         """What has to be had from a row-major number for each node to be; None if it cannot be."""
-        return [self._flattened(part) for part in self.parts]
+        return [self._flattened(op) for op in self.ops]
 
-    def _flattened(self, part: Part) -> tuple[int, ...] | None:
+    def _flattened(self, op: Operation) -> tuple[int, ...] | None:
         dims = self.dims
-        if part.op in ("array", "value", "iota"):
+        if op.kind in ("array", "value", "iota"):
             return ()
-        if part.op == "input":
-            return () if not proper(part.dims) or part.data[1] == "C" else None
-        if part.op == "reshape":
-            return part.args
-        if part.op == "broadcast_to":
-            return None if proper(dims[part.args[0]]) else ()
-        if not part.text:
+        if op.kind == "input":
+            return () if not proper(op.dims) or op.data[1] == "C" else None
+        if op.kind == "reshape":
+            return op.args
+        if op.kind == "broadcast_to":
+            return None if proper(dims[op.args[0]]) else ()
+        if not op.text:
             return None
-        arrays = [a for a in part.args if proper(dims[a])]
-        own = part.dims
+        arrays = [a for a in op.args if proper(dims[a])]
+        own = op.dims
         return None if any(dims[a] != own for a in arrays) else tuple(arrays)
 
 
-def _wanted(bones: Skeleton) -> set[int]:
+def _wanted(graph: KernelGraph) -> set[int]:
     """Nodes that must lie in memory because a routine or a gather reads them there."""
     wanted: set[int] = set()
-    for part in bones.parts:
-        if part.op in ROUTINES:
-            wanted.update(part.args)
-        elif part.op == "gather":
-            wanted.add(part.args[0])
+    for op in graph.ops:
+        if op.kind in ROUTINES:
+            wanted.update(op.args)
+        elif op.kind == "gather":
+            wanted.add(op.args[0])
     return wanted
 
 
-def _stretched(bones: Skeleton, users: list[list[int]]) -> list[bool]:
+def _stretched(graph: KernelGraph, users: list[list[int]]) -> list[bool]:
     """Whether a user repeats the node along an axis outside its own: fusing recomputes it."""
-    parts = bones.parts
-    out = [False] * len(parts)
-    for i in range(len(parts) - 1, -1, -1):
+    ops = graph.ops
+    out = [False] * len(ops)
+    for i in range(len(ops) - 1, -1, -1):
         for u in users[i]:
-            user = parts[u]
-            if (user.op == "contract" and not _entrywise(user)) or (user.op in VIEWS and out[u]):
+            user = ops[u]
+            if (user.kind == "contract" and not _entrywise(user)) or (
+                user.kind in VIEWS and out[u]
+            ):
                 out[i] = True
-            elif user.op == "broadcast_to" or (user.text and user.op not in VIEWS):
-                out[i] = out[i] or _repeats(parts[i].dims, user.dims)
+            elif user.kind == "broadcast_to" or (user.text and user.kind not in VIEWS):
+                out[i] = out[i] or _repeats(ops[i].dims, user.dims)
     return out
 
 
-def _entrywise(part: Part) -> bool:
+def _entrywise(op: Operation) -> bool:
     """Whether each entry of both operands takes part in one product alone, as in ``x @ x``."""
-    left, right = part.parameter("subscripts", str).split("->")[0].split(",")
+    left, right = op.parameter("subscripts", str).split("->")[0].split(",")
     return left == right
 
 
@@ -273,47 +275,45 @@ def _inside(dims: Dims, result: Dims) -> bool:
     return bool(proper(dims)) and dims[-1] == ONE != result[-1]
 
 
-def _absorbed(bones: Skeleton, users: list[list[int]]) -> frozenset[int]:
+def _absorbed(graph: KernelGraph, users: list[list[int]]) -> frozenset[int]:
     """Nodes that need not exist: sums of slices put back, which are added up in one array.
 
     The transpose of ``x[1:] - x[:-1]`` is ``unslice(b) + unslice(c)``: one buffer of zeros, one
     accumulating loop a slice.
     """
-    parts = bones.parts
-    outputs = set(bones.outputs)
-    holds = [False] * len(parts)
-    indexed = [0] * len(parts)  # leading axes along which places are known at run time only
+    ops = graph.ops
+    outputs = set(graph.outputs)
+    holds = [False] * len(ops)
+    indexed = [0] * len(ops)  # leading axes along which places are known at run time only
 
     def single(a: int) -> bool:
-        return len(users[a]) == 1 and a not in outputs and holds[a] and parts[a].dtype[0] == "f"
+        return len(users[a]) == 1 and a not in outputs and holds[a] and ops[a].dtype[0] == "f"
 
     def passes(i: int, a: int) -> bool:
         """Whether what is added to node `a` can be added to node `i` instead."""
-        part = parts[i]
-        if indexed[a] and part.op == "unslice":
+        op = ops[i]
+        if indexed[a] and op.kind == "unslice":
             lead = indexed[a]
-            whole = parts[a].dims[:lead] == part.dims[:lead]
-            return whole and all(pair == ("0", "1") for pair in part.slices[:lead])
-        if indexed[a] and part.op != "add":
+            whole = ops[a].dims[:lead] == op.dims[:lead]
+            return whole and all(pair == ("0", "1") for pair in op.slices[:lead])
+        if indexed[a] and op.kind != "add":
             return False
-        if part.op == "reshape":
-            return same_but_ones(part.dims, parts[a].dims)
-        return part.op in ("transpose", "unslice") or (
-            part.op == "add" and parts[a].dims == part.dims
-        )
+        if op.kind == "reshape":
+            return same_but_ones(op.dims, ops[a].dims)
+        return op.kind in ("transpose", "unslice") or (op.kind == "add" and ops[a].dims == op.dims)
 
-    for i, part in enumerate(parts):
-        indexed[i] = len(part.args) - 1 if part.op == "scatter_add" else 0
-        if part.op in ("add", "unslice"):
-            indexed[i] = max(indexed[a] if single(a) and passes(i, a) else 0 for a in part.args)
-        holds[i] = part.op in SCATTERS or (
-            part.op in ("add", "reshape", "transpose")
-            and any(single(a) and passes(i, a) for a in part.args)
+    for i, op in enumerate(ops):
+        indexed[i] = len(op.args) - 1 if op.kind == "scatter_add" else 0
+        if op.kind in ("add", "unslice"):
+            indexed[i] = max(indexed[a] if single(a) and passes(i, a) else 0 for a in op.args)
+        holds[i] = op.kind in SCATTERS or (
+            op.kind in ("add", "reshape", "transpose")
+            and any(single(a) and passes(i, a) for a in op.args)
         )
     absorbed: set[int] = set()
-    for i in range(len(parts) - 1, -1, -1):
-        part = parts[i]
-        gathers = part.op == "unslice" or (part.op == "add" and holds[i]) or i in absorbed
-        if gathers and part.op != "scatter_add":
-            absorbed.update(a for a in part.args if single(a) and passes(i, a))
+    for i in range(len(ops) - 1, -1, -1):
+        op = ops[i]
+        gathers = op.kind == "unslice" or (op.kind == "add" and holds[i]) or i in absorbed
+        if gathers and op.kind != "scatter_add":
+            absorbed.update(a for a in op.args if single(a) and passes(i, a))
     return frozenset(absorbed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ...ir.graph import Part
+from ...ir.graph import Operation
 from ...ir.loops import proper
 from ..fuse.dependences import needs_of
 from ..fuse.effect import Root
@@ -79,10 +79,10 @@ class _Flow:
     def decide(self, c: int, node: int, source: int) -> bool:
         """Whether root `c` can be left out: the stores of `node` then write over `source`."""
         plan = self.plan
-        parts = plan.parts
+        ops = plan.ops
         if source in self.taken or source in plan.outputs:
             return False
-        if parts[source].dtype != parts[node].dtype:
+        if ops[source].dtype != ops[node].dtype:
             return False
         writers = [w for w in self.made[node] if w != c]
         readers = {r: keys for r, keys in self.readers.get(source, {}).items() if r != c}
@@ -122,8 +122,8 @@ class _Flow:
 
     def _save(self, r: int, source: int, writers: list[int], saved: set[int]) -> bool:
         """Put into `saved` what is to be computed of `source` before it is written over."""
-        plan, parts = self.plan, self.plan.parts
-        root, store = self.roots[r], parts[self.roots[writers[0]].node]
+        plan, ops = self.plan, self.plan.ops
+        root, store = self.roots[r], ops[self.roots[writers[0]].node]
         if root.kind == "call":
             return False
         tops = [v[0] for v in (*root.values, *root.positions)]
@@ -131,8 +131,8 @@ class _Flow:
         reads: dict[int, bool] = {}
         waits: dict[int, bool] = {}
         for i in inner:
-            leaves = [a for a in parts[i].args if a not in inner]
-            within = [a for a in parts[i].args if a in inner]
+            leaves = [a for a in ops[i].args if a not in inner]
+            within = [a for a in ops[i].args if a in inner]
             reads[i] = any(plan.laid(a) == source for a in leaves) or any(reads[a] for a in within)
             waits[i] = any(self._waits(a, writers) for a in leaves) or any(waits[a] for a in within)
         stack = list(dict.fromkeys(tops))
@@ -146,23 +146,23 @@ class _Flow:
                     return False
                 saved.add(i)
             elif reads[i]:
-                stack.extend(parts[i].args)
+                stack.extend(ops[i].args)
         return True
 
     def _waits(self, leaf: int, writers: list[int]) -> bool:
         made = self.made.get(self.plan.maker(self.plan.laid(leaf)), ())
         return any(self.later[w] >> m & 1 or m == w for w in writers for m in made)
 
-    def _small(self, i: int, source: int, store: Part) -> bool:
+    def _small(self, i: int, source: int, store: Operation) -> bool:
         """Whether keeping node `i` costs less than a copy of `source`, which `store` needs else."""
-        parts = self.plan.parts
-        dims = proper(parts[i].dims)
-        if len(dims) < len(proper(parts[source].dims)):
+        ops = self.plan.ops
+        dims = proper(ops[i].dims)
+        if len(dims) < len(proper(ops[source].dims)):
             return True
-        return store.op in STORES and _sparse(store) and dims == proper(parts[store.args[1]].dims)
+        return store.kind in STORES and _sparse(store) and dims == proper(ops[store.args[1]].dims)
 
 
-def _sparse(store: Part) -> bool:
+def _sparse(store: Operation) -> bool:
     """Whether a store is small, or leaves entries between those it writes."""
     return not store.large or any(step not in ("1", "-1") for _, step in store.slices)
 
@@ -174,7 +174,7 @@ def _fused(plan: Plan, tops: Iterable[int], root: Root) -> dict[int, None]:
     while stack:
         i = stack.pop()
         own = root.compute and i == root.node
-        if i not in seen and (own or i not in plan.names) and plan.parts[i].op != "value":
+        if i not in seen and (own or i not in plan.names) and plan.ops[i].kind != "value":
             seen.add(i)
-            stack.extend(plan.parts[i].args)
+            stack.extend(plan.ops[i].args)
     return dict.fromkeys(sorted(seen))

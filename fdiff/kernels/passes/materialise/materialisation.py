@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ....attributes import cached_property
-from ...ir.graph import Part, Skeleton
+from ...ir.graph import KernelGraph, Operation
 from ...ir.loops import Buffer, proper
 from ..fuse.effect import Root
 from .graph_analysis import DEEP, Structure
@@ -34,12 +34,12 @@ class Plan:
         return {i for i in self.kept if self.of.limits[i] == DEEP}
 
     @cached_property
-    def bones(self) -> Skeleton:
-        return self.of.bones
+    def graph(self) -> KernelGraph:
+        return self.of.graph
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        return self.of.parts
+    def ops(self) -> tuple[Operation, ...]:
+        return self.of.ops
 
     @cached_property
     def keys(self) -> Keys:
@@ -59,15 +59,15 @@ class Plan:
     def outputs(self) -> dict[int, int]:
         """The output buffer of each kept node that is an output."""
         first: dict[int, int] = {}
-        for k, o in enumerate(self.bones.outputs):
+        for k, o in enumerate(self.graph.outputs):
             if o in self.kept or self.owned(self.laid(o)):
                 first.setdefault(self.laid(o), k)
         return first
 
     def laid(self, i: int) -> int:
         """The node whose entries, in order, are those of `i`: what it reshapes, or itself."""
-        while self.parts[i].op == "reshape" and i not in self.kept:
-            i = self.parts[i].args[0]
+        while self.ops[i].kind == "reshape" and i not in self.kept:
+            i = self.ops[i].args[0]
         return i
 
     def maker(self, i: int) -> int:
@@ -76,7 +76,7 @@ class Plan:
 
     def owned(self, i: int) -> bool:
         """Whether the node lies in memory that the kernel may write to."""
-        return i in self.kept and self.parts[i].op not in ("input", "array") and not self.local(i)
+        return i in self.kept and self.ops[i].kind not in ("input", "array") and not self.local(i)
 
     @cached_property
     def _head(self) -> dict[int, int]:
@@ -102,11 +102,11 @@ class Plan:
         return {i: name for i in some if (name := self._name(i))}
 
     def _name(self, i: int) -> str:
-        part = self.parts[i]
-        if part.op == "input":
-            return f"x{part.data[0]}"
-        if part.op == "array":
-            return f"k{part.data[0]}"
+        op = self.ops[i]
+        if op.kind == "input":
+            return f"x{op.data[0]}"
+        if op.kind == "array":
+            return f"k{op.data[0]}"
         if i not in self.kept:
             source = self.laid(i)
             return self._name(source) if i in self.wanted and source != i else ""
@@ -128,10 +128,10 @@ class Plan:
 
     def buffer(self, i: int) -> Buffer:
         """Memory of node `i`; an input of any layout has run-time strides."""
-        part = self.parts[i]
+        op = self.ops[i]
         name = self.names[i]
-        if part.op == "input" and part.data[1] == "A":
-            return Buffer(name, tuple(f"{name}_{k}" for k in range(len(part.dims))))
+        if op.kind == "input" and op.data[1] == "A":
+            return Buffer(name, tuple(f"{name}_{k}" for k in range(len(op.dims))))
         return Buffer(name)
 
 
@@ -146,20 +146,20 @@ def make_plan(structure: Structure, also: Iterable[int] = (), before: Plan | Non
     kept: set[int] = {i for i in also if i not in absorbed}
     flops: list[int] = []
     flat: list[bool] = []  # whether an entry can be had from its row-major number alone
-    for i, part in enumerate(structure.parts):
+    for i, op in enumerate(structure.ops):
         cost = own[i]
-        for a in part.args:
+        for a in op.args:
             cost += flops[a]
         if cost > limits[i]:
             kept.add(i)
         needed = flattened[i]
         flat.append(i in kept or (needed is not None and all(flat[a] for a in needed)))
         if i in recast:
-            source = part.args[0]
+            source = op.args[0]
             if not flat[source] and i not in absorbed:
                 kept.add(source)
                 flat[source] = flat[i] = True
-        if i in wanted and part.op not in LEAVES and not _in_place(structure.bones, i, kept):
+        if i in wanted and op.kind not in LEAVES and not _in_place(structure.graph, i, kept):
             kept.add(i)
             flat[i] = True
         flops.append(0 if i in kept else cost)
@@ -183,11 +183,11 @@ def _read_otherwise(plan: Plan, before: Plan) -> set[int]:
     return stale
 
 
-def _in_place(bones: Skeleton, i: int, kept: set[int]) -> bool:
+def _in_place(graph: KernelGraph, i: int, kept: set[int]) -> bool:
     """Whether `i` reshapes what lies in memory in order: it needs no memory of its own."""
-    parts, source = bones.parts, i
-    while parts[source].op == "reshape" and source not in kept:
-        source = parts[source].args[0]
-    part = parts[source]
-    lies = source in kept or part.op == "array" or (part.op == "input" and part.data[1] == "C")
-    return source != i and lies and bool(proper(part.dims))
+    ops, source = graph.ops, i
+    while ops[source].kind == "reshape" and source not in kept:
+        source = ops[source].args[0]
+    op = ops[source]
+    lies = source in kept or op.kind == "array" or (op.kind == "input" and op.data[1] == "C")
+    return source != i and lies and bool(proper(op.dims))

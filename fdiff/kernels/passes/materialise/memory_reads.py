@@ -84,7 +84,7 @@ def computed_by(plan: Plan, roots: Iterable[Root], dear: Container[int]) -> list
 
     Whatever is computed from one of them is one of them.
     """
-    operations, below = plan.of.operations, plan.keys.below
+    elementwise, below = plan.of.elementwise, plan.keys.below
     out: list[int] = []
     seen: set[Key] = set()
     for root in roots:
@@ -96,7 +96,7 @@ def computed_by(plan: Plan, roots: Iterable[Root], dear: Container[int]) -> list
             if (node not in dear and node != own) or key in seen:
                 continue
             seen.add(key)
-            if node in operations:
+            if node in elementwise:
                 out.append(node)
             stack += key.below or below(key)
     return out

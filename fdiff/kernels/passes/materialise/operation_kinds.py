@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.graph import Part, Skeleton
+from ...ir.graph import KernelGraph, Operation
 from ...ir.masked_operands import MASKED
 
 REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
@@ -49,18 +49,18 @@ ALIKE = {
 }  # fmt: skip
 
 
-def is_masked(parts: Sequence[Part], i: int) -> bool:
+def is_masked(ops: Sequence[Operation], i: int) -> bool:
     """Whether the entries of part `i` are -0.0 where a product is to leave them out."""
-    while parts[i].op in VIEWS:
-        (i,) = parts[i].args
-    return parts[i].op == MASKED
+    while ops[i].kind in VIEWS:
+        (i,) = ops[i].args
+    return ops[i].kind == MASKED
 
 
-def users_of(bones: Skeleton) -> list[list[int]]:
+def users_of(graph: KernelGraph) -> list[list[int]]:
     """For each part, the parts that read it (once for each reading)."""
-    users: list[list[int]] = [[] for _ in bones.parts]
-    for i, part in enumerate(bones.parts):
-        for a in part.args:
+    users: list[list[int]] = [[] for _ in graph.ops]
+    for i, op in enumerate(graph.ops):
+        for a in op.args:
             users[a].append(i)
     return users
 

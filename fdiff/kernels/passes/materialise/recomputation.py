@@ -19,7 +19,7 @@ def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:
 
     So is a slope whose function an earlier nest computes: kept, it is computed there.
     """
-    dear, long = _dear(plan), len(plan.parts) > LONG
+    dear, long = _dear(plan), len(plan.ops) > LONG
     known: set[int] = set()
     begun: dict[object, int] = {}
     twice: set[int] = set()
@@ -41,20 +41,20 @@ def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:
 
 def _after_its_like(plan: Plan, i: int, nest: int, begun: dict[object, int]) -> bool:
     """Whether an earlier nest has the instructions of `i`; `begun` tells which has them first."""
-    part = plan.parts[i]
-    like = ALIKE.get(part.op)
-    return like is not None and begun.setdefault((like, part.args), nest) != nest
+    op = plan.ops[i]
+    like = ALIKE.get(op.kind)
+    return like is not None and begun.setdefault((like, op.args), nest) != nest
 
 
 def _dear(plan: Plan) -> set[int]:
     """Nodes of which an entry costs as much as a function, with all that is fused into it."""
     kept, gathers, flops = plan.kept, plan.of.gathers, plan.of.flops
     cost: list[int] = []
-    for i, part in enumerate(plan.parts):
+    for i, op in enumerate(plan.ops):
         own = 0
         if i not in kept:
             own = SLOW if i in gathers else flops[i]
-            for a in part.args:
+            for a in op.args:
                 own += cost[a]
         cost.append(own)
     return {i for i, c in enumerate(cost) if c >= SLOW}
@@ -80,12 +80,12 @@ def _first_of(plan: Plan, repeated: set[int]) -> set[int]:
 
 def _users(plan: Plan, i: int) -> set[int]:
     """What reads a node, itself or through views without memory."""
-    parts, users = plan.parts, plan.of.users
+    ops, users = plan.ops, plan.of.users
     found: set[int] = set()
     stack = [i]
     while stack:
         for u in users[stack.pop()]:
-            if parts[u].op not in VIEWS:
+            if ops[u].kind not in VIEWS:
                 found.add(u)
             elif u not in plan.kept:
                 stack.append(u)
@@ -97,10 +97,10 @@ def _cheap_of(plan: Plan, i: int) -> int:
 
     Kept, it serves both: that operation is repeated rather than its results stored.
     """
-    parts = plan.parts
-    arrays = {a for a in parts[i].args if proper(parts[a].dims)}
+    ops = plan.ops
+    arrays = {a for a in ops[i].args if proper(ops[a].dims)}
     if len(arrays) != 1 or plan.of.flops[i] > 2:
         return i
     (source,) = arrays
-    alike = parts[source].text and parts[source].dims == parts[i].dims
+    alike = ops[source].text and ops[source].dims == ops[i].dims
     return source if alike and len(_users(plan, source)) > 1 else i

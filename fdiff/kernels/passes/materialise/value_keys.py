@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.graph import Part
+from ...ir.graph import Operation
 from ...ir.loops import (
     FIRST,
     ONE,
@@ -36,8 +36,8 @@ class Key:
 class Keys:
     """The keys of one structure: they do not depend on what is kept."""
 
-    def __init__(self, parts: tuple[Part, ...], dims: list[Dims]) -> None:
-        self._parts, self._dims = parts, dims
+    def __init__(self, ops: tuple[Operation, ...], dims: list[Dims]) -> None:
+        self._parts, self._dims = ops, dims
         self._made: dict[tuple[int, Dims, Index], Key] = {}
 
     def exactly(self, node: int, dims: Dims, index: Index) -> Key:
@@ -66,28 +66,28 @@ class Keys:
             found = key.below = tuple(self._below(key, self._parts[key.node]))
         return found
 
-    def _below(self, key: Key, part: Part) -> list[Key]:
-        if part.op == "gather":
-            lead = len(self._dims[part.args[1]])
-            index = key.index or (FIRST,) * len(part.dims)
-            return [self.at(a, index[:lead]) for a in part.args[1:]]
-        return [self._child(key, part, a) for a in part.args]
+    def _below(self, key: Key, op: Operation) -> list[Key]:
+        if op.kind == "gather":
+            lead = len(self._dims[op.args[1]])
+            index = key.index or (FIRST,) * len(op.dims)
+            return [self.at(a, index[:lead]) for a in op.args[1:]]
+        return [self._child(key, op, a) for a in op.args]
 
-    def _child(self, key: Key, part: Part, arg: int) -> Key:
+    def _child(self, key: Key, op: Operation, arg: int) -> Key:
         source = self._dims[arg]
-        if key.index and source == key.dims == part.dims and ONE not in source and part.text:
+        if key.index and source == key.dims == op.dims and ONE not in source and op.text:
             return self.exactly(arg, source, key.index)
-        index = key.index or (FIRST,) * len(part.dims)
-        dims = key.dims if key.index else part.dims
+        index = key.index or (FIRST,) * len(op.dims)
+        dims = key.dims if key.index else op.dims
         if not proper(source):
             return self.at(arg, (FIRST,) * len(source))
-        if part.op == "reshape" and same_but_ones(source, dims):
+        if op.kind == "reshape" and same_but_ones(source, dims):
             return self.at(arg, through_ones(index, source, dims))
-        if dims != part.dims or part.op == "reshape":
+        if dims != op.dims or op.kind == "reshape":
             return self.at(arg, index, dims)
-        if part.op == "slice":
-            starts, steps = zip(*part.slices, strict=True)
+        if op.kind == "slice":
+            starts, steps = zip(*op.slices, strict=True)
             return self.at(arg, through_slice(index, starts, steps))
-        if part.op == "transpose":
-            return self.at(arg, through_transpose(index, part.axes))
-        return self.at(arg, through_broadcast(index, source, part.dims))
+        if op.kind == "transpose":
+            return self.at(arg, through_transpose(index, op.axes))
+        return self.at(arg, through_broadcast(index, source, op.dims))

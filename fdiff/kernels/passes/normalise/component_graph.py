@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 
-from ...ir.graph import Part
+from ...ir.graph import Operation
 from ...ir.loops import ONE, Dims, same_but_ones
 
 Place = dict[int, int]  # of each small axis, where on it
@@ -44,20 +44,20 @@ def spot(dims: Dims, place: Place) -> Slices:
 class Pieces:
     """The new parts, and what stands for each old one: itself, its components, or both."""
 
-    old: tuple[Part, ...]
-    parts: list[Part] = field(default_factory=list)
+    old: tuple[Operation, ...]
+    ops: list[Operation] = field(default_factory=list)
     whole: dict[int, int] = field(default_factory=dict)
     split: dict[int, Ids] = field(default_factory=dict)
     zeros: set[int] = field(default_factory=set)  # new parts that are zero
     sums: set[int] = field(default_factory=set)  # old parts that are added up in memory
-    _made: dict[Part, int] = field(default_factory=dict)
+    _made: dict[Operation, int] = field(default_factory=dict)
 
-    def add(self, part: Part) -> int:
+    def add(self, op: Operation) -> int:
         """The part, made once."""
-        if part not in self._made:
-            self.parts.append(part)
-            self._made[part] = len(self.parts) - 1
-        return self._made[part]
+        if op not in self._made:
+            self.ops.append(op)
+            self._made[op] = len(self.ops) - 1
+        return self._made[op]
 
     def dims(self, i: int) -> Dims:
         return self.old[i].dims
@@ -66,8 +66,8 @@ class Pieces:
         """The component of old part `i` at `place`; its small axes are gone."""
         dims = self.dims(i)
         if i not in self.split:
-            part = self.sliced(self.whole[i], spot(dims, place))
-            return self.shaped(part, without_small(dims))
+            op = self.sliced(self.whole[i], spot(dims, place))
+            return self.shaped(op, without_small(dims))
         number = 0
         for a in small_axes(dims):
             number = number * int(dims[a]) + place[a]
@@ -79,49 +79,49 @@ class Pieces:
             dims = self.dims(i)
             inner = tuple(ONE if is_small(d) else d for d in dims)
             puts = [
-                (self.shaped(part, inner), spot(dims, place))
-                for part, place in zip(self.split[i], places(dims), strict=True)
+                (self.shaped(op, inner), spot(dims, place))
+                for op, place in zip(self.split[i], places(dims), strict=True)
             ]
             self.whole[i] = self.put(puts, self.old[i])
         return self.whole[i]
 
-    def put(self, terms: Iterable[tuple[int, Slices]], like: Part) -> int:
+    def put(self, terms: Iterable[tuple[int, Slices]], like: Operation) -> int:
         """An array of components, each with the start and step of its entries on every axis."""
         args, spots = zip(*terms, strict=True)
-        return self.add(Part("place", "", args, like.dtypes, like.shapes, spots))
+        return self.add(Operation("place", "", args, like.dtypes, like.shapes, spots))
 
-    def sliced(self, part: int, pairs: Slices, dims: Dims = ()) -> int:
+    def sliced(self, op: int, pairs: Slices, dims: Dims = ()) -> int:
         """A slice of shape `dims`: as the source has it, but one entry of small axes."""
-        source = self.parts[part]
+        source = self.ops[op]
         inner = dims or tuple(ONE if is_small(d) else d for d in source.dims)
         if all(p == WHOLE for p in pairs) and source.dims == inner:
-            return part
-        return self.add(Part("slice", "", (part,), source.dtypes, (inner,), pairs))
+            return op
+        return self.add(Operation("slice", "", (op,), source.dtypes, (inner,), pairs))
 
-    def shaped(self, part: int, dims: Dims) -> int:
+    def shaped(self, op: int, dims: Dims) -> int:
         """The part with other axes of size one."""
-        source = self.parts[part]
-        if source.op == "reshape" and same_but_ones(source.dims, self.parts[source.args[0]].dims):
+        source = self.ops[op]
+        if source.kind == "reshape" and same_but_ones(source.dims, self.ops[source.args[0]].dims):
             return self.shaped(source.args[0], dims)
         if source.dims == dims:
-            return part
-        new = self.add(Part("reshape", "", (part,), source.dtypes, (dims,)))
-        if part in self.zeros:
+            return op
+        new = self.add(Operation("reshape", "", (op,), source.dtypes, (dims,)))
+        if op in self.zeros:
             self.zeros.add(new)
         return new
 
     def zero(self, dtype: str, dims: Dims) -> int:
         text = "False" if dtype == "b1" else "0.0" if dtype[0] == "f" else "0"
-        new = self.add(Part("value", text, (), (dtype,), ((),)))
+        new = self.add(Operation("value", text, (), (dtype,), ((),)))
         if dims:
-            new = self.add(Part("broadcast_to", "", (new,), (dtype,), (dims,)))
+            new = self.add(Operation("broadcast_to", "", (new,), (dtype,), (dims,)))
         self.zeros.add(new)
         return new
 
-    def combined(self, op: str, text: str, terms: Iterable[int]) -> int:
+    def combined(self, kind: str, text: str, terms: Iterable[int]) -> int:
         """Components of one shape, put together two at a time."""
         first, *others = terms
         for term in others:
-            part = self.parts[first]
-            first = self.add(Part(op, text, (first, term), part.dtypes, part.shapes))
+            op = self.ops[first]
+            first = self.add(Operation(kind, text, (first, term), op.dtypes, op.shapes))
         return first

@@ -6,7 +6,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from ...ir.graph import Part
+from ...ir.graph import Operation
 from ...ir.loops import ONE
 from .component_graph import Ids, Pieces, is_small, places
 
@@ -41,38 +41,38 @@ class _Labels(NamedTuple):
         return self.sums and any(x in self.result for x in free)
 
 
-def _labels(new: Pieces, part: Part) -> _Labels:
-    inputs, result = part.parameter("subscripts", str).split("->")
+def _labels(new: Pieces, op: Operation) -> _Labels:
+    inputs, result = op.parameter("subscripts", str).split("->")
     left, right = inputs.split(",")
     sizes: dict[str, str] = {}
-    for side, a in zip((left, right), part.args, strict=True):
+    for side, a in zip((left, right), op.args, strict=True):
         sizes.update(zip(side, new.dims(a), strict=True))
     return _Labels((left, right), result, sizes)
 
 
-def contracted(new: Pieces, i: int, part: Part) -> Ids | None:
+def contracted(new: Pieces, i: int, op: Operation) -> Ids | None:
     """Sums over small axes are written out; what is left is a product, or a smaller contraction."""
-    labels = _labels(new, part)
+    labels = _labels(new, op)
     count = prod(int(labels.sizes[x]) for x in labels.few)
-    if count > _MOST_PRODUCTS or labels.matrices or part.dtype not in ("f8", "f4", "i8"):
+    if count > _MOST_PRODUCTS or labels.matrices or op.dtype not in ("f8", "f4", "i8"):
         return None
     inner = [x for x in labels.few if x not in labels.result]
     out: list[int] = []
-    for place in places(part.dims):
+    for place in places(op.dims):
         at = {labels.result[k]: n for k, n in place.items()}
         spots = product(*(range(int(labels.sizes[x])) for x in inner))
         terms = [
-            _product(new, part, labels, at | dict(zip(inner, spot, strict=True))) for spot in spots
+            _product(new, op, labels, at | dict(zip(inner, spot, strict=True))) for spot in spots
         ]
         out.append(new.combined("add", "{0} + {1}", terms))
     return tuple(out)
 
 
-def _product(new: Pieces, part: Part, labels: _Labels, at: dict[str, int]) -> int:
+def _product(new: Pieces, op: Operation, labels: _Labels, at: dict[str, int]) -> int:
     """One term: the operands where the small labels are `at`."""
     args = [
         new.at(a, {k: at[x] for k, x in enumerate(side) if x in at})
-        for a, side in zip(part.args, labels.sides, strict=True)
+        for a, side in zip(op.args, labels.sides, strict=True)
     ]
     left, right, result = (
         "".join(x for x in text if x not in at) for text in (*labels.sides, labels.result)
@@ -80,19 +80,19 @@ def _product(new: Pieces, part: Part, labels: _Labels, at: dict[str, int]) -> in
     dims = tuple(labels.sizes[x] for x in result)
     if labels.sums:
         data = (("subscripts", f"{left},{right}->{result}"),)
-        return new.add(part._replace(args=tuple(args), shapes=(dims,), data=data))
+        return new.add(op._replace(args=tuple(args), shapes=(dims,), data=data))
     lined = (_lined_up(new, args[0], left, result), _lined_up(new, args[1], right, result))
-    return new.add(Part("multiply", "{0} * {1}", lined, part.dtypes, (dims,)))
+    return new.add(Operation("multiply", "{0} * {1}", lined, op.dtypes, (dims,)))
 
 
 def _lined_up(new: Pieces, i: int, side: str, labels: str) -> int:
     """An operand with its axes in the order of the result, one of size one for each it lacks."""
-    own = dict(zip(side, new.parts[i].dims, strict=True))
+    own = dict(zip(side, new.ops[i].dims, strict=True))
     inside = [x for x in side if x in labels]  # others are of one entry
     i = new.shaped(i, tuple(own[x] for x in inside))
     order = tuple(inside.index(x) for x in labels if x in inside)
     if order != tuple(range(len(order))):
-        source = new.parts[i]
+        source = new.ops[i]
         dims = tuple(source.dims[k] for k in order)
-        i = new.add(Part("transpose", "", (i,), source.dtypes, (dims,), (("axes", order),)))
+        i = new.add(Operation("transpose", "", (i,), source.dtypes, (dims,), (("axes", order),)))
     return new.shaped(i, tuple(own.get(x, ONE) for x in labels))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from ...ir.graph import Part
+from ...ir.graph import Operation
 from ...ir.loops import ONE, Dims, plus, proper, same_but_ones, times
 from ..materialise.operation_kinds import ROUTINES
 from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, small_axes, without_small
@@ -36,125 +36,123 @@ def operand(new: Pieces, a: int, dims: Dims, place: Place) -> int:
     """The component of an operand that meets the one at `place` of a result of shape `dims`."""
     own = new.dims(a)
     lead = len(dims) - len(own)
-    part = new.at(a, {q: place[q + lead] for q in small_axes(own)})
+    op = new.at(a, {q: place[q + lead] for q in small_axes(own)})
     left = [d for q, d in enumerate(own) if not is_small(d) and q + lead not in place]
-    return new.shaped(part, tuple(left))
+    return new.shaped(op, tuple(left))
 
 
-def elementwise(new: Pieces, i: int, part: Part) -> Ids | None:
+def elementwise(new: Pieces, i: int, op: Operation) -> Ids | None:
     """One op for each component."""
-    if part.op == "add" and new.sums.issuperset(part.args):
+    if op.kind == "add" and new.sums.issuperset(op.args):
         new.sums.add(i)
         return None
-    dims = without_small(part.dims)
+    dims = without_small(op.dims)
     out: list[int] = []
-    for place in places(part.dims):
-        args = tuple([operand(new, a, part.dims, place) for a in part.args])
-        same = _without_zeros(new, part, args, dims)
-        out.append(new.add(part._replace(args=args, shapes=(dims,))) if same is None else same)
+    for place in places(op.dims):
+        args = tuple([operand(new, a, op.dims, place) for a in op.args])
+        same = _without_zeros(new, op, args, dims)
+        out.append(new.add(op._replace(args=args, shapes=(dims,))) if same is None else same)
     return tuple(out)
 
 
-def _without_zeros(new: Pieces, part: Part, args: Ids, dims: Dims) -> int | None:
+def _without_zeros(new: Pieces, op: Operation, args: Ids, dims: Dims) -> int | None:
     """The other term of a sum with what a slice put back leaves at zero."""
-    if part.op == "add" and new.zeros.intersection(args):
+    if op.kind == "add" and new.zeros.intersection(args):
         other = args[args[0] in new.zeros]
-        return other if new.parts[other].dims == dims else None
-    if part.op == "subtract" and args[1] in new.zeros:
-        return args[0] if new.parts[args[0]].dims == dims else None
-    return args[0] if part.op == "negative" and args[0] in new.zeros else None
+        return other if new.ops[other].dims == dims else None
+    if op.kind == "subtract" and args[1] in new.zeros:
+        return args[0] if new.ops[args[0]].dims == dims else None
+    return args[0] if op.kind == "negative" and args[0] in new.zeros else None
 
 
-def broadcast(new: Pieces, i: int, part: Part) -> Ids | None:
-    dims = without_small(part.dims)
+def broadcast(new: Pieces, i: int, op: Operation) -> Ids | None:
+    dims = without_small(op.dims)
     out: list[int] = []
-    for place in places(part.dims):
-        a = operand(new, part.args[0], part.dims, place)
-        same = new.parts[a].dims == dims
-        out.append(a if same else new.add(part._replace(args=(a,), shapes=(dims,))))
+    for place in places(op.dims):
+        a = operand(new, op.args[0], op.dims, place)
+        same = new.ops[a].dims == dims
+        out.append(a if same else new.add(op._replace(args=(a,), shapes=(dims,))))
     return tuple(out)
 
 
-def iota(new: Pieces, i: int, part: Part) -> Ids | None:
-    if proper(without_small(part.dims)):
+def iota(new: Pieces, i: int, op: Operation) -> Ids | None:
+    if proper(without_small(op.dims)):
         return None
-    count = range(len(list(places(part.dims))))
-    values = [new.add(Part("value", str(k), (), part.dtypes, ((),))) for k in count]
-    return tuple([new.shaped(v, without_small(part.dims)) for v in values])
+    count = range(len(list(places(op.dims))))
+    values = [new.add(Operation("value", str(k), (), op.dtypes, ((),))) for k in count]
+    return tuple([new.shaped(v, without_small(op.dims)) for v in values])
 
 
 # --- reductions and scans ---------------------------------------------------------------------
 
 
-def reduced(new: Pieces, i: int, part: Part) -> Ids | None:
+def reduced(new: Pieces, i: int, op: Operation) -> Ids | None:
     """Small axes are put together term by term, before a sum over the others."""
-    (a,) = part.args
-    source, axes = new.dims(a), part.axes
+    (a,) = op.args
+    source, axes = new.dims(a), op.axes
     few = [x for x in axes if is_small(source[x])]
-    if new.old[a].dtype != part.dtype and part.op != "sum":
+    if new.old[a].dtype != op.dtype and op.kind != "sum":
         return None
     stays = [x for x in range(len(source)) if x not in axes]
     left = among_kept(source, axes)
     out: list[int] = []
-    for place in places(part.dims):
+    for place in places(op.dims):
         own = {stays[k]: at for k, at in place.items()}
         spots = product(*(range(int(source[x])) for x in few))
         terms = [new.at(a, own | dict(zip(few, s, strict=True))) for s in spots]
-        op, text = COMBINED[part.op]
-        value = new.combined(op, text, [_converted(new, t, part.dtype) for t in terms])
-        shapes = (without_small(part.dims),)
-        summed = part._replace(args=(value,), shapes=shapes, data=(("axes", left),))
+        kind, text = COMBINED[op.kind]
+        value = new.combined(kind, text, [_converted(new, t, op.dtype) for t in terms])
+        shapes = (without_small(op.dims),)
+        summed = op._replace(args=(value,), shapes=shapes, data=(("axes", left),))
         out.append(new.add(summed) if left else value)
     return tuple(out)
 
 
 def _converted(new: Pieces, i: int, dtype: str) -> int:
-    part = new.parts[i]
-    if part.dtype == dtype:
+    op = new.ops[i]
+    if op.dtype == dtype:
         return i
-    return new.add(Part("convert", "{T}({0})", (i,), (dtype,), part.shapes))
+    return new.add(Operation("convert", "{T}({0})", (i,), (dtype,), op.shapes))
 
 
-def scanned(new: Pieces, i: int, part: Part) -> Ids | None:
-    axis = part.parameter("axis", int)
-    if is_small(part.dims[axis]) or any(new.dims(a) != part.dims for a in part.args):
+def scanned(new: Pieces, i: int, op: Operation) -> Ids | None:
+    axis = op.parameter("axis", int)
+    if is_small(op.dims[axis]) or any(new.dims(a) != op.dims for a in op.args):
         return None
-    (moved,) = among_kept(part.dims, (axis,))
-    data = tuple((k, moved if k == "axis" else v) for k, v in part.data)  # type: ignore[misc] - parameters are objects to the checker
-    like = part._replace(shapes=(without_small(part.dims),), data=data)
+    (moved,) = among_kept(op.dims, (axis,))
+    data = tuple((k, moved if k == "axis" else v) for k, v in op.data)  # type: ignore[misc] - parameters are objects to the checker
+    like = op._replace(shapes=(without_small(op.dims),), data=data)
     return tuple(
-        new.add(like._replace(args=tuple([new.at(a, place) for a in part.args])))
-        for place in places(part.dims)
+        new.add(like._replace(args=tuple([new.at(a, place) for a in op.args])))
+        for place in places(op.dims)
     )
 
 
 # --- views ------------------------------------------------------------------------------------
 
 
-def transposed(new: Pieces, i: int, part: Part) -> Ids | None:
-    if new.old[part.args[0]].op in ROUTINES:
+def transposed(new: Pieces, i: int, op: Operation) -> Ids | None:
+    if new.old[op.args[0]].kind in ROUTINES:
         return None  # other routines take matrices as they are: systems with a Cholesky factor
-    if new.sums.issuperset(part.args):
+    if new.sums.issuperset(op.args):
         new.sums.add(i)
         return None
-    (a,) = part.args
-    source, axes = new.dims(a), part.axes
+    (a,) = op.args
+    source, axes = new.dims(a), op.axes
     order = among_kept(source, axes)
     out: list[int] = []
-    for place in places(part.dims):
+    for place in places(op.dims):
         own = new.at(a, {axes[k]: at for k, at in place.items()})
-        moved = part._replace(
-            args=(own,), shapes=(without_small(part.dims),), data=(("axes", order),)
-        )
+        moved = op._replace(args=(own,), shapes=(without_small(op.dims),), data=(("axes", order),))
         out.append(own if order == tuple(range(len(order))) else new.add(moved))
     return tuple(out)
 
 
-def reshaped(new: Pieces, i: int, part: Part) -> Ids | None:
+def reshaped(new: Pieces, i: int, op: Operation) -> Ids | None:
     """Between rows and a vector, a component has every so-manieth entry."""
-    (a,) = part.args
-    source, dims = new.dims(a), part.dims
-    if new.sums.issuperset(part.args):
+    (a,) = op.args
+    source, dims = new.dims(a), op.dims
+    if new.sums.issuperset(op.args):
         return None
     if same_but_ones(source, dims):
         axes = [[x for x, d in enumerate(s) if d != ONE] for s in (source, dims)]
@@ -173,7 +171,7 @@ def reshaped(new: Pieces, i: int, part: Part) -> Ids | None:
     if own_few > 1 and len(own_rows) == 1 and few == 1 and len(proper(dims)) == 1:
         own = [new.shaped(new.at(a, place), own_rows) for place in places(source)]
         puts = [(p, ((str(k), str(own_few)),)) for k, p in enumerate(own)]
-        flat = new.put(puts, part._replace(shapes=(proper(dims),)))
+        flat = new.put(puts, op._replace(shapes=(proper(dims),)))
         new.whole[i] = new.shaped(flat, dims)
         return None
     return None
@@ -188,9 +186,9 @@ def _rows(dims: Dims) -> tuple[Dims, int]:
     return tuple(own), few if not any(map(is_small, own)) else 0
 
 
-def sliced(new: Pieces, i: int, part: Part) -> Ids | None:
-    (a,) = part.args
-    source, dims, pairs = new.dims(a), part.dims, part.slices
+def sliced(new: Pieces, i: int, op: Operation) -> Ids | None:
+    (a,) = op.args
+    source, dims, pairs = new.dims(a), op.dims, op.slices
     if any(is_small(s) and not d.isdigit() for s, d in zip(source, dims, strict=True)):
         return None  # of no entries
     out: list[int] = []
@@ -210,22 +208,22 @@ def sliced(new: Pieces, i: int, part: Part) -> Ids | None:
     return tuple(out)
 
 
-def unsliced(new: Pieces, i: int, part: Part) -> Ids | None:
-    if new.sums.issuperset(part.args):
+def unsliced(new: Pieces, i: int, op: Operation) -> Ids | None:
+    if new.sums.issuperset(op.args):
         new.sums.add(i)
         return None
-    (b,) = part.args
-    inner, dims, pairs = new.dims(b), part.dims, part.slices
+    (b,) = op.args
+    inner, dims, pairs = new.dims(b), op.dims, op.slices
     if any(is_small(d) and not n.isdigit() for n, d in zip(inner, dims, strict=True)):
         return None
     across = [x for x, n in enumerate(inner) if is_small(n) and not is_small(dims[x])]
     left = [x for x, d in enumerate(dims) if not is_small(d)]
-    wide = part.data[len(dims) :] if not across else ()
+    wide = op.data[len(dims) :] if not across else ()
     out: list[int] = []
     for place in places(dims):
         own = {x: entry_of_slice(at, pairs[x], inner[x]) for x, at in place.items()}
         if -1 in own.values():
-            out.append(new.zero(part.dtype, without_small(dims)))
+            out.append(new.zero(op.dtype, without_small(dims)))
             continue
         terms: list[int] = []
         for spots in product(*(range(int(inner[x])) for x in across)):
@@ -234,8 +232,8 @@ def unsliced(new: Pieces, i: int, part: Part) -> Ids | None:
             slices = tuple(_shifted(pairs[x], at.get(x)) for x in left)
             shape = tuple(ONE if x in at else inner[x] for x in left)
             term = new.shaped(term, shape)
-            put = Part(
-                "unslice", "", (term,), part.dtypes, (without_small(dims),), (*slices, *wide)
+            put = Operation(
+                "unslice", "", (term,), op.dtypes, (without_small(dims),), (*slices, *wide)
             )
             terms.append(term if all(s == WHOLE for s in slices) else new.add(put))
         out.append(new.combined("add", "{0} + {1}", terms))

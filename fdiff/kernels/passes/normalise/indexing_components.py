@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from ...ir.graph import Part
+from ...ir.graph import Operation
 from ...ir.loops import ONE, plus
 from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, spot, without_small
 from .elementwise_components import among_kept, entry_of_slice, operand
 
 
-def joined(new: Pieces, i: int, part: Part) -> Ids | None:
+def joined(new: Pieces, i: int, op: Operation) -> Ids | None:
     """Arrays one behind the other: along a small axis a choice, else each put in its place."""
-    axis = part.parameter("axis", int)
-    if is_small(part.dims[axis]):
-        if not all(new.dims(a)[axis].isdigit() for a in part.args):
+    axis = op.parameter("axis", int)
+    if is_small(op.dims[axis]):
+        if not all(new.dims(a)[axis].isdigit() for a in op.args):
             return None  # two times two, where four is a size that is known but two is not
-        return tuple([_chosen(new, part, axis, dict(place)) for place in places(part.dims)])
+        return tuple([_chosen(new, op, axis, dict(place)) for place in places(op.dims)])
     out: list[int] = []
-    for place in places(part.dims):
-        left = among_kept(part.dims, (axis,))[0]
-        dims = without_small(part.dims)
+    for place in places(op.dims):
+        left = among_kept(op.dims, (axis,))[0]
+        dims = without_small(op.dims)
         start, puts = "0", []
-        for a in part.args:
+        for a in op.args:
             own = new.dims(a)
             count = int(own[axis]) if is_small(own[axis]) else 1
             for k in range(count):
@@ -33,7 +33,7 @@ def joined(new: Pieces, i: int, part: Part) -> Ids | None:
                 begin = plus(start, str(k))
                 puts += _unfolded(new, new.shaped(term, inner), left, len(dims), begin)
             start = plus(start, own[axis])
-        out.append(new.put(puts, part._replace(shapes=(dims,))))
+        out.append(new.put(puts, op._replace(shapes=(dims,))))
     return tuple(out)
 
 
@@ -41,45 +41,45 @@ def _unfolded(
     new: Pieces, term: int, axis: int, rank: int, start: str
 ) -> list[tuple[int, tuple[tuple[str, str], ...]]]:
     """Where a term is put; what was itself put together as a vector is put there at once."""
-    part = new.parts[term]
-    if part.op == "place" and rank == 1:
-        spots = [spot[0] for spot in part.data]  # type: ignore[index] - parameters are objects to the checker
-        return [(a, ((plus(start, s[0]), s[1]),)) for a, s in zip(part.args, spots, strict=True)]
+    op = new.ops[term]
+    if op.kind == "place" and rank == 1:
+        spots = [spot[0] for spot in op.data]  # type: ignore[index] - parameters are objects to the checker
+        return [(a, ((plus(start, s[0]), s[1]),)) for a, s in zip(op.args, spots, strict=True)]
     return [(term, tuple((start, "1") if x == axis else WHOLE for x in range(rank)))]
 
 
-def _chosen(new: Pieces, part: Part, axis: int, place: Place) -> int:
+def _chosen(new: Pieces, op: Operation, axis: int, place: Place) -> int:
     """The component of the array that lies at `place`."""
-    for a in part.args:
+    for a in op.args:
         count = int(new.dims(a)[axis])
         if place[axis] < count:
             own = {x: k for x, k in place.items() if is_small(new.dims(a)[x])}
-            return new.shaped(new.at(a, own), without_small(part.dims))
+            return new.shaped(new.at(a, own), without_small(op.dims))
         place[axis] -= count
-    raise AssertionError(part)
+    raise AssertionError(op)
 
 
-def gathered(new: Pieces, i: int, part: Part) -> Ids | None:
+def gathered(new: Pieces, i: int, op: Operation) -> Ids | None:
     """Entries are read where they lie: the array that is gathered from stays in one piece."""
-    x, *indices = part.args
+    x, *indices = op.args
     behind = new.dims(x)[len(indices) :]
-    lead = part.dims[: len(part.dims) - len(behind)]
+    lead = op.dims[: len(op.dims) - len(behind)]
     out: list[int] = []
-    for place in places(part.dims):
+    for place in places(op.dims):
         ahead = {k: at for k, at in place.items() if k < len(lead)}
         args = (new.all(x), *(operand(new, j, lead, ahead) for j in indices))
         dims = (*without_small(lead), *behind)
-        whole = new.add(part._replace(args=args, shapes=(dims,)))
+        whole = new.add(op._replace(args=args, shapes=(dims,)))
         inner = {k - len(lead): at for k, at in place.items() if k >= len(lead)}
         pairs = (*(WHOLE for _ in without_small(lead)), *spot(behind, inner))
-        out.append(new.shaped(new.sliced(whole, pairs), without_small(part.dims)))
+        out.append(new.shaped(new.sliced(whole, pairs), without_small(op.dims)))
     return tuple(out)
 
 
-def scattered(new: Pieces, i: int, part: Part) -> Ids | None:
+def scattered(new: Pieces, i: int, op: Operation) -> Ids | None:
     """Each component is added to the whole in memory."""
-    bar, *indices = part.args
-    source, behind = new.dims(bar), part.dims[len(indices) :]
+    bar, *indices = op.args
+    source, behind = new.dims(bar), op.dims[len(indices) :]
     lead = source[: len(source) - len(behind)]
     terms: list[int] = []
     for place in places(source):
@@ -88,19 +88,19 @@ def scattered(new: Pieces, i: int, part: Part) -> Ids | None:
         dims = tuple(ONE if is_small(d) else d for d in behind)
         value = new.shaped(new.at(bar, place), (*without_small(lead), *dims))
         args = (value, *(operand(new, j, lead, ahead) for j in indices))
-        added = part._replace(args=args, shapes=((*part.dims[: len(indices)], *dims),))
+        added = op._replace(args=args, shapes=((*op.dims[: len(indices)], *dims),))
         pairs = (*(WHOLE for _ in indices), *spot(behind, inner))
-        put = Part("unslice", "", (new.add(added),), part.dtypes, part.shapes, pairs)
+        put = Operation("unslice", "", (new.add(added),), op.dtypes, op.shapes, pairs)
         terms.append(new.add(put) if inner else put.args[0])
     new.whole[i] = new.combined("add", "{0} + {1}", terms)
     new.sums.add(i)
     return None
 
 
-def updated(new: Pieces, i: int, part: Part) -> Ids | None:
+def updated(new: Pieces, i: int, op: Operation) -> Ids | None:
     """A store into a few components of all rows."""
-    base, stored = part.args
-    dims, inner, pairs = part.dims, new.dims(stored), part.slices
+    base, stored = op.args
+    dims, inner, pairs = op.dims, new.dims(stored), op.slices
     if any(pairs[x] != WHOLE for x, d in enumerate(dims) if not is_small(d)):
         return None
     if any(not n.isdigit() for n, d in zip(inner, dims, strict=True) if is_small(d)):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import cast
 
-from ...ir.graph import Data, Part, Skeleton
+from ...ir.graph import Data, KernelGraph, Operation
 from ...ir.loops import ONE, Dims, proper, same_but_ones
 from ..materialise.operation_kinds import LEAVES, REDUCTIONS
 from .component_graph import Slices
@@ -23,48 +23,48 @@ from .scalarise import pruned
 Axes = tuple[int, ...]
 
 
-def rows_last(bones: Skeleton) -> Skeleton:
+def rows_last(graph: KernelGraph) -> KernelGraph:
     """The same structure with the row axis moved to the innermost position."""
-    if not bones.rows:
-        return bones
-    new = _Rewrite(bones)
-    for i, part in enumerate(bones.parts):
-        if not new.enter(i, part):
-            return bones
-    inputs = tuple(new.plain[i] for i in bones.inputs)
-    outputs = tuple(new.whole(o) for o in bones.outputs)
-    return pruned(replace(bones, parts=tuple(new.parts), inputs=inputs, outputs=outputs))
+    if not graph.rows:
+        return graph
+    new = _Rewrite(graph)
+    for i, op in enumerate(graph.ops):
+        if not new.enter(i, op):
+            return graph
+    inputs = tuple(new.plain[i] for i in graph.inputs)
+    outputs = tuple(new.whole(o) for o in graph.outputs)
+    return pruned(replace(graph, ops=tuple(new.ops), inputs=inputs, outputs=outputs))
 
 
 class _Rewrite:
     """Old parts in their own order (`plain`), or with the rows last (`moved`)."""
 
-    def __init__(self, bones: Skeleton) -> None:
-        self.old, self.axis = bones.parts, bones.rows
-        self.parts: list[Part] = []
+    def __init__(self, graph: KernelGraph) -> None:
+        self.old, self.axis = graph.ops, graph.rows
+        self.ops: list[Operation] = []
         self.plain: dict[int, int] = {}
         self.moved: dict[int, int] = {}
 
-    def add(self, part: Part) -> int:
-        self.parts.append(part)
-        return len(self.parts) - 1
+    def add(self, op: Operation) -> int:
+        self.ops.append(op)
+        return len(self.ops) - 1
 
-    def enter(self, i: int, part: Part) -> bool:
+    def enter(self, i: int, op: Operation) -> bool:
         """Enter what replaces `part`; False if it has no form with the rows last."""
-        own = self.place(part.dims)
-        read = [a for a in part.args if self.place(self.old[a].dims) is not None]
-        rule = _RULES.get(part.op) or (_elementwise if part.text else None)
-        if part.op in LEAVES or len(part.shapes) > 1 or (own is None and not read):
+        own = self.place(op.dims)
+        read = [a for a in op.args if self.place(self.old[a].dims) is not None]
+        rule = _RULES.get(op.kind) or (_elementwise if op.text else None)
+        if op.kind in LEAVES or len(op.shapes) > 1 or (own is None and not read):
             rule = None
-        made = rule(self, part) if rule is not None else None
+        made = rule(self, op) if rule is not None else None
         if made is not None and own is not None:
             self.moved[i] = self.add(made)
         elif made is not None:
             self.plain[i] = self.add(made)
-        elif part.op in LEAVES or self.rows_innermost(
-            (*part.shapes, *(self.old[a].dims for a in read))
+        elif op.kind in LEAVES or self.rows_innermost(
+            (*op.shapes, *(self.old[a].dims for a in read))
         ):
-            self.plain[i] = self.add(part.reading(tuple([self.whole(a) for a in part.args])))
+            self.plain[i] = self.add(op.reading(tuple([self.whole(a) for a in op.args])))
         else:
             return False
         return True
@@ -95,27 +95,27 @@ class _Rewrite:
             if at is None:
                 return self.plain[i]
             turned = self.turned(self.plain[i], _order(len(dims), at))
-            part = self.parts[turned]
-            if part.op == "transpose":
-                turned = self.add(Part("copy", "{0}", (turned,), part.dtypes, part.shapes))
+            op = self.ops[turned]
+            if op.kind == "transpose":
+                turned = self.add(Operation("copy", "{0}", (turned,), op.dtypes, op.shapes))
             self.moved[i] = turned
         return self.moved[i]
 
     def turned(self, i: int, axes: Axes) -> int:
         """New part `i` with its axes in another order."""
-        part = self.parts[i]
-        dims = tuple(part.dims[a] for a in axes)
-        wide = [a for a in axes if part.dims[a] != ONE]
+        op = self.ops[i]
+        dims = tuple(op.dims[a] for a in axes)
+        wide = [a for a in axes if op.dims[a] != ONE]
         if wide == sorted(wide):  # axes of one entry move alone
             return self.shaped(i, dims)
-        return self.add(Part("transpose", "", (i,), part.dtypes, (dims,), (("axes", axes),)))
+        return self.add(Operation("transpose", "", (i,), op.dtypes, (dims,), (("axes", axes),)))
 
     def shaped(self, i: int, dims: Dims) -> int:
         """New part `i` in another shape."""
-        part = self.parts[i]
-        if part.dims == dims:
+        op = self.ops[i]
+        if op.dims == dims:
             return i
-        return self.add(Part("reshape", "", (i,), part.dtypes, (dims,)))
+        return self.add(Operation("reshape", "", (i,), op.dtypes, (dims,)))
 
     def beside(self, i: int, dims: Dims) -> int | None:
         """Old part `i`, rows last, shaped to broadcast against a result of shape `dims`."""
@@ -141,103 +141,101 @@ def _behind(dims: Dims, at: int | None) -> Dims:
 
 
 def _made(
-    new: _Rewrite, part: Part, args: list[int | None], data: Data | None = None
-) -> Part | None:
+    new: _Rewrite, op: Operation, args: list[int | None], data: Data | None = None
+) -> Operation | None:
     """The part with its rows last; None if one of its operands has no form with the rows last."""
     known = [a for a in args if a is not None]
     if len(known) < len(args):
         return None
-    dims = _behind(part.dims, new.place(part.dims))
-    return part._replace(
-        args=tuple(known), shapes=(dims,), data=part.data if data is None else data
-    )
+    dims = _behind(op.dims, new.place(op.dims))
+    return op._replace(args=tuple(known), shapes=(dims,), data=op.data if data is None else data)
 
 
-def _elementwise(new: _Rewrite, part: Part) -> Part | None:
-    return _made(new, part, [new.beside(a, part.dims) for a in part.args])
+def _elementwise(new: _Rewrite, op: Operation) -> Operation | None:
+    return _made(new, op, [new.beside(a, op.dims) for a in op.args])
 
 
-def _reduced(new: _Rewrite, part: Part) -> Part | None:
+def _reduced(new: _Rewrite, op: Operation) -> Operation | None:
     """A reduction, over the row axis or over other axes."""
-    (a,) = part.args
+    (a,) = op.args
     dims = new.old[a].dims
     at = new.place(dims)
     if at is None:
         return None
     order = _order(len(dims), at)
-    axes = tuple(sorted(order.index(k) for k in part.axes))
-    others = tuple((k, v) for k, v in part.data if k != "axes")  # type: ignore[misc] - pairs
-    return _made(new, part, [new.last(a)], (*others, ("axes", axes)))
+    axes = tuple(sorted(order.index(k) for k in op.axes))
+    others = tuple((k, v) for k, v in op.data if k != "axes")  # type: ignore[misc] - pairs
+    return _made(new, op, [new.last(a)], (*others, ("axes", axes)))
 
 
-def _contracted(new: _Rewrite, part: Part) -> Part | None:
+def _contracted(new: _Rewrite, op: Operation) -> Operation | None:
     """A product; matrix products read inputs in either order of axes, without a copy."""
-    subscripts = part.parameter("subscripts", str)
+    subscripts = op.parameter("subscripts", str)
     inputs, out = subscripts.split("->")
     sides = inputs.split(",")
-    matrices = _matrices(new, part, sides, out)
+    matrices = _matrices(new, op, sides, out)
     args: list[int | None] = []
-    for k, a in enumerate(part.args):
+    for k, a in enumerate(op.args):
         at = new.place(new.old[a].dims)
-        if at is None or (matrices and new.old[a].op in LEAVES):
+        if at is None or (matrices and new.old[a].kind in LEAVES):
             args.append(new.whole(a))
         else:
             args.append(new.last(a))
             sides[k] = "".join(sides[k][x] for x in _order(len(sides[k]), at))
-    at = new.place(part.dims)
+    at = new.place(op.dims)
     result = out if at is None else "".join(out[x] for x in _order(len(out), at))
-    return _made(new, part, args, (("subscripts", f"{','.join(sides)}->{result}"),))
+    return _made(new, op, args, (("subscripts", f"{','.join(sides)}->{result}"),))
 
 
-def _matrices(new: _Rewrite, part: Part, sides: list[str], out: str) -> bool:
+def _matrices(new: _Rewrite, op: Operation, sides: list[str], out: str) -> bool:
     """Whether it is a matrix product: both operands have free axes, and they share summed ones."""
     wide = [
         {x for x, d in zip(side, new.old[a].dims, strict=True) if d != ONE}
-        for side, a in zip(sides, part.args, strict=True)
+        for side, a in zip(sides, op.args, strict=True)
     ]
     return bool(wide[0] - wide[1] and wide[1] - wide[0] and (wide[0] & wide[1]) - set(out))
 
 
-def _transposed(new: _Rewrite, part: Part) -> Part | None:
-    (a,) = part.args
-    before, after = (new.place(dims) for dims in (new.old[a].dims, part.dims))
+def _transposed(new: _Rewrite, op: Operation) -> Operation | None:
+    (a,) = op.args
+    before, after = (new.place(dims) for dims in (new.old[a].dims, op.dims))
     if before is None or after is None:
         return None
-    first, then = (_order(len(part.dims), at) for at in (before, after))
-    axes = tuple(first.index(part.axes[k]) for k in then)
-    return _made(new, part, [new.last(a)], (("axes", axes),))
+    first, then = (_order(len(op.dims), at) for at in (before, after))
+    axes = tuple(first.index(op.axes[k]) for k in then)
+    return _made(new, op, [new.last(a)], (("axes", axes),))
 
 
-def _reshaped(new: _Rewrite, part: Part) -> Part | None:
+def _reshaped(new: _Rewrite, op: Operation) -> Operation | None:
     """A reshape that keeps the row axis: as the first axis, or between unchanged axes."""
-    (a,) = part.args
+    (a,) = op.args
     dims = new.old[a].dims
-    if new.place(dims) is None or new.place(part.dims) is None:
+    if new.place(dims) is None or new.place(op.dims) is None:
         return None
-    first = proper(dims)[0] == proper(part.dims)[0] == new.axis
-    if not (first or same_but_ones(dims, part.dims)):
+    first = proper(dims)[0] == proper(op.dims)[0] == new.axis
+    if not (first or same_but_ones(dims, op.dims)):
         return None
-    return _made(new, part, [new.last(a)])
+    return _made(new, op, [new.last(a)])
 
 
-def _sliced(new: _Rewrite, part: Part) -> Part | None:
+def _sliced(new: _Rewrite, op: Operation) -> Operation | None:
     """A slice that keeps all rows, or its adjoint."""
-    (a,) = part.args
-    pairs = _turned_slices(new, part.slices, new.old[a].dims, part.dims)
+    (a,) = op.args
+    pairs = _turned_slices(new, op.slices, new.old[a].dims, op.dims)
     if pairs is None:
         return None
-    return _made(new, part, [new.last(a)], (*pairs, *part.data[len(part.dims) :]))
+    return _made(new, op, [new.last(a)], (*pairs, *op.data[len(op.dims) :]))
 
 
-def _placed(new: _Rewrite, part: Part) -> Part | None:
+def _placed(new: _Rewrite, op: Operation) -> Operation | None:
     """Arrays joined along an axis that is not the row axis."""
     data = [
-        _turned_slices(new, cast("Slices", pairs), new.old[a].dims, part.dims)
-        for a, pairs in zip(part.args, part.data, strict=True)
+        _turned_slices(new, cast("Slices", pairs), new.old[a].dims, op.dims)
+        for a, pairs in zip(op.args, op.data, strict=True)
     ]
     if None in data:
         return None
-    return _made(new, part, [new.last(a) for a in part.args], tuple(data))
+    return _made(new, op, [new.last(a) for a in op.args], tuple(data))
 
 
 def _turned_slices(new: _Rewrite, pairs: Slices, dims: Dims, other: Dims) -> Slices | None:
@@ -248,16 +246,16 @@ def _turned_slices(new: _Rewrite, pairs: Slices, dims: Dims, other: Dims) -> Sli
     return tuple(pairs[k] for k in _order(len(dims), at))
 
 
-def _joined(new: _Rewrite, part: Part) -> Part | None:
+def _joined(new: _Rewrite, op: Operation) -> Operation | None:
     """Concatenation along an axis that is not the row axis."""
-    at, axis = new.place(part.dims), part.parameter("axis", int)
-    if at is None or axis == at or any(new.place(new.old[a].dims) != at for a in part.args):
+    at, axis = new.place(op.dims), op.parameter("axis", int)
+    if at is None or axis == at or any(new.place(new.old[a].dims) != at for a in op.args):
         return None
     data = (("axis", axis - (axis > at)),)
-    return _made(new, part, [new.last(a) for a in part.args], data)
+    return _made(new, op, [new.last(a) for a in op.args], data)
 
 
-_RULES: dict[str, Callable[[_Rewrite, Part], Part | None]] = {
+_RULES: dict[str, Callable[[_Rewrite, Operation], Operation | None]] = {
     "broadcast_to": _elementwise,
     **dict.fromkeys(REDUCTIONS, _reduced),
     "contract": _contracted,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...ir.graph import Part, Skeleton
+from ...ir.graph import KernelGraph, Operation
 from ..materialise.operation_kinds import SCANS, STORES
 from .component_graph import Ids, Pieces, is_small
 from .contraction_components import contracted
@@ -28,7 +28,7 @@ from .elementwise_components import (
 )
 from .indexing_components import gathered, joined, scattered, updated
 
-Rule = Callable[[Pieces, int, Part], "Ids | None"]
+Rule = Callable[[Pieces, int, Operation], "Ids | None"]
 # How many parts there may be in the end: so many times as many and a hundred, but this many at
 # most, and this many in any case: a program that is spared an operation keeps its components.
 _GROWTH, _MOST, _ALWAYS = 4, 1000, 600
@@ -49,54 +49,52 @@ RULES: dict[str, Rule] = {
 }
 
 
-def split(bones: Skeleton) -> Skeleton:
+def split(graph: KernelGraph) -> KernelGraph:
     """The same structure with the components of small axes apart, where that is worth it."""
-    if not any(is_small(d) for part in bones.parts for dims in part.shapes for d in dims):
-        return bones
-    new = Pieces(bones.parts)
-    most = max(_ALWAYS, min(_MOST, 100 + _GROWTH * len(bones.parts)))
-    for i, part in enumerate(bones.parts):
-        _enter(new, i, part)
-        if part.op in STORES and i not in new.split and any(is_small(d) for d in part.dims):
-            return bones  # an array that is stored into row by row stays in one piece
-        if len(new.parts) > most:
-            return bones
+    if not any(is_small(d) for op in graph.ops for dims in op.shapes for d in dims):
+        return graph
+    new = Pieces(graph.ops)
+    most = max(_ALWAYS, min(_MOST, 100 + _GROWTH * len(graph.ops)))
+    for i, op in enumerate(graph.ops):
+        _enter(new, i, op)
+        if op.kind in STORES and i not in new.split and any(is_small(d) for d in op.dims):
+            return graph  # an array that is stored into row by row stays in one piece
+        if len(new.ops) > most:
+            return graph
     made = replace(
-        bones, parts=tuple(new.parts), inputs=tuple(new.all(i) for i in bones.inputs),
-        outputs=tuple(new.all(o) for o in bones.outputs),
+        graph, ops=tuple(new.ops), inputs=tuple(new.all(i) for i in graph.inputs),
+        outputs=tuple(new.all(o) for o in graph.outputs),
     )  # fmt: skip
-    return pruned(replace(made, parts=tuple(new.parts)))
+    return pruned(replace(made, ops=tuple(new.ops)))
 
 
-def _enter(new: Pieces, i: int, part: Part) -> None:
+def _enter(new: Pieces, i: int, op: Operation) -> None:
     """What stands for the part."""
-    touched = part.op == "concatenate" or any(
-        is_small(d) for k in (i, *part.args) for d in new.dims(k)
+    touched = op.kind == "concatenate" or any(
+        is_small(d) for k in (i, *op.args) for d in new.dims(k)
     )
-    rule = RULES.get(part.op) or (elementwise if part.text and part.args else None)
-    if touched and rule is not None and len(part.shapes) == 1:
-        found = rule(new, i, part)
+    rule = RULES.get(op.kind) or (elementwise if op.text and op.args else None)
+    if touched and rule is not None and len(op.shapes) == 1:
+        found = rule(new, i, op)
         if found is not None:
-            if any(is_small(d) for d in part.dims):
+            if any(is_small(d) for d in op.dims):
                 new.split[i] = found
             else:
                 (new.whole[i],) = found
             return
     if i not in new.whole:
-        new.whole[i] = new.add(part.reading(tuple([new.all(a) for a in part.args])))
+        new.whole[i] = new.add(op.reading(tuple([new.all(a) for a in op.args])))
 
 
-def pruned(bones: Skeleton) -> Skeleton:
+def pruned(graph: KernelGraph) -> KernelGraph:
     """Without the parts that nothing reads."""
-    live = {*bones.inputs, *bones.outputs}
-    for i in range(len(bones.parts) - 1, -1, -1):
+    live = {*graph.inputs, *graph.outputs}
+    for i in range(len(graph.ops) - 1, -1, -1):
         if i in live:
-            live.update(bones.parts[i].args)
+            live.update(graph.ops[i].args)
     place = {old: new for new, old in enumerate(sorted(live))}
-    parts = tuple(
-        [bones.parts[i].reading(tuple([place[a] for a in bones.parts[i].args])) for i in place]
-    )
+    ops = tuple([graph.ops[i].reading(tuple([place[a] for a in graph.ops[i].args])) for i in place])
     return replace(
-        bones, parts=parts, inputs=tuple(place[i] for i in bones.inputs),
-        outputs=tuple(place[o] for o in bones.outputs),
+        graph, ops=ops, inputs=tuple(place[i] for i in graph.inputs),
+        outputs=tuple(place[o] for o in graph.outputs),
     )  # fmt: skip

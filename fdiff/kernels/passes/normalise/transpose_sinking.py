@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...ir.graph import Part, Skeleton
+from ...ir.graph import KernelGraph, Operation
 from ...ir.loops import ONE, Dims, proper, same_but_ones
 from ..materialise.operation_kinds import (
     LEAVES,
@@ -32,82 +32,86 @@ _PASS = (
 _NO = REDUCTIONS | SCANS | SCATTERS | STORES | ROUTINES | VIEWS | LEAVES
 
 
-def turned(bones: Skeleton) -> Skeleton:
+def turned(graph: KernelGraph) -> KernelGraph:
     """The same structure with such transposes at the operands."""
-    if not any(part.op == "transpose" for part in bones.parts):
-        return bones
-    users = users_of(bones)
-    wanted = _worth(bones, users, _wanted(bones, users))
+    if not any(op.kind == "transpose" for op in graph.ops):
+        return graph
+    users = users_of(graph)
+    wanted = _worth(graph, users, _wanted(graph, users))
     if not wanted:
-        return bones
-    new = _Rewrite(bones.parts, wanted)
-    for i, part in enumerate(bones.parts):
-        new.enter(i, part)
+        return graph
+    new = _Rewrite(graph.ops, wanted)
+    for i, op in enumerate(graph.ops):
+        new.enter(i, op)
     return pruned(replace(
-        bones, parts=tuple(new.parts), inputs=tuple(new.place[i] for i in bones.inputs),
-        outputs=tuple(new.place[o] for o in bones.outputs),
+        graph, ops=tuple(new.ops), inputs=tuple(new.place[i] for i in graph.inputs),
+        outputs=tuple(new.place[o] for o in graph.outputs),
     ))  # fmt: skip
 
 
-def _wanted(bones: Skeleton, users: list[list[int]]) -> dict[int, Axes]:
+def _wanted(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
     """The elementwise parts that are read in one other order only, and that order.
 
     Those that only products of matrices read, which take them in either, are in the order of what
     they are computed from.
     """
-    parts = bones.parts
+    ops = graph.ops
     out: dict[int, Axes] = {}
-    for i in range(len(parts) - 1, -1, -1):
-        if not _elementwise(parts[i]) or i in bones.outputs:
+    for i in range(len(ops) - 1, -1, -1):
+        if not _elementwise(ops[i]) or i in graph.outputs:
             continue
-        orders = {_order(parts, users, i, u, out) for u in users[i]}
+        orders = {_order(ops, users, i, u, out) for u in users[i]}
         if orders == {None}:
-            order = _order_below(parts, i)
-            orders = {order if all(takes(parts, u, i, order) for u in users[i]) else ()}
+            order = _order_below(ops, i)
+            orders = {order if all(takes(ops, u, i, order) for u in users[i]) else ()}
         order = orders.pop() if len(orders) == 1 else ()
         if order and order != tuple(range(len(order))):
             out[i] = order
     return out
 
 
-def _elementwise(part: Part) -> bool:
-    return part.op not in _NO and "{0}" in part.text and len(part.shapes) == 1
+def _elementwise(op: Operation) -> bool:
+    return op.kind not in _NO and "{0}" in op.text and len(op.shapes) == 1
 
 
 def _order(
-    parts: tuple[Part, ...], users: list[list[int]], i: int, u: int, out: Mapping[int, Axes]
+    ops: tuple[Operation, ...],
+    users: list[list[int]],
+    i: int,
+    u: int,
+    out: Mapping[int, Axes],
 ) -> Axes | None:
     """The order in which part `u` reads part `i`; None if it is a product that takes others."""
-    part = parts[u]
-    if part.op == "contract":
-        return None if takes(parts, u, i, tuple(range(len(parts[i].dims)))) else ()
-    if part.op == "transpose":
-        undone = all(r in out and _undone(part.axes, out[r]) for r in users[u])
-        return () if undone and users[u] else part.axes
-    return out.get(u, ()) if part.dims == parts[i].dims else ()
+    op = ops[u]
+    if op.kind == "contract":
+        return None if takes(ops, u, i, tuple(range(len(ops[i].dims)))) else ()
+    if op.kind == "transpose":
+        undone = all(r in out and _undone(op.axes, out[r]) for r in users[u])
+        return () if undone and users[u] else op.axes
+    return out.get(u, ()) if op.dims == ops[i].dims else ()
 
 
-def _order_below(parts: tuple[Part, ...], i: int) -> Axes:
+def _order_below(ops: tuple[Operation, ...], i: int) -> Axes:
     """The order that undoes the first transpose that elementwise parts below `i` read."""
-    dims = parts[i].dims
+    dims = ops[i].dims
     stack, seen = [i], {i}
     while stack:
-        for a in parts[stack.pop()].args:
-            if parts[a].op == "transpose" and parts[a].dims == dims:
-                axes = parts[a].axes
+        for a in ops[stack.pop()].args:
+            if ops[a].kind == "transpose" and ops[a].dims == dims:
+                axes = ops[a].axes
                 return tuple(axes.index(k) for k in range(len(axes)))
-            if a not in seen and _elementwise(parts[a]) and parts[a].dims == dims:
+            if a not in seen and _elementwise(ops[a]) and ops[a].dims == dims:
                 seen.add(a)
                 stack.append(a)
     return ()
 
 
-def _worth(bones: Skeleton, users: list[list[int]], wanted: dict[int, Axes]) -> dict[int, Axes]:
+def _worth(graph: KernelGraph, users: list[list[int]], wanted: dict[int, Axes]) -> dict[int, Axes]:
     """Of these, the ones that read no more in another order than transposes fall away.
 
     Parts that read each other are turned together or not at all.
     """
-    parts = bones.parts
+    ops = graph.ops
     leader: dict[int, int] = {}
 
     def group(i: int) -> int:
@@ -117,51 +121,51 @@ def _worth(bones: Skeleton, users: list[list[int]], wanted: dict[int, Axes]) -> 
 
     gains: list[tuple[int, int]] = []
     for i, axes in wanted.items():
-        gains.append((i, _PASS * any(_read_turned(bones, users, u) for u in users[i])))
-        for a in dict.fromkeys(parts[i].args):
+        gains.append((i, _PASS * any(_read_turned(graph, users, u) for u in users[i])))
+        for a in dict.fromkeys(ops[i].args):
             if a in wanted:
                 leader[group(a)] = group(i)
-            elif not _made_in_any_order(parts, users, a):
-                gains.append((i, _gain(parts, a, axes, wanted)))
+            elif not _made_in_any_order(ops, users, a):
+                gains.append((i, _gain(ops, a, axes, wanted)))
     total: dict[int, int] = {}
     for i, gain in gains:
         total[group(i)] = total.get(group(i), 0) + gain
     return {i: axes for i, axes in wanted.items() if total[group(i)] > 0}
 
 
-def _made_in_any_order(parts: tuple[Part, ...], users: list[list[int]], i: int) -> bool:
+def _made_in_any_order(ops: tuple[Operation, ...], users: list[list[int]], i: int) -> bool:
     """Whether `i` is a product of matrices, perhaps with axes of one entry, that is read once."""
-    while parts[i].op == "reshape" and len(users[i]) == 1:
-        (a,) = parts[i].args
-        if not same_but_ones(parts[i].dims, parts[a].dims):
+    while ops[i].kind == "reshape" and len(users[i]) == 1:
+        (a,) = ops[i].args
+        if not same_but_ones(ops[i].dims, ops[a].dims):
             return False
         i = a
-    return parts[i].op == "contract" and len(users[i]) == 1
+    return ops[i].kind == "contract" and len(users[i]) == 1
 
 
-def _read_turned(bones: Skeleton, users: list[list[int]], u: int) -> bool:
+def _read_turned(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
     """Whether `u` is a transpose that is a pass over memory in another order.
 
     A product of matrices takes most transposes as they are.
     """
-    part = bones.parts[u]
-    if part.op != "transpose":
+    op = graph.ops[u]
+    if op.kind != "transpose":
         return False
-    order = tuple(part.axes.index(k) for k in range(len(part.axes)))
-    return u in bones.outputs or not all(takes(bones.parts, r, u, order) for r in users[u])
+    order = tuple(op.axes.index(k) for k in range(len(op.axes)))
+    return u in graph.outputs or not all(takes(graph.ops, r, u, order) for r in users[u])
 
 
-def _gain(parts: tuple[Part, ...], i: int, axes: Axes, wanted: Collection[int]) -> int:
+def _gain(ops: tuple[Operation, ...], i: int, axes: Axes, wanted: Collection[int]) -> int:
     """1 for a transpose that is undone, -1 for an array that is read in another order.
 
     What is turned itself is there in the new order alone.
     """
-    part = parts[i]
-    if part.op == "transpose" and _undone(part.axes, axes) and part.args[0] not in wanted:
+    op = ops[i]
+    if op.kind == "transpose" and _undone(op.axes, axes) and op.args[0] not in wanted:
         return 1
-    lead = len(axes) - len(part.dims)
-    wide = [a for a in axes if a >= lead and part.dims[a - lead] != ONE]
-    return -int(wide != sorted(wide) and part.op not in ("broadcast_to", "value"))
+    lead = len(axes) - len(op.dims)
+    wide = [a for a in axes if a >= lead and op.dims[a - lead] != ONE]
+    return -int(wide != sorted(wide) and op.kind not in ("broadcast_to", "value"))
 
 
 def _undone(first: Axes, then: Axes) -> bool:
@@ -170,36 +174,43 @@ def _undone(first: Axes, then: Axes) -> bool:
 
 @dataclass
 class _Rewrite:
-    old: tuple[Part, ...]
+    old: tuple[Operation, ...]
     wanted: dict[int, Axes]
-    parts: list[Part] = field(default_factory=list)
+    ops: list[Operation] = field(default_factory=list)
     place: dict[int, int] = field(default_factory=dict)
     made: dict[tuple[int, Axes], int] = field(default_factory=dict)
 
-    def add(self, part: Part) -> int:
-        self.parts.append(part)
-        return len(self.parts) - 1
+    def add(self, op: Operation) -> int:
+        self.ops.append(op)
+        return len(self.ops) - 1
 
-    def enter(self, i: int, part: Part) -> None:
+    def enter(self, i: int, op: Operation) -> None:
         axes = self.wanted.get(i)
         if axes is not None:
-            args = tuple([self.operand(a, axes) for a in part.args])
-            dims = tuple(part.dims[a] for a in axes)
-            self.made[i, axes] = self.add(part._replace(args=args, shapes=(dims,)))
-        elif part.op == "transpose" and part.args[0] in self.wanted:
-            self.place[i] = self.made[part.args[0], part.axes]
+            args = tuple([self.operand(a, axes) for a in op.args])
+            dims = tuple(op.dims[a] for a in axes)
+            self.made[i, axes] = self.add(op._replace(args=args, shapes=(dims,)))
+        elif op.kind == "transpose" and op.args[0] in self.wanted:
+            self.place[i] = self.made[op.args[0], op.axes]
         else:
-            args = tuple([self._in_order(a) for a in part.args])
-            self.place[i] = self.add(part.reading(args))
+            args = tuple([self._in_order(a) for a in op.args])
+            self.place[i] = self.add(op.reading(args))
 
     def _in_order(self, i: int) -> int:
         """Old part `i` as it was; of a turned one, a view, which products look through."""
         if i not in self.place:
             axes = self.wanted[i]
             back = tuple(axes.index(k) for k in range(len(axes)))
-            part, turned = self.old[i], self.made[i, axes]
+            op, turned = self.old[i], self.made[i, axes]
             self.place[i] = self.add(
-                Part("transpose", "", (turned,), part.dtypes, part.shapes, (("axes", back),))
+                Operation(
+                    "transpose",
+                    "",
+                    (turned,),
+                    op.dtypes,
+                    op.shapes,
+                    (("axes", back),),
+                )
             )
         return self.place[i]
 
@@ -210,13 +221,13 @@ class _Rewrite:
         return self.made[i, axes]
 
     def _operand(self, i: int, axes: Axes) -> int:
-        part = self.old[i]
-        if not proper(part.dims):
+        op = self.old[i]
+        if not proper(op.dims):
             return self.place[i]
-        undone = part.op == "transpose" and _undone(part.axes, axes)
-        if undone and part.args[0] not in self.wanted:
-            return self.place[part.args[0]]
-        dims = (*(ONE for _ in range(len(axes) - len(part.dims))), *part.dims)
+        undone = op.kind == "transpose" and _undone(op.axes, axes)
+        if undone and op.args[0] not in self.wanted:
+            return self.place[op.args[0]]
+        dims = (*(ONE for _ in range(len(axes) - len(op.dims))), *op.dims)
         out = tuple(dims[a] for a in axes)
         wide = [a for a in axes if dims[a] != ONE]
         if wide == sorted(wide):  # axes of one entry move alone
@@ -225,13 +236,13 @@ class _Rewrite:
         order = tuple(sorted(wide).index(a) for a in wide)
         inner = tuple(dims[a] for a in wide)
         data = (("axes", order),)
-        turned = self.add(Part("transpose", "", (first,), part.dtypes, (inner,), data))
+        turned = self.add(Operation("transpose", "", (first,), op.dtypes, (inner,), data))
         return self._shaped(turned, out)
 
     def _shaped(self, i: int, dims: Dims) -> int:
-        part = self.parts[i]
-        if part.dims == dims:
+        op = self.ops[i]
+        if op.dims == dims:
             return i
-        if part.op == "reshape" and self.parts[part.args[0]].dims == dims:
-            return part.args[0]
-        return self.add(Part("reshape", "", (i,), part.dtypes, (dims,)))
+        if op.kind == "reshape" and self.ops[op.args[0]].dims == dims:
+            return op.args[0]
+        return self.add(Operation("reshape", "", (i,), op.dtypes, (dims,)))
