@@ -51,11 +51,11 @@ def types(session: nox.Session) -> None:
     """Pyright over the package, then what users write, under pyright and mypy."""
     session.install("--editable", ".[test]")
     session.run("pyright", "--pythonpath", str(Path(session.bin) / "python"))
-    session.run("pytest", "tests/test_typing.py")
+    session.run("pytest", "tests/functional/test_typing.py")
 
 
 @nox.session(python=OLDEST)
 def docs(session: nox.Session) -> None:
     """README, the pages and the notebooks: their code runs and prints what they show."""
     session.install("--editable", ".[test]")
-    session.run("pytest", "-n", "2", *(f"tests/test_{name}.py" for name in DOCUMENTS))
+    session.run("pytest", "-n", "2", *(f"tests/project/test_{name}.py" for name in DOCUMENTS))

@@ -43,8 +43,8 @@ FILES = tempfile.TemporaryDirectory()  # where examples read and write
 INTRODUCTION = """\
 Written by `docs/make_coverage.py`. *Rank*: how many ops users write more often. Each example is
 checked against plain NumPy and SciPy for its value and against differences for its first and
-second derivative (`tests/test_coverage.py`). What reads a file, a setting or random numbers works,
-too: the function is then *traced at each call*, which a `RetraceWarning` says. What is
+second derivative (`tests/project/test_coverage.py`). A function that reads a file, a
+setting or random numbers is *traced at each call*, which a `RetraceWarning` says. What is
 differentiated of `quad`, `root`, `minimize`, `solve_ivp` and others: [solvers.md](solvers.md)."""
 
 

@@ -5,7 +5,7 @@
     python docs/make_errors.py --write    # and write docs/errors.md
 
 An example is a block of docs/errors.txt: a title, an empty line, code that raises, ``# cure``,
-code that does not, and a line of dashes. tests/test_documents.py holds page and examples together.
+code that does not, and a line of dashes. tests/project/test_documents.py compares both.
 """
 
 from __future__ import annotations

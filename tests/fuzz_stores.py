@@ -3,7 +3,7 @@
     python tests/fuzz_stores.py --count 2000 --seed 7 [--operators 3] [--seconds 600]
 
 prints the text of each program that fails, with what failed, and ends with status 1 if any did.
-`tests/test_fuzz_stores.py` runs a part of it.
+`tests/kernels/test_fuzz_stores.py` runs a part of it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 STEP = 5  # of the points that the ordinary tests take
 RANDOM = int(os.environ.get("FDIFF_TAILS", "50"))  # of each of three kinds
 FLAT = {"gammasgn", "round"}  # their slopes are 0

@@ -17,7 +17,7 @@ from fdiff.errors import ForkError
 from fdiff.process import forking
 from fdiff.process.collector import collector_paused
 
-SCRIPT = Path(__file__).parent / "forked.py"
+SCRIPT = Path(__file__).parents[1] / "forked.py"
 WAYS = ["fork", "events", "forkserver", "spawn"] if hasattr(os, "fork") else ["spawn"]
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on this system")
 

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 import fdiff
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "fdiff"
 
 LONGEST_FUNCTION, LONG_FUNCTION, MEDIAN_FUNCTION = 50, 20, 6  # lines, docstring apart

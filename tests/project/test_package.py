@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from progress import progress_line
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # What is needed to build, to test and to read; `make test` runs in an unpacked sdist.
 IN_SDIST = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 USES = ROOT / "tests" / "typing" / "uses.py"
 WRONG = {"errors.md"}  # most of its code is wrong, which is its point
 DOCUMENTS = [

@@ -12,7 +12,7 @@ from fdiff.errors import TapeError
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def rosenbrock(x):

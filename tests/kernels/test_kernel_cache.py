@@ -23,7 +23,7 @@ from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-FAULTS = Path(__file__).parent / "faults.py"
+FAULTS = Path(__file__).parents[1] / "faults.py"
 
 
 @pytest.fixture(autouse=True)

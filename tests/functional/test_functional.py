@@ -1,6 +1,6 @@
 """The six torch-style calls: torch's structure, rules and words.
 
-Torch itself is the reference: `python tests/test_functional.py` runs every case of the tables below
+Torch is the reference: `python tests/functional/test_functional.py` runs every case of these tables
 with torch and writes what it gave to `tests/golden/torch_functional.json` (made with torch 2.13.0).
 Cases are text, so that both libraries run the same code.
 """
@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 import fdiff
 from fdiff.errors import DtypeError, InputError, StrictError, VectorError
 
-GOLDEN = Path(__file__).parent / "golden" / "torch_functional.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "torch_functional.json"
 CALLS = ("jacobian", "hessian", "vjp", "jvp", "vhp", "hvp")
 
 # Inputs, by name: x and y of two entries, z of three, s of one, o without axes, m a matrix,

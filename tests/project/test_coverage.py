@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PATH = Path(__file__).parents[1] / "docs" / "make_coverage.py"
+PATH = Path(__file__).parents[2] / "docs" / "make_coverage.py"
 _spec = importlib.util.spec_from_file_location("make_coverage", PATH)
 coverage = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(coverage)

@@ -252,7 +252,7 @@ def split(table):
 def tables(section):
     """The expressions under ``[section]`` in the files of `cases`."""
     found = []
-    for path in sorted((Path(__file__).parent / "cases").glob("*.txt")):
+    for path in sorted((Path(__file__).parents[1] / "cases").glob("*.txt")):
         parts = re.split(r"^\[(\w+)\]$", path.read_text(), flags=re.MULTILINE)
         found += [
             c

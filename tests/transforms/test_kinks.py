@@ -2,7 +2,7 @@
 
 Each row: the function, the point, the gradient of its sum, and whether ``kinks("raise")`` refuses
 it. Both modes and both tiers must give it; the rows of `SECOND` hold the diagonal of the Hessian.
-The page is written by ``FDIFF_GOLDEN=write pytest tests/test_kinks.py`` and compared here.
+``FDIFF_GOLDEN=write pytest tests/transforms/test_kinks.py`` writes the page, compared here.
 """
 
 import inspect
@@ -624,7 +624,7 @@ def test_unknown_policies_are_refused_at_once(policy):
 
 # ----------------------------------------------------------------------------------------- the page
 
-PAGE = Path(__file__).parents[1] / "docs" / "kinks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "kinks.md"
 INTRODUCTION = """# Kinks: what a derivative is where there is none
 
 Where a function has no derivative, or one on each side, `fdiff` gives the value below, in forward
@@ -641,7 +641,7 @@ and interprets `f` once more: it is for finding faults. Points that take no part
 eigenvalues and singular values do not raise either: their sums, and every other symmetric function
 of them, have a derivative.
 
-This page is written by `tests/test_kinks.py`, which checks every row.
+This page is written by `tests/transforms/test_kinks.py`, which checks every row.
 """
 
 TAILS = f"""## Digits in the tails
@@ -649,9 +649,9 @@ TAILS = f"""## Digits in the tails
 At extreme points (subnormal, tiny, next to branch points, huge) first derivatives are within
 {SLOPE:g} units of the last place of the exact ones and second derivatives within {CURVATURE:g},
 also where they are subnormal, interpreted and compiled, in double and in single precision.
-`tests/test_tails.py` checks {len(UNARY)} functions of one number and {len(BINARY)} of two against
-mpmath. What is worse is below, in units of the last place; "inf" means that no digit is right at
-some point.
+`tests/ops/test_tails.py` checks {len(UNARY)} functions of one number and {len(BINARY)} of two
+against mpmath. What is worse is below, in units of the last place; "inf" means that no digit is
+right at some point.
 
 A slope that is a multiple of the function's value (`exp2`, `exp10`, `power` in its exponent,
 `divide` in its denominator) has the digits of that value, which are few where it is subnormal, and
@@ -664,7 +664,7 @@ form need each of its parts within the range: `1 / (1 + 1 / x)` at 1e-200 is mad
 
 SPECIAL_TAILS = f"""
 First derivatives of SciPy's functions are within {SPECIAL:g} units in double precision:
-`tests/test_tails_special.py` checks {len(SLOPES)} functions at the same points. What is worse:
+`tests/ops/test_tails_special.py` checks {len(SLOPES)} functions at the same points. What is worse:
 
 | function | first derivative | why |
 |---|---|---|"""

@@ -18,7 +18,7 @@ from fdiff.kernels.runtime import routines
 from fdiff.kernels.runtime import worker_code as crewing
 from fdiff.kernels.source import elementary
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 from benchmarks import inputs  # noqa: E402 - beside the package
 from benchmarks.cases import CASES  # noqa: E402 - as above
@@ -149,14 +149,15 @@ x86 = pytest.mark.skipif(not X86, reason="levels of x86-64 are there on x86-64 a
 @x86
 @levels
 def test_golden_kernels_run_with_fewer_features(level, tmp_path):
-    run_with(level, tmp_path, "tests/test_kernel_text.py")
+    run_with(level, tmp_path, "tests/kernels/test_kernel_text.py")
 
 
 @x86
 @pytest.mark.slow
 @levels
 def test_every_operation_runs_with_fewer_features(level, tmp_path):
-    run_with(level, tmp_path, "tests/test_kernel_values.py", "tests/test_vector_math.py")
+    names = ("test_kernel_values", "test_vector_math")
+    run_with(level, tmp_path, *(f"tests/kernels/{name}.py" for name in names))
 
 
 @pytest.mark.parametrize("wanted", ["x86-64-v9", "cortex-a72", "avx2"])

@@ -19,7 +19,7 @@ from fdiff.primitive import PRIMITIVES
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 DTYPES = {"f8", "i8", "b1", "c16"}
 MOST_TOGETHER = 60  # opcodes of an evaluator that several tests share
 CASES = [

@@ -13,7 +13,7 @@ import fdiff
 # The loader leaves the closing of its files to the collector, and stays unmodified.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 
-ADBENCH = Path(__file__).parent / "data" / "adbench"
+ADBENCH = Path(__file__).parents[1] / "data" / "adbench"
 PUBLISHED = json.loads((ADBENCH / "expected_published.json").read_text())["hand"]
 ACCEPTED = 1e-8  # relative to the larger of the value and 1: what ADBench itself accepts
 ACCURACY = 1e-12  # against the complex step, relative to the largest entry

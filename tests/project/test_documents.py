@@ -13,7 +13,7 @@ import pytest
 import fdiff
 from fdiff import errors
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 import make_errors  # noqa: E402 - what writes the page is what is tested

@@ -693,7 +693,7 @@ def test_cached_functions_are_as_they_were():
 
 
 def test_the_page_on_state_is_right(capsys):
-    text = (Path(__file__).parent.parent / "docs" / "state.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "state.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(python|text)\n(.*?)```", text, re.DOTALL)
     space = {"__name__": "state"}
     for (kind, code), (other, output) in itertools.pairwise(blocks):

@@ -14,7 +14,7 @@ from user_code import ba, gmm, loaders, lstm, nist
 
 import fdiff
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ADBENCH = ROOT / "tests" / "data" / "adbench"
 PUBLISHED = json.loads((ADBENCH / "expected_published.json").read_text())
 ACCEPTED = 1e-8  # relative to the larger of the value and 1: what ADBench itself accepts

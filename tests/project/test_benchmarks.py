@@ -14,7 +14,7 @@ from scipy import special
 
 import fdiff
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 from benchmarks import inputs, limit, plot, report, run  # noqa: E402 - beside the package
 from benchmarks.cases import CASES  # noqa: E402 - as above

@@ -24,7 +24,7 @@ from fdiff.kernels.thread_pool import pool, threads
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-GOLDEN = Path(__file__).parent / "golden" / "shared.py.txt"
+GOLDEN = Path(__file__).parents[1] / "golden" / "shared.py.txt"
 FOUR = 4
 
 

@@ -17,7 +17,7 @@ X = np.array([0.7, -0.4, 1.3, 2.1])
 P = np.array([0.5, 1.25, 2.0])
 MODULES = {m.__name__.rpartition(".")[2]: m for m in (chebyshev, hermite, hermite_e, laguerre)}
 MODULES |= {"legendre": legendre, "polynomial": polynomial}
-TEXT = (Path(__file__).parent / "cases" / "lists.txt").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[1] / "cases" / "lists.txt").read_text(encoding="utf-8")
 CASES = [c.strip() for c in re.split(r"[;\n]", TEXT) if c.strip() and not c.startswith("[")]
 
 

@@ -88,7 +88,7 @@ def seeds(rng, tape, arrays):
 
 
 def test_every_op_has_samples():
-    # The parameters of a solver are functions: tests/test_solvers.py.
+    # The parameters of a solver are functions: tests/ops/test_solvers.py.
     excused = {op.name for op in PRIMITIVES.values() if op.family in ("leaf", "solver")}
     assert {op.name for op in PRIMITIVES.values() if not op.samples} <= excused
     assert len(OPS) > 100
