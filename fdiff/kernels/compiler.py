@@ -31,10 +31,10 @@ from .ir.graph_of_tape import kernel_graph
 from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.graph_of_tape import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.parallel import PARTS, THREADS
+from .kernel_source import Source, elementary, has_steps, patient
 from .runtime import worker_code as crewing
 from .runtime.blas import table
 from .runtime.routines import text_of as text_of_routine
-from .source import Source, elementary, has_steps, patient
 from .source_cache import Chosen, chosen, forget, keep, keep_size, kept, sized
 from .thread_pool import Code, pool, threads
 

@@ -14,13 +14,13 @@ from ..errors import CompileError
 from ..tape import Tape
 from .ir.graph import Values
 from .ir.parallel import PARTS, THREADS
+from .kernel_source import Room
 from .llvm.call_descriptor import Given, Input, Machinery, Make, Output
 from .llvm.dispatch_table import caller, fault
 from .llvm.machine import Loaded
 from .llvm.python_stub import portable
 from .runtime.status import OUTSIDE, SINGULAR, ZERO_AT
 from .runtime.worker_code import HEADER
-from .source import Room
 from .thread_pool import pool, threads
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls

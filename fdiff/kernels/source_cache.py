@@ -14,7 +14,7 @@ from ..process.collector import collector_paused
 from ..process.forking import no_fork
 from . import cache
 from .ir.graph import KernelGraph, Values
-from .source import Made, Room, Source, Work
+from .kernel_source import Made, Room, Source, Work
 from .thread_pool import threads
 
 _intact: set[str] = set()  # the files that were read or written

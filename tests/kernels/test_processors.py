@@ -13,10 +13,10 @@ import pytest
 import fdiff
 from fdiff.errors import InputError
 from fdiff.kernels.bytecode import interpreter, opcodes
+from fdiff.kernels.kernel_source import elementary
 from fdiff.kernels.llvm import entry_stub, machine, module
 from fdiff.kernels.runtime import routines
 from fdiff.kernels.runtime import worker_code as crewing
-from fdiff.kernels.source import elementary
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))

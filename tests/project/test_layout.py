@@ -134,7 +134,7 @@ def test_imports_are_found_at_any_depth_and_made_absolute():
     assert list(found) == [
         ("numpy", 1),
         ("fdiff.tape.Tape", 2),
-        ("fdiff.kernels.codegen.kernel", 4),
+        ("fdiff.kernels.emit", 4),
     ]
 
 

@@ -9,8 +9,8 @@ from ...process.background import checkpoint
 from ..ir.graph import KernelGraph
 from ..ir.loops import NUMPY, Blocks, Call, Choice, Nest, Program, Runs
 from ..ir.parallel import SharedProgram
+from ..kernel_source import INDENT, Room, Source
 from ..runtime.status import FAR
-from ..source import INDENT, Room, Source
 from .loop_nest import emit_nest
 from .outlining import LONG, Unit, in_steps
 from .parallel_regions import TABLES, begin_crew, crew_of, emit_item, named

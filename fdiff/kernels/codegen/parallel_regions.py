@@ -12,9 +12,9 @@ from typing import Protocol
 
 from ..ir.loops import NUMPY, Blocks, Call, Choice, Nest, Runs, Temporary, size
 from ..ir.parallel import THREADS, Alone, Shared, Total
+from ..kernel_source import Room
 from ..passes.parallel.parallelise import own
 from ..runtime.worker_code import MEMBER, NUMBERS
-from ..source import Room
 from .loop_nest import emit_nest
 from .row_tiles import emit_blocks, emit_runs
 

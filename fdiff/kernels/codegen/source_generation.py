@@ -10,10 +10,10 @@ from ...process.forking import no_fork
 from ..ir.graph import KernelGraph
 from ..ir.loops import Program
 from ..ir.parallel import PARTS, Shared
+from ..kernel_source import Made, Work
 from ..passes.parallel.parallelise import share
 from ..passes.parallel.work import work_of
 from ..passes.pipeline import schedule
-from ..source import Made, Work
 from .kernel import emit
 
 VERIFY = "FDIFF_VERIFY"  # a variable of the environment: check the laws of every program

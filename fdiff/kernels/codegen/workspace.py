@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from ..ir.loops import Blocks, Call, Choice, Nest, Program, Runs, proper
 from ..ir.parallel import PARTS, Alone, Shared, SharedProgram
-from ..source import Room
+from ..kernel_source import Room
 
 
 def furnish(program: Program | SharedProgram) -> tuple[dict[str, int], tuple[Room, ...]]:

@@ -8,7 +8,7 @@ measured, predicted: a chain of five functions 2.8 2.7, Rosenbrock's gradient 0.
 from __future__ import annotations
 
 from ...ir.loops import BEGIN, BLOCK, END, Blocks, Call, Choice, Nest, Runs, Statement
-from ...source import Work
+from ...kernel_source import Work
 from ..materialise.operation_kinds import SLOW, flops_of
 
 # ns: an addition, an elementary function, an entry read or written, one sought, a term of a product
