@@ -1,6 +1,6 @@
 """Exact derivatives of plain NumPy functions, compiled just in time."""
 
-from .process import forking  # first, so that a fork waits for all the others
+from .process import forking as forking  # first, so that a fork waits for all the others
 
 # isort: split
 from . import errors, functional

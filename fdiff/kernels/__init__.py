@@ -13,11 +13,11 @@ from ..process.collector import collector_paused
 from ..process.forking import no_fork
 
 if TYPE_CHECKING:
-    from .compiler import (  # noqa: A004 - the module is the namespace
+    from .compiler import (
         CacheInfo,
         cache_clear,
         cache_info,
-        compile,
+        compile,  # noqa: A004 - the module is the namespace
         missing,
         on_disk,
         predict_seconds,
