@@ -53,7 +53,7 @@ def duties(case: str) -> tuple[list[Quick], tuple[Any, ...]]:
     call, machinery, shape, inputs, outputs, recipe, outside, guard = asked[-1]
     assert outside.general is not None, f"{case} has no shortcut"
     idle = machinery._replace(  # a function that returns zero
-        address=native.abi.python_api("PyErr_Occurred"), size=0, release=False
+        address=native.interpreter_abi.python_api("PyErr_Occurred"), size=0, release=False
     )
     alone = outside._replace(reads=(), places=())
     parts = (

@@ -15,7 +15,7 @@ from ..errors import CompileError, DefectWarning, message, show_line, user_line,
 from ..process.forking import no_fork
 from ..tape import Tape
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 _MOST_ROWS = 60  # operations of a tape that a report lists
 _LONGEST = 300  # characters of an internal message
 _MOST_WARNED = 1024  # programs that are remembered

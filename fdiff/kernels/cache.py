@@ -49,7 +49,7 @@ def environment() -> str:
     with no_fork:
         import llvmlite  # noqa: PLC0415 - its version alone: LLVM is in `llvmlite.binding`
 
-    sources = _digest(_HERE / "runtime", _HERE / "native")
+    sources = _digest(_HERE / "runtime", _HERE / "llvm")
     # `platform.platform()` would start a process to ask for the processor's name
     system = [platform.system(), platform.release(), platform.machine()]
     versions = [llvmlite.__version__, np.__version__, sys.version]  # type: ignore[attr-defined] - not in its stubs
