@@ -22,10 +22,10 @@ from ..tape import Tape
 from ..trace import Recording, Trace, TracedArray, memory_layout, record
 from ..trace.eager_to_tape import ordinary
 from ..trace.eager_trace import EagerTrace
-from ..transforms.cancelling_shifts import unshifted
-from ..transforms.loop_vectorisation import vectorised
+from ..transforms.prepare.cancelling_shifts import unshifted
+from ..transforms.prepare.loop_vectorisation import vectorised
+from ..transforms.prepare.split_concatenations import split_joins
 from ..transforms.simplify import simplify
-from ..transforms.split_concatenations import split_joins
 from ..tree import Spec, flatten, unflatten
 from .arguments import (
     NUMBERS,

@@ -26,14 +26,14 @@ from ..transforms.derivative_tapes import (
     symmetric,
     zeros_like_blocks,
 )
-from ..transforms.dynamic_sparsity import reached_columns
 from ..transforms.forward import jvp
-from ..transforms.parameter_entries import entry_columns
 from ..transforms.reverse import vjp
+from ..transforms.sparsity.compressed_jacobians import compressed
+from ..transforms.sparsity.dynamic_sparsity import reached_columns
+from ..transforms.sparsity.parameter_entries import entry_columns
+from ..transforms.sparsity.separable_jacobians import separable
 from ..tree import unflatten
-from .compressed_jacobians import compressed
 from .invocation import Arrays, Plan, Run, Step, deliver, execute, replay, unguarded
-from .separable_jacobians import separable
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
 Finish = Callable[[Sequence[object]], object]
@@ -171,10 +171,11 @@ class JacobianPlan(Plan):
         """The way of few sweeps, where the Jacobian is made of blocks or its pattern is sparse."""
         if not self.sparse or len(self.types) != 1:
             return None
+        source, (k,), (type_,) = self.variant.tape, self.variant.wrt, self.types
         symmetric = self.order > 1
         with building(self.variant.call):
-            tape = separable(self.variant, self.types[0], BUDGET, mirrored=symmetric)
-            tape = tape or compressed(self.variant, self.types[0], symmetric=symmetric)
+            tape = separable(source, k, type_, BUDGET, mirrored=symmetric)
+            tape = tape or compressed(source, k, type_, symmetric=symmetric)
         return None if tape is None else Step(tape, self.variant)
 
     def merged(self) -> Tape:

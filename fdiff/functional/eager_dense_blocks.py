@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.variant import Variant
-from ..transforms.eager_derivatives import enter_gradient, pull_values, push_values
+from ..transforms.eager.eager_derivatives import enter_gradient, pull_values, push_values
 from .dense_blocks import BUDGET, Finish, JacobianPlan, block_type, mirrored, nested, pick_mode
 from .invocation import Arrays, Plan, Run
 from .plans import Eagerly, settled

@@ -13,7 +13,7 @@ from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError
 from ..tracebacks import public
 from ..transforms.derivative_tapes import choose, gradient
-from ..transforms.eager_derivatives import pull_values
+from ..transforms.eager.eager_derivatives import pull_values
 from .annotations import P
 from .complex_rules import check_choice, check_complex
 from .invocation import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results

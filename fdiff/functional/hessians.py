@@ -12,7 +12,7 @@ from ..dispatch.variant import Variant
 from ..tape import Tape
 from ..tracebacks import trim
 from ..transforms.derivative_tapes import choose, gradient
-from ..transforms.eager_derivatives import enter_gradient, push_values
+from ..transforms.eager.eager_derivatives import enter_gradient, push_values
 from ..transforms.forward import depends
 from ..transforms.forward import jvp as push
 from ..transforms.simplify import simplify

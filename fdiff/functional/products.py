@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..trace.trace_stack import occupied
 from ..tracebacks import trim
 from ..transforms.derivative_tapes import pullback
-from ..transforms.eager_derivatives import pull_values, push_values
+from ..transforms.eager.eager_derivatives import pull_values, push_values
 from ..transforms.forward import jvp as push
 from ..transforms.simplify import simplify
 from .complex_rules import check_complex

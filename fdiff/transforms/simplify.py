@@ -20,8 +20,8 @@ from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
 from ..trace.load_forwarding import SHORTER
 from ..trace.load_forwarding import Rule as Shorter
-from .rewrite_context import kind
-from .rewrite_rules import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS
+from .rewrites.rewrite_context import kind
+from .rewrites.rewrite_rules import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS
 
 Ids = tuple[int, ...]
 Types = tuple[ArrayType, ...]

@@ -37,8 +37,8 @@ CIRCLES = [  # each a set of modules that import one another
         "trace.guards trace.out_arguments trace.recalled_values trace.recording trace.trace_stack"
         " trace.traced_array trace.traced_keys trace.views"
     ),
-    "transforms.dynamic_sparsity transforms.sparse_tangent_rules",
-    "transforms.eager_derivatives transforms.eager_scalar_rules",
+    "transforms.sparsity.dynamic_sparsity transforms.sparsity.sparse_tangent_rules",
+    "transforms.eager.eager_derivatives transforms.eager.eager_scalar_rules",
 ]
 INSIDE_KERNELS = {  # who imports what from inside of `fdiff.kernels`
     "dispatch.argument_registers": "llvm.call_descriptor",

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fdiff
-from fdiff.transforms.parameter_entries import MOST_ENTRIES, entry_columns
+from fdiff.transforms.sparsity.parameter_entries import MOST_ENTRIES, entry_columns
 
 T = np.linspace(0.1, 2.0, 7)
 

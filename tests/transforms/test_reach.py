@@ -10,9 +10,9 @@ import fdiff
 from fdiff.dispatch.program import Program
 from fdiff.functional.invocation import ValuePlan
 from fdiff.tape import verify
-from fdiff.transforms import dynamic_sparsity
 from fdiff.transforms.derivative_tapes import forward_blocks
-from fdiff.transforms.row_selection import rows_read
+from fdiff.transforms.sparsity import dynamic_sparsity
+from fdiff.transforms.sparsity.row_selection import rows_read
 
 A = np.random.default_rng(1).normal(size=(4, 3))
 W = np.random.default_rng(2).uniform(0.5, 1.0, size=(12, 5))

@@ -9,8 +9,8 @@ from fdiff.functional import dense_blocks
 from fdiff.interpret import evaluate
 from fdiff.tape import verify
 from fdiff.transforms.derivative_tapes import choose, gradient
-from fdiff.transforms.row_independence import rows_first
 from fdiff.transforms.simplify import simplify
+from fdiff.transforms.sparsity.row_independence import rows_first
 
 N = 40
 DRAW = np.random.default_rng(6)

@@ -15,9 +15,9 @@ from benchmarks import styles
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.tape import verify
+from fdiff.transforms.prepare.split_concatenations import LEAST, split_joins
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
-from fdiff.transforms.split_concatenations import LEAST, split_joins
 
 N = 40
 X = np.random.default_rng(1).normal(size=N)

@@ -9,8 +9,8 @@ from benchmarks import styles
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.tape import verify
-from fdiff.transforms import loop_joins
-from fdiff.transforms import loop_vectorisation as module
+from fdiff.transforms.prepare import loop_joins
+from fdiff.transforms.prepare import loop_vectorisation as module
 
 jax.config.update("jax_enable_x64", True)
 

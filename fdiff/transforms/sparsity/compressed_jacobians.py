@@ -10,20 +10,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arraytype import ArrayType
-from ..dispatch.variant import Variant
-from ..ops.storing import scatter_set
-from ..tape import Tape
-from ..trace import Trace, apply, splice
-from ..transforms.batch import batch
-from ..transforms.derivative_tapes import bind, choose
-from ..transforms.forward import jvp
-from ..transforms.jacobian_pattern import pattern
-from ..transforms.simplify import simplify
+from ...arraytype import ArrayType
+from ...ops.storing import scatter_set
+from ...tape import Tape
+from ...trace import Trace, apply, splice
+from ..batch import batch
+from ..derivative_tapes import bind, choose
+from ..forward import jvp
+from ..simplify import simplify
+from .jacobian_pattern import pattern
 
 SMALL = 32  # columns up to which all are computed at once
 SPARSE = 4  # colours must be fewer than the columns by this factor
 MOST_ENTRIES = 1 << 18  # of the pattern
+
+
+def large(tape: Tape, k: int) -> bool:
+    """Whether the one output has a real Jacobian with respect to input `k` of many columns."""
+    source, *outs = tape.input_types[k], *tape.output_types
+    return len(outs) == 1 and source.size > SMALL and source.dtype.kind == outs[0].dtype.kind == "f"
 
 
 class Compression(NamedTuple):
@@ -35,12 +40,9 @@ class Compression(NamedTuple):
     mirror: np.ndarray | None  # of each entry of a symmetric matrix, the one across the diagonal
 
 
-def compressed(variant: Variant, type_: ArrayType, *, symmetric: bool) -> Tape | None:
-    """A tape of the block of this type from few sweeps; None where it would not pay."""
-    tape, k = variant.tape, variant.wrt[0]
-    source = tape.input_types[k]
-    plain = all(t.dtype.kind == "f" for t in (source, tape.output_types[0]))
-    if not plain or source.size <= SMALL or len(tape.output_types) != 1 or len(variant.wrt) != 1:
+def compressed(tape: Tape, k: int, type_: ArrayType, *, symmetric: bool) -> Tape | None:
+    """A tape of the Jacobian of this type from few sweeps; None where it would not pay."""
+    if not large(tape, k):
         return None
     found = _compression(tape, k, symmetric=symmetric)
     return None if found is None else _placed(_swept(tape, k, found.seeds), found, type_)

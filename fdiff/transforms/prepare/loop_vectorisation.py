@@ -15,12 +15,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..arraytype import Shape
-from ..primitive import PRIMITIVES
-from ..tape import INPUT, Builder, Node, Tape
-from .batch import batch
+from ...arraytype import Shape
+from ...primitive import PRIMITIVES
+from ...tape import INPUT, Builder, Node, Tape
+from ..batch import batch
+from ..simplify import Simplifier, replaced, steps_of
 from .loop_joins import JOINS, Join, joins_of
-from .simplify import Simplifier, replaced, steps_of
 
 Ids = tuple[int, ...]
 

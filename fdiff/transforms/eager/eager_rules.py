@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from ..ops.shaping import slices
-from ..tape import CONSTANT, INPUT, Constant, Tape
-from ..trace.eager_trace import EagerTrace
-from ..trace.operation_cache import INFIX, Op, caller, op_of
-from .batch import batch
-from .rule_templates import Seeds, pulled, pushed
-from .simplify import simplify
+from ...ops.shaping import slices
+from ...tape import CONSTANT, INPUT, Constant, Tape
+from ...trace.eager_trace import EagerTrace
+from ...trace.operation_cache import INFIX, Op, caller, op_of
+from ..batch import batch
+from ..rule_templates import Seeds, pulled, pushed
+from ..simplify import simplify
 
 Slices = tuple[slice, ...]
 

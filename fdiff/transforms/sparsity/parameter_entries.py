@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..ops.shaping import traced
-from ..tape import Builder, Tape
-from ..trace import Trace, splice
-from .forward import jvp
-from .simplify import simplify
+from ...ops.shaping import traced
+from ...tape import Builder, Tape
+from ...trace import Trace, splice
+from ..forward import jvp
+from ..simplify import simplify
 
 MOST_ENTRIES = 32
 MOST_NODES = 2048  # of all columns together, before what they share is shared

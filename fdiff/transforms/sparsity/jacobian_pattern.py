@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.shaping import slices
-from ..tape import Node, Tape
+from ...ops.shaping import slices
+from ...tape import Node, Tape
 
 MOST_BYTES = 1 << 24  # of the bits of one node
 Bits = np.ndarray | None  # None: no entry depends on the input

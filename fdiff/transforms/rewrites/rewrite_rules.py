@@ -6,9 +6,9 @@ A rewrite must give the same values for every input, NaN and infinities included
 
 from __future__ import annotations
 
-from ..arraytype import broadcast
-from ..primitive import PRIMITIVES
-from ..tape import CONSTANT, Builder
+from ...arraytype import broadcast
+from ...primitive import PRIMITIVES
+from ...tape import CONSTANT, Builder
 from .constant_factors import gathered, repeated
 from .contraction_rewrites import as_product, narrowed, of_number, unseeded
 from .rewrite_context import SOUGHT, Ids, Rule, new, number, of, reshape_of, seeks, transpose_of

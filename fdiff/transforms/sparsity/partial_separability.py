@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..arraytype import Shape
-from ..tape import Builder, Node, Tape, prune
+from ...arraytype import Shape
+from ...tape import Builder, Node, Tape, prune
 from .row_independence import rows_first, rowwise
 
 MOST_NODES = 4096

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ..arraytype import Shape
-from ..ops.contraction import parse
-from ..tape import Node
+from ...arraytype import Shape
+from ...ops.contraction import parse
+from ...tape import Node
 from .sparse_tangents import Box, Part, common, extent, full, offset, seeds_of, volume
 
 if TYPE_CHECKING:

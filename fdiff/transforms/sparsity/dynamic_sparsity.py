@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arraytype import ArrayType, Shape
-from ..errors import Line
-from ..tape import INPUT, ITEM, Node, Tape
-from ..trace import Trace, TracedArray
-from .batch import widened
-from .derivative_tapes import choose, unit_seeds
-from .forward import jvp
+from ...arraytype import ArrayType, Shape
+from ...errors import Line
+from ...tape import INPUT, ITEM, Node, Tape
+from ...trace import Trace, TracedArray
+from ..batch import widened
+from ..derivative_tapes import choose, unit_seeds
+from ..forward import jvp
+from ..simplify import Simplifier, simplify
 from .row_selection import rows_read
-from .simplify import Simplifier, simplify
 from .sparse_tangent_rules import RULES
 from .sparse_tangents import Part, Parts, Seeds, full, seeds_of
 

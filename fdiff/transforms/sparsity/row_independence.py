@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..arraytype import ArrayType
-from ..ops.contraction import parse
-from ..ops.elementwise import add
-from ..ops.indexing import gather, scatter_add
-from ..tape import Builder, Node, Params, Tape, prune
+from ...arraytype import ArrayType
+from ...ops.contraction import parse
+from ...ops.elementwise import add
+from ...ops.indexing import gather, scatter_add
+from ...tape import Builder, Node, Params, Tape, prune
 
 Sources = Sequence[ArrayType | None]  # types of what is moving, None for what is not
 Rule = Callable[[dict[str, Any], ArrayType, Sources], bool]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..trace.operation_cache import Op
+from ...trace.operation_cache import Op
 
 if TYPE_CHECKING:
     from .eager_derivatives import EnteredSweep, Sweep

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from ..ops.contraction import parse
-from ..primitive import PRIMITIVES
-from ..tape import Builder, Node, Params, Tape
+from ...ops.contraction import parse
+from ...primitive import PRIMITIVES
+from ...tape import Builder, Node, Params, Tape
 
 FEWER = 2  # rows that there must be for each index
 

@@ -10,32 +10,28 @@ from math import prod
 
 import numpy as np
 
-from ..arraytype import ArrayType, Shape
-from ..dispatch.variant import Variant
-from ..ops.indexing import iota, scatter_add
-from ..ops.shaping import traced
-from ..tape import Tape
-from ..trace import Trace, TracedArray, apply, splice
-from ..transforms.batch import batch
-from ..transforms.derivative_tapes import choose, symmetric
-from ..transforms.forward import depends, jvp
-from ..transforms.partial_separability import Separated, Term, separate
-from ..transforms.simplify import simplify
-from .compressed_jacobians import SMALL, SPARSE
+from ...arraytype import ArrayType, Shape
+from ...ops.indexing import iota, scatter_add
+from ...ops.shaping import traced
+from ...tape import Tape
+from ...trace import Trace, TracedArray, apply, splice
+from ..batch import batch
+from ..derivative_tapes import choose, symmetric
+from ..forward import depends, jvp
+from ..simplify import simplify
+from .compressed_jacobians import SPARSE, large
+from .partial_separability import Separated, Term, separate
 
 
-def separable(variant: Variant, type_: ArrayType, most: int, *, mirrored: bool) -> Tape | None:
+def separable(tape: Tape, k: int, type_: ArrayType, most: int, *, mirrored: bool) -> Tape | None:
     """A tape of the Jacobian of this type; None where that is not possible, or would not pay.
 
     `most` is how many bytes all blocks of rows may have; `mirrored` says that the Jacobian is
     symmetric, and shall be so exactly.
     """
-    tape, k = variant.tape, variant.wrt[0]
-    source = tape.input_types[k]
-    plain = all(t.dtype.kind == "f" for t in (source, tape.output_types[0]))
-    if not plain or source.size <= SMALL or len(tape.output_types) != 1 or len(variant.wrt) != 1:
+    if not large(tape, k):
         return None
-    found = separate(tape, k)
+    source, found = tape.input_types[k], separate(tape, k)
     if found is None or not _pays(found, source, most):
         return None
     made = _placed(found, source, type_)

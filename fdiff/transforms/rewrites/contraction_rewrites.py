@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..primitive import PRIMITIVES
-from ..tape import Builder
+from ...primitive import PRIMITIVES
+from ...tape import Builder
 from .rewrite_context import Ids, new, number, of, reshape_of, seeks, transpose_of
 
 

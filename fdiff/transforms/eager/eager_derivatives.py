@@ -12,13 +12,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..primitive import PRIMITIVES
-from ..tape import ITEM
-from ..trace.eager_trace import EagerTrace
-from ..trace.operation_cache import Op
+from ...primitive import PRIMITIVES
+from ...tape import ITEM
+from ...trace.eager_trace import EagerTrace
+from ...trace.operation_cache import Op
+from ..rule_templates import Seeds
 from .eager_rules import EnteredPull, Pull, Push, Slices
 from .eager_scalar_rules import QUICK, enter_pull_store, pull_store, push_store
-from .rule_templates import Seeds
 
 
 def pull_values(

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arraytype import Shape
-from ..primitive import PRIMITIVES
-from ..trace import Trace
+from ...arraytype import Shape
+from ...primitive import PRIMITIVES
+from ...trace import Trace
 
 Seeds = tuple[int, ...]  # in order
 Box = tuple[tuple[int, int], ...]  # of each axis, from and to

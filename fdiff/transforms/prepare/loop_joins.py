@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..arraytype import Shape
-from ..tape import Node, Tape
+from ...arraytype import Shape
+from ...tape import Node, Tape
 
 FEWEST = 8  # parts; fewer are left as they are: what is unrolled stays in registers
 JOINS = ("concatenate", "update", "add")

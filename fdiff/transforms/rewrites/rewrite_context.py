@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..primitive import PRIMITIVES, Primitive
-from ..tape import CONSTANT, Builder, Node, Params
+from ...primitive import PRIMITIVES, Primitive
+from ...tape import CONSTANT, Builder, Node, Params
 
 Ids = tuple[int, ...]
 Rule = Callable[[Builder, Ids, dict[str, object]], int | None]

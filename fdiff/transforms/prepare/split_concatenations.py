@@ -15,9 +15,9 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from ..primitive import PRIMITIVES
-from ..tape import Node, Tape
-from .simplify import Simplifier, replaced
+from ...primitive import PRIMITIVES
+from ...tape import Node, Tape
+from ..simplify import Simplifier, replaced
 
 MOST = 4  # parts that a reduction is split into, each of which is a loop
 LEAST = 16  # entries of the largest part: what is shorter is not worth the loops

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..arraytype import broadcast
-from ..tape import Builder
+from ...arraytype import broadcast
+from ...tape import Builder
 from .rewrite_context import Ids, new, number, of, seeks
 
 # A factor that may be moved within a derivative: one that moves where it overflows by a few bits.

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..arraytype import Shape
-from ..primitive import PRIMITIVES
-from ..tape import CONSTANT, Node, Tape, new_node
+from ...arraytype import Shape
+from ...primitive import PRIMITIVES
+from ...tape import CONSTANT, Node, Tape, new_node
 
 Edge = tuple[int, int]  # a node, and which of its arguments
 

@@ -1,0 +1,1 @@
+"""Derivatives for one call, computed beside the values of an eager trace."""
