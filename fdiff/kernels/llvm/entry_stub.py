@@ -7,8 +7,7 @@ compares them with the running interpreter before anything is called.
 
 from __future__ import annotations
 
-import re
-
+from ..runtime.macros import expand, numbered, without_options
 from .structured_arguments import BUILD, UNPACK
 
 HEAD = object.__basicsize__ // 8  # words before the contents of an object; its type is the last
@@ -288,20 +287,22 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
 
 
 def text(*, full: bool = True) -> str:
-    """The function's text, with every place in a table by its number.
+    """The stub's text, with every field of the call descriptor as its position.
 
-    What is not `full` takes positional arguments as they are and looks at nothing outside: all that
+    What is not `full` takes positional arguments as they are and checks nothing outside: all that
     a kernel needs alone, in half the time to compile.
     """
-    whole = UNPACK + BUILD + _HEARD + _CALL
+    template = UNPACK + BUILD + _HEARD + _CALL
     if not full:
-        whole = re.sub(r" *# [+]{3}\n.*?# ---\n", "", BUILD + _HEARD + _CALL, flags=re.DOTALL)
-    numbers = {"HEAD": HEAD, "INPUT": len(INPUTS), "OUTPUT": len(OUTPUTS), "READ": len(READS)}
-    numbers |= {"UNPACK": len(UNPACKS), "RESULT": len(RESULTS)}
-    numbers |= {"OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "FROM": FROM, "INTO": INTO}
-    for names in (UNPACK_HOW, RESULT_HOW):
-        numbers |= {name: k for k, name in enumerate(names)}
-    tables = {"D": WORDS, "I": INPUTS, "O": OUTPUTS, "R": READS, "U": UNPACKS, "S": RESULTS}
-    for letter, names in tables.items():
-        numbers |= {f"{letter}_{name}": k for k, name in enumerate(names)}
-    return re.sub(r"\b[A-Z]\w+\b", lambda m: str(numbers.get(m[0], m[0])), whole)
+        template = without_options(BUILD + _HEARD + _CALL)
+    return expand(template, _MACROS)
+
+
+_MACROS: dict[str, int] = {
+    "HEAD": HEAD, "INPUT": len(INPUTS), "OUTPUT": len(OUTPUTS), "READ": len(READS),
+    "UNPACK": len(UNPACKS), "RESULT": len(RESULTS),
+    "OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "FROM": FROM, "INTO": INTO,
+    **numbered(UNPACK_HOW), **numbered(RESULT_HOW), **numbered(WORDS, "D_"),
+    **numbered(INPUTS, "I_"), **numbered(OUTPUTS, "O_"), **numbered(READS, "R_"),
+    **numbered(UNPACKS, "U_"), **numbered(RESULTS, "S_"),
+}  # fmt: skip

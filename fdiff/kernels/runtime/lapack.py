@@ -6,7 +6,7 @@ A x = b becomes x' P L U = b'. How texts are written, `routines` tells.
 
 from __future__ import annotations
 
-import re
+from .macros import define
 
 # LU factors of the transpose of `a` in `lu`; 0 if regular.
 FACTOR = """
@@ -122,6 +122,5 @@ def cofactor_large(
 
 
 def double(text: str) -> str:
-    """The text for double precision, whatever the routine is for."""
-    text = re.sub(r"\b(GETRF|TRSM)\b", r"D\1", text)
-    return text.replace("ENTRY", "f8").replace("REAL", "float64")
+    """The template for double precision, whatever the routine is for."""
+    return define(text, {"ENTRY": "f8", "REAL": "float64", "GETRF": "DGETRF", "TRSM": "DTRSM"})

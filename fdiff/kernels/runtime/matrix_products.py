@@ -5,6 +5,8 @@ How texts are written, `routines` tells.
 
 from __future__ import annotations
 
+from .macros import define
+
 # ``c[:n] = row @ b``: four rows of `b` at once, so that `c` is read less often.
 _ROW = """
 def row(c: "ENTRY*", a: "ENTRY*", step: "i8", b: "ENTRY*", lead: "i8", k: "i8", n: "i8"):
@@ -204,26 +206,22 @@ def matmul(
 """
 
 
-def _without_masked(operand: str) -> str:
-    """The same where an operand is masked (`kernels/masks.py`): -0.0 in terms to be left out.
-
-    Only a sum that is not finite has such a term that matters: it is added up again without them.
-    """
-    at = {"a": "x[i * down + p * step]", "b": "y[p * below + j * across]"}[operand]
-    return f"""
+# The same where an operand is masked (`kernels/ir/masked_operands.py`): terms in which it is -0.0
+# are left out. That matters only where a sum is not finite: it is added up again without them.
+_MATMUL_MASKED = """
 def add_up(
     z: "ENTRY*", x: "ENTRY*", down: "i8", step: "i8", y: "ENTRY*", below: "i8", across: "i8",
     i: "i8", j: "i8", k: "i8",
 ):
     total = np.REAL(0)
     for p in range(k):
-        if math.copysign(np.REAL(1), {at}) > 0 or {at} != 0:
+        if math.copysign(np.REAL(1), MASKED) > 0 or MASKED != 0:
             total = total + x[i * down + p * step] * y[p * below + j * across]
     z[j] = total
     return 0
 
 
-def matmul_{operand}(
+def NAME(
     a: "ENTRY*", b: "ENTRY*", c: "ENTRY*", stack: "i8", m: "i8", k: "i8", n: "i8",
     step_a: "i8", lead_a: "i8", step_b: "i8", lead_b: "i8", step_c: "i8", lead_c: "i8",
     flip_a: "i8", flip_b: "i8", blas: "i8*",
@@ -250,6 +248,12 @@ def matmul_{operand}(
                         add_up(z, x, down, step, y, below, across, i, j, k)
     return 0
 """
+
+
+def _without_masked(operand: str) -> str:
+    """`_MATMUL_MASKED` for operand ``a`` or ``b``."""
+    entry = {"a": "x[i * down + p * step]", "b": "y[p * below + j * across]"}[operand]
+    return define(_MATMUL_MASKED, {"MASKED": entry, "NAME": f"matmul_{operand}"})
 
 
 _PRODUCT = (_ROW, *_SHAPES, _PANEL, _BLOCKS, _DOTS, _LARGE, _MATMUL)

@@ -7,11 +7,11 @@ numbers below.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from .blas import places
 from .linalg import DECOMPOSITIONS
+from .macros import expand
 from .matrix_products import PRODUCTS
 from .status import INDEFINITE, SINGULAR, ZERO_AT
 from .triangular import TRIANGULAR
@@ -28,7 +28,6 @@ _NUMBERS = {
     "SAFE": 1e6,  # condition number up to which cofactors come from the inverse
     "BLAS_FROM": 100,  # multiplications from which BLAS is faster: at 5 x 5 it is, at 4 x 4 not
 }
-_WORDS = re.compile(r"\b[A-Z][A-Z_]+\b")
 
 
 @lru_cache(maxsize=64)
@@ -37,4 +36,4 @@ def text_of(routine: str, vector: int = 64) -> str:
     name, dtype = routine.rsplit("_", 1)
     words = {"ENTRY": dtype, "REAL": _NUMPY[dtype], "LANES": vector // int(dtype[1])}
     words |= {**_NUMBERS, **places(dtype)}
-    return _WORDS.sub(lambda m: str(words[m[0]]), "".join(_TEXTS[name]))
+    return expand("".join(_TEXTS[name]), words)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from .macros import define
+
 # ``low x = x`` in place, and ``low' x = x``, for one right-hand side: along rows of memory.
 _FORWARD = """
 def forward(low: "ENTRY*", x: "ENTRY*", n: "i8"):
@@ -164,6 +166,7 @@ def cholesky_bar(
 """
 
 
+_BY_PIVOT = " / low[i * n + i]"  # not in the text for a unit matrix
 # Of no right-hand sides nothing is resolved, so that nothing fails.
 _CHECK = """for i in range(n if columns > 0 else 0):
             if here[i * n + i] == 0:
@@ -176,11 +179,9 @@ def _systems(
     """A routine and the functions it calls; of a `unit` matrix the diagonal is not read."""
     words = {"HOW": f'"{how}"', "ROWS": f"{way}_rows", "ONE": way}
     words |= {"KIND": '"u"' if unit else '"n"', "CHECK": _CHECK if check else "pass"}
-    text = _TRIANGULAR
-    for word, meaning in words.items():
-        text = text.replace(word, meaning)
-    divided = " / low[i * n + i]"
-    return (*(loop.replace(divided, "") if unit else loop for loop in loops), text)
+    if unit:
+        loops = (loops[0].replace(_BY_PIVOT, ""), loops[1].replace(_BY_PIVOT, ""))
+    return (*loops, define(_TRIANGULAR, words))
 
 
 def _both(suffix: str, *, unit: bool = False, check: bool = False) -> dict[str, tuple[str, ...]]:

@@ -16,7 +16,7 @@ numbers (`NUMBERS`).
 
 from __future__ import annotations
 
-import re
+from .macros import expand
 
 _LINE = 16  # words: two cache lines, which processors fetch together
 POOL = {
@@ -189,10 +189,5 @@ def grab(home: "i8") -> "i8":
 """
 _PLACES = {**POOL, **MEMBER, **NUMBERS, **HEADER}
 
-
-def _spelt(text: str) -> str:
-    return re.sub(r"\b[A-Z]\w+\b", lambda m: str(_PLACES.get(m[0], m[0])), text)
-
-
-PART, WAIT, GRAB = _spelt(_WAKE + _PART), _spelt(_WAIT), _spelt(_GRAB)
-SERVE, RUN = _spelt(_WAKE + _WORK + _SERVE), _spelt(_WAKE + _WORK + _ALONE + _RUN)
+PART, WAIT, GRAB = (expand(t, _PLACES) for t in (_WAKE + _PART, _WAIT, _GRAB))
+SERVE, RUN = (expand(_WAKE + _WORK + text, _PLACES) for text in (_SERVE, _ALONE + _RUN))
