@@ -57,12 +57,43 @@ def test_the_catalogue_is_current_and_whole():
     assert all(f"{name}`" in page for name in OF_FDIFF)
 
 
+def pages():
+    """Every document: those of the repository, those in docs/ and those beside the code."""
+    return [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "fdiff").rglob("*.md")]
+
+
 def test_links_lead_somewhere():
-    for page in DOCS.glob("*.md"):
+    for page in pages():
         text = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
         targets = [t for t in re.findall(r"\]\(([^)#]+)\)", text) if not t.startswith("https://")]
-        missing = [t for t in targets if not (DOCS / t).exists()]
+        missing = [t for t in targets if not (page.parent / t).exists()]
         assert not missing, page
+
+
+def test_files_that_are_named_exist():
+    """Paths from the root of the repository, wherever a document names them."""
+    path = re.compile(r"\b(?:fdiff|tests|docs|benchmarks|examples)/[\w/.-]*\w\b/?")
+    missing = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in pages()
+        for name in path.findall(page.read_text(encoding="utf-8"))
+        if not (ROOT / name).exists()
+    ]
+    assert missing == []
+
+
+def test_the_index_of_decisions_lists_every_page_by_its_title():
+    folder = DOCS / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    listed = {
+        file: title for title, file in re.findall(r"^- \[(.+)\]\((.+)\)$", index, re.MULTILINE)
+    }
+    titles = {
+        page.name: page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+        for page in folder.glob("*.md")
+        if page.name not in {"README.md", "dead-ends.md"}
+    }
+    assert listed == titles
 
 
 def test_numpy_and_fdiff_are_what_examples_know():
