@@ -31,11 +31,19 @@ from .ir.graph_of_tape import kernel_graph
 from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.graph_of_tape import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.parallel import PARTS, THREADS
-from .kernel_source import Source, elementary, has_steps, patient
+from .kernel_source import KernelSource, elementary, has_steps, patient
 from .runtime import worker_code as crewing
 from .runtime.blas import table
 from .runtime.routines import text_of as text_of_routine
-from .source_cache import Chosen, chosen, forget, keep, keep_size, kept, sized
+from .source_cache import (
+    SelectedSource,
+    forget,
+    has_kernel_of_length,
+    has_source_on_disk,
+    record_tape_length,
+    select_source,
+    write_to_disk,
+)
 from .thread_pool import Code, pool, threads
 
 if TYPE_CHECKING:
@@ -49,7 +57,7 @@ class CacheInfo(NamedTuple):
     compiled: int
     loaded: int
     hits: int
-    entries: int
+    count_entries: int
     seconds: float
 
 
@@ -87,42 +95,42 @@ def started() -> bool:
     return f"{__package__}.llvm.machine" in sys.modules
 
 
-def _key(graph: KernelGraph, made: Source) -> _Key:
+def _key(graph: KernelGraph, made: KernelSource) -> _Key:
     """What a kernel is kept under: which loops are shared shows in the text alone."""
     return graph, made.text if made.shared else ""
 
 
 def source(tape: Tape, layouts: tuple[str, ...]) -> str:
     """Text of the kernel of `tape`."""
-    return chosen(*kernel_graph(tape, layouts)).source.text
+    return select_source(*kernel_graph(tape, layouts)).source.text
 
 
 def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
     """What compiling would take, LLVM's own start apart; 0 if the kernel is at hand."""
     graph, values = kernel_graph(tape, layouts)
-    made = chosen(graph, values).source
+    made = select_source(graph, values).source
     return 0.0 if _key(graph, made) in _kernels else made.seconds()
 
 
 def workspace(tape: Tape, layouts: tuple[str, ...]) -> int:
     """Bytes that the kernel of `tape` holds besides its inputs and outputs."""
     graph, values = kernel_graph(tape, layouts)
-    choice = chosen(graph, values)
+    choice = select_source(graph, values)
     copies = {"": 1, THREADS: threads(), PARTS: choice.parts}
-    return sum(room.bytes(values.ints) * copies[room.copies] for room in choice.source.rooms)
+    return sum(room.bytes(values.ints) * copies[room.copies] for room in choice.source.buffers)
 
 
 def seen(tape: Tape) -> bool:
     """Whether there may be a kernel of `tape`: there is one of a tape of this length."""
-    return sized(len(tape))
+    return has_kernel_of_length(len(tape))
 
 
 def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
     """Whether the kernel can be read from disk (or is loaded already): nothing is made to tell."""
     graph, values = kernel_graph(tape, layouts)
-    if (graph, "") not in _kernels and not kept(graph):
+    if (graph, "") not in _kernels and not has_source_on_disk(graph):
         return False
-    made = chosen(graph, values).source
+    made = select_source(graph, values).source
     return _key(graph, made) in _kernels or cache.has(cache.name_of(made.text))
 
 
@@ -154,14 +162,14 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
         from .executable import Executable  # noqa: PLC0415 - this is where LLVM is loaded
 
     graph, values = kernel_graph(tape, layouts)
-    choice = chosen(graph, values)
+    choice = select_source(graph, values)
     made = choice.source
     key = _key(graph, made)
     kernel = _kernels.get(key)
     if kernel is None:
         if lacking := missing(tape):
             raise TapeError(f"a kernel was asked for that cannot be made: no {', '.join(lacking)}")
-        keep_size(len(tape))
+        record_tape_length(len(tape))
         checkpoint()
         size, seconds = len(graph.ops), made.seconds()
         with Stage("compiling", size=size, seconds=seconds), compiling():
@@ -176,7 +184,7 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
         return Executable(kernel, tape, values, choice.parts)
 
 
-def _make(graph: KernelGraph, choice: Chosen, layouts: tuple[str, ...]) -> Kernel:
+def _make(graph: KernelGraph, choice: SelectedSource, layouts: tuple[str, ...]) -> Kernel:
     with no_fork:
         from .executable import Kernel  # noqa: PLC0415 - LLVM is loaded with the first kernel
 
@@ -184,9 +192,9 @@ def _make(graph: KernelGraph, choice: Chosen, layouts: tuple[str, ...]) -> Kerne
     addresses = _addresses(made.routines, shared=made.shared)
     again = None if patient(made.text) is None else partial(_patient, made.text)
     code = _obtain(made.text)
-    keep(graph, choice)
+    write_to_disk(graph, choice)
     run = _crew() if made.shared else 0
-    return Kernel(code, addresses, made.rooms, made.text, layouts, again, entry_stub, run)
+    return Kernel(code, addresses, made.buffers, made.text, layouts, again, entry_stub, run)
 
 
 _stubs: dict[bool, int] = {}  # addresses of the entry stubs: the full one, and for kernels alone

@@ -14,7 +14,7 @@ from ..errors import CompileError
 from ..tape import Tape
 from .ir.graph import Values
 from .ir.parallel import PARTS, THREADS
-from .kernel_source import Room
+from .kernel_source import WorkspaceBuffer
 from .llvm.call_descriptor import Given, Input, Machinery, Make, Output
 from .llvm.dispatch_table import caller, fault
 from .llvm.machine import Loaded
@@ -38,7 +38,7 @@ class Kernel(NamedTuple):
 
     code: Loaded
     addresses: tuple[int, ...]
-    rooms: tuple[Room, ...]
+    buffers: tuple[WorkspaceBuffer, ...]
     text: str
     layouts: tuple[str, ...]
     patient: Callable[[], Loaded] | None
@@ -158,15 +158,15 @@ class Executable:
         """The kernel with its tables and its workspace."""
         kernel = self._kernel
         copies = {"": 1, THREADS: self._threads, PARTS: self._parts}
-        one = [room.bytes(values.ints) for room in kernel.rooms]
-        taken = [b * copies[room.copies] for b, room in zip(one, kernel.rooms, strict=True)]
+        one = [room.bytes(values.ints) for room in kernel.buffers]
+        taken = [b * copies[room.copies] for b, room in zip(one, kernel.buffers, strict=True)]
         begins = list(accumulate(taken, initial=0))
-        widths = [b // int(room.dtype[1]) for b, room in zip(one, kernel.rooms, strict=True)]
+        widths = [b // int(room.dtype[1]) for b, room in zip(one, kernel.buffers, strict=True)]
         rest = [self._parts, *widths] if kernel.run else []
         ints = np.array([*values.ints, *kernel.addresses, *begins, *rest], np.int64)
         floats = np.array(values.floats, np.float64)
         size = 1 << max(begins[-1], 4096).bit_length() if begins[-1] <= _KEEP else begins[-1]
-        size = size if kernel.rooms else 0
+        size = size if kernel.buffers else 0
         keep = size <= _KEEP
         cell = spare.setdefault(size, np.zeros(1, np.int64)) if keep else np.zeros(1, np.int64)
         shapes = [*self._made, *((i.shape, i.dtype) for i in self._inputs)]

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .ir.loops import BLOCK, Dims, block_of, entries
+from .ir.loops import BLOCK, Dims, count_entries, tile_height_at
 
 INDENT = "    "
 _MATHS = re.compile(
@@ -26,7 +26,7 @@ _AMONG = 12  # times as much work as what parts have of their own takes
 _FACTORS = re.compile(r"\bn?\d+\b")
 
 
-class Room(NamedTuple):
+class WorkspaceBuffer(NamedTuple):
     """Memory for entries of one dtype, `dims` of them; `rows`, `least`: how many rows a block has.
 
     If `copies` says so, there is that much for each thread, or for each part of a shared loop.
@@ -40,9 +40,9 @@ class Room(NamedTuple):
 
     def bytes(self, sizes: tuple[int, ...]) -> int:
         """How many bytes these are with these values of ``n0, n1, ...``, in whole cache lines."""
-        total = int(self.dtype[1]) * entries(tuple(d for d in self.dims if d != BLOCK), sizes)
+        total = int(self.dtype[1]) * count_entries(tuple(d for d in self.dims if d != BLOCK), sizes)
         if BLOCK in self.dims:
-            total *= block_of(self.rows, self.least, sizes)
+            total *= tile_height_at(self.rows, self.least, sizes)
         return -(-total // 64) * 64
 
 
@@ -59,7 +59,7 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """Text of a kernel, and what its integer table ends with.
 
     That is the addresses of the routines and, if there are any, of the table of what they call;
@@ -70,7 +70,7 @@ class Source:
 
     text: str
     routines: tuple[str, ...]
-    rooms: tuple[Room, ...]
+    buffers: tuple[WorkspaceBuffer, ...]
     shared: bool = False
 
     def seconds(self) -> float:
@@ -92,10 +92,10 @@ class Source:
         return 0.012 + 0.00015 * lines + 0.00012 * inside + 0.009 * loops + called
 
 
-class Made(NamedTuple):
+class GeneratedKernel(NamedTuple):
     """A text, the work of each of its items that threads share (or of all), and what parts have."""
 
-    source: Source
+    source: KernelSource
     work: tuple[tuple[Work, ...], ...]
     own: tuple[Work, ...] = ()
     turns: int = 0  # how often threads wait for each other

@@ -6,7 +6,7 @@ from tapes import tape_of
 
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.passes.fuse.dependences import needs_of
-from fdiff.kernels.passes.fuse.effects import make_roots
+from fdiff.kernels.passes.fuse.effects import effects_of_plan
 from fdiff.kernels.passes.materialise.graph_analysis import Structure
 from fdiff.kernels.passes.materialise.materialisation import make_plan
 from fdiff.kernels.passes.materialise.memory_reads import reads_of
@@ -51,11 +51,11 @@ def structure_of(f):
 def rounds_of(structure):
     """Plans one after the other; each knows the one before."""
     also, plan = set(), None
-    while plan is None or len(also) < len(structure.parts) // 4:
+    while plan is None or len(also) < len(structure.ops) // 4:
         plan = make_plan(structure, also, plan)
-        roots = make_roots(plan)
-        yield plan, roots, also
-        again = computed_again(plan, [[root] for root in roots])
+        effects = effects_of_plan(plan)
+        yield plan, effects, also
+        again = computed_again(plan, [[effect] for effect in effects])
         some = {i for i in structure.ops if i not in plan.kept | structure.absorbed}
         also = also | (again or set(sorted(some)[::3]))
         if not (again or some):
@@ -66,13 +66,13 @@ def rounds_of(structure):
 def test_what_is_taken_from_the_round_before_is_what_would_be_found(f):
     taken = dropped = 0
     before = {}
-    for plan, roots, also in rounds_of(structure_of(f)):
+    for plan, effects, also in rounds_of(structure_of(f)):
         taken += len(plan.reads)
         dropped += len(before) - len(plan.reads)
         anew = make_plan(plan.of, also)
         assert plan.kept == anew.kept
-        for root in roots:
-            assert reads_of(plan, root) == reads_of(anew, root)
+        for effect in effects:
+            assert reads_of(plan, effect) == reads_of(anew, effect)
         before = plan.reads
     assert taken > 0
     assert dropped > 0
@@ -86,13 +86,13 @@ def terms(w):
 def test_a_term_of_a_sum_waits_for_the_one_before_it():
     """And so for all of them, though not by name: those grow with the square of the terms."""
     plan = make_plan(structure_of(terms))
-    roots = make_roots(plan)
-    needs = needs_of(plan, roots)
-    assert sum(map(len, needs)) < 3 * len(roots)
+    effects = effects_of_plan(plan)
+    needs = needs_of(plan, effects)
+    assert sum(map(len, needs)) < 3 * len(effects)
     before = []
     for mine in needs:
         before.append(set(mine).union(*(before[p] for p in mine)))
-    updates = [r for r, root in enumerate(roots) if root.kind == "update"]
+    updates = [r for r, effect in enumerate(effects) if effect.kind == "update"]
     assert len(updates) > 30
     for r in updates:
-        assert {p for p in range(r) if roots[p].node == roots[r].node} <= before[r]
+        assert {p for p in range(r) if effects[p].node == effects[r].node} <= before[r]

@@ -11,15 +11,15 @@ from fdiff.errors import TapeError
 from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.ir.loops import Axis, Buffer, Call, Output, Statement, Temporary
-from fdiff.kernels.ir.type_inference import Kinds
+from fdiff.kernels.ir.type_inference import DtypeInference
 from fdiff.kernels.ir.verify import verify
-from fdiff.kernels.passes.pipeline import schedule
+from fdiff.kernels.passes.pipeline import lower_graph
 
 
 def made(f, *arrays):
     tape = tape_of(f, *arrays)
     graph, _ = kernel_graph(tape, ("C",) * len(tape.inputs))
-    return schedule(graph), graph
+    return lower_graph(graph), graph
 
 
 def wave(x, y):
@@ -123,11 +123,11 @@ BROKEN = {
     "a sum of more loops than there are": (sums(depth=5), "gathers loops there are not"),
     "a sum of nothing": (in_nest(0, without("accumulate")), "gathers nothing"),
     "a window of other loops": (
-        lambda p: replace(p, items=(replace(p.items[0], window=(None, None)), *p.items[1:])),
+        lambda p: replace(p, items=(replace(p.items[0], ranges=(None, None)), *p.items[1:])),
         "bounds of 2 loops of 1",
     ),
     "a bound that nobody knows": (
-        lambda p: replace(p, items=(replace(p.items[0], window=(("0", "m5"),)), *p.items[1:])),
+        lambda p: replace(p, items=(replace(p.items[0], ranges=(("0", "m5"),)), *p.items[1:])),
         "m5 is read",
     ),
     "memory is declared twice": (
@@ -171,11 +171,11 @@ def test_it_says_which_loop_it_is(program):
 def test_whatever_is_compiled_is_verified_where_that_is_asked_for(monkeypatch):
     """In all tests it is: `conftest` sets the variable. Elsewhere nothing is imported for it."""
 
-    def schedule(graph):
+    def lower_graph(graph):
         loops, _ = made(wave, np.ones(5), np.ones(5))
         return statements(loops, 0, without("load"))
 
-    monkeypatch.setattr(source_generation, "schedule", schedule)
+    monkeypatch.setattr(source_generation, "lower_graph", lower_graph)
     monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
     tape = tape_of(wave, np.ones(7), np.ones(7))
     kernels.cache_clear()
@@ -208,7 +208,7 @@ EXPRESSIONS = {
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_dtypes_of_expressions(text):
-    kinds = Kinds({"a": "f8", "b": "f8", "c": "f4", "d": "i8", "e": "b1"})
+    kinds = DtypeInference({"a": "f8", "b": "f8", "c": "f4", "d": "i8", "e": "b1"})
     assert kinds.of(text, ("a", "b", "c", "d", "e")) == EXPRESSIONS[text]
     assert kinds.of("{0}", ("True",)) == "b1"
     assert kinds.of("{0}", ("0.5",)) is None

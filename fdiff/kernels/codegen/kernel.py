@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from ...process.background import checkpoint
 from ..ir.graph import KernelGraph
-from ..ir.loops import NUMPY, Blocks, Call, Choice, Nest, Program, Runs
-from ..ir.parallel import SharedProgram
-from ..kernel_source import INDENT, Room, Source
+from ..ir.loops import NUMPY, Call, Conditional, LoopProgram, Nest, TileLoop, VersionedLoop
+from ..ir.parallel import ParallelProgram
+from ..kernel_source import INDENT, KernelSource, WorkspaceBuffer
 from ..runtime.status import FAR
 from .loop_nest import emit_nest
 from .outlining import LONG, Unit, in_steps
@@ -21,12 +21,12 @@ _WORD = re.compile(r"\w+")
 _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 
 
-def emit(program: Program | SharedProgram, graph: KernelGraph) -> Source:
+def emit(program: LoopProgram | ParallelProgram, graph: KernelGraph) -> KernelSource:
     """``kernel(inputs, constants, outputs, strides, ints, floats, rooms)``: a status."""
     routines = tuple(dict.fromkeys(call.routine for call in program.calls))
-    if isinstance(program, SharedProgram):
+    if isinstance(program, ParallelProgram):
         return _for_crew(program, graph, routines)
-    where, rooms = furnish(program)
+    where, buffers = furnish(program)
     units = [unit for item in program.items for unit in _units(item, graph, routines)]
     lines = [line for unit in units for line in unit.lines]
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
@@ -39,14 +39,16 @@ def emit(program: Program | SharedProgram, graph: KernelGraph) -> Source:
     known = set(_WORD.findall("\n".join(body))) if steps else memory.keys()
     body = [*(f"{t} = {r}" for t, r in memory.items() if t in known), *body, *tail]
     begin = graph.sizes + graph.ints + len(routines) + bool(routines)
-    kernel = _kernel(graph, [*_begin(lines), *body], _work(rooms, begin))
-    return Source("\n".join([*steps, *kernel]) + "\n", routines, rooms)
+    kernel = _kernel(graph, [*_begin(lines), *body], _work(buffers, begin))
+    return KernelSource("\n".join([*steps, *kernel]) + "\n", routines, buffers)
 
 
-def _for_crew(program: SharedProgram, graph: KernelGraph, routines: tuple[str, ...]) -> Source:
+def _for_crew(
+    program: ParallelProgram, graph: KernelGraph, routines: tuple[str, ...]
+) -> KernelSource:
     """The kernel that several threads run."""
-    where, rooms = furnish(program)
-    crew = crew_of(where, rooms, len(program.outputs))
+    where, buffers = furnish(program)
+    crew = crew_of(where, buffers, len(program.outputs))
 
     def call(item: Call, *, part: bool) -> list[str]:
         return _call(item, graph, routines, part=part)
@@ -56,10 +58,10 @@ def _for_crew(program: SharedProgram, graph: KernelGraph, routines: tuple[str, .
     tail = ["if me == 0:", *tail] if tail else []
     memory = [named(t, crew) for t in program.temporaries]
     begin = graph.sizes + graph.ints + len(routines) + TABLES * bool(routines)
-    lines = [*begin_crew(rooms, begin + len(rooms) + 1), *_begin(body), *memory, *body, *tail]
-    parameters = [*_work(rooms, begin), 'crew: "i8* crew"']
+    lines = [*begin_crew(buffers, begin + len(buffers) + 1), *_begin(body), *memory, *body, *tail]
+    parameters = [*_work(buffers, begin), 'crew: "i8* crew"']
     kernel = _kernel(graph, [*lines, _end(body)], parameters)
-    return Source("\n".join(kernel) + "\n", routines, rooms, shared=True)
+    return KernelSource("\n".join(kernel) + "\n", routines, buffers, shared=True)
 
 
 def _begin(lines: Iterable[str]) -> list[str]:
@@ -78,22 +80,22 @@ def _kernel(graph: KernelGraph, lines: list[str], work: list[str]) -> list[str]:
 
 
 def _units(
-    item: Nest | Call | Blocks | Runs | Choice,
+    item: Nest | Call | TileLoop | VersionedLoop | Conditional,
     graph: KernelGraph,
     routines: tuple[str, ...],
     depth: int = 0,
 ) -> Iterator[Unit]:
     """The lines of an item, of each nest in a loop over blocks by themselves."""
     checkpoint()
-    if isinstance(item, Blocks):
+    if isinstance(item, TileLoop):
         yield Unit(tuple(emit_blocks(item)), depth)
         for inner in item.items:
             yield from _units(inner, graph, routines, depth + 1)
-    elif isinstance(item, Runs):
-        inside = [u for inner in item.otherwise.items for u in _units(inner, graph, routines)]
+    elif isinstance(item, VersionedLoop):
+        inside = [u for inner in item.fallback.items for u in _units(inner, graph, routines)]
         lines = [line for unit in inside for line in unit.indented(unit.lines)]
         yield Unit(tuple(emit_runs(item, lines)), depth)
-    elif isinstance(item, Choice):
+    elif isinstance(item, Conditional):
         cases = ([INDENT + line for line in emit_nest(nest)] for nest in (item.zero, item.other))
         zero, other = cases
         yield Unit((f"if {item.local} == 0:", *zero, "else:", *other), depth)
@@ -113,9 +115,9 @@ def _parameters(graph: KernelGraph) -> list[str]:
     return [*out, 'strides: "i8* strides"', 'ints: "i8* ints"', 'floats: "f8* floats"']
 
 
-def _work(rooms: tuple[Room, ...], begin: int) -> list[str]:
+def _work(buffers: tuple[WorkspaceBuffer, ...], begin: int) -> list[str]:
     """The rooms of the workspace."""
-    return [f'r{k}: "{room.dtype}* work[{begin + k}]"' for k, room in enumerate(rooms)]
+    return [f'r{k}: "{room.dtype}* work[{begin + k}]"' for k, room in enumerate(buffers)]
 
 
 def _prologue(graph: KernelGraph, body: str) -> list[str]:

@@ -56,7 +56,7 @@ class _Lines:
 
 def emit_nest(nest: Nest) -> list[str]:
     """Lines of the nest, flattened where memory is walked through in order."""
-    nest = nest if nest.hole else collapse(nest)
+    nest = nest if nest.excluded else collapse(nest)
     lines = _Lines(nest, _number(nest))
     for accumulator in nest.accumulators:
         if accumulator.identity != accumulator.name:  # or it has been begun
@@ -71,7 +71,7 @@ def emit_nest(nest: Nest) -> list[str]:
     out = [f"# {nest.comment}"]
     if nest.branches:
         return out + _edges(lines, nest)
-    if nest.hole:
+    if nest.excluded:
         return out + _around(lines, nest)
     for depth in range(lines.rank + 1):
         out += [INDENT * depth + line for line in lines.before[depth]]
@@ -96,7 +96,7 @@ def _branch(lines: _Lines, guard: Guard, statements: tuple[Statement, ...]) -> N
 
 
 def _range(nest: Nest, depth: int) -> str:
-    bounds = nest.window[depth] if nest.window else None
+    bounds = nest.ranges[depth] if nest.ranges else None
     return nest.domain[depth] if bounds is None else ", ".join(bounds)
 
 
@@ -108,7 +108,7 @@ def _outer(lines: _Lines, nest: Nest) -> tuple[list[str], str]:
         out += [INDENT * depth + line for line in lines.before[depth]]
         out.append(f"{INDENT * depth}for i{depth} in range({nest.domain[depth]}):")
     out += [INDENT * last + line for line in lines.before[last]]
-    bounds = [(k, *b) for k, b in enumerate(nest.hole[:last]) if b is not None]
+    bounds = [(k, *b) for k, b in enumerate(nest.excluded[:last]) if b is not None]
     return out, " and ".join(f"{begin} <= i{k} < {end}" for k, begin, end in bounds)
 
 
@@ -116,7 +116,7 @@ def _around(lines: _Lines, nest: Nest) -> list[str]:
     """Loops that leave the hole out: the innermost runs up to it, then on from its end."""
     out, inside = _outer(lines, nest)
     last = lines.rank - 1
-    size, own = nest.domain[last], nest.hole[last]
+    size, own = nest.domain[last], nest.excluded[last]
     begin, end = own or ("0", "")
     if inside:
         begin, end = (f"{x} if {inside} else {size}" if x else "" for x in (begin, end))
@@ -133,7 +133,7 @@ def _edges(lines: _Lines, nest: Nest) -> list[str]:
     """
     out, inside = _outer(lines, nest)
     last = lines.rank - 1
-    size, own = nest.domain[last], nest.hole[last]
+    size, own = nest.domain[last], nest.excluded[last]
     indent = INDENT * last
     if own is None:
         out.append(f"{indent}for i{last} in range(0 if {inside} else {size}):")

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..ir.loops import NUMPY, Blocks, Call, Choice, Nest, Runs, Temporary, size
-from ..ir.parallel import THREADS, Alone, Shared, Total
-from ..kernel_source import Room
+from ..ir.loops import NUMPY, Call, Conditional, Nest, Temporary, TileLoop, VersionedLoop, size
+from ..ir.parallel import THREADS, ParallelLoop, PrivateReduction, SerialRegion
+from ..kernel_source import WorkspaceBuffer
 from ..passes.parallel.parallelise import own
 from ..runtime.worker_code import MEMBER, NUMBERS
 from .loop_nest import emit_nest
 from .row_tiles import emit_blocks, emit_runs
 
 INDENT = "    "
-Item = Nest | Call | Blocks | Runs | Choice | Shared | Alone
+Item = Nest | Call | TileLoop | VersionedLoop | Conditional | ParallelLoop | SerialRegion
 TABLES = 2  # of addresses: for one thread, which may use BLAS as it is, and for each of several
 
 
@@ -34,23 +34,23 @@ class Crew:
     """What the text of a kernel for several threads has to name: how to wait, and the rooms."""
 
     wait: tuple[str, ...]
-    rooms: Mapping[str, int]
+    buffers: Mapping[str, int]
 
     def place(self, name: str, part: str) -> str:
         """Where a copy begins among the others."""
-        return f"{part} * width{self.rooms[name]}"
+        return f"{part} * width{self.buffers[name]}"
 
 
-def crew_of(where: Mapping[str, int], rooms: tuple[Room, ...], outputs: int) -> Crew:
+def crew_of(where: Mapping[str, int], buffers: tuple[WorkspaceBuffer, ...], outputs: int) -> Crew:
     """Who waits names all memory that is written to, or LLVM would keep what it has read."""
-    written = [f"out{k}" for k in range(outputs)] + [f"r{k}" for k in range(len(rooms))]
+    written = [f"out{k}" for k in range(outputs)] + [f"r{k}" for k in range(len(buffers))]
     call = f"rt.call(wait, {', '.join(['crew', 'first', *written])})"
     return Crew((f"if {call} != 0:", f"{INDENT}return {NUMBERS['GONE']}"), where)
 
 
-def begin_crew(rooms: tuple[Room, ...], first: int) -> list[str]:
+def begin_crew(buffers: tuple[WorkspaceBuffer, ...], first: int) -> list[str]:
     """Who this is, and how many parts; `first` is where the table goes on after the rooms."""
-    widths = [f"width{k} = ints[{first + 1 + k}]" for k, room in enumerate(rooms) if room.copies]
+    widths = [f"width{k} = ints[{first + 1 + k}]" for k, room in enumerate(buffers) if room.copies]
     places = {"me": "ME", "take": "PART", "wait": "WAIT"}
     own = [f"{name} = crew[{MEMBER[place]}]" for name, place in places.items()]
     return [*own, f"parts = ints[{first}]", *widths, "first = 0"]
@@ -58,7 +58,7 @@ def begin_crew(rooms: tuple[Room, ...], first: int) -> list[str]:
 
 def named(temporary: Temporary, crew: Crew) -> str:
     """The memory of a temporary; a thread knows no other's copy."""
-    room = f"r{crew.rooms[temporary.name]}"
+    room = f"r{crew.buffers[temporary.name]}"
     if temporary.copies == THREADS:
         return f"{temporary.name} = rt.at({room}, {crew.place(temporary.name, 'me')})"
     return f"{temporary.name} = {room}"
@@ -70,22 +70,22 @@ def emit_item(item: Item, crew: Crew, call: Called, *, part: bool = False) -> li
         return emit_nest(item)
     if isinstance(item, Call):
         return call(item, part=part)
-    if isinstance(item, Blocks):
+    if isinstance(item, TileLoop):
         inside = [x for inner in item.items for x in emit_item(inner, crew, call, part=part)]
         return [*emit_blocks(item, part=part), *(INDENT + line for line in inside)]
-    if isinstance(item, Runs):
-        inside = [x for one in item.otherwise.items for x in emit_item(one, crew, call, part=part)]
+    if isinstance(item, VersionedLoop):
+        inside = [x for one in item.fallback.items for x in emit_item(one, crew, call, part=part)]
         return emit_runs(item, inside, part=part)
-    if isinstance(item, Choice):
+    if isinstance(item, Conditional):
         zero, other = ((INDENT + x for x in emit_nest(nest)) for nest in (item.zero, item.other))
         return [f"if {item.local} == 0:", *zero, "else:", *other]
-    if isinstance(item, Shared):
+    if isinstance(item, ParallelLoop):
         return emit_shared(item, emit_item(item.item, crew, call, part=True), crew)
     inside = [x for one in item.items for x in emit_item(one, crew, call)]
     return emit_alone(item, inside, crew)
 
 
-def emit_alone(item: Alone, inside: Iterable[str], crew: Crew) -> list[str]:
+def emit_alone(item: SerialRegion, inside: Iterable[str], crew: Crew) -> list[str]:
     """Lines for one thread; what locals it makes, the others find in memory."""
     stored = (f"{slot}[0] = {name}" for name, slot in item.locals)
     return [
@@ -110,19 +110,19 @@ def _taken(end: str, done: int) -> str:
     return f"rt.call(take, crew, {end}, {done}) - first"
 
 
-def emit_shared(item: Shared, inside: Iterable[str], crew: Crew) -> list[str]:
+def emit_shared(item: ParallelLoop, inside: Iterable[str], crew: Crew) -> list[str]:
     """Lines of one part after the other, then of what they come to."""
     totals = item.totals
-    begun = [t for t in totals if t.begun]
+    continues = [t for t in totals if t.continues]
     one = [
         *(line for _, some in item.copies for line in _cleared(some, crew)),
-        *(f"{t.name} = {t.neutral}" for t in totals if not t.begun),
-        *(f"{t.name} = before_{t.slot} if part == 0 else {t.neutral}" for t in begun),
+        *(f"{t.name} = {t.neutral}" for t in totals if not t.continues),
+        *(f"{t.name} = before_{t.slot} if part == 0 else {t.neutral}" for t in continues),
         *inside,
         *(f"{t.slot}[{crew.place(t.slot, 'part')}] = {t.name}" for t in totals),
     ]
     return [
-        *(f"before_{t.slot} = {t.name}" for t in begun),
+        *(f"before_{t.slot} = {t.name}" for t in continues),
         *_parts(one, crew),
         *(line for t in totals for line in _totalled(t, crew)),
         *_final(item, crew),
@@ -151,7 +151,7 @@ def _cleared(some: Temporary, crew: Crew) -> list[str]:
     ]
 
 
-def _totalled(total: Total, crew: Crew) -> list[str]:
+def _totalled(total: PrivateReduction, crew: Crew) -> list[str]:
     entry = f"{total.slot}[{crew.place(total.slot, 'turn')}]"
     return [
         f"{total.name} = {total.neutral}",
@@ -161,7 +161,7 @@ def _totalled(total: Total, crew: Crew) -> list[str]:
     ]
 
 
-def _final(item: Shared, crew: Crew) -> list[str]:
+def _final(item: ParallelLoop, crew: Crew) -> list[str]:
     """Where totals go: all threads know them, one writes them."""
     lines = tuple(s for s in item.final if s.access is None)
     writes = tuple(s for s in item.final if s.access is not None)
@@ -169,7 +169,7 @@ def _final(item: Shared, crew: Crew) -> list[str]:
     return [*known, *(_once(emit_nest(Nest((), writes)), crew) if writes else ())]
 
 
-def _added(item: Shared, crew: Crew) -> list[str]:
+def _added(item: ParallelLoop, crew: Crew) -> list[str]:
     """The copies of all parts added to memory, each thread some of the entries.
 
     Vectors would be dear to compile, for little that there is to do.

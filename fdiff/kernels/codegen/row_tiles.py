@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ir.loops import AHEAD, BEGIN, BLOCK, END, Blocks, Run, Runs
+from ..ir.loops import AHEAD, BEGIN, BLOCK, END, LoopVersion, TileLoop, VersionedLoop
 from .loop_nest import emit_nest
 
 INDENT = "    "
@@ -13,7 +13,7 @@ _NEAR, _FAR = 64, 256  # rows that are looked at to find a run, at least and at 
 _LOOK = "look"
 
 
-def emit_blocks(blocks: Blocks, *, part: bool = False) -> list[str]:
+def emit_blocks(blocks: TileLoop, *, part: bool = False) -> list[str]:
     """The head of the loop over blocks of rows, or a `part` of them; lines for one follow it."""
     rows, counter = blocks.rows, f"{BLOCK}s"
     count = f"({rows} + {BLOCK} - 1) // {BLOCK}"
@@ -26,13 +26,13 @@ def emit_blocks(blocks: Blocks, *, part: bool = False) -> list[str]:
     ]
 
 
-def emit_runs(runs: Runs, inside: Iterable[str], *, part: bool = False) -> list[str]:
+def emit_runs(runs: VersionedLoop, inside: Iterable[str], *, part: bool = False) -> list[str]:
     """The loop over runs of rows, or in a `part` of them; `inside` are lines for a block of none.
 
     As many rows are looked at as the last run makes likely: looking at rows that are looked at once
     more, as those behind the run are, is lost.
     """
-    rows, block = runs.otherwise.rows, runs.otherwise.block
+    rows, block = runs.fallback.rows, runs.fallback.block
     begin, rows = (_share(rows, "part"), _share(rows, "part + 1")) if part else ("0", rows)
     body = [
         f"{BEGIN} = {END}",
@@ -40,7 +40,7 @@ def emit_runs(runs: Runs, inside: Iterable[str], *, part: bool = False) -> list[
         *(line for nest in runs.measured for line in emit_nest(nest)),
     ]
     other = [f"{_LOOK} = {_NEAR}", f"{END} = min({BEGIN} + {block}, {rows})", *inside]
-    for way in reversed(runs.ways):
+    for way in reversed(runs.versions):
         other = _either(way, other)
     head = [f"{_LOOK} = {_NEAR}", f"{END} = {begin}", f"while {END} < {rows}:"]
     return head + [INDENT + line for line in (*body, *other)]
@@ -51,7 +51,7 @@ def _share(count: str, part: str) -> str:
     return f"rt.share({count}, {part}, parts)"
 
 
-def _either(way: Run, other: Iterable[str]) -> list[str]:
+def _either(way: LoopVersion, other: Iterable[str]) -> list[str]:
     """The lines for a run, or the others."""
     size = f"{END} - {BEGIN}"
     end = way.ends[0] if len(way.ends) == 1 else f"min({', '.join(way.ends)})"

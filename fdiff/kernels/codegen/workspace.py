@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from ..ir.loops import Blocks, Call, Choice, Nest, Program, Runs, proper
-from ..ir.parallel import PARTS, Alone, Shared, SharedProgram
-from ..kernel_source import Room
+from ..ir.loops import Call, Conditional, LoopProgram, Nest, TileLoop, VersionedLoop, nonunit
+from ..ir.parallel import PARTS, ParallelLoop, ParallelProgram, SerialRegion
+from ..kernel_source import WorkspaceBuffer
 
 
-def furnish(program: Program | SharedProgram) -> tuple[dict[str, int], tuple[Room, ...]]:
+def furnish(
+    program: LoopProgram | ParallelProgram,
+) -> tuple[dict[str, int], tuple[WorkspaceBuffer, ...]]:
     """The room of each temporary; one that is used no more leaves its own to others."""
     short = {t.name for t in program.temporaries if t.rows}
     first: dict[str, int] = {}
@@ -23,20 +25,20 @@ def furnish(program: Program | SharedProgram) -> tuple[dict[str, int], tuple[Roo
         for name in names:
             first.setdefault(name, k)
             last[name] = k
-    rooms: list[Room] = []
-    free: dict[Room, _Free] = {}
+    buffers: list[WorkspaceBuffer] = []
+    free: dict[WorkspaceBuffer, _Free] = {}
     where: dict[str, int] = {}
     for t in sorted(program.temporaries, key=lambda t: first.get(t.name, 0)):
-        room = Room(proper(t.dims), t.dtype, t.rows, t.copies, t.least)
+        room = WorkspaceBuffer(nonunit(t.dims), t.dtype, t.rows, t.copies, t.least)
         begin = first.get(t.name, 0)
         same = free.setdefault(room, _Free())
         # what parts have found is read behind the loop, when others may be on their way already
-        r = len(rooms) if t.copies == PARTS else same.first(begin, len(rooms))
-        if r == len(rooms):
-            rooms.append(room)
+        r = len(buffers) if t.copies == PARTS else same.first(begin, len(buffers))
+        if r == len(buffers):
+            buffers.append(room)
         where[t.name] = r
         heappush(same.used, (last.get(t.name, begin), r))
-    return where, tuple(rooms)
+    return where, tuple(buffers)
 
 
 class _Free:
@@ -53,10 +55,10 @@ class _Free:
         return heappop(self.left) if self.left else new
 
 
-def _in_turn(program: Program | SharedProgram, short: set[str]) -> Iterator[list[str]]:
+def _in_turn(program: LoopProgram | ParallelProgram, short: set[str]) -> Iterator[list[str]]:
     """The memory that each item uses; what is not of a block, a loop over blocks uses all along."""
     for item in _items(program):
-        if not isinstance(item, Blocks):
+        if not isinstance(item, TileLoop):
             yield list(_buffers(item))
             continue
         names = [list(_buffers(inner)) for inner in item.items]
@@ -66,30 +68,32 @@ def _in_turn(program: Program | SharedProgram, short: set[str]) -> Iterator[list
         yield whole
 
 
-def _items(program: Program | SharedProgram) -> Iterator[Nest | Call | Blocks | Runs]:
+def _items(
+    program: LoopProgram | ParallelProgram,
+) -> Iterator[Nest | Call | TileLoop | VersionedLoop]:
     for item in program.items:
-        if isinstance(item, Alone):
+        if isinstance(item, SerialRegion):
             yield from item.items
         else:
-            yield item.item if isinstance(item, Shared) else item
+            yield item.item if isinstance(item, ParallelLoop) else item
 
 
-def _buffers(item: Nest | Call | Choice | Runs) -> Iterator[str]:
-    if isinstance(item, Choice | Runs):
+def _buffers(item: Nest | Call | Conditional | VersionedLoop) -> Iterator[str]:
+    if isinstance(item, Conditional | VersionedLoop):
         for inner in _inside(item):
             yield from _buffers(inner)
         return
     if isinstance(item, Call):
         yield from item.buffers
         return
-    for statement in item.everything:
+    for statement in item.all_statements:
         if statement.access is not None:
             yield statement.access.buffer.name
 
 
-def _inside(item: Choice | Runs) -> tuple[Nest | Call | Choice, ...]:
+def _inside(item: Conditional | VersionedLoop) -> tuple[Nest | Call | Conditional, ...]:
     """The loops of which some run."""
-    if isinstance(item, Choice):
+    if isinstance(item, Conditional):
         return item.zero, item.other
-    ways = (nest for way in item.ways for nest in way.items)
-    return (*item.measured, *ways, *item.otherwise.items)
+    versions = (nest for way in item.versions for nest in way.items)
+    return (*item.measured, *versions, *item.fallback.items)

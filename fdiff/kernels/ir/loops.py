@@ -85,7 +85,7 @@ class Accumulator:
 
 
 # Of each loop, where some of the entries begin and end: None for all of the loop.
-Hole = tuple[tuple[str, str] | None, ...]
+Ranges = tuple[tuple[str, str] | None, ...]
 Guard = tuple[tuple[int, str, str], ...]  # loops, and where on each there is anything to do
 
 
@@ -100,12 +100,12 @@ class Nest:
     statements: tuple[Statement, ...]
     accumulators: tuple[Accumulator, ...] = ()
     comment: str = ""
-    hole: Hole = ()
-    window: Hole = ()
+    excluded: Ranges = ()
+    ranges: Ranges = ()
     branches: tuple[tuple[Guard, tuple[Statement, ...]], ...] = ()
 
     @property
-    def everything(self) -> list[Statement]:
+    def all_statements(self) -> list[Statement]:
         """Every statement there is."""
         guarded = [s for _, statements in self.branches for s in statements]
         return [*self.statements, *guarded, *(s for a in self.accumulators for s in a.final)]
@@ -126,7 +126,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Conditional:
     """Loops for where a local is zero, and others for where it is not."""
 
     local: str
@@ -135,7 +135,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class TileLoop:
     """Items that run for so many rows of an axis at a time, one block after another.
 
     What they hand to each other then stays in the cache. The rows are counted by `BEGIN` and `END`.
@@ -143,11 +143,11 @@ class Blocks:
 
     rows: str
     block: str  # how many rows at a time
-    items: tuple[Nest | Call | Choice, ...]
+    items: tuple[Nest | Call | Conditional, ...]
 
 
 @dataclass(frozen=True)
-class Run:
+class LoopVersion:
     """Loops for rows of which the places are known from those of the first."""
 
     ends: tuple[str, ...]  # locals that say how far each of the places is; the least counts
@@ -156,12 +156,12 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Runs:
+class VersionedLoop:
     """Rows in runs, each as long as it is; where there is none, in blocks as `otherwise`."""
 
     measured: tuple[Nest, ...]  # what runs are told from, for the rows from `BEGIN` to `AHEAD`
-    ways: tuple[Run, ...]
-    otherwise: Blocks
+    versions: tuple[LoopVersion, ...]
+    fallback: TileLoop
 
 
 class Temporary(NamedTuple):
@@ -188,21 +188,21 @@ class Output(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Program:
+class LoopProgram:
     """The whole kernel: what is allocated, what runs in which order, what comes out.
 
     `locals` are the dtypes of values that are no memory, by their names.
     """
 
     temporaries: tuple[Temporary, ...]
-    items: tuple[Nest | Call | Blocks | Runs, ...]
+    items: tuple[Nest | Call | TileLoop | VersionedLoop, ...]
     outputs: tuple[Output, ...]
     locals: tuple[tuple[str, str], ...] = ()
 
     @property
     def calls(self) -> list[Call]:
         """The routines that are called, in order."""
-        inside = [i.items if isinstance(i, Blocks) else (i,) for i in self.items]
+        inside = [i.items if isinstance(i, TileLoop) else (i,) for i in self.items]
         return [i for items in inside for i in items if isinstance(i, Call)]
 
 
@@ -211,12 +211,12 @@ class Program:
 _HELD, _LEAST, _LEAST_ADDING, _MOST, _WHOLE_ROWS = 1 << 17, 64, 128, 512, 32
 
 
-def least_rows(*, adding: bool) -> int:
+def fewest_tile_rows(*, adding: bool) -> int:
     """How many rows a block has at least, which depends on whether products are added up."""
     return _LEAST_ADDING if adding else _LEAST
 
 
-def block_size(rows: tuple[Dims, ...], least: int) -> str:
+def tile_height(rows: tuple[Dims, ...], least: int) -> str:
     """How many rows are in a block, as text, if each has entries of these shapes."""
     total = "0"
     for dims in rows:
@@ -225,15 +225,15 @@ def block_size(rows: tuple[Dims, ...], least: int) -> str:
     return f"max({least}, min({_MOST}, {some}))"
 
 
-def block_of(rows: tuple[Dims, ...], least: int, sizes: tuple[int, ...]) -> int:
+def tile_height_at(rows: tuple[Dims, ...], least: int, sizes: tuple[int, ...]) -> int:
     """The same as a number, for these values of ``n0, n1, ...``."""
     total = 0
     for dims in rows:
-        total += entries(dims, sizes)
+        total += count_entries(dims, sizes)
     return max(least, min(_MOST, _HELD // max(total, 1) // _WHOLE_ROWS * _WHOLE_ROWS))
 
 
-def entries(dims: Dims, sizes: tuple[int, ...]) -> int:
+def count_entries(dims: Dims, sizes: tuple[int, ...]) -> int:
     """The number of entries for these values of ``n0, n1, ...``."""
     total = 1
     for dim in dims:
@@ -298,7 +298,7 @@ def strides(dims: Dims) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def proper(dims: Dims) -> Dims:
+def nonunit(dims: Dims) -> Dims:
     """The axes that have to be looped over."""
     return tuple(d for d in dims if d != ONE)
 
@@ -345,9 +345,9 @@ def through_broadcast(index: Index, source: Dims, dims: Dims) -> Index:
     return tuple(FIRST if d == ONE else index[lead + i] for i, d in enumerate(source))
 
 
-def same_but_ones(a: Dims, b: Dims) -> bool:
+def same_nonunit(a: Dims, b: Dims) -> bool:
     """Whether two shapes differ by axes of size one only."""
-    return proper(a) == proper(b)
+    return nonunit(a) == nonunit(b)
 
 
 def through_ones(index: Index, source: Dims, dims: Dims) -> Index:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .loops import Blocks, Call, Nest, Output, Runs, Statement, Temporary
+from .loops import Call, Nest, Output, Statement, Temporary, TileLoop, VersionedLoop
 
 THREADS, PARTS = "threads", "parts"  # what there is a copy of memory for
 
 
-class Total(NamedTuple):
+class PrivateReduction(NamedTuple):
     """A local that each part of a loop gathers for itself, in a place of its own called `slot`.
 
     `begun` if it holds something before the loop.
@@ -23,37 +23,37 @@ class Total(NamedTuple):
     slot: str
     neutral: str
     combine: str
-    begun: bool
+    continues: bool
 
 
 @dataclass(frozen=True)
-class Shared:
+class ParallelLoop:
     """A loop whose turns the threads take, a part at a time.
 
     Each part adds up its `totals`, and in `copies` what it adds all over other memory: that memory,
     and the copy. `final` says where the totals go.
     """
 
-    item: Nest | Blocks | Runs
-    totals: tuple[Total, ...]
+    item: Nest | TileLoop | VersionedLoop
+    totals: tuple[PrivateReduction, ...]
     copies: tuple[tuple[Temporary, Temporary], ...]
     final: tuple[Statement, ...]
 
 
 @dataclass(frozen=True)
-class Alone:
+class SerialRegion:
     """What one thread does while the others wait, who need its `locals`: names, and slots."""
 
-    items: tuple[Nest | Call | Blocks | Runs, ...]
+    items: tuple[Nest | Call | TileLoop | VersionedLoop, ...]
     locals: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class SharedProgram:
+class ParallelProgram:
     """A kernel for a crew. Nests without a loop that make locals are run by every thread."""
 
     temporaries: tuple[Temporary, ...]
-    items: tuple[Shared | Alone | Nest, ...]
+    items: tuple[ParallelLoop | SerialRegion | Nest, ...]
     outputs: tuple[Output, ...]
 
     @property
@@ -61,9 +61,9 @@ class SharedProgram:
         """The routines that are called, in order."""
         found: list[Call] = []
         for item in self.items:
-            inner = item.items if isinstance(item, Alone) else ()
-            blocks = (item.item,) if isinstance(item, Shared) else ()
+            inner = item.items if isinstance(item, SerialRegion) else ()
+            blocks = (item.item,) if isinstance(item, ParallelLoop) else ()
             for one in (*inner, *blocks):
-                some = one.items if isinstance(one, Blocks) else (one,)
+                some = one.items if isinstance(one, TileLoop) else (one,)
                 found += [i for i in some if isinstance(i, Call)]
         return found

@@ -16,7 +16,7 @@ _REAL = ("sqrt", "copysign")  # of `math`: they make real numbers of whole ones
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
-class Kinds:
+class DtypeInference:
     """What is known of the dtypes of names; None for what is not."""
 
     def __init__(self, known: dict[str, str]) -> None:
@@ -86,11 +86,11 @@ def _table(name: str) -> str | None:
 
 
 _HANDLERS: dict[type[ast.expr], Callable[..., str | None]] = {
-    ast.Constant: Kinds._constant,
-    ast.UnaryOp: Kinds._unary,
-    ast.BinOp: Kinds._binary,
-    ast.Compare: Kinds._test,
-    ast.BoolOp: Kinds._test,
-    ast.IfExp: Kinds._choice,
-    ast.Call: Kinds._call,
+    ast.Constant: DtypeInference._constant,
+    ast.UnaryOp: DtypeInference._unary,
+    ast.BinOp: DtypeInference._binary,
+    ast.Compare: DtypeInference._test,
+    ast.BoolOp: DtypeInference._test,
+    ast.IfExp: DtypeInference._choice,
+    ast.Call: DtypeInference._call,
 }

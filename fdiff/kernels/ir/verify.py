@@ -21,17 +21,17 @@ from .loops import (
     END,
     Access,
     Accumulator,
-    Blocks,
     Call,
-    Choice,
-    Hole,
+    Conditional,
+    LoopProgram,
+    LoopVersion,
     Nest,
-    Program,
-    Run,
-    Runs,
+    Ranges,
     Statement,
+    TileLoop,
+    VersionedLoop,
 )
-from .type_inference import Kinds
+from .type_inference import DtypeInference
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*[.(])")  # neither a module nor a function
 _WORDS = frozenset(["if", "else", "and", "or", "not", "True", "False"])
@@ -40,10 +40,10 @@ _WRITES = ("store", "update")
 _INNERMOST = ("store", "update", "accumulate", "pick", "carry")  # never moved out of a loop
 _GATHERED = ("accumulate", "pick")  # their targets are accumulators, which assign them first
 
-Item = Nest | Call | Blocks | Runs | Choice
+Item = Nest | Call | TileLoop | VersionedLoop | Conditional
 
 
-def verify(program: Program, graph: KernelGraph) -> Program:
+def verify(program: LoopProgram, graph: KernelGraph) -> LoopProgram:
     """Check every law; return the program, or raise `TapeError` that says where one is broken."""
     checks = _Checks(program, graph)
     for item in program.items:
@@ -55,7 +55,7 @@ def verify(program: Program, graph: KernelGraph) -> Program:
 class _Checks:
     """The checks of one program, and what is known after the items checked so far."""
 
-    def __init__(self, program: Program, graph: KernelGraph) -> None:
+    def __init__(self, program: LoopProgram, graph: KernelGraph) -> None:
         self.program = program
         self.where = "program"
         inputs = [graph.ops[i] for i in graph.inputs]
@@ -67,7 +67,7 @@ class _Checks:
         self._law(len(set(names)) == len(names), f"memory is declared twice: {names}")
         self.memory = given | dict(own)
         self.written: set[str] = set(given)
-        self.kinds = Kinds({f"x{k}": p.dtype for k, p in enumerate(inputs) if not p.dims})
+        self.kinds = DtypeInference({f"x{k}": p.dtype for k, p in enumerate(inputs) if not p.dims})
         self.names = {*self.kinds.known, *_parameters(graph)}  # what can be read here
         self.declared = dict(program.locals)
 
@@ -112,13 +112,13 @@ class _Checks:
             self.nest(item)
         elif isinstance(item, Call):
             self.call(item)
-        elif isinstance(item, Choice):
+        elif isinstance(item, Conditional):
             self._read(item.local)
             before = set(self.names)
             for way in (item.zero, item.other):
                 self.nest(way)
                 self.names = set(before)  # neither has what the other has
-        elif isinstance(item, Blocks):
+        elif isinstance(item, TileLoop):
             self._read(item.rows, item.block)
             with self._also(BEGIN, END, BLOCK):
                 for inner in item.items:
@@ -134,16 +134,16 @@ class _Checks:
         self._read(*item.sizes)
         self.written.update(item.buffers)
 
-    def runs(self, item: Runs) -> None:
+    def runs(self, item: VersionedLoop) -> None:
         """Check alternatives for the same rows: each may assign the same names."""
         with self._also(BEGIN, END, AHEAD, BLOCK):
             for nest in item.measured:
                 self.nest(nest)
-            for way in item.ways:
+            for way in item.versions:
                 self.run(way)
-        self.item(item.otherwise)
+        self.item(item.fallback)
 
-    def run(self, way: Run) -> None:
+    def run(self, way: LoopVersion) -> None:
         """Check one alternative, for rows whose index vectors count or stay."""
         before = set(self.names)
         self._read(*way.ends, *way.tests)
@@ -171,7 +171,7 @@ class _Checks:
         self.where = nest.comment
         rank = len(nest.domain)
         self._read(*nest.domain)
-        for bounds in (nest.hole, nest.window):
+        for bounds in (nest.excluded, nest.ranges):
             self._law(len(bounds) in (0, rank), f"bounds of {len(bounds)} loops of {rank}")
             self._read(*_bounds(bounds))
         with self._also(*(f"i{k}" for k in range(rank))):
@@ -248,7 +248,7 @@ class _InNest:
         if accumulator.identity != name:
             checks._assigned(name, checks.kinds.of(accumulator.identity, ()))
             self.level[name] = accumulator.depth
-        inside = [s for s in self.nest.everything if s.kind in _GATHERED]
+        inside = [s for s in self.nest.all_statements if s.kind in _GATHERED]
         used = any(name == s.target or name in s.operands for s in inside)
         checks._law(used, f"{name} gathers nothing")
 
@@ -308,8 +308,8 @@ class _InNest:
         return self.checks.kinds.of(text, operands)
 
 
-def _bounds(hole: Hole) -> Iterator[str]:
-    for bounds in hole:
+def _bounds(excluded: Ranges) -> Iterator[str]:
+    for bounds in excluded:
         yield from bounds or ()
 
 

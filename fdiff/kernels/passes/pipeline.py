@@ -12,20 +12,20 @@ from ..ir.loops import (
     Call,
     Dims,
     Guard,
+    LoopProgram,
     Nest,
     Output,
-    Program,
     Statement,
     Temporary,
     size,
 )
-from .fuse.dead_stores import without_unread
+from .fuse.dead_stores import eliminate_dead_stores
 from .fuse.dependences import in_order
-from .fuse.effect import Root
+from .fuse.effect import Effect
 from .fuse.loop_body import Body
-from .fuse.loop_fusion import group
-from .fuse.lower_effects import enter
-from .fuse.stencil_adjoint import beside
+from .fuse.loop_fusion import fuse
+from .fuse.lower_effects import lower_effect
+from .fuse.stencil_adjoint import fuse_reductions_with_gathers
 from .materialise.graph_analysis import Structure
 from .materialise.in_place import reuse
 from .materialise.materialisation import Plan, make_plan
@@ -37,41 +37,41 @@ from .normalise.rows_innermost import rows_last
 from .normalise.scalarise import split
 from .normalise.store_forwarding import reread
 from .normalise.transpose_sinking import turned
-from .tile.loop_fission import cut
-from .tile.row_tiling import in_blocks
-from .tile.staging import in_stages
+from .tile.loop_fission import split_long_loops
+from .tile.row_tiling import tile_rows
+from .tile.staging import stage_gathers
 
 _ROUNDS = 4
 
 
-def schedule(graph: KernelGraph) -> Program:
+def lower_graph(graph: KernelGraph) -> LoopProgram:
     """The loops of a kernel; nodes found to be computed in several nests are kept instead."""
     graph = lower(rows_last(turned(split(summed_first(reread(graph))))))
     plan, nests = _settled(Structure(graph))
     dtypes: dict[str, str] = {}
     items = tuple(_items(plan, nests, dtypes))
-    made = Program(_temporaries(plan), items, _outputs(plan), _locals(plan))
-    blocked = in_blocks(without_unread(made), _given(graph))
-    return cut(in_stages(blocked, _dtypes(graph, made)), dtypes)
+    made = LoopProgram(_temporaries(plan), items, _outputs(plan), _locals(plan))
+    blocked = tile_rows(eliminate_dead_stores(made), _given(graph))
+    return split_long_loops(stage_gathers(blocked, _dtypes(graph, made)), dtypes)
 
 
-def _settled(structure: Structure) -> tuple[Plan, list[list[Root]]]:
+def _settled(structure: Structure) -> tuple[Plan, list[list[Effect]]]:
     """What is kept in the end, and the effects that share each nest or are a call."""
     also: set[int] = set()
     plan, rounds = None, 0
     while True:
         checkpoint()
         rounds += 1
-        plan, roots = reuse(make_plan(structure, also, plan), also)
-        roots = in_order(plan, beside(plan, roots))
-        nests = [[roots[r] for r in g.members] for g in group(plan, roots)]
+        plan, effects = reuse(make_plan(structure, also, plan), also)
+        effects = in_order(plan, fuse_reductions_with_gathers(plan, effects))
+        nests = [[effects[r] for r in g.members] for g in fuse(plan, effects)]
         again = computed_again(plan, nests) if rounds < _ROUNDS else set()
         if not again:
             return plan, nests
         also |= again | plan.deep
 
 
-def _items(plan: Plan, nests: list[list[Root]], dtypes: dict[str, str]) -> Iterator[Nest | Call]:
+def _items(plan: Plan, nests: list[list[Effect]], dtypes: dict[str, str]) -> Iterator[Nest | Call]:
     """The nests and calls in order; the dtypes of values are entered into `dtypes`, by name."""
     names = count()
     for members in nests:
@@ -80,53 +80,53 @@ def _items(plan: Plan, nests: list[list[Root]], dtypes: dict[str, str]) -> Itera
         if first.kind == "call":
             yield _call(plan, first)
             continue
-        comment = ", ".join(dict.fromkeys(_describe(plan, root) for root in members))
-        if first.edge:
+        comment = ", ".join(dict.fromkeys(_describe(plan, effect) for effect in members))
+        if first.boundary:
             yield _around(plan, members, names, comment)
             continue
         body = Body(plan, names)
-        for root in members:
-            enter(body, root)
+        for effect in members:
+            lower_effect(body, effect)
         dtypes |= body.dtypes
         lines, sums = tuple(body.statements), tuple(body.accumulators)
-        yield Nest(first.domain, lines, sums, comment, first.hole, first.window)
+        yield Nest(first.domain, lines, sums, comment, first.excluded, first.ranges)
 
 
-def _around(plan: Plan, members: list[Root], names: Iterator[int], comment: str) -> Nest:
+def _around(plan: Plan, members: list[Effect], names: Iterator[int], comment: str) -> Nest:
     """The nest of effects on few entries, where their guards hold."""
     branches: list[tuple[Guard, tuple[Statement, ...]]] = []
     sums: list[Accumulator] = []
-    for guard in sorted({root.guard for root in members}):  # none first: what others add to
+    for guard in sorted({effect.guard for effect in members}):  # none first: what others add to
         body = Body(plan, names)
-        for root in members:
-            if root.guard == guard:
-                enter(body, root)
+        for effect in members:
+            if effect.guard == guard:
+                lower_effect(body, effect)
         branches.append((guard, tuple(body.statements)))
         sums += body.accumulators
     first = members[0]
     about = f"around {comment}"
-    return Nest(first.domain, (), tuple(sums), about, first.hole, (), tuple(branches))
+    return Nest(first.domain, (), tuple(sums), about, first.excluded, (), tuple(branches))
 
 
-def _describe(plan: Plan, root: Root) -> str:
-    name = plan.ops[root.node].kind
-    return f"{root.buffer.name} = {name}" if root.buffer.name else name
+def _describe(plan: Plan, effect: Effect) -> str:
+    name = plan.ops[effect.node].kind
+    return f"{effect.buffer.name} = {name}" if effect.buffer.name else name
 
 
-def _call(plan: Plan, root: Root) -> Call:
-    op = plan.ops[root.node]
+def _call(plan: Plan, effect: Effect) -> Call:
+    op = plan.ops[effect.node]
     if len(op.shapes) == 1:
-        results = [plan.names[root.node]]
+        results = [plan.names[effect.node]]
     else:
-        items = _projections(plan, root.node)
+        items = _projections(plan, effect.node)
         results = [
-            plan.names[items[k]] if k in items else f"u{root.node}_{k}"
+            plan.names[items[k]] if k in items else f"u{effect.node}_{k}"
             for k in range(len(op.shapes))
         ]
     arguments = [plan.names[a] for a in op.args]
     return Call(
         _routine(op),
-        (*arguments, *results, *_scratch(op, root.node)),
+        (*arguments, *results, *_scratch(op, effect.node)),
         _sizes(plan, op),
         f"{', '.join(results)} = {op.kind}",
     )
@@ -197,7 +197,7 @@ def _given(graph: KernelGraph) -> dict[str, Dims]:
     }
 
 
-def _dtypes(graph: KernelGraph, program: Program) -> dict[str, str]:
+def _dtypes(graph: KernelGraph, program: LoopProgram) -> dict[str, str]:
     """The dtypes of all memory, by name."""
     given = {
         f"{'x' if op.kind == 'input' else 'k'}{op.data[0]}": op.dtype

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.loops import Call, Nest, Program, Statement
+from ...ir.loops import Call, LoopProgram, Nest, Statement
 
 
-def without_unread(program: Program) -> Program:
+def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
     """The program without those stores, and without the temporaries."""
     read = _read(program)
     unread = {t.name for t in program.temporaries} - read
@@ -17,11 +17,11 @@ def without_unread(program: Program) -> Program:
     return replace(
         program,
         temporaries=tuple(t for t in program.temporaries if t.name in read),
-        items=tuple(i for i in items if not isinstance(i, Nest) or i.everything),
+        items=tuple(i for i in items if not isinstance(i, Nest) or i.all_statements),
     )
 
 
-def _read(program: Program) -> set[str]:
+def _read(program: LoopProgram) -> set[str]:
     """The memory that is read by anything."""
     read: set[str] = set()
     for item in program.items:
@@ -29,7 +29,7 @@ def _read(program: Program) -> set[str]:
             read.update(item.buffers)
             continue
         assert isinstance(item, Nest), "there are no blocks yet"
-        for s in item.everything:
+        for s in item.all_statements:
             if s.access is not None and s.kind != "store":
                 read.add(s.access.buffer.name)
     return read

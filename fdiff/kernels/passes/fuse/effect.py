@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...ir.loops import Buffer, Dims, Guard, Hole, Index
+from ...ir.loops import Buffer, Dims, Guard, Index, Ranges
 
 View = tuple[int, Index]  # a node, and where it is read
 
 
-class Shifted(NamedTuple):
+class ShiftedTerm(NamedTuple):
     """A term that lies at ``begin`` to ``end`` on each axis of the sum, in steps of one.
 
     `loops` are the axes of the sum, by the loops over the term.
@@ -25,7 +25,7 @@ class Shifted(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Root:
+class Effect:
     """One effect over `domain`; two are equal only if they are one.
 
     Kinds: ``local`` and ``store`` (the first of `values`, or their sum), ``update`` (added to
@@ -45,16 +45,16 @@ class Root:
     reduced: tuple[int, ...] = ()
     positions: tuple[View, ...] = ()
     compute: bool = False  # the first value is the node itself, to be computed here
-    hands: bool = False  # the value stored can be used in the same nest
+    forwards: bool = False  # the value stored can be used in the same nest
     after: tuple[int, ...] = field(default=())  # nodes of which all earlier effects come first
-    hole: Hole = ()  # what of the domain is left out
-    window: Hole = ()  # what of it is run over
-    edge: bool = False  # of few entries, around what another effect computes
+    excluded: Ranges = ()  # what of the domain is left out
+    ranges: Ranges = ()  # what of it is run over
+    boundary: bool = False  # of few entries, around what another effect computes
     guard: Guard = ()  # where of the domain there is anything to do
-    shifts: tuple[Shifted, ...] = ()  # of a gather: its terms whose axes are in order
-    begun: bool = False  # a sum that another effect has begun
+    shifts: tuple[ShiftedTerm, ...] = ()  # of a gather: its terms whose axes are in order
+    continues: bool = False  # a sum that another effect has begun
     copied: tuple[int, ...] = ()  # nodes that hold all this copies, where it copies what they hold
-    over: int = -1  # the node whose memory is written over
+    overwrites: int = -1  # the node whose memory is written over
 
     @property
     def computes(self) -> int:
@@ -66,6 +66,6 @@ class Root:
         """What later effects of the same nest can use without reading memory."""
         return (
             (self.node, self.index)
-            if self.kind in ("local", "store", "scan") and (self.compute or self.hands)
+            if self.kind in ("local", "store", "scan") and (self.compute or self.forwards)
             else None
         )

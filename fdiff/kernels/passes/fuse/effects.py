@@ -14,53 +14,53 @@ from ...ir.loops import (
     Dims,
     Index,
     identity,
+    nonunit,
     plus,
-    proper,
-    same_but_ones,
+    same_nonunit,
     through_ones,
     through_slice,
 )
 from ..materialise.materialisation import Plan
 from ..materialise.operation_kinds import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES
 from ..normalise.component_graph import Slices
-from .effect import Root, View
-from .stencil_adjoint import put_back
-from .store_effects import filling, stored
+from .effect import Effect, View
+from .stencil_adjoint import stencil_adjoint_effects
+from .store_effects import filling, store_effects
 
 
-def make_roots(plan: Plan) -> list[Root]:
+def effects_of_plan(plan: Plan) -> list[Effect]:
     """Effects in an order in which each finds what it needs."""
-    roots: list[Root] = []
+    effects: list[Effect] = []
     for i, op in enumerate(plan.ops):
         if op.kind in ROUTINES:
-            roots.append(Root("call", i, (), tuple((a, ()) for a in op.args)))
+            effects.append(Effect("call", i, (), tuple((a, ()) for a in op.args)))
         elif i in plan.kept and op.kind != "item":
-            roots.extend(_made_once(plan, i, op))
+            effects.extend(_made_once(plan, i, op))
     for k, o in enumerate(plan.graph.outputs):
         if plan.outputs.get(plan.laid(o)) != k:
             dims = plan.ops[o].dims
             index = identity(dims)
-            roots.append(
-                Root("store", o, proper(dims), ((o, index),), dims, index, Buffer(f"out{k}"))
+            effects.append(
+                Effect("store", o, nonunit(dims), ((o, index),), dims, index, Buffer(f"out{k}"))
             )
-    return roots
+    return effects
 
 
-def _made_once(plan: Plan, i: int, op: Operation) -> list[Root]:
+def _made_once(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """The effects of a node: the same for all plans that agree on what they depend on."""
     filled = filling(plan, op.args[0]) if op.kind in STORES else ""
     state = (i, plan.names[i], plan.reused.get(i, -1), filled)
-    found = plan.of.roots.get(state)
+    found = plan.of.effects.get(state)
     if found is None:
-        found = plan.of.roots[state] = _roots_of(plan, i, op)
+        found = plan.of.effects[state] = _roots_of(plan, i, op)
     return found
 
 
-def _roots_of(plan: Plan, i: int, op: Operation) -> list[Root]:
+def _roots_of(plan: Plan, i: int, op: Operation) -> list[Effect]:
     if i in plan.adds:
-        return put_back(plan, i)
+        return stencil_adjoint_effects(plan, i)
     if op.kind in STORES:
-        return stored(plan, i, op)
+        return store_effects(plan, i, op)
     if op.kind == "concatenate":
         return _concatenated(plan, i, op)
     if op.kind == "place":
@@ -75,12 +75,12 @@ def _roots_of(plan: Plan, i: int, op: Operation) -> list[Root]:
         return _contraction(plan, i, op)
     index = identity(op.dims)
     if plan.local(i):
-        return [Root("local", i, (), ((i, ()),), compute=True)]
+        return [Effect("local", i, (), ((i, ()),), compute=True)]
     return [
-        Root(
+        Effect(
             "store",
             i,
-            proper(op.dims),
+            nonunit(op.dims),
             ((i, index),),
             op.dims,
             index,
@@ -93,29 +93,33 @@ def _roots_of(plan: Plan, i: int, op: Operation) -> list[Root]:
 # --- stores, reductions, scans, contractions ---------------------------------------------------
 
 
-def _concatenated(plan: Plan, i: int, op: Operation) -> list[Root]:
+def _concatenated(plan: Plan, i: int, op: Operation) -> list[Effect]:
     axis = op.parameter("axis", int)
-    roots: list[Root] = []
+    effects: list[Effect] = []
     start = "0"
     for a in op.args:
         dims = plan.ops[a].dims
         index = identity(dims)
         moved = index[axis]._replace(start=start)
         place = (*index[:axis], moved, *index[axis + 1 :])
-        roots.append(Root("store", i, proper(dims), ((a, index),), op.dims, place, plan.buffer(i)))
+        effects.append(
+            Effect("store", i, nonunit(dims), ((a, index),), op.dims, place, plan.buffer(i))
+        )
         start = plus(start, dims[axis])
-    return roots
+    return effects
 
 
-def _placed(plan: Plan, i: int, op: Operation) -> list[Root]:
+def _placed(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """Each term at the start and step it has on every axis."""
-    roots: list[Root] = []
+    effects: list[Effect] = []
     for a, pairs in zip(op.args, cast("tuple[Slices, ...]", op.data), strict=True):
         dims = plan.ops[a].dims
         index = identity(dims)
         place = through_slice(index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
-        roots.append(Root("store", i, proper(dims), ((a, index),), op.dims, place, plan.buffer(i)))
-    return roots
+        effects.append(
+            Effect("store", i, nonunit(dims), ((a, index),), op.dims, place, plan.buffer(i))
+        )
+    return effects
 
 
 def identity_of(kind: str, dtype: str) -> str:
@@ -140,13 +144,13 @@ def _loops_over(index: Index, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(index[a].var for a in axes if index[a].var >= 0)
 
 
-def _reduced(plan: Plan, i: int, dims: Dims, axes: tuple[int, ...]) -> list[Root]:
+def _reduced(plan: Plan, i: int, dims: Dims, axes: tuple[int, ...]) -> list[Effect]:
     index = identity(dims)
     kept = tuple(p for a, p in enumerate(index) if a not in axes)
     return _reduction(
         plan,
         i,
-        proper(dims),
+        nonunit(dims),
         ((plan.ops[i].args[0], index),),
         kept,
         _loops_over(index, axes),
@@ -160,26 +164,26 @@ def _reduction(
     values: tuple[View, ...],
     place: Index,
     reduced: tuple[int, ...],
-) -> list[Root]:
+) -> list[Effect]:
     """One loop with a local accumulator; memory is filled first if a kept loop lies inside."""
     op = plan.ops[i]
     buffer = Buffer(f"s{i}") if plan.local(i) else plan.buffer(i)
     inner = _trailing(domain, reduced)
-    root = Root("reduce", i, domain, values, op.dims, place, buffer, reduced=reduced)
+    effect = Effect("reduce", i, domain, values, op.dims, place, buffer, reduced=reduced)
     if inner == len(reduced):
-        return [root]
+        return [effect]
     kind = "sum" if op.kind == "contract" else op.kind
-    fill = Root(
+    fill = Effect(
         "store",
         i,
-        proper(op.dims),
+        nonunit(op.dims),
         (),
         op.dims,
         identity(op.dims),
         buffer,
         identity_of(kind, op.dtype),
     )
-    return [fill, replace(root, after=(i,))]
+    return [fill, replace(effect, after=(i,))]
 
 
 def _trailing(domain: Dims, reduced: tuple[int, ...]) -> int:
@@ -190,16 +194,16 @@ def _trailing(domain: Dims, reduced: tuple[int, ...]) -> int:
     return count
 
 
-def _argument(plan: Plan, i: int, op: Operation) -> Root:
+def _argument(plan: Plan, i: int, op: Operation) -> Effect:
     """The position of the largest or smallest entry: its axis is the innermost loop."""
     source = plan.ops[op.args[0]].dims
     axis = op.parameter("axis", int)
     place = identity(op.dims)
-    domain = (*proper(op.dims), *proper((source[axis],)))
+    domain = (*nonunit(op.dims), *nonunit((source[axis],)))
     inner = Axis(len(domain) - 1) if source[axis] != "1" else FIRST
     index = (*place[:axis], inner, *place[axis:])
     buffer = Buffer(f"s{i}") if plan.local(i) else plan.buffer(i)
-    return Root(
+    return Effect(
         "argument",
         i,
         domain,
@@ -211,7 +215,7 @@ def _argument(plan: Plan, i: int, op: Operation) -> Root:
     )
 
 
-def _scan(plan: Plan, i: int, op: Operation) -> Root:
+def _scan(plan: Plan, i: int, op: Operation) -> Effect:
     axis = op.parameter("axis", int)
     place = identity(op.dims)
     var = place[axis].var
@@ -219,10 +223,10 @@ def _scan(plan: Plan, i: int, op: Operation) -> Root:
         last = plus(op.dims[axis], "-1")
         place = (*place[:axis], Axis(var, "-1", last), *place[axis + 1 :])
     values = tuple((a, _aligned(plan, a, place, op.dims)) for a in op.args)
-    return Root(
+    return Effect(
         "scan",
         i,
-        proper(op.dims),
+        nonunit(op.dims),
         values,
         op.dims,
         place,
@@ -236,13 +240,13 @@ def _aligned(plan: Plan, a: int, place: Index, dims: Dims) -> Index:
     source = plan.ops[a].dims
     if source == dims:
         return place
-    if same_but_ones(source, dims):
+    if same_nonunit(source, dims):
         return through_ones(place, source, dims)
     lead = len(dims) - len(source)
     return tuple(FIRST if d == "1" else place[lead + k] for k, d in enumerate(source))
 
 
-def _contraction(plan: Plan, i: int, op: Operation) -> list[Root]:
+def _contraction(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """A plain loop nest in the order of the first operand's labels, then the second's."""
     subscripts = op.parameter("subscripts", str)
     inputs, result = subscripts.split("->")

@@ -6,16 +6,16 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 from operator import attrgetter
 
-from ...ir.loops import Dims, Hole
+from ...ir.loops import Dims, Ranges
 from ..materialise.materialisation import Plan
 from .dependences import Needs, needs_of
-from .effect import Root
+from .effect import Effect
 
 _NUMBER = attrgetter("number")
 _MANY = 400  # beyond this many groups, sinking would cost more than it gains
 
 
-Span = tuple[Dims | None, Hole, Hole, bool]  # the entries that are run over
+Span = tuple[Dims | None, Ranges, Ranges, bool]  # the entries that are run over
 
 
 @dataclass
@@ -31,31 +31,31 @@ class Group:
         return self.span[0]
 
     @property
-    def hole(self) -> Hole:
+    def excluded(self) -> Ranges:
         return self.span[1]
 
     @property
-    def window(self) -> Hole:
+    def ranges(self) -> Ranges:
         return self.span[2]
 
 
-def group(plan: Plan, roots: list[Root]) -> list[Group]:
+def fuse(plan: Plan, effects: list[Effect]) -> list[Group]:
     """Put each effect into the first nest of its domain that comes late enough."""
-    needs = needs_of(plan, roots)
+    needs = needs_of(plan, effects)
     groups: list[Group] = []
     alike: dict[Span, list[Group]] = {}
     place: list[Group] = []
-    for r, root in enumerate(roots):
+    for r, effect in enumerate(effects):
         low = max([place[p].number + (not close) for p, close in needs[r].items()], default=0)
-        call = root.kind == "call"
-        span = (None if call else root.domain, root.hole, root.window, root.edge)
+        call = effect.kind == "call"
+        span = (None if call else effect.domain, effect.excluded, effect.ranges, effect.boundary)
         there = alike.setdefault(span, [])
         at = len(there) if call else bisect_left(there, low, key=_NUMBER)
         if at < len(there):
             mine = there[at]
         else:
             # zeros first, so that what adds to them can join others
-            first = not call and not root.values and root.kind == "store" and low < len(groups)
+            first = not call and not effect.values and effect.kind == "store" and low < len(groups)
             mine = Group(span, [], low if first else len(groups))
             for later in groups[mine.number :]:
                 later.number += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ir.graph import Operation
 from ...ir.loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
 from ..materialise.value_keys import Key
-from .effect import Root, View
+from .effect import Effect, View
 from .effects import identity_of
 from .loop_body import Body
 
@@ -17,7 +17,7 @@ _COMBINE = {
 }  # fmt: skip
 
 
-def enter(body: Body, root: Root) -> None:
+def lower_effect(body: Body, effect: Effect) -> None:
     """Put `root` into the nest that `body` grows."""
     {
         "local": _local,
@@ -26,7 +26,7 @@ def enter(body: Body, root: Root) -> None:
         "reduce": _reduce,
         "argument": _argument,
         "scan": _scan,
-    }[root.kind](body, root)
+    }[effect.kind](body, effect)
 
 
 def key_of(body: Body, view: View) -> Key:
@@ -41,131 +41,133 @@ def _value(body: Body, view: View, dtype: str = "") -> str:
     return body.let(f"{NUMPY[dtype]}({{0}})", name) if dtype and dtype != own else name
 
 
-def _local(body: Body, root: Root) -> None:
-    key = key_of(body, root.values[0])
-    local = body.plan.names[root.node]
-    body.assign(local, body.value(key, compute=root.node))
+def _local(body: Body, effect: Effect) -> None:
+    key = key_of(body, effect.values[0])
+    local = body.plan.names[effect.node]
+    body.assign(local, body.value(key, compute=effect.node))
     body.know(key, local)
 
 
-def _access(root: Root, index: Index | None = None) -> Access:
-    return Access(root.buffer, root.dims, root.index if index is None else index)
+def _access(effect: Effect, index: Index | None = None) -> Access:
+    return Access(effect.buffer, effect.dims, effect.index if index is None else index)
 
 
-def _store(body: Body, root: Root) -> None:
-    dtype = body.plan.ops[root.node].dtype
-    if root.literal:
-        text = f"{NUMPY[dtype]}(0)" if root.literal == "0" else root.literal
-    elif root.compute:
-        text = body.value(key_of(body, root.values[0]), compute=root.node)
+def _store(body: Body, effect: Effect) -> None:
+    dtype = body.plan.ops[effect.node].dtype
+    if effect.literal:
+        text = f"{NUMPY[dtype]}(0)" if effect.literal == "0" else effect.literal
+    elif effect.compute:
+        text = body.value(key_of(body, effect.values[0]), compute=effect.node)
     else:
-        text = _value(body, root.values[0])
-        for view in root.values[1:]:
+        text = _value(body, effect.values[0])
+        for view in effect.values[1:]:
             text = body.let(_plus(dtype), text, _value(body, view))
-    picked, index = _picked(body, root)
-    body.statements.append(Statement("store", "", "", (text, *picked), _access(root, index)))
-    if root.hands:
-        body.know(key_of(body, (root.node, root.index)), text)
+    picked, index = _picked(body, effect)
+    body.statements.append(Statement("store", "", "", (text, *picked), _access(effect, index)))
+    if effect.forwards:
+        body.know(key_of(body, (effect.node, effect.index)), text)
 
 
-def _picked(body: Body, root: Root) -> tuple[list[str], Index]:
+def _picked(body: Body, effect: Effect) -> tuple[list[str], Index]:
     """Where the entry lies: the positions found in index arrays first, checked."""
-    if not root.positions:
-        return [], root.index
-    picked = body.wrap([_value(body, p) for p in root.positions], root.dims)
-    return picked, (*[Axis(-1, "1", name) for name in picked], *root.index[len(picked) :])
+    if not effect.positions:
+        return [], effect.index
+    picked = body.wrap([_value(body, p) for p in effect.positions], effect.dims)
+    return picked, (*[Axis(-1, "1", name) for name in picked], *effect.index[len(picked) :])
 
 
 def _plus(dtype: str) -> str:
     return "rt.add({0}, {1})" if dtype[0] == "f" else "{0} | {1}" if dtype == "b1" else "{0} + {1}"
 
 
-def _update(body: Body, root: Root) -> None:
-    value = _value(body, root.values[0])
-    picked, index = _picked(body, root)
-    text = _plus(body.plan.ops[root.node].dtype)
-    if not root.domain:
+def _update(body: Body, effect: Effect) -> None:
+    value = _value(body, effect.values[0])
+    picked, index = _picked(body, effect)
+    text = _plus(body.plan.ops[effect.node].dtype)
+    if not effect.domain:
         text = text.replace("rt.add({0}, {1})", "{0} + {1}")  # no loop, and quicker to compile
     body.statements.append(
-        Statement("update", body.fresh(), text, (value, *picked), _access(root, index))
+        Statement("update", body.fresh(), text, (value, *picked), _access(effect, index))
     )
 
 
 # --- reductions -------------------------------------------------------------------------------
 
 
-def _reduce(body: Body, root: Root) -> None:
+def _reduce(body: Body, effect: Effect) -> None:
     plan = body.plan
-    op = plan.ops[root.node]
-    local = plan.local(root.node)
+    op = plan.ops[effect.node]
+    local = plan.local(effect.node)
     inner = 0
-    while inner < len(root.reduced) and len(root.domain) - 1 - inner in root.reduced:
+    while inner < len(effect.reduced) and len(effect.domain) - 1 - inner in effect.reduced:
         inner += 1
-    if len(root.values) == 2:
-        value = body.let("{0} * {1}", *[_value(body, v) for v in root.values])
+    if len(effect.values) == 2:
+        value = body.let("{0} * {1}", *[_value(body, v) for v in effect.values])
     else:
-        value = _value(body, root.values[0], op.dtype)
+        value = _value(body, effect.values[0], op.dtype)
     kind = "sum" if op.kind == "contract" else op.kind
     combine = _plus(op.dtype) if kind == "sum" else _COMBINE[kind]
-    if not root.reduced:
+    if not effect.reduced:
         body.statements.append(
-            Statement("let", root.buffer.name, "{0}", (value,))
+            Statement("let", effect.buffer.name, "{0}", (value,))
             if local
-            else Statement("store", "", "", (value,), _access(root))
+            else Statement("store", "", "", (value,), _access(effect))
         )
     elif not inner:
-        body.statements.append(Statement("update", body.fresh(), combine, (value,), _access(root)))
+        body.statements.append(
+            Statement("update", body.fresh(), combine, (value,), _access(effect))
+        )
     else:
-        _accumulate(body, root, op, kind, combine, value, inner)
+        _accumulate(body, effect, op, kind, combine, value, inner)
 
 
 def _accumulate(
-    body: Body, root: Root, op: Operation, kind: str, combine: str, value: str, inner: int
+    body: Body, effect: Effect, op: Operation, kind: str, combine: str, value: str, inner: int
 ) -> None:
     """A local accumulator around the `inner` innermost loops; single precision adds in double."""
     wide = op.dtype == "f4" and kind == "sum"
     dtype = "f8" if wide else op.dtype
-    local = body.plan.local(root.node)
-    name = root.buffer.name if local and not wide else body.fresh()
+    local = body.plan.local(effect.node)
+    name = effect.buffer.name if local and not wide else body.fresh()
     if wide:
         value = body.let("np.float64({0})", value)
     body.statements.append(Statement("accumulate", name, combine, (value,)))
-    final = _final(body, root, name, combine, wide=wide, whole=inner == len(root.reduced))
-    depth = len(root.domain) - inner
-    start = name if root.begun else identity_of(kind, dtype)
+    final = _final(body, effect, name, combine, wide=wide, whole=inner == len(effect.reduced))
+    depth = len(effect.domain) - inner
+    start = name if effect.continues else identity_of(kind, dtype)
     body.accumulators.append(Accumulator(name, start, depth, final))
 
 
 def _final(
-    body: Body, root: Root, name: str, combine: str, *, wide: bool, whole: bool
+    body: Body, effect: Effect, name: str, combine: str, *, wide: bool, whole: bool
 ) -> tuple[Statement, ...]:
-    if body.plan.local(root.node):
-        return (Statement("let", root.buffer.name, "np.float32({0})", (name,)),) if wide else ()
+    if body.plan.local(effect.node):
+        return (Statement("let", effect.buffer.name, "np.float32({0})", (name,)),) if wide else ()
     lines: list[Statement] = []
     if wide:
         narrow = body.fresh()
         lines.append(Statement("let", narrow, "np.float32({0})", (name,)))
         name = narrow
     if whole:
-        lines.append(Statement("store", "", "", (name,), _access(root)))
+        lines.append(Statement("store", "", "", (name,), _access(effect)))
     else:
-        lines.append(Statement("update", body.fresh(), combine, (name,), _access(root)))
+        lines.append(Statement("update", body.fresh(), combine, (name,), _access(effect)))
     return tuple(lines)
 
 
-def _argument(body: Body, root: Root) -> None:
-    source = body.plan.ops[root.values[0][0]]
-    op = "max" if body.plan.ops[root.node].kind == "argmax" else "min"
-    value = _value(body, root.values[0])
-    local = body.plan.local(root.node)
-    where, best = root.buffer.name if local else body.fresh(), body.fresh()
-    var = root.reduced[0]
-    place = Access(Buffer(""), ("1",) if var < 0 else (root.domain[var],), (Axis(var),))
+def _argument(body: Body, effect: Effect) -> None:
+    source = body.plan.ops[effect.values[0][0]]
+    op = "max" if body.plan.ops[effect.node].kind == "argmax" else "min"
+    value = _value(body, effect.values[0])
+    local = body.plan.local(effect.node)
+    where, best = effect.buffer.name if local else body.fresh(), body.fresh()
+    var = effect.reduced[0]
+    place = Access(Buffer(""), ("1",) if var < 0 else (effect.domain[var],), (Axis(var),))
     body.statements.append(
         Statement("pick", where, ">" if op == "max" else "<", (value, best), place)
     )
-    depth = len(root.domain) - (var >= 0)
-    final = () if local else (Statement("store", "", "", (where,), _access(root)),)
+    depth = len(effect.domain) - (var >= 0)
+    final = () if local else (Statement("store", "", "", (where,), _access(effect)),)
     body.accumulators.append(Accumulator(best, identity_of(op, source.dtype), depth, ()))
     body.accumulators.append(Accumulator(where, "0", depth, final))
 
@@ -173,27 +175,29 @@ def _argument(body: Body, root: Root) -> None:
 # --- scans ------------------------------------------------------------------------------------
 
 
-def _scan(body: Body, root: Root) -> None:
-    op = body.plan.ops[root.node]
-    values = [_value(body, v, op.dtype) for v in root.values]
-    var = root.reduced[0]
+def _scan(body: Body, effect: Effect) -> None:
+    op = body.plan.ops[effect.node]
+    values = [_value(body, v, op.dtype) for v in effect.values]
+    var = effect.reduced[0]
     start = identity_of(op.kind, op.dtype)
     combine = _COMBINE[op.kind]
     if op.dtype not in ("f8", "f4", "i8"):
         combine = f"{NUMPY[op.dtype]}({combine})"
     if var < 0:
         name = body.let(combine, start, *values)
-    elif var == len(root.domain) - 1:
+    elif var == len(effect.domain) - 1:
         name = body.fresh()
         body.statements.append(Statement("accumulate", name, combine, tuple(values)))
         body.accumulators.append(Accumulator(name, start, var, ()))
     else:
-        back = tuple(_before(a) if a.var == var else a for a in root.index)
+        back = tuple(_before(a) if a.var == var else a for a in effect.index)
         carried = body.fresh()
-        body.statements.append(Statement("carry", carried, start, (str(var),), _access(root, back)))
+        body.statements.append(
+            Statement("carry", carried, start, (str(var),), _access(effect, back))
+        )
         name = body.let(combine, carried, *values)
-    body.statements.append(Statement("store", "", "", (name,), _access(root)))
-    body.know(body.plan.keys.exactly(root.node, root.dims, root.index), name)
+    body.statements.append(Statement("store", "", "", (name,), _access(effect)))
+    body.know(body.plan.keys.exactly(effect.node, effect.dims, effect.index), name)
 
 
 def _before(axis: Axis) -> Axis:

@@ -16,28 +16,28 @@ from ...ir.loops import (
     ONE,
     Axis,
     Dims,
-    Hole,
     Index,
+    Ranges,
     identity,
+    nonunit,
     plus,
-    proper,
     through_broadcast,
     through_ones,
     through_slice,
     times,
 )
 from ..materialise.materialisation import Plan
-from .effect import Guard, Root, Shifted, View
+from .effect import Effect, Guard, ShiftedTerm, View
 
 Leaf = tuple[int, tuple[int, ...], Dims]  # a term, the nodes it is pushed through, its shape
 
 
-def put_back(plan: Plan, i: int) -> list[Root]:
+def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
     """The effects of a sum whose terms are carried out one by one."""
     dims = plan.ops[i].dims
     dense: list[View] = []
-    shifted: list[Shifted] = []
-    others: list[Root] = []
+    shifted: list[ShiftedTerm] = []
+    others: list[Effect] = []
     for leaf, chain, shape in _leaves(plan, i):
         op = plan.ops[leaf]
         if op.kind == "scatter_add" and (leaf == i or leaf in plan.absorbed):
@@ -54,30 +54,38 @@ def put_back(plan: Plan, i: int) -> list[Root]:
         else:
             others.append(_update(plan, i, term, place, shape))
     if i in plan.reused:
-        return [replace(u, over=plan.reused[i]) for u in others]
+        return [replace(u, overwrites=plan.reused[i]) for u in others]
     if shifted:
         return [*_gathered(plan, i, dense, shifted), *others]
     return [_first(plan, i, dense), *others]
 
 
-def _first(plan: Plan, i: int, dense: list[View], hole: Hole = ()) -> Root:
+def _first(plan: Plan, i: int, dense: list[View], excluded: Ranges = ()) -> Effect:
     """The terms that cover all of the sum, or zeros."""
     dims = plan.ops[i].dims
     index = identity(dims)
     literal = "" if dense else "0"
-    first = Root(
-        "store", i, proper(dims), tuple(dense), dims, index, plan.buffer(i), literal, hole=hole
+    first = Effect(
+        "store",
+        i,
+        nonunit(dims),
+        tuple(dense),
+        dims,
+        index,
+        plan.buffer(i),
+        literal,
+        excluded=excluded,
     )
-    whole = len(dense) == 1 and dense[0][1] == index and not hole
+    whole = len(dense) == 1 and dense[0][1] == index and not excluded
     return replace(first, copied=(dense[0][0],)) if whole else first
 
 
-def _update(plan: Plan, i: int, term: View, place: Index, shape: Dims) -> Root:
+def _update(plan: Plan, i: int, term: View, place: Index, shape: Dims) -> Effect:
     dims = plan.ops[i].dims
-    return Root("update", i, proper(shape), (term,), dims, place, plan.buffer(i), after=(i,))
+    return Effect("update", i, nonunit(shape), (term,), dims, place, plan.buffer(i), after=(i,))
 
 
-def _scatter(plan: Plan, i: int, op: Operation, leaf: int, chain: tuple[int, ...]) -> Root:
+def _scatter(plan: Plan, i: int, op: Operation, leaf: int, chain: tuple[int, ...]) -> Effect:
     """``out[positions] += bar``: positions wrap and are checked at run time."""
     bar, *positions = op.args
     dims = plan.ops[bar].dims
@@ -123,12 +131,12 @@ def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index
 # --- gathering --------------------------------------------------------------------------------
 
 
-def _shifted(term: View, place: Index, shape: Dims, dims: Dims) -> Shifted | None:
+def _shifted(term: View, place: Index, shape: Dims, dims: Dims) -> ShiftedTerm | None:
     """The term as a shift of the sum's axes; None if it is more than that."""
     axes = [a for a, d in enumerate(dims) if d != ONE]
     if any(place[a].var < 0 or place[a].step != "1" for a in axes):
         return None
-    sizes = proper(shape)
+    sizes = nonunit(shape)
     if sorted(place[a].var for a in axes) != list(range(len(sizes))):
         return None
     if any(place[a] != FIRST for a, d in enumerate(dims) if d == ONE):
@@ -138,26 +146,26 @@ def _shifted(term: View, place: Index, shape: Dims, dims: Dims) -> Shifted | Non
     loops = [0] * len(axes)
     for k, a in enumerate(axes):
         loops[place[a].var] = k
-    return Shifted(term, place, shape, begin, end, tuple(loops))
+    return ShiftedTerm(term, place, shape, begin, end, tuple(loops))
 
 
-def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[Shifted]) -> list[Root]:
+def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[ShiftedTerm]) -> list[Effect]:
     """All terms in one loop over the window they share, and what lies around it."""
     dims = plan.ops[i].dims
-    domain, index = proper(dims), identity(dims)
-    window: Hole = tuple(
+    domain, index = nonunit(dims), identity(dims)
+    ranges: Ranges = tuple(
         _common([(s.begin[k], s.end[k]) for s in shifted], size) for k, size in enumerate(domain)
     )
     values = (*dense, *(_seen(s, s.term) for s in shifted))
-    inner = Root("store", i, domain, values, dims, index, plan.buffer(i), window=window)
-    if not any(window):
-        return [replace(inner, window=())]
-    around = [replace(_first(plan, i, dense, hole=window), edge=True)]
+    inner = Effect("store", i, domain, values, dims, index, plan.buffer(i), ranges=ranges)
+    if not any(ranges):
+        return [replace(inner, ranges=())]
+    around = [replace(_first(plan, i, dense, excluded=ranges), boundary=True)]
     if len({(s.begin, s.end) for s in shifted}) > 1:
         around += [
-            Root(
+            Effect(
                 "update", i, domain, (_seen(s, s.term),), dims, index, plan.buffer(i),
-                after=(i,), hole=window, edge=True, guard=_within(s, domain),
+                after=(i,), excluded=ranges, boundary=True, guard=_within(s, domain),
             )
             for s in shifted
         ]  # fmt: skip
@@ -165,30 +173,39 @@ def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[Shifted]) -> 
     return [*around, replace(inner, shifts=shifts)]
 
 
-def beside(plan: Plan, roots: list[Root]) -> list[Root]:
+def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effect]:
     """Sums over all entries of a slice, in the loops that gather what is put back into it."""
-    gathers = [root for root in roots if root.shifts]
+    gathers = [effect for effect in effects if effect.shifts]
     if not gathers:
-        return roots
-    out: list[Root] = []
-    for root in roots:
-        op = plan.ops[root.node]
-        whole = root.kind == "reduce" and len(root.reduced) == len(root.domain) > 0
+        return effects
+    out: list[Effect] = []
+    for effect in effects:
+        op = plan.ops[effect.node]
+        whole = effect.kind == "reduce" and len(effect.reduced) == len(effect.domain) > 0
         plain = whole and op.kind in ("sum", "contract") and op.dtype == "f8"
-        found = _alongside(plan, gathers, root) if plain and plan.local(root.node) else None
+        found = _alongside(plan, gathers, effect) if plain and plan.local(effect.node) else None
         if found is None:
-            out.append(root)
+            out.append(effect)
             continue
         gather, s = found
         moved = replace(
-            root, domain=gather.domain, values=tuple(_seen(s, v) for v in root.values), edge=True
+            effect,
+            domain=gather.domain,
+            values=tuple(_seen(s, v) for v in effect.values),
+            boundary=True,
         )
-        out.append(replace(moved, hole=gather.window, guard=_within(s, gather.domain)))
-        out.append(replace(moved, window=gather.window, edge=False, after=(root.node,), begun=True))
+        out.append(replace(moved, excluded=gather.ranges, guard=_within(s, gather.domain)))
+        out.append(
+            replace(
+                moved, ranges=gather.ranges, boundary=False, after=(effect.node,), continues=True
+            )
+        )
     return out
 
 
-def _alongside(plan: Plan, gathers: list[Root], reduction: Root) -> tuple[Root, Shifted] | None:
+def _alongside(
+    plan: Plan, gathers: list[Effect], reduction: Effect
+) -> tuple[Effect, ShiftedTerm] | None:
     """A gather with a term over the domain of a reduction, and the term.
 
     Of several it is the one that has most in common with what is reduced: entries of that are at
@@ -196,14 +213,14 @@ def _alongside(plan: Plan, gathers: list[Root], reduction: Root) -> tuple[Root, 
     """
     domain, best, most = reduction.domain, None, -1
     own: set[int] | None = None
-    for root in gathers:
-        for s in root.shifts:
-            if proper(s.shape) != domain:
+    for effect in gathers:
+        for s in effect.shifts:
+            if nonunit(s.shape) != domain:
                 continue
             own = _computed(plan, [v[0] for v in reduction.values]) if own is None else own
             common = len(own & _computed(plan, [s.term[0]]))
             if common > most:
-                best, most = (root, s), common
+                best, most = (effect, s), common
     return best
 
 
@@ -232,7 +249,7 @@ def _minus(text: str) -> str:
     return times("-1", text)
 
 
-def _seen(s: Shifted, term: View) -> View:
+def _seen(s: ShiftedTerm, term: View) -> View:
     """A value over the loops of the term, as it is read for an entry of the sum."""
     node, index = term
     moved = [
@@ -248,7 +265,7 @@ def _seen(s: Shifted, term: View) -> View:
     return node, tuple(moved)
 
 
-def _within(s: Shifted, domain: Dims) -> Guard:
+def _within(s: ShiftedTerm, domain: Dims) -> Guard:
     """Where the term is, of the axes on which it is not everywhere."""
     ranges = enumerate(zip(s.begin, s.end, domain, strict=True))
     return tuple((k, begin, end) for k, (begin, end, n) in ranges if (begin, end) != ("0", n))

@@ -5,40 +5,42 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.graph import Operation
-from ...ir.loops import FIRST, ONE, Dims, Hole, identity, plus, proper, through_slice
+from ...ir.loops import FIRST, ONE, Dims, Ranges, identity, nonunit, plus, through_slice
 from ..materialise.materialisation import Plan
-from .effect import Root
+from .effect import Effect
 from .loop_body import literal
 
 _MOST_KIN = 8  # stores whose memory one may take over
 
 
-def stored(plan: Plan, i: int, op: Operation) -> list[Root]:
+def store_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """The entries around those that are stored, unless they are in place, and the store."""
     index = op.kind == "scatter_set"
-    hole = () if index else _hole(op, plan.ops[op.args[1]].dims)
+    excluded = () if index else _hole(op, plan.ops[op.args[1]].dims)
     whole = not index and _whole(op, plan.ops[op.args[1]].dims)
-    over = plan.reused.get(i, -1)
-    before = [] if over >= 0 or whole else [_base(plan, i, op, hole)]
-    after = (i,) if before and not hole else ()
+    overwrites = plan.reused.get(i, -1)
+    before = [] if overwrites >= 0 or whole else [_base(plan, i, op, excluded)]
+    after = (i,) if before and not excluded else ()
     store = _indexed(plan, i, op) if index else _sliced(plan, i, op)
-    return [*before, replace(store, after=after, over=over)]
+    return [*before, replace(store, after=after, overwrites=overwrites)]
 
 
 def _whole(op: Operation, new: Dims) -> bool:
     return op.dims == new and all(pair == ("0", "1") for pair in op.slices)
 
 
-def _sliced(plan: Plan, i: int, op: Operation) -> Root:
+def _sliced(plan: Plan, i: int, op: Operation) -> Effect:
     new = op.args[1]
     dims = plan.ops[new].dims
     starts, steps = tuple(p[0] for p in op.slices), tuple(p[1] for p in op.slices)
     place = through_slice(identity(dims), starts, steps)
     value = (new, identity(dims))
-    return Root("store", i, proper(dims), (value,), op.dims, place, plan.buffer(i), hands=True)
+    return Effect(
+        "store", i, nonunit(dims), (value,), op.dims, place, plan.buffer(i), forwards=True
+    )
 
 
-def _indexed(plan: Plan, i: int, op: Operation) -> Root:
+def _indexed(plan: Plan, i: int, op: Operation) -> Effect:
     """In row-major order of the indices: of those that name one entry the last is stored last."""
     _, new, *positions = op.args
     dims = plan.ops[new].dims
@@ -46,10 +48,10 @@ def _indexed(plan: Plan, i: int, op: Operation) -> Root:
     index = identity(dims)
     place = (*(FIRST for _ in positions), *index[lead:])
     views = tuple((p, index[:lead]) for p in positions)
-    return Root(
+    return Effect(
         "store",
         i,
-        proper(dims),
+        nonunit(dims),
         ((new, index),),
         op.dims,
         place,
@@ -58,15 +60,15 @@ def _indexed(plan: Plan, i: int, op: Operation) -> Root:
     )
 
 
-def _base(plan: Plan, i: int, op: Operation, hole: Hole) -> Root:
+def _base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect:
     """The array as it was, or only what lies around the hole."""
     base, dims = op.args[0], op.dims
     number = filling(plan, base)
     values = () if number else ((base, identity(dims)),)
     copied = (base, *_kin(plan, i, op))
-    return Root(
-        "store", i, proper(dims), values, dims, identity(dims), plan.buffer(i), number,
-        hole=hole, copied=copied,
+    return Effect(
+        "store", i, nonunit(dims), values, dims, identity(dims), plan.buffer(i), number,
+        excluded=excluded, copied=copied,
     )  # fmt: skip
 
 
@@ -89,13 +91,13 @@ def filling(plan: Plan, i: int) -> str:
     return literal(plan.ops[i]) if plan.ops[i].kind == "value" else ""
 
 
-def _hole(op: Operation, new: Dims) -> Hole:
+def _hole(op: Operation, new: Dims) -> Ranges:
     """What the store covers, if it is a large block with as many axes as the array has.
 
     Only the frame around it is copied then. Of a small block that would be nearly all, in loops
     that cannot be merged.
     """
-    if op.large and proper(new) and len(proper(new)) == len(proper(op.dims)):
+    if op.large and nonunit(new) and len(nonunit(new)) == len(nonunit(op.dims)):
         pairs = op.slices
         if all(step in ("1", "-1") for _, step in pairs):
             return tuple(

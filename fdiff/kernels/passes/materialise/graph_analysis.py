@@ -8,8 +8,8 @@ from math import inf
 
 from ....attributes import cached_property
 from ...ir.graph import KernelGraph, Operation
-from ...ir.loops import ONE, Dims, proper, same_but_ones
-from ..fuse.effect import Root
+from ...ir.loops import ONE, Dims, nonunit, same_nonunit
+from ..fuse.effect import Effect
 from .operation_kinds import (
     LEAVES,
     MEMORY,
@@ -42,12 +42,12 @@ class Structure:
         return [op.dims for op in self.ops]
 
     @cached_property
-    def roots(self) -> dict[tuple[int, str, int, str], list[Root]]:
+    def effects(self) -> dict[tuple[int, str, int, str], list[Effect]]:
         """Effects that have been made, by what they depend on."""
         return {}
 
     @cached_property
-    def tops(self) -> dict[Root, list[Key]]:
+    def tops(self) -> dict[Effect, list[Key]]:
         """The values that effects are of, once they are known."""
         return {}
 
@@ -104,7 +104,7 @@ class Structure:
             i for i, op in enumerate(self.ops)
             if not (
                 op.dims if op.kind == "input"
-                else proper(op.dims) or op.kind in PIECEWISE or i in self.wanted
+                else nonunit(op.dims) or op.kind in PIECEWISE or i in self.wanted
             )
         )  # fmt: skip
 
@@ -151,7 +151,7 @@ class Structure:
         cost = [0] * len(ops)  # of an entry, with all that is computed of entries of its rows
         for i, op in enumerate(ops):
             if i in self.elementwise or op.kind == "reshape":
-                like = (a for a in op.args if same_but_ones(ops[a].dims, op.dims))
+                like = (a for a in op.args if same_nonunit(ops[a].dims, op.dims))
                 cost[i] = self.flops[i] + sum(cost[a] for a in like)
         return {
             i for i, c in enumerate(cost)
@@ -162,7 +162,7 @@ class Structure:
         """Whether what reads a node has an axis inside of all of its own axes."""
         for u in self.users[i]:
             user = self.ops[u]
-            if user.kind == "reshape" and same_but_ones(self.ops[i].dims, user.dims):
+            if user.kind == "reshape" and same_nonunit(self.ops[i].dims, user.dims):
                 if self._read_along(u):
                     return True
             elif user.text and _inside(self.ops[i].dims, user.dims):
@@ -177,7 +177,7 @@ class Structure:
             return -1
         if op.kind in _UNKEPT:
             return inf
-        if i in self.outputs or not proper(op.dims):
+        if i in self.outputs or not nonunit(op.dims):
             return -1
         if stretched:
             return 2
@@ -200,7 +200,7 @@ class Structure:
         ops = self.ops
         return frozenset(
             i for i, op in enumerate(ops)
-            if op.kind == "reshape" and not same_but_ones(op.dims, ops[op.args[0]].dims)
+            if op.kind == "reshape" and not same_nonunit(op.dims, ops[op.args[0]].dims)
         )  # fmt: skip
 
     @cached_property
@@ -213,14 +213,14 @@ class Structure:
         if op.kind in ("array", "value", "iota"):
             return ()
         if op.kind == "input":
-            return () if not proper(op.dims) or op.data[1] == "C" else None
+            return () if not nonunit(op.dims) or op.data[1] == "C" else None
         if op.kind == "reshape":
             return op.args
         if op.kind == "broadcast_to":
-            return None if proper(dims[op.args[0]]) else ()
+            return None if nonunit(dims[op.args[0]]) else ()
         if not op.text:
             return None
-        arrays = [a for a in op.args if proper(dims[a])]
+        arrays = [a for a in op.args if nonunit(dims[a])]
         own = op.dims
         return None if any(dims[a] != own for a in arrays) else tuple(arrays)
 
@@ -272,7 +272,7 @@ def _repeats(dims: Dims, result: Dims) -> bool:
 
 def _inside(dims: Dims, result: Dims) -> bool:
     """Whether a result has an axis inside of all axes of one of its operands."""
-    return bool(proper(dims)) and dims[-1] == ONE != result[-1]
+    return bool(nonunit(dims)) and dims[-1] == ONE != result[-1]
 
 
 def _absorbed(graph: KernelGraph, users: list[list[int]]) -> frozenset[int]:
@@ -299,7 +299,7 @@ def _absorbed(graph: KernelGraph, users: list[list[int]]) -> frozenset[int]:
         if indexed[a] and op.kind != "add":
             return False
         if op.kind == "reshape":
-            return same_but_ones(op.dims, ops[a].dims)
+            return same_nonunit(op.dims, ops[a].dims)
         return op.kind in ("transpose", "unslice") or (op.kind == "add" and ops[a].dims == op.dims)
 
     for i, op in enumerate(ops):

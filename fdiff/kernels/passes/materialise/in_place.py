@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ...ir.graph import Operation
-from ...ir.loops import proper
+from ...ir.loops import nonunit
 from ..fuse.dependences import needs_of
-from ..fuse.effect import Root
-from ..fuse.effects import make_roots
+from ..fuse.effect import Effect
+from ..fuse.effects import effects_of_plan
 from .materialisation import Plan, make_plan
 from .memory_reads import reads_of
 from .operation_kinds import STORES
@@ -23,7 +23,7 @@ from .value_keys import Key
 _ROUNDS = 4
 
 
-def reuse(plan: Plan, also: Iterable[int]) -> tuple[Plan, list[Root]]:
+def reuse(plan: Plan, also: Iterable[int]) -> tuple[Plan, list[Effect]]:
     """The plan with the stores found that need no copy, and its effects.
 
     `also` is what is kept besides.
@@ -32,16 +32,18 @@ def reuse(plan: Plan, also: Iterable[int]) -> tuple[Plan, list[Root]]:
     rounds = 0
     while True:
         rounds += 1
-        roots = make_roots(plan)
-        copied = {c: _in_memory(plan, root.copied) for c, root in enumerate(roots) if root.copied}
+        effects = effects_of_plan(plan)
+        copied = {
+            c: _in_memory(plan, effect.copied) for c, effect in enumerate(effects) if effect.copied
+        }
         if not any(copied.values()):
-            return plan, roots
-        flow = _Flow(plan, roots)
+            return plan, effects
+        flow = _Flow(plan, effects)
         for c, sources in copied.items():
-            any(flow.decide(c, roots[c].node, source) for source in sources)
+            any(flow.decide(c, effects[c].node, source) for source in sources)
         if rounds == _ROUNDS or not flow.wanted:
             plan = replace(plan, reused=flow.found)
-            return plan, make_roots(plan)
+            return plan, effects_of_plan(plan)
         kept |= flow.wanted
         plan = make_plan(plan.of, kept, plan)
 
@@ -56,7 +58,7 @@ class _Flow:
     """Who reads and makes what; `later[r]` has a bit for each root that must come after `r`."""
 
     plan: Plan
-    roots: list[Root]
+    effects: list[Effect]
     found: dict[int, int] = field(default_factory=dict)
     wanted: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
@@ -65,14 +67,14 @@ class _Flow:
         plan = self.plan
         self.made: dict[int, list[int]] = {}
         self.readers: dict[int, dict[int, list[Key]]] = {}
-        for r, root in enumerate(self.roots):
-            self.made.setdefault(root.node, []).append(r)
-            for key in reads_of(plan, root):
+        for r, effect in enumerate(self.effects):
+            self.made.setdefault(effect.node, []).append(r)
+            for key in reads_of(plan, effect):
                 keys = self.readers.setdefault(plan.laid(key.node), {})
                 keys.setdefault(r, []).append(key)
-        self.later = [0] * len(self.roots)
-        needs = needs_of(plan, self.roots)
-        for r in range(len(self.roots) - 1, -1, -1):
+        self.later = [0] * len(self.effects)
+        needs = needs_of(plan, self.effects)
+        for r in range(len(self.effects) - 1, -1, -1):
             for p in needs[r]:
                 self.later[p] |= self.later[r] | 1 << r
 
@@ -106,9 +108,9 @@ class _Flow:
     def _too_late(self, r: int, keys: list[Key], writers: list[int]) -> bool:
         """Whether root `r` can only read the source once it is written over."""
         if r in writers:
-            root = self.roots[r]
-            place = (root.dims, root.index)
-            alone = len(writers) == 1 and not root.positions
+            effect = self.effects[r]
+            place = (effect.dims, effect.index)
+            alone = len(writers) == 1 and not effect.positions
             return not (alone and all((k.dims, k.index) == place for k in keys))
         return any(self.later[w] >> r & 1 for w in writers)
 
@@ -123,11 +125,11 @@ class _Flow:
     def _save(self, r: int, source: int, writers: list[int], saved: set[int]) -> bool:
         """Put into `saved` what is to be computed of `source` before it is written over."""
         plan, ops = self.plan, self.plan.ops
-        root, store = self.roots[r], ops[self.roots[writers[0]].node]
-        if root.kind == "call":
+        effect, store = self.effects[r], ops[self.effects[writers[0]].node]
+        if effect.kind == "call":
             return False
-        tops = [v[0] for v in (*root.values, *root.positions)]
-        inner = _fused(plan, tops, root)
+        tops = [v[0] for v in (*effect.values, *effect.positions)]
+        inner = _fused(plan, tops, effect)
         reads: dict[int, bool] = {}
         waits: dict[int, bool] = {}
         for i in inner:
@@ -156,10 +158,10 @@ class _Flow:
     def _small(self, i: int, source: int, store: Operation) -> bool:
         """Whether keeping node `i` costs less than a copy of `source`, which `store` needs else."""
         ops = self.plan.ops
-        dims = proper(ops[i].dims)
-        if len(dims) < len(proper(ops[source].dims)):
+        dims = nonunit(ops[i].dims)
+        if len(dims) < len(nonunit(ops[source].dims)):
             return True
-        return store.kind in STORES and _sparse(store) and dims == proper(ops[store.args[1]].dims)
+        return store.kind in STORES and _sparse(store) and dims == nonunit(ops[store.args[1]].dims)
 
 
 def _sparse(store: Operation) -> bool:
@@ -167,13 +169,13 @@ def _sparse(store: Operation) -> bool:
     return not store.large or any(step not in ("1", "-1") for _, step in store.slices)
 
 
-def _fused(plan: Plan, tops: Iterable[int], root: Root) -> dict[int, None]:
+def _fused(plan: Plan, tops: Iterable[int], effect: Effect) -> dict[int, None]:
     """The nodes without memory that `root` computes, in order."""
     seen: set[int] = set()
     stack = list(tops)
     while stack:
         i = stack.pop()
-        own = root.compute and i == root.node
+        own = effect.compute and i == effect.node
         if i not in seen and (own or i not in plan.names) and plan.ops[i].kind != "value":
             seen.add(i)
             stack.extend(plan.ops[i].args)

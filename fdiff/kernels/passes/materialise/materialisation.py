@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from ....attributes import cached_property
 from ...ir.graph import KernelGraph, Operation
-from ...ir.loops import Buffer, proper
-from ..fuse.effect import Root
+from ...ir.loops import Buffer, nonunit
+from ..fuse.effect import Effect
 from .graph_analysis import DEEP, Structure
 from .operation_kinds import LEAVES
 from .value_keys import Key, Keys
@@ -26,7 +26,7 @@ class Plan:
     kept: frozenset[int]
     reused: Mapping[int, int] = field(default_factory=dict)  # nodes that take over another's memory
     reads: dict[Key, tuple[Key, ...]] = field(default_factory=dict)  # for a value, once known
-    read: dict[Root, tuple[Key, ...]] = field(default_factory=dict)  # by an effect, once known
+    read: dict[Effect, tuple[Key, ...]] = field(default_factory=dict)  # by an effect, once known
 
     @cached_property
     def deep(self) -> set[int]:
@@ -190,4 +190,4 @@ def _in_place(graph: KernelGraph, i: int, kept: set[int]) -> bool:
         source = ops[source].args[0]
     op = ops[source]
     lies = source in kept or op.kind == "array" or (op.kind == "input" and op.data[1] == "C")
-    return source != i and lies and bool(proper(op.dims))
+    return source != i and lies and bool(nonunit(op.dims))

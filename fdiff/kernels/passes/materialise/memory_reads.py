@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from itertools import chain
 
-from ..fuse.effect import Root
+from ..fuse.effect import Effect
 from .materialisation import Plan
 from .value_keys import Key
 
 
-def reads_of(plan: Plan, root: Root) -> tuple[Key, ...]:
+def reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
     """The kept values that `root` reads, in order."""
-    if root not in plan.read:
-        plan.read[root] = _reads_of(plan, root)
-    return plan.read[root]
+    if effect not in plan.read:
+        plan.read[effect] = _reads_of(plan, effect)
+    return plan.read[effect]
 
 
-def _reads_of(plan: Plan, root: Root) -> tuple[Key, ...]:
-    if root.kind == "call":
-        return tuple([plan.keys.exactly(v[0], (), ()) for v in root.values])
+def _reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
+    if effect.kind == "call":
+        return tuple([plan.keys.exactly(v[0], (), ()) for v in effect.values])
     found = [
-        (key,) if key.node in plan.names and key.node != root.computes else _below(plan, key)
-        for key in _values(plan, root)
+        (key,) if key.node in plan.names and key.node != effect.computes else _below(plan, key)
+        for key in _values(plan, effect)
     ]
     return found[0] if len(found) == 1 else tuple(dict.fromkeys(chain.from_iterable(found)))
 
 
-def _values(plan: Plan, root: Root) -> list[Key]:
+def _values(plan: Plan, effect: Effect) -> list[Key]:
     known = plan.of.tops
-    if root not in known:
-        known[root] = [plan.keys.at(*view) for view in (*root.values, *root.positions)]
-    return known[root]
+    if effect not in known:
+        known[effect] = [plan.keys.at(*view) for view in (*effect.values, *effect.positions)]
+    return known[effect]
 
 
 def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
@@ -79,7 +79,7 @@ def _walked(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
     return found, unknown
 
 
-def computed_by(plan: Plan, roots: Iterable[Root], dear: Container[int]) -> list[int]:
+def computed_by(plan: Plan, effects: Iterable[Effect], dear: Container[int]) -> list[int]:
     """The nodes of `dear` that one nest computes, each as often as it is met at another index.
 
     Whatever is computed from one of them is one of them.
@@ -87,9 +87,9 @@ def computed_by(plan: Plan, roots: Iterable[Root], dear: Container[int]) -> list
     elementwise, below = plan.of.elementwise, plan.keys.below
     out: list[int] = []
     seen: set[Key] = set()
-    for root in roots:
-        stack = list(_values(plan, root))
-        own = root.computes
+    for effect in effects:
+        stack = list(_values(plan, effect))
+        own = effect.computes
         while stack:
             key = stack.pop()
             node = key.node

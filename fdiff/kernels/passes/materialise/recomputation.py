@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container
 
-from ...ir.loops import proper
-from ..fuse.effect import Root
+from ...ir.loops import nonunit
+from ..fuse.effect import Effect
 from .materialisation import Plan
 from .memory_reads import computed_by
 from .operation_kinds import ALIKE, SLOW, VIEWS
@@ -14,7 +14,7 @@ from .operation_kinds import ALIKE, SLOW, VIEWS
 LONG = 1000  # parts of a program of which as much as can be is settled in one round
 
 
-def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:
+def computed_again(plan: Plan, nests: list[list[Effect]]) -> set[int]:
     """Dear nodes that several nests compute: what later ones begin with, to be kept from now on.
 
     So is a slope whose function an earlier nest computes: kept, it is computed there.
@@ -25,7 +25,7 @@ def computed_again(plan: Plan, nests: list[list[Root]]) -> set[int]:
     twice: set[int] = set()
     again: set[int] = set()
     for n, members in enumerate(nests if dear else ()):
-        if members[0].kind == "call" or members[0].edge:
+        if members[0].kind == "call" or members[0].boundary:
             continue
         counts = Counter(computed_by(plan, members, dear))
         nodes = {i for i in counts if i in dear}
@@ -98,7 +98,7 @@ def _cheap_of(plan: Plan, i: int) -> int:
     Kept, it serves both: that operation is repeated rather than its results stored.
     """
     ops = plan.ops
-    arrays = {a for a in ops[i].args if proper(ops[a].dims)}
+    arrays = {a for a in ops[i].args if nonunit(ops[a].dims)}
     if len(arrays) != 1 or plan.of.flops[i] > 2:
         return i
     (source,) = arrays

@@ -8,8 +8,8 @@ from ...ir.loops import (
     ONE,
     Dims,
     Index,
-    proper,
-    same_but_ones,
+    nonunit,
+    same_nonunit,
     through_broadcast,
     through_ones,
     through_slice,
@@ -51,7 +51,7 @@ class Keys:
     def at(self, node: int, index: Index, dims: Dims | None = None) -> Key:
         """The key of a node at an index; a node of a single entry has a single key."""
         own = self._dims[node]
-        if not proper(own) and all(a.var < 0 for a in index):
+        if not nonunit(own) and all(a.var < 0 for a in index):
             return self.exactly(node, (), ())
         return self.exactly(node, own if dims is None else dims, index)
 
@@ -79,9 +79,9 @@ class Keys:
             return self.exactly(arg, source, key.index)
         index = key.index or (FIRST,) * len(op.dims)
         dims = key.dims if key.index else op.dims
-        if not proper(source):
+        if not nonunit(source):
             return self.at(arg, (FIRST,) * len(source))
-        if op.kind == "reshape" and same_but_ones(source, dims):
+        if op.kind == "reshape" and same_nonunit(source, dims):
             return self.at(arg, through_ones(index, source, dims))
         if dims != op.dims or op.kind == "reshape":
             return self.at(arg, index, dims)

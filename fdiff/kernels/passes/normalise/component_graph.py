@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from ...ir.graph import Operation
-from ...ir.loops import ONE, Dims, same_but_ones
+from ...ir.loops import ONE, Dims, same_nonunit
 
 Place = dict[int, int]  # of each small axis, where on it
 Ids = tuple[int, ...]
@@ -101,7 +101,7 @@ class Pieces:
     def shaped(self, op: int, dims: Dims) -> int:
         """The part with other axes of size one."""
         source = self.ops[op]
-        if source.kind == "reshape" and same_but_ones(source.dims, self.ops[source.args[0]].dims):
+        if source.kind == "reshape" and same_nonunit(source.dims, self.ops[source.args[0]].dims):
             return self.shaped(source.args[0], dims)
         if source.dims == dims:
             return op

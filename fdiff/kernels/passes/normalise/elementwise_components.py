@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 
 from ...ir.graph import Operation
-from ...ir.loops import ONE, Dims, plus, proper, same_but_ones, times
+from ...ir.loops import ONE, Dims, nonunit, plus, same_nonunit, times
 from ..materialise.operation_kinds import ROUTINES
 from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, small_axes, without_small
 
@@ -76,7 +76,7 @@ def broadcast(new: Pieces, i: int, op: Operation) -> Ids | None:
 
 
 def iota(new: Pieces, i: int, op: Operation) -> Ids | None:
-    if proper(without_small(op.dims)):
+    if nonunit(without_small(op.dims)):
         return None
     count = range(len(list(places(op.dims))))
     values = [new.add(Operation("value", str(k), (), op.dtypes, ((),))) for k in count]
@@ -154,7 +154,7 @@ def reshaped(new: Pieces, i: int, op: Operation) -> Ids | None:
     source, dims = new.dims(a), op.dims
     if new.sums.issuperset(op.args):
         return None
-    if same_but_ones(source, dims):
+    if same_nonunit(source, dims):
         axes = [[x for x, d in enumerate(s) if d != ONE] for s in (source, dims)]
         back = dict(zip(axes[1], axes[0], strict=True))
         own = [new.at(a, {back[k]: at for k, at in place.items()}) for place in places(dims)]
@@ -164,14 +164,14 @@ def reshaped(new: Pieces, i: int, op: Operation) -> Ids | None:
     if rows == own_rows and few == own_few > 1:
         own = [new.at(a, place) for place in places(source)]
         return tuple([new.shaped(p, without_small(dims)) for p in own])
-    if few > 1 and len(rows) == 1 == len(proper(source)) and own_few == 1:
-        flat = new.shaped(new.all(a), proper(source))
+    if few > 1 and len(rows) == 1 == len(nonunit(source)) and own_few == 1:
+        flat = new.shaped(new.all(a), nonunit(source))
         slices = [new.sliced(flat, ((str(k), str(few)),), rows) for k in range(few)]
         return tuple([new.shaped(s, without_small(dims)) for s in slices])
-    if own_few > 1 and len(own_rows) == 1 and few == 1 and len(proper(dims)) == 1:
+    if own_few > 1 and len(own_rows) == 1 and few == 1 and len(nonunit(dims)) == 1:
         own = [new.shaped(new.at(a, place), own_rows) for place in places(source)]
         puts = [(p, ((str(k), str(own_few)),)) for k, p in enumerate(own)]
-        flat = new.put(puts, op._replace(shapes=(proper(dims),)))
+        flat = new.put(puts, op._replace(shapes=(nonunit(dims),)))
         new.whole[i] = new.shaped(flat, dims)
         return None
     return None
@@ -179,7 +179,7 @@ def reshaped(new: Pieces, i: int, op: Operation) -> Ids | None:
 
 def _rows(dims: Dims) -> tuple[Dims, int]:
     """The axes before the small ones at the end, and how many entries those have together."""
-    own = list(proper(dims))
+    own = list(nonunit(dims))
     few = 1
     while own and is_small(own[-1]):
         few *= int(own.pop())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ...ir.graph import Data, KernelGraph, Operation
-from ...ir.loops import ONE, Dims, proper, same_but_ones, size, strides
+from ...ir.loops import ONE, Dims, nonunit, same_nonunit, size, strides
 from ..materialise.operation_kinds import ROUTINES, is_masked, users_of
 
 
@@ -32,7 +32,7 @@ class _Rewrite:
     def contiguous(self, i: int) -> int:
         """Part `i` where it lies in memory in order: a copy of a strided input or of a number."""
         op = self.ops[i]
-        strided = op.kind == "input" and op.data[1] == "A" and bool(proper(op.dims))
+        strided = op.kind == "input" and op.data[1] == "A" and bool(nonunit(op.dims))
         if not strided and op.kind != "value":
             return i
         if i not in self.copies:
@@ -46,7 +46,7 @@ class _Rewrite:
         is read in the wrong order only once.
         """
         op = self.ops[i]
-        if len(proper(op.dims)) >= len(proper(dims)):
+        if len(nonunit(op.dims)) >= len(nonunit(dims)):
             return i
         a = op.args[0] if op.kind == "reshape" and op.args else i
         source = self.ops[a]
@@ -119,7 +119,7 @@ def _rewrite(new: _Rewrite, op: Operation) -> int:
         args = tuple([new.contiguous(new.spread(a, op.dims)) for a in op.args])
         return new.add(op.reading(args))
     if op.kind in ROUTINES or (
-        op.kind == "reshape" and not same_but_ones(op.dims, new.ops[op.args[0]].dims)
+        op.kind == "reshape" and not same_nonunit(op.dims, new.ops[op.args[0]].dims)
     ):
         return new.add(op.reading(tuple([new.contiguous(a) for a in op.args])))
     if op.kind == "gather":
@@ -129,7 +129,7 @@ def _rewrite(new: _Rewrite, op: Operation) -> int:
         return new.add(op.reading((source, *[new.spread(i, lead) for i in indices])))
     if op.kind == "scatter_add":
         bar, *indices = op.args
-        widest = max((new.ops[i].dims for i in indices), key=lambda d: (len(d), len(proper(d))))
+        widest = max((new.ops[i].dims for i in indices), key=lambda d: (len(d), len(nonunit(d))))
         return new.add(op.reading((bar, *[new.spread(i, widest) for i in indices])))
     if op.text and op.args:
         return new.add(op.reading(tuple([new.in_order(a, op.dims) for a in op.args])))

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import cast
 
 from ...ir.graph import Data, KernelGraph, Operation
-from ...ir.loops import ONE, Dims, proper, same_but_ones
+from ...ir.loops import ONE, Dims, nonunit, same_nonunit
 from ..materialise.operation_kinds import LEAVES, REDUCTIONS
 from .component_graph import Slices
 from .scalarise import pruned
@@ -29,7 +29,7 @@ def rows_last(graph: KernelGraph) -> KernelGraph:
         return graph
     new = _Rewrite(graph)
     for i, op in enumerate(graph.ops):
-        if not new.enter(i, op):
+        if not new.lower_effect(i, op):
             return graph
     inputs = tuple(new.plain[i] for i in graph.inputs)
     outputs = tuple(new.whole(o) for o in graph.outputs)
@@ -49,7 +49,7 @@ class _Rewrite:
         self.ops.append(op)
         return len(self.ops) - 1
 
-    def enter(self, i: int, op: Operation) -> bool:
+    def lower_effect(self, i: int, op: Operation) -> bool:
         """Enter what replaces `part`; False if it has no form with the rows last."""
         own = self.place(op.dims)
         read = [a for a in op.args if self.place(self.old[a].dims) is not None]
@@ -117,7 +117,7 @@ class _Rewrite:
             return i
         return self.add(Operation("reshape", "", (i,), op.dtypes, (dims,)))
 
-    def beside(self, i: int, dims: Dims) -> int | None:
+    def fuse_reductions_with_gathers(self, i: int, dims: Dims) -> int | None:
         """Old part `i`, rows last, shaped to broadcast against a result of shape `dims`."""
         own = self.old[i].dims
         at, lead = self.place(dims), len(dims) - len(own)
@@ -125,7 +125,7 @@ class _Rewrite:
             return None if self.axis in own else self.plain[i]
         if self.axis in own:
             return self.last(i) if self.place(own) == at - lead else None
-        if not proper(own):
+        if not nonunit(own):
             return self.plain[i]
         spread = (*(ONE for _ in range(lead)), *own)
         return self.shaped(self.plain[i], tuple(spread[k] for k in _order(len(dims), at)))
@@ -152,7 +152,7 @@ def _made(
 
 
 def _elementwise(new: _Rewrite, op: Operation) -> Operation | None:
-    return _made(new, op, [new.beside(a, op.dims) for a in op.args])
+    return _made(new, op, [new.fuse_reductions_with_gathers(a, op.dims) for a in op.args])
 
 
 def _reduced(new: _Rewrite, op: Operation) -> Operation | None:
@@ -212,8 +212,8 @@ def _reshaped(new: _Rewrite, op: Operation) -> Operation | None:
     dims = new.old[a].dims
     if new.place(dims) is None or new.place(op.dims) is None:
         return None
-    first = proper(dims)[0] == proper(op.dims)[0] == new.axis
-    if not (first or same_but_ones(dims, op.dims)):
+    first = nonunit(dims)[0] == nonunit(op.dims)[0] == new.axis
+    if not (first or same_nonunit(dims, op.dims)):
         return None
     return _made(new, op, [new.last(a)])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.graph import Data, KernelGraph, Operation
-from ...ir.loops import proper
+from ...ir.loops import nonunit
 from ..materialise.operation_kinds import users_of
 
 
@@ -54,13 +54,13 @@ def _tops(graph: KernelGraph, users: list[list[int]]) -> dict[int, tuple[int, Da
 
 def _highest(graph: KernelGraph, users: list[list[int]], node: int, most: int = 1 << 30) -> int:
     """The last of a row of stores upon `node`: `most` of them, or those beside the store `node`."""
-    beside = graph.ops[node].kind == "update" and most == 1 << 30
+    fuse_reductions_with_gathers = graph.ops[node].kind == "update" and most == 1 << 30
     depth = 0
     while depth < most:
         above = [
             v for v in users[node] if graph.ops[v].kind == "update" and graph.ops[v].args[0] == node
         ]
-        if len(above) != 1 or (beside and graph.ops[above[0]].apart <= depth):
+        if len(above) != 1 or (fuse_reductions_with_gathers and graph.ops[above[0]].apart <= depth):
             break
         node, depth = above[0], depth + 1
     return node
@@ -100,11 +100,11 @@ def _worth(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
     """Whether what `u` stores is computed entry by entry, is used elsewhere too, and is large."""
     new = graph.ops[u].args[1]
     stored = graph.ops[new]
-    rank = len(proper(stored.dims))
+    rank = len(nonunit(stored.dims))
     return (
         bool(stored.text)
         and bool(rank)
-        and rank == len(proper(graph.ops[u].dims))
+        and rank == len(nonunit(graph.ops[u].dims))
         and len(users[new]) > 1
         and new not in graph.outputs
     )

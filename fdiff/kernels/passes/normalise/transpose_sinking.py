@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...ir.graph import KernelGraph, Operation
-from ...ir.loops import ONE, Dims, proper, same_but_ones
+from ...ir.loops import ONE, Dims, nonunit, same_nonunit
 from ..materialise.operation_kinds import (
     LEAVES,
     REDUCTIONS,
@@ -42,7 +42,7 @@ def turned(graph: KernelGraph) -> KernelGraph:
         return graph
     new = _Rewrite(graph.ops, wanted)
     for i, op in enumerate(graph.ops):
-        new.enter(i, op)
+        new.lower_effect(i, op)
     return pruned(replace(
         graph, ops=tuple(new.ops), inputs=tuple(new.place[i] for i in graph.inputs),
         outputs=tuple(new.place[o] for o in graph.outputs),
@@ -137,7 +137,7 @@ def _made_in_any_order(ops: tuple[Operation, ...], users: list[list[int]], i: in
     """Whether `i` is a product of matrices, perhaps with axes of one entry, that is read once."""
     while ops[i].kind == "reshape" and len(users[i]) == 1:
         (a,) = ops[i].args
-        if not same_but_ones(ops[i].dims, ops[a].dims):
+        if not same_nonunit(ops[i].dims, ops[a].dims):
             return False
         i = a
     return ops[i].kind == "contract" and len(users[i]) == 1
@@ -184,7 +184,7 @@ class _Rewrite:
         self.ops.append(op)
         return len(self.ops) - 1
 
-    def enter(self, i: int, op: Operation) -> None:
+    def lower_effect(self, i: int, op: Operation) -> None:
         axes = self.wanted.get(i)
         if axes is not None:
             args = tuple([self.operand(a, axes) for a in op.args])
@@ -222,7 +222,7 @@ class _Rewrite:
 
     def _operand(self, i: int, axes: Axes) -> int:
         op = self.old[i]
-        if not proper(op.dims):
+        if not nonunit(op.dims):
             return self.place[i]
         undone = op.kind == "transpose" and _undone(op.axes, axes)
         if undone and op.args[0] not in self.wanted:
@@ -232,7 +232,7 @@ class _Rewrite:
         wide = [a for a in axes if dims[a] != ONE]
         if wide == sorted(wide):  # axes of one entry move alone
             return self._shaped(self.place[i], out)
-        first = self._shaped(self.place[i], proper(dims))
+        first = self._shaped(self.place[i], nonunit(dims))
         order = tuple(sorted(wide).index(a) for a in wide)
         inner = tuple(dims[a] for a in wide)
         data = (("axes", order),)

@@ -15,18 +15,25 @@ from ...ir.loops import (
     END,
     NUMPY,
     Axis,
-    Blocks,
     Buffer,
     Call,
-    Choice,
+    Conditional,
     Dims,
+    LoopProgram,
     Nest,
-    Program,
-    Runs,
     Statement,
     Temporary,
+    TileLoop,
+    VersionedLoop,
 )
-from ...ir.parallel import PARTS, THREADS, Alone, Shared, SharedProgram, Total
+from ...ir.parallel import (
+    PARTS,
+    THREADS,
+    ParallelLoop,
+    ParallelProgram,
+    PrivateReduction,
+    SerialRegion,
+)
 from ..tile.loop_collapse import collapse
 
 _ADDS = ("rt.add({0}, {1})", "{0} + {1}")
@@ -39,33 +46,33 @@ _COMBINES = frozenset(
 _WRITES = ("store", "update")
 _ROWS = (BEGIN, END)  # the window of a loop over the rows of a block
 _DTYPES = {text: dtype for dtype, text in NUMPY.items()}
-Item = Nest | Call | Blocks | Runs
+Item = Nest | Call | TileLoop | VersionedLoop
 Row = tuple[Dims, int, Axis]
 
 
-def share(program: Program, heavy: frozenset[int]) -> SharedProgram | None:
+def parallelise(program: LoopProgram, heavy: frozenset[int]) -> ParallelProgram | None:
     """The program for several threads, with the loops that are `heavy` shared, by their numbers.
 
     None if none of them can be.
     """
     sharing = _Sharing(program)
-    items: list[Shared | Alone | Nest] = []
+    items: list[ParallelLoop | SerialRegion | Nest] = []
     for k, item in enumerate(program.items):
         made = sharing.item(item, heavy=k in heavy)
         last = items[-1] if items else None
-        if isinstance(made, Alone) and isinstance(last, Alone):
-            made = Alone((*last.items, *made.items), (*last.locals, *made.locals))
+        if isinstance(made, SerialRegion) and isinstance(last, SerialRegion):
+            made = SerialRegion((*last.items, *made.items), (*last.locals, *made.locals))
             items.pop()
         items.append(made)
-    if not any(isinstance(item, Shared) for item in items):
+    if not any(isinstance(item, ParallelLoop) for item in items):
         return None
-    return SharedProgram(sharing.temporaries(), tuple(items), program.outputs)
+    return ParallelProgram(sharing.temporaries(), tuple(items), program.outputs)
 
 
 class _Sharing:
     """What has been found out on the way through the items."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: LoopProgram) -> None:
         self.program = program
         self.locals = dict(program.locals)
         outputs = [Temporary(o.name, o.dtype, o.dims) for o in program.outputs]
@@ -82,9 +89,9 @@ class _Sharing:
         )
         return (*own, *self.extra)
 
-    def item(self, item: Item, *, heavy: bool) -> Shared | Alone | Nest:
+    def item(self, item: Item, *, heavy: bool) -> ParallelLoop | SerialRegion | Nest:
         """The item, shared if that can be and pays."""
-        shared: Shared | Nest | None = None
+        shared: ParallelLoop | Nest | None = None
         count = len(self.extra)
         if isinstance(item, Nest):
             if not item.domain:
@@ -94,22 +101,22 @@ class _Sharing:
             self.neutral |= {a.name: a.identity for a in item.accumulators if a.identity != a.name}
             given = (s for s in item.statements if s.kind == "let" and not s.operands)
             self.neutral |= {s.target: s.text for s in given}
-        elif isinstance(item, Blocks) and heavy:
+        elif isinstance(item, TileLoop) and heavy:
             shared = self._blocks(item)
-        elif isinstance(item, Runs) and heavy:
+        elif isinstance(item, VersionedLoop) and heavy:
             shared = self._runs(item)
         if shared is None:
             del self.extra[count:]
         return shared or self._alone(item)
 
-    def _alone(self, item: Item) -> Alone:
+    def _alone(self, item: Item) -> SerialRegion:
         """The item for one thread, with the locals that others may read."""
         names: dict[str, None] = {}
         for nest in _nests(item):
-            names |= dict.fromkeys(s.target for s in nest.everything)
+            names |= dict.fromkeys(s.target for s in nest.all_statements)
             names |= dict.fromkeys(a.name for a in nest.accumulators)
         made = [(name, self._slot(self.locals[name])) for name in names if name in self.locals]
-        return Alone((item,), tuple(made))
+        return SerialRegion((item,), tuple(made))
 
     def _slot(self, dtype: str) -> str:
         """A place for a local, one for each part."""
@@ -118,75 +125,75 @@ class _Sharing:
 
     def _plain(self, nest: Nest) -> Nest | None:
         """A nest without a loop, if it reads nothing that may be written over by now."""
-        used = {s.access.buffer.name for s in nest.everything if s.access is not None}
+        used = {s.access.buffer.name for s in nest.all_statements if s.access is not None}
         return nest if used.isdisjoint(self.memory) else None
 
-    def _nest(self, nest: Nest) -> Shared | None:
-        if not nest.domain or nest.hole or nest.branches:
+    def _nest(self, nest: Nest) -> ParallelLoop | None:
+        if not nest.domain or nest.excluded or nest.branches:
             return None
         outer = [a for a in nest.accumulators if a.depth == 0]
         late = {id(s) for a in outer for s in a.final}
-        inside = [s for s in nest.everything if id(s) not in late]
+        inside = [s for s in nest.all_statements if id(s) not in late]
         totals = self._totals([nest], inside, [a.name for a in outer])
         copies = self._copies(inside, {id(s): 0 for s in inside})
         if totals is None or copies is None:
             return None
-        bounds = nest.window[0] if nest.window and nest.window[0] else ("0", nest.domain[0])
-        inner = nest.window[1:] or (None,) * (len(nest.domain) - 1)
+        bounds = nest.ranges[0] if nest.ranges and nest.ranges[0] else ("0", nest.domain[0])
+        inner = nest.ranges[1:] or (None,) * (len(nest.domain) - 1)
         final = [s for a in outer for s in a.final]
         sums = tuple(
             replace(a, identity=a.name, final=()) if a.depth == 0 else a for a in nest.accumulators
         )
-        window = ((_of_part(bounds, "part"), _of_part(bounds, "part + 1")), *inner)
-        lines = replace(nest, window=window, accumulators=sums)
-        return Shared(_renamed(lines, copies), totals, copies, tuple(final))
+        ranges = ((_of_part(bounds, "part"), _of_part(bounds, "part + 1")), *inner)
+        lines = replace(nest, ranges=ranges, accumulators=sums)
+        return ParallelLoop(_renamed(lines, copies), totals, copies, tuple(final))
 
-    def _blocks(self, blocks: Blocks) -> Shared | None:
+    def _blocks(self, blocks: TileLoop) -> ParallelLoop | None:
         nests = list(_nests(blocks))
-        begun = [a.name for n in nests for a in n.accumulators if a.identity == a.name]
-        inside = [s for nest in nests for s in nest.everything]
+        continues = [a.name for n in nests for a in n.accumulators if a.identity == a.name]
+        inside = [s for nest in nests for s in nest.all_statements]
         by_rows = {
-            id(s): nest.window.index(_ROWS)
+            id(s): nest.ranges.index(_ROWS)
             for nest in nests
-            if _ROWS in nest.window
-            for s in nest.everything
+            if _ROWS in nest.ranges
+            for s in nest.all_statements
         }
-        totals = self._totals(nests, inside, list(dict.fromkeys(begun)))
+        totals = self._totals(nests, inside, list(dict.fromkeys(continues)))
         copies = self._copies(inside, by_rows)
         calls = (i for i in blocks.items if isinstance(i, Call))
         if totals is None or copies is None or not all(map(self._apart, calls)):
             return None
         items = tuple(_renamed_item(item, copies) for item in blocks.items)
-        return Shared(replace(blocks, items=items), totals, copies, ())
+        return ParallelLoop(replace(blocks, items=items), totals, copies, ())
 
     def _apart(self, call: Call) -> bool:
         """Whether a product of the rows of a block is written where no other block's is."""
         return call.buffers[2] in self.private or bool(call.begins and call.begins[2])
 
-    def _runs(self, runs: Runs) -> Shared | None:
+    def _runs(self, runs: VersionedLoop) -> ParallelLoop | None:
         """Runs have the effects of the blocks in their place, on the same rows."""
-        made = self._blocks(runs.otherwise)
-        if made is None or not isinstance(made.item, Blocks):
+        made = self._blocks(runs.fallback)
+        if made is None or not isinstance(made.item, TileLoop):
             return None
-        nests = [nest for way in runs.ways for nest in way.items]
+        nests = [nest for way in runs.versions for nest in way.items]
         summed = {a.name for nest in nests for a in nest.accumulators if a.identity == a.name}
         if not summed <= {total.name for total in made.totals}:
             return None
-        ways = tuple(
+        versions = tuple(
             replace(way, items=tuple(_renamed(nest, made.copies) for nest in way.items))
-            for way in runs.ways
+            for way in runs.versions
         )
-        return replace(made, item=replace(runs, ways=ways, otherwise=made.item))
+        return replace(made, item=replace(runs, versions=versions, fallback=made.item))
 
     def _totals(
         self, nests: Sequence[Nest], inside: Sequence[Statement], names: list[str]
-    ) -> tuple[Total, ...] | None:
+    ) -> tuple[PrivateReduction, ...] | None:
         """The locals that the turns add up; None if they are more than added up."""
         if any(s.target in self.locals and s.target not in names for s in inside):
             return None  # a local that is made on the way: parts would not know it
         if any(s.kind == "carry" and s.operands[0] == "0" for s in inside):
             return None
-        out: list[Total] = []
+        out: list[PrivateReduction] = []
         begins = {a.name: a.identity for n in nests for a in n.accumulators}
         for name in names:
             own = [s for s in inside if s.target == name]
@@ -198,7 +205,7 @@ class _Sharing:
             if any(s.kind != "accumulate" for s in own):
                 return None
             slot = self._slot(_dtype(neutral))
-            out.append(Total(name, slot, neutral, texts.pop(), begins[name] == name))
+            out.append(PrivateReduction(name, slot, neutral, texts.pop(), begins[name] == name))
         return tuple(out)
 
     def _copies(
@@ -247,16 +254,16 @@ def _dtype(neutral: str) -> str:
     return "b1" if neutral in ("True", "False") else _DTYPES[neutral.split("(", maxsplit=1)[0]]
 
 
-def _private(program: Program) -> frozenset[str]:
+def _private(program: LoopProgram) -> frozenset[str]:
     """Temporaries that are used in one loop over blocks only: each thread has its own."""
     users: dict[str, set[int]] = {}
     for k, item in enumerate(program.items):
         for nest in _nests(item):
-            for s in nest.everything:
+            for s in nest.all_statements:
                 if s.access is not None:
                     users.setdefault(s.access.buffer.name, set()).add(k)
-        blocks = item.otherwise if isinstance(item, Runs) else item
-        inner = blocks.items if isinstance(blocks, Blocks) else (item,)
+        blocks = item.fallback if isinstance(item, VersionedLoop) else item
+        inner = blocks.items if isinstance(blocks, TileLoop) else (item,)
         for call in inner:
             for name in call.buffers if isinstance(call, Call) else ():
                 users.setdefault(name, set()).add(k)
@@ -264,23 +271,23 @@ def _private(program: Program) -> frozenset[str]:
         t.name
         for t in program.temporaries
         if len(users.get(t.name, ())) == 1
-        and all(isinstance(program.items[k], Blocks | Runs) for k in users[t.name])
+        and all(isinstance(program.items[k], TileLoop | VersionedLoop) for k in users[t.name])
     )
 
 
-def _nests(item: Item | Choice) -> Iterator[Nest]:
+def _nests(item: Item | Conditional) -> Iterator[Nest]:
     """The loops in an item."""
     if isinstance(item, Nest):
         yield item
-    elif isinstance(item, Choice):
+    elif isinstance(item, Conditional):
         yield from (item.zero, item.other)
-    elif isinstance(item, Blocks):
+    elif isinstance(item, TileLoop):
         for inner in item.items:
             yield from _nests(inner)
-    elif isinstance(item, Runs):
+    elif isinstance(item, VersionedLoop):
         yield from item.measured
-        yield from (nest for way in item.ways for nest in way.items)
-        yield from _nests(item.otherwise)
+        yield from (nest for way in item.versions for nest in way.items)
+        yield from _nests(item.fallback)
 
 
 def _row(s: Statement, loop: int) -> Row | None:
@@ -293,9 +300,9 @@ def _row(s: Statement, loop: int) -> Row | None:
 
 
 def _renamed_item(
-    item: Nest | Call | Choice, copies: tuple[tuple[Temporary, Temporary], ...]
-) -> Nest | Call | Choice:
-    if isinstance(item, Choice):
+    item: Nest | Call | Conditional, copies: tuple[tuple[Temporary, Temporary], ...]
+) -> Nest | Call | Conditional:
+    if isinstance(item, Conditional):
         return replace(item, zero=_renamed(item.zero, copies), other=_renamed(item.other, copies))
     return item if isinstance(item, Call) else _renamed(item, copies)
 

@@ -7,7 +7,17 @@ measured, predicted: a chain of five functions 2.8 2.7, Rosenbrock's gradient 0.
 
 from __future__ import annotations
 
-from ...ir.loops import BEGIN, BLOCK, END, Blocks, Call, Choice, Nest, Runs, Statement
+from ...ir.loops import (
+    BEGIN,
+    BLOCK,
+    END,
+    Call,
+    Conditional,
+    Nest,
+    Statement,
+    TileLoop,
+    VersionedLoop,
+)
 from ...kernel_source import Work
 from ..materialise.operation_kinds import SLOW, flops_of
 
@@ -17,13 +27,13 @@ _SUMS = ("rt.add(", "rt.multiply(")
 _COUNTS = 4  # sizes of a product that are multiplied
 
 
-def work_of(item: Nest | Call | Blocks | Runs) -> tuple[Work, ...]:
+def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
     """The work of all loops and products in an item; of runs, that of the rows in blocks."""
-    item = item.otherwise if isinstance(item, Runs) else item
+    item = item.fallback if isinstance(item, VersionedLoop) else item
     out: list[Work] = []
-    rows = item.rows if isinstance(item, Blocks) else ""
-    for one in item.items if isinstance(item, Blocks) else (item,):
-        if isinstance(one, Choice):
+    rows = item.rows if isinstance(item, TileLoop) else ""
+    for one in item.items if isinstance(item, TileLoop) else (item,):
+        if isinstance(one, Conditional):
             out.append(_of_nest(one.other))
         elif isinstance(one, Nest):
             out.append(_of_nest(one))

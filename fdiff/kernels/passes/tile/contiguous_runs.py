@@ -22,8 +22,8 @@ from ...ir.loops import (
     Access,
     Accumulator,
     Axis,
+    LoopVersion,
     Nest,
-    Run,
     Statement,
     plus,
     times,
@@ -92,13 +92,13 @@ class Rows:
             count = f"min({{0}}, {AHEAD} if {{1}} - i0 == {{2}} else i0)"
             lines.append(Statement("accumulate", f"count_{v}", count, (f"at_{v}", f"shift_{v}")))
             sums += [Accumulator(f"{kind}_{v}", AHEAD, 0, ()) for kind in ("stay", "count")]
-        window = ((BEGIN, AHEAD),)
-        loop = Nest(self.nest.domain, (*self._found, *lines), tuple(sums), "runs?", (), window)
+        ranges = ((BEGIN, AHEAD),)
+        loop = Nest(self.nest.domain, (*self._found, *lines), tuple(sums), "runs?", (), ranges)
         return Nest((), tuple(first), (), "the first"), loop
 
     # --- the loops ------------------------------------------------------------------------------
 
-    def ways(self) -> list[Run]:
+    def versions(self) -> list[LoopVersion]:
         """A loop for each vector that may count while the others stay."""
         lets = (s for s in self.nest.statements if s.kind == "let")
         dear = [s for s in lets if flops_of(s.text) >= SLOW]
@@ -138,7 +138,7 @@ class Rows:
         starts = [self.wraps.get(a.start) for a in access.index]
         return [k for k, s in enumerate(starts) if s is not None and s.operands[0] == vector]
 
-    def _run(self, vector: str) -> Run:
+    def _run(self, vector: str) -> LoopVersion:
         """The loop for rows where the places of this vector count."""
         nest = for_rows(self.nest, {})
         lines: list[Statement] = []
@@ -161,7 +161,7 @@ class Rows:
             comment=f"{nest.comment}, a run",
         )
         ends = tuple(f"count_{v}" if v == vector else f"stay_{v}" for v in self.vectors)
-        return Run(ends, tuple(self._inside(vector)), (made,))
+        return LoopVersion(ends, tuple(self._inside(vector)), (made,))
 
     def _inside(self, vector: str) -> Iterator[str]:
         """That no place of the run has to be wrapped or refused; no sum here can overflow."""

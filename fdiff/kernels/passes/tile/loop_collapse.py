@@ -29,9 +29,9 @@ def _without_ones(access: Access) -> Access:
 def _mergeable(nest: Nest, k: int) -> bool:
     if any(a.depth == k + 1 for a in nest.accumulators):
         return False
-    if any(nest.window[k : k + 2]):
+    if any(nest.ranges[k : k + 2]):
         return False
-    for statement in nest.everything:
+    for statement in nest.all_statements:
         if statement.kind == "carry" and statement.operands[0] in (str(k), str(k + 1)):
             return False
         if statement.access is not None and not _walks(statement.access, nest, k):
@@ -56,8 +56,8 @@ def _walks(access: Access, nest: Nest, k: int) -> bool:
 
 def _merge(nest: Nest, k: int) -> Nest:
     domain = (*nest.domain[:k], times(nest.domain[k], nest.domain[k + 1]), *nest.domain[k + 2 :])
-    window = (*nest.window[:k], *nest.window[k + 1 :])
-    merged = _map(replace(nest, domain=domain, window=window), lambda access: _merged(access, k))
+    ranges = (*nest.ranges[:k], *nest.ranges[k + 1 :])
+    merged = _map(replace(nest, domain=domain, ranges=ranges), lambda access: _merged(access, k))
     down = tuple(replace(a, depth=a.depth - (a.depth > k)) for a in merged.accumulators)
     return replace(
         merged, accumulators=down, statements=tuple(_renumber(s, k) for s in merged.statements)

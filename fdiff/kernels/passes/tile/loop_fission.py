@@ -23,14 +23,14 @@ from ...ir.loops import (
     Access,
     Accumulator,
     Axis,
-    Blocks,
     Buffer,
     Call,
+    LoopProgram,
     Nest,
-    Program,
-    Runs,
     Statement,
     Temporary,
+    TileLoop,
+    VersionedLoop,
 )
 from .repeated_lines import bounds_of_turns
 from .row_dependence import finished, for_rows, rowwise, started
@@ -45,9 +45,9 @@ _NUMBERS = re.compile(r"\d+")
 _WRITES = ("store", "update")
 
 
-def cut(program: Program, dtypes: Mapping[str, str]) -> Program:
+def split_long_loops(program: LoopProgram, dtypes: Mapping[str, str]) -> LoopProgram:
     """The program with such loops cut; `dtypes` are those of the values that nodes have."""
-    items: list[Nest | Call | Blocks | Runs] = []
+    items: list[Nest | Call | TileLoop | VersionedLoop] = []
     rooms: list[Temporary] = []
     long = sum(len(item.statements) for item in program.items if isinstance(item, Nest)) > LONG
     for item in program.items:
@@ -60,7 +60,7 @@ def cut(program: Program, dtypes: Mapping[str, str]) -> Program:
 def _pieces(nest: Nest, dtypes: Mapping[str, str], *, long: bool) -> _Pieces | None:
     """The pieces of a loop of a program that is `long` or not; None if it stays whole."""
     count = len(nest.statements)
-    if nest.hole or nest.window or nest.branches or count <= (SHORT if long else LONG):
+    if nest.excluded or nest.ranges or nest.branches or count <= (SHORT if long else LONG):
         return None
     if nest.domain and not rowwise(nest, nest.domain[0]):
         return None
@@ -246,14 +246,14 @@ class _Pieces:
             self.rooms.append(Temporary(waiting.buffer.name, self.dtypes[name], waiting.dims))
         return [self._piece(begin, end, handed) for begin, end in pairwise(bounds)]
 
-    def items(self) -> list[Nest | Blocks]:
+    def items(self) -> list[Nest | TileLoop]:
         """What is the same for all rows, then the pieces, for a few rows at a time."""
         if not self.nest.domain:
             return list(self.nests())
         fixed = tuple(s for k, s in enumerate(self.lines) if k in self.fixed)
         before = [Nest((), fixed, (), "for all rows")] if fixed else []
         inside = tuple(for_rows(piece, {}) for piece in self.nests())
-        blocks = Blocks(self.nest.domain[0], self.rows, inside)
+        blocks = TileLoop(self.nest.domain[0], self.rows, inside)
         return [*before, *started(self.nest), blocks, *finished(self.nest)]
 
     @cached_property

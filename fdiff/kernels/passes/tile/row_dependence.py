@@ -16,7 +16,7 @@ from ...ir.loops import (
     Dims,
     Nest,
     Statement,
-    proper,
+    nonunit,
 )
 from .row_products import operands_of, role_of
 
@@ -30,7 +30,7 @@ def rows_of(dims: Dims, axis: str) -> Rows | None:
     Shapes of one array that have the rows first, or last, agree on where each row lies, however
     they name the other axes; between others only equal shapes do.
     """
-    wide = proper(dims)
+    wide = nonunit(dims)
     if wide.count(axis) != 1:
         return None
     if len(wide) == 1:
@@ -104,7 +104,7 @@ def uses_of(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> Uses:
         return uses
     loop = row_loop(item, axis) or 0
     added = {id(s) for a in item.accumulators if 0 < a.depth <= loop for s in a.final}
-    for s in item.everything:
+    for s in item.all_statements:
         uses.reads.update(s.operands)
         if s.access is not None and s.access.buffer.name:
             kind = s.kind if s.kind in _WRITES else "load"
@@ -134,7 +134,7 @@ def row_loop(nest: Nest, axis: str) -> int | None:
     It is the outermost loop or the innermost. What the innermost adds up for each turn of the
     others is begun before the first rows and added to by all.
     """
-    if not nest.domain or nest.hole or nest.window or nest.branches:
+    if not nest.domain or nest.excluded or nest.ranges or nest.branches:
         return None
     if nest.domain[0] == axis:
         loop = 0
@@ -181,12 +181,12 @@ def for_rows(nest: Nest, short: Mapping[str, str], loop: int = 0) -> Nest:
         final = tuple(of(s) for s in a.final)
         return replace(a, final=_added(nest, a, final) if a.depth <= loop else final)
 
-    window = tuple((BEGIN, END) if k == loop else None for k in range(len(nest.domain)))
+    ranges = tuple((BEGIN, END) if k == loop else None for k in range(len(nest.domain)))
     return replace(
         nest,
         statements=tuple(of(s) for s in nest.statements),
         accumulators=tuple(map(sums, nest.accumulators)),
-        window=window,
+        ranges=ranges,
     )
 
 

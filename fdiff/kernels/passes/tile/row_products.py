@@ -21,7 +21,7 @@ from ...ir.loops import (
     Statement,
     Temporary,
     identity,
-    proper,
+    nonunit,
     times,
 )
 
@@ -106,7 +106,7 @@ def added_up(call: Call, like: Temporary) -> tuple[Call, Nest, Nest]:
     """A product of some rows in memory of its own, its addition to the whole, zeros for it."""
     some = f"{like.name}_some"
     part = replace(call, buffers=(*call.buffers[:2], some), comment=f"{some} = matmul")
-    index, domain = identity(like.dims), proper(like.dims)
+    index, domain = identity(like.dims), nonunit(like.dims)
     value = f"v_{like.name}"
     load = Statement("load", value, "", (), Access(Buffer(some), like.dims, index))
     place = Access(Buffer(like.name), like.dims, index)

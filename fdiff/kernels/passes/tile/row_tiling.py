@@ -13,35 +13,35 @@ from dataclasses import dataclass, field, replace
 from ....attributes import cached_property
 from ...ir.loops import (
     BLOCK,
-    Blocks,
     Call,
     Dims,
+    LoopProgram,
     Nest,
-    Program,
-    Runs,
     Temporary,
-    block_size,
-    least_rows,
-    proper,
+    TileLoop,
+    VersionedLoop,
+    fewest_tile_rows,
+    nonunit,
+    tile_height,
 )
 from .row_dependence import Uses, finished, for_rows, row_loop, rows_of, started, uses_of
 from .row_products import added_up, of_rows, role_of
 
-Item = Nest | Call | Blocks | Runs
+Item = Nest | Call | TileLoop | VersionedLoop
 
 
-def in_blocks(program: Program, given: Mapping[str, Dims]) -> Program:
+def tile_rows(program: LoopProgram, given: Mapping[str, Dims]) -> LoopProgram:
     """The program with its rows in blocks, where that spares passes over memory.
 
     `given` are the shapes of inputs and captured arrays whose entries lie in order, by name.
     """
-    axes = {d for t in program.temporaries for d in proper(t.dims) if not d.isdigit()}
+    axes = {d for t in program.temporaries for d in nonunit(t.dims) if not d.isdigit()}
     runs = [_grow(program, axis, given) for axis in sorted(axes)]
     best = max(runs, key=_Run.worth, default=None)
     return program if best is None or not best.worth() else best.program()
 
 
-def _grow(program: Program, axis: str, given: Mapping[str, Dims]) -> _Run:
+def _grow(program: LoopProgram, axis: str, given: Mapping[str, Dims]) -> _Run:
     """The most that can run together."""
     run = _Run(program, axis, given)
     if sum(map(run.over_rows, program.items)) > 1:
@@ -54,7 +54,7 @@ def _grow(program: Program, axis: str, given: Mapping[str, Dims]) -> _Run:
 class _Run:
     """The items of a run, those that come before it, and those that come after."""
 
-    whole: Program
+    whole: LoopProgram
     axis: str
     given: Mapping[str, Dims]
     used: dict[int, Uses] = field(default_factory=dict)  # by the `id` of an item of the program
@@ -118,9 +118,9 @@ class _Run:
         """How many entries are spared, roughly: none where nothing is."""
         if len(self.run) < 2:
             return 0
-        return sum(8 ** len(proper(self.dims[name])) for name in self.short)
+        return sum(8 ** len(nonunit(self.dims[name])) for name in self.short)
 
-    def program(self) -> Program:
+    def program(self) -> LoopProgram:
         short = self.short
         rows = tuple(
             tuple(d for k, d in enumerate(self.dims[name]) if k != axis)
@@ -149,8 +149,8 @@ class _Run:
                 extra.append(like._replace(name=some.buffers[2]))
             else:
                 inside.append(part)
-        least = least_rows(adding=bool(extra))
-        blocks = Blocks(self.axis, block_size(rows, least), tuple(inside))
+        least = fewest_tile_rows(adding=bool(extra))
+        blocks = TileLoop(self.axis, tile_height(rows, least), tuple(inside))
         return replace(
             self.whole,
             temporaries=(*_shortened(self.whole.temporaries, short, rows, least), *extra),

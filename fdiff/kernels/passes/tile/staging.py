@@ -19,15 +19,15 @@ from ...ir.loops import (
     Access,
     Accumulator,
     Axis,
-    Blocks,
     Buffer,
     Call,
-    Choice,
+    Conditional,
+    LoopProgram,
     Nest,
-    Program,
-    Runs,
     Statement,
     Temporary,
+    TileLoop,
+    VersionedLoop,
 )
 from ..materialise.operation_kinds import SLOW, flops_of
 from .contiguous_runs import Rows, locals_of, summed
@@ -36,10 +36,10 @@ from .row_dependence import finished, for_rows, started
 _ROWS = "64"  # at a time: what they need stays in the first-level cache
 _WRITES = ("store", "update")
 
-Item = Nest | Call | Blocks | Runs
+Item = Nest | Call | TileLoop | VersionedLoop
 
 
-def in_stages(program: Program, dtypes: Mapping[str, str]) -> Program:
+def stage_gathers(program: LoopProgram, dtypes: Mapping[str, str]) -> LoopProgram:
     """The program with such loops in stages; `dtypes` are those of all memory, by name."""
     items: list[Item] = []
     rooms: list[Temporary] = []
@@ -164,7 +164,7 @@ class _Staged:
     def worth(self) -> bool:
         """Whether there is enough to compute, in an order that may be changed."""
         nest = self.nest
-        if len(nest.domain) != 1 or nest.window or nest.hole or nest.branches:
+        if len(nest.domain) != 1 or nest.ranges or nest.excluded or nest.branches:
             return False
         if any(s.kind in ("carry", "pick") for s in nest.statements):
             return False
@@ -252,10 +252,10 @@ class _Staged:
         first = Nest(nest.domain, (*self.first, *self._kept(needed)), (), "gathered")
         lines = (*self._taken(self.middle), *self._kept(self.results))
         inside = [for_rows(s, {}) for s in (first, replace(nest, statements=lines)) if s.statements]
-        blocks = Blocks(nest.domain[0], _ROWS, (*inside, *self._scattered()))
+        blocks = TileLoop(nest.domain[0], _ROWS, (*inside, *self._scattered()))
         return [*started(nest), self._in_runs(blocks), *finished(nest)]
 
-    def _in_runs(self, blocks: Blocks) -> Blocks | Runs:
+    def _in_runs(self, blocks: TileLoop) -> TileLoop | VersionedLoop:
         """The same, with loops of their own where index vectors stay or count.
 
         There one loop does all, as long as nothing else keeps it from being vectors.
@@ -263,10 +263,10 @@ class _Staged:
         rows = self.at_run_time
         if not self.places or not all(rows.picks(s) for s in self.last):
             return blocks
-        ways = tuple(rows.ways())
-        return Runs(rows.measured(), ways, blocks) if ways else blocks
+        versions = tuple(rows.versions())
+        return VersionedLoop(rows.measured(), versions, blocks) if versions else blocks
 
-    def _scattered(self) -> Iterator[Nest | Choice]:
+    def _scattered(self) -> Iterator[Nest | Conditional]:
         known: set[str] = set()  # places of which the first row's is at hand
         for places, statements in self.groups.items():
             row_by_row = self._loop(self._taken(statements), "scattered")
@@ -278,8 +278,8 @@ class _Staged:
     def _loop(
         self, statements: Iterable[Statement], comment: str, sums: Iterable[Accumulator] = ()
     ) -> Nest:
-        window = ((BEGIN, END),)
-        return Nest(self.nest.domain, tuple(statements), tuple(sums), comment, (), window)
+        ranges = ((BEGIN, END),)
+        return Nest(self.nest.domain, tuple(statements), tuple(sums), comment, (), ranges)
 
     def _at_one_place(
         self,
@@ -287,7 +287,7 @@ class _Staged:
         statements: list[Statement],
         row_by_row: Nest,
         known: set[str],
-    ) -> Iterator[Nest | Choice]:
+    ) -> Iterator[Nest | Conditional]:
         """Where all rows of a block add to one place, as sorted rows do, they are summed first.
 
         One after another, each would wait for the entry that the last has just written. The places
@@ -310,7 +310,7 @@ class _Staged:
             line, total = summed(s, self.dtypes, one)
             lines.append(line)
             sums.append(total)
-        yield Choice(apart, self._loop(self._taken(lines), "at one place", sums), row_by_row)
+        yield Conditional(apart, self._loop(self._taken(lines), "at one place", sums), row_by_row)
 
 
 def _strided(s: Statement) -> bool:
