@@ -33,9 +33,9 @@ import scipy.stats
 
 import fdiff
 from fdiff.capture.impure import impurity
-from fdiff.primitive import ANSWERS, FUNCTIONS, PRIMITIVES, UFUNC_METHODS, UFUNCS, met
+from fdiff.primitive import FUNCTIONS, PRIMITIVES, REPLACEMENTS, UFUNC_METHODS, UFUNCS, load_tables
 
-met()  # the tables for SciPy, which wait for a function that needs them
+load_tables()  # the tables for SciPy, which wait for a function that needs them
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "coverage.md"
 RANKS = 300
@@ -256,7 +256,7 @@ def kind_of(name: str) -> str:
         return "built of others"
     if len(path) > 1 and (getattr(np, path[0], None), path[-1]) in UFUNC_METHODS:
         return "built of others"
-    answered = any(id(part) in ANSWERS for part in chain)
+    answered = any(id(part) in REPLACEMENTS for part in chain)
     if answered and top == "scipy":
         return "built of others"
     return "answered in private copies" if answered else "concrete"

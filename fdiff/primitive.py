@@ -111,30 +111,42 @@ class Primitive:
 
 
 PRIMITIVES: Final[dict[str, Primitive]] = {}
+# What computes on traced arrays: for NumPy's ufuncs, for their methods (`reduce`, `outer`, ...),
+# and for its functions.
 UFUNCS: Final[dict[np.ufunc, Callable[..., object]]] = {}
-# By name, too: what other modules of ours ask for.
-UFUNC_METHODS: Final[dict[tuple[np.ufunc, str] | str, Callable[..., object]]] = {}
-FUNCTIONS: Final[dict[Callable[..., object] | str, Callable[..., object]]] = {}
-# What private copies of functions find in place of objects that NumPy hands to no protocol, by id.
-ANSWERS: Final[dict[int, tuple[object, object]]] = {}
-# Objects of libraries that are made of data, by class: the attributes that tell all, and what makes
-# a stand-in of the object and these.
-COMPOSED: Final[dict[type, tuple[tuple[str, ...], Callable[..., object]]]] = {}
-# Tables that are imported when the module they answer for is first met, by that module's name.
-LATE: Final[dict[str, Callable[[], object]]] = {}
+UFUNC_METHODS: Final[dict[tuple[np.ufunc, str], Callable[..., object]]] = {}
+FUNCTIONS: Final[dict[Callable[..., object], Callable[..., object]]] = {}
+# What private copies of functions find in place of objects that NumPy hands to no protocol
+# (`np.array`, `math.sin`, `scipy.linalg.solve`): by the object's id, the object, which is thereby
+# kept alive, and its replacement.
+REPLACEMENTS: Final[dict[int, tuple[object, object]]] = {}
+# Objects of libraries that hold arrays (a spline, a factorisation), by class: the names of the
+# attributes that determine the object, and the function that makes its traced counterpart of the
+# object and these.
+LIBRARY_OBJECTS: Final[dict[type, tuple[tuple[str, ...], Callable[..., object]]]] = {}
+# Functions of higher floors that lower floors call: `out` (store into an ``out=`` array),
+# `in_order` (memory layout), `select` (if-conversion), `at` (``ufunc.at``), `vectorized` (Numba's
+# ufuncs), `vmap`.
+HOOKS: Final[dict[str, Callable[..., object]]] = {}
+# Tables that are imported once the library module they cover has been, by that module's name.
+LAZY_TABLES: Final[dict[str, Callable[[], object]]] = {}
 
 
-def met(*names: str) -> bool:
-    """Import the tables for modules (all, or those named) that have been imported meanwhile.
+def load_tables(*modules: str) -> bool:
+    """Import the lazy tables (all, or those for `modules`) whose library module is loaded by now.
 
-    Whether there were any.
+    Returns whether there were any.
     """
-    found = [name for name in names or tuple(LATE) if name in LATE and name in sys.modules]
+    found = [
+        name
+        for name in modules or tuple(LAZY_TABLES)
+        if name in LAZY_TABLES and name in sys.modules
+    ]
     for name in found:
-        if (load := LATE.get(name)) is not None:
+        if (load := LAZY_TABLES.get(name)) is not None:
             with no_fork:
                 load()
-            LATE.pop(name, None)
+            LAZY_TABLES.pop(name, None)
     return bool(found)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import cast
 
-from ..primitive import FUNCTIONS
+from ..primitive import HOOKS
 from .container_proxies import Pair, Tuple, wrap_mapping, wrap_sequence
 from .dependency_nodes import Calls, Leaf, Parts, Same, Table, attribute
 from .proxies import Reader, Where, label
@@ -61,7 +61,7 @@ class Vectorized:
         self._fdiff_function = function
 
     def __call__(self, *args: object, **keywords: object) -> object:
-        call = FUNCTIONS["vectorized"]
+        call = HOOKS["vectorized"]
         return call(self._fdiff_real, self._fdiff_function, args, keywords)
 
     def __getattr__(self, name: str) -> object:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from types import CellType, SimpleNamespace
 from typing import cast
 
-from ..primitive import COMPOSED
+from ..primitive import LIBRARY_OBJECTS
 from .data import Content, data_key
 from .dependency_nodes import Bag, Composed, Leaf, Parts, Same, Sequence, Table, attribute
 from .proxies import BUDGET, Copy, Items, Reader, Where, label
@@ -149,13 +149,13 @@ def wrap_record(reader: Reader, value: object, where: Where) -> Pair:
 
 def is_composed(value: object) -> bool:
     """Whether an object of a library is told by some of its attributes, all of which it has."""
-    entry = COMPOSED.get(type(value))
+    entry = LIBRARY_OBJECTS.get(type(value))
     return entry is not None and all(attribute(value, name) is not MISSING for name in entry[0])
 
 
 def wrap_composed(reader: Reader, value: object, where: Where) -> Pair:
     """A stand-in that a table makes of the attributes of the object."""
-    names, make = COMPOSED[type(value)]
+    names, make = LIBRARY_OBJECTS[type(value)]
     if not names:  # nothing about it can change
         return make(value), Same(value)
     node, found = Composed(type(value)), []

@@ -21,7 +21,7 @@ from ..capture.value_kinds import MISSING
 from ..errors import FdiffError, LeakError, Line, TraceError, line_in, message, user_line
 from ..ops.creation import answer
 from ..ops.foreign import fixed
-from ..trace import Trace, TracedArray, answers, root_trace
+from ..trace import Trace, TracedArray, replaces, root_trace
 from ..trace.local_arrays import plain, resolve
 from ..trace.trace_stack import stack
 from ..trace.traced_array import KEEP_NO_TRACED, suspended
@@ -29,7 +29,7 @@ from ..trace.traced_keys import Text, TracedKey
 from ..tree import map_leaves
 from .arguments import Function, traceable
 
-answers(inspect.getattr_static)(getattr_static)
+replaces(inspect.getattr_static)(getattr_static)
 
 
 class Watch:

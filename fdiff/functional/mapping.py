@@ -14,7 +14,7 @@ from ..dispatch.fast_path import Shortcuts
 from ..dispatch.program import program_of
 from ..errors import InputError
 from ..ops.shaping import traced as traced_of
-from ..primitive import FUNCTIONS
+from ..primitive import HOOKS
 from ..trace import Input, Recording, Trace, TracedArray, current, look, record, splice
 from ..trace.trace_stack import occupied
 from ..tracebacks import public, trim
@@ -112,7 +112,7 @@ def _one_by_one(
         f(*own, **named)
 
 
-FUNCTIONS["vmap"] = vmap  # asked for by name: see `ops/numbaufuncs.py`
+HOOKS["vmap"] = vmap  # called by `ops/numba_ufuncs.py`
 
 
 def _mapped(

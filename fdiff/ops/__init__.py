@@ -1,12 +1,8 @@
 """The tables of operations; importing this package fills the registry.
 
-What answers for SciPy (`ops/scipy_ops/`, `ops/solvers/`) is imported when it is first met.
+The tables for SciPy (`scipy_ops/`, `solvers/`) are imported later: see `lazy_tables.py`.
 """
 
-from functools import partial
-from importlib import import_module
-
-from ..primitive import LATE
 from . import (
     borders,
     cmaths,
@@ -19,6 +15,7 @@ from . import (
     histograms,
     indexing,
     joining,
+    lazy_tables,
     linalg,
     lists,
     looping,
@@ -53,6 +50,7 @@ __all__ = [
     "histograms",
     "indexing",
     "joining",
+    "lazy_tables",
     "linalg",
     "lists",
     "looping",
@@ -74,13 +72,3 @@ __all__ = [
     "storing",
     "writing",
 ]
-
-LATE["scipy.special"] = partial(import_module, ".scipy_ops.special", __name__)
-LATE["scipy.linalg"] = partial(import_module, ".scipy_ops.linalg", __name__)
-LATE["scipy.sparse"] = partial(import_module, ".scipy_ops.sparse_factors", __name__)  # and with it `.scipy_ops.sparse`
-LATE["scipy.integrate"] = partial(import_module, ".solvers.integrate", __name__)
-LATE["scipy.optimize"] = partial(import_module, ".solvers.optimize", __name__)
-LATE["scipy.stats"] = partial(import_module, ".scipy_ops.stats", __name__)
-LATE["scipy.spatial.distance"] = partial(import_module, ".scipy_ops.distance", __name__)
-LATE["scipy.interpolate"] = partial(import_module, ".scipy_ops.interpolate", __name__)
-LATE["scipy.ndimage"] = partial(import_module, ".scipy_ops.ndimage", __name__)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..trace import TracedArray, answers, apply
+from ..trace import TracedArray, apply, replaces
 from ..trace.local_arrays import Stored, holds_traced, resolve
 from .elementwise import pair
 
@@ -72,7 +72,7 @@ class Complex(complex, metaclass=_Kind):
     dtype = np.dtype(complex)
 
 
-answers(builtins.complex)(Complex)
+replaces(builtins.complex)(Complex)
 
 
 def _answer(function: Callable[..., object], call: Callable[..., object]) -> None:
@@ -85,7 +85,7 @@ def _answer(function: Callable[..., object], call: Callable[..., object]) -> Non
         out = call(*map(_one, args), **keywords)
         return _weak(out) if isinstance(out, TracedArray) and out.type.floating else out
 
-    answers(function)(answer)
+    replaces(function)(answer)
 
 
 def _log(z: object, base: object = None) -> object:

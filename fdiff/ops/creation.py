@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..primitive import ANSWERS, LATE, met
-from ..trace import TracedArray, answers, assemble, current
+from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
+from ..trace import TracedArray, assemble, current, replaces
 from ..trace.local_arrays import Local, holds_traced, localised, resolve
 from ..trace.traced_keys import TracedKey
 from .foreign import guarded, of_scipy
@@ -26,7 +26,7 @@ def _joined(value: object) -> TracedArray:
     return traced(value)
 
 
-@answers(np.array)
+@replaces(np.array)
 def array(value: object, dtype: object = None, **keywords: object) -> object:
     """``np.array`` that takes traced values anywhere in its argument."""
     if not holds_traced(value):
@@ -72,7 +72,7 @@ def _class_of(x: TracedArray) -> type:
     return np.ndarray
 
 
-@answers(isinstance)
+@replaces(isinstance)
 def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
     """``isinstance`` that answers for the array a traced array stands for."""
     value = resolve(value)
@@ -93,7 +93,7 @@ def class_of(value: object) -> type:
         kind = np.ndarray
     elif kind.__module__.startswith("fdiff."):  # stands for a class, a dict, a ufunc
         kind = type if isinstance(given, type) else getattr(kind, "_fdiff_kind", given.__class__)
-    return ANSWERS.get(id(kind), (kind, kind))[1]
+    return REPLACEMENTS.get(id(kind), (kind, kind))[1]
 
 
 class _Kinds(type):
@@ -121,23 +121,23 @@ class Type(type, metaclass=_Kinds):
     """Stands for `type`, which sees through to what traced and tracked arrays stand for."""
 
 
-answers(type)(Type)
+replaces(type)(Type)
 
 
-@answers(hasattr)
+@replaces(hasattr)
 def has_attribute(value: object, name: str) -> bool:
     """``hasattr`` of the same kind: a scalar has no ``__len__``, by which it is often told."""
     value = resolve(value)
     return hasattr(_class_of(value) if isinstance(value, TracedArray) else value, name)
 
 
-@answers(np.isscalar)
+@replaces(np.isscalar)
 def is_scalar(value: object) -> bool:
     """``np.isscalar`` of the same kind."""
     return value.scalar or value.weak if isinstance(value, TracedArray) else np.isscalar(value)
 
 
-@answers(np.ndenumerate)
+@replaces(np.ndenumerate)
 def ndenumerate(arr: object) -> Iterator[tuple[tuple[int, ...], object]]:
     """Places and entries, in C order."""
     x = resolve(arr)
@@ -156,7 +156,7 @@ def _of_memory(function: Callable[..., object], way_out: str) -> None:
             raise current().fail(fact, way_out)
         return localised(function(*args, **keywords), args)
 
-    answers(function)(walk)
+    replaces(function)(walk)
 
 
 _of_memory(np.nditer, "Use numpy.ndenumerate, or loop over numpy.ndindex(x.shape).")
@@ -165,7 +165,7 @@ _of_memory(np.frombuffer, "Use the array itself, or `.reshape` and `.view`.")
 for _function, _ndim, _order in (
     (np.asarray, 0, ""), (np.asanyarray, 0, ""), (np.ascontiguousarray, 1, "C"), (np.asfortranarray, 0, "F"),
 ):  # fmt: skip
-    answers(_function)(_like_asarray(_function, _ndim, _order))
+    replaces(_function)(_like_asarray(_function, _ndim, _order))
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum))
 _making: dict[int, tuple[object, Callable[..., object]]] = {}
@@ -173,12 +173,12 @@ _making: dict[int, tuple[object, Callable[..., object]]] = {}
 
 def answer(value: object) -> object:
     """What a private copy of a function finds in place of `value`."""
-    found = ANSWERS.get(id(value))
-    if LATE:  # objects reach `f` in ways that no private copy sees
-        met("scipy.sparse", "scipy.stats", "scipy.interpolate")
+    found = REPLACEMENTS.get(id(value))
+    if LAZY_TABLES:  # objects reach `f` in ways that no private copy sees
+        load_tables("scipy.sparse", "scipy.stats", "scipy.interpolate")
     if found is None and of_scipy(value):
-        met()
-        found = ANSWERS.get(id(value), (value, guarded(value)))
+        load_tables()
+        found = REPLACEMENTS.get(id(value), (value, guarded(value)))
     if found is not None:
         return found[1]
     return _noticed(value) if _of_numpy(value) else value
@@ -204,4 +204,4 @@ def _noticed(function: object) -> object:
 
 # What `np.empty` holds is anything: zeros, so that equal programs have equal tapes.
 for _function, _filled in ((np.empty, np.zeros), (np.empty_like, np.zeros_like)):
-    answers(_function)(_noticed(_filled))
+    replaces(_function)(_noticed(_filled))

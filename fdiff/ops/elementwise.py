@@ -15,7 +15,7 @@ import numpy as np
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..capture.data import is_table
 from ..errors import warn
-from ..primitive import FUNCTIONS, UFUNCS, ZERO, Kink
+from ..primitive import HOOKS, UFUNCS, ZERO, Kink
 from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.eager_scalars import weakened
@@ -402,12 +402,12 @@ def astype(x: TracedArray, dtype: object, order: str = "K", casting: str = "unsa
     if target == x.dtype:
         if x.scalar or x.weak:
             return TracedArray(x.home, x.id, x.type, scalar=x.scalar)
-        return FUNCTIONS["in_order"](x, order, copy=copy or None)
+        return HOOKS["in_order"](x, order, copy=copy or None)
     if x.dtype.kind == "c" and target.kind in "iuf":
         warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
         return astype(np.real(x), target)
     out = _scalar_like(apply(convert, x, dtype=target), x)
-    return out if x.scalar or order == "K" else FUNCTIONS["in_order"](out, order)
+    return out if x.scalar or order == "K" else HOOKS["in_order"](out, order)
 
 
 @implements(np.astype)

@@ -10,7 +10,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 import numpy as np
 
 from ..tape import CONSTANT, Tape, prune
-from ..trace import Trace, TracedArray, answers, current, look, unsupported
+from ..trace import Trace, TracedArray, current, look, replaces, unsupported
 from ..trace.local_arrays import holds_traced, localised, resolve
 from ..trace.recording import Handler
 
@@ -34,7 +34,7 @@ def stands_for(*functions: Callable[..., object]) -> Callable[[Handler], Handler
 
     def enter(handler: Handler) -> Handler:
         for function in functions:
-            answers(function)(_either(function, handler))
+            replaces(function)(_either(function, handler))
         return handler
 
     return enter

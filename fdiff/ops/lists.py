@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..primitive import ANSWERS, FUNCTIONS, UFUNCS
-from ..trace import TracedArray, answers
+from ..primitive import FUNCTIONS, REPLACEMENTS, UFUNCS
+from ..trace import TracedArray, replaces
 from ..trace.local_arrays import holds_traced, localised
 from ..trace.traced_array import call_with_out
 from . import (  # noqa: F401 - as said above
@@ -126,8 +126,8 @@ class ListUfunc:
 
 
 for _function in list(FUNCTIONS):
-    if id(_function) not in ANSWERS and _function not in NESTED:
-        answers(_function)(taking_lists(_function, _all_joined if _function in OF_ARRAYS else joined))
+    if id(_function) not in REPLACEMENTS and _function not in NESTED:
+        replaces(_function)(taking_lists(_function, _all_joined if _function in OF_ARRAYS else joined))
 for _ufunc in list(UFUNCS):
-    if id(_ufunc) not in ANSWERS:
-        answers(_ufunc)(ListUfunc(_ufunc))
+    if id(_ufunc) not in REPLACEMENTS:
+        replaces(_ufunc)(ListUfunc(_ufunc))

@@ -10,7 +10,7 @@ import numpy as np
 from ..arraytype import INT, promote
 from ..primitive import UFUNC_METHODS, UFUNCS
 from ..tape import CONSTANT, INPUT
-from ..trace import TracedArray, answers, current, implements, look, unsupported
+from ..trace import TracedArray, current, implements, look, replaces, unsupported
 from ..trace.views import View
 from .counting import reduceat, seen
 from .creation import array as array_call
@@ -172,7 +172,7 @@ def _chosen(x: TracedArray, condition: object, function: object, out: object, ar
     return np.where(held, spread, out)
 
 
-@answers(np.vectorize)
+@replaces(np.vectorize)
 class Vectorized:
     """``np.vectorize`` whose calls with traced values take the function of each entry."""
 
@@ -278,10 +278,10 @@ class Grid:
         return tuple(grids) if self.sparse else np.stack(grids)
 
 
-answers(np.r_)(Joiner(np.r_))
-answers(np.c_)(Joiner(np.c_))
-answers(np.mgrid)(Grid(np.mgrid, sparse=False))
-answers(np.ogrid)(Grid(np.ogrid, sparse=True))
+replaces(np.r_)(Joiner(np.r_))
+replaces(np.c_)(Joiner(np.c_))
+replaces(np.mgrid)(Grid(np.mgrid, sparse=False))
+replaces(np.ogrid)(Grid(np.ogrid, sparse=True))
 
 
 def _length(start: object, stop: object, step: object) -> int:
@@ -317,7 +317,7 @@ def asarray_chkfinite(a: object, dtype: object = None, order: object = None) -> 
     return a if isinstance(a, TracedArray) and dtype is None else out
 
 
-@answers(np.fromiter)
+@replaces(np.fromiter)
 def fromiter(iter: object, dtype: object, count: int = -1, **keywords: object) -> object:  # noqa: A002 - NumPy's name
     entries = list(iter)
     if not holds_traced(entries):

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..process.forking import no_fork
-from ..trace import TracedArray, answers, current, look, record
+from ..trace import TracedArray, current, look, record, replaces
 from ..trace.exception_context import inside_try
 from ..trace.local_arrays import Stored, holds_traced, resolve
 from ..trace.traced_keys import Text, TracedKey
+from .lazy_tables import scipy_special
 
 
 def number(x: object) -> TracedArray:
@@ -65,7 +65,7 @@ class Float(float, metaclass=_Kind):
 Float.__module__, Float.__name__, Float.__qualname__ = "builtins", "float", "float"
 
 
-answers(builtins.float)(Float)
+replaces(builtins.float)(Float)
 
 
 def _of_numbers(function: Callable[..., object], call: Callable[..., object]) -> None:
@@ -82,7 +82,7 @@ def _of_numbers(function: Callable[..., object], call: Callable[..., object]) ->
             return TracedArray(out.home, out.id, out.type, scalar=True, weak=True)
         return out
 
-    answers(function)(answer)
+    replaces(function)(answer)
 
 
 def _attempt(function: Callable[..., object], given: list[object], out: TracedArray) -> None:
@@ -151,10 +151,7 @@ def _special(name: str) -> Callable[..., object]:
     """A function of `math` that NumPy lacks and `scipy.special` has."""
 
     def call(*args: object) -> object:
-        with no_fork:
-            from scipy import special  # noqa: PLC0415 - SciPy is loaded only where it is needed
-
-        return getattr(special, name)(*args)
+        return getattr(scipy_special(), name)(*args)
 
     return call
 
@@ -171,7 +168,7 @@ def _of_sequences(function: Callable[..., object], call: Callable[..., object]) 
             return call(*given, **keywords)
         return function(*given, **keywords)
 
-    answers(function)(answer)
+    replaces(function)(answer)
 
 
 def _product(values: Iterable[object], *, start: object = 1) -> object:
@@ -187,7 +184,7 @@ if hasattr(math, "sumprod"):
     _of_sequences(math.sumprod, lambda p, q: _sums([a * b for a, b in zip(p, q, strict=True)]))
 
 
-@answers(builtins.hash)
+@replaces(builtins.hash)
 def hash_of(value: object) -> object:
     """Stands for `hash`; that of a value for which a derivative is taken only looks things up."""
     found = hash(value)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TraceError, is_internal
-from ..primitive import FUNCTIONS
+from ..primitive import FUNCTIONS, HOOKS
 from ..trace import TracedArray
 from ..trace.if_conversion import Arm, arm_at
 from ..trace.local_arrays import Local, Stored
@@ -120,4 +120,4 @@ def _entry(array: Any, key: Any) -> Any:
     return array[key] if type(array) in (list, tuple) else _number(array[key])
 
 
-FUNCTIONS["select"] = select  # asked for by name: see `TracedArray.__bool__`
+HOOKS["select"] = select  # called by `TracedArray.__bool__`

@@ -8,7 +8,7 @@ from operator import index
 import numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
-from ..primitive import FUNCTIONS, PRIMITIVES, ZERO, Lower, Primitive, Sample, register
+from ..primitive import HOOKS, PRIMITIVES, ZERO, Lower, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, implements
 from ..trace.local_arrays import Local, holds_traced
 from ..trace.views import is_copy, laid, layout, memory_axes
@@ -376,7 +376,7 @@ def in_order(x: TracedArray, order: str | None, *, copy: bool | None = None) -> 
     return _ordered(x, order)
 
 
-FUNCTIONS["in_order"] = in_order  # asked for by name: see `elementwise.astype`
+HOOKS["in_order"] = in_order  # called by `elementwise.astype`
 
 
 @implements(method="copy")

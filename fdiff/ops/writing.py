@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS
+from ..primitive import HOOKS, UFUNCS
 from ..trace import TracedArray, apply, implements, look
 from ..trace.local_arrays import resolve
 from ..trace.views import is_copy
@@ -47,7 +47,7 @@ def fill_out(out: object, result: object, where: object, name: str) -> object:
     return out
 
 
-FUNCTIONS["out"] = fill_out  # asked for by name: see `TracedArray.__array_ufunc__`
+HOOKS["out"] = fill_out  # called by `TracedArray.__array_ufunc__`
 
 
 def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
@@ -135,7 +135,7 @@ def _rounds(flat: np.ndarray) -> list[np.ndarray]:
     return [np.flatnonzero(turn == k) for k in range(int(turn.max(initial=-1)) + 1)]
 
 
-UFUNC_METHODS["at"] = at  # of every ufunc
+HOOKS["at"] = at  # of every ufunc
 
 # --- functions that write -------------------------------------------------------------------------
 

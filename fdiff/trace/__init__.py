@@ -8,13 +8,13 @@ from .record import Input, Recording, record, splice
 from .recording import (
     FOLD_LIMIT,
     Trace,
-    answers,
     applied,
     apply,
     apply_many,
     assemble,
     constant_value,
     implements,
+    replaces,
 )
 from .traced_array import TracedArray, current, look, root_trace, tracing, unsupported
 from .views import memory_layout
@@ -25,7 +25,6 @@ __all__ = [
     "Recording",
     "Trace",
     "TracedArray",
-    "answers",
     "applied",
     "apply",
     "apply_many",
@@ -36,6 +35,7 @@ __all__ = [
     "look",
     "memory_layout",
     "record",
+    "replaces",
     "root_trace",
     "splice",
     "tracing",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ..primitive import FUNCTIONS
+from ..primitive import HOOKS
 
 if TYPE_CHECKING:
     from .traced_array import TracedArray
@@ -36,7 +36,7 @@ def resolve_one(value: object) -> object:
 
 def stored(outs: tuple[object, ...], result: object, where: object, name: str) -> object:
     """Results put into the arrays given as ``out=``."""
-    into: Callable[..., object] = FUNCTIONS["out"]
+    into: Callable[..., object] = HOOKS["out"]
     if len(outs) == 1:
         return into(outs[0], result, where, name)
     results = cast("tuple[object, ...]", result)

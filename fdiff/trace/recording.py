@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import InputError, Line, TraceError, message, user_line
-from ..primitive import ANSWERS, FUNCTIONS, PRIMITIVES, Primitive
+from ..primitive import FUNCTIONS, PRIMITIVES, REPLACEMENTS, Primitive
 from ..tape import CONSTANT, ITEM, Builder, Constant, Params
 from .guards import Looks
 from .load_forwarding import SHORTER
@@ -306,7 +306,7 @@ def implements(*functions: Callable[..., object], method: str = "") -> Callable[
     return enter
 
 
-def answers(*functions: object) -> Callable[[Handler], Handler]:
+def replaces(*functions: object) -> Callable[[Handler], Handler]:
     """Decorator: private copies of functions find this in place of `functions`.
 
     For what NumPy hands to no protocol: its constructors, Python's own functions, `scipy.linalg`.
@@ -314,7 +314,7 @@ def answers(*functions: object) -> Callable[[Handler], Handler]:
 
     def enter(stand_in: Handler) -> Handler:
         for function in functions:
-            ANSWERS[id(function)] = function, stand_in
+            REPLACEMENTS[id(function)] = function, stand_in
         return stand_in
 
     return enter

@@ -25,7 +25,7 @@ from ..errors import (
     show_line,
     user_line,
 )
-from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, met
+from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, load_tables
 from .guards import truth, whole
 from .out_arguments import call_with_out, resolved, stored
 from .recalled_values import recalled
@@ -209,7 +209,7 @@ class TracedArray:
         outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment] - NumPy gives a tuple
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
         if method == "at":
-            return UFUNC_METHODS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[index,operator] - it gives a function: see `ops/writing.py`
+            return HOOKS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[operator] - it gives a function: see `ops/writing.py`
         result = ufunc_handler(ufunc, method)(*inputs, **kwargs)
         return stored(outs, result, where, ufunc.__name__) if outs else result
 
@@ -275,7 +275,7 @@ class TracedArray:
 
     def __bool__(self) -> bool:
         if self.scalar and self.type.dtype == BOOL:
-            passed = FUNCTIONS["select"](self, sys._getframe(1))
+            passed = HOOKS["select"](self, sys._getframe(1))
             if passed is not None:
                 return bool(passed)
         return self._one(bool, truth)
@@ -369,7 +369,7 @@ def _handler(ufunc: np.ufunc, method: str) -> Callable[..., object] | None:
 def ufunc_handler(ufunc: np.ufunc, method: str = "__call__") -> Callable[..., object]:
     """What answers for a ufunc; UnsupportedError if nothing does."""
     handler = _handler(ufunc, method)
-    if handler is None and met():
+    if handler is None and load_tables():
         handler = _handler(ufunc, method)
     if handler is None:
         special = getattr(sys.modules.get("scipy.special"), ufunc.__name__, None) is ufunc

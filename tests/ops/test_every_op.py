@@ -4,21 +4,21 @@ from itertools import product
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.sparse.linalg
+import scipy.special  # noqa: F401 - the tables for SciPy's modules wait for these imports
 from tapes import check_derivatives, floating, like, tape_of_op, values
 
-import fdiff.ops.scipy_ops.linalg
-import fdiff.ops.scipy_ops.sparse
-import fdiff.ops.scipy_ops.sparse_factors
-import fdiff.ops.scipy_ops.special  # noqa: F401 - tables that are imported when SciPy is met
 from fdiff.arraytype import type_of
 from fdiff.ops.elementwise import stop
-from fdiff.primitive import PRIMITIVES
+from fdiff.primitive import PRIMITIVES, load_tables
 from fdiff.tape import INPUT, verify
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
+load_tables()
 OPS = {name: op for name, op in PRIMITIVES.items() if op.samples}
 LEAVES = [op for op in PRIMITIVES.values() if op.family == "leaf"]
 CASES = [

@@ -31,7 +31,6 @@ CIRCLES = [  # each a set of modules that import one another
     "capture.container_proxies capture.proxies capture.proxy_classes",
     "functional.documentation functional.prepared",
     "kernels.llvm.expressions kernels.llvm.statements",
-    "ops.scipy_ops.linalg ops.scipy_ops.structured_systems",
     "trace.eager_scalars trace.eager_trace trace.operation_templates",
     (
         "trace.guards trace.out_arguments trace.recalled_values trace.recording trace.trace_stack"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import interpolate as sp
 
-from ...primitive import COMPOSED
-from ...trace import TracedArray, answers, unsupported
+from ...primitive import LIBRARY_OBJECTS
+from ...trace import TracedArray, replaces, unsupported
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
 from ..foreign import stands_for, stands_in
@@ -129,7 +129,7 @@ class RegularGrid(metaclass=_Kind):
     """Stands for `RegularGridInterpolator`."""
 
 
-answers(sp.RegularGridInterpolator)(RegularGrid)
+replaces(sp.RegularGridInterpolator)(RegularGrid)
 
 
 def _made_before(self: sp.RegularGridInterpolator, xi: object, method: str | None = None, *, nu: object = None) -> TracedArray:
@@ -157,6 +157,6 @@ def _of_parts(value: object, points: Sequence[object], *others: object) -> Grid:
 
 
 _PARTS = ("_grid", "_values", "method", "bounds_error", "fill_value", "_spline")
-COMPOSED[sp.RegularGridInterpolator] = _PARTS, _of_parts
+LIBRARY_OBJECTS[sp.RegularGridInterpolator] = _PARTS, _of_parts
 if hasattr(sp, "NdBSpline"):
-    COMPOSED[sp.NdBSpline] = (), lambda value: value
+    LIBRARY_OBJECTS[sp.NdBSpline] = (), lambda value: value

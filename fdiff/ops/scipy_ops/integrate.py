@@ -8,7 +8,7 @@ import numpy as np
 from scipy import integrate as si
 from scipy.special import roots_legendre
 
-from ...trace import TracedArray, answers, unsupported
+from ...trace import TracedArray, replaces, unsupported
 from ...trace.local_arrays import resolve
 from ..foreign import stands_for
 from ..reductions import as_scalar
@@ -160,7 +160,7 @@ def _unequal(y: TracedArray, d: TracedArray) -> TracedArray:
     return x21 / 6 * ((3 - first) * y[..., :-2] + (3 + both + first) * y[..., 1:-1] + -both * y[..., 2:])
 
 
-@answers(si.fixed_quad)
+@replaces(si.fixed_quad)
 def fixed_quad(func: Callable[..., object], a: object, b: object, args: tuple[object, ...] = (), n: int = 5) -> tuple[object, None]:
     """Gauss and Legendre's rule of order `n`."""
     places, weights = roots_legendre(n)

@@ -7,15 +7,12 @@ from functools import wraps
 import numpy as np
 from scipy import interpolate as sp
 
-from ...primitive import COMPOSED
-from ...trace import TracedArray, answers, unsupported
+from ...primitive import LIBRARY_OBJECTS
+from ...trace import TracedArray, replaces, unsupported
 from ...trace.local_arrays import resolve
 from ..foreign import stands_in
 from ..shaping import traced
-from . import grids
 from .splines import make_interp_spline
-
-__all__ = ["Interp1d", "grids"]
 
 _Bounds = tuple[object, object]
 
@@ -134,7 +131,7 @@ class Interp1d(metaclass=_Kind):
     """Stands for `interp1d`."""
 
 
-answers(sp.interp1d)(Interp1d)
+replaces(sp.interp1d)(Interp1d)
 
 # An interpolation made outside of `f` holds its points in attributes. So its call is told of traced
 # places, as the methods of sparse matrices are; all other code finds what it found before.
@@ -158,4 +155,4 @@ def _of_parts(value: sp.interp1d, x: object, y: object, axis: int, bounds_error:
 
 
 sp.interp1d.__call__ = _told
-COMPOSED[sp.interp1d] = _PARTS, _of_parts
+LIBRARY_OBJECTS[sp.interp1d] = _PARTS, _of_parts

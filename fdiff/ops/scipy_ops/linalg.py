@@ -13,36 +13,8 @@ from ..families import kind_of
 from ..foreign import concrete, stands_for
 from ..linalg import _t
 from ..reductions import as_scalar
-from ..shaping import traced
+from .matrix_arguments import floating, solution, square, system
 from .matrix_functions import expm, logm, lower_unit, lu_factor, permutation, sqrtm, triangular
-
-
-def _floating(x: object) -> TracedArray:
-    a = traced(x)
-    return a if a.type.floating else a.astype(np.float64)
-
-
-def _square(x: object) -> TracedArray:
-    a = _floating(x)
-    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ValueError(f"Expected square matrix, but got shape {a.shape}")
-    return a
-
-
-def _pair(a: object, b: object) -> tuple[TracedArray, TracedArray, bool]:
-    """A matrix and a right-hand side of one dtype; a vector becomes a column."""
-    left, right = _floating(a), _floating(b)
-    dtype = promote(kind_of(left), kind_of(right))
-    line = right.ndim == 1
-    right = right[:, None] if line else right
-    if left.shape[-1] != right.shape[-2]:
-        raise ValueError(f"incompatible dimensions: the matrix has shape {left.shape}, the right-hand side {np.shape(b)}")
-    return left.astype(dtype, copy=False), right.astype(dtype, copy=False), line
-
-
-def _result(x: TracedArray, line: bool) -> TracedArray:
-    return x[..., 0] if line else x
-
 
 # --- systems ----------------------------------------------------------------------------------
 
@@ -82,32 +54,32 @@ def solve(
     assume_a: str | None = None, transposed: bool = False,
 ) -> TracedArray:  # fmt: skip
     """Solution of ``a x = b``; of a matrix assumed symmetric or positive definite one triangle is read."""
-    left, right, line = _pair(_square(a), b)
+    left, right, line = system(square(a), b)
     if transposed and assume_a not in (None, "gen", "general") and left.dtype.kind == "c":
         raise unsupported("scipy.linalg.solve with transposed=True and an assumed structure of a complex matrix")
     whole = _assumed(left, assume_a, lower=lower)
-    return _result(np.linalg.solve(_t(whole) if transposed else whole, right), line)
+    return solution(np.linalg.solve(_t(whole) if transposed else whole, right), line)
 
 
 @stands_for(sl.solve_triangular)
 def solve_triangular(
     a: object, b: object, trans: object = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False, check_finite: bool = True
 ) -> TracedArray:
-    left, right, line = _pair(_square(a), b)
+    left, right, line = system(square(a), b)
     if trans in (2, "C") and left.dtype.kind == "c":
         left = np.conjugate(left)
     out = apply(triangular, left, right, lower=bool(lower), trans=trans not in (0, "N"), unit=bool(unit_diagonal))
-    return _result(out, line)
+    return solution(out, line)
 
 
 @stands_for(sl.inv)
 def inv(a: object, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False) -> TracedArray:
-    return np.linalg.inv(_assumed(_square(a), assume_a, lower=lower))
+    return np.linalg.inv(_assumed(square(a), assume_a, lower=lower))
 
 
 @stands_for(sl.det)
 def det(a: object, overwrite_a: bool = False, check_finite: bool = True) -> TracedArray:
-    return np.linalg.det(_square(a))
+    return np.linalg.det(square(a))
 
 
 # --- Cholesky and LU --------------------------------------------------------------------------
@@ -116,13 +88,13 @@ def det(a: object, overwrite_a: bool = False, check_finite: bool = True) -> Trac
 @stands_for(sl.cholesky)
 def cholesky(a: object, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> TracedArray:
     """The factor, upper unless asked otherwise, of the triangle of that name."""
-    return np.linalg.cholesky(_square(a), upper=not lower)
+    return np.linalg.cholesky(square(a), upper=not lower)
 
 
 @stands_for(sl.cho_factor)
 def cho_factor(a: object, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[TracedArray, bool]:
     """The factor in its triangle; the other one keeps what was there, as in LAPACK."""
-    x = _square(a)
+    x = square(a)
     factor = cholesky(x, lower)
     return factor + (np.triu(x, 1) if lower else np.tril(x, -1)), lower
 
@@ -130,14 +102,14 @@ def cho_factor(a: object, lower: bool = False, overwrite_a: bool = False, check_
 @stands_for(sl.cho_solve)
 def cho_solve(c_and_lower: tuple[object, bool], b: object, overwrite_b: bool = False, check_finite: bool = True) -> TracedArray:
     factor, lower = c_and_lower
-    left, right, line = _pair(_square(factor), b)
+    left, right, line = system(square(factor), b)
     inner = apply(triangular, left, right, lower=bool(lower), trans=not lower, unit=False)
-    return _result(apply(triangular, left, inner, lower=bool(lower), trans=bool(lower), unit=False), line)
+    return solution(apply(triangular, left, inner, lower=bool(lower), trans=bool(lower), unit=False), line)
 
 
 @stands_for(sl.lu_factor)
 def lu_factor_call(a: object, overwrite_a: bool = False, check_finite: bool = True) -> tuple[TracedArray, TracedArray]:
-    lu, pivots, _, _ = apply_many(lu_factor, _square(a))
+    lu, pivots, _, _ = apply_many(lu_factor, square(a))
     return lu, pivots
 
 
@@ -145,22 +117,22 @@ def lu_factor_call(a: object, overwrite_a: bool = False, check_finite: bool = Tr
 def lu_solve(lu_and_piv: tuple[object, object], b: object, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> TracedArray:
     """Solution from packed factors; the pivots are looked at."""
     factors, pivots = lu_and_piv
-    left, right, line = _pair(_square(factors), b)
+    left, right, line = system(square(factors), b)
     if left.ndim > 2:
         raise unsupported("scipy.linalg.lu_solve of a stack of matrices")
     order = permutation(np.asarray(look(pivots, "used traced pivots") if isinstance(pivots, TracedArray) else pivots))
     if trans == 0:
         inner = apply(triangular, left, right[order], lower=True, trans=False, unit=True)
-        return _result(apply(triangular, left, inner, lower=False, trans=False, unit=False), line)
+        return solution(apply(triangular, left, inner, lower=False, trans=False, unit=False), line)
     left = np.conjugate(left) if trans == 2 and left.dtype.kind == "c" else left
     inner = apply(triangular, left, right, lower=False, trans=True, unit=False)
-    return _result(apply(triangular, left, inner, lower=True, trans=True, unit=True)[np.argsort(order)], line)
+    return solution(apply(triangular, left, inner, lower=True, trans=True, unit=True)[np.argsort(order)], line)
 
 
 @stands_for(sl.lu)
 def lu(a: object, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False) -> tuple[TracedArray, ...]:
     """``P L U`` of square matrices."""
-    x = _floating(a)
+    x = floating(a)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise unsupported(f"scipy.linalg.lu of a matrix of shape {x.shape}, which is not square,")
     packed, _, _, back = apply_many(lu_factor, x)
@@ -176,7 +148,7 @@ def lu(a: object, permute_l: bool = False, overwrite_a: bool = False, check_fini
 
 @stands_for(sl.expm)
 def expm_call(A: object) -> TracedArray:
-    return apply(expm, _square(A))
+    return apply(expm, square(A))
 
 
 def _no_disp(disp: object, name: str) -> None:
@@ -188,13 +160,13 @@ def _no_disp(disp: object, name: str) -> None:
 @stands_for(sl.sqrtm)
 def sqrtm_call(A: object, disp: object = True, blocksize: object = None) -> TracedArray:
     _no_disp(disp, "sqrtm")
-    return apply(sqrtm, _square(A))
+    return apply(sqrtm, square(A))
 
 
 @stands_for(sl.logm)
 def logm_call(A: object, disp: object = True) -> TracedArray:
     _no_disp(disp, "logm")
-    return apply(logm, _square(A))
+    return apply(logm, square(A))
 
 
 # --- decompositions ---------------------------------------------------------------------------
@@ -207,10 +179,10 @@ def _plain_eigh(name: str, type_: int, subset: Sequence[object], driver: object)
 
 def _reduced(a: object, b: object, *, lower: bool) -> tuple[TracedArray, TracedArray | None, str]:
     """The symmetric matrix whose eigenvalues are asked for, and the factor that leads to it."""
-    x = _square(a)
+    x = square(a)
     if b is None:
         return x, None, "L" if lower else "U"
-    left, right, _ = _pair(_mirrored(x, lower=lower, conjugate=True), _square(b))
+    left, right, _ = system(_mirrored(x, lower=lower, conjugate=True), square(b))
     factor = cholesky(right, lower=True) if lower else np.conjugate(_t(cholesky(right, lower=False)))
     how = {"lower": True, "trans": False, "unit": False}
     half = apply(triangular, factor, left, **how)
@@ -250,13 +222,13 @@ def svd(
 ) -> object:
     if lapack_driver != "gesdd":
         raise unsupported(f"scipy.linalg.svd with lapack_driver={lapack_driver!r}")
-    found = np.linalg.svd(_floating(a), full_matrices=full_matrices, compute_uv=compute_uv)
+    found = np.linalg.svd(floating(a), full_matrices=full_matrices, compute_uv=compute_uv)
     return tuple(found) if compute_uv else found
 
 
 @stands_for(sl.svdvals)
 def svdvals(a: object, overwrite_a: bool = False, check_finite: bool = True) -> TracedArray:
-    return np.linalg.svd(_floating(a), compute_uv=False)
+    return np.linalg.svd(floating(a), compute_uv=False)
 
 
 @stands_for(sl.qr)
@@ -267,7 +239,7 @@ def qr(
         raise unsupported(f"scipy.linalg.qr with {'pivoting=True' if pivoting else 'mode=raw'}")
     if mode not in ("full", "r", "economic"):
         raise ValueError(f"Mode argument should be one of ['full', 'r', 'economic', 'raw'], not {mode!r}")
-    q, r = np.linalg.qr(_floating(a), mode="reduced" if mode == "economic" else "complete")
+    q, r = np.linalg.qr(floating(a), mode="reduced" if mode == "economic" else "complete")
     return (r,) if mode == "r" else (q, r)
 
 
@@ -275,14 +247,14 @@ def qr(
 def pinv(a: object, *, atol: object = None, rtol: object = None, return_rank: bool = False, check_finite: bool = True) -> TracedArray:
     if return_rank or atol:
         raise unsupported(f"scipy.linalg.pinv with {'return_rank=True' if return_rank else 'atol='}")
-    x = _floating(a)
+    x = floating(a)
     bound = max(x.shape[-2:]) * np.finfo(x.dtype).eps if rtol is None else concrete(rtol, "scipy.linalg.pinv with a traced rtol")
     return np.linalg.pinv(x, rcond=bound)
 
 
 @stands_for(sl.norm)
 def norm(a: object, ord: object = None, axis: object = None, keepdims: bool = False, check_finite: bool = True) -> TracedArray:  # noqa: A002 - SciPy's word
-    return np.linalg.norm(_floating(a), ord, axis, keepdims)
+    return np.linalg.norm(floating(a), ord, axis, keepdims)
 
 
 @stands_for(sl.lstsq)
@@ -295,17 +267,12 @@ def lstsq(
     left, right, line = _pair_of_rows(a, b)
     bound = np.finfo(left.dtype).eps if cond is None else cond
     x, residuals, rank, s = np.linalg.lstsq(left, right, rcond=bound)
-    return _result(x, line), as_scalar(residuals[0]) if line and residuals.size else residuals, rank, s
+    return solution(x, line), as_scalar(residuals[0]) if line and residuals.size else residuals, rank, s
 
 
 def _pair_of_rows(a: object, b: object) -> tuple[TracedArray, TracedArray, bool]:
-    left, right = _floating(a), _floating(b)
+    left, right = floating(a), floating(b)
     if left.shape[0] != right.shape[0]:
         raise ValueError(f"Shape mismatch: a and b should have the same number of rows ({left.shape[0]} != {right.shape[0]}).")
     dtype, line = promote(kind_of(left), kind_of(right)), right.ndim == 1
     return left.astype(dtype, copy=False), (right[:, None] if line else right).astype(dtype, copy=False), line
-
-
-from . import structured_systems  # noqa: E402 - after the functions above, which it uses
-
-__all__ = ["structured_systems"]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse as sp
 from scipy.sparse import linalg as spl
 
-from ...trace import TracedArray, answers, unsupported
+from ...trace import TracedArray, replaces, unsupported
 from ...trace.local_arrays import resolve
 from ..foreign import stands_for, stands_in
 from ..shaping import traced
@@ -100,7 +100,7 @@ class Kind(type):
 for _format in FORMATS:
     for _suffix in ("array", "matrix"):
         _real = getattr(sp, f"{_format}_{_suffix}")
-        answers(_real)(Kind(_real.__name__, (), {"real": _real, "name": _format}))
+        replaces(_real)(Kind(_real.__name__, (), {"real": _real, "name": _format}))
 
 
 @stands_for(sp.diags, *([sp.diags_array] if hasattr(sp, "diags_array") else []))
@@ -167,7 +167,7 @@ class Factors:
 
 
 def _factors(function: Callable[..., object]) -> None:
-    @answers(function)
+    @replaces(function)
     @wraps(function)
     def call(A: object, *args: object, **keywords: object) -> Factors:
         return Factors(A, None if stands_in(A) else function(A, *args, **keywords))

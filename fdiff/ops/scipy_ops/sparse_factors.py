@@ -13,7 +13,7 @@ from scipy.sparse import csc_array
 from scipy.sparse import linalg as spl
 
 from ...arraytype import ArrayType
-from ...primitive import COMPOSED, Sample
+from ...primitive import LIBRARY_OBJECTS, Sample
 from ...trace import TracedArray, apply, unsupported
 from ..families import linear
 from ..shaping import traced
@@ -65,4 +65,4 @@ class Factored(Factors):
     __call__ = solve
 
 
-COMPOSED[spl.SuperLU] = (), Factored
+LIBRARY_OBJECTS[spl.SuperLU] = (), Factored

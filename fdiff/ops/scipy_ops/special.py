@@ -264,7 +264,3 @@ special(
     "eval_sh_jacobi", lambda n, p, q, x, out: (LACKING, LACKING, LACKING, _lower(n, n * sc.eval_sh_jacobi(_below(n), p + 2, q + 1, x))),
     count, lambda rng, shape: order(rng, shape) + np.int8(4), order, share,
 )  # fmt: skip
-
-from . import special_bessel, special_elliptic, special_functions, special_gamma, special_incomplete  # noqa: E402 - after the tables above, whose functions they use
-
-__all__ = ["special_bessel", "special_elliptic", "special_functions", "special_gamma", "special_incomplete"]

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import interpolate as sp
 
 from ...arraytype import F8
-from ...primitive import COMPOSED
-from ...trace import TracedArray, answers, current, unsupported
+from ...primitive import LIBRARY_OBJECTS
+from ...trace import TracedArray, current, replaces, unsupported
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
 from ..foreign import CONCRETE, concrete, stands_for, stands_in
@@ -291,7 +291,7 @@ for _class, _make in (
     (sp.CubicSpline, _cubic), (sp.PchipInterpolator, _pchip), (sp.Akima1DInterpolator, _akima), (sp.CubicHermiteSpline, _hermite),
     (sp.PPoly, _ppoly), (sp.BSpline, _bspline),
 ):  # fmt: skip
-    answers(_class)(_Kind(_class.__name__, (), {"real": _class, "make": _make}))
+    replaces(_class)(_Kind(_class.__name__, (), {"real": _class, "make": _make}))
 
 
 # --- made before the function ---------------------------------------------------------------------
@@ -353,7 +353,7 @@ told(sp.UnivariateSpline, "__call__", lambda self, *args, **keywords: Univariate
 
 # Global objects: their arrays become arguments, so that later changes of them are seen.
 for _class in (sp.PPoly, sp.CubicSpline, sp.CubicHermiteSpline, sp.PchipInterpolator, sp.Akima1DInterpolator):
-    COMPOSED[_class] = ("c", "x", "extrapolate", "axis"), lambda value, *parts: Polynomials(*parts)
-COMPOSED[sp.BSpline] = ("t", "c", "k", "extrapolate", "axis"), lambda value, *parts: Basis(*parts)
+    LIBRARY_OBJECTS[_class] = ("c", "x", "extrapolate", "axis"), lambda value, *parts: Polynomials(*parts)
+LIBRARY_OBJECTS[sp.BSpline] = ("t", "c", "k", "extrapolate", "axis"), lambda value, *parts: Basis(*parts)
 for _class in (sp.UnivariateSpline, sp.InterpolatedUnivariateSpline, sp.LSQUnivariateSpline):
-    COMPOSED[_class] = ("_eval_args", "ext"), lambda value, *parts: Univariate(*parts)
+    LIBRARY_OBJECTS[_class] = ("_eval_args", "ext"), lambda value, *parts: Univariate(*parts)

@@ -8,13 +8,12 @@ from math import log, pi
 import numpy as np
 from scipy import stats as st
 
-from ...primitive import COMPOSED
-from ...trace import TracedArray, answers, root_trace, unsupported
+from ...primitive import LIBRARY_OBJECTS
+from ...trace import TracedArray, replaces, root_trace, unsupported
 from ...trace.local_arrays import localised, resolve
 from ..foreign import guarded, stands_in
 from ..reductions import as_scalar
 from ..shaping import traced
-from . import special
 from .distributions import INF, KNOWN, Formula, Law
 from .linalg import solve_triangular
 from .more_distributions import MORE
@@ -214,7 +213,7 @@ for _real, _entry in (*KNOWN, *MORE):
     STAND_INS[type(_real)] = Distribution(_real, _entry.name, _names, _computed(_real, _entry))
 STAND_INS[type(st.multivariate_normal)] = Distribution(st.multivariate_normal, "multivariate_normal", ("pdf", "logpdf"), _multivariate)
 for _stand_in in STAND_INS.values():
-    answers(_stand_in._real)(_stand_in)
+    replaces(_stand_in._real)(_stand_in)
 
 # Methods that were taken off a distribution outside of `f`: their owner is the stand-in by now.
 
@@ -231,7 +230,7 @@ def _unbound(function: Formula, name: str) -> Formula:
 for _class in (st.rv_continuous, st.rv_discrete, type(st.multivariate_normal)):
     for _name in {*CONTINUOUS, *DISCRETE}:
         if _name in vars(_class):
-            answers(vars(_class)[_name])(_unbound(vars(_class)[_name], _name))
+            replaces(vars(_class)[_name])(_unbound(vars(_class)[_name], _name))
 
 # Distributions that were frozen outside of `f` hold their parameters in attributes. So their methods
 # are told of traced points, as those of sparse matrices are; all other code finds what it found before.
@@ -269,6 +268,4 @@ def _frozen(value: object, args: tuple[object, ...], kwds: dict[str, object]) ->
 
 
 for _class in (type(st.norm()), type(st.poisson(1))):
-    COMPOSED[_class] = ("args", "kwds"), _frozen
-
-__all__ = ["special"]
+    LIBRARY_OBJECTS[_class] = ("args", "kwds"), _frozen

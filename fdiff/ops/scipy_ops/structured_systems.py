@@ -12,7 +12,7 @@ from ...trace import TracedArray, apply, unsupported
 from ..families import kind_of
 from ..foreign import stands_for
 from ..shaping import traced
-from .linalg import _pair, _result, _square
+from .matrix_arguments import solution, square, system
 from .matrix_functions import banded, flipped
 
 # --- matrices made of vectors -----------------------------------------------------------------
@@ -67,7 +67,7 @@ def hankel(c: object, r: object = None) -> TracedArray:
 
 
 def _bands(ab: object, b: object, name: str) -> tuple[TracedArray, TracedArray, bool]:
-    left, right, line = _pair(ab, b)
+    left, right, line = system(ab, b)
     if left.ndim > 2 or right.ndim > 2:
         raise unsupported(f"scipy.linalg.{name} of stacks of matrices")
     return left, right, line
@@ -81,7 +81,7 @@ def solve_banded(
     left, right, line = _bands(ab, b, "solve_banded")
     if low + up + 1 != left.shape[0]:
         raise ValueError(f"invalid values for the number of lower and upper diagonals: l+u+1 ({low + up + 1}) does not equal ab.shape[0] ({left.shape[0]})")
-    return _result(apply(banded, left, right, low=low, up=up), line)
+    return solution(apply(banded, left, right, low=low, up=up), line)
 
 
 @stands_for(sl.solveh_banded)
@@ -93,11 +93,11 @@ def solveh_banded(
     m = half.shape[0] - 1
     other = np.conjugate(flipped(half, m, 0) if lower else flipped(half, 0, m))
     whole = np.concatenate([other[:m], half] if lower else [half, other[1:]], axis=0)
-    return _result(apply(banded, whole, right, low=m, up=m), line)
+    return solution(apply(banded, whole, right, low=m, up=m), line)
 
 
 @stands_for(sl.solve_toeplitz)
 def solve_toeplitz(c_or_cr: object, b: object, check_finite: bool = True) -> TracedArray:
     matrix = toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr)
-    left, right, line = _pair(_square(matrix), b)
-    return _result(np.linalg.solve(left, right), line)
+    left, right, line = system(square(matrix), b)
+    return solution(np.linalg.solve(left, right), line)

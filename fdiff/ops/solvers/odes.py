@@ -250,16 +250,16 @@ def _smooth_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Cal
             return along
         return np.concatenate([(along[0] + of_first())[None], along[1:]])
 
-    answers: list[object] = [ZERO] * len(args)
-    answers[place] = of_start
+    bars_of_args: list[object] = [ZERO] * len(args)
+    bars_of_args[place] = of_start
     if which is not None:
-        answers[which] = of_times
+        bars_of_args[which] = of_times
     if "t" not in call.starts:
-        answers[0] = of_first
+        bars_of_args[0] = of_first
     if which is None:
-        answers[1] = lambda: np.sum(bar[-1] * call.bodies[0].spliced([args[1], y[-1]], extras)[0])
-    answers[count:] = [of_extra(k) if x.type.floating else ZERO for k, x in enumerate(extras)]
-    return answers
+        bars_of_args[1] = lambda: np.sum(bar[-1] * call.bodies[0].spliced([args[1], y[-1]], extras)[0])
+    bars_of_args[count:] = [of_extra(k) if x.type.floating else ZERO for k, x in enumerate(extras)]
+    return bars_of_args
 
 
 smooth: Primitive = solver("scipy.ode", _smooth_jvp, _smooth_vjp)

@@ -16,7 +16,7 @@ from scipy import integrate as si
 from ...arraytype import F8, INT, ArrayType
 from ...errors import UnsupportedError
 from ...primitive import ZERO, Primitive, register
-from ...trace import TracedArray, answers, apply_many, current, tracing, unsupported
+from ...trace import TracedArray, apply_many, current, replaces, tracing, unsupported
 from ..families import add_up
 from ..foreign import guarded
 from ..shaping import traced
@@ -161,7 +161,7 @@ def _middle(a: object, b: object) -> float:
     return low + 1.0 if np.isfinite(low) else high - 1.0 if np.isfinite(high) else 0.5
 
 
-@answers(si.quad)
+@replaces(si.quad)
 def call(
     func: object, a: object, b: object, args: object = (), full_output: object = 0, epsabs: object = 1.49e-8, epsrel: object = 1.49e-8, limit: object = 50,
     points: object = None, weight: object = None, wvar: object = None, wopts: object = None, maxp1: object = 50, limlst: object = 50, complex_func: bool = False,
@@ -217,7 +217,7 @@ def _nested(func: Callable[..., object], ranges: Sequence[object], args: tuple[o
     return integral(0, args)
 
 
-@answers(si.nquad)
+@replaces(si.nquad)
 def nquad(func: Callable[..., object], ranges: Sequence[object], args: object = None, opts: object = None, full_output: bool = False) -> tuple[object, object]:
     """``nquad``; the error estimate is that of the outermost integral."""
     if full_output:
@@ -226,13 +226,13 @@ def nquad(func: Callable[..., object], ranges: Sequence[object], args: object = 
     return _nested(func, list(ranges), tuple(args or ()), each)
 
 
-@answers(si.dblquad)
+@replaces(si.dblquad)
 def dblquad(func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, args: tuple[object, ...] = (), epsabs: object = 1.49e-8, epsrel: object = 1.49e-8) -> tuple[object, object]:
     inner = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731 - a line each
     return nquad(func, [inner, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
 
 
-@answers(si.tplquad)
+@replaces(si.tplquad)
 def tplquad(
     func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, qfun: object, rfun: object, args: tuple[object, ...] = (),
     epsabs: object = 1.49e-8, epsrel: object = 1.49e-8,

@@ -141,13 +141,13 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: Body, carr
     found = apply_many(
         scan, count, *filled[:carry], *sums, *rows_of, *shared, body=reverse, carry=carry + len(sums), rows=len(rows_of), backwards=not backwards
     )
-    answers: list[object] = [ZERO] * len(given)
-    answers[:carry] = found[:carry]
+    bars_of_args: list[object] = [ZERO] * len(given)
+    bars_of_args[:carry] = found[:carry]
     behind = iter(found[carry : carry + len(sums)])
     along = iter(found[carry + len(sums) :])
     for k in needed:
-        answers[k] = next(behind if k >= carry + rows else along)
-    return [ZERO, *answers]
+        bars_of_args[k] = next(behind if k >= carry + rows else along)
+    return [ZERO, *bars_of_args]
 
 
 def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) -> list[object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 
-from ...trace import answers, tracing
+from ...trace import replaces, tracing
 from ..foreign import guarded
 
 Taken = dict[str, object]
@@ -26,7 +26,7 @@ def stands_in_for(function: Callable[..., object], handler: Callable[[Taken, Cal
         return handler(dict(named.arguments), plain)
 
     call.__name__, call.__doc__, call.__signature__ = function.__name__, function.__doc__, signature
-    answers(function)(call)
+    replaces(function)(call)
 
 
 def of(taken: Mapping[str, object], names: Sequence[str]) -> Taken:

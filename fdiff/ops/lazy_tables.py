@@ -1,0 +1,44 @@
+"""The imports that wait: tables for SciPy, imported once the program has imported the module they cover.
+
+`import fdiff` loads no SciPy, whose import takes longer than fdiff's own. Nobody can have a function of
+`scipy.linalg` in hand before `scipy.linalg` is in `sys.modules`, so its table is early enough if it is
+imported when such a function is first looked up (`primitive.load_tables`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+
+from ..primitive import LAZY_TABLES
+from ..process.forking import no_fork
+
+_SPECIAL = tuple(f"scipy_ops.special{part}" for part in ("", "_bessel", "_elliptic", "_functions", "_gamma", "_incomplete"))
+_INTERPOLATE = ("scipy_ops.interpolate", "scipy_ops.grids", "scipy_ops.splines")
+MODULES = {
+    "scipy.special": _SPECIAL,
+    "scipy.linalg": ("scipy_ops.linalg", "scipy_ops.structured_systems"),
+    "scipy.sparse": ("scipy_ops.sparse", "scipy_ops.sparse_factors"),
+    "scipy.integrate": ("scipy_ops.integrate", "solvers.quadrature", "solvers.odecalls"),
+    "scipy.optimize": ("solvers.minimumcalls", "solvers.rootcalls"),
+    "scipy.stats": (*_SPECIAL, "scipy_ops.stats"),
+    "scipy.spatial.distance": ("scipy_ops.distance",),
+    "scipy.interpolate": _INTERPOLATE,
+    "scipy.ndimage": ("scipy_ops.ndimage",),
+}
+
+
+def _import_tables(names: tuple[str, ...]) -> None:
+    for name in names:
+        import_module(f"{__package__}.{name}")
+
+
+for _module, _names in MODULES.items():
+    LAZY_TABLES[_module] = partial(_import_tables, _names)
+
+
+def scipy_special() -> ModuleType:
+    """`scipy.special`, for the functions of `math` that NumPy lacks; imported when one is first called."""
+    with no_fork:
+        return import_module("scipy.special")
