@@ -1,7 +1,9 @@
 """The pages in docs/: their code runs and prints what they show; no error lacks an example."""
 
+import ast
 import contextlib
 import io
+import linecache
 import re
 import sys
 import warnings
@@ -16,6 +18,7 @@ from fdiff import errors
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
+import make_architecture  # noqa: E402 - what draws the picture is what is tested
 import make_errors  # noqa: E402 - what writes the page is what is tested
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -23,19 +26,23 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_FDIFF = {"FdiffError", "CompileError", "TapeError", "DefectWarning", "ForkError", "LeakError"}
 
 
-@pytest.mark.parametrize("name", ["guide", "sharp-bits", "coming-from"])
+@pytest.mark.parametrize("name", ["architecture", "guide", "sharp-bits", "coming-from"])
 def test_pages_print_what_is_shown(name, tmp_path, monkeypatch):
     """Each python block, in order and in one namespace, and the text block that may follow it."""
     monkeypatch.chdir(tmp_path)
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    blocks, names = BLOCK.findall(text), {"__name__": "document"}
+    blocks, names, file = BLOCK.findall(text), {"__name__": "document"}, f"{name}.md"
+    lines = []  # of all blocks, so that what they print can show a line of an earlier one
     for (kind, code), (next_kind, shown) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
         if kind != "python":
             continue
+        above = "\n" * len(lines)
+        lines += code.splitlines(keepends=True)
+        linecache.cache[file] = (0, None, lines, file)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore", errors.RetraceWarning)  # which the pages speak of
-            exec(compile(code, f"{name}.md", "exec"), names)
+            exec(compile(above + code, file, "exec"), names)
         assert printed.getvalue() == (shown if next_kind == "text" else ""), code
 
 
@@ -80,6 +87,41 @@ def test_files_that_are_named_exist():
         if not (ROOT / name).exists()
     ]
     assert missing == []
+
+
+def test_what_is_named_in_a_file_is_there():
+    """`path.py: name` in documents is a class or function of that file."""
+    named = re.compile(r"`(fdiff/[\w/]+\.py): (\w+)`")
+    missing = [
+        f"{page.relative_to(ROOT)}: {path}: {name}"
+        for page in pages()
+        for path, name in named.findall(page.read_text(encoding="utf-8"))
+        if name not in names_of(ROOT / path)
+    ]
+    assert missing == []
+
+
+def names_of(path):
+    kinds = ast.FunctionDef | ast.ClassDef
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return {node.name for node in body if isinstance(node, kinds)}
+
+
+def test_the_picture_of_the_architecture_is_current():
+    drawn = make_architecture.PICTURE.read_text(encoding="utf-8")
+    assert drawn == make_architecture.picture(), "run `python docs/make_architecture.py --write`"
+
+
+def test_arcs_are_the_imports_that_do_not_follow_from_others():
+    assert make_architecture.reduced([{1, 2, 3}, {2}, {3}, set()]) == [{1}, {2}, {3}, set()]
+
+
+def test_the_glossary_is_short_and_sorted():
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    words = re.findall(r"^\| (.+?) \| ", page.partition("## Glossary")[2], re.MULTILINE)[1:]
+    words.remove("---")
+    assert 20 < len(words) <= 40
+    assert words == sorted(words)
 
 
 def test_the_index_of_decisions_lists_every_page_by_its_title():
