@@ -197,8 +197,8 @@ class _Bound:
         given: tuple[tuple[object, ...], dict[str, object]],
         vectors: tuple[object, ...],
     ) -> None:
-        plan: Any = variant.plan
-        step = plan.step_of_all()
+        plan = variant.plan
+        step = plan.only_step()
         parts = None if step is None else step.runner.parts()
         pins = [reads.pins(f if k == 0 else g) for k, (g, reads) in enumerate(variant.inner)]
         if step is None or None in pins:

@@ -15,7 +15,10 @@ from ..trace import TracedArray
 from ..tree import flatten
 from .arguments import Argnums, Body, Function, called, differentiated, flat_key, leaf_key, native
 from .capture_session import call_private
+from .plans import OperatorPlan
 from .variant import Variant, trace_variant
+
+Derive = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
 
 VARIANTS = 128  # signatures remembered for one function
 ALTERNATIVES = 8  # traces of one signature that differ in what was read or decided
@@ -134,7 +137,7 @@ class Program:
         self,
         name: str,
         argnums: Argnums,
-        derive: Callable[[Variant], object],
+        derive: Derive,
         body: Body | None = None,
         *,
         eager: bool = True,
@@ -148,7 +151,7 @@ class Program:
         self.derive = derive
         self.plain: Body | None = None  # what plain code does, if that is not to call the function
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
-        self.plans: OrderedDict[object, object] = OrderedDict()
+        self.plans: OrderedDict[object, OperatorPlan] = OrderedDict()
         self.ways: dict[object, Ways] = {}
         self.ratios: list[float] = []  # of eager calls, by the time of their operations alone
         self.seconds = 0.0  # spent in eager calls, until the user is told that they are slow
@@ -250,7 +253,7 @@ class Program:
         ]
         return variant, [*inputs, *extra]
 
-    def _plan(self, variant: Variant) -> object:
+    def _plan(self, variant: Variant) -> OperatorPlan:
         """The plan of an equal trace, or a new one: deriving costs more than tracing."""
         if any(variant.outs):
             return self.derive(variant)
@@ -282,7 +285,7 @@ def program_of(
     name: str,
     argnums: Argnums,
     options: tuple[object, ...],
-    derive: Callable[[Variant], object],
+    derive: Derive,
     body: Body | None = None,
     *,
     eager: bool = True,

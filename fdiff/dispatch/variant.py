@@ -38,7 +38,10 @@ from .arguments import (
     traceable,
 )
 from .capture_session import Watch, own_result, watched
+from .plans import OperatorPlan, PlanStep
 from .tiers import runner
+
+NO_PLAN = OperatorPlan()  # before the operator has made one, and after an eager call
 
 
 @dataclass
@@ -77,7 +80,7 @@ class Variant:
     eager: EagerTrace | None = None
     way: int = 0
     guards: int = 0
-    plan: Any = None  # its class lies on a floor above
+    plan: OperatorPlan = NO_PLAN
     doubts: Doubts = field(default_factory=Doubts)
 
     def __post_init__(self) -> None:
@@ -98,17 +101,15 @@ class Variant:
         every = flatten((args, kwargs))[0]
         return [every[k] for k in self.traced]
 
-    @property
-    def eagerly(self) -> bool:
-        """Whether derivatives are to be taken in the eager trace, which knows real ones."""
-        types = (*self.tape.output_types, *(self.tape.input_types[k] for k in self.wrt))
-        return self.eager is not None and all(t.dtype.kind != "c" for t in types)
+    def step(self, tape: Tape) -> PlanStep:
+        """A derivative tape made ready to run, which checks the guards of this trace as well."""
+        return PlanStep(tape, self.check, self.call)
 
     def release(self) -> None:
         """Let go of an eager trace: what was for one call leaves no reference that goes round."""
         if self.eager is not None:
             self.eager.release()
-            self.plan = None
+            self.plan = NO_PLAN
 
     def holds(self, arrays: Sequence[np.ndarray], *, sure: bool) -> bool:
         """Whether what Python saw and decided during the trace would be the same now.
@@ -182,7 +183,7 @@ def trace_variant(
         way=0 if trace is None else hash(tuple(trace.looks.answers)),
         **_recorded(recording, outs, everything, len(traced), eager=eager),
     )
-    return (_of_complex_numbers(variant, trace) if trace else variant), recording.extra
+    return (_unless_complex(variant, trace) if trace else variant), recording.extra
 
 
 def _eager_trace(call: str) -> EagerTrace:
@@ -190,9 +191,10 @@ def _eager_trace(call: str) -> EagerTrace:
     return EagerTrace(call)
 
 
-def _of_complex_numbers(variant: Variant, trace: EagerTrace) -> Variant:
-    """An eager variant as it is, but for complex numbers one whose derivatives are of its tape."""
-    if variant.eagerly:
+def _unless_complex(variant: Variant, trace: EagerTrace) -> Variant:
+    """An eager variant; of complex numbers an ordinary one, as eager derivatives are real."""
+    types = (*variant.tape.output_types, *(variant.tape.input_types[k] for k in variant.wrt))
+    if all(t.dtype.kind != "c" for t in types):
         return variant
     plain = replace(variant, tape=ordinary(trace, variant.tape.outputs), eager=None)
     trace.release()

@@ -12,6 +12,17 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..attributes import cached_property
+from ..dispatch.plans import (
+    Arrays,
+    EagerStep,
+    OperatorPlan,
+    PlanStep,
+    Run,
+    Step,
+    execute,
+    execute_unchecked,
+    replay,
+)
 from ..dispatch.program import building
 from ..dispatch.tiers import fixed_tier
 from ..dispatch.variant import Variant
@@ -33,7 +44,8 @@ from ..transforms.sparsity.dynamic_sparsity import reached_columns
 from ..transforms.sparsity.parameter_entries import entry_columns
 from ..transforms.sparsity.separable_jacobians import separable
 from ..tree import unflatten
-from .invocation import Arrays, Plan, Run, Step, deliver, execute, replay, unguarded
+from .eager_results import DenseBlocks, hessian_values, jacobian_values
+from .invocation import deliver
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
 Finish = Callable[[Sequence[object]], object]
@@ -77,40 +89,40 @@ class Block:
         self.count = count
         self.per_seed = per_seed
         self.targets = targets
-        self.steps: dict[int, Step] = {}
+        self.steps: dict[int, PlanStep] = {}
 
     def chunk(self, chunk_size: int | None) -> int:
         """How many seeds are run at a time; as many as the budget allows where not told."""
         wanted = BUDGET // self.per_seed if chunk_size is None else chunk_size
         return max(1, min(self.count, wanted))
 
-    def step(self, size: int) -> Step:
+    def step(self, size: int) -> PlanStep:
         if size not in self.steps:
-            self.steps[size] = Step(self.build(size, True))
+            self.steps[size] = PlanStep(self.build(size, True))
         return self.steps[size]
 
 
-class JacobianPlan(Plan):
+class JacobianPlan(OperatorPlan):
     """All blocks of a Jacobian in one step, or block by block in chunks where memory asks for it.
 
-    Blocks have the dtype of the input, as in torch; of the output where `mode` is "forward". The
-    mode that "auto" picks changes nothing of that: a dtype does not depend on sizes.
+    With an `eager` step, that step gives them.
     """
 
-    def __init__(self, variant: Variant, mode: str, chunk_size: int | None, finish: Finish) -> None:
-        tape, wrt = variant.tape, variant.wrt
+    def __init__(
+        self, variant: Variant, asked: DenseBlocks, finish: Finish, eager: EagerStep | None
+    ) -> None:
         self.variant = variant
         self.finish = finish
-        self.mode = pick_mode(mode, tape, wrt)
-        self.outs = tape.output_types
-        self.ins = tuple(tape.input_types[k] for k in wrt)
-        self.types = [block_type(o, i, mode) for o in self.outs for i in self.ins]
-        self.blocks = _forward(tape, wrt) if self.mode == "forward" else _reverse(tape, wrt)
+        self.mode, self.outs, self.ins, self.types, chunk_size, _ = asked
+        self.whole: Step | None = eager
+        self.blocks: list[Block] = []
+        if eager is None:
+            split = _forward if self.mode == "forward" else _reverse
+            self.blocks = split(variant.tape, variant.wrt)
         self.chunks = [b.chunk(chunk_size) for b in self.blocks]
-        self.whole: Step | None = None
         self.auto = chunk_size is None
         self.spent = 0.0  # seconds that chunks took
-        self.sparse = chunk_size is None and self.mode == "forward"
+        self.sparse = chunk_size is None and self.mode == "forward" and eager is None
 
     @property
     def guards(self) -> bool:
@@ -120,10 +132,10 @@ class JacobianPlan(Plan):
     def chunked(self) -> bool:
         return any(c < b.count for c, b in zip(self.chunks, self.blocks, strict=True))
 
-    def step_of_all(self) -> Step | None:
-        return self.__dict__.get("compressed") or self.whole
+    def only_step(self) -> PlanStep | None:
+        return self.__dict__.get("compressed") or _made(self.whole)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[PlanStep]:
         parts = [step for block in self.blocks for step in block.steps.values()]
         together = self.__dict__.get("together")
         if together is not None and together.runner.tier:
@@ -134,7 +146,7 @@ class JacobianPlan(Plan):
         if run is not replay and (few := self.compressed) is not None:
             return self.finish(run(few, arrays))
         if self.chunked and run is not replay:
-            asked = run not in (execute, unguarded)
+            asked = run not in (execute, execute_unchecked)
             if self.auto and (at_once := self.at_once(arrays, asked=asked)) is not None:
                 return self.finish(run(at_once, arrays))
             begin = perf_counter()
@@ -143,16 +155,16 @@ class JacobianPlan(Plan):
             return self.finish(found)
         if self.whole is None:
             with building(self.variant.call):
-                self.whole = Step(converted(self.merged(), self.types), self.variant)
+                self.whole = self.variant.step(converted(self.merged(), self.types))
         return self.finish(run(self.whole, arrays))
 
     @cached_property
-    def together(self) -> Step:
+    def together(self) -> PlanStep:
         """All seeds at once; its steps decide nothing, as those of chunks."""
         with building(self.variant.call):
-            return Step(converted(self.merged(), self.types))
+            return PlanStep(converted(self.merged(), self.types))
 
-    def at_once(self, arrays: Arrays, *, asked: bool) -> Step | None:
+    def at_once(self, arrays: Arrays, *, asked: bool) -> PlanStep | None:
         """All seeds at once, where a kernel does it within the budget.
 
         What decides about chunks are the values that the interpreter would hold. A kernel holds
@@ -167,7 +179,7 @@ class JacobianPlan(Plan):
         return self.together if runner.fits(BUDGET) else None
 
     @cached_property
-    def compressed(self) -> Step | None:
+    def compressed(self) -> PlanStep | None:
         """The way of few sweeps, where the Jacobian is made of blocks or its pattern is sparse."""
         if not self.sparse or len(self.types) != 1:
             return None
@@ -176,7 +188,7 @@ class JacobianPlan(Plan):
         with building(self.variant.call):
             tape = separable(source, k, type_, BUDGET, mirrored=symmetric)
             tape = tape or compressed(source, k, type_, symmetric=symmetric)
-        return None if tape is None else Step(tape, self.variant)
+        return None if tape is None else self.variant.step(tape)
 
     def merged(self) -> Tape:
         """Every block in one tape, in the order (output, input); zeros where there is none."""
@@ -213,6 +225,10 @@ class JacobianPlan(Plan):
             whole.reshape((-1, block.count))[:, lo : lo + size] = np.reshape(part, (-1, size))
         else:
             whole.reshape((block.count, -1))[lo : lo + size] = np.reshape(part, (size, -1))
+
+
+def _made(step: Step | None) -> PlanStep | None:
+    return step if isinstance(step, PlanStep) else None
 
 
 def _in_order(array: object) -> bool:
@@ -269,12 +285,6 @@ class HessianPlan(JacobianPlan):
     """The Jacobian of the gradient, forward over reverse, made exactly symmetric."""
 
     order = 2
-
-    def __init__(self, variant: Variant, mode: str, chunk_size: int | None, finish: Finish) -> None:
-        full = gradient(variant.tape, variant.wrt)
-        slope = choose(full, range(len(variant.tape.outputs), len(full.outputs)))
-        super().__init__(replace(variant, tape=slope), "forward", chunk_size, finish)
-        self.types = [block_type(a, b, mode) for a in self.ins for b in self.ins]
 
     def merged(self) -> Tape:
         return symmetric(super().merged(), self.ins)
@@ -342,3 +352,45 @@ def nested_square(variant: Variant) -> Callable[[Sequence[object]], object]:
         return unflatten(variant.in_spec, rows)
 
     return finish
+
+
+def jacobian_plan(variant: Variant, mode: str, chunk_size: int | None) -> JacobianPlan:
+    """The plan of a Jacobian.
+
+    Blocks have the dtype of the input, as in torch; of the output where `mode` is "forward". The
+    mode that "auto" picks changes nothing of that: a dtype does not depend on sizes.
+    """
+    outs, ins = variant.tape.output_types, _input_types(variant)
+    types = [block_type(o, i, mode) for o in outs for i in ins]
+    picked = pick_mode(mode, variant.tape, variant.wrt)
+    asked = DenseBlocks(picked, outs, ins, types, chunk_size, BUDGET)
+    eager = EagerStep(partial(jacobian_values, variant, asked)) if variant.eager else None
+    return JacobianPlan(variant, asked, nested(variant), eager)
+
+
+def hessian_plan(variant: Variant, mode: str, chunk_size: int | None) -> HessianPlan:
+    """The plan of a Hessian, which is the Jacobian of the gradient."""
+    ins = _input_types(variant)
+    asked = DenseBlocks(
+        "forward", ins, ins, [block_type(a, b, mode) for a in ins for b in ins], chunk_size, BUDGET
+    )
+    finish = nested_square(variant)
+    if variant.eager is not None:
+        eager = EagerStep(partial(_eager_hessian, variant, asked))
+        return HessianPlan(variant, asked, finish, eager)
+    return HessianPlan(replace(variant, tape=slope(variant)), asked, finish, None)
+
+
+def _eager_hessian(variant: Variant, asked: DenseBlocks, given: Arrays) -> list[np.ndarray]:
+    return mirrored(hessian_values(variant, asked, given), [t.size for t in asked.ins])
+
+
+def slope(variant: Variant) -> Tape:
+    """The tape of the gradient alone."""
+    full = gradient(variant.tape, variant.wrt)
+    return choose(full, range(len(variant.tape.outputs), len(full.outputs)))
+
+
+def _input_types(variant: Variant) -> tuple[ArrayType, ...]:
+    """Types of the differentiated inputs."""
+    return tuple(variant.tape.input_types[k] for k in variant.wrt)

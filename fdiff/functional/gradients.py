@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
-import numpy as np
-
 from ..dispatch.arguments import Function, called
+from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError
 from ..tracebacks import public
 from ..transforms.derivative_tapes import choose, gradient
-from ..transforms.eager.eager_derivatives import pull_values
 from .annotations import P
 from .complex_rules import check_choice, check_complex
-from .invocation import Arrays, Plan, Run, Step, deliver, failure, gradients, prepared, results
+from .eager_results import gradient_values
+from .invocation import deliver, failure, gradients, prepared, results
 from .options import check_argnums, check_callable
-from .plans import Eagerly, settled
 from .prepared import Origin, Prepared
 
 SEVERAL = "Use fdiff.jacobian for several outputs."
 
 
-class GradPlan(Plan):
+class GradPlan(OperatorPlan):
     """Value, gradient and whatever else the function returns, from one evaluation."""
 
     guards = True
@@ -36,14 +35,14 @@ class GradPlan(Plan):
         self.has_aux = has_aux
         self.count = len(variant.tape.outputs)
         self.first = 0 if value or has_aux else self.count
-        self.step = self._step()
+        if variant.eager is not None:
+            self.step = EagerStep(partial(gradient_values, variant, self.count - self.first))
+        else:
+            full = gradient(variant.tape, variant.wrt)
+            tape = choose(full, range(self.count, len(full.outputs))) if self.first else full
+            self.step = variant.step(tape)
         leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
         self.plain = value and not has_aux and leaf
-
-    def _step(self) -> Step:
-        full = gradient(self.variant.tape, self.variant.wrt)
-        tape = choose(full, range(self.count, len(full.outputs))) if self.first else full
-        return Step(tape, self.variant)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         outs = run(self.step, arrays)
@@ -55,16 +54,6 @@ class GradPlan(Plan):
         _, aux = cast("tuple[object, object]", results(self.variant, outs[: self.count]))
         out = deliver(outs[0], self.variant.scalars[0])
         return ((out, aux), slope) if self.value else (slope, aux)
-
-
-class EagerGradPlan(Eagerly, GradPlan):
-    """The same for one call of a function that takes another way each time."""
-
-    def _outs(self, given: Arrays) -> list[np.ndarray]:
-        one = np.ones((), self.variant.tape.output_types[0].dtype)[()]
-        slopes = pull_values(self.trace, {self.node(0): one}, self.inputs)
-        types = [self.variant.tape.input_types[k] for k in self.variant.wrt]
-        return [*self.values(self.count - self.first), *settled(slopes, types)]
 
 
 def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> GradPlan:
@@ -95,8 +84,7 @@ def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> 
     if not type_.floating:
         fact = f"the output must be floating point, not {type_.dtype}."
         raise failure(DtypeError, call, fact, "Return a float: 0.0 in place of 0, for instance.")
-    made = EagerGradPlan if variant.eagerly else GradPlan
-    return made(variant, value=value, has_aux=has_aux)
+    return GradPlan(variant, value=value, has_aux=has_aux)
 
 
 def _grad_like(

@@ -3,49 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, overload
 
-import numpy as np
-
 from ..dispatch.arguments import Function, called
+from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
+from ..dispatch.program import Derive
 from ..dispatch.variant import Variant
-from ..tape import Tape
 from ..tracebacks import trim
 from ..transforms.derivative_tapes import choose, gradient
-from ..transforms.eager.eager_derivatives import enter_gradient, push_values
 from ..transforms.forward import depends
 from ..transforms.forward import jvp as push
 from ..transforms.simplify import simplify
 from .annotations import Array, P, Point
-from .dense_blocks import HessianPlan, nested_square
-from .eager_dense_blocks import EagerHessianPlan
+from .dense_blocks import hessian_plan, slope
+from .eager_results import hvp_values
 from .input_checks import check_one_element, check_strict, check_strict_gradient, check_vector
-from .invocation import Arrays, Plan, Run, Step, deliver, gradients
+from .invocation import deliver, gradients
 from .jacobians import dense
 from .options import LEFT_OUT, check_callable, check_chunk, check_device, check_mode
-from .plans import Eagerly, settled
 from .prepared import Prepared
-from .products import Derive, product
-
-
-def _slope(variant: Variant) -> Tape:
-    """The gradient alone, as a tape."""
-    full = gradient(variant.tape, variant.wrt)
-    return choose(full, range(len(variant.tape.outputs), len(full.outputs)))
+from .products import product
 
 
 def _second_order(plan: Derive, name: str, *, strict: bool) -> Derive:
-    def derive(variant: Variant) -> Plan:
+    def derive(variant: Variant) -> OperatorPlan:
         check_one_element(variant, name)
         if strict:
             check_strict(variant, each_pair=True)
-            check_strict_gradient(depends(_slope(variant), variant.wrt), variant, name)
+            check_strict_gradient(depends(slope(variant), variant.wrt), variant, name)
         return plan(variant)
 
     return derive
 
 
-class HvpPlan(Plan):
+class HvpPlan(OperatorPlan):
     """Value if asked for, and the Hessian times a vector: forward mode over the gradient."""
 
     guards = True
@@ -56,14 +48,13 @@ class HvpPlan(Plan):
         self.name = name
         self.value = value
         self.types = [variant.tape.input_types[k] for k in variant.wrt]
-        self.step = self._step()
-
-    def _step(self) -> Step:
-        full = gradient(self.variant.tape, self.variant.wrt)
-        n = len(full.outputs)
-        kept = [*[0] * self.value, *range(n + 1, 2 * n)]
-        pushed = choose(push(full, self.variant.wrt), kept)
-        return Step(simplify(pushed), self.variant)
+        if variant.eager is not None:
+            self.step = EagerStep(partial(hvp_values, variant, int(value)))
+        else:
+            full = gradient(variant.tape, variant.wrt)
+            n = len(full.outputs)
+            kept = [*[0] * value, *range(n + 1, 2 * n)]
+            self.step = variant.step(simplify(choose(push(full, variant.wrt), kept)))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")
@@ -73,23 +64,9 @@ class HvpPlan(Plan):
         return deliver(outs[0], self.variant.scalars[0]), gradients(self.variant, outs[1:])
 
 
-class EagerHvpPlan(Eagerly, HvpPlan):
-    """The same for one call of a function that takes another way each time."""
-
-    def _outs(self, given: Arrays) -> list[np.ndarray]:
-        tape = self.variant.tape
-        slopes = enter_gradient(self.trace, self.node(0), self.inputs)
-        dots = dict(zip(self.inputs, given[len(tape.inputs) :], strict=True))
-        return [
-            *self.values(self.value),
-            *settled(push_values(self.trace, dots, slopes), self.types),
-        ]
-
-
 def _hvp_plan(name: str, *, strict: bool, value: bool) -> Derive:
-    def plan(variant: Variant) -> Plan:
-        made = EagerHvpPlan if variant.eagerly else HvpPlan
-        return made(variant, name, value=value)
+    def plan(variant: Variant) -> OperatorPlan:
+        return HvpPlan(variant, name, value=value)
 
     return _second_order(plan, name, strict=strict)
 
@@ -365,8 +342,7 @@ def _way(
     way = check_mode("auto", strategy, call, "outer_jacobian_strategy")
     chunk = check_chunk(chunk_size, call)
 
-    def plan(variant: Variant) -> Plan:
-        made = EagerHessianPlan if variant.eagerly else HessianPlan
-        return made(variant, way, chunk, nested_square(variant))
+    def plan(variant: Variant) -> OperatorPlan:
+        return hessian_plan(variant, way, chunk)
 
     return (way, chunk, not loose), _second_order(plan, "hessian", strict=not loose)

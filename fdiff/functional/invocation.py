@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,18 @@ import numpy as np
 from ..dispatch.arguments import Argnums, Function, called, native
 from ..dispatch.fast_path import Immediate, Quick, Shortcuts, never
 from ..dispatch.numpy_warnings import answer
-from ..dispatch.program import MOST, Program, immediates, program_of
+from ..dispatch.plans import (
+    Arrays,
+    EagerStep,
+    GuardMiss,
+    OperatorPlan,
+    PlanStep,
+    Run,
+    execute,
+    execute_unchecked,
+    replay,
+)
+from ..dispatch.program import MOST, Derive, Program, immediates, program_of
 from ..dispatch.variant import Variant
 from ..errors import FdiffError, message, user_line
 from ..ops.kinks import looking
@@ -22,9 +34,9 @@ from ..trace.trace_stack import occupied
 from ..tracebacks import trim
 from ..transforms.simplify import simplify
 from ..tree import map_leaves, unflatten
+from .eager_results import output_values
 from .kink_policy import ASKED, policy, refuse_kinks, warn_outside
 from .out_arguments import call_into
-from .plans import Arrays, Missed, Plan, Run, Step, execute, replay, unguarded
 from .points import body_of, floating
 from .prepared import Origin, Prepared, made
 from .slow_code import timed
@@ -44,7 +56,7 @@ def invoke(
         args, kwargs, vectors = map_leaves(_given, (args, kwargs, tuple(vectors)))  # type: ignore[misc,assignment] - a tree keeps its structure
         variant, inputs = program.trace(f, args, kwargs)
         if variant.check is not None:  # what was decided inside holds for the trace around it
-            (holds,) = replay(Step(variant.check), inputs)
+            (holds,) = replay(PlanStep(variant.check), inputs)
             current().looks.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
         result = variant.plan.call(inputs, vectors, replay)
         return warn_outside(result, variant, inputs) if looking.on else result
@@ -101,7 +113,7 @@ def _special(
         return variant.plan.call(arrays, vectors, execute), variant
     try:
         return variant.plan.call(arrays, vectors, execute), variant
-    except Missed:
+    except GuardMiss:
         pass
     except (ArithmeticError, IndexError, ValueError):
         if variant.decides(arrays):
@@ -111,7 +123,7 @@ def _special(
     variant, arrays[:] = program.find(f, args, kwargs, sure=True)
     for k in variant.swapped:
         arrays[k] = native(arrays[k])
-    return variant.plan.call(arrays, vectors, unguarded), variant
+    return variant.plan.call(arrays, vectors, execute_unchecked), variant
 
 
 def _given(leaf: object) -> object:
@@ -153,25 +165,24 @@ def gradients(variant: Variant, outs: Sequence[object]) -> object:
     return leaves[0] if variant.in_spec.kind is None else unflatten(variant.in_spec, leaves)
 
 
-class ValuePlan(Plan):
+class ValuePlan(OperatorPlan):
     """The function itself, interpreted until a kernel pays."""
 
     guards = True
-
     order = 0
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
-        self.step = None if variant.eager else Step(simplify(variant.tape), variant)
+        if variant.eager is not None:
+            self.step = EagerStep(partial(output_values, variant, None))
+        else:
+            self.step = variant.step(simplify(variant.tape))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        if self.step is None:  # of an eager trace, which has computed everything
-            values = self.variant.eager.builder.values  # type: ignore[union-attr] - no step: it has an eager trace
-            return results(self.variant, [np.array(values[o]) for o in self.variant.tape.outputs])
         return results(self.variant, run(self.step, arrays))
 
 
-def again(f: object, inputs: object, derive: Callable[[Variant], Plan]) -> Quick:
+def again(f: object, inputs: object, derive: Derive) -> Quick:
     """The shortcut of an immediate call; without one, what gives None.
 
     Nothing need be checked before: a shortcut takes only what the call it was made for had.
@@ -189,7 +200,7 @@ def immediate(
     name: str,
     inputs: object,
     options: tuple[object, ...],
-    derive: Callable[[Variant], Plan],
+    derive: Derive,
     checked: tuple[tuple[object, ...], Argnums],
     vectors: tuple[object, ...] = (),
 ) -> object:
@@ -219,7 +230,7 @@ def operated(
     name: str,
     argnums: Argnums,
     options: tuple[object, ...],
-    derive: Callable[[Variant], Plan],
+    derive: Derive,
 ) -> Program:
     """The program of `f` under an operator, which may take lists of numbers for arrays."""
     body = body_of(name, argnums)
@@ -231,7 +242,7 @@ def prepared(
     name: str,
     argnums: Argnums,
     options: tuple[object, ...],
-    derive: Callable[[Variant], Plan],
+    derive: Derive,
     origin: Origin,
 ) -> Prepared[..., Any]:
     """The function of the arguments of `f` that an operator returns."""

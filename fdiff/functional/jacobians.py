@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from ..dispatch.arguments import Function, called
+from ..dispatch.plans import OperatorPlan
+from ..dispatch.program import Derive
 from ..dispatch.variant import Variant
 from ..errors import InputError
 from ..tracebacks import public, trim
 from .annotations import Array, P, Point
 from .complex_rules import check_choice, check_complex
-from .eager_dense_blocks import jacobian_plan
+from .dense_blocks import jacobian_plan
 from .input_checks import given
-from .invocation import Plan, again, failure, immediate, prepared
+from .invocation import again, failure, immediate, prepared
 from .options import (
     LEFT_OUT,
     check_argnums,
@@ -24,7 +26,7 @@ from .options import (
     named,
 )
 from .prepared import Origin, Prepared
-from .products import Derive, checked
+from .products import checked
 
 
 @overload
@@ -236,7 +238,7 @@ def _jac(
     chunk = check_chunk(chunk_size, called(name, f))
     choice = check_choice(complex_inputs, called(name, f))
 
-    def derive(variant: Variant) -> Plan:
+    def derive(variant: Variant) -> OperatorPlan:
         _numeric(variant)
         check_complex(variant, choice)
         return jacobian_plan(variant, mode, chunk)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
@@ -29,13 +29,6 @@ policy: ContextVar[str] = ContextVar("fdiff.kinks", default="table")
 
 
 ASKED = "kinks"  # in `occupied` once the process has asked for an error
-
-
-class Differentiating(Protocol):
-    """What a plan says of itself: how often it differentiates, and which outputs (None: all)."""
-
-    order: int
-    of: tuple[int, ...] | None
 
 
 def kinks(policy: str) -> AbstractContextManager[None]:
@@ -149,7 +142,7 @@ def _differentiated(variant: Variant) -> list[tuple[Tape, Sequence[int], Sequenc
 
     A program that differentiates nothing is looked at for the operators it calls.
     """
-    plan = cast("Differentiating", variant.plan)
+    plan = variant.plan
     tape, count = variant.tape, len(variant.tape.outputs)
     of = range(count) if plan.of is None else plan.of
     tapes: list[tuple[Tape, Sequence[int], Sequence[int]]] = [

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..dispatch.arguments import Function, called
 from ..dispatch.fast_path import Shortcuts
+from ..dispatch.plans import Arrays, PlanStep, Step
 from ..dispatch.program import Program
 from ..errors import InputError, UnsupportedError, message, user_line
 from ..process.progress import Stage
@@ -21,7 +22,6 @@ from ..trace.trace_stack import stack
 from ..tracebacks import public
 from .annotations import P, R
 from .documentation import described
-from .plans import Arrays, Plan, Step
 from .points import floating
 
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
@@ -139,16 +139,16 @@ class Prepared(_Callable[P, R]):
             variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
         finally:
             stack.examples = False
-        plan: Plan = variant.plan
         if variant.eager is not None:
             variant.release()
             fact = "the function is differentiated as it runs, for its branches change every time."
             raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
-        plan.call(arrays, vectors, partial(_compiled, call))
+        variant.plan.call(arrays, vectors, partial(_compiled, call))
 
 
 def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
     """In place of a run: the kernel is made, and the results are zeros."""
+    assert isinstance(step, PlanStep), "no kernel is made of an eager trace"
     lacking = step.runner.lacking()
     if lacking:
         fact = f"there is no kernel for {lacking}."

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast, overload
 
-import numpy as np
-
-from ..arraytype import F8, ArrayType
 from ..dispatch.arguments import Argnums, Function, called
 from ..dispatch.fast_path import Shortcuts
+from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
+from ..dispatch.program import Derive
 from ..dispatch.variant import Variant
 from ..errors import InputError
 from ..trace.trace_stack import occupied
 from ..tracebacks import trim
 from ..transforms.derivative_tapes import pullback
-from ..transforms.eager.eager_derivatives import pull_values, push_values
 from ..transforms.forward import jvp as push
 from ..transforms.simplify import simplify
 from .complex_rules import check_complex
+from .eager_results import jvp_values, vjp_values
 from .input_checks import check_outputs, check_strict, check_vector, given
 from .invocation import (
-    Arrays,
-    Plan,
-    Run,
-    Step,
     again,
     failure,
     gradients,
@@ -36,13 +32,10 @@ from .invocation import (
 )
 from .options import LEFT_OUT, check_argnums, check_callable
 from .out_arguments import call_into
-from .plans import Eagerly, settled
 from .prepared import Origin, Prepared, made
 
-Derive = Callable[[Variant], Plan]
 
-
-class VjpPlan(Plan):
+class VjpPlan(OperatorPlan):
     """Outputs, and the vector pulled back to the inputs."""
 
     guards = True
@@ -51,10 +44,10 @@ class VjpPlan(Plan):
         self.variant = variant
         self.count = len(variant.tape.outputs)
         self.types = variant.tape.output_types
-        self.step = self._step()
-
-    def _step(self) -> Step:
-        return Step(simplify(pullback(self.variant.tape, self.variant.wrt)), self.variant)
+        if variant.eager is not None:
+            self.step = EagerStep(partial(vjp_values, variant))
+        else:
+            self.step = variant.step(simplify(pullback(variant.tape, variant.wrt)))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "vjp", like="outputs")
@@ -65,20 +58,7 @@ class VjpPlan(Plan):
         )
 
 
-class EagerVjpPlan(Eagerly, VjpPlan):
-    """The same for one call of a function that takes another way each time."""
-
-    def _outs(self, given: Arrays) -> list[np.ndarray]:
-        tape, bars = self.variant.tape, dict[int, Any]()
-        floating = [o for o in tape.outputs if tape.nodes[o].type.floating]
-        for o, bar in zip(floating, given[len(tape.inputs) :], strict=True):
-            bars[o] = bars[o] + bar if o in bars else bar
-        found = pull_values(self.trace, bars, self.inputs)
-        types = [tape.input_types[k] for k in self.variant.wrt]
-        return [*self.values(self.count), *settled(found, types)]
-
-
-class JvpPlan(Plan):
+class JvpPlan(OperatorPlan):
     """Outputs, and the vector pushed forward to them."""
 
     guards = True
@@ -87,10 +67,10 @@ class JvpPlan(Plan):
         self.variant = variant
         self.count = len(variant.tape.outputs)
         self.types = [variant.tape.input_types[k] for k in variant.wrt]
-        self.step = self._step()
-
-    def _step(self) -> Step:
-        return Step(simplify(push(self.variant.tape, self.variant.wrt)), self.variant)
+        if variant.eager is not None:
+            self.step = EagerStep(partial(jvp_values, variant))
+        else:
+            self.step = variant.step(simplify(push(variant.tape, variant.wrt)))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "jvp", like="inputs")
@@ -98,29 +78,10 @@ class JvpPlan(Plan):
         return results(self.variant, outs[: self.count]), tangents(self.variant, outs[self.count :])
 
 
-class EagerJvpPlan(Eagerly, JvpPlan):
-    """The same for one call of a function that takes another way each time."""
-
-    def _outs(self, given: Arrays) -> list[np.ndarray]:
-        tape = self.variant.tape
-        dots = dict(zip(self.inputs, given[len(tape.inputs) :], strict=True))
-        found = push_values(self.trace, dots, tape.outputs)
-        types = [t if t.floating else ArrayType(t.shape, F8) for t in tape.output_types]
-        return [*self.values(self.count), *settled(found, types)]
-
-
-def _vjp_plan(variant: Variant) -> Plan:
-    return EagerVjpPlan(variant) if variant.eagerly else VjpPlan(variant)
-
-
-def _jvp_plan(variant: Variant) -> Plan:
-    return EagerJvpPlan(variant) if variant.eagerly else JvpPlan(variant)
-
-
 def checked(plan: Derive, name: str, *, strict: bool, choice: str | None = None) -> Derive:
     """The plan of a variant that was checked; `choice` of a convention where there is one."""
 
-    def derive(variant: Variant) -> Plan:
+    def derive(variant: Variant) -> OperatorPlan:
         check_outputs(variant, name)
         if choice is not None:
             check_complex(variant, choice)
@@ -131,8 +92,8 @@ def checked(plan: Derive, name: str, *, strict: bool, choice: str | None = None)
     return derive
 
 
-_VJP = {strict: checked(_vjp_plan, "vjp", strict=strict) for strict in (False, True)}
-_JVP = {strict: checked(_jvp_plan, "jvp", strict=strict) for strict in (False, True)}
+_VJP = {strict: checked(VjpPlan, "vjp", strict=strict) for strict in (False, True)}
+_JVP = {strict: checked(JvpPlan, "jvp", strict=strict) for strict in (False, True)}
 
 
 def product(

@@ -33,8 +33,8 @@ class JitPlan(ValuePlan):
 
     def __init__(self, variant: Variant) -> None:
         super().__init__(variant)
-        if self.step is not None:
-            self.step.runner.asked = True
+        if (step := self.only_step()) is not None:
+            step.runner.asked = True
 
 
 @public

@@ -1,0 +1,111 @@
+"""Plans: what an operator made of a traced function, and how its tapes are run.
+
+A plan belongs to a variant (one trace of the user's function). It holds the derivative tapes that
+the operator needs as plan steps, runs them by the function that it is handed (`execute` for
+arrays, `replay` inside another trace), and puts their outputs into the structure of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..tape import Tape
+from ..trace import TracedArray, current, splice
+from ..transforms.derivative_tapes import with_check
+from .tiers import runner
+
+Arrays = Sequence[object]
+Run = Callable[["Step", Arrays], Sequence[object]]
+
+
+class GuardMiss(Exception):  # noqa: N818 - it never leaves fdiff
+    """A guard of the trace fails for these arguments: Python would take another branch."""
+
+
+class PlanStep:
+    """A derivative tape and its runner.
+
+    With `check`, the tape that tells whether the guards of the trace hold, the runner computes that
+    as well, as its last output. `call` is the public call, for messages.
+    """
+
+    __slots__ = ("guarded", "runner", "tape")
+
+    def __init__(self, tape: Tape, check: Tape | None = None, call: str = "") -> None:
+        self.tape = tape
+        self.guarded = check is not None
+        self.runner = runner(tape if check is None else with_check(tape, check))
+        if call:
+            self.runner.call = call
+
+
+class EagerStep:
+    """What a plan step gives, computed at once in an eager trace, which is for a single call.
+
+    `runner` takes the inputs and vectors that a plan step would take, and returns its outputs.
+    """
+
+    __slots__ = ("runner",)
+    guarded = False
+
+    def __init__(self, runner: Callable[[Arrays], list[np.ndarray]]) -> None:
+        self.runner = runner
+
+
+Step = PlanStep | EagerStep
+
+
+class OperatorPlan:
+    """Base class of plans: `call` takes the inputs of the tape and the vectors of a product.
+
+    `run` executes a step, or inside another trace replays its tape there. `order` says how often
+    the function is differentiated, `of` which of its outputs are (None: all of them), `guards`
+    whether the steps check the guards of the trace, so that nobody needs to check them before.
+    """
+
+    guards = False
+    order = 1
+    of: tuple[int, ...] | None = None
+    step: Step
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        raise NotImplementedError
+
+    def only_step(self) -> PlanStep | None:
+        """The step that computes everything; None if there are several, or none yet."""
+        step = getattr(self, "step", None)
+        return step if isinstance(step, PlanStep) else None
+
+    def steps(self) -> list[PlanStep]:
+        """The steps made so far."""
+        step = self.only_step()
+        return [] if step is None else [step]
+
+
+def execute(step: Step, arrays: Arrays) -> Sequence[object]:
+    """Outputs of a step at concrete arrays; raises `GuardMiss` if a guard of the trace fails."""
+    outs = step.runner(arrays)  # type: ignore[arg-type] - concrete arrays, of the types of the variant
+    if step.guarded:
+        if not outs[-1]:
+            raise GuardMiss
+        return outs[:-1]
+    return outs
+
+
+def execute_unchecked(step: Step, arrays: Arrays) -> Sequence[object]:
+    """Outputs of a step of a variant whose guards are known to hold."""
+    outs = step.runner(arrays)  # type: ignore[arg-type] - concrete arrays, of the types of the variant
+    return outs[:-1] if step.guarded else outs
+
+
+def replay(step: Step, arrays: Arrays) -> Sequence[object]:
+    """Outputs of a step whose tape is recorded in the trace under way."""
+    assert isinstance(step, PlanStep), "an eager trace is never inside another trace"
+    trace = current()
+    inputs: list[TracedArray] = []
+    for value, type_ in zip(arrays, step.tape.input_types, strict=True):
+        node = trace.lift(value, type_.dtype)
+        inputs.append(TracedArray(trace, node, type_))
+    return splice(step.tape, inputs, trace)
