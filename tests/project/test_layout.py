@@ -63,7 +63,6 @@ SAME_CLASS_NAMES = {
     "Plan",
     "Program",
     "Rows",
-    "Step",
     "Steps",
     "Sweep",
     "Table",
