@@ -13,7 +13,8 @@ QUICK ?= @tests/quick.txt
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 
-.PHONY: help demo demo-nist demo-all test test-quick test-slow bench lint types format clean distclean
+.PHONY: help demo demo-nist demo-all test test-quick test-slow bench docs lint types format clean \
+        distclean
 
 help:
 	@echo "make demo       what exact derivatives buy, told in ten seconds, and drawn in demo.png"
@@ -23,6 +24,7 @@ help:
 	@echo "make test       lint, demo and all tests but the slow ones (PYTEST_ARGS='-k tape')"
 	@echo "make test-slow  the slow tests"
 	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (half an hour), and plots"
+	@echo "make docs       the pages and the API reference, in build/docs"
 	@echo "make lint       ruff; make types: pyright; make format: ruff format"
 	@echo "make clean      remove what tests and builds leave; make distclean: $(VENV) too"
 
@@ -47,6 +49,9 @@ test-slow: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks --plot
+
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -81,6 +86,10 @@ $(VENV)/.test: pyproject.toml | $(BIN)/pip
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install --quiet --editable ".[bench]"
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --editable ".[docs]"
 	@touch $@ $(VENV)/.core
 
 $(BIN)/pip:

@@ -56,6 +56,7 @@ def types(session: nox.Session) -> None:
 
 @nox.session(python=OLDEST)
 def docs(session: nox.Session) -> None:
-    """README, the pages and the notebooks: their code runs and prints what they show."""
-    session.install("--editable", ".[test]")
+    """README, the pages and the notebooks: they build, and their code prints what they show."""
+    session.install("--editable", ".[docs,test]")
+    session.run("sphinx-build", "-q", "-W", "-b", "html", "docs", "build/docs")
     session.run("pytest", "-n", "2", *(f"tests/project/test_{name}.py" for name in DOCUMENTS))

@@ -54,14 +54,19 @@ def test_cures_cure(example):
 def test_the_catalogue_is_current_and_whole():
     page = make_errors.page()
     assert page == make_errors.PAGE.read_text(encoding="utf-8")
-    named = {
-        n
-        for n, c in vars(errors).items()
-        if isinstance(c, type) and issubclass(c, (errors.FdiffError, Warning))
-    }
+    named = errors_of_fdiff()
     shown = set(re.findall(r"^## (\w+)$", page, re.MULTILINE))
-    assert {n for n in named if n.endswith(("Error", "Warning"))} == shown | OF_FDIFF
+    assert named == shown | OF_FDIFF
     assert all(f"{name}`" in page for name in OF_FDIFF)
+
+
+def errors_of_fdiff():
+    """The names of the exceptions and warnings that are defined in `fdiff.errors`."""
+    return {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, (errors.FdiffError, Warning))
+    }
 
 
 def pages():
@@ -105,6 +110,14 @@ def names_of(path):
     kinds = ast.FunctionDef | ast.ClassDef
     body = ast.parse(path.read_text(encoding="utf-8")).body
     return {node.name for node in body if isinstance(node, kinds)}
+
+
+def test_the_api_reference_lists_every_public_name():
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\.\. auto\w+:: fdiff\.([\w.]+)$", page, re.MULTILINE)
+    public = set(fdiff.__all__) - {"errors", "functional"}  # submodules
+    kinds = {f"errors.{name}" for name in errors_of_fdiff()}
+    assert sorted(listed) == sorted({"functional.prepared.Prepared", *public, *kinds})
 
 
 def test_the_picture_of_the_architecture_is_current():
