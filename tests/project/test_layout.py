@@ -30,7 +30,6 @@ VAGUE = {"utils", "util", "helpers", "misc", "common", "base", "manager"}
 CIRCLES = [  # each a set of modules that import one another
     "capture.container_proxies capture.proxies capture.proxy_classes",
     "functional.documentation functional.prepared",
-    "kernels.llvm.expressions kernels.llvm.statements",
     "trace.eager_scalars trace.eager_trace trace.operation_templates",
     (
         "trace.guards trace.out_arguments trace.recalled_values trace.recording trace.trace_stack"
@@ -59,15 +58,12 @@ SAME_CLASS_NAMES = {
     "Outside",
     "Part",
     "Parts",
-    "Place",
     "Plan",
     "Program",
     "Rows",
-    "Steps",
     "Sweep",
     "Table",
     "Template",
-    "Term",
     "Unit",
     "Vectorized",
     "View",

@@ -4,6 +4,7 @@
 # then says so of a misspelt name, too.
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self
 
 class Type:
@@ -113,6 +114,7 @@ class IRBuilder:
     module: Module
     def __init__(self, block: Block) -> None: ...
     def position_at_end(self, block: Block) -> None: ...
+    def goto_entry_block(self) -> AbstractContextManager[None]: ...
 
     add: _Binary
     sub: _Binary

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from keyword import iskeyword
 
-from ..llvm.expressions import DTYPES
-from ..llvm.types import common, unified
+from ..llvm.types import DTYPES, common, unified
 from ..runtime import maths, scalar
 
 _TESTS = maths.TESTS | scalar.TESTS

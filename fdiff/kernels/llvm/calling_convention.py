@@ -1,8 +1,12 @@
-"""What a kernel is handed: four addresses, of tables in which everything else is looked up.
+"""The calling convention of kernels: the addresses of four tables, where everything else lies.
 
-They are the addresses of arrays (`data`, of which the last is the workspace), and the tables of
-strides, whole numbers and real numbers. ``work[6]`` is the part of the workspace that begins
-``ints[6]`` bytes from its start.
+`data` holds the addresses of arrays, the last of which is the workspace; `strides`, `ints` and
+`floats` hold numbers. A kernel that several threads run has a fifth argument, what a thread knows
+of itself and of the others.
+
+A parameter of a text is annotated with its type and location. ``x0: "f8* data[0]"`` is an array,
+``x1: "f8 data[1]"`` the number at an address, ``r0: "u1* work[6]"`` the part of the workspace that
+begins ``ints[6]`` bytes from its start, and ``ints: "i8* ints"`` a whole table.
 """
 
 from __future__ import annotations
@@ -13,66 +17,63 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from .types import BYTE, WORD, Term, convert, is_pointer, llvm_type, stored_type
+from .types import BYTE, WORD, TypedValue, convert, is_pointer, llvm_type, stored_type
 
 TABLES = ("data", "strides", "ints", "floats")
 TYPES = (BYTE.as_pointer().as_pointer(), WORD.as_pointer(), WORD.as_pointer(), llvm_type("f8*"))
-CREW = "crew"  # a fifth address, where several threads run a kernel: what they share
+WORKER = "crew"  # the fifth argument
 _ENTRIES = {"ints": "i8", "strides": "i8", "floats": "f8"}
 
 
-class Place(NamedTuple):
-    """Where a value of some kind lies: a table and the number of an entry there."""
+class Location(NamedTuple):
+    """Where a value of a type lies: in an entry of a table, by number; -1 is the table itself."""
 
-    kind: str
+    type: str
     table: str
     entry: int
 
 
-class Tables(NamedTuple):
-    """The tables as values of a function; so many `arrays` come before the workspace."""
+class ArgumentTables(NamedTuple):
+    """The tables as arguments of a function; in `data`, `arrays` come before the workspace."""
 
     values: tuple[ir.Value, ...]
     arrays: int
 
-    def at(self, values: Sequence[ir.Value]) -> Tables:
-        """The same tables in another function."""
+    def within(self, values: Sequence[ir.Value]) -> ArgumentTables:
+        """The same tables as arguments of another function."""
         return self._replace(values=tuple(values))
 
+    def load(self, code: ir.IRBuilder, at: Location, index: ir.Value) -> ir.Value:
+        """What lies at a location, the number of whose entry is `index`."""
+        if at.table in _ENTRIES:
+            return code.load(code.gep(self.values[TABLES.index(at.table)], [index]))
+        work = at.table == "work"
+        begin = code.load(code.gep(self.values[0], [WORD(self.arrays) if work else index]))
+        if work:
+            begin = code.gep(begin, [code.load(code.gep(self.values[2], [index]))])
+        pointer = code.bitcast(begin, stored_type(at.type.removesuffix("*")).as_pointer())
+        if is_pointer(at.type):
+            return pointer
+        value = code.load(pointer)
+        return convert(code, TypedValue("u1", value), "b1").value if at.type == "b1" else value
 
-def spoken(argument: ast.arg) -> Place:
-    """Where a parameter comes from; a table itself has no entry."""
-    assert isinstance(argument.annotation, ast.Constant)
-    kind, source = str(argument.annotation.value).split()
+
+def location(parameter: ast.arg) -> Location:
+    """Where a parameter lies, by its annotation."""
+    assert isinstance(parameter.annotation, ast.Constant)
+    type_, source = str(parameter.annotation.value).split()
     table, _, rest = source.partition("[")
-    return Place(kind, table, int(rest[:-1]) if rest else -1)
+    return Location(type_, table, int(rest[:-1]) if rest else -1)
 
 
-def read_at(statement: ast.stmt) -> tuple[str, Place] | None:
-    """The name and the place, where a statement does nothing but read an entry of a table."""
+def table_read(statement: ast.stmt) -> tuple[str, Location] | None:
+    """Name and location, if a statement does nothing but read an entry of a table."""
     if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Subscript):
         return None
     (target,), entry = statement.targets, statement.value
     if not (isinstance(target, ast.Name) and isinstance(entry.value, ast.Name)):
         return None
-    kind, number = _ENTRIES.get(entry.value.id), entry.slice
-    if kind is None or not (isinstance(number, ast.Constant) and isinstance(number.value, int)):
+    type_, index = _ENTRIES.get(entry.value.id), entry.slice
+    if type_ is None or not (isinstance(index, ast.Constant) and isinstance(index.value, int)):
         return None
-    return target.id, Place(kind, entry.value.id, number.value)
-
-
-def looked_up(
-    code: ir.IRBuilder, tables: Tables, kind: str, table: str, number: ir.Value
-) -> ir.Value:
-    """What lies at a place."""
-    if table in _ENTRIES:
-        return code.load(code.gep(tables.values[TABLES.index(table)], [number]))
-    work = table == "work"
-    begin = code.load(code.gep(tables.values[0], [WORD(tables.arrays) if work else number]))
-    if work:
-        begin = code.gep(begin, [code.load(code.gep(tables.values[2], [number]))])
-    pointer = code.bitcast(begin, stored_type(kind.removesuffix("*")).as_pointer())
-    if is_pointer(kind):
-        return pointer
-    value = code.load(pointer)
-    return convert(code, Term("u1", value), kind).at if kind == "b1" else value
+    return target.id, Location(type_, entry.value.id, index.value)

@@ -1,18 +1,19 @@
 """The floating-point flags of the processor: ``rt.flags``, ``rt.clear_flags``, ``rt.raise_flag``.
 
-On x86 they are in MXCSR, on 64-bit ARM in FPSR; elsewhere none is ever seen.
+On x86 they are in the register MXCSR, on 64-bit ARM in FPSR; elsewhere they are never seen.
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
 
+from .function_builder import stack_slot
 from .machine import target
-from .statements import Writer
-from .types import BYTE, WORD, Term, whole
+from .types import BYTE, WORD, TypedValue, integer
 
-_X86 = 0x0D, 0x3F  # of MXCSR: invalid, divide by zero and overflow; every flag
-_ARM = 0x07, 0x9F  # of FPSR
+# Masks of a register: invalid, division by zero and overflow; and every flag.
+_X86 = 0x0D, 0x3F
+_ARM = 0x07, 0x9F
 _HALF = ir.IntType(32)
 
 
@@ -20,60 +21,56 @@ def _is_arm() -> bool:
     return target().triple.startswith(("aarch64", "arm64"))
 
 
-def _read(to: Writer) -> ir.Value | None:
-    """The register the flags are in; None on a processor whose register is not known."""
-    code = to.code
+def _read(code: ir.IRBuilder) -> ir.Value | None:
+    """The register with the flags; None on a processor whose register is not known."""
     if target().is_x86:
-        place = to.place("i4")
-        _x86(to, "llvm.x86.sse.stmxcsr", place)
-        return code.load(place)
+        slot = stack_slot(code, _HALF)
+        _x86(code, "llvm.x86.sse.stmxcsr", slot)
+        return code.load(slot)
     if _is_arm():
-        type_ = ir.FunctionType(WORD, [])
-        return code.call(to.module.declare_intrinsic("llvm.aarch64.get.fpsr", (), type_), [])
+        read = ir.FunctionType(WORD, [])
+        return code.call(code.module.declare_intrinsic("llvm.aarch64.get.fpsr", (), read), [])
     return None
 
 
-def _write(to: Writer, value: ir.Value) -> None:
+def _write(code: ir.IRBuilder, value: ir.Value) -> None:
     if target().is_x86:
-        place = to.place("i4")
-        to.code.store(value, place)
-        _x86(to, "llvm.x86.sse.ldmxcsr", place)
+        slot = stack_slot(code, _HALF)
+        code.store(value, slot)
+        _x86(code, "llvm.x86.sse.ldmxcsr", slot)
         return
-    type_ = ir.FunctionType(ir.VoidType(), [WORD])
-    to.code.call(to.module.declare_intrinsic("llvm.aarch64.set.fpsr", (), type_), [value])
+    write = ir.FunctionType(ir.VoidType(), [WORD])
+    code.call(code.module.declare_intrinsic("llvm.aarch64.set.fpsr", (), write), [value])
 
 
-def _x86(to: Writer, name: str, place: ir.Value) -> None:
-    type_ = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer()])
-    intrinsic = to.module.declare_intrinsic(name, (), type_)
-    to.code.call(intrinsic, [to.code.bitcast(place, BYTE.as_pointer())])
+def _x86(code: ir.IRBuilder, name: str, slot: ir.Value) -> None:
+    signature = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer()])
+    intrinsic = code.module.declare_intrinsic(name, (), signature)
+    code.call(intrinsic, [code.bitcast(slot, BYTE.as_pointer())])
 
 
 def _masks(value: ir.Value) -> tuple[ir.Constant, ir.Constant]:
-    asked, every = _X86 if value.type == _HALF else _ARM
-    return ir.Constant(value.type, asked), ir.Constant(value.type, every)
+    serious, every = _X86 if value.type == _HALF else _ARM
+    return ir.Constant(value.type, serious), ir.Constant(value.type, every)
 
 
-def flags(to: Writer, _: list[Term]) -> Term:
-    """Not 0 if something was invalid, divided by zero or overflowed in this thread."""
-    value = _read(to)
+def flags(code: ir.IRBuilder, _: list[TypedValue]) -> TypedValue:
+    value = _read(code)
     if value is None:
-        return whole(0)
-    found = to.code.and_(value, _masks(value)[0])
-    return Term("i8", found if found.type == WORD else to.code.zext(found, WORD))
+        return integer(0)
+    found = code.and_(value, _masks(value)[0])
+    return TypedValue("i8", found if found.type == WORD else code.zext(found, WORD))
 
 
-def clear_flags(to: Writer, _: list[Term]) -> Term:
-    """No flag is set from now on."""
-    value = _read(to)
+def clear_flags(code: ir.IRBuilder, _: list[TypedValue]) -> TypedValue:
+    value = _read(code)
     if value is not None:
-        _write(to, to.code.and_(value, to.code.not_(_masks(value)[1])))
-    return whole(0)
+        _write(code, code.and_(value, code.not_(_masks(value)[1])))
+    return integer(0)
 
 
-def raise_flag(to: Writer, _: list[Term]) -> Term:
-    """A flag is set from now on."""
-    value = _read(to)
+def raise_flag(code: ir.IRBuilder, _: list[TypedValue]) -> TypedValue:
+    value = _read(code)
     if value is not None:
-        _write(to, to.code.or_(value, ir.Constant(value.type, 1)))
-    return whole(0)
+        _write(code, code.or_(value, ir.Constant(value.type, 1)))
+    return integer(0)

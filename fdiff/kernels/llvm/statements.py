@@ -1,299 +1,64 @@
-"""Statements of kernel texts as blocks of instructions.
+"""Statements of kernel texts as blocks of LLVM instructions.
 
-There are assignments to names and entries, ``for`` over ranges, ``while``, ``if``, ``break``,
-``continue``, ``return`` and calls. A name that is assigned once is a value; one that is assigned
-again, a place on the stack, of which LLVM makes values.
+The language has assignments to names and entries, ``for`` over ranges, ``while``, ``if``,
+``break``, ``continue``, ``return`` and calls.
 """
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
 
 from llvmlite import ir
 
 from ...process.background import checkpoint
-from .expressions import UnknownWordError, address, binary, expression, position, truth
-from .types import WORD, Term, convert, llvm_type, stored_type, width
-
-Library = Callable[["Writer", str, str, list[Term]], Term]
-
-
-class Callees(Protocol):
-    """Functions that take what stands in the text of a call."""
-
-    @property
-    def texts(self) -> Mapping[str, ast.FunctionDef]:
-        """The functions by name."""
-        ...
-
-    def call(self, to: Writer, name: str, nodes: list[ast.expr]) -> Term:
-        """The first result; all of them are `to.results`."""
-        ...
+from .arithmetic import UnknownWordError, binary
+from .expressions import address, expression, position, results, truth
+from .function_builder import FunctionBuilder
+from .types import WORD, TypedValue, convert, llvm_type, stored_type, width
 
 
-class _Loop(NamedTuple):
-    latch: ir.Block
-    end: ir.Block
+def write(to: FunctionBuilder, body: list[ast.stmt], arguments: dict[str, TypedValue]) -> None:
+    """The whole function: its statements, with the arguments as locals."""
+    to.assignments = _assignments(body)
+    to.assignments.update(list(arguments))
+    for name, x in arguments.items():
+        to.assign(name, x)
+    _statements(to, body)
+    to.finish()
 
 
-class Writer:
-    """One function under construction."""
-
-    def __init__(
-        self, function: ir.Function, body: list[ast.stmt], out: str, library: Library,
-        gives: ir.Value | None = None,
-    ) -> None:  # fmt: skip
-        self.code = ir.IRBuilder(function.append_basic_block("entry"))
-        self.places = False  # whether an expression is a place in memory
-        self.steps: Callees | None = None  # functions of the same text
-        self.results: list[Term] = []  # of the last call of one of those
-        self.given: list[str] = []  # the kinds of what this function gives, where there are several
-        self.turned: Callable[[ir.ConditionalBranch, int], None] | None = None  # sees ends of turns
-        self._function = function
-        self._out = out
-        self._gives = gives  # a word for each of several results
-        self._library = library
-        self._known: dict[str, Term] = {}
-        self._slots: dict[str, Term] = {}
-        self._loops: list[_Loop] = []
-        self._words: dict[int, ir.Value] = {}
-        self._room = ir.IRBuilder(self.code.block)
-        begin = function.append_basic_block("begin")
-        self._room_end = begin
-        self.code.position_at_end(begin)
-        self._count = _assigned(body)
-        self._body = body
-
-    def write(self, given: dict[str, Term]) -> None:
-        """The whole function, of these arguments."""
-        self._count.update(list(given))
-        for name, term in given.items():
-            self._assign(name, term)
-        self.statements(self._body)
-        if not self.code.block.is_terminated:
-            self.code.unreachable()
-        self._room.branch(self._room_end)
-
-    def block(self) -> ir.Block:
-        """A new block, to be filled."""
-        return self._function.append_basic_block()
-
-    def place(self, kind: str) -> ir.Value:
-        """A place on the stack for one value."""
-        return self._room.alloca(llvm_type(kind))
-
-    def words(self, count: int) -> ir.Value:
-        """So many words on the stack at least, the same ones each time."""
-        size = 1 << max(count - 1, 0).bit_length()
-        if size not in self._words:
-            self._words[size] = self._room.alloca(WORD, size)
-        return self._words[size]
-
-    @property
-    def module(self) -> ir.Module:
-        return self._function.module
-
-    def read(self, name: str) -> Term:
-        """What a name stands for here."""
-        if name in self._known:
-            return self._known[name]
-        if name not in self._slots:
-            raise UnknownWordError(name)
-        kind, place = self._slots[name]
-        return Term(kind, self.code.load(place))
-
-    def function(self, home: str, name: str, args: list[Term]) -> Term:
-        """A call of ``home.name``."""
-        return self._library(self, home, name, args)
-
-    def intrinsic(self, name: str, args: list[Term]) -> Term:
-        """A function that LLVM knows, of numbers of one kind."""
-        kind = args[0].kind
-        values = [convert(self.code, a, kind).at for a in args]
-        type_ = ir.FunctionType(values[0].type, [v.type for v in values])
-        function = self.module.declare_intrinsic(name, [values[0].type], type_)
-        return Term(kind, self.code.call(function, values))
-
-    # --- statements ---------------------------------------------------------------------------
-
-    def statements(self, body: list[ast.stmt]) -> None:
-        """One after the other; what follows a jump is never reached."""
-        for statement in body:
-            checkpoint()
-            if self.code.block.is_terminated:
-                return
-            handler = _HANDLERS.get(type(statement))
-            if handler is None:
-                raise UnknownWordError(ast.unparse(statement))
-            handler(self, statement)
-
-    def _assign(self, name: str, term: Term) -> None:
-        if self._count[name] == 1:
-            self._known[name] = term
+def _statements(to: FunctionBuilder, body: list[ast.stmt]) -> None:
+    """One after the other; what follows a jump is never reached."""
+    for statement in body:
+        checkpoint()
+        if to.code.block.is_terminated:
             return
-        if name not in self._slots:
-            self._slots[name] = Term(term.kind, self.place(term.kind))
-        kind, place = self._slots[name]
-        self.code.store(convert(self.code, term, kind).at, place)
-
-    def store(self, target: ast.expr, term: Term) -> None:
-        """An assignment to a name or an entry."""
-        if isinstance(target, ast.Name):
-            self._assign(target.id, term)
-            return
-        if not isinstance(target, ast.Subscript):
-            raise UnknownWordError(ast.unparse(target))
-        kind, place = address(self, target)
-        value = convert(self.code, term, kind).at
-        if kind == "b1":
-            value = self.code.zext(value, stored_type(kind))
-        self.code.store(value, place, align=width(kind))
-
-    def assign(self, node: ast.Assign) -> None:
-        """One value to one or more targets, or each result of a call to one."""
-        term = expression(self, node.value)
-        for target in node.targets:
-            if isinstance(target, ast.Tuple):
-                for part, result in zip(target.elts, self.results, strict=True):
-                    self.store(part, result)
-            else:
-                self.store(target, term)
-
-    def augment(self, node: ast.AugAssign) -> None:
-        """``x += y`` as ``x = x + y``."""
-        read = ast.parse(ast.unparse(node.target), mode="eval").body
-        old, other = expression(self, read), expression(self, node.value)
-        self.store(node.target, binary(self, type(node.op), old, other))
-
-    def branch(self, node: ast.If) -> None:
-        """``if``, ``elif`` and ``else``; an ``elif`` lies inside the ``else`` before it."""
-        end = self.block()
-        rest: list[ast.stmt] = [node]
-        while len(rest) == 1 and isinstance(rest[0], ast.If):
-            node, rest = rest[0], rest[0].orelse
-            then, other = self.block(), self.block() if rest else end
-            self.code.cbranch(truth(self, node.test), then, other)
-            self.code.position_at_end(then)
-            self._close_with(node.body, end)
-            self.code.position_at_end(other)
-        if rest:
-            self._close_with(rest, end)
-            self.code.position_at_end(end)
-
-    def _close_with(self, body: list[ast.stmt], end: ir.Block) -> None:
-        self.statements(body)
-        if not self.code.block.is_terminated:
-            self.code.branch(end)
-
-    def loop(self, node: ast.For) -> None:
-        """``for i in range(...)``, with the test at the end of each turn."""
-        if not isinstance(node.target, ast.Name) or not isinstance(node.iter, ast.Call):
-            raise UnknownWordError(ast.unparse(node))
-        bounds = node.iter.args
-        start = position(self, bounds[0]) if len(bounds) > 1 else Term("i8", WORD(0))
-        stop = position(self, bounds[min(1, len(bounds) - 1)])
-        step = int(ast.literal_eval(bounds[2])) if len(bounds) > 2 else 1
-        sign, name, code = "<" if step > 0 else ">", node.target.id, self.code
-        turn, latch, end = self.block(), self.block(), self.block()
-        before = code.block
-        code.cbranch(code.icmp_signed(sign, start.at, stop.at), turn, end)
-        code.position_at_end(turn)
-        i = code.phi(WORD)
-        i.add_incoming(start.at, before)
-        with self._bound(name, Term("i8", i)), self._within(latch, end):
-            self.statements(node.body)
-        self._close(latch)
-        following = code.add(i, WORD(step), flags=("nsw",))
-        i.add_incoming(following, latch)
-        back = code.cbranch(code.icmp_signed(sign, following, stop.at), turn, end)
-        if self.turned is not None:
-            self.turned(back, len(node.body))
-        code.position_at_end(end)
-
-    def repeat(self, node: ast.While) -> None:
-        """``while``."""
-        test, turn, end = self.block(), self.block(), self.block()
-        self.code.branch(test)
-        self.code.position_at_end(test)
-        self.code.cbranch(truth(self, node.test), turn, end)
-        self.code.position_at_end(turn)
-        with self._within(test, end):
-            self.statements(node.body)
-        if not self.code.block.is_terminated:
-            self.code.branch(test)
-        self.code.position_at_end(end)
-
-    def _close(self, latch: ir.Block) -> None:
-        if not self.code.block.is_terminated:
-            self.code.branch(latch)
-        self.code.position_at_end(latch)
-
-    @contextmanager
-    def _bound(self, name: str, term: Term) -> Generator[None]:
-        """A loop's variable, which stands for nothing else within."""
-        old = self._known.get(name)
-        self._known[name] = term
-        yield
-        if old is None:
-            del self._known[name]
-        else:
-            self._known[name] = old
-
-    @contextmanager
-    def _within(self, latch: ir.Block, end: ir.Block) -> Generator[None]:
-        self._loops.append(_Loop(latch, end))
-        yield
-        self._loops.pop()
-
-    def leave(self, node: ast.Break) -> None:
-        """Out of the innermost loop."""
-        self.code.branch(self._loops[-1].end)
-
-    def go_on(self, node: ast.Continue) -> None:
-        """To the next turn of the innermost loop."""
-        self.code.branch(self._loops[-1].latch)
-
-    def give(self, node: ast.Return) -> None:
-        """The result of the function, or its results."""
-        if self._gives is not None:
-            self._put(node.value)
-            return
-        assert node.value is not None
-        self.code.ret(convert(self.code, expression(self, node.value), self._out).at)
-
-    def _put(self, value: ast.expr | None) -> None:
-        """Each result into a word of its own."""
-        nodes = value.elts if isinstance(value, ast.Tuple) else [value] if value is not None else []
-        terms = [expression(self, node) for node in nodes]
-        assert self._gives is not None
-        for k, (kind, found) in enumerate(terms):
-            word = self.code.gep(self._gives, [WORD(k)])
-            self.code.store(found, self.code.bitcast(word, llvm_type(kind).as_pointer()))
-        self.given = [term.kind for term in terms]
-        self.code.ret_void()
-
-    def call(self, node: ast.Expr) -> None:
-        """A call for its effect; words about the function are skipped."""
-        if not isinstance(node.value, ast.Constant):
-            expression(self, node.value)
+        handler = _HANDLERS.get(type(statement))
+        if handler is None:
+            raise UnknownWordError(ast.unparse(statement))
+        handler(to, statement)
 
 
-def _parts(target: ast.expr) -> list[ast.expr]:
-    return target.elts if isinstance(target, ast.Tuple) else [target]
+def _block(to: FunctionBuilder, body: list[ast.stmt], following: ir.Block) -> None:
+    """Statements in the current block, then on to the `following` one unless they jump."""
+    _statements(to, body)
+    if not to.code.block.is_terminated:
+        to.code.branch(following)
 
 
-def _assigned(body: list[ast.stmt]) -> Counter[str]:
-    """How often each name is assigned."""
+# --- assignments ------------------------------------------------------------------------------
+
+
+def _assignments(body: list[ast.stmt]) -> Counter[str]:
+    """How often each name is assigned; a name that is updated counts as assigned twice."""
     count: Counter[str] = Counter()
     inside = body
     while inside:
         for node in inside:
             if isinstance(node, ast.Assign):
-                targets = [t for target in node.targets for t in _parts(target)]
+                targets = [t for target in node.targets for t in _targets(target)]
                 count.update([t.id for t in targets if isinstance(t, ast.Name)])
             elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 count[node.target.id] += 2
@@ -302,9 +67,134 @@ def _assigned(body: list[ast.stmt]) -> Counter[str]:
     return count
 
 
-_HANDLERS: dict[type[ast.stmt], Callable[[Writer, ast.stmt], None]] = {
-    ast.Assign: Writer.assign, ast.AugAssign: Writer.augment, ast.If: Writer.branch,
-    ast.For: Writer.loop, ast.While: Writer.repeat, ast.Break: Writer.leave,
-    ast.Continue: Writer.go_on, ast.Return: Writer.give, ast.Expr: Writer.call,
+def _targets(target: ast.expr) -> list[ast.expr]:
+    return target.elts if isinstance(target, ast.Tuple) else [target]
+
+
+def _store(to: FunctionBuilder, target: ast.expr, x: TypedValue) -> None:
+    """An assignment to a name or to an entry of memory."""
+    if isinstance(target, ast.Name):
+        to.assign(target.id, x)
+        return
+    if not isinstance(target, ast.Subscript):
+        raise UnknownWordError(ast.unparse(target))
+    type_, where = address(to, target)
+    value = convert(to.code, x, type_).value
+    if type_ == "b1":
+        value = to.code.zext(value, stored_type(type_))
+    to.code.store(value, where, align=width(type_))
+
+
+def _assign(to: FunctionBuilder, node: ast.Assign) -> None:
+    """One value to one or more targets, or each result of a call to a target of its own."""
+    if isinstance(node.targets[0], ast.Tuple):
+        found = results(to, node.value)
+        for target, x in zip(node.targets[0].elts, found, strict=True):
+            _store(to, target, x)
+        return
+    x = expression(to, node.value)
+    for target in node.targets:
+        _store(to, target, x)
+
+
+def _update(to: FunctionBuilder, node: ast.AugAssign) -> None:
+    """``x += y`` as ``x = x + y``."""
+    read = ast.parse(ast.unparse(node.target), mode="eval").body
+    old, other = expression(to, read), expression(to, node.value)
+    _store(to, node.target, binary(to.code, type(node.op), old, other))
+
+
+# --- control flow -----------------------------------------------------------------------------
+
+
+def _if(to: FunctionBuilder, node: ast.If) -> None:
+    """``if``, ``elif`` and ``else``; an ``elif`` lies inside the ``else`` before it."""
+    end = to.block()
+    rest: list[ast.stmt] = [node]
+    while len(rest) == 1 and isinstance(rest[0], ast.If):
+        node, rest = rest[0], rest[0].orelse
+        then, other = to.block(), to.block() if rest else end
+        to.code.cbranch(truth(to, node.test), then, other)
+        to.code.position_at_end(then)
+        _block(to, node.body, end)
+        to.code.position_at_end(other)
+    if rest:
+        _block(to, rest, end)
+        to.code.position_at_end(end)
+
+
+def _for(to: FunctionBuilder, node: ast.For) -> None:
+    """``for i in range(...)`` as a rotated loop: the test is at the end of each iteration."""
+    if not isinstance(node.target, ast.Name) or not isinstance(node.iter, ast.Call):
+        raise UnknownWordError(ast.unparse(node))
+    bounds = node.iter.args
+    start = position(to, bounds[0]) if len(bounds) > 1 else TypedValue("i8", WORD(0))
+    stop = position(to, bounds[min(1, len(bounds) - 1)])
+    step = int(ast.literal_eval(bounds[2])) if len(bounds) > 2 else 1
+    sign, name, code = "<" if step > 0 else ">", node.target.id, to.code
+    body, latch, end = to.block(), to.block(), to.block()
+    before = code.block
+    code.cbranch(code.icmp_signed(sign, start.value, stop.value), body, end)
+    code.position_at_end(body)
+    i = code.phi(WORD)
+    i.add_incoming(start.value, before)
+    with to.bound(name, TypedValue("i8", i)), to.loop(latch, end):
+        _block(to, node.body, latch)
+    code.position_at_end(latch)
+    following = code.add(i, WORD(step), flags=("nsw",))
+    i.add_incoming(following, latch)
+    back = code.cbranch(code.icmp_signed(sign, following, stop.value), body, end)
+    if to.on_loop is not None:
+        to.on_loop(back, len(node.body))
+    code.position_at_end(end)
+
+
+def _while(to: FunctionBuilder, node: ast.While) -> None:
+    test, body, end = to.block(), to.block(), to.block()
+    to.code.branch(test)
+    to.code.position_at_end(test)
+    to.code.cbranch(truth(to, node.test), body, end)
+    to.code.position_at_end(body)
+    with to.loop(test, end):
+        _block(to, node.body, test)
+    to.code.position_at_end(end)
+
+
+def _break(to: FunctionBuilder, node: ast.Break) -> None:
+    to.code.branch(to.innermost.end)
+
+
+def _continue(to: FunctionBuilder, node: ast.Continue) -> None:
+    to.code.branch(to.innermost.latch)
+
+
+def _return(to: FunctionBuilder, node: ast.Return) -> None:
+    """The result of the function, or each of several into a word of its own."""
+    if to.results is None:
+        assert node.value is not None
+        to.code.ret(convert(to.code, expression(to, node.value), to.result_type).value)
+        return
+    found = [expression(to, value) for value in _targets(node.value)] if node.value else []
+    for k, (type_, value) in enumerate(found):
+        word = to.code.gep(to.results, [WORD(k)])
+        to.code.store(value, to.code.bitcast(word, llvm_type(type_).as_pointer()))
+    to.result_types = [x.type for x in found]
+    to.code.ret_void()
+
+
+def _call(to: FunctionBuilder, node: ast.Expr) -> None:
+    """A call whose result is not used; a docstring is skipped."""
+    if isinstance(node.value, ast.Constant):
+        return
+    function = node.value.func if isinstance(node.value, ast.Call) else None
+    if isinstance(function, ast.Name) and to.callees is not None and function.id in to.callees:
+        results(to, node.value)
+    else:
+        expression(to, node.value)
+
+
+_HANDLERS: dict[type[ast.stmt], Callable[[FunctionBuilder, ast.stmt], None]] = {
+    ast.Assign: _assign, ast.AugAssign: _update, ast.If: _if, ast.For: _for, ast.While: _while,
+    ast.Break: _break, ast.Continue: _continue, ast.Return: _return, ast.Expr: _call,
     ast.Pass: lambda to, node: None,
-}  # type: ignore[dict-item] - methods of one class, each for one kind of node  # fmt: skip
+}  # type: ignore[dict-item] - each handler takes the kind of node that it is listed for  # fmt: skip

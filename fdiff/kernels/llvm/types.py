@@ -1,9 +1,10 @@
-"""Kinds of values in the text of a kernel, and how one becomes another.
+"""Types of values in kernel texts, and conversions between them.
 
-A kind is a dtype (``b1``, ``i1`` to ``i8``, ``u1`` to ``u8``, ``f4``, ``f8``), with a star a
-pointer to entries of one, with a count (``f8x8``) a vector of them. Arithmetic on numbers follows
-Numba: whole numbers are computed with 64 bits, single precision with anything but small whole
-numbers in double precision.
+A type is spelt as a dtype (``b1``, ``i1`` to ``i8``, ``u1`` to ``u8``, ``f4``, ``f8``; the digit
+counts bytes), as a pointer to entries of a dtype (``f8*``) or as a vector of them (``f8x4``). Which
+type the result of an operation has follows Numba (Numba Enhancement Proposal 1, "Changes in integer
+typing"): integers are computed with 64 bits, and single precision with any operand but a small
+integer in double precision.
 """
 
 from __future__ import annotations
@@ -17,60 +18,70 @@ TRUTH = ir.IntType(1)
 BYTE = ir.IntType(8)
 _REAL = {"f4": ir.FloatType(), "f8": ir.DoubleType()}
 _EXACT_IN_SINGLE = ("b1", "i1", "i2", "u1", "u2")
+# dtypes as texts spell them: ``np.float64(x)``
+DTYPES = {
+    "bool_": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1",
+    "uint16": "u2", "uint32": "u4", "uint64": "u8", "float32": "f4", "float64": "f8",
+}  # fmt: skip
 
 
-class Term(NamedTuple):
-    """A value and its kind."""
+class TypedValue(NamedTuple):
+    """An LLVM value with its type as texts spell it."""
 
-    kind: str
-    at: ir.Value
+    type: str
+    value: ir.Value
 
 
-def width(kind: str) -> int:
+def width(type_: str) -> int:
     """Bytes of an entry."""
-    return int(kind[1])
+    return int(type_[1])
 
 
-def is_pointer(kind: str) -> bool:
-    """Whether this is memory."""
-    return kind.endswith("*")
+def is_real(type_: str) -> bool:
+    """Whether these are floating-point numbers."""
+    return type_[0] == "f"
 
 
-def llvm_type(kind: str) -> ir.Type:
-    """The type of a value in a register."""
-    if is_pointer(kind):
-        return stored_type(kind[:-1]).as_pointer()
-    if kind == "b1":
+def is_pointer(type_: str) -> bool:
+    """Whether this is the address of entries."""
+    return type_.endswith("*")
+
+
+def llvm_type(type_: str) -> ir.Type:
+    """LLVM's type of a value in a register."""
+    if is_pointer(type_):
+        return stored_type(type_[:-1]).as_pointer()
+    if type_ == "b1":
         return TRUTH
-    if "x" in kind:
-        entry, count = kind.split("x")
+    if "x" in type_:
+        entry, count = type_.split("x")
         return ir.VectorType(llvm_type(entry), int(count))
-    return _REAL.get(kind) or ir.IntType(8 * width(kind))
+    return _REAL.get(type_) or ir.IntType(8 * width(type_))
 
 
-def stored_type(kind: str) -> ir.Type:
-    """The type of an entry in memory: truth values take a byte."""
-    return BYTE if kind == "b1" else llvm_type(kind)
+def stored_type(type_: str) -> ir.Type:
+    """LLVM's type of an entry in memory: a truth value takes a byte there."""
+    return BYTE if type_ == "b1" else llvm_type(type_)
 
 
-def constant(value: float, kind: str) -> Term:
-    """A number written out."""
-    number = float(value) if kind[0] == "f" else int(value)
-    return Term(kind, ir.Constant(llvm_type(kind), number))
+def constant(value: float, type_: str) -> TypedValue:
+    """A number as a constant."""
+    number = float(value) if is_real(type_) else int(value)
+    return TypedValue(type_, ir.Constant(llvm_type(type_), number))
 
 
-def whole(value: int) -> Term:
-    """A number as texts spell it."""
+def integer(value: int) -> TypedValue:
+    """An integer as a constant of the type that literals have."""
     return constant(value, "i8")
 
 
-def convert(code: ir.IRBuilder, term: Term, kind: str) -> Term:
-    """The number as one of another kind, as C converts it; what is not zero is true."""
-    if term.kind == kind:
-        return term
-    if isinstance(term.at, ir.Constant) and kind != "b1" and not is_pointer(kind):
-        return constant(term.at.constant, kind)
-    return Term(kind, _converted(code, term.at, term.kind, kind))
+def convert(code: ir.IRBuilder, x: TypedValue, type_: str) -> TypedValue:
+    """`x` as another type, with C's conversions; as a truth value, whether it is not zero."""
+    if x.type == type_:
+        return x
+    if isinstance(x.value, ir.Constant) and type_ != "b1" and not is_pointer(type_):
+        return constant(x.value.constant, type_)
+    return TypedValue(type_, _converted(code, x.value, x.type, type_))
 
 
 def _converted(code: ir.IRBuilder, value: ir.Value, old: str, new: str) -> ir.Value:
@@ -79,14 +90,14 @@ def _converted(code: ir.IRBuilder, value: ir.Value, old: str, new: str) -> ir.Va
         return code.bitcast(value, target)
     if new == "b1":
         zero = ir.Constant(value.type, 0)
-        if old[0] == "f":
+        if is_real(old):
             return code.fcmp_unordered("!=", value, zero)
         return code.icmp_unsigned("!=", value, zero)
-    if old[0] == "f":
-        if new[0] == "f":
+    if is_real(old):
+        if is_real(new):
             return code.fpext(value, target) if new == "f8" else code.fptrunc(value, target)
         return code.fptosi(value, target) if new[0] == "i" else code.fptoui(value, target)
-    if new[0] == "f":
+    if is_real(new):
         return code.sitofp(value, target) if old[0] == "i" else code.uitofp(value, target)
     if old != "b1" and width(new) <= width(old):
         return value if width(new) == width(old) else code.trunc(value, target)
@@ -94,9 +105,9 @@ def _converted(code: ir.IRBuilder, value: ir.Value, old: str, new: str) -> ir.Va
 
 
 def common(a: str, b: str) -> str:
-    """The kind in which two numbers meet."""
+    """The type in which two numbers are combined."""
     if "f" in (a[0], b[0]):
-        single = all(k == "f4" or k in _EXACT_IN_SINGLE for k in (a, b))
+        single = all(t == "f4" or t in _EXACT_IN_SINGLE for t in (a, b))
         return "f4" if single else "f8"
     if a[0] == b[0] == "u":
         return "u8"
@@ -106,5 +117,5 @@ def common(a: str, b: str) -> str:
 
 
 def unified(a: str, b: str) -> str:
-    """The kind of what is one or the other."""
+    """The type of a value that is one of two: unlike `common`, equal types stay as they are."""
     return a if a == b else common(a, b)
