@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
-from ..kernels.llvm.call_descriptor import Given, Unpack
+from ..kernels import Given, Unpack
 from ..tree import flatten, unflatten
 from .arguments import NUMERIC, STATIC, fixed
 

@@ -18,7 +18,7 @@ from ..tape import Tape
 from .compiler_defects import Defect
 
 if TYPE_CHECKING:
-    from ..kernels.bytecode import Evaluation
+    from ..kernels import Evaluation
 
 START_SECONDS = 0.05  # LLVM, where it is not loaded yet
 LOAD_SECONDS = 0.005  # machine code from the disk cache
@@ -97,9 +97,7 @@ class Evaluated:
         """Have the tape encoded; if that fails, it fails once more where calls decide."""
         try:
             with no_fork:
-                from ..kernels import bytecode  # noqa: PLC0415 - as below
-
-                self._waiting = bytecode.prepare(self.tape)
+                self._waiting = kernels.encode(self.tape)
         except Exception:  # noqa: BLE001 - as below
             self._background_failed = True
         self._handed = False
@@ -120,15 +118,12 @@ class Evaluated:
         self._handed = False
 
     def _encoded(self, *, forced: bool) -> Evaluation | None:
-        with no_fork:
-            from ..kernels import bytecode  # noqa: PLC0415 - imported when the first tape is encoded
-
         try:
             # NumPy imports some of itself where it is first used
             length = len(self.tape)
             with Stage("encoding", size=length, seconds=ENCODE_SECONDS * length), no_fork:
-                self._waiting = bytecode.prepare(self.tape)
-        except bytecode.RefusedError as error:
+                self._waiting = kernels.encode(self.tape)
+        except kernels.RefusedError as error:
             self.refused, self.reason = True, f"the evaluator refuses it, {error}"
             if forced:
                 way = "Leave FDIFF_TIER unset, or set it to interpret or compile."

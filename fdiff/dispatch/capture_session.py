@@ -6,7 +6,6 @@ import functools
 import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from types import FunctionType
 from typing import cast
 from weakref import ref
 
@@ -21,7 +20,7 @@ from ..capture.value_kinds import MISSING
 from ..errors import FdiffError, LeakError, Line, TraceError, line_in, message, user_line
 from ..ops.creation import answer
 from ..ops.foreign import fixed
-from ..trace import Trace, TracedArray, replaces, root_trace
+from ..trace import Trace, TracedArray, private, replaces, root_trace
 from ..trace.local_arrays import plain, resolve
 from ..trace.trace_stack import stack
 from ..trace.traced_array import KEEP_NO_TRACED, suspended
@@ -32,11 +31,11 @@ from .arguments import Function, traceable
 replaces(inspect.getattr_static)(getattr_static)
 
 
-class Watch:
+class CaptureSession:
     """What the functions of one outermost trace read: a `Capture` each; who met which array."""
 
     def __init__(self, trace: Trace) -> None:
-        self._trace = ref(trace)  # which knows this watch: no reference goes round
+        self._trace = ref(trace)  # which knows this session: no reference goes round
         self.parts: list[tuple[Callable[..., object], Capture]] = []
         self.order: list[tuple[int, int]] = []
         self.handles: list[TracedArray] = []  # of the captured arrays, in this order
@@ -83,6 +82,10 @@ class Watch:
                     outer.see(capture)
 
         return watched_run
+
+    def note(self, reason: str) -> None:
+        """A reason why no later call may use the trace."""
+        self.parts[0][1].note(reason)
 
     def plainly(self, call: object) -> object:
         """The result of `call` outside of any trace; MISSING if the run has written something."""
@@ -251,14 +254,15 @@ def depends(value: object) -> bool:
 
 
 @contextmanager
-def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[Watch]:
+def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[CaptureSession]:
     """What the function reads is watched by the outermost trace, and put into its `inner`."""
     root = root_trace()
     if root is trace:
-        root.watch = Watch(trace)
-    watch: Watch = root.watch  # type: ignore[assignment] - set where the outermost trace began
+        root.session = CaptureSession(trace)
+    session = root.session
+    assert isinstance(session, CaptureSession), "set where the outermost trace began"
     try:
-        yield watch
+        yield session
     except (TypeError, ValueError) as error:
         words = _refused(error)
         if words is None:
@@ -269,9 +273,9 @@ def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[Watc
         ) from None
     finally:
         if root is trace:
-            inner.extend(watch.finish())
+            inner.extend(session.finish())
     if root is trace:
-        watch.check()
+        session.check()
 
 
 def _refused(error: Exception) -> tuple[str, str] | None:
@@ -294,14 +298,14 @@ def _refused(error: Exception) -> tuple[str, str] | None:
     return None
 
 
-def own_result(tree: object, watch: Watch) -> object:
+def own_result(tree: object, session: CaptureSession) -> object:
     """What the function returned, with the user's own objects in place of stand-ins."""
 
     def own(leaf: object) -> object:
         if isinstance(leaf, Items):
             return map_leaves(own, leaf.copy())
         leaf = plain(leaf)
-        return leaf if traceable(leaf) else watch.original(leaf)
+        return leaf if traceable(leaf) else session.original(leaf)
 
     return map_leaves(own, tree)
 
@@ -309,11 +313,3 @@ def own_result(tree: object, watch: Watch) -> object:
 def call_private(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Run a private copy of `f`."""
     return private(f)(*args, **kwargs)
-
-
-def private(f: Callable[..., object]) -> Callable[..., object]:
-    """`f` as it is run inside the trace under way: a private copy whose reads are watched."""
-    if isinstance(f, FunctionType) and type(f.__globals__) is not dict:
-        return f  # a private copy already: made by the trace around this one
-    watch = root_trace().watch
-    return watch.private(f) if isinstance(watch, Watch) else f

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import kernels
 from ..arraytype import ArrayType
-from ..kernels.llvm.call_descriptor import Output, Outside
-from ..process.forking import no_fork
+from ..kernels import Output, Outside
 from ..trace.trace_stack import occupied
 from .argument_registers import NoShortcutError, Signature
 from .arguments import Function
@@ -27,8 +27,7 @@ from .tiers import COPY_BELOW
 
 if TYPE_CHECKING:
     from ..capture.dependencies import Pins
-    from ..kernels.executable import Parts
-    from ..kernels.llvm.call_descriptor import Input
+    from ..kernels import Input, Parts
     from .program import Program
     from .variant import Variant
 
@@ -280,16 +279,12 @@ class _Bound:
 
     def builtin(self, signature: Signature, recipe: Recipe, outside: Outside) -> Quick | None:
         """The call's descriptor as a builtin; None where the entry stub may not run."""
-        with no_fork:
-            from ..kernels.compiler import entry_stub  # noqa: PLC0415 - loaded by now
-            from ..kernels.llvm.dispatch_table import caller, fault  # noqa: PLC0415 - loaded by now
-
-        if fault(self.parts.call):
+        if kernels.fault(self.parts.call):
             return None
-        call = entry_stub(full=True)
+        call = kernels.entry_stub(full=True)
         if not call:
             raise StubPendingError
-        if fault(call, full=True):
+        if kernels.fault(call, full=True):
             return None
 
         elsewhere = [i.written for i in recipe.inputs]
@@ -299,7 +294,7 @@ class _Bound:
             for k, made in enumerate(self.parts.made)
         ]
         inputs = [*self.inputs(signature), *recipe.inputs]
-        return caller(
+        return kernels.caller(
             call, self.parts.machinery, signature.given, inputs, outputs, recipe.steps,
             outside, self._guard,
         )  # fmt: skip

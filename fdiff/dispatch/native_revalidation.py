@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..capture import revalidation
 from ..capture.value_kinds import MISSING
-from ..kernels.llvm.call_descriptor import Outside, Read
-from ..kernels.llvm.entry_stub import ATTRIBUTES, OWNED
+from ..kernels import ATTRIBUTES, OWNED, Outside, Read
 
 if TYPE_CHECKING:
     from ..capture.dependencies import Pins

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..kernels.llvm.call_descriptor import Input, Make
+from ..kernels import Input, Make
 from .argument_registers import NoShortcutError, Signature
 from .arguments import STATIC
 
 if TYPE_CHECKING:
-    from ..kernels.executable import Parts
+    from ..kernels import Parts
 
 
 class Mark:

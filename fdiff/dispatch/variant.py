@@ -37,7 +37,7 @@ from .arguments import (
     is_static,
     traceable,
 )
-from .capture_session import Watch, own_result, watched
+from .capture_session import CaptureSession, own_result, watched
 from .plans import OperatorPlan, PlanStep
 from .tiers import runner
 
@@ -159,14 +159,14 @@ def trace_variant(
         for k, stand_in in zip(traced, arguments, strict=True):
             given[k] = stand_in
         args, kwargs = unflatten(spec, given)  # type: ignore[misc] - the tree of a call
-        with watched(trace, inner) as watch:
-            found, out_spec[0] = flatten(own_result(body(*args, **kwargs), watch))
+        with watched(trace, inner) as session:
+            found, out_spec[0] = flatten(own_result(body(*args, **kwargs), session))
         outs.extend(found)
         return [out for out in found if traceable(out)]
 
     trace = _eager_trace(call) if eager else None
     recording = record(run, inputs, call, trace)
-    watch = recording.watch
+    session = recording.session
     everything = [*(leaves[k] for k in traced), *recording.extra]
     variant = Variant(
         call=call,
@@ -175,7 +175,7 @@ def trace_variant(
         out_spec=out_spec[0],
         traced=traced,
         inner=tuple(inner),
-        order=tuple(watch.order) if isinstance(watch, Watch) else (),
+        order=tuple(session.order) if isinstance(session, CaptureSession) else (),
         cacheable=not eager and _cacheable(f, call, leaves, outs, inner, shown=recording.shown),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),

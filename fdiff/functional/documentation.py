@@ -1,15 +1,15 @@
-"""What `help` and `inspect.signature` say about a prepared function."""
+"""What `help` and `inspect.signature` say about a prepared function.
+
+Each function takes the user's function, the public name of the operator and its options.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from .annotations import T
-
-if TYPE_CHECKING:
-    from .prepared import Prepared
+Options = Mapping[str, Any]
 
 # What comes out, where {x} is what is differentiated.
 _GIVES = {
@@ -39,35 +39,27 @@ class _Words(str):
     __repr__ = str.__str__
 
 
-class _OfInstances:
-    """An attribute that instances have made when it is asked for, and the class as it is given."""
+class ComputedAttribute:
+    """An attribute that is computed for an instance when it is read; a class has it as given."""
 
-    def __init__(self, made: Any, of_class: object = None) -> None:
-        self._made = made
+    def __init__(self, compute: Callable[[Any], object], of_class: object = None) -> None:
+        self._compute = compute
         self._of_class = of_class
 
-    def __get__(self, owner: Prepared[..., Any] | None, kind: type | None = None) -> object:
+    def __get__(self, owner: object, kind: type | None = None) -> object:
         if owner is not None:
-            return self._made(owner)
+            return self._compute(owner)
         if self._of_class is None:
             raise AttributeError
         return self._of_class
 
 
-def described(cls: type[T]) -> type[T]:
-    """Give the instances of a class a signature and a text of their own."""
-    cls.__signature__ = _OfInstances(_signature)  # type: ignore[attr-defined] - what `inspect` asks for
-    cls.__doc__ = _OfInstances(_doc, cls.__doc__)  # type: ignore[assignment] - a descriptor
-    return cls
-
-
-def _signature(prepared: Prepared[..., Any]) -> inspect.Signature:
+def signature(f: Callable[..., object], name: str, options: Options) -> inspect.Signature:
     """The arguments of the user's function, vectors where they are taken, and what comes out."""
     try:
-        own = inspect.signature(prepared.__wrapped__)
+        own = inspect.signature(f)
     except (TypeError, ValueError):  # of functions written in C
         own = inspect.signature(lambda *args, **kwargs: None)
-    name, options = prepared.__fdiff__, prepared.origin.options
     if name not in _GIVES:
         return own
     parameters = list(own.parameters.values())
@@ -81,9 +73,7 @@ def _signature(prepared: Prepared[..., Any]) -> inspect.Signature:
     )
 
 
-def _chosen(
-    parameters: list[inspect.Parameter], options: Mapping[str, Any]
-) -> list[inspect.Parameter]:
+def _chosen(parameters: list[inspect.Parameter], options: Options) -> list[inspect.Parameter]:
     """The parameters that are differentiated, as far as the function names them."""
     nums = options.get("argnums", 0)
     places = [nums] if isinstance(nums, int) else list(nums)
@@ -107,9 +97,8 @@ def _with_vector(
     ]
 
 
-def _doc(prepared: Prepared[..., Any]) -> str:
-    """A line on what the function is and gives, above the text of the user's function."""
-    f = prepared.__wrapped__
-    name = getattr(f, "__name__", type(f).__name__)
-    head = f"fdiff.{prepared.__fdiff__} of {name}{_signature(prepared)}"
+def document(f: Callable[..., object], name: str, options: Options) -> str:
+    """A line on what the prepared function is and gives, above the text of the user's function."""
+    own = getattr(f, "__name__", type(f).__name__)
+    head = f"fdiff.{name} of {own}{signature(f, name, options)}"
     return "\n\n".join(filter(None, [head, inspect.getdoc(f)]))

@@ -9,13 +9,12 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function, argument, traceable
-from ..dispatch.capture_session import private
 from ..dispatch.fast_path import Shortcuts
 from ..dispatch.program import program_of
 from ..errors import InputError
 from ..ops.shaping import traced as traced_of
 from ..primitive import HOOKS
-from ..trace import Input, Recording, Trace, TracedArray, current, look, record, splice
+from ..trace import Input, Recording, Trace, TracedArray, current, look, private, record, splice
 from ..trace.trace_stack import occupied
 from ..tracebacks import public, trim
 from ..transforms.batch import batch

@@ -21,7 +21,7 @@ from ..process.progress import Stage
 from ..trace.trace_stack import stack
 from ..tracebacks import public
 from .annotations import P, R
-from .documentation import described
+from .documentation import ComputedAttribute, document, signature
 from .points import floating
 
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
@@ -50,7 +50,6 @@ else:
     _Callable = partial
 
 
-@described
 class Prepared(_Callable[P, R]):
     """A function with the arguments of the user's, whose `repr` says how it runs.
 
@@ -144,6 +143,15 @@ class Prepared(_Callable[P, R]):
             fact = "the function is differentiated as it runs, for its branches change every time."
             raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
         variant.plan.call(arrays, vectors, partial(_compiled, call))
+
+
+Prepared.__signature__ = ComputedAttribute(  # type: ignore[attr-defined] - what `inspect` asks for
+    lambda prepared: signature(prepared.__wrapped__, prepared.__fdiff__, prepared.origin.options)
+)
+Prepared.__doc__ = ComputedAttribute(  # type: ignore[assignment] - a descriptor
+    lambda prepared: document(prepared.__wrapped__, prepared.__fdiff__, prepared.origin.options),
+    Prepared.__doc__,
+)
 
 
 def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:

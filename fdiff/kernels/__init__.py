@@ -1,7 +1,11 @@
 """Compiled kernels of tapes: made from their structure alone, kept in memory and on disk.
 
-`compile` gives an `Executable`. All of it is in `compiler`, which is imported when the first kernel
-is asked for: a program that is interpreted needs nothing of it.
+This page is all that the rest of fdiff knows of this folder. `compile` turns a tape into an
+`Executable`, `encode` into an `Evaluation`, which needs no compile; `caller` makes a builtin that
+calls a kernel from Python, told by the descriptors imported here.
+
+What is not imported here is loaded when it is first asked for: a program that is only interpreted
+needs neither the compiler nor LLVM.
 """
 
 from __future__ import annotations
@@ -11,13 +15,27 @@ from typing import TYPE_CHECKING
 
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
+from .llvm.call_descriptor import (
+    ATTRIBUTES,
+    OWNED,
+    Given,
+    Input,
+    Make,
+    Output,
+    Outside,
+    Read,
+    Unpack,
+)
 
 if TYPE_CHECKING:
+    from .bytecode import Evaluation, RefusedError
+    from .bytecode import prepare as encode
     from .compiler import (
         CacheInfo,
         cache_clear,
         cache_info,
         compile,  # noqa: A004 - the module is the namespace
+        entry_stub,
         missing,
         on_disk,
         predict_seconds,
@@ -28,27 +46,52 @@ if TYPE_CHECKING:
         workspace,
     )
     from .executable import Executable, Parts
+    from .llvm.dispatch_table import caller, fault
 
-    __all__ = [
-        "CacheInfo",
-        "Executable",
-        "Parts",
-        "cache_clear",
-        "cache_info",
-        "compile",
-        "missing",
-        "on_disk",
-        "predict_seconds",
-        "seen",
-        "source",
-        "started",
-        "supported",
-        "workspace",
-    ]
+__all__ = [
+    "ATTRIBUTES",
+    "OWNED",
+    "CacheInfo",
+    "Evaluation",
+    "Executable",
+    "Given",
+    "Input",
+    "Make",
+    "Output",
+    "Outside",
+    "Parts",
+    "Read",
+    "RefusedError",
+    "Unpack",
+    "cache_clear",
+    "cache_info",
+    "caller",
+    "compile",
+    "encode",
+    "entry_stub",
+    "fault",
+    "missing",
+    "on_disk",
+    "predict_seconds",
+    "seen",
+    "source",
+    "started",
+    "supported",
+    "workspace",
+]
+
+# Where a name is that is loaded when it is asked for; all others are in `compiler`.
+_HOMES = {
+    "RefusedError": ("bytecode", "RefusedError"),
+    "caller": ("llvm.dispatch_table", "caller"),
+    "encode": ("bytecode", "prepare"),
+    "fault": ("llvm.dispatch_table", "fault"),
+}
 
 
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
+    home, own = _HOMES.get(name, ("compiler", name))
     with no_fork, collector_paused():
-        return getattr(import_module(".compiler", __name__), name)
+        return getattr(import_module(f".{home}", __name__), own)

@@ -57,7 +57,7 @@ class CacheInfo(NamedTuple):
     compiled: int
     loaded: int
     hits: int
-    count_entries: int
+    entries: int
     seconds: float
 
 

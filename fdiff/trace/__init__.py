@@ -4,7 +4,7 @@
 enter their nodes, `record` the way from a run to a finished tape.
 """
 
-from .record import Input, Recording, record, splice
+from .record import Input, Recording, private, record, splice
 from .recording import (
     FOLD_LIMIT,
     Trace,
@@ -34,6 +34,7 @@ __all__ = [
     "implements",
     "look",
     "memory_layout",
+    "private",
     "record",
     "replaces",
     "root_trace",

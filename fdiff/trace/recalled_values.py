@@ -7,10 +7,11 @@ again what it had stored, which is checked at the end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from ..capture.kept_values import Kept
 from ..tape import CONSTANT, INPUT
 
 if TYPE_CHECKING:
@@ -19,24 +20,14 @@ if TYPE_CHECKING:
 FEW = 64  # nodes a predicate of this kind is made of, at most
 
 
-class Keeper(Protocol):
-    """What knows the places that `f` reads and its code stores into."""
-
-    def keeps(self) -> bool: ...
-    def place_of_array(self, node_id: int, /) -> object: ...
-    def place_of_number(self, number: float, /) -> object: ...
-    def place_of_key(self, key: object, /) -> object: ...
-    def asked(self, place: object, /) -> None: ...
-
-
 def recalled(trace: Trace, node_id: int, root: Trace) -> bool | None:
     """The truth value of a node as if nothing had been kept; None where that makes no difference.
 
-    `root` is the outermost trace, whose watch knows what is kept.
+    `root` is the outermost trace, whose session knows what is kept.
     """
     looks = trace.looks
-    keeper: Keeper | None = root.watch  # type: ignore[assignment] - what watches the functions
-    if not looks.moving or keeper is None or not keeper.keeps():
+    session = root.session
+    if not looks.moving or session is None or not session.keeps():
         return None
     cone = _cone(trace, node_id)
     if cone is None or looks.moving.isdisjoint(cone):
@@ -49,16 +40,18 @@ def recalled(trace: Trace, node_id: int, root: Trace) -> bool | None:
     if there == gone:
         return None
     for place in found.values():
-        keeper.asked(place)
+        session.asked(place)
     return gone
 
 
 def recalled_key(key: object, root: Trace) -> bool:
     """Whether a key made of the differentiated argument is taken to be absent from a dict."""
-    keeper = cast("Keeper | None", root.watch)
-    place = None if keeper is None or not root.looks.moving else keeper.place_of_key(key)
+    session = root.session
+    if session is None or not root.looks.moving:
+        return False
+    place = session.place_of_key(key)
     if place is not None:
-        cast("Keeper", keeper).asked(place)
+        session.asked(place)
     return place is not None
 
 
@@ -75,15 +68,16 @@ def _cone(trace: Trace, node_id: int) -> list[int] | None:
     return sorted(seen) if trace.looks.knows(node_id) else None
 
 
-def _place(trace: Trace, root: Trace, node_id: int) -> object:
+def _place(trace: Trace, root: Trace, node_id: int) -> Kept | None:
     """Where `f` keeps what a node is, or None: a captured array, or a number that was read."""
-    node, keeper = trace.builder.nodes[node_id], cast("Keeper", root.watch)
+    node, session = trace.builder.nodes[node_id], root.session
+    assert session is not None, "only a session tells what is kept"
     if node.primitive is INPUT and node_id not in trace.looks.moving:
         outer = trace.looks.given.get(node_id)
         inner = hasattr(outer, "home") and outer.home is root  # type: ignore[union-attr] - only a traced array has a home
-        return keeper.place_of_array(outer.id if inner else node_id)  # type: ignore[union-attr] - as above
+        return session.place_of_array(outer.id if inner else node_id)  # type: ignore[union-attr] - as above
     if node.primitive is CONSTANT and node.type.floating and node.type.size == 1:
-        return keeper.place_of_number(node.value.item())  # type: ignore[union-attr] - a constant has one
+        return session.place_of_number(node.value.item())  # type: ignore[union-attr] - a constant has one
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from types import FunctionType
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ from ..arraytype import ArrayType
 from ..process.progress import Stage
 from ..tape import INPUT, Tape
 from .recording import Trace
-from .traced_array import TracedArray
+from .session import Session
+from .traced_array import TracedArray, root_trace
 
 
 class Input(NamedTuple):
@@ -48,7 +50,7 @@ class Recording:
     extra: tuple[np.ndarray | TracedArray, ...]
     frozen: tuple[int, ...]
     scalars: tuple[bool, ...]
-    watch: object = None
+    session: Session | None = None
     check: Tape | None = None
     layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     shown: bool = False
@@ -90,13 +92,23 @@ def record(
     )
     tape = trace.builder.finish(ids)
     extra = tuple(trace.extra)
-    return Recording(tape, extra, frozen, scalars, trace.watch, check, layouts, trace.shown, guards)
+    return Recording(
+        tape, extra, frozen, scalars, trace.session, check, layouts, trace.shown, guards
+    )
 
 
 def _stage(trace: Trace) -> AbstractContextManager[None]:
     if trace.eager:  # its time is that of the user's code
         return nullcontext()
     return Stage("tracing", trace.call, made=trace.builder.nodes, shows_line=True)
+
+
+def private(f: Callable[..., object]) -> Callable[..., object]:
+    """What to run in place of `f` inside the trace under way: a private copy, which is watched."""
+    if isinstance(f, FunctionType) and type(f.__globals__) is not dict:
+        return f  # a private copy already: made by the trace around this one
+    session = root_trace().session
+    return f if session is None else session.private(f)
 
 
 def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Trace) -> list[TracedArray]:

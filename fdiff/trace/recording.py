@@ -15,6 +15,7 @@ from ..tape import CONSTANT, ITEM, Builder, Constant, Params
 from .guards import Looks
 from .load_forwarding import SHORTER
 from .out_arguments import taking_out
+from .session import Session
 from .trace_stack import occupied, stack
 from .traced_array import TracedArray, current, handle, leaked
 from .views import Outside, View, laid, memory_layout, slowest_first, store, strides_of
@@ -52,7 +53,7 @@ class Trace:
         self.tainted = (
             False  # whether what was entered depended on a constant, not on its type alone
         )
-        self.watch: object = None  # of the outermost trace: what watches the functions it runs
+        self.session: Session | None = None  # of the outermost trace
         self.inner: list[Looks] = []  # of the outermost trace: of those that ended within it
         self.arguments: list[TracedArray] = []
         self.layouts: dict[int, tuple[int, ...]] = {}  # of inputs whose layout decided something

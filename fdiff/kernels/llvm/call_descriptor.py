@@ -9,6 +9,9 @@ import numpy as np
 
 from ...process.float_flags import note
 
+# How the value of a `Read` is returned: as a reference that is owned, as the place of a dict.
+OWNED, ATTRIBUTES = 1, 2
+
 
 class Input(NamedTuple):
     """An array or number a kernel reads, or an array it writes to.

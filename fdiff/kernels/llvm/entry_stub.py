@@ -8,6 +8,7 @@ compares them with the running interpreter before anything is called.
 from __future__ import annotations
 
 from ..runtime.macros import expand, numbered, without_options
+from .call_descriptor import ATTRIBUTES, OWNED
 from .structured_arguments import BUILD, UNPACK
 
 HEAD = object.__basicsize__ // 8  # words before the contents of an object; its type is the last
@@ -45,7 +46,7 @@ UNPACKS = ("how", "source", "kind", "size", "what", "length", "item")
 RESULTS = ("how", "what", "size", "names", "make", "put")
 # How a value is returned: with a reference; as where a dict may be. Only in the table: what is
 # looked at is in a register; the value is kept in one. Most reads are none of these.
-OWNED, ATTRIBUTES, FROM, INTO = 1, 2, 4, 8
+FROM, INTO = 4, 8
 REGISTERS = 3  # what was read on the way, and first of all the first argument
 
 # How an argument is unpacked into its parts, or compared.

@@ -143,9 +143,9 @@ def _multivariate(name: str, x: object, mean: object = None, cov: object = 1, al
 
 def _notice_chance(name: str) -> None:
     """A function that draws numbers is traced anew at each call."""
-    watch = root_trace().watch
-    if watch is not None:
-        watch.parts[0][1].note(f"random numbers (`{name}`)")
+    session = root_trace().session
+    if session is not None:
+        session.note(f"random numbers (`{name}`)")
 
 
 class Distribution:

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arraytype import F8, ArrayType
-from ...dispatch.capture_session import private
 from ...errors import show_line
-from ...trace import Input, Recording, Trace, TracedArray, current, record, splice, tracing
+from ...trace import Input, Recording, Trace, TracedArray, current, private, record, splice, tracing
 from ...trace.exception_context import inside_try
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
