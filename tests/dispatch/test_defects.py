@@ -16,7 +16,7 @@ from fdiff.kernels.bytecode import execution as evaluation
 from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.ir import graph_of_tape
 from fdiff.kernels.llvm import machine, module, statements
-from fdiff.kernels.passes.fuse import loop_body
+from fdiff.kernels.passes.lower import loop_body
 
 
 class Fault(Exception):  # noqa: N818 - it stands for whatever may go wrong

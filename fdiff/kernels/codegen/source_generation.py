@@ -1,22 +1,18 @@
-"""From a skeleton to the text of its kernel, for one thread or for several."""
+"""From a kernel graph to the text of its kernel, for one thread or for several."""
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 
 from ...process.collector import collector_paused
-from ...process.forking import no_fork
 from ..ir.graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import PARTS, ParallelLoop
 from ..kernel_source import GeneratedKernel, Work
-from ..passes.parallel.parallelise import parallelise
 from ..passes.parallel.work import work_of
-from ..passes.pipeline import lower_graph
+from ..passes.pipeline import for_threads, lower_graph
 from .kernel import emit
 
-VERIFY = "FDIFF_VERIFY"  # a variable of the environment: check the laws of every program
 _ENTRY = 0.5  # ns for an entry of what a part has of its own
 
 
@@ -29,7 +25,7 @@ def plain(graph: KernelGraph) -> GeneratedKernel:
 
 def shared(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None:
     """The kernel for several threads, who share what is heavy; None if they could share nothing."""
-    program = parallelise(loops_of(graph), heavy)
+    program = for_threads(loops_of(graph), graph, heavy)
     if program is None:
         return None
     work = tuple(work_of(item.item) for item in program.items if isinstance(item, ParallelLoop))
@@ -39,11 +35,5 @@ def shared(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None:
 
 @lru_cache(maxsize=1)
 def loops_of(graph: KernelGraph) -> LoopProgram:
-    """The loops; those of the last skeleton are at hand where its kernel is to be for threads."""
-    program = lower_graph(graph)
-    if os.environ.get(VERIFY):
-        with no_fork:
-            from ..ir.verify import verify  # noqa: PLC0415 - for tests alone
-
-        verify(program, graph)
-    return program
+    """The loops; those of the last graph are kept, since its kernel for threads may be next."""
+    return lower_graph(graph)

@@ -6,7 +6,8 @@ Everything is text or position; no size and no value of a program can be seen fr
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -187,17 +188,34 @@ class Output(NamedTuple):
     scalar: str = ""
 
 
+class Argument(NamedTuple):
+    """An input or a captured array; `contiguous` if its entries lie in row-major order."""
+
+    name: str
+    dtype: str
+    dims: Dims
+    contiguous: bool
+
+
 @dataclass(frozen=True)
 class LoopProgram:
     """The whole kernel: what is allocated, what runs in which order, what comes out.
 
-    `locals` are the dtypes of values that are no memory, by their names.
+    `locals` are the dtypes of the locals that several items use, and `dtypes` those of values that
+    one nest computes, by their names.
     """
 
     temporaries: tuple[Temporary, ...]
     items: tuple[Nest | Call | TileLoop | VersionedLoop, ...]
     outputs: tuple[Output, ...]
     locals: tuple[tuple[str, str], ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def memory(self) -> dict[str, str]:
+        """The dtypes of all memory, by name."""
+        return {m.name: m.dtype for m in (*self.arguments, *self.temporaries, *self.outputs)}
 
     @property
     def calls(self) -> list[Call]:

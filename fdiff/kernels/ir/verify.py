@@ -43,9 +43,12 @@ _GATHERED = ("accumulate", "pick")  # their targets are accumulators, which assi
 Item = Nest | Call | TileLoop | VersionedLoop | Conditional
 
 
-def verify(program: LoopProgram, graph: KernelGraph) -> LoopProgram:
-    """Check every law; return the program, or raise `TapeError` that says where one is broken."""
-    checks = _Checks(program, graph)
+def verify(program: LoopProgram, graph: KernelGraph, after: str = "") -> LoopProgram:
+    """Check every law; return the program, or raise `TapeError` that says where one is broken.
+
+    `after` names the pass that has left the program.
+    """
+    checks = _Checks(program, graph, after)
     for item in program.items:
         checks.item(item)
     checks.end()
@@ -55,8 +58,9 @@ def verify(program: LoopProgram, graph: KernelGraph) -> LoopProgram:
 class _Checks:
     """The checks of one program, and what is known after the items checked so far."""
 
-    def __init__(self, program: LoopProgram, graph: KernelGraph) -> None:
+    def __init__(self, program: LoopProgram, graph: KernelGraph, after: str) -> None:
         self.program = program
+        self.after = f", after the pass {after}" if after else ""
         self.where = "program"
         inputs = [graph.ops[i] for i in graph.inputs]
         given = {f"x{k}": p.dtype for k, p in enumerate(inputs) if p.dims}
@@ -73,7 +77,7 @@ class _Checks:
 
     def _law(self, holds: bool, fault: str) -> None:  # noqa: FBT001 - private
         if not holds:
-            raise TapeError(f"a program of loops breaks a law: {fault} ({self.where})")
+            raise TapeError(f"a program of loops breaks a law: {fault} ({self.where}{self.after})")
 
     @contextmanager
     def _also(self, *names: str) -> Generator[None]:

@@ -8,7 +8,6 @@ from typing import cast
 from ...ir.graph import Operation
 from ...ir.loops import (
     FIRST,
-    NUMPY,
     Axis,
     Buffer,
     Dims,
@@ -20,6 +19,7 @@ from ...ir.loops import (
     through_ones,
     through_slice,
 )
+from ...ir.operation_text import identity_of
 from ..materialise.materialisation import Plan
 from ..materialise.operation_kinds import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES
 from ..normalise.component_graph import Slices
@@ -120,24 +120,6 @@ def _placed(plan: Plan, i: int, op: Operation) -> list[Effect]:
             Effect("store", i, nonunit(dims), ((a, index),), op.dims, place, plan.buffer(i))
         )
     return effects
-
-
-def identity_of(kind: str, dtype: str) -> str:
-    """What a reduction starts from, as text in `dtype`."""
-    type_ = NUMPY[dtype]
-    if kind in ("any", "all"):
-        return "False" if kind == "any" else "True"
-    if kind in ("max", "min", "cummax"):
-        sign = "" if kind == "min" else "-"
-        if dtype == "b1":
-            return "True" if kind == "min" else "False"
-        if dtype[0] == "f":
-            return f"{type_}({sign}np.inf)"
-        bits = 8 * int(dtype[1])
-        if dtype[0] == "u":
-            return f"{type_}({0 if sign else (1 << bits) - 1})"
-        return f"{type_}({-(1 << (bits - 1)) if sign else (1 << (bits - 1)) - 1})"
-    return f"{type_}({1 if kind in ('prod', 'cumprod') else 0})"
 
 
 def _loops_over(index: Index, axes: tuple[int, ...]) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ class Group:
         return self.span[2]
 
 
-def fuse(plan: Plan, effects: list[Effect]) -> list[Group]:
+def group_effects(plan: Plan, effects: list[Effect]) -> list[Group]:
     """Put each effect into the first nest of its domain that comes late enough."""
     needs = needs_of(plan, effects)
     groups: list[Group] = []

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from ...ir.graph import Operation
 from ...ir.loops import FIRST, ONE, Dims, Ranges, identity, nonunit, plus, through_slice
+from ...ir.operation_text import literal
 from ..materialise.materialisation import Plan
 from .effect import Effect
-from .loop_body import literal
 
 _MOST_KIN = 8  # stores whose memory one may take over
 

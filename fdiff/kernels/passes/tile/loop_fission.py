@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate, pairwise
+from operator import is_
 
 from ....attributes import cached_property
 from ...ir.loops import (
@@ -45,15 +46,17 @@ _NUMBERS = re.compile(r"\d+")
 _WRITES = ("store", "update")
 
 
-def split_long_loops(program: LoopProgram, dtypes: Mapping[str, str]) -> LoopProgram:
-    """The program with such loops cut; `dtypes` are those of the values that nodes have."""
+def split_long_loops(program: LoopProgram) -> LoopProgram:
+    """The program with loops around thousands of statements cut into several."""
     items: list[Nest | Call | TileLoop | VersionedLoop] = []
     rooms: list[Temporary] = []
     long = sum(len(item.statements) for item in program.items if isinstance(item, Nest)) > LONG
     for item in program.items:
-        pieces = _pieces(item, dtypes, long=long) if isinstance(item, Nest) else None
+        pieces = _pieces(item, program.dtypes, long=long) if isinstance(item, Nest) else None
         items += pieces.items() if pieces is not None else [item]
         rooms += pieces.rooms if pieces is not None else []
+    if all(map(is_, items, program.items)):
+        return program
     return replace(program, items=tuple(items), temporaries=(*program.temporaries, *rooms))
 
 

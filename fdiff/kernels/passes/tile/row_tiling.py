@@ -30,11 +30,9 @@ from .row_products import added_up, of_rows, role_of
 Item = Nest | Call | TileLoop | VersionedLoop
 
 
-def tile_rows(program: LoopProgram, given: Mapping[str, Dims]) -> LoopProgram:
-    """The program with its rows in blocks, where that spares passes over memory.
-
-    `given` are the shapes of inputs and captured arrays whose entries lie in order, by name.
-    """
+def tile_rows(program: LoopProgram) -> LoopProgram:
+    """The program with its rows in tiles, where that spares passes over memory."""
+    given = {a.name: a.dims for a in program.arguments if a.contiguous}
     axes = {d for t in program.temporaries for d in nonunit(t.dims) if not d.isdigit()}
     runs = [_grow(program, axis, given) for axis in sorted(axes)]
     best = max(runs, key=_Run.worth, default=None)

@@ -39,8 +39,9 @@ _WRITES = ("store", "update")
 Item = Nest | Call | TileLoop | VersionedLoop
 
 
-def stage_gathers(program: LoopProgram, dtypes: Mapping[str, str]) -> LoopProgram:
-    """The program with such loops in stages; `dtypes` are those of all memory, by name."""
+def stage_gathers(program: LoopProgram) -> LoopProgram:
+    """The program with its loops that gather and scatter in stages."""
+    dtypes = program.memory
     items: list[Item] = []
     rooms: list[Temporary] = []
     for item in program.items:
@@ -50,6 +51,8 @@ def stage_gathers(program: LoopProgram, dtypes: Mapping[str, str]) -> LoopProgra
             continue
         items += staged.items()
         rooms += staged.rooms()
+    if not rooms:
+        return program
     return replace(program, items=tuple(items), temporaries=(*program.temporaries, *rooms))
 
 

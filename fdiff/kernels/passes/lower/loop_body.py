@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import cast
 
 from ...ir.graph import Operation
-from ...ir.loops import FIRST, NUMPY, Access, Accumulator, Axis, Buffer, Dims, Index, Statement
+from ...ir.loops import FIRST, Access, Accumulator, Axis, Buffer, Dims, Index, Statement
+from ...ir.operation_text import expression, literal
 from ..materialise.materialisation import Plan
 from ..materialise.value_keys import Key
 
 _NOWHERE = Buffer("")
 _TEMPORARY = "v"  # what the names of values that one nest computes for itself begin with
-_EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic Numba does in the dtype itself
 
 
 class Body:
@@ -134,23 +134,3 @@ class Body:
                 self.statements.append(Statement("wrap", name, dim, (position,)))
             out.append(self._wrapped[position, dim])
         return out
-
-
-def literal(op: Operation) -> str:
-    """A constant where it is used: a local read from a table, or a number in its dtype."""
-    text = op.text
-    if text[:1] in "mf" or op.dtype == "b1":
-        return text
-    if op.dtype in ("f8", "i8"):
-        return f"({text})" if text.startswith("-") else text
-    return f"{NUMPY[op.dtype]}({text})"
-
-
-def expression(op: Operation, *, narrow: bool) -> str:
-    """Text of an elementwise op in ``{0}``, ``{1}``, ...; kept within the output's dtype.
-
-    `narrow` tells of truth values that are made of others.
-    """
-    text = op.text.replace("{T}", NUMPY[op.dtype])
-    narrow = op.dtype not in (*_EXACT, "b1") or (narrow and op.kind != "where")
-    return f"{NUMPY[op.dtype]}({text})" if narrow and not text.startswith(NUMPY[op.dtype]) else text

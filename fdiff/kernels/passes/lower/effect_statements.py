@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...ir.graph import Operation
 from ...ir.loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
+from ...ir.operation_text import identity_of
+from ..fuse.effect import Effect, View
 from ..materialise.value_keys import Key
-from .effect import Effect, View
-from .effects import identity_of
 from .loop_body import Body
 
 _COMBINE = {

@@ -1,0 +1,46 @@
+"""Operations as text of loop bodies: constants, expressions, and what reductions start from."""
+
+from __future__ import annotations
+
+from .graph import Operation
+from .loops import NUMPY
+
+_EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic Numba does in the dtype itself
+
+
+def literal(op: Operation) -> str:
+    """A constant where it is used: a local read from a table, or a number in its dtype."""
+    text = op.text
+    if text[:1] in "mf" or op.dtype == "b1":
+        return text
+    if op.dtype in ("f8", "i8"):
+        return f"({text})" if text.startswith("-") else text
+    return f"{NUMPY[op.dtype]}({text})"
+
+
+def expression(op: Operation, *, narrow: bool) -> str:
+    """Text of an elementwise op in ``{0}``, ``{1}``, ...; kept within the output's dtype.
+
+    `narrow` tells of truth values that are made of others.
+    """
+    text = op.text.replace("{T}", NUMPY[op.dtype])
+    narrow = op.dtype not in (*_EXACT, "b1") or (narrow and op.kind != "where")
+    return f"{NUMPY[op.dtype]}({text})" if narrow and not text.startswith(NUMPY[op.dtype]) else text
+
+
+def identity_of(kind: str, dtype: str) -> str:
+    """What a reduction starts from, as text in `dtype`."""
+    type_ = NUMPY[dtype]
+    if kind in ("any", "all"):
+        return "False" if kind == "any" else "True"
+    if kind in ("max", "min", "cummax"):
+        sign = "" if kind == "min" else "-"
+        if dtype == "b1":
+            return "True" if kind == "min" else "False"
+        if dtype[0] == "f":
+            return f"{type_}({sign}np.inf)"
+        bits = 8 * int(dtype[1])
+        if dtype[0] == "u":
+            return f"{type_}({0 if sign else (1 << bits) - 1})"
+        return f"{type_}({-(1 << (bits - 1)) if sign else (1 << (bits - 1)) - 1})"
+    return f"{type_}({1 if kind in ('prod', 'cumprod') else 0})"

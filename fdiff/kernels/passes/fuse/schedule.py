@@ -1,0 +1,49 @@
+"""Loop fusion, in rounds: which effects share a nest, and what is better materialised for that.
+
+Which loops fuse depends on what is in memory, and what should be in memory depends on which loops
+fuse: a value that several nests would compute is computed once and stored instead. The effects are
+therefore made and fused again, a few times at most, until no such value is found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....process.background import checkpoint
+from ..materialise.in_place import reuse
+from ..materialise.materialisation import Plan, make_plan
+from ..materialise.recomputation import computed_again
+from .dependences import in_order
+from .effect import Effect
+from .loop_fusion import group_effects
+from .stencil_adjoint import fuse_reductions_with_gathers
+
+_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The effects of a plan in order: those in one of the `nests` share its loops.
+
+    The call of a routine stands alone in its nest.
+    """
+
+    plan: Plan
+    nests: list[list[Effect]]
+
+
+def fuse(plan: Plan) -> Schedule:
+    """Effects fused into nests, with the plan that was settled on."""
+    also: set[int] = set()  # nodes to materialise, found by earlier rounds
+    rounds = 0
+    while True:
+        checkpoint()
+        rounds += 1
+        plan, effects = reuse(plan, also)
+        effects = in_order(plan, fuse_reductions_with_gathers(plan, effects))
+        nests = [[effects[k] for k in g.members] for g in group_effects(plan, effects)]
+        again = computed_again(plan, nests) if rounds < _ROUNDS else set()
+        if not again:
+            return Schedule(plan, nests)
+        also |= again | plan.deep
+        plan = make_plan(plan.of, also, plan)

@@ -1,0 +1,1 @@
+"""Lowering of scheduled effects to loop nests, statements and calls of routines."""

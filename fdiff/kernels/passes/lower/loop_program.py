@@ -1,0 +1,116 @@
+"""From scheduled effects to a loop program: nests and calls, and the memory they use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from ....process.background import checkpoint
+from ...ir.graph import KernelGraph
+from ...ir.loops import (
+    Accumulator,
+    Argument,
+    Call,
+    Guard,
+    LoopProgram,
+    Nest,
+    Output,
+    Statement,
+    Temporary,
+)
+from ..fuse.effect import Effect
+from ..fuse.schedule import Schedule
+from ..materialise.materialisation import Plan
+from ..materialise.operation_kinds import LEAVES
+from .effect_statements import lower_effect
+from .loop_body import Body
+from .routine_calls import call_of, memory_of_calls
+
+
+def lower(schedule: Schedule) -> LoopProgram:
+    """The loop program of a schedule: one nest or one call for each group of effects."""
+    plan = schedule.plan
+    dtypes: dict[str, str] = {}
+    items = tuple(_items(plan, schedule.nests, dtypes))
+    temporaries = (*_materialised(plan), *memory_of_calls(plan))
+    arguments = tuple(_arguments(plan.graph))
+    return LoopProgram(temporaries, items, _outputs(plan), _locals(plan), arguments, dtypes)
+
+
+# --- nests and calls --------------------------------------------------------------------------
+
+
+def _items(plan: Plan, nests: list[list[Effect]], dtypes: dict[str, str]) -> Iterator[Nest | Call]:
+    """The nests and calls in order; the dtypes of values are entered into `dtypes`, by name."""
+    names = count()
+    for members in nests:
+        checkpoint()
+        first = members[0]
+        if first.kind == "call":
+            yield call_of(plan, first)
+            continue
+        comment = ", ".join(dict.fromkeys(_describe(plan, effect) for effect in members))
+        if first.boundary:
+            yield _boundary_nest(plan, members, names, comment)
+            continue
+        body = Body(plan, names)
+        for effect in members:
+            lower_effect(body, effect)
+        dtypes |= body.dtypes
+        lines, sums = tuple(body.statements), tuple(body.accumulators)
+        yield Nest(first.domain, lines, sums, comment, first.excluded, first.ranges)
+
+
+def _boundary_nest(plan: Plan, members: list[Effect], names: Iterator[int], comment: str) -> Nest:
+    """The nest over the few entries around an interior: its statements, by their guard."""
+    branches: list[tuple[Guard, tuple[Statement, ...]]] = []
+    sums: list[Accumulator] = []
+    for guard in sorted({effect.guard for effect in members}):  # no guard first: it begins the sums
+        body = Body(plan, names)
+        for effect in members:
+            if effect.guard == guard:
+                lower_effect(body, effect)
+        branches.append((guard, tuple(body.statements)))
+        sums += body.accumulators
+    first = members[0]
+    about = f"around {comment}"
+    return Nest(first.domain, (), tuple(sums), about, first.excluded, (), tuple(branches))
+
+
+def _describe(plan: Plan, effect: Effect) -> str:
+    name = plan.ops[effect.node].kind
+    return f"{effect.buffer.name} = {name}" if effect.buffer.name else name
+
+
+# --- memory and locals ------------------------------------------------------------------------
+
+
+def _arguments(graph: KernelGraph) -> Iterator[Argument]:
+    """The inputs and captured arrays."""
+    for op in graph.ops:
+        if op.kind == "input":
+            yield Argument(f"x{op.data[0]}", op.dtype, op.dims, contiguous=op.data[1] == "C")
+        elif op.kind == "array":
+            yield Argument(f"k{op.data[0]}", op.dtype, op.dims, contiguous=True)
+
+
+def _materialised(plan: Plan) -> Iterator[Temporary]:
+    """Memory of nodes that are kept, and are neither outputs nor in the memory of others."""
+    kept = {plan.names[i]: plan.ops[i] for i in sorted(plan.kept) if plan.owned(i)}
+    for name, op in kept.items():
+        if not name.startswith("out"):
+            yield Temporary(name, op.dtype, op.dims)
+
+
+def _locals(plan: Plan) -> tuple[tuple[str, str], ...]:
+    kept = (i for i in sorted(plan.kept) if plan.local(i) and plan.ops[i].kind not in LEAVES)
+    return tuple((plan.names[i], plan.ops[i].dtype) for i in kept)
+
+
+def _outputs(plan: Plan) -> tuple[Output, ...]:
+    out: list[Output] = []
+    for k, o in enumerate(plan.graph.outputs):
+        op = plan.ops[o]
+        scalar = plan.names[o] if plan.outputs.get(o) == k and plan.local(o) else ""
+        out.append(Output(f"out{k}", op.dtype, op.dims, scalar))
+    return tuple(out)
