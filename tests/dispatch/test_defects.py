@@ -35,8 +35,8 @@ def unreadable(text):
 # Every stage that a kernel goes through, where it is looked up, and what may happen there.
 STAGES = {
     "what there are kernels for": (compiler, "supported", broken),
-    "skeleton": (compiler, "skeleton_of", broken),
-    "scheduling": (source_generation, "schedule", broken),
+    "kernel graph": (compiler, "kernel_graph", broken),
+    "passes": (source_generation, "lower_graph", broken),
     "a value in a loop": (loop_body.Body, "value", broken),
     "emission": (source_generation, "emit", broken),
     "work": (source_generation, "work_of", broken),
@@ -124,7 +124,7 @@ def test_who_did_not_ask_gets_results_and_is_told_once(stage):
 @pytest.mark.usefixtures("soon")
 def test_other_sizes_are_no_news(monkeypatch):
     """The warning is of a program, which has one tape for each shape of its arguments."""
-    monkeypatch.setattr(source_generation, "schedule", broken)
+    monkeypatch.setattr(source_generation, "lower_graph", broken)
     made = fdiff.grad(model)
     told = [w for n in (5, 6, 7) for w in called_often(made, np.ones(n), times=400)[1]]
     assert len(told) == 1

@@ -46,7 +46,7 @@ class Pass(NamedTuple):
 
     name: str
     level: str  # the form of the program it leaves: graph, plan, schedule, loops or threads
-    function: Callable[..., Form]
+    function: Callable[..., Form | None]  # None where there is nothing to share
     needs: str
     leaves: str
 
@@ -142,7 +142,7 @@ def run(graph: KernelGraph, until: str = LAST) -> Form:
     """The program after the pass named `until`, which another target than the CPU chooses."""
     program: Form = graph
     for step in (*PORTABLE, *FOR_CPU):
-        program = step.function(program)
+        program = cast("Form", step.function(program))
         _inspect(step, program, graph)
         if step.name == until:
             break
