@@ -13,7 +13,7 @@ import numpy as np
 
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
-from ..transforms.derivative_tapes import with_check
+from ..transforms.pipeline import GUARD, derive
 from .tiers import runner
 
 Arrays = Sequence[object]
@@ -36,7 +36,7 @@ class PlanStep:
     def __init__(self, tape: Tape, check: Tape | None = None, call: str = "") -> None:
         self.tape = tape
         self.guarded = check is not None
-        self.runner = runner(tape if check is None else with_check(tape, check))
+        self.runner = runner(tape if check is None else derive(GUARD, tape, check=check))
         if call:
             self.runner.call = call
 

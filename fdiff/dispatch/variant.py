@@ -22,10 +22,7 @@ from ..tape import Tape
 from ..trace import Recording, Trace, TracedArray, memory_layout, record
 from ..trace.eager_to_tape import ordinary
 from ..trace.eager_trace import EagerTrace
-from ..transforms.prepare.cancelling_shifts import unshifted
-from ..transforms.prepare.loop_vectorisation import vectorised
-from ..transforms.prepare.split_concatenations import split_joins
-from ..transforms.simplify import simplify
+from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten, unflatten
 from .arguments import (
     NUMBERS,
@@ -219,7 +216,7 @@ def _recorded(
         "outs": tuple(None if traceable(out) else (out,) for out in outs),
         "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),
         "frozen": tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
-        "check": None if recording.check is None else simplify(recording.check),
+        "check": None if recording.check is None else derive(VALUE, recording.check),
         "guards": recording.guards,
         "layouts": recording.layouts,
         "swapped": tuple(k for k, a in enumerate(everything) if k >= given and _swapped(a)),
@@ -229,7 +226,7 @@ def _recorded(
 def _shortened(tape: Tape) -> Tape:
     """The tape as transforms take it."""
     with Stage("preparing", size=len(tape)):
-        return split_joins(vectorised(unshifted(tape)))
+        return derive(PREPARE, tape)
 
 
 def _swapped(value: object) -> bool:

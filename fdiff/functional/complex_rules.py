@@ -12,7 +12,7 @@ from ..arraytype import ArrayType
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, show_line
 from ..tape import Tape
-from ..transforms.forward import jvp
+from ..transforms.pipeline import TANGENTS, derive
 from .invocation import failure
 
 CHOICES = ("error", "conjugate", "holomorphic")
@@ -85,7 +85,7 @@ def conjugation(tape: Tape, wrt: Sequence[int]) -> tuple[str, str] | None:
     Told from the tape of the tangents, which for a holomorphic function are only multiplied, added
     and moved (the Cauchy-Riemann equations); a conjugate or a real part of one is what breaks it.
     """
-    pushed = jvp(tape, wrt)
+    pushed = derive(TANGENTS, tape, wrt=wrt)
     dots = pushed.inputs[len(tape.inputs) :]
     moving = {i for i in dots if pushed.nodes[i].type.dtype.kind == "c"}
     for i, node in enumerate(pushed.nodes):

@@ -27,22 +27,21 @@ from ..dispatch.program import building
 from ..dispatch.tiers import fixed_tier
 from ..dispatch.variant import Variant
 from ..tape import Tape
-from ..transforms.derivative_tapes import (
-    choose,
-    converted,
-    forward_blocks,
-    gradient,
-    merge,
-    reverse_blocks,
-    symmetric,
-    zeros_like_blocks,
+from ..transforms.derivative_tapes import assembled
+from ..transforms.pipeline import (
+    COLUMNS,
+    COTANGENTS,
+    GRADIENT,
+    HESSIAN,
+    JACOBIAN,
+    ROWS,
+    SPARSE_HESSIAN,
+    SPARSE_JACOBIAN,
+    TANGENTS,
+    Request,
+    attempt,
+    derive,
 )
-from ..transforms.forward import jvp
-from ..transforms.reverse import vjp
-from ..transforms.sparsity.compressed_jacobians import compressed
-from ..transforms.sparsity.dynamic_sparsity import reached_columns
-from ..transforms.sparsity.parameter_entries import entry_columns
-from ..transforms.sparsity.separable_jacobians import separable
 from ..tree import unflatten
 from .eager_results import DenseBlocks, hessian_values, jacobian_values
 from .invocation import deliver
@@ -108,6 +107,8 @@ class JacobianPlan(OperatorPlan):
     With an `eager` step, that step gives them.
     """
 
+    pipeline, sparse_pipeline = JACOBIAN, SPARSE_JACOBIAN
+
     def __init__(
         self, variant: Variant, asked: DenseBlocks, finish: Finish, eager: EagerStep | None
     ) -> None:
@@ -155,14 +156,14 @@ class JacobianPlan(OperatorPlan):
             return self.finish(found)
         if self.whole is None:
             with building(self.variant.call):
-                self.whole = self.variant.step(converted(self.merged(), self.types))
+                self.whole = self.variant.step(self.dense())
         return self.finish(run(self.whole, arrays))
 
     @cached_property
     def together(self) -> PlanStep:
         """All seeds at once; its steps decide nothing, as those of chunks."""
         with building(self.variant.call):
-            return PlanStep(converted(self.merged(), self.types))
+            return PlanStep(self.dense())
 
     def at_once(self, arrays: Arrays, *, asked: bool) -> PlanStep | None:
         """All seeds at once, where a kernel does it within the budget.
@@ -183,24 +184,19 @@ class JacobianPlan(OperatorPlan):
         """The way of few sweeps, where the Jacobian is made of blocks or its pattern is sparse."""
         if not self.sparse or len(self.types) != 1:
             return None
-        source, (k,), (type_,) = self.variant.tape, self.variant.wrt, self.types
-        symmetric = self.order > 1
+        source, wrt = self.variant.tape, self.variant.wrt
+        request = Request(source, wrt, types=self.types, budget=BUDGET, symmetric=self.order > 1)
         with building(self.variant.call):
-            tape = separable(source, k, type_, BUDGET, mirrored=symmetric)
-            tape = tape or compressed(source, k, type_, symmetric=symmetric)
+            tape = attempt(self.sparse_pipeline, source, request)
         return None if tape is None else self.variant.step(tape)
 
-    def merged(self) -> Tape:
+    def dense(self) -> Tape:
         """Every block in one tape, in the order (output, input); zeros where there is none."""
-        tapes = [b.build(b.count, False) for b in self.blocks]
-        place = {t: k for k, t in enumerate(t for b in self.blocks for t in b.targets)}
-        everywhere = [(o, i) for o in range(len(self.outs)) for i in range(len(self.ins))]
-        absent = [k for k, spot in enumerate(everywhere) if spot not in place]
-        if absent:
-            tapes.append(zeros_like_blocks(self.variant.tape, [self.types[k] for k in absent]))
-            place |= {everywhere[k]: len(place) + n for n, k in enumerate(absent)}
-        merged = merge(tapes) if tapes else choose(self.variant.tape, ())
-        return choose(merged, [place[spot] for spot in everywhere])
+        tape, wrt = self.variant.tape, self.variant.wrt
+        blocks = [b.build(b.count, False) for b in self.blocks]
+        places = [o * len(self.ins) + i for b in self.blocks for o, i in b.targets]
+        whole = assembled(tape, blocks, places, self.types)
+        return derive(self.pipeline, whole, wrt=wrt, types=self.types)
 
     def in_chunks(self, arrays: Arrays) -> list[np.ndarray]:
         """Every block, `chunk` rows or columns at a time."""
@@ -250,7 +246,7 @@ def _forward(tape: Tape, wrt: Sequence[int]) -> list[Block]:
         Block(
             partial(_columns, tape, k, keep),
             tape.input_types[k].size,
-            seed_bytes(jvp(tape, (k,))),
+            seed_bytes(derive(TANGENTS, tape, wrt=(k,))),
             [(o, i) for o in keep],
         )
         for i, k in enumerate(wrt)
@@ -259,8 +255,7 @@ def _forward(tape: Tape, wrt: Sequence[int]) -> list[Block]:
 
 
 def _columns(tape: Tape, k: int, keep: Sequence[int], size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
-    apart = None if chunked else entry_columns(tape, k, keep) or reached_columns(tape, k, keep)
-    return apart or choose(forward_blocks(tape, k, size, chunked=chunked), keep)
+    return derive(COLUMNS, tape, wrt=(k,), of=keep, size=size, chunked=chunked)
 
 
 def _reverse(tape: Tape, wrt: Sequence[int]) -> list[Block]:
@@ -269,7 +264,7 @@ def _reverse(tape: Tape, wrt: Sequence[int]) -> list[Block]:
         Block(
             partial(_rows, tape, wrt, o),
             type_.size,
-            seed_bytes(vjp(tape, wrt, of=(o,))),
+            seed_bytes(derive(COTANGENTS, tape, wrt=wrt, of=(o,))),
             [(o, i) for i in range(len(wrt))],
         )
         for o, type_ in enumerate(tape.output_types)
@@ -278,16 +273,14 @@ def _reverse(tape: Tape, wrt: Sequence[int]) -> list[Block]:
 
 
 def _rows(tape: Tape, wrt: Sequence[int], o: int, size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
-    return reverse_blocks(tape, wrt, o, size, chunked=chunked)
+    return derive(ROWS, tape, wrt=wrt, of=(o,), size=size, chunked=chunked)
 
 
 class HessianPlan(JacobianPlan):
     """The Jacobian of the gradient, forward over reverse, made exactly symmetric."""
 
     order = 2
-
-    def merged(self) -> Tape:
-        return symmetric(super().merged(), self.ins)
+    pipeline, sparse_pipeline = HESSIAN, SPARSE_HESSIAN
 
     def in_chunks(self, arrays: Arrays) -> list[np.ndarray]:
         return mirrored(super().in_chunks(arrays), [t.size for t in self.ins])
@@ -378,17 +371,17 @@ def hessian_plan(variant: Variant, mode: str, chunk_size: int | None) -> Hessian
     if variant.eager is not None:
         eager = EagerStep(partial(_eager_hessian, variant, asked))
         return HessianPlan(variant, asked, finish, eager)
-    return HessianPlan(replace(variant, tape=slope(variant)), asked, finish, None)
+    return HessianPlan(replace(variant, tape=gradient_tape(variant)), asked, finish, None)
 
 
 def _eager_hessian(variant: Variant, asked: DenseBlocks, given: Arrays) -> list[np.ndarray]:
     return mirrored(hessian_values(variant, asked, given), [t.size for t in asked.ins])
 
 
-def slope(variant: Variant) -> Tape:
+def gradient_tape(variant: Variant) -> Tape:
     """The tape of the gradient alone."""
-    full = gradient(variant.tape, variant.wrt)
-    return choose(full, range(len(variant.tape.outputs), len(full.outputs)))
+    count, wrt = len(variant.tape.outputs), variant.wrt
+    return derive(GRADIENT, variant.tape, wrt=wrt, keep=range(count, count + len(wrt)))
 
 
 def _input_types(variant: Variant) -> tuple[ArrayType, ...]:

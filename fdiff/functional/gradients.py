@@ -12,7 +12,8 @@ from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError
 from ..tracebacks import public
-from ..transforms.derivative_tapes import choose, gradient
+from ..transforms.derivative_tapes import choose
+from ..transforms.pipeline import GRADIENT, derive
 from .annotations import P
 from .complex_rules import check_choice, check_complex
 from .eager_results import gradient_values
@@ -38,9 +39,9 @@ class GradPlan(OperatorPlan):
         if variant.eager is not None:
             self.step = EagerStep(partial(gradient_values, variant, self.count - self.first))
         else:
-            full = gradient(variant.tape, variant.wrt)
-            tape = choose(full, range(self.count, len(full.outputs))) if self.first else full
-            self.step = variant.step(tape)
+            wrt = variant.wrt
+            keep = range(self.first, self.count + len(wrt))
+            self.step = variant.step(derive(GRADIENT, variant.tape, wrt=wrt, keep=keep))
         leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
         self.plain = value and not has_aux and leaf
 

@@ -11,12 +11,10 @@ from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
 from ..dispatch.program import Derive
 from ..dispatch.variant import Variant
 from ..tracebacks import trim
-from ..transforms.derivative_tapes import choose, gradient
 from ..transforms.forward import depends
-from ..transforms.forward import jvp as push
-from ..transforms.simplify import simplify
+from ..transforms.pipeline import HVP, derive
 from .annotations import Array, P, Point
-from .dense_blocks import hessian_plan, slope
+from .dense_blocks import gradient_tape, hessian_plan
 from .eager_results import hvp_values
 from .input_checks import check_one_element, check_strict, check_strict_gradient, check_vector
 from .invocation import deliver, gradients
@@ -27,14 +25,14 @@ from .products import product
 
 
 def _second_order(plan: Derive, name: str, *, strict: bool) -> Derive:
-    def derive(variant: Variant) -> OperatorPlan:
+    def checked(variant: Variant) -> OperatorPlan:
         check_one_element(variant, name)
         if strict:
             check_strict(variant, each_pair=True)
-            check_strict_gradient(depends(slope(variant), variant.wrt), variant, name)
+            check_strict_gradient(depends(gradient_tape(variant), variant.wrt), variant, name)
         return plan(variant)
 
-    return derive
+    return checked
 
 
 class HvpPlan(OperatorPlan):
@@ -51,10 +49,9 @@ class HvpPlan(OperatorPlan):
         if variant.eager is not None:
             self.step = EagerStep(partial(hvp_values, variant, int(value)))
         else:
-            full = gradient(variant.tape, variant.wrt)
-            n = len(full.outputs)
-            kept = [*[0] * value, *range(n + 1, 2 * n)]
-            self.step = variant.step(simplify(choose(push(full, variant.wrt), kept)))
+            count = len(variant.tape.outputs) + len(variant.wrt)
+            keep = [*[0] * value, *range(count + 1, 2 * count)]
+            self.step = variant.step(derive(HVP, variant.tape, wrt=variant.wrt, keep=keep))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")

@@ -32,7 +32,7 @@ from ..trace import TracedArray, current, tracing
 from ..trace.local_arrays import Local, resolve
 from ..trace.trace_stack import occupied
 from ..tracebacks import trim
-from ..transforms.simplify import simplify
+from ..transforms.pipeline import VALUE, derive
 from ..tree import map_leaves, unflatten
 from .eager_results import output_values
 from .kink_policy import ASKED, policy, refuse_kinks, warn_outside
@@ -176,7 +176,7 @@ class ValuePlan(OperatorPlan):
         if variant.eager is not None:
             self.step = EagerStep(partial(output_values, variant, None))
         else:
-            self.step = variant.step(simplify(variant.tape))
+            self.step = variant.step(derive(VALUE, variant.tape))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         return results(self.variant, run(self.step, arrays))

@@ -18,8 +18,8 @@ from ..ops.kinks import looking, mark_now
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..trace.trace_stack import occupied
-from ..transforms.derivative_tapes import gradient
 from ..transforms.kinks import Check, find_kinks
+from ..transforms.pipeline import GRADIENT, derive
 from ..tree import flatten, unflatten
 
 POLICIES = ("table", "raise")
@@ -149,8 +149,9 @@ def _differentiated(variant: Variant) -> list[tuple[Tape, Sequence[int], Sequenc
         (tape, variant.wrt if plan.order else (), of)
     ]
     if plan.order > 1:
-        slope = gradient(tape, variant.wrt)
-        tapes.append((slope, variant.wrt, range(count, len(slope.outputs))))
+        last = count + len(variant.wrt)
+        slope = derive(GRADIENT, tape, wrt=variant.wrt, keep=range(last))
+        tapes.append((slope, variant.wrt, range(count, last)))
     return tapes
 
 

@@ -17,7 +17,7 @@ from ..primitive import HOOKS
 from ..trace import Input, Recording, Trace, TracedArray, current, look, private, record, splice
 from ..trace.trace_stack import occupied
 from ..tracebacks import public, trim
-from ..transforms.batch import batch
+from ..transforms.pipeline import VMAP, derive
 from ..tree import Spec, flatten, unflatten
 from .annotations import P
 from .invocation import ValuePlan, failure, invoke
@@ -153,7 +153,7 @@ def _held(one: Recording, arrays: Sequence[TracedArray], trace: Trace) -> np.nda
         return None
     size = arrays[0].shape[0]
     carries = [*(True for _ in arrays), *(False for _ in one.extra)]
-    tape = batch(one.check, carries, size)
+    tape = derive(VMAP, one.check, mapped=carries, size=size)
     holds = splice(tape, [*arrays, *(traced_of(x) for x in one.extra)], trace)[0]
     seen = np.array(look(holds, "decided branches element by element"))
     seen[0] = True  # it was traced for the first; a batch may round its sums in another order
@@ -175,7 +175,8 @@ def _placed(
     size, total = sizes
     carries = [*(True for _ in arrays), *(False for _ in one.extra)]
     extra = [traced_of(x) for x in one.extra]
-    batched = batch(one.tape, carries, size, spread=[size != total] * len(one.tape.outputs))
+    spread = [size != total] * len(one.tape.outputs)
+    batched = derive(VMAP, one.tape, mapped=carries, size=size, spread=spread)
     numeric = iter(splice(batched, [*arrays, *extra], trace))
     if size != total:
         return [next(numeric) if traceable(out) else out for out in outs]

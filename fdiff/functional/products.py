@@ -14,9 +14,7 @@ from ..dispatch.variant import Variant
 from ..errors import InputError
 from ..trace.trace_stack import occupied
 from ..tracebacks import trim
-from ..transforms.derivative_tapes import pullback
-from ..transforms.forward import jvp as push
-from ..transforms.simplify import simplify
+from ..transforms.pipeline import JVP, VJP, derive
 from .complex_rules import check_complex
 from .eager_results import jvp_values, vjp_values
 from .input_checks import check_outputs, check_strict, check_vector, given
@@ -47,7 +45,7 @@ class VjpPlan(OperatorPlan):
         if variant.eager is not None:
             self.step = EagerStep(partial(vjp_values, variant))
         else:
-            self.step = variant.step(simplify(pullback(variant.tape, variant.wrt)))
+            self.step = variant.step(derive(VJP, variant.tape, wrt=variant.wrt))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "vjp", like="outputs")
@@ -70,7 +68,7 @@ class JvpPlan(OperatorPlan):
         if variant.eager is not None:
             self.step = EagerStep(partial(jvp_values, variant))
         else:
-            self.step = variant.step(simplify(push(variant.tape, variant.wrt)))
+            self.step = variant.step(derive(JVP, variant.tape, wrt=variant.wrt))
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "jvp", like="inputs")

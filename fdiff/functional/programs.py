@@ -17,7 +17,7 @@ from ..errors import UnsupportedError
 from ..ops.selection import stop_gradient as stop_leaf
 from ..tape import Tape
 from ..tracebacks import public
-from ..transforms.simplify import simplify
+from ..transforms.pipeline import VALUE, derive
 from ..tree import map_leaves
 from .annotations import P, R, T
 from .invocation import ValuePlan, failure, prepared
@@ -153,7 +153,7 @@ def source(f: Function, *args: object, **kwargs: object) -> str:
     True
     """
     check_callable(f, "source")
-    tape = simplify(make_tape(f, *args, **kwargs))
+    tape = derive(VALUE, make_tape(f, *args, **kwargs))
     try:
         return _source(tape, f)
     except UnsupportedError:

@@ -13,8 +13,6 @@ from ..ops.elementwise import pair
 from ..ops.indexing import iota
 from ..tape import Tape, prune
 from ..trace import Trace, TracedArray, apply, splice
-from .batch import batch
-from .forward import jvp
 from .reverse import vjp
 from .simplify import simplify
 
@@ -82,33 +80,27 @@ def _complex(type_: ArrayType) -> bool:
     return type_.dtype.kind == "c"
 
 
-def _columns(tape: Tape, k: int) -> Tape:
-    """Tape of ``(*inputs, seed) -> columns``, one for each output, with a real seed.
+def real_tangents(pushed: Tape, tape: Tape, k: int) -> Tape:
+    """Tape of ``(*inputs, seed) -> columns`` with a real seed, of the tangents for input `k`.
 
     For a complex input, a real output gives ``df/dRe + i df/dIm``, a complex one its complex
     derivative.
     """
-    pushed = choose(jvp(tape, (k,)), range(len(tape.outputs), 2 * len(tape.outputs)))
     if not _complex(tape.input_types[k]):
         return pushed
     with Trace("jacobian", lines=False) as trace:
         inputs, seed, zero = _seeded(tape, tape.input_types[k], trace)
         along = splice(pushed, [*inputs, apply(pair, seed, zero)], trace)
         across = splice(pushed, [*inputs, apply(pair, zero, seed)], trace)
-        columns = [
-            apply(pair, re, im) if re.dtype.kind == "f" else re
-            for re, im in zip(along, across, strict=True)
-        ]
-        return trace.builder.finish([trace.lift(x) for x in columns])
+        return trace.builder.finish([trace.lift(x) for x in _paired(along, across)])
 
 
-def _rows(tape: Tape, wrt: Sequence[int], o: int) -> Tape:
-    """Tape of ``(*inputs, seed) -> rows``, one for each input in `wrt`, with a real seed.
+def real_cotangents(pulled: Tape, tape: Tape, wrt: Sequence[int], o: int) -> Tape:
+    """Tape of ``(*inputs, seed) -> rows`` with a real seed, of the cotangents for output `o`.
 
     The cotangents 1 and -i of a complex output read the real and the imaginary part of its
     derivative with respect to a real input.
     """
-    pulled = choose(vjp(tape, wrt, of=(o,)), range(len(tape.outputs), len(tape.outputs) + len(wrt)))
     source = tape.output_types[o]
     if not any(map(_complex, (source, *(tape.input_types[k] for k in wrt)))):
         return pulled
@@ -119,11 +111,14 @@ def _rows(tape: Tape, wrt: Sequence[int], o: int) -> Tape:
         else:
             along = splice(pulled, [*inputs, apply(pair, seed, zero)], trace)
             across = splice(pulled, [*inputs, apply(pair, zero, -seed)], trace)  # type: ignore[operator] - `fdiff.ops` enters the operators
-            rows = [
-                apply(pair, re, im) if re.dtype.kind == "f" else re
-                for re, im in zip(along, across, strict=True)
-            ]
+            rows = _paired(along, across)
         return trace.builder.finish([trace.lift(x) for x in rows])
+
+
+def _paired(along: Sequence[TracedArray], across: Sequence[TracedArray]) -> list[object]:
+    """Derivatives along the real and the imaginary axis as complex numbers, where they are real."""
+    pairs = zip(along, across, strict=True)
+    return [apply(pair, re, im) if re.dtype.kind == "f" else re for re, im in pairs]
 
 
 def _seeded(
@@ -140,51 +135,55 @@ def _last(x: TracedArray, shape: Shape) -> object:
     return np.reshape(np.moveaxis(x, 0, -1), shape)  # type: ignore[call-overload] - stubs know no traced arrays
 
 
-def forward_blocks(tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:
-    """Columns of the Jacobian with respect to input `k`, one output for each output of the tape.
+def seeds_last(mapped: Tape, tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:
+    """Columns of the Jacobian with respect to input `k`: tangents `mapped` over unit seeds.
 
-    A block has the shape of the output, then of the input; chunked, it has `size` columns that
-    begin at a further int64 input.
+    There is one output for each output of `mapped`. A block has the shape of the output, then of
+    the input; chunked, it has `size` columns that begin at a further int64 input.
     """
     source = tape.input_types[k]
-    pushed = _columns(tape, k)
-    mapped = batch(simplify(pushed), [*(False for _ in tape.inputs), True], size)
-    return _with_seeds(tape, source, mapped, size, chunked=chunked, columns=source.shape)
+    last = (size,) if chunked else source.shape
+    with Trace("jacobian", lines=False) as trace:
+        outs = _with_seeds(mapped, tape, source, size, trace, chunked=chunked)
+        blocks = [_last(out, (*out.shape[1:], *last)) for out in outs]
+        return trace.builder.finish([trace.lift(x) for x in blocks])
 
 
-def reverse_blocks(tape: Tape, wrt: Sequence[int], o: int, size: int, *, chunked: bool) -> Tape:
-    """Rows of the Jacobian of output `o`, one output for each input in `wrt`: `forward_blocks`."""
+def seeds_first(mapped: Tape, tape: Tape, o: int, size: int, *, chunked: bool) -> Tape:
+    """Rows of the Jacobian of output `o`: cotangents `mapped` over unit seeds. See `seeds_last`."""
     source = tape.output_types[o]
-    pulled = _rows(tape, wrt, o)
-    mapped = batch(simplify(pulled), [*(False for _ in tape.inputs), True], size)
-    return _with_seeds(tape, source, mapped, size, chunked=chunked, columns=None)
+    with Trace("jacobian", lines=False) as trace:
+        outs = _with_seeds(mapped, tape, source, size, trace, chunked=chunked)
+        blocks = [x if chunked else np.reshape(x, (*source.shape, *x.shape[1:])) for x in outs]
+        return trace.builder.finish([trace.lift(x) for x in blocks])
 
 
 def _with_seeds(
-    tape: Tape, source: ArrayType, mapped: Tape, size: int, *, chunked: bool, columns: Shape | None
+    mapped: Tape, tape: Tape, source: ArrayType, size: int, trace: Trace, *, chunked: bool
+) -> list[TracedArray]:
+    """The outputs of a batched tape fed with unit seeds."""
+    inputs = [trace.input(t) for t in tape.input_types]
+    first: TracedArray | int = trace.input(ArrayType((), INT)) if chunked else 0
+    seeds = unit_seeds(ArrayType(source.shape, real_dtype(source.dtype)), first, size)
+    return splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - seeds are a traced array, an object to the stubs
+
+
+def assembled(
+    tape: Tape, blocks: Sequence[Tape], places: Sequence[int], types: Sequence[ArrayType]
 ) -> Tape:
-    """The batched tape fed with unit seeds; forward blocks get the seed's axes last."""
+    """One tape of all blocks of a Jacobian, with the inputs of `tape` and outputs of these types.
+
+    Output `k` of the `blocks`, counted through, belongs to ``places[k]``; the others are zero.
+    """
     with Trace("jacobian", lines=False) as trace:
         inputs = [trace.input(t) for t in tape.input_types]
-        first: TracedArray | int = trace.input(ArrayType((), INT)) if chunked else 0
-        seeds = unit_seeds(ArrayType(source.shape, real_dtype(source.dtype)), first, size)
-        outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - seeds are a traced array, an object to the stubs
-        results: list[object] = []
-        for out in outs:
-            shape = out.shape[1:]
-            if columns is not None:
-                results.append(_last(out, (*shape, size) if chunked else (*shape, *columns)))
-            else:
-                results.append(out if chunked else np.reshape(out, (*source.shape, *shape)))
-        return simplify(trace.builder.finish([trace.lift(x) for x in results]))
-
-
-def merge(tapes: Sequence[Tape]) -> Tape:
-    """One tape of the outputs of several that have the same inputs; what they share is shared."""
-    with Trace("merge", lines=False) as trace:
-        inputs = [trace.input(t) for t in tapes[0].input_types]
-        outs = [out.id for tape in tapes for out in splice(tape, inputs, trace)]
-        return simplify(trace.builder.finish(outs))
+        outs = [out.id for block in blocks for out in splice(block, inputs, trace)]
+        found = dict(zip(places, outs, strict=True))
+        outputs = [
+            found[k] if k in found else trace.lift(np.zeros(t.shape, t.dtype))
+            for k, t in enumerate(types)
+        ]
+        return trace.builder.finish(outputs)
 
 
 def with_check(tape: Tape, check: Tape) -> Tape:
@@ -192,22 +191,14 @@ def with_check(tape: Tape, check: Tape) -> Tape:
     with Trace("check", lines=False) as trace:
         inputs = [trace.input(t) for t in tape.input_types]
         outs = [*splice(tape, inputs, trace), *splice(check, inputs[: len(check.inputs)], trace)]
-        return simplify(trace.builder.finish([out.id for out in outs]))
-
-
-def zeros_like_blocks(tape: Tape, types: Sequence[ArrayType]) -> Tape:
-    """Tape with the inputs of `tape` and outputs of these types that are zero."""
-    with Trace("zeros", lines=False) as trace:
-        for t in tape.input_types:
-            trace.input(t)
-        return trace.builder.finish([trace.lift(np.zeros(t.shape, t.dtype)) for t in types])
+        return trace.builder.finish([out.id for out in outs])
 
 
 def converted(tape: Tape, types: Sequence[ArrayType]) -> Tape:
     """The tape with its outputs converted to the dtypes of `types`."""
     if all(a.dtype == b.dtype for a, b in zip(tape.output_types, types, strict=True)):
         return tape
-    with Trace("convert", lines=False) as trace:
+    with Trace("types", lines=False) as trace:
         outs = splice(tape, [trace.input(t) for t in tape.input_types], trace)
         return trace.builder.finish(
             [trace.lift(out, t.dtype) for out, t in zip(outs, types, strict=True)]
@@ -225,7 +216,7 @@ def symmetric(tape: Tape, types: Sequence[ArrayType]) -> Tape:
         inputs = [trace.input(t) for t in tape.input_types]
         outs = splice(tape, inputs, trace)
         final = [_symmetric_block(outs, types, i, j) for i in range(n) for j in range(n)]
-        return simplify(trace.builder.finish([trace.lift(x) for x in final]))
+        return trace.builder.finish([trace.lift(x) for x in final])
 
 
 def _symmetric_block(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.functional import dense_blocks
+from fdiff.transforms import pipeline
 
 N = 40
 X = 0.5 + np.random.default_rng(4).uniform(0.1, 0.9, N)
@@ -63,13 +63,13 @@ DENSE = [with_arrow, product]
 @pytest.fixture
 def ways(monkeypatch):
     """The compressed ways that were taken."""
-    taken, original = [], dense_blocks.compressed
+    taken = []
 
-    def spy(*args, **kwargs):
-        taken.append(original(*args, **kwargs))
-        return taken[-1]
+    def watch(name, tape):
+        if name == "compressed":
+            taken.append(tape)
 
-    monkeypatch.setattr(dense_blocks, "compressed", spy)
+    monkeypatch.setattr(pipeline, "WATCHERS", [watch])
     fdiff.dispatch.program.forget()
     return taken
 

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fdiff
-from fdiff.transforms.sparsity.parameter_entries import MOST_ENTRIES, entry_columns
+from fdiff.transforms.pipeline import ENTRIES, Request, attempt
+from fdiff.transforms.sparsity.parameter_entries import MOST_ENTRIES
 
 T = np.linspace(0.1, 2.0, 7)
 
@@ -70,11 +71,15 @@ def _of_real_branch(f, z):
     return (z[0] * T if z[1].real > 0 else None) if f is branching else f(z)
 
 
+def entry_columns(tape):
+    return attempt((ENTRIES,), tape, Request(tape, wrt=(0,), of=[0]))
+
+
 @pytest.mark.parametrize("name", [n for n in MODELS if n != "branching"])
 def test_they_are_taken(name):
     f, count = MODELS[name]
     tape = fdiff.make_tape(f, np.ones(count))
-    blocks = entry_columns(tape, 0, [0])
+    blocks = entry_columns(tape)
     assert blocks is not None
     assert blocks.output_types[0].shape == (*tape.output_types[0].shape, count)
     assert not any(n.primitive.name in ("iota", "equal") for n in blocks.nodes)  # no unit seeds
@@ -93,7 +98,7 @@ def test_they_are_taken(name):
     ],
 )
 def test_what_is_read_as_a_whole_keeps_its_seeds(f, b):
-    assert entry_columns(fdiff.make_tape(f, b), 0, [0]) is None
+    assert entry_columns(fdiff.make_tape(f, b)) is None
 
 
 def test_several_outputs_and_arguments():

@@ -10,7 +10,7 @@ import fdiff
 from fdiff.dispatch.program import Program
 from fdiff.functional.invocation import ValuePlan
 from fdiff.tape import verify
-from fdiff.transforms.derivative_tapes import forward_blocks
+from fdiff.transforms.pipeline import DENSE_COLUMNS, REACHED_COLUMNS, Request, attempt, derive
 from fdiff.transforms.sparsity import dynamic_sparsity
 from fdiff.transforms.sparsity.row_selection import rows_read
 
@@ -91,6 +91,10 @@ def always(monkeypatch):
     monkeypatch.setattr(dynamic_sparsity, "LONGER", np.inf)
 
 
+def reached_columns(tape, of):
+    return attempt(REACHED_COLUMNS, tape, Request(tape, wrt=(0,), of=of))
+
+
 def taped(f, *args):
     """The tape of `f`, and what its inputs stand for."""
     variant, inputs = Program("make_tape", None, ValuePlan).trace(f, args, {})
@@ -101,9 +105,9 @@ def taped(f, *args):
 def test_columns_are_those_of_all_seeds(f, always, rng):
     x = rng.uniform(0.2, 1.0, size=10)
     tape, inputs = taped(f, x)
-    found = dynamic_sparsity.reached_columns(tape, 0, range(len(tape.outputs)))
+    found = reached_columns(tape, range(len(tape.outputs)))
     assert found is not None
-    wanted = forward_blocks(tape, 0, x.size, chunked=False)
+    wanted = derive(DENSE_COLUMNS, tape, wrt=(0,), size=x.size)
     for mine, block in zip(values(verify(found), *inputs), values(wanted, *inputs), strict=True):
         assert_allclose(mine, block, rtol=1e-13, atol=1e-14)
 
@@ -171,27 +175,21 @@ def test_columns_of_random_programs(seed, always):
     rng = np.random.default_rng(seed)
     f, x = program(rng), rng.uniform(0.2, 1.0, size=12)
     tape, inputs = taped(f, x)
-    found = dynamic_sparsity.reached_columns(tape, 0, [0])
+    found = reached_columns(tape, [0])
     assert found is not None
-    (wanted,) = values(forward_blocks(tape, 0, x.size, chunked=False), *inputs)
+    (wanted,) = values(derive(DENSE_COLUMNS, tape, wrt=(0,), size=x.size), *inputs)
     (mine,) = values(verify(found), *inputs)
     assert_allclose(mine, wanted, rtol=1e-12, atol=1e-13)
 
 
 def test_the_way_is_taken_where_it_pays():
     x = np.ones(10)
-    found = dynamic_sparsity.reached_columns(taped(chain, x)[0], 0, [0])
+    found = reached_columns(taped(chain, x)[0], [0])
     assert found is not None
     sizes = [n.type.shape[0] for n in found.nodes if n.primitive.name == "contract"]
     assert 10 not in sizes  # no product is taken for all seeds
-    assert (
-        dynamic_sparsity.reached_columns(tape_of(lambda x: np.sin(x[1:]) * x[:-1], x), 0, [0])
-        is None
-    )
-    assert (
-        dynamic_sparsity.reached_columns(taped(lambda x: A[:, :2] @ x.reshape(2, 5), x)[0], 0, [0])
-        is None
-    )
+    assert reached_columns(tape_of(lambda x: np.sin(x[1:]) * x[:-1], x), [0]) is None
+    assert reached_columns(taped(lambda x: A[:, :2] @ x.reshape(2, 5), x)[0], [0]) is None
 
 
 def test_seeds_that_do_not_reach_an_entry_are_no_factors_of_it():

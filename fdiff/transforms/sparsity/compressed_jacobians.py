@@ -6,6 +6,7 @@ sparse Jacobian matrices", IMA J. Appl. Math. 13, 1974). What lies outside the p
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,15 +15,16 @@ from ...arraytype import ArrayType
 from ...ops.storing import scatter_set
 from ...tape import Tape
 from ...trace import Trace, apply, splice
-from ..batch import batch
-from ..derivative_tapes import bind, choose
-from ..forward import jvp
-from ..simplify import simplify
+from ..derivative_tapes import bind
 from .jacobian_pattern import pattern
 
 SMALL = 32  # columns up to which all are computed at once
 SPARSE = 4  # colours must be fewer than the columns by this factor
 MOST_ENTRIES = 1 << 18  # of the pattern
+
+# ``sweep(tape, k, of, size)``: the tape of the tangents of outputs `of` for `size` directions of
+# input `k`, which are one further input.
+Sweeper = Callable[[Tape, int, Sequence[int] | None, int], Tape]
 
 
 def large(tape: Tape, k: int) -> bool:
@@ -40,20 +42,19 @@ class Compression(NamedTuple):
     mirror: np.ndarray | None  # of each entry of a symmetric matrix, the one across the diagonal
 
 
-def compressed(tape: Tape, k: int, type_: ArrayType, *, symmetric: bool) -> Tape | None:
+def compressed(
+    tape: Tape, k: int, type_: ArrayType, sweep: Sweeper, *, symmetric: bool
+) -> Tape | None:
     """A tape of the Jacobian of this type from few sweeps; None where it would not pay."""
     if not large(tape, k):
         return None
     found = _compression(tape, k, symmetric=symmetric)
-    return None if found is None else _placed(_swept(tape, k, found.seeds), found, type_)
+    return None if found is None else _placed(_swept(tape, k, found.seeds, sweep), found, type_)
 
 
-def _swept(tape: Tape, k: int, seeds: np.ndarray) -> Tape:
+def _swept(tape: Tape, k: int, seeds: np.ndarray, sweep: Sweeper) -> Tape:
     """The tape of the derivatives in the directions of the seeds."""
-    pushed = choose(jvp(tape, (k,)), (1,))
-    mapped = [*(False for _ in tape.inputs), True]
-    swept = simplify(batch(simplify(pushed), mapped, len(seeds)))
-    return bind(swept, {len(tape.inputs): seeds})
+    return bind(sweep(tape, k, (0,), len(seeds)), {len(tape.inputs): seeds})
 
 
 def _placed(tape: Tape, found: Compression, type_: ArrayType) -> Tape:
@@ -65,7 +66,7 @@ def _placed(tape: Tape, found: Compression, type_: ArrayType) -> Tape:
             entries = 0.5 * (entries + entries[found.mirror])
         whole = apply(scatter_set, np.zeros(type_.size, entries.dtype), entries, found.place)
         dense = np.reshape(whole, type_.shape)
-        return simplify(trace.builder.finish([trace.lift(dense, type_.dtype)]))
+        return trace.builder.finish([trace.lift(dense, type_.dtype)])
 
 
 def _compression(tape: Tape, k: int, *, symmetric: bool) -> Compression | None:

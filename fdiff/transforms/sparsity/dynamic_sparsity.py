@@ -15,13 +15,12 @@ import numpy as np
 
 from ...arraytype import ArrayType, Shape
 from ...errors import Line
+from ...ops.shaping import slice_
 from ...tape import INPUT, ITEM, Node, Tape
 from ...trace import Trace, TracedArray
 from ..batch import widened
-from ..derivative_tapes import choose, unit_seeds
-from ..forward import jvp
-from ..simplify import Simplifier, simplify
-from .row_selection import rows_read
+from ..derivative_tapes import unit_seeds
+from ..simplify import Simplifier
 from .sparse_tangent_rules import RULES
 from .sparse_tangents import Part, Parts, Seeds, full, seeds_of
 
@@ -37,31 +36,28 @@ class Unit(NamedTuple):
     shape: Shape
 
 
-def reached_columns(tape: Tape, k: int, keep: Sequence[int]) -> Tape | None:
-    """Blocks for input `k`, of the shape of the output, then of the input, one for each of `keep`.
-
-    None where the input is not read in slices, or most seeds reach most nodes.
-    """
-    type_ = tape.input_types[k]
+def read_in_slices(tape: Tape, k: int) -> Tape | None:
+    """The tape, if its real input `k` is read in slices alone and the tape is short enough."""
+    source, type_ = tape.inputs[k], tape.input_types[k]
     several = type_.size > 1 and type_.size * len(tape) <= MOST
-    if type_.dtype.kind != "f" or not several or not _sliced(tape, k):
-        return None
-    count = len(tape.outputs)
-    pushed = simplify(choose(jvp(rows_read(tape), (k,)), [count + o for o in keep]))
+    readers = {node.primitive for node in tape.nodes if source in node.args}
+    sliced = readers == {slice_} and source not in tape.outputs
+    return tape if type_.dtype.kind == "f" and several and sliced else None
+
+
+def reached_columns(pushed: Tape, tape: Tape, k: int) -> Tape | None:
+    """Columns of the Jacobian for input `k` of `tape`, from the tape of its tangents.
+
+    Each block has the shape of the output, then of the input. None where most seeds reach most
+    nodes.
+    """
     with Trace("jacobian", lines=False, builder=Simplifier()) as trace:
-        sweep = Sweep(pushed, trace, type_)
+        sweep = Sweep(pushed, trace, tape.input_types[k])
         sweep.run()
         if sweep.carried > WORTH * sweep.all:
             return None
         found = trace.builder.finish([sweep.column(o) for o in pushed.outputs])
-    return simplify(found) if len(found) <= LONGER * len(pushed) else None
-
-
-def _sliced(tape: Tape, k: int) -> bool:
-    """Whether an input is read in slices alone."""
-    source = tape.inputs[k]
-    readers = {node.primitive.name for node in tape.nodes if source in node.args}
-    return readers == {"slice"} and source not in tape.outputs
+    return found if len(found) <= LONGER * len(pushed) else None
 
 
 class Sweep:

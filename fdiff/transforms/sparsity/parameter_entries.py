@@ -8,24 +8,25 @@ section 3.1: tangents of independents.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ...ops.shaping import traced
 from ...tape import Builder, Tape
 from ...trace import Trace, splice
-from ..forward import jvp
-from ..simplify import simplify
 
 MOST_ENTRIES = 32
 MOST_NODES = 2048  # of all columns together, before what they share is shared
 
 
-def entry_columns(tape: Tape, k: int, keep: Sequence[int]) -> Tape | None:
+def entry_columns(
+    tape: Tape, k: int, keep: Sequence[int], push: Callable[[Tape, int], Tape]
+) -> Tape | None:
     """Blocks for input `k`, of the shape of the output, then of the input, one for each output.
 
-    None where the input is not a vector that is read entry by entry, or the tape would be long.
+    ``push(tape, k)`` gives the outputs and their tangents. None where the input is not a vector
+    that is read entry by entry, or the tape would be long.
     """
     type_ = tape.input_types[k]
     short = type_.ndim == 1 and 1 < type_.size <= MOST_ENTRIES
@@ -42,10 +43,10 @@ def entry_columns(tape: Tape, k: int, keep: Sequence[int]) -> Tape | None:
         given = [*inputs[:k], *inputs[k + 1 :], *entries]
         columns = []
         for j in range(type_.size):
-            pushed = simplify(jvp(apart, (len(tape.inputs) - 1 + j,)))
+            pushed = push(apart, len(tape.inputs) - 1 + j)
             columns.append(splice(pushed, [*given, one], trace)[count:])
         blocks = [np.stack([column[o] for column in columns], axis=-1) for o in keep]
-        return simplify(trace.builder.finish([trace.lift(block) for block in blocks]))
+        return trace.builder.finish([trace.lift(block) for block in blocks])
 
 
 def _apart(tape: Tape, k: int) -> Tape | None:

@@ -15,27 +15,22 @@ from ...ops.indexing import iota, scatter_add
 from ...ops.shaping import traced
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, splice
-from ..batch import batch
-from ..derivative_tapes import choose, symmetric
-from ..forward import depends, jvp
-from ..simplify import simplify
-from .compressed_jacobians import SPARSE, large
+from ..forward import depends
+from .compressed_jacobians import SPARSE, Sweeper, large
 from .partial_separability import Separated, Term, separate
 
 
-def separable(tape: Tape, k: int, type_: ArrayType, most: int, *, mirrored: bool) -> Tape | None:
+def separable(tape: Tape, k: int, type_: ArrayType, most: int, sweep: Sweeper) -> Tape | None:
     """A tape of the Jacobian of this type; None where that is not possible, or would not pay.
 
-    `most` is how many bytes all blocks of rows may have; `mirrored` says that the Jacobian is
-    symmetric, and shall be so exactly.
+    `most` is how many bytes all blocks of rows may have.
     """
     if not large(tape, k):
         return None
     source, found = tape.input_types[k], separate(tape, k)
     if found is None or not _pays(found, source, most):
         return None
-    made = _placed(found, source, type_)
-    return symmetric(made, [source]) if mirrored else made
+    return _placed(found, type_, sweep)
 
 
 def _pays(found: Separated, source: ArrayType, most: int) -> bool:
@@ -45,7 +40,7 @@ def _pays(found: Separated, source: ArrayType, most: int) -> bool:
     return sum(widths) * SPARSE <= source.size and entries <= most
 
 
-def _placed(found: Separated, source: ArrayType, type_: ArrayType) -> Tape:
+def _placed(found: Separated, type_: ArrayType, sweep: Sweeper) -> Tape:
     """The blocks of all parts of all terms, added up where they belong."""
     count, parts, terms = len(found.tape.inputs), found.parts, found.terms
     between = found.between
@@ -56,7 +51,7 @@ def _placed(found: Separated, source: ArrayType, type_: ArrayType) -> Tape:
         wheres = _wheres(found, outs[len(parts) :])
         totals: dict[tuple[Shape, Shape], object] = {}
         for s, part in enumerate(parts):
-            swept = splice(_swept(between, count + s), [*inputs, *outs[: len(parts)]], trace)
+            swept = splice(_swept(between, count + s, sweep), [*inputs, *outs[: len(parts)]], trace)
             for t, term in enumerate(terms):
                 if reached[t][s]:
                     places = wheres[len(parts) + t], wheres[s]
@@ -67,7 +62,7 @@ def _placed(found: Separated, source: ArrayType, type_: ArrayType) -> Tape:
         for n, total in enumerate(totals.values()):
             one = np.reshape(np.transpose(total, (0, 2, 1, 3)), type_.shape)  # type: ignore[call-overload] - a traced array
             matrix = one if n == 0 else matrix + one
-        return simplify(trace.builder.finish([trace.lift(matrix, type_.dtype)]))
+        return trace.builder.finish([trace.lift(matrix, type_.dtype)])
 
 
 def _wheres(found: Separated, vectors: list[TracedArray]) -> list[TracedArray]:
@@ -79,19 +74,17 @@ def _wheres(found: Separated, vectors: list[TracedArray]) -> list[TracedArray]:
     ]
 
 
-def _swept(between: Tape, k: int) -> Tape:
+def _swept(between: Tape, k: int, sweep: Sweeper) -> Tape:
     """The tape of the tangents of all terms: of each row, along each entry of its own row `k`."""
-    count = len(between.outputs)
-    pushed = choose(jvp(between, (k,)), range(count, 2 * count))
     type_ = between.input_types[k]
     width = prod(type_.shape[1:])
-    mapped = batch(simplify(pushed), [*(False for _ in between.inputs), True], width)
+    mapped = sweep(between, k, None, width)
     with Trace("jacobian", lines=False) as trace:
         inputs = [trace.input(t) for t in between.input_types]
         unit = np.eye(width, dtype=type_.dtype).reshape((width, 1, *type_.shape[1:]))
         seeds = np.broadcast_to(traced(unit), (width, *type_.shape))
         outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - constants are lifted there
-        return simplify(trace.builder.finish([out.id for out in outs]))
+        return trace.builder.finish([out.id for out in outs])
 
 
 def _blocks(

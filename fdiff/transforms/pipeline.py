@@ -1,0 +1,247 @@
+"""What is done to a tape, in order, for every operator.
+
+A pipeline is a tuple of steps, and `derive` applies them in turn to the tape of a function. Every
+step takes a tape and the operator's request and gives a tape; None ends the pipeline where a step
+does not apply, or would not pay. Operators begin with the tape that `PREPARE` gives, once for each
+trace, and end with `GUARD`. The steps themselves are written in the modules imported here.
+
+Calls for one point only (`Variant.eager`) use no tape: docs/decisions/two-sweeps.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..arraytype import ArrayType
+from ..tape import Tape
+from .batch import batch
+from .derivative_tapes import (
+    choose,
+    converted,
+    gradient,
+    pullback,
+    real_cotangents,
+    real_tangents,
+    seeds_first,
+    seeds_last,
+    symmetric,
+    with_check,
+)
+from .forward import jvp
+from .prepare.cancelling_shifts import unshifted
+from .prepare.loop_vectorisation import vectorised
+from .prepare.split_concatenations import split_joins
+from .reverse import vjp
+from .simplify import simplify
+from .sparsity.compressed_jacobians import compressed
+from .sparsity.dynamic_sparsity import reached_columns, read_in_slices
+from .sparsity.parameter_entries import entry_columns
+from .sparsity.row_selection import rows_read
+from .sparsity.separable_jacobians import separable
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an operator asks for. Inputs and outputs are told by their positions in `function`.
+
+    The inputs `wrt` are differentiated, of the outputs `of` (None: all); `keep` are the outputs of
+    a derived tape that are wanted. `size` seeds are swept at a time, from a further input on where
+    they are `chunked`; a batch maps the inputs that are `mapped` over `size` entries, and gives the
+    outputs that are `spread` their leading axis. Results are converted to `types`. A Jacobian that
+    is `symmetric` is made so exactly, and may take `budget` bytes of blocks on the way. `check`
+    says whether the guards of the function hold.
+    """
+
+    function: Tape
+    wrt: Sequence[int] = ()
+    of: Sequence[int] | None = None
+    keep: Sequence[int] = ()
+    size: int = 0
+    chunked: bool = False
+    mapped: Sequence[bool] = ()
+    spread: Sequence[bool] | None = None
+    types: Sequence[ArrayType] = ()
+    symmetric: bool = False
+    budget: int = 0
+    check: Tape | None = None
+
+    @property
+    def outputs(self) -> Sequence[int]:
+        """The outputs that are differentiated."""
+        return range(len(self.function.outputs)) if self.of is None else self.of
+
+    @property
+    def input(self) -> int:
+        """The input that is differentiated, where it is one."""
+        return self.wrt[0]
+
+
+class Transform(NamedTuple):
+    """One step: its name, what it does, what it needs, and what it leaves true."""
+
+    name: str
+    run: Callable[[Tape, Request], Tape | None]
+    needs: str
+    leaves: str
+
+
+Pipeline = tuple[Transform, ...]
+# Called with the name of each step and what it gives: tests verify tapes and see the way taken.
+WATCHERS: list[Callable[[str, Tape | None], object]] = []
+
+
+def attempt(pipeline: Pipeline, tape: Tape, request: Request) -> Tape | None:
+    """The tape after all steps; None where one of them does not apply."""
+    found: Tape | None = tape
+    for step in pipeline:
+        found = step.run(found, request)
+        for watcher in WATCHERS:
+            watcher(step.name, found)
+        if found is None:
+            return None
+    return found
+
+
+def derive(pipeline: Pipeline, tape: Tape, **request: Any) -> Tape:
+    """The tape after all steps, for a request with these fields."""
+    found = attempt(pipeline, tape, Request(tape, **request))
+    assert found is not None
+    return found
+
+
+def first_of(name: str, *ways: Pipeline) -> Transform:
+    """The step that takes the first of several ways that applies and pays."""
+
+    def run(tape: Tape, request: Request) -> Tape | None:
+        return next((t for way in ways if (t := attempt(way, tape, request)) is not None), None)
+
+    return Transform(name, run, "", " or ".join(way[-2].name for way in ways))
+
+
+# --- steps: name, what it does; what it needs; what it leaves true -------------------------------
+# fmt: off
+STOP_SHIFTS = Transform(
+    "stop shifts", lambda t, r: unshifted(t), "a traced tape",
+    "the shift in log(sum(exp(x - shift))) + shift and its like stands behind stop_gradient")
+VECTORISE = Transform(
+    "vectorise", lambda t, r: vectorised(t), "loops as they were traced, unrolled",
+    "equal computations whose results are joined are one batch")
+SPLIT = Transform(
+    "split", lambda t, r: split_joins(t), "",
+    "reductions and slices of concatenations are those of the parts")
+SIMPLIFY = Transform(
+    "simplify", lambda t, r: simplify(t), "",
+    "every node has been offered to the rewrite rules; there are no dead nodes")
+KEEP = Transform(
+    "keep", lambda t, r: choose(t, r.keep), "", "the outputs `keep`, and what they need")
+CHECK = Transform(
+    "check", lambda t, r: with_check(t, r.check), "the inputs of the function come first",
+    "the last output says whether the guards of the function hold")
+BATCH = Transform(
+    "batch", lambda t, r: batch(t, r.mapped, r.size, spread=r.spread), "",
+    "the program for `size` elements at once, without a loop")
+
+GRADIENT_OF_ONE = Transform(
+    "pull back 1", lambda t, r: gradient(t, r.wrt), "output 0 has one element",
+    "outputs, then the gradient of output 0 for each of `wrt`")
+PULL_BACK = Transform(
+    "pull back", lambda t, r: pullback(t, r.wrt), "",
+    "further inputs are cotangents of the outputs; outputs, then a cotangent of each of `wrt`")
+PUSH_FORWARD = Transform(
+    "push forward", lambda t, r: jvp(t, r.wrt), "",
+    "further inputs are tangents of `wrt`; outputs, then a tangent of each")
+KEEP_TANGENTS = Transform(
+    "keep tangents", lambda t, r: choose(t, [len(r.function.outputs) + o for o in r.outputs]),
+    "push forward", "the tangents of the outputs `of`, no values")
+PULL_OUTPUT = Transform(
+    "pull back one output", lambda t, r: vjp(t, r.wrt, r.of), "",
+    "the last input is the cotangent of the output `of`; outputs, then cotangents of `wrt`")
+KEEP_COTANGENTS = Transform(
+    "keep cotangents", lambda t, r: choose(t, range(len(r.function.outputs), len(t.outputs))),
+    "pull back", "the cotangents of `wrt`, no values")
+
+REAL_TANGENTS = Transform(
+    "real tangents", lambda t, r: real_tangents(t, r.function, r.input), "keep tangents",
+    "the last input, the seed, is real, also where that of the function is complex")
+REAL_COTANGENTS = Transform(
+    "real cotangents", lambda t, r: real_cotangents(t, r.function, r.wrt, r.outputs[0]),
+    "keep cotangents", "the last input, the seed, is real, also where the output is complex")
+BATCH_SEEDS = Transform(
+    "batch seeds", lambda t, r: batch(t, [*(False for _ in r.function.inputs), True], r.size),
+    "the seed is the last input", "`size` seeds at once; what depends on none is computed once")
+UNIT_TANGENTS = Transform(
+    "unit tangents",
+    lambda t, r: seeds_last(t, r.function, r.input, r.size, chunked=r.chunked), "batch seeds",
+    "seeds are rows of the identity; outputs are columns of the Jacobian")
+UNIT_COTANGENTS = Transform(
+    "unit cotangents",
+    lambda t, r: seeds_first(t, r.function, r.outputs[0], r.size, chunked=r.chunked), "batch seeds",
+    "seeds are rows of the identity; outputs are rows of the Jacobian")
+
+ENTRIES = Transform(
+    "columns by entry",
+    lambda t, r: None if r.chunked else entry_columns(t, r.input, r.outputs, _push),
+    "a short input that is read entry by entry",
+    "columns of the Jacobian; each entry of the input has a tangent of its own")
+SLICED = Transform(
+    "read in slices", lambda t, r: None if r.chunked else read_in_slices(t, r.input), "",
+    "the input is real, and read in slices alone")
+SELECT_ROWS = Transform(
+    "select rows", lambda t, r: rows_read(t), "", "rows that no gather picks are not computed")
+REACHED = Transform(
+    "columns by reach", lambda t, r: reached_columns(t, r.function, r.input), "read in slices",
+    "columns of the Jacobian; each node carries only the seeds that reach it")
+SEPARABLE = Transform(
+    "separable", lambda t, r: separable(t, r.input, r.types[0], r.budget, _sweep),
+    "rows are gathered, treated alike, and added up", "the Jacobian, by blocks of rows")
+COMPRESSED = Transform(
+    "compressed", lambda t, r: compressed(t, r.input, r.types[0], _sweep, symmetric=r.symmetric),
+    "a sparse pattern", "the Jacobian, by a sweep for each colour of its columns")
+SYMMETRISE = Transform(
+    "symmetrise", lambda t, r: symmetric(t, [r.function.input_types[k] for k in r.wrt]),
+    "all blocks of a Hessian", "the blocks are exactly symmetric")
+CONVERT = Transform(
+    "convert", lambda t, r: converted(t, r.types), "", "outputs have the dtypes of `types`")
+# fmt: on
+
+
+def _push(tape: Tape, k: int) -> Tape:
+    return derive(JVP, tape, wrt=(k,))
+
+
+def _sweep(tape: Tape, k: int, of: Sequence[int] | None, size: int) -> Tape:
+    return derive(TANGENT_SWEEPS, tape, wrt=(k,), of=of, size=size)
+
+
+# --- pipelines ------------------------------------------------------------------------------------
+PREPARE = (STOP_SHIFTS, VECTORISE, SPLIT)  # once for each trace, before anything is differentiated
+VALUE = (SIMPLIFY,)  # jit, source
+GUARD = (CHECK, SIMPLIFY)  # last, where a kernel is to check the guards as well
+VMAP = (BATCH,)
+
+GRADIENT = (GRADIENT_OF_ONE, KEEP)  # grad, value_and_grad
+VJP = (PULL_BACK, SIMPLIFY)
+JVP = (PUSH_FORWARD, SIMPLIFY)
+HVP = (GRADIENT_OF_ONE, PUSH_FORWARD, KEEP, SIMPLIFY)  # hvp, vhp: forward over reverse
+
+TANGENTS = (PUSH_FORWARD, KEEP_TANGENTS)
+COTANGENTS = (PULL_OUTPUT, KEEP_COTANGENTS)
+TANGENT_SWEEPS = (*TANGENTS, REAL_TANGENTS, SIMPLIFY, BATCH_SEEDS)
+COTANGENT_SWEEPS = (*COTANGENTS, REAL_COTANGENTS, SIMPLIFY, BATCH_SEEDS)
+
+# jacobian: SPARSE_JACOBIAN, where it applies and pays. If not: COLUMNS for each input, or ROWS for
+# each output, which are put together (`derivative_tapes.assembled`), and JACOBIAN.
+DENSE_COLUMNS = (*TANGENT_SWEEPS, UNIT_TANGENTS, SIMPLIFY)
+REACHED_COLUMNS = (SLICED, SELECT_ROWS, *TANGENTS, SIMPLIFY, REACHED, SIMPLIFY)
+COLUMNS = (first_of("columns", (ENTRIES, SIMPLIFY), REACHED_COLUMNS, DENSE_COLUMNS),)
+ROWS = (*COTANGENT_SWEEPS, UNIT_COTANGENTS, SIMPLIFY)
+SPARSE_JACOBIAN = (first_of("sparse", (SEPARABLE, SIMPLIFY), (COMPRESSED, SIMPLIFY)),)
+JACOBIAN = (SIMPLIFY, CONVERT)
+
+# hessian: the Jacobian of the tape that GRADIENT gives, made symmetric.
+SPARSE_HESSIAN = (
+    first_of("sparse", (SEPARABLE, SIMPLIFY, SYMMETRISE, SIMPLIFY), (COMPRESSED, SIMPLIFY)),
+)
+HESSIAN = (SIMPLIFY, SYMMETRISE, SIMPLIFY, CONVERT)
