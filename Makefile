@@ -13,8 +13,8 @@ QUICK ?= @tests/quick.txt
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 
-.PHONY: help demo demo-nist demo-all test test-quick test-slow bench docs lint types format clean \
-        distclean
+.PHONY: help demo demo-nist demo-all test test-quick test-slow bench docs lint types dead coverage \
+        hooks format clean distclean
 
 help:
 	@echo "make demo       what exact derivatives buy, told in ten seconds, and drawn in demo.png"
@@ -26,6 +26,8 @@ help:
 	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (half an hour), and plots"
 	@echo "make docs       the pages and the API reference, in build/docs"
 	@echo "make lint       ruff; make types: pyright; make format: ruff format"
+	@echo "make dead       vulture: code that nothing uses; make coverage: the lines that tests run, an hour"
+	@echo "make hooks      ruff, pyright and the layout test before each commit"
 	@echo "make clean      remove what tests and builds leave; make distclean: $(VENV) too"
 
 demo: $(VENV)/.demo
@@ -59,6 +61,18 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/pyright
 
+dead: $(VENV)/.dev
+	$(BIN)/vulture
+
+coverage: $(VENV)/.test $(VENV)/.dev
+	rm -rf build/coverage
+	$(BIN)/coverage run -m pytest -n $(WORKERS) --progress -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+hooks: $(VENV)/.test $(VENV)/.dev
+	$(BIN)/pre-commit install
+
 format: $(VENV)/.test
 	$(BIN)/ruff format .
 
@@ -86,6 +100,10 @@ $(VENV)/.test: pyproject.toml | $(BIN)/pip
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install --quiet --editable ".[bench]"
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --editable ".[dev]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/pip

@@ -5,7 +5,7 @@ A tape is a tuple of nodes; a node's id is its position. Inputs and constants ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import NamedTuple, cast
@@ -319,8 +319,3 @@ def verify(tape: Tape) -> Tape:
 def _check(holds: bool, i: int, node: Node, fault: str) -> None:  # noqa: FBT001 - private
     if not holds:
         raise TapeError(f"node %{i} = {_operation(node)} {fault}")
-
-
-def same_types(a: Sequence[ArrayType], b: Sequence[ArrayType]) -> bool:
-    """Whether two lists of types agree in shape and dtype."""
-    return tuple(a) == tuple(b)

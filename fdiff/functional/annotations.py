@@ -14,6 +14,4 @@ T = TypeVar("T")
 Array = np.ndarray[
     tuple[Any, ...], np.dtype[Any]
 ]  # NDArray[Any], whose module takes long to import
-Arrays = tuple[Any, ...]  # a tuple of arrays, or of trees of arrays
 Point = Array | np.number[Any] | complex | Sequence[float] | Sequence[Sequence[float]]
-Argnums = int | tuple[int, ...]

@@ -37,7 +37,7 @@ from .slopes import (  # fmt: skip
     sech_squared,
 )
 
-LN2, LN10 = _log(2.0), _log(10.0)
+LN2 = _log(2.0)
 PER_LN2, PER_LN10 = 1.0 / LN2, 0.4342944819032518
 
 def share(chosen: object, tied: object, like: TracedArray) -> object:

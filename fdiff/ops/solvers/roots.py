@@ -17,7 +17,7 @@ from ...trace import TracedArray, apply
 from .calls import SOLVERS, Call, Field, solver
 from .implicit import cotangents, exact, tangent
 
-COUNT, TRUTH, NUMBER = ArrayType((), INT), ArrayType((), BOOL), ArrayType((), F8)
+COUNT, TRUTH = ArrayType((), INT), ArrayType((), BOOL)
 
 
 def _jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, call: Call, mode: str) -> list[object]:
