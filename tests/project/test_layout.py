@@ -329,9 +329,10 @@ def test_returns_are_annotated():
 
 
 def test_marks_for_checkers_say_why_they_are_there():
-    mark = re.compile(r"# (noqa|(type|pyright): ?ignore)(?!.* - \S)")
-    folders = [PACKAGE, ROOT / "tests", ROOT / "benchmarks", ROOT / "docs"]
-    files = [path for folder in folders for path in folder.rglob("*.py")]
+    mark = re.compile(r"# ?((ruff: ?)?noqa|(type|pyright): ?ignore|pragma: ?no)(?!.* - \S)")
+    names = ["fdiff", "tests", "benchmarks", "docs", "examples", "notebooks", "typings"]
+    files = [path for name in names for path in (ROOT / name).rglob("*.py*")]
+    files = [path for path in files if path.suffix in {".py", ".pyi"}]
     bare = [
         f"{path.relative_to(ROOT)}:{k}"
         for path in files
