@@ -18,8 +18,8 @@ from ..capture.proxy_classes import getattr_static
 from ..capture.release import NoValueError
 from ..capture.value_kinds import MISSING
 from ..errors import FdiffError, LeakError, Line, TraceError, line_in, message, user_line
-from ..ops.creation import answer
-from ..ops.foreign import fixed
+from ..ops.creation import replacement_of
+from ..ops.third_party_functions import only_captured
 from ..trace import Trace, TracedArray, private, replaces, root_trace
 from ..trace.local_arrays import plain, resolve
 from ..trace.trace_stack import stack
@@ -63,7 +63,7 @@ class CaptureSession:
             self.handles.append(self.trace.capture(array))
             return self.handles[-1]
 
-        capture = Capture(handle, answer, settled, self.plainly, depends)
+        capture = Capture(handle, replacement_of, settled, self.plainly, depends)
         self.parts.append((f, capture))
         for outer in self.running:
             outer.flush()
@@ -231,7 +231,7 @@ def settled(value: object) -> object:
     looks = given.home.looks
     if looks.closed:  # of a run before this one
         return value
-    if looks.apart(given.id) or (stack.examples and not fixed(given)):
+    if looks.apart(given.id) or (stack.examples and not only_captured(given)):
         raise NoValueError(given)
     try:
         array = np.array(looks.value(given.id, "kept a value beyond the run"))

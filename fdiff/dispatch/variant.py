@@ -15,7 +15,7 @@ import numpy as np
 
 from ..capture import Reads
 from ..errors import Line, RetraceWarning, show_line, user_line, warn
-from ..ops.scalars import install
+from ..ops.eager_scalar_operators import install
 from ..process.float_flags import Doubts
 from ..process.progress import Stage
 from ..tape import Tape

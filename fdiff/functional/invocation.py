@@ -25,7 +25,7 @@ from ..dispatch.plans import (
 from ..dispatch.program import MOST, Derive, Program, immediates, program_of
 from ..dispatch.variant import Variant
 from ..errors import FdiffError, message, user_line
-from ..ops.kinks import looking
+from ..ops.kink_marks import kink_search
 from ..process.collector import collector_paused
 from ..process.float_flags import noted
 from ..trace import TracedArray, current, tracing
@@ -59,7 +59,7 @@ def invoke(
             (holds,) = replay(PlanStep(variant.check), inputs)
             current().looks.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
         result = variant.plan.call(inputs, vectors, replay)
-        return warn_outside(result, variant, inputs) if looking.on else result
+        return warn_outside(result, variant, inputs) if kink_search.on else result
     if ASKED in occupied and policy.get() == "raise":
         refuse_kinks(program, f, args, kwargs)
     if program.ways:  # it may be eager

@@ -14,7 +14,7 @@ from ..dispatch.program import Program
 from ..dispatch.variant import Variant
 from ..errors import InputError, KinkError, message, user_line
 from ..interpret import evaluate
-from ..ops.kinks import looking, mark_now
+from ..ops.kink_marks import kink_search, mark_now
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..trace.trace_stack import occupied
@@ -88,11 +88,11 @@ def refuse_kinks(
     The function is traced afresh, so that those built of several ops mark their own kinks.
     """
     fresh = Program(program.name, program.argnums, program.derive, program.body)
-    looking.on = True
+    kink_search.on = True
     try:
         variant, inputs = fresh.trace(f, args, kwargs)
     finally:
-        looking.on = False
+        kink_search.on = False
     for tape, wrt, of in _differentiated(variant):
         found, checks = find_kinks(tape, wrt, of)
         if not checks:

@@ -14,7 +14,7 @@ from ..dispatch.program import forget as forget_programs
 from ..dispatch.tiers import forget as forget_runners
 from ..dispatch.variant import Variant
 from ..errors import UnsupportedError
-from ..ops.selection import stop_gradient as stop_leaf
+from ..ops.composite_functions import stop_gradient as stop_leaf
 from ..tape import Tape
 from ..tracebacks import public
 from ..transforms.pipeline import VALUE, derive

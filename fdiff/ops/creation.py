@@ -13,8 +13,8 @@ from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace import TracedArray, assemble, current, replaces
 from ..trace.local_arrays import Local, holds_traced, localised, resolve
 from ..trace.traced_keys import TracedKey
-from .foreign import guarded, of_scipy
 from .shaping import in_order, traced
+from .third_party_functions import concrete_only, is_scipy_function
 
 
 def _joined(value: object) -> TracedArray:
@@ -96,7 +96,7 @@ def class_of(value: object) -> type:
     return REPLACEMENTS.get(id(kind), (kind, kind))[1]
 
 
-class _Kinds(type):
+class _TypeMeta(type):
     """Of the class that stands for `type`: instances and subclasses are those of `type`."""
 
     def __instancecheck__(cls, value: object) -> bool:
@@ -117,7 +117,7 @@ class _Kinds(type):
         return class_of(*args) if len(args) == 1 and not keywords else type(*args, **keywords)
 
 
-class Type(type, metaclass=_Kinds):
+class Type(type, metaclass=_TypeMeta):
     """Stands for `type`, which sees through to what traced and tracked arrays stand for."""
 
 
@@ -171,14 +171,14 @@ _FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum))
 _making: dict[int, tuple[object, Callable[..., object]]] = {}
 
 
-def answer(value: object) -> object:
+def replacement_of(value: object) -> object:
     """What a private copy of a function finds in place of `value`."""
     found = REPLACEMENTS.get(id(value))
     if LAZY_TABLES:  # objects reach `f` in ways that no private copy sees
         load_tables("scipy.sparse", "scipy.stats", "scipy.interpolate")
-    if found is None and of_scipy(value):
+    if found is None and is_scipy_function(value):
         load_tables()
-        found = REPLACEMENTS.get(id(value), (value, guarded(value)))
+        found = REPLACEMENTS.get(id(value), (value, concrete_only(value)))
     if found is not None:
         return found[1]
     return _noticed(value) if _of_numpy(value) else value

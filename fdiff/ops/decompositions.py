@@ -16,7 +16,7 @@ from ..arraytype import ArrayType, promote
 from ..errors import warn
 from ..primitive import ZERO, Sample
 from ..trace import TracedArray, apply, apply_many, implements, look, unsupported
-from .eigen import (
+from .eigenvalues import (
     _columns,
     _eye,
     _h,
@@ -32,11 +32,11 @@ from .eigen import (
     real_spectrum,
 )
 from .families import add_up, kind_of
-from .kinks import marked
+from .kink_marks import marked
 from .linalg import Args, Bars, _scalar, solve
 from .reductions import as_scalar
 from .shaping import traced
-from .singular import EPS, _beside, _truncates, inv_or_nan, lstsq_, pinv, svd, svdvals
+from .singular_values import EPS, _beside, _truncates, inv_or_nan, lstsq_, pinv, svd, svdvals
 
 # --- QR of a matrix with at least as many rows as columns -------------------------------------
 

@@ -22,10 +22,7 @@ from ..trace.eager_scalars import weakened
 from ..trace.operation_templates import LOOKING_BACK
 from ..trace.trace_stack import stack
 from ..trace.ufunc_fast_path import enter
-from .families import elementwise, kind_of, refuse, stretch, table_met, ufunc_caller
-from .quotients import over_a_sum
-from .samples import above_one, count, plane, positive, real, truth, unit, whole
-from .slopes import (  # fmt: skip
+from .accurate_partials import (  # fmt: skip
     ANGLE_SLOPE,
     DIRECTION,
     SHARES,
@@ -36,6 +33,9 @@ from .slopes import (  # fmt: skip
     power_sum,
     sech_squared,
 )
+from .families import elementwise, kind_of, refuse, stretch, table_met, ufunc_caller
+from .quotients_of_sums import over_a_sum
+from .sample_domains import above_one, count, plane, positive, real, truth, unit, whole
 
 LN2 = _log(2.0)
 PER_LN2, PER_LN10 = 1.0 / LN2, 0.4342944819032518
@@ -219,7 +219,7 @@ def _angle_slopes(y: TracedArray, x: TracedArray) -> tuple[object, object]:
     return apply(ANGLE_SLOPE[0], x, y), -apply(ANGLE_SLOPE[1], x, y)
 
 
-# Ops of `slopes.py` are of real numbers: complex ones keep the formula.
+# The ops of `accurate_partials.py` are of real numbers: complex ones keep the formula.
 
 
 def _one_minus_square(x: TracedArray) -> object:

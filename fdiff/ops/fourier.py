@@ -18,7 +18,7 @@ from ..errors import warn
 from ..primitive import FUNCTIONS, Sample
 from ..trace import TracedArray, apply, implements
 from .families import linear
-from .samples import plane, real
+from .sample_domains import plane, real
 from .shaping import normal_axis, traced, unslice
 
 OPPOSITE = {"backward": "forward", None: "forward", "ortho": "ortho", "forward": "backward"}

@@ -14,11 +14,11 @@ import numpy as np
 
 from ..arraytype import BOOL, INT, promote
 from ..trace import TracedArray, apply, implements, unsupported
-from .counting import seen
+from .data_dependent_shapes import seen
 from .families import kind_of
 from .indexing import scatter_add
 from .reductions import as_scalar
-from .sampling import linspace
+from .sampled_functions import linspace
 from .shaping import traced
 from .sorting import searchsorted_call
 

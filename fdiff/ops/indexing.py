@@ -16,7 +16,7 @@ from ..trace import TracedArray, applied, apply, current, implements, look, unsu
 from ..trace.local_arrays import resolve
 from ..trace.traced_array import handle
 from ..trace.views import Stores, View, positions, root_of
-from .joining import concatenate_call
+from .joining_and_splitting import concatenate_call
 from .shaping import deepened, fresh, normal_axis, reshape, slice_, traced, transpose_call
 
 # --- gather and its transpose -----------------------------------------------------------------
@@ -175,7 +175,7 @@ def _mask_indices(mask: object) -> list[np.ndarray]:
     return list(np.nonzero(mask))
 
 
-class Place(NamedTuple):
+class IndexTarget(NamedTuple):
     """What a key names: a view, or what index arrays pick from the leading axes of one.
 
     `order` are the axes of what is picked in the order in which NumPy gives them, `entry` is the
@@ -189,7 +189,7 @@ class Place(NamedTuple):
     scalar: bool = False
 
 
-class Cut(NamedTuple):
+class BasicIndex(NamedTuple):
     """What a key without arrays takes: parameters of a slice and of a reshape, None where none is needed.
 
     `entry` and `scalar` as in `Place`; `types` are those of the slice, where they are known.
@@ -202,10 +202,10 @@ class Cut(NamedTuple):
     types: tuple[ArrayType, ...] | None = None
 
 
-def place(x: TracedArray, key: object, *, read: bool = False) -> Place:
+def resolve_key(x: TracedArray, key: object, *, read: bool = False) -> IndexTarget:
     """Where ``x[key]`` is; if it is only to be `read`, it may be picked from a part of `x`."""
-    if (cut := _cut_by(x, key)) is not None:
-        return Place(_taken(x, cut)) if cut.entry is None else Place(x, entry=cut.entry, scalar=cut.scalar)
+    if (cut := _basic_index_of(x, key)) is not None:
+        return IndexTarget(_apply_basic_index(x, cut)) if cut.entry is None else IndexTarget(x, entry=cut.entry, scalar=cut.scalar)
     given = key if isinstance(key, tuple) else (key,)
     whole = not any(i is Ellipsis for i in given)  # an Ellipsis gives an array, if only of 0-d
     items = _expanded(given, x.ndim)
@@ -213,11 +213,11 @@ def place(x: TracedArray, key: object, *, read: bool = False) -> Place:
         x, items = without_masks(x, items)
     if not all(_simple(i) for i in items):
         if read and (counted := _counted(x, items)) is not None:
-            return Place(fresh(_basic(x, counted)))
+            return IndexTarget(fresh(_basic(x, counted)))
         return _advanced(*_numbers_first(x, items) if read else (x, items), scalar=whole)
     if (entry := _entry(x.shape, items)) is not None:
-        return Place(x, entry=entry, scalar=whole)
-    return Place(_basic(x, items))
+        return IndexTarget(x, entry=entry, scalar=whole)
+    return IndexTarget(_basic(x, items))
 
 
 def _entry(shape: Shape, items: Sequence[object]) -> tuple[int, ...] | None:
@@ -227,7 +227,7 @@ def _entry(shape: Shape, items: Sequence[object]) -> tuple[int, ...] | None:
     return tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, shape, strict=True))])
 
 
-def _cut_by(x: TracedArray, key: object) -> Cut | None:
+def _basic_index_of(x: TracedArray, key: object) -> BasicIndex | None:
     """What a key of Python's integers, slices of such, None and Ellipsis takes; None for any other."""
     parts: list[object] = []
     for item in key if key.__class__ is tuple else (key,):  # type: ignore[attr-defined] - its class was looked at
@@ -245,19 +245,19 @@ def _cut_by(x: TracedArray, key: object) -> Cut | None:
             parts.append(item)
         else:
             return None
-    return _kept_cut(x.type, tuple(parts))
+    return _cached_basic_index(x.type, tuple(parts))
 
 
 @lru_cache(maxsize=4096)
-def _kept_cut(type_: ArrayType, parts: tuple[object, ...]) -> Cut:
+def _cached_basic_index(type_: ArrayType, parts: tuple[object, ...]) -> BasicIndex:
     """What such a key takes from an array of a type."""
     shape = type_.shape
     given = tuple([slice(*part) if isinstance(part, tuple) else part for part in parts])
     items = _expanded(given, len(shape))
     entry = _entry(shape, items)
     if entry is not None:
-        return Cut(None, None, entry, Ellipsis not in given)
-    cut = _cut(shape, items)
+        return BasicIndex(None, None, entry, Ellipsis not in given)
+    cut = _basic_index(shape, items)
     return cut if cut.within is None else cut._replace(types=slice_.infer(type_, **dict(cut.within)))
 
 
@@ -269,9 +269,9 @@ def getitem(x: TracedArray, key: object) -> TracedArray:
 def _getitem(x: TracedArray, key: object) -> TracedArray:
     if key.__class__ is int and len(x.type.shape) == 1 and x.link is None:
         return _number(x, key)
-    if (cut := _cut_by(x, key)) is not None and cut.entry is None:
-        return _taken(x, cut)
-    found = place(x, resolve(key), read=True)
+    if (cut := _basic_index_of(x, key)) is not None and cut.entry is None:
+        return _apply_basic_index(x, cut)
+    found = resolve_key(x, resolve(key), read=True)
     view = found.view
     if found.entry is not None:
         known = _known_entry(view, found.entry) if found.scalar else None
@@ -357,10 +357,10 @@ def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray,
 
 def _basic(x: TracedArray, items: Sequence[object]) -> TracedArray:
     """Slices, integers and new axes: at most one slice and one reshape, a view of `x`."""
-    return _taken(x, _cut(x.shape, items))
+    return _apply_basic_index(x, _basic_index(x.shape, items))
 
 
-def _taken(x: TracedArray, cut: Cut) -> TracedArray:
+def _apply_basic_index(x: TracedArray, cut: BasicIndex) -> TracedArray:
     out = x
     if cut.within is not None:
         out = applied(slice_, (x,), cut.within, types=cut.types)
@@ -369,7 +369,7 @@ def _taken(x: TracedArray, cut: Cut) -> TracedArray:
     return TracedArray(out.home, out.id, out.type) if x.scalar else out
 
 
-def _cut(source: Shape, items: Sequence[object]) -> Cut:
+def _basic_index(source: Shape, items: Sequence[object]) -> BasicIndex:
     """What slices, integers and new axes take from an array of a shape."""
     starts, sizes, steps, shape = [], [], [], []
     axes = iter(source)
@@ -393,14 +393,14 @@ def _cut(source: Shape, items: Sequence[object]) -> Cut:
         axis += 1
     same = tuple(sizes) == source and all(s == 1 for s in steps)
     within = (("sizes", tuple(sizes)), ("starts", tuple(starts)), ("steps", tuple(steps)))
-    return Cut(None if same else within, None if shape == sizes else (("shape", tuple(shape)),))
+    return BasicIndex(None if same else within, None if shape == sizes else (("shape", tuple(shape)),))
 
 
 def _whole(value: object) -> object:
     return value.__index__() if isinstance(value, TracedArray) else value
 
 
-def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> Place:
+def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> IndexTarget:
     """Integer arrays among the items: slices first, then one gather over the indexed axes.
 
     The new axes stand where the index arrays stood if those were side by side, else in front.
@@ -422,7 +422,7 @@ def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> Place
     if side_by_side and spots[0] > 0:
         before = sum(k < spots[0] for k in rest)
         order = (*range(n, n + before), *range(n), *range(n + before, ndim))
-    return Place(transpose_call(sliced, (*spots, *rest)), indices, order, scalar=scalar)
+    return IndexTarget(transpose_call(sliced, (*spots, *rest)), indices, order, scalar=scalar)
 
 
 def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, list[object]]:
@@ -560,7 +560,7 @@ def diagonal(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Trac
     moved = transpose_call(array, (*(k for k in range(array.ndim) if k not in (a, b)), a, b))
     n = np.diagonal(shadow(ArrayType(moved.shape[-2:], array.dtype)), offset).shape[0]
     rows = np.arange(n) + max(-offset, 0)
-    found = place(moved, (..., rows, rows + offset))
+    found = resolve_key(moved, (..., rows, rows + offset))
     out = apply(gather, found.view, *found.indices)
     if out.home.mutable:  # a view that NumPy lets nobody write to
         out.link = View(found.view, gather, (), found.view.id, tuple(i.id for i in found.indices), fixed=True)

@@ -15,13 +15,13 @@ from ..primitive import LAZY_TABLES
 from ..process.forking import no_fork
 
 _SPECIAL = tuple(f"scipy_ops.special{part}" for part in ("", "_bessel", "_elliptic", "_functions", "_gamma", "_incomplete"))
-_INTERPOLATE = ("scipy_ops.interpolate", "scipy_ops.grids", "scipy_ops.splines")
+_INTERPOLATE = ("scipy_ops.interp1d", "scipy_ops.grid_interpolation", "scipy_ops.splines")
 MODULES = {
     "scipy.special": _SPECIAL,
-    "scipy.linalg": ("scipy_ops.linalg", "scipy_ops.structured_systems"),
-    "scipy.sparse": ("scipy_ops.sparse", "scipy_ops.sparse_factors"),
-    "scipy.integrate": ("scipy_ops.integrate", "solvers.quadrature", "solvers.odecalls"),
-    "scipy.optimize": ("solvers.minimumcalls", "solvers.rootcalls"),
+    "scipy.linalg": ("scipy_ops.dense_linalg", "scipy_ops.structured_systems"),
+    "scipy.sparse": ("scipy_ops.sparse_functions", "scipy_ops.sparse_factorisations"),
+    "scipy.integrate": ("scipy_ops.integrate", "solvers.quadrature", "solvers.ode_signatures"),
+    "scipy.optimize": ("solvers.minimiser_signatures", "solvers.root_finder_signatures"),
     "scipy.stats": (*_SPECIAL, "scipy_ops.stats"),
     "scipy.spatial.distance": ("scipy_ops.distance",),
     "scipy.interpolate": _INTERPOLATE,

@@ -18,7 +18,7 @@ from ..trace import TracedArray, apply, apply_many, current, implements, unsuppo
 from ..trace.exception_context import inside_try
 from ..trace.record import record
 from .families import add_up, kind_of, stretch, unbroadcast
-from .kinks import looking, marked
+from .kink_marks import kink_search, marked
 from .reductions import as_scalar
 from .shaping import normal_axes, reshape_call, traced
 from .statistics import root
@@ -424,7 +424,7 @@ def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> T
         return np.sum(size, **keep)
     if isinstance(ord, str):
         raise ValueError(f"Invalid norm order '{ord}' for vectors")  # noqa: TRY004 - NumPy's error
-    if looking.on and ord > 1:  # |x| ** ord has a slope at 0
+    if kink_search.on and ord > 1:  # |x| ** ord has a slope at 0
         size = np.where(a == 0, 0.0, size)
     total = np.sum(size**ord, **keep)
     safe = np.where(total == 0, 1.0, total)

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial
 
 from ..trace import TracedArray, implements
-from .counting import seen
-from .foreign import stands_for
-from .joining import concatenate_call
+from .data_dependent_shapes import seen
+from .joining_and_splitting import concatenate_call
 from .polynomials import fit_matrix, poly
 from .shaping import normal_axis, traced
 from .sorting import sort
+from .third_party_functions import replaces_if_traced
 
 
-class Family(NamedTuple):
+class PolynomialFamily(NamedTuple):
     """``B[k+1] = (a x + b) B[k] - g B[k-1]`` with ``a, b, g = step(k)``; its NumPy module and prefix.
 
     The recurrences: Abramowitz and Stegun, Handbook of Mathematical Functions, table 22.7.
@@ -38,12 +38,12 @@ class Family(NamedTuple):
 
 
 FAMILIES = (
-    Family(polynomial, "poly", lambda k: (1.0, 0.0, 0.0)),
-    Family(chebyshev, "cheb", lambda k: (2.0 if k else 1.0, 0.0, 1.0)),
-    Family(legendre, "leg", lambda k: ((2 * k + 1) / (k + 1), 0.0, k / (k + 1))),
-    Family(laguerre, "lag", lambda k: (-1 / (k + 1), (2 * k + 1) / (k + 1), k / (k + 1))),
-    Family(hermite, "herm", lambda k: (2.0, 0.0, 2.0 * k)),
-    Family(hermite_e, "herme", lambda k: (1.0, 0.0, float(k))),
+    PolynomialFamily(polynomial, "poly", lambda k: (1.0, 0.0, 0.0)),
+    PolynomialFamily(chebyshev, "cheb", lambda k: (2.0 if k else 1.0, 0.0, 1.0)),
+    PolynomialFamily(legendre, "leg", lambda k: ((2 * k + 1) / (k + 1), 0.0, k / (k + 1))),
+    PolynomialFamily(laguerre, "lag", lambda k: (-1 / (k + 1), (2 * k + 1) / (k + 1), k / (k + 1))),
+    PolynomialFamily(hermite, "herm", lambda k: (2.0, 0.0, 2.0 * k)),
+    PolynomialFamily(hermite_e, "herme", lambda k: (1.0, 0.0, float(k))),
 )
 
 
@@ -56,7 +56,7 @@ def _times(factor: float, value: object) -> object:
     return value if factor == 1.0 else factor * value
 
 
-def _evaluated(family: Family, x: object, c: object, *, tensor: bool = True) -> TracedArray:
+def _evaluated(family: PolynomialFamily, x: object, c: object, *, tensor: bool = True) -> TracedArray:
     """Clenshaw's recurrence (MTAC 9, 1955), which is Horner's rule for powers."""
     at, series = traced(x), _series(c)
     if tensor:
@@ -72,7 +72,7 @@ def _evaluated(family: Family, x: object, c: object, *, tensor: bool = True) -> 
     return value
 
 
-def _basis(family: Family, x: object, deg: int) -> TracedArray:
+def _basis(family: PolynomialFamily, x: object, deg: int) -> TracedArray:
     """All polynomials up to a degree, along a last axis."""
     degree = index(deg)
     if degree < 0:
@@ -90,11 +90,11 @@ def _padded(c: np.ndarray, n: int) -> np.ndarray:
     return np.pad(c, (0, n - c.shape[0])) if c.shape[0] < n else c
 
 
-def _register_values(family: Family) -> None:
+def _register_values(family: PolynomialFamily) -> None:
     """Evaluation at points, on grids, and the matrices of a fit."""
     f = family.function
 
-    @stands_for(f("{}val"))
+    @replaces_if_traced(f("{}val"))
     def value(x: object, c: object, tensor: bool = True) -> TracedArray:
         return _evaluated(family, x, c, tensor=tensor)
 
@@ -123,28 +123,28 @@ def _register_values(family: Family) -> None:
                 out = out.reshape((*out.shape[:-2], -1))
             return out
 
-        stands_for(f(f"{{}}val{depth}d"))(together)
-        stands_for(f(f"{{}}grid{depth}d"))(grid)
-        stands_for(f(f"{{}}vander{depth}d"))(columns)
+        replaces_if_traced(f(f"{{}}val{depth}d"))(together)
+        replaces_if_traced(f(f"{{}}grid{depth}d"))(grid)
+        replaces_if_traced(f(f"{{}}vander{depth}d"))(columns)
 
-    @stands_for(f("{}vander"))
+    @replaces_if_traced(f("{}vander"))
     def matrix(x: object, deg: int) -> TracedArray:
         return _basis(family, x, deg)
 
 
-def _register_maps(family: Family) -> None:
+def _register_maps(family: PolynomialFamily) -> None:
     """Derivative, antiderivative and change of basis: NumPy's own maps as matrices."""
     f = family.function
     derivative, integral = f("{}der"), f("{}int")
 
-    @stands_for(derivative)
+    @replaces_if_traced(derivative)
     def differentiate(c: object, m: int = 1, scl: object = 1, axis: int = 0) -> TracedArray:
         series = _series(c)
         at = normal_axis(axis, series.ndim)
         matrix = derivative(np.eye(series.shape[at]), m)
         return _along(matrix, series, at) * np.power(scl, index(m)) if index(m) else series
 
-    @stands_for(integral)
+    @replaces_if_traced(integral)
     def integrate(c: object, m: int = 1, k: object = (), lbnd: object = 0, scl: object = 1, axis: int = 0) -> TracedArray:
         """Step by step: the constant makes the value at `lbnd` the next of `k`."""
         constants = list(k) if np.ndim(k) or isinstance(k, (list, tuple)) else [k]
@@ -164,7 +164,7 @@ def _register_maps(family: Family) -> None:
     if family.prefix != "poly":
         for name in ("poly2{}", "{}2poly"):
             convert = f(name)
-            stands_for(convert)(lambda c, convert=convert: _unit_map(convert, _series(c)))
+            replaces_if_traced(convert)(lambda c, convert=convert: _unit_map(convert, _series(c)))
 
 
 def _along(matrix: np.ndarray, series: TracedArray, axis: int) -> TracedArray:
@@ -188,7 +188,7 @@ def _trimmed(c: object) -> TracedArray:
     return series[: int(held[-1]) + 1 if held.size else 1]
 
 
-def _register_algebra(family: Family) -> None:
+def _register_algebra(family: PolynomialFamily) -> None:
     """Sums, products and zeros; they trim zeros at the end, as NumPy does."""
     f = family.function
     multiply, companion = f("{}mul"), f("{}companion")
@@ -200,9 +200,9 @@ def _register_algebra(family: Family) -> None:
             n = max(one.shape[0], two.shape[0])
             return _trimmed(combine(*(concatenate_call([a, np.zeros(n - a.shape[0])]) for a in (one, two))))
 
-        stands_for(f(name))(total)
+        replaces_if_traced(f(name))(total)
 
-    @stands_for(multiply)
+    @replaces_if_traced(multiply)
     def times(c1: object, c2: object) -> TracedArray:
         one, two = _trimmed(c1), _trimmed(c2)
         n = one.shape[0] + two.shape[0] - 1
@@ -211,7 +211,7 @@ def _register_algebra(family: Family) -> None:
             table[:, i, j] = _padded(multiply(np.eye(i + 1)[i], np.eye(j + 1)[j]), n)
         return _trimmed(np.einsum("nij,i,j->n", table, one, two))
 
-    @stands_for(companion)
+    @replaces_if_traced(companion)
     def companion_matrix(c: object) -> TracedArray:
         """Affine in the coefficients divided by the last."""
         series = _trimmed(c)
@@ -223,14 +223,14 @@ def _register_algebra(family: Family) -> None:
         change = np.stack([companion(last + e) - start for e in np.eye(n)[:-1]], axis=-1)
         return start + np.tensordot(change, series[:-1] / series[-1], axes=(2, 0))
 
-    @stands_for(f("{}roots"))
+    @replaces_if_traced(f("{}roots"))
     def zeros(c: object) -> object:
         series = _trimmed(c)
         if series.shape[0] < 2:
             return np.array([], series.dtype)
         return sort(np.linalg.eigvals(companion_matrix(series)[::-1, ::-1]))
 
-    @stands_for(f("{}fromroots"))
+    @replaces_if_traced(f("{}fromroots"))
     def from_roots(points: object) -> TracedArray:
         """Products of the factors, in powers of x; then the family's own basis."""
         line = np.atleast_1d(traced(points))
@@ -240,10 +240,10 @@ def _register_algebra(family: Family) -> None:
         return powers if family.prefix == "poly" else _unit_map(f("poly2{}"), powers)
 
 
-def _register_fit(family: Family) -> None:
+def _register_fit(family: PolynomialFamily) -> None:
     """Least squares in the family's basis, of all degrees up to one or of those listed."""
 
-    @stands_for(family.function("{}fit"))
+    @replaces_if_traced(family.function("{}fit"))
     def fit(x: object, y: object, deg: object, rcond: object = None, full: bool = False, w: object = None) -> object:
         if np.ndim(deg):
             listed: Sequence[object] = deg

@@ -8,9 +8,9 @@ from operator import index
 import numpy as np
 
 from ..trace import TracedArray, implements
-from .counting import seen
-from .joining import concatenate_call
-from .sampling import convolve
+from .data_dependent_shapes import seen
+from .joining_and_splitting import concatenate_call
+from .sampled_functions import convolve
 from .shaping import traced
 from .sorting import sort
 

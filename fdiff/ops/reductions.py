@@ -9,10 +9,10 @@ import numpy as np
 from ..arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
 from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Kink, Lower, Primitive, Sample, register
 from ..trace import TracedArray, applied, apply, implements
+from .cumulative import cumprod, total_dtype, wide
 from .elementwise import stop
 from .families import kind_of, linear, refuse
-from .samples import positive, real, truth
-from .scans import cumprod, total_dtype, wide
+from .sample_domains import positive, real, truth
 from .shaping import broadcast_to, normal_axes, normal_axis, traced
 
 Axes = tuple[int, ...]

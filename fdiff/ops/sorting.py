@@ -17,9 +17,9 @@ from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
 from ..trace.views import memory_axes
 from .indexing import take_along_axis
-from .kinks import marked
+from .kink_marks import marked
 from .reductions import as_scalar
-from .samples import real
+from .sample_domains import real
 from .shaping import broadcast_to, normal_axes, normal_axis, traced, transpose_call, with_axes
 
 # --- permutations that sort ---------------------------------------------------------------------
@@ -196,19 +196,19 @@ def searchsorted_method(x: TracedArray, v: object, side: str = "left", sorter: o
 # --- order statistics ---------------------------------------------------------------------------
 
 
-class Rows(NamedTuple):
+class ReducedRows(NamedTuple):
     """An array whose reduced axes are the last one; `kept` is the result's shape with keepdims."""
 
     entries: TracedArray
     kept: Shape
 
 
-def _rows(array: TracedArray, axis: object) -> Rows:
+def _rows(array: TracedArray, axis: object) -> ReducedRows:
     axes = normal_axes(axis, array.ndim)
     rest = [k for k in range(array.ndim) if k not in axes]
     shape = (*(array.shape[k] for k in rest), prod(array.shape[k] for k in axes))
     kept = tuple(1 if k in axes else n for k, n in enumerate(array.shape))
-    return Rows(transpose_call(array, (*rest, *axes)).reshape(shape), kept)
+    return ReducedRows(transpose_call(array, (*rest, *axes)).reshape(shape), kept)
 
 
 def _ordered(x: TracedArray) -> TracedArray:
@@ -232,7 +232,7 @@ def _spoiled(rows: TracedArray, out: TracedArray) -> TracedArray:
     return np.where(np.isnan(last), last, out).astype(out.dtype)
 
 
-def _finish(out: TracedArray, rows: Rows, keepdims: object, ahead: Shape = ()) -> TracedArray:
+def _finish(out: TracedArray, rows: ReducedRows, keepdims: object, ahead: Shape = ()) -> TracedArray:
     return out.reshape((*ahead, *rows.kept)) if keepdims is True else as_scalar(out)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from ..arraytype import Shape, promote
 from ..primitive import UFUNC_METHODS
 from ..trace import TracedArray, implements
-from .joining import concatenate_call
-from .kinks import marked
+from .cumulative import cumprod_call, cumsum_call
+from .joining_and_splitting import concatenate_call
+from .kink_marks import marked
 from .reductions import Axes, as_scalar, given, max_call, min_call, prod_call, sum_call
-from .scans import cumprod_call, cumsum_call
 from .shaping import normal_axes, normal_axis, traced
 
 

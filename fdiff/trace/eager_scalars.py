@@ -3,7 +3,7 @@
 Code that branches another way at each call works on single numbers. A scalar is a node of its trace
 like any other (an op, its arguments, its value), so every operator differentiates it; what is
 spared is the search for the op: types, conversions and templates. The arithmetic is in
-`ops/scalars.py`.
+`ops/eager_scalar_operators.py`.
 """
 
 from __future__ import annotations

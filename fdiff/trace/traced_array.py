@@ -209,7 +209,7 @@ class TracedArray:
         outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment] - NumPy gives a tuple
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
         if method == "at":
-            return HOOKS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[operator] - it gives a function: see `ops/writing.py`
+            return HOOKS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[operator] - it gives a function: see `ops/in_place_functions.py`
         result = ufunc_handler(ufunc, method)(*inputs, **kwargs)
         return stored(outs, result, where, ufunc.__name__) if outs else result
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..errors import Line
-from ..ops.kinks import mark
+from ..ops.kink_marks import mark
 from ..primitive import ZERO
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from ..arraytype import BOOL, ArrayType
-from ..ops.kinks import looking
+from ..ops.kink_marks import kink_search
 from ..primitive import ZERO
 from ..tape import CONSTANT, Constant, Node, Tape
 from ..trace import Trace, TracedArray
@@ -164,7 +164,7 @@ class Templates:
                     return None
                 key = (*key, constants)
                 found = self.known.get(key) or self._met(node, key, constants, reads=True)
-        if not isinstance(found, Template) or looking.on:
+        if not isinstance(found, Template) or kink_search.on:
             return None
         for k in found.squared:
             if builder.nodes[ids[k]].primitive.name == "absolute":

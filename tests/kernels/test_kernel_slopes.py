@@ -14,7 +14,7 @@ from fdiff.kernels.passes.materialise.operation_kinds import ALIKE
 from fdiff.kernels.runtime.maths.function import INLINED
 from fdiff.kernels.runtime.maths.value import fused
 from fdiff.kernels.runtime.maths.value_and_slope import PARTS
-from fdiff.ops.slopes import DIRECTION, SHARES
+from fdiff.ops.accurate_partials import DIRECTION, SHARES
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 

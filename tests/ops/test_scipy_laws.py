@@ -5,7 +5,7 @@ import pytest
 import scipy.stats as st
 
 import fdiff
-from fdiff.ops.scipy_ops.more_distributions import MORE
+from fdiff.ops.scipy_ops.more_distributions import MORE_DISTRIBUTIONS
 
 # Parameters by name of the distribution; all others take none, or one.
 SHAPES = {
@@ -20,7 +20,7 @@ FIXED = {"betabinom": 1}  # leading parameters that are whole numbers
 CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf")
 QUANTILES = ("ppf", "isf")
 DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
-LAWS = {law.name: (real, law) for real, law in MORE}
+LAWS = {law.name: (real, law) for real, law in MORE_DISTRIBUTIONS}
 
 
 def parameters(real, name):

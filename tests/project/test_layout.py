@@ -39,13 +39,9 @@ CIRCLES = [  # each a set of modules that import one another
 ]
 INSIDE_KERNELS: dict[str, str] = {}  # who imports what from inside of `fdiff.kernels`
 SAME_CLASS_NAMES = {
-    "Body",
     "Call",
-    "Given",
-    "Grid",
     "Input",
     "Join",
-    "Lines",
     "Node",
     "Output",
     "Outside",
@@ -58,11 +54,8 @@ SAME_CLASS_NAMES = {
     "Table",
     "Template",
     "Unit",
-    "Vectorized",
     "View",
-    "_Kind",
     "_Lines",
-    "_Parts",
     "_Rewrite",
     "_Steps",
     "_Sweep",

@@ -8,7 +8,7 @@ from tapes import floating, like, tape_of, tape_of_op, values
 from test_every_op import CASES, each_case
 
 from fdiff.arraytype import BOOL, ArrayType, type_of
-from fdiff.ops.kinks import looking
+from fdiff.ops.kink_marks import kink_search
 from fdiff.primitive import PRIMITIVES, Primitive
 from fdiff.tape import INPUT, ITEM, Builder, verify
 from fdiff.transforms import reverse as reverse_mode
@@ -321,6 +321,6 @@ def test_rules_are_asked_while_kinks_are_looked_for(monkeypatch):
     """They may enter marks then."""
     tape = tape_of(lambda x: np.sum(np.sin(x)), X)
     plain = [reverse(tape) for _ in range(3)][-1]
-    monkeypatch.setattr(looking, "on", True)
+    monkeypatch.setattr(kink_search, "on", True)
     with mock.patch.object(Simplifier, "splice", side_effect=AssertionError):
         assert reverse(tape) == plain

@@ -9,9 +9,9 @@ from scipy.spatial import distance as sd
 
 from ...trace import TracedArray, apply, unsupported
 from ..elementwise import stop
-from ..foreign import stands_for
 from ..reductions import as_scalar
 from ..shaping import traced
+from ..third_party_functions import replaces_if_traced
 
 Distance = Callable[[object, object], object]
 
@@ -67,7 +67,7 @@ def _vector(u: object) -> TracedArray:
 
 
 def _of_two(function: Callable[..., object], name: str) -> None:
-    @stands_for(function)
+    @replaces_if_traced(function)
     def measure(u: object, v: object, w: object = None) -> TracedArray:
         x, y = _vector(u), _vector(v)
         if w is not None:
@@ -109,7 +109,7 @@ def _metric(metric: object, call: str, out: object, keywords: dict[str, object])
     return found
 
 
-@stands_for(sd.cdist)
+@replaces_if_traced(sd.cdist)
 def cdist(XA: object, XB: object, metric: object = "euclidean", *, out: object = None, **keywords: object) -> TracedArray:
     a, b = _rows(XA, "XA"), _rows(XB, "XB")
     if a.shape[1] != b.shape[1]:
@@ -121,7 +121,7 @@ def cdist(XA: object, XB: object, metric: object = "euclidean", *, out: object =
     return measure(a[:, None, :], b[None, :, :])
 
 
-@stands_for(sd.pdist)
+@replaces_if_traced(sd.pdist)
 def pdist(X: object, metric: object = "euclidean", *, out: object = None, **keywords: object) -> TracedArray:
     """Distances of the pairs of rows, in order of the first."""
     a = _rows(X, "X")
@@ -132,7 +132,7 @@ def pdist(X: object, metric: object = "euclidean", *, out: object = None, **keyw
     return measure(a[first], a[second])
 
 
-@stands_for(sd.squareform)
+@replaces_if_traced(sd.squareform)
 def squareform(X: object, force: str = "no", checks: bool = True) -> TracedArray:
     """From the distances of pairs to their matrix, and back."""
     x = traced(X)

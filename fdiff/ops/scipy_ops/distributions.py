@@ -132,7 +132,7 @@ def _log_f(x: object, m: object, n: object) -> object:
     return head - 0.5 * (m + n) * np.log(n + m * x) - sc.betaln(0.5 * m, 0.5 * n)
 
 
-KNOWN = (
+DISTRIBUTIONS = (
     (st.norm, law(
         "norm", 0.0, -INF, INF,
         pdf=lambda x: np.exp(-0.5 * x * x) / ROOT, logpdf=log_normal, cdf=sc.ndtr, logcdf=sc.log_ndtr,

@@ -10,9 +10,9 @@ from scipy.special import roots_legendre
 
 from ...trace import TracedArray, replaces, unsupported
 from ...trace.local_arrays import resolve
-from ..foreign import stands_for
 from ..reductions import as_scalar
 from ..shaping import traced
+from ..third_party_functions import replaces_if_traced
 
 
 def _sampled(y: object, x: object, dx: object, axis: int) -> tuple[TracedArray, object]:
@@ -31,13 +31,13 @@ def _sampled(y: object, x: object, dx: object, axis: int) -> tuple[TracedArray, 
     return values, np.diff(places)
 
 
-@stands_for(si.trapezoid)
+@replaces_if_traced(si.trapezoid)
 def trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1) -> TracedArray:
     values, d = _sampled(y, x, dx, axis)
     return as_scalar(np.sum(d * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1))
 
 
-@stands_for(si.cumulative_trapezoid)
+@replaces_if_traced(si.cumulative_trapezoid)
 def cumulative_trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1, initial: object = None) -> TracedArray:
     values, d = _sampled(y, x, dx, axis)
     if not values.shape[-1]:
@@ -66,7 +66,7 @@ def _parabolas(y: TracedArray, d: object) -> object:
     return np.sum(total / 6.0 * weighted, axis=-1)
 
 
-@stands_for(si.simpson)
+@replaces_if_traced(si.simpson)
 def simpson(y: object, x: object = None, *, dx: object = 1.0, axis: int = -1) -> TracedArray:
     """Simpson's rule; the last interval of an even number of samples after Cartwright.
 
@@ -88,7 +88,7 @@ def simpson(y: object, x: object = None, *, dx: object = 1.0, axis: int = -1) ->
     return as_scalar(rest + alpha * values[..., -1] + beta * values[..., -2] - eta * values[..., -3])
 
 
-@stands_for(si.romb)
+@replaces_if_traced(si.romb)
 def romb(y: object, dx: object = 1.0, axis: int = -1, show: object = False) -> TracedArray:
     """Romberg's rule: trapezoids of halved widths, extrapolated."""
     values = _floating(y, axis)
@@ -113,7 +113,7 @@ def _floating(y: object, axis: int) -> TracedArray:
     return np.moveaxis(values if values.type.floating else values.astype(np.float64), axis, -1)
 
 
-@stands_for(si.cumulative_simpson)
+@replaces_if_traced(si.cumulative_simpson)
 def cumulative_simpson(y: object, *, x: object = None, dx: object = 1.0, axis: int = -1, initial: object = None) -> TracedArray:
     """Integrals from the first sample to each other one, by parabolas through three samples."""
     values = _floating(y, axis)

@@ -68,7 +68,7 @@ def _logistic(x: object) -> object:
     return y - 2.0 * np.log1p(np.exp(y))
 
 
-MORE = (
+MORE_DISTRIBUTIONS = (
     (st.weibull_min, law(
         "weibull_min", 1.0, 0.0, INF,
         logpdf=lambda x, c: np.log(c) + times_log(c - 1.0, x) - _power(x, c), cdf=lambda x, c: -np.expm1(-_power(x, c)),

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import ndimage as nd
 
 from ...trace import TracedArray, unsupported
-from ..foreign import stands_for
 from ..shaping import normal_axis, traced
+from ..third_party_functions import replaces_if_traced
 
 # What NumPy's `pad` calls the ways ndimage goes on beyond the edges.
 _PADS = {
@@ -70,7 +70,7 @@ def _axes(axes: object, ndim: int) -> list[int]:
 # --- lines ------------------------------------------------------------------------------------
 
 
-@stands_for(nd.correlate1d)
+@replaces_if_traced(nd.correlate1d)
 def correlate1d(input: object, weights: object, axis: int = -1, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: int = 0) -> TracedArray:  # noqa: A002 - SciPy's word
     x, w = _image(input, output, "correlate1d"), traced(weights).astype(np.float64)
     if w.ndim != 1 or not w.size:
@@ -78,13 +78,13 @@ def correlate1d(input: object, weights: object, axis: int = -1, output: object =
     return _along(x, w, axis, mode, cval, origin)
 
 
-@stands_for(nd.convolve1d)
+@replaces_if_traced(nd.convolve1d)
 def convolve1d(input: object, weights: object, axis: int = -1, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: int = 0) -> TracedArray:  # noqa: A002 - as above
     w = traced(weights)
     return correlate1d(_image(input, output, "convolve1d"), w[::-1], axis, None, mode, cval, -origin - (w.size % 2 == 0))
 
 
-@stands_for(nd.uniform_filter1d)
+@replaces_if_traced(nd.uniform_filter1d)
 def uniform_filter1d(input: object, size: int, axis: int = -1, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: int = 0) -> TracedArray:  # noqa: A002 - as above
     if size < 1:
         raise RuntimeError("incorrect filter size")
@@ -104,7 +104,7 @@ def _bell(sigma: object, order: int, radius: int) -> object:
     return now * bell
 
 
-@stands_for(nd.gaussian_filter1d)
+@replaces_if_traced(nd.gaussian_filter1d)
 def gaussian_filter1d(
     input: object, sigma: object, axis: int = -1, order: int = 0, output: object = None, mode: str = "reflect", cval: object = 0.0,  # noqa: A002 - as above
     truncate: float = 4.0, *, radius: int | None = None,
@@ -119,7 +119,7 @@ def gaussian_filter1d(
 # --- any number of axes -----------------------------------------------------------------------
 
 
-@stands_for(nd.gaussian_filter)
+@replaces_if_traced(nd.gaussian_filter)
 def gaussian_filter(
     input: object, sigma: object, order: object = 0, output: object = None, mode: object = "reflect", cval: object = 0.0, truncate: float = 4.0,  # noqa: A002 - as above
     *, radius: object = None, axes: object = None,
@@ -134,7 +134,7 @@ def gaussian_filter(
     return out
 
 
-@stands_for(nd.uniform_filter)
+@replaces_if_traced(nd.uniform_filter)
 def uniform_filter(input: object, size: object = 3, output: object = None, mode: object = "reflect", cval: object = 0.0, origin: object = 0, *, axes: object = None) -> TracedArray:  # noqa: A002 - as above
     x = _image(input, output, "uniform_filter")
     chosen = _axes(axes, x.ndim)
@@ -159,7 +159,7 @@ def _correlated(x: TracedArray, w: TracedArray, mode: object, cval: object, orig
     return sum(terms[1:], start=terms[0]).astype(x.dtype)
 
 
-@stands_for(nd.correlate)
+@replaces_if_traced(nd.correlate)
 def correlate(input: object, weights: object, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: object = 0, *, axes: object = None) -> TracedArray:  # noqa: A002 - as above
     if axes is not None:
         raise unsupported("scipy.ndimage.correlate with axes=")
@@ -167,7 +167,7 @@ def correlate(input: object, weights: object, output: object = None, mode: str =
     return _correlated(x, w, mode, cval, _all_axes(origin, x.ndim))
 
 
-@stands_for(nd.convolve)
+@replaces_if_traced(nd.convolve)
 def convolve(input: object, weights: object, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: object = 0, *, axes: object = None) -> TracedArray:  # noqa: A002 - as above
     if axes is not None:
         raise unsupported("scipy.ndimage.convolve with axes=")

@@ -14,8 +14,7 @@ from scipy import special as sc
 
 from ...primitive import ZERO
 from ...trace import TracedArray, apply
-from ..samples import count, positive, real, unit
-from ..slopes import (
+from ..accurate_partials import (
     DIRECTION,
     SHARES,
     exp_minus_square,
@@ -24,6 +23,7 @@ from ..slopes import (
     power_sum,
     product_error,
 )
+from ..sample_domains import count, positive, real, unit
 from .special_family import LACKING, alias, order, special, special_many
 
 TWO_ROOT_PI = 2.0 / _sqrt(pi)

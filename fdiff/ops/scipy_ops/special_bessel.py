@@ -11,10 +11,10 @@ from scipy import special as sc
 
 from ...primitive import Primitive
 from ...trace import TracedArray, apply
-from ..foreign import stands_for
 from ..reductions import as_scalar
-from ..samples import positive, real
+from ..sample_domains import positive, real
 from ..shaping import traced
+from ..third_party_functions import replaces_if_traced
 from .special_family import LACKING, order, special, special_many
 
 TINY = 1e-150  # below, SciPy's functions of order 2 and above may give nan for 0
@@ -107,7 +107,7 @@ def _spherical(name: str, function: Callable[..., object], below: int, above: in
 
     primitive = special(name, lambda n, z, out: (LACKING, slope(n, z)), order, positive, evaluate=function)
 
-    @stands_for(function)
+    @replaces_if_traced(function)
     def call(n: object, z: object, derivative: bool = False) -> TracedArray:
         degree, argument = _integers(n, name), traced(z)
         argument = argument if argument.type.floating else argument.astype(np.float64)

@@ -8,7 +8,7 @@ from math import pi
 import numpy as np
 
 from ...trace import TracedArray, apply
-from ..samples import positive, real, unit
+from ..sample_domains import positive, real, unit
 from .special_family import special
 
 

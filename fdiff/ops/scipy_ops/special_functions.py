@@ -9,10 +9,10 @@ from scipy import special as sc
 
 from ...trace import TracedArray, apply, unsupported
 from ..elementwise import bounded, stop
-from ..foreign import concrete, stands_for
 from ..reductions import as_scalar
-from ..samples import positive
+from ..sample_domains import positive
 from ..shaping import normal_axes, traced
+from ..third_party_functions import concrete, replaces_if_traced
 from .special_family import special
 
 
@@ -29,7 +29,7 @@ def _peak(a: TracedArray, axes: tuple[int, ...]) -> TracedArray:
     return apply(stop, np.max(a, axis=axes, keepdims=True))
 
 
-@stands_for(sc.logsumexp)
+@replaces_if_traced(sc.logsumexp)
 def logsumexp(a: object, axis: object = None, b: object = None, keepdims: bool = False, return_sign: bool = False) -> object:
     """Logarithm of the sum of ``b exp(a)``: the largest terms apart, for precision, as in SciPy.
 
@@ -99,7 +99,7 @@ def _log_sum_of_terms(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
     return log + apply(stop, value - log)
 
 
-@stands_for(sc.softmax)
+@replaces_if_traced(sc.softmax)
 def softmax(x: object, axis: object = None) -> TracedArray:
     a = _floating(x)
     axes = normal_axes(axis, a.ndim)
@@ -107,7 +107,7 @@ def softmax(x: object, axis: object = None) -> TracedArray:
     return as_scalar(shifted / np.sum(shifted, axis=axes, keepdims=True))
 
 
-@stands_for(sc.log_softmax)
+@replaces_if_traced(sc.log_softmax)
 def log_softmax(x: object, axis: object = None) -> TracedArray:
     a = _floating(x)
     axes = normal_axes(axis, a.ndim)
@@ -118,7 +118,7 @@ def log_softmax(x: object, axis: object = None) -> TracedArray:
 
 if hasattr(sc, "softplus"):  # since SciPy 1.15
 
-    @stands_for(sc.softplus)
+    @replaces_if_traced(sc.softplus)
     def softplus(x: object, **keywords: object) -> TracedArray:
         return np.logaddexp(0, _floating(x), **keywords)
 
@@ -126,7 +126,7 @@ if hasattr(sc, "softplus"):  # since SciPy 1.15
 # --- gamma ------------------------------------------------------------------------------------
 
 
-@stands_for(sc.polygamma)
+@replaces_if_traced(sc.polygamma)
 def polygamma(n: object, x: object) -> TracedArray:
     """``(-1)**(n + 1) n! zeta(n + 1, x)`` (DLMF 25.11.12), and digamma for n = 0."""
     given = np.asarray(concrete(n, "scipy.special.polygamma with a traced order"))
@@ -138,7 +138,7 @@ def polygamma(n: object, x: object) -> TracedArray:
     return as_scalar(np.where(given == 0, sc.psi(a), out) if np.any(given == 0) else out)
 
 
-@stands_for(sc.multigammaln)
+@replaces_if_traced(sc.multigammaln)
 def multigammaln(a: object, d: object) -> TracedArray:
     """Logarithm of the multivariate gamma function; NaN where SciPy refuses the argument."""
     if np.ndim(d) or np.floor(d) != d:
@@ -149,7 +149,7 @@ def multigammaln(a: object, d: object) -> TracedArray:
     return as_scalar(np.where(x > 0.5 * (d - 1), total, np.nan))
 
 
-@stands_for(sc.factorial)
+@replaces_if_traced(sc.factorial)
 def factorial(n: object, exact: bool = False, extend: str = "zero") -> TracedArray:
     """``gamma(n + 1)``, and 0 below 0."""
     if exact or extend != "zero":
@@ -159,7 +159,7 @@ def factorial(n: object, exact: bool = False, extend: str = "zero") -> TracedArr
     return as_scalar(np.where(x < 0, 0.0, value))
 
 
-@stands_for(sc.comb)
+@replaces_if_traced(sc.comb)
 def comb(N: object, k: object, *, exact: bool = False, repetition: bool = False) -> TracedArray:
     """Binomial coefficients; 0 outside their triangle."""
     if exact:
@@ -179,7 +179,7 @@ _lambertw = special(
 )  # fmt: skip
 
 
-@stands_for(sc.lambertw)
+@replaces_if_traced(sc.lambertw)
 def lambertw(z: object, k: object = 0, tol: float = 1e-8) -> TracedArray:
     """The real branches 0 and -1, as a real array; NaN where W is complex."""
     branch = concrete(k, "scipy.special.lambertw with a traced branch")
@@ -191,4 +191,4 @@ def lambertw(z: object, k: object = 0, tol: float = 1e-8) -> TracedArray:
 
 # --- functions that are sums and products of ufuncs: their own code does, on traced arrays -----
 for _function in (sc.zeta, sc.jvp, sc.yvp, sc.ivp, sc.kvp, sc.assoc_laguerre):
-    stands_for(_function)(_function)
+    replaces_if_traced(_function)(_function)

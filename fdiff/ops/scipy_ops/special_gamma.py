@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special as sc
 
 from ...trace import TracedArray, apply
-from ..samples import positive, real
+from ..sample_domains import positive, real
 from .special_family import LACKING, order, special
 
 _SHIFT = 12  # from here on seven terms of Stirling's series hold all digits

@@ -11,10 +11,10 @@ from scipy import special as sc
 
 from ...primitive import ZERO
 from ...trace import TracedArray, apply
-from ..samples import positive, real
-from .densities import beta_density_op, gamma_density_op, student_density
+from ..sample_domains import positive, real
+from .accurate_densities import beta_density_op, gamma_density_op, student_density
+from .incomplete_taylor_series import betainc_by_ab, gammainc_by_a
 from .special_family import LACKING, order, special
-from .special_jets import betainc_by_ab, gammainc_by_a
 
 
 def _polygamma(m: int, x: object) -> object:

@@ -18,9 +18,9 @@ from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, current, replaces, unsupported
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
-from ..foreign import CONCRETE, concrete, stands_for, stands_in
 from ..shaping import traced
-from .spline_kernels import (
+from ..third_party_functions import TO_LIBRARY, concrete, involves_traced, replaces_if_traced
+from .spline_formulas import (
     akima_slopes,
     bspline,
     cubic_slopes,
@@ -74,7 +74,7 @@ class _Curve:
         return np.moveaxis(out, ahead, tuple(self.axis + k for k in ahead))
 
 
-class Polynomials(_Curve):
+class TracedPPoly(_Curve):
     """Stands for a `PPoly`: a `CubicSpline`, a `PchipInterpolator`, ..."""
 
     def __init__(self, c: object, x: object, extrapolate: object = True, axis: int = 0) -> None:
@@ -87,18 +87,18 @@ class Polynomials(_Curve):
     def _range(self) -> tuple[object, object]:
         return self.x[0], self.x[-1]
 
-    def derivative(self, nu: int = 1) -> Polynomials:
+    def derivative(self, nu: int = 1) -> TracedPPoly:
         """The derivative of order `nu`, again piecewise polynomials."""
         if nu < 0:
             return self.antiderivative(-nu)
         n = len(self.c)
         if nu >= n:
-            return Polynomials(np.zeros((1, *self.c.shape[1:])), self.x, self.extrapolate, self.axis)
+            return TracedPPoly(np.zeros((1, *self.c.shape[1:])), self.x, self.extrapolate, self.axis)
         powers = np.arange(n - 1, nu - 1, -1)
         factors = np.prod([powers - k for k in range(nu)], axis=0) * np.ones(n - nu)
-        return Polynomials(self.c[: n - nu] * factors.reshape((-1, *(1,) * (self.c.ndim - 1))), self.x, self.extrapolate, self.axis)
+        return TracedPPoly(self.c[: n - nu] * factors.reshape((-1, *(1,) * (self.c.ndim - 1))), self.x, self.extrapolate, self.axis)
 
-    def antiderivative(self, nu: int = 1) -> Polynomials:
+    def antiderivative(self, nu: int = 1) -> TracedPPoly:
         """The antiderivative that vanishes at the first point."""
         found = self
         for _ in range(nu):
@@ -111,7 +111,7 @@ class Polynomials(_Curve):
             sums = np.cumsum(whole * width, axis=0)
             start = np.concatenate([np.zeros((1, *c.shape[2:])), sums[:-1]])
             extrapolate = False if found.extrapolate == "periodic" else found.extrapolate
-            found = Polynomials(np.concatenate([lead, start[None]]), found.x, extrapolate, found.axis)
+            found = TracedPPoly(np.concatenate([lead, start[None]]), found.x, extrapolate, found.axis)
         return found
 
     def integrate(self, a: object, b: object, extrapolate: object = None) -> TracedArray:
@@ -126,7 +126,7 @@ class Polynomials(_Curve):
         return _of_scipy(self, name)
 
 
-class Basis(_Curve):
+class TracedBSpline(_Curve):
     """Stands for a `BSpline`."""
 
     def __init__(self, t: object, c: object, k: int, extrapolate: object = True, axis: int = 0) -> None:
@@ -144,15 +144,15 @@ class Basis(_Curve):
     def _range(self) -> tuple[object, object]:
         return self.t[self.k], self.t[len(self.t) - self.k - 1]
 
-    def derivative(self, nu: int = 1) -> _Slope:
+    def derivative(self, nu: int = 1) -> _CurveDerivative:
         """The derivative of order `nu`, as a curve."""
-        return _Slope(self, nu)
+        return _CurveDerivative(self, nu)
 
     def __getattr__(self, name: str) -> object:
         return _of_scipy(self, name)
 
 
-class _Slope(_Curve):
+class _CurveDerivative(_Curve):
     """The derivative of a curve."""
 
     def __init__(self, curve: _Curve, nu: int) -> None:
@@ -167,7 +167,7 @@ class _Slope(_Curve):
 
 def _of_scipy(curve: _Curve, name: str) -> object:
     """What SciPy's own object has under this name, where its data depend on nothing traced."""
-    kind = sp.PPoly if isinstance(curve, Polynomials) else sp.BSpline
+    kind = sp.PPoly if isinstance(curve, TracedPPoly) else sp.BSpline
     if name.startswith("__") or not hasattr(kind, name):
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
     return getattr(as_scipy(curve, f"scipy.interpolate.{kind.__name__}.{name}"), name)
@@ -175,14 +175,14 @@ def _of_scipy(curve: _Curve, name: str) -> object:
 
 def as_scipy(curve: _Curve, name: str) -> object:
     """SciPy's own object."""
-    if isinstance(curve, Polynomials):
+    if isinstance(curve, TracedPPoly):
         return sp.PPoly.construct_fast(concrete(curve.c, name), concrete(curve.x, name), curve.extrapolate, curve.axis)
-    if isinstance(curve, Basis):
+    if isinstance(curve, TracedBSpline):
         return sp.BSpline.construct_fast(concrete(curve.t, name), concrete(curve.c, name), curve.k, curve.extrapolate, curve.axis)
     raise unsupported(name)
 
 
-CONCRETE.update({Polynomials: as_scipy, Basis: as_scipy, _Slope: as_scipy})
+TO_LIBRARY.update({TracedPPoly: as_scipy, TracedBSpline: as_scipy, _CurveDerivative: as_scipy})
 
 # --- made inside the function ---------------------------------------------------------------------
 
@@ -199,44 +199,44 @@ def _data(x: object, y: object, axis: int) -> tuple[TracedArray, TracedArray, in
     return points, np.moveaxis(data, axis, 0), axis
 
 
-def _cubic(x: object, y: object, axis: int = 0, bc_type: object = "not-a-knot", extrapolate: object = None) -> Polynomials:
+def _cubic(x: object, y: object, axis: int = 0, bc_type: object = "not-a-knot", extrapolate: object = None) -> TracedPPoly:
     points, data, axis = _data(x, y, axis)
     bc = ends_of(bc_type)
     if extrapolate is None:
         extrapolate = "periodic" if bc[0] == "periodic" else True
-    return Polynomials(hermite(points, data, cubic_slopes(points, data, bc)), points, extrapolate, axis)
+    return TracedPPoly(hermite(points, data, cubic_slopes(points, data, bc)), points, extrapolate, axis)
 
 
-def _pchip(x: object, y: object, axis: int = 0, extrapolate: object = None) -> Polynomials:
+def _pchip(x: object, y: object, axis: int = 0, extrapolate: object = None) -> TracedPPoly:
     points, data, axis = _data(x, y, axis)
-    return Polynomials(hermite(points, data, pchip_slopes(points, data)), points, extrapolate, axis)
+    return TracedPPoly(hermite(points, data, pchip_slopes(points, data)), points, extrapolate, axis)
 
 
-def _akima(x: object, y: object, axis: int = 0, *, method: str = "akima", extrapolate: object = None) -> Polynomials:
+def _akima(x: object, y: object, axis: int = 0, *, method: str = "akima", extrapolate: object = None) -> TracedPPoly:
     points, data, axis = _data(x, y, axis)
     slopes = akima_slopes(points, data, method)
-    return Polynomials(hermite(points, data, slopes), points, False if extrapolate is None else extrapolate, axis)
+    return TracedPPoly(hermite(points, data, slopes), points, False if extrapolate is None else extrapolate, axis)
 
 
-def _hermite(x: object, y: object, dydx: object, axis: int = 0, extrapolate: object = None) -> Polynomials:
+def _hermite(x: object, y: object, dydx: object, axis: int = 0, extrapolate: object = None) -> TracedPPoly:
     points, data, axis = _data(x, y, axis)
-    return Polynomials(hermite(points, data, np.moveaxis(real(dydx), axis, 0)), points, extrapolate, axis)
+    return TracedPPoly(hermite(points, data, np.moveaxis(real(dydx), axis, 0)), points, extrapolate, axis)
 
 
-def _ppoly(c: object, x: object, extrapolate: object = None, axis: int = 0) -> Polynomials:
+def _ppoly(c: object, x: object, extrapolate: object = None, axis: int = 0) -> TracedPPoly:
     if axis:
         raise unsupported("scipy.interpolate.PPoly with axis=")
-    return Polynomials(real(c), real(x), extrapolate)
+    return TracedPPoly(real(c), real(x), extrapolate)
 
 
-def _bspline(t: object, c: object, k: int, extrapolate: object = True, axis: int = 0) -> Basis:
+def _bspline(t: object, c: object, k: int, extrapolate: object = True, axis: int = 0) -> TracedBSpline:
     coefficients = real(c)
     axis %= coefficients.ndim
-    return Basis(real(t), np.moveaxis(coefficients, axis, 0), k, extrapolate, axis)
+    return TracedBSpline(real(t), np.moveaxis(coefficients, axis, 0), k, extrapolate, axis)
 
 
-@stands_for(sp.make_interp_spline)
-def make_interp_spline(x: object, y: object, k: int = 3, t: object = None, bc_type: object = None, axis: int = 0, check_finite: bool = True) -> Basis:
+@replaces_if_traced(sp.make_interp_spline)
+def make_interp_spline(x: object, y: object, k: int = 3, t: object = None, bc_type: object = None, axis: int = 0, check_finite: bool = True) -> TracedBSpline:
     """``make_interp_spline``: coefficients from a banded system that is linear in the data."""
     points, data, axis = _data(x, y, axis)
     if isinstance(bc_type, str) and bc_type == "periodic":
@@ -245,23 +245,23 @@ def make_interp_spline(x: object, y: object, k: int = 3, t: object = None, bc_ty
     pair = (None, None) if free else (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
     if k <= 1 and t is None:
         ends = [points[:1]] * k
-        return Basis(np.concatenate([*ends, points, points[-1:]]), data, k, axis=axis)
+        return TracedBSpline(np.concatenate([*ends, points, points[-1:]]), data, k, axis=axis)
     aliases = {"clamped": [(1, 0.0)], "natural": [(2, 0.0)]}
     left, right = (list(aliases[c] if isinstance(c, str) else c or []) for c in pair)
     knots = real(t) if t is not None else interpolating_knots(points, k, free=pair == (None, None))
-    return Basis(knots, interpolating(points, data, knots, k, left, right), k, axis=axis)
+    return TracedBSpline(knots, interpolating(points, data, knots, k, left, right), k, axis=axis)
 
 
-@stands_for(sp.splev)
+@replaces_if_traced(sp.splev)
 def splev(x: object, tck: object, der: int = 0, ext: int = 0) -> TracedArray:
     """A curve by its knots and coefficients, as `splrep` gives them."""
-    if isinstance(tck, (sp.BSpline, Basis)):
+    if isinstance(tck, (sp.BSpline, TracedBSpline)):
         tck = tck.tck
     parts: Any = tck
     t, c, k = parts
     if isinstance(c, (list, tuple)) or ext not in (0, 1):
         raise unsupported("scipy.interpolate.splev of a parametric curve, or with ext=2 or ext=3")
-    out = Basis(real(t), real(c), k)(x, der)
+    out = TracedBSpline(real(t), real(c), k)(x, der)
     if ext == 0:
         return out
     places = real(x)
@@ -269,7 +269,7 @@ def splev(x: object, tck: object, der: int = 0, ext: int = 0) -> TracedArray:
     return np.where((places < first) | (places > last), 0.0, out)
 
 
-class _Kind(type):
+class _SplineMeta(type):
     """A class of SciPy, as code under trace finds it: of traced arguments ours is made."""
 
     real: type
@@ -277,7 +277,7 @@ class _Kind(type):
 
     def __call__(cls, *args: object, **keywords: object) -> object:
         given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
-        make = vars(cls)["make"] if stands_in((*given, *named.values())) else vars(cls)["real"]
+        make = vars(cls)["make"] if involves_traced((*given, *named.values())) else vars(cls)["real"]
         return make(*given, **named)
 
     def __instancecheck__(cls, value: object) -> bool:
@@ -291,7 +291,7 @@ for _class, _make in (
     (sp.CubicSpline, _cubic), (sp.PchipInterpolator, _pchip), (sp.Akima1DInterpolator, _akima), (sp.CubicHermiteSpline, _hermite),
     (sp.PPoly, _ppoly), (sp.BSpline, _bspline),
 ):  # fmt: skip
-    replaces(_class)(_Kind(_class.__name__, (), {"real": _class, "make": _make}))
+    replaces(_class)(_SplineMeta(_class.__name__, (), {"real": _class, "make": _make}))
 
 
 # --- made before the function ---------------------------------------------------------------------
@@ -304,22 +304,22 @@ def told(kind: type, method: str, handler: Callable[..., object]) -> None:
 
     @wraps(original)
     def call(self: object, *args: object, **keywords: object) -> object:
-        if stands_in(list(map(resolve, args))) or any(stands_in(resolve(v)) for v in keywords.values()):
+        if involves_traced(list(map(resolve, args))) or any(involves_traced(resolve(v)) for v in keywords.values()):
             return handler(self, *args, **keywords)
         return original(self, *args, **keywords)
 
     setattr(kind, method, call)
 
 
-def _polynomials(curve: sp.PPoly) -> Polynomials:
+def _polynomials(curve: sp.PPoly) -> TracedPPoly:
     c = np.asarray(curve.c)
     if c.dtype.kind == "c":
         raise unsupported("scipy.interpolate.PPoly with complex coefficients")
-    return Polynomials(c, np.asarray(curve.x), curve.extrapolate, curve.axis)
+    return TracedPPoly(c, np.asarray(curve.x), curve.extrapolate, curve.axis)
 
 
-def _basis(curve: sp.BSpline) -> Basis:
-    return Basis(np.asarray(curve.t), np.asarray(curve.c), curve.k, curve.extrapolate, curve.axis)
+def _basis(curve: sp.BSpline) -> TracedBSpline:
+    return TracedBSpline(np.asarray(curve.t), np.asarray(curve.c), curve.k, curve.extrapolate, curve.axis)
 
 
 told(sp.PPoly, "__call__", lambda self, *args, **keywords: _polynomials(self)(*args, **keywords))
@@ -327,7 +327,7 @@ told(sp.PPoly, "integrate", lambda self, *args, **keywords: _polynomials(self).i
 told(sp.BSpline, "__call__", lambda self, *args, **keywords: _basis(self)(*args, **keywords))
 
 
-class Univariate:
+class TracedUnivariateSpline:
     """Stands for a `UnivariateSpline`, or for its derivative of order `nu`."""
 
     def __init__(self, tck: object, ext: object, nu: int = 0) -> None:
@@ -339,9 +339,9 @@ class Univariate:
             raise unsupported("scipy.interpolate.UnivariateSpline with ext=2 or ext=3")
         return splev(x, self._tck, nu + self._nu, 0 if ext in (0, "extrapolate") else 1)
 
-    def derivative(self, n: int = 1) -> Univariate:
+    def derivative(self, n: int = 1) -> TracedUnivariateSpline:
         """The derivative of order `n`."""
-        return Univariate(self._tck, self._ext, self._nu + n)
+        return TracedUnivariateSpline(self._tck, self._ext, self._nu + n)
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__") or not hasattr(sp.UnivariateSpline, name):
@@ -349,11 +349,11 @@ class Univariate:
         raise unsupported(f"scipy.interpolate.UnivariateSpline.{name} of a spline that is made outside of the function")
 
 
-told(sp.UnivariateSpline, "__call__", lambda self, *args, **keywords: Univariate(self._eval_args, self.ext)(*args, **keywords))
+told(sp.UnivariateSpline, "__call__", lambda self, *args, **keywords: TracedUnivariateSpline(self._eval_args, self.ext)(*args, **keywords))
 
 # Global objects: their arrays become arguments, so that later changes of them are seen.
 for _class in (sp.PPoly, sp.CubicSpline, sp.CubicHermiteSpline, sp.PchipInterpolator, sp.Akima1DInterpolator):
-    LIBRARY_OBJECTS[_class] = ("c", "x", "extrapolate", "axis"), lambda value, *parts: Polynomials(*parts)
-LIBRARY_OBJECTS[sp.BSpline] = ("t", "c", "k", "extrapolate", "axis"), lambda value, *parts: Basis(*parts)
+    LIBRARY_OBJECTS[_class] = ("c", "x", "extrapolate", "axis"), lambda value, *parts: TracedPPoly(*parts)
+LIBRARY_OBJECTS[sp.BSpline] = ("t", "c", "k", "extrapolate", "axis"), lambda value, *parts: TracedBSpline(*parts)
 for _class in (sp.UnivariateSpline, sp.InterpolatedUnivariateSpline, sp.LSQUnivariateSpline):
-    LIBRARY_OBJECTS[_class] = ("_eval_args", "ext"), lambda value, *parts: Univariate(*parts)
+    LIBRARY_OBJECTS[_class] = ("_eval_args", "ext"), lambda value, *parts: TracedUnivariateSpline(*parts)

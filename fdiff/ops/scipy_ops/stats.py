@@ -11,12 +11,12 @@ from scipy import stats as st
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, replaces, root_trace, unsupported
 from ...trace.local_arrays import localised, resolve
-from ..foreign import guarded, stands_in
 from ..reductions import as_scalar
 from ..shaping import traced
-from .distributions import INF, KNOWN, Formula, Law
-from .linalg import solve_triangular
-from .more_distributions import MORE
+from ..third_party_functions import concrete_only, involves_traced
+from .dense_linalg import solve_triangular
+from .distributions import DISTRIBUTIONS, INF, Formula, Law
+from .more_distributions import MORE_DISTRIBUTIONS
 
 CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
@@ -148,7 +148,7 @@ def _notice_chance(name: str) -> None:
         session.note(f"random numbers (`{name}`)")
 
 
-class Distribution:
+class TracedDistribution:
     """Stands for a distribution of SciPy; calls without a traced argument go to it.
 
     ``compute(name, *args, **keywords)`` is one of its functions `names`.
@@ -170,7 +170,7 @@ class Distribution:
             if name == "rvs":
                 _notice_chance(f"scipy.stats.{self._name}.rvs")
             given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
-            if not stands_in((*given, *named.values())):
+            if not involves_traced((*given, *named.values())):
                 return localised(found(*given, **named))
             if name not in self._names:
                 raise unsupported(f"scipy.stats.{self._name}.{name}")
@@ -180,15 +180,15 @@ class Distribution:
 
     def __call__(self, *args: object, **keywords: object) -> object:
         given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
-        return Frozen(self, given, named) if stands_in((*given, *named.values())) else self._real(*given, **named)
+        return FrozenDistribution(self, given, named) if involves_traced((*given, *named.values())) else self._real(*given, **named)
 
     freeze = __call__
 
 
-class Frozen:
+class FrozenDistribution:
     """A distribution with its parameters, some of them traced."""
 
-    def __init__(self, dist: Distribution, args: tuple[object, ...], kwds: dict[str, object]) -> None:
+    def __init__(self, dist: TracedDistribution, args: tuple[object, ...], kwds: dict[str, object]) -> None:
         self.dist, self.args, self.kwds = dist, args, kwds
 
     def __getattr__(self, name: str) -> object:
@@ -207,12 +207,12 @@ def _computed(real: object, law: Law) -> Formula:
     return compute
 
 
-STAND_INS: dict[type, Distribution] = {}
-for _real, _entry in (*KNOWN, *MORE):
+TRACED_DISTRIBUTIONS: dict[type, TracedDistribution] = {}
+for _real, _entry in (*DISTRIBUTIONS, *MORE_DISTRIBUTIONS):
     _names = DISCRETE if "logpmf" in _entry.formulas else CONTINUOUS
-    STAND_INS[type(_real)] = Distribution(_real, _entry.name, _names, _computed(_real, _entry))
-STAND_INS[type(st.multivariate_normal)] = Distribution(st.multivariate_normal, "multivariate_normal", ("pdf", "logpdf"), _multivariate)
-for _stand_in in STAND_INS.values():
+    TRACED_DISTRIBUTIONS[type(_real)] = TracedDistribution(_real, _entry.name, _names, _computed(_real, _entry))
+TRACED_DISTRIBUTIONS[type(st.multivariate_normal)] = TracedDistribution(st.multivariate_normal, "multivariate_normal", ("pdf", "logpdf"), _multivariate)
+for _stand_in in TRACED_DISTRIBUTIONS.values():
     replaces(_stand_in._real)(_stand_in)
 
 # Methods that were taken off a distribution outside of `f`: their owner is the stand-in by now.
@@ -221,8 +221,8 @@ for _stand_in in STAND_INS.values():
 def _unbound(function: Formula, name: str) -> Formula:
     @wraps(function)
     def call(owner: object, *args: object, **keywords: object) -> object:
-        held = owner if type(owner) is Distribution else None
-        return (guarded(function) if held is None else getattr(held, name))(*(() if held is not None else (owner,)), *args, **keywords)
+        held = owner if type(owner) is TracedDistribution else None
+        return (concrete_only(function) if held is None else getattr(held, name))(*(() if held is not None else (owner,)), *args, **keywords)
 
     return call
 
@@ -240,10 +240,10 @@ def _told(original: Formula, name: str) -> Formula:
     @wraps(original)
     def method(self: object, *args: object, **keywords: object) -> object:
         points = (*map(resolve, args), *map(resolve, keywords.values()))
-        if not stands_in(points):
+        if not involves_traced(points):
             return original(self, *args, **keywords)
         dist = getattr(self, "dist", None) or self._dist
-        stand_in = STAND_INS.get(type(dist))
+        stand_in = TRACED_DISTRIBUTIONS.get(type(dist))
         if stand_in is None:
             raise unsupported(f"scipy.stats.{getattr(dist, 'name', type(dist).__name__)}.{name}")
         if isinstance(self, _NORMAL):
@@ -263,8 +263,8 @@ for _class in {c for kind in (type(st.norm()), type(st.poisson(1)), _NORMAL) for
 
 def _frozen(value: object, args: tuple[object, ...], kwds: dict[str, object]) -> object:
     """A frozen distribution with what was read of it; one without formulas stays what it is."""
-    stand_in = STAND_INS.get(type(value.dist))
-    return value if stand_in is None else Frozen(stand_in, args, dict(kwds))
+    stand_in = TRACED_DISTRIBUTIONS.get(type(value.dist))
+    return value if stand_in is None else FrozenDistribution(stand_in, args, dict(kwds))
 
 
 for _class in (type(st.norm()), type(st.poisson(1))):

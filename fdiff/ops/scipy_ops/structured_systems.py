@@ -10,15 +10,15 @@ from scipy import linalg as sl
 from ...arraytype import promote
 from ...trace import TracedArray, apply, unsupported
 from ..families import kind_of
-from ..foreign import stands_for
 from ..shaping import traced
+from ..third_party_functions import replaces_if_traced
 from .matrix_arguments import solution, square, system
 from .matrix_functions import banded, flipped
 
 # --- matrices made of vectors -----------------------------------------------------------------
 
 
-@stands_for(sl.block_diag)
+@replaces_if_traced(sl.block_diag)
 def block_diag(*arrs: object) -> TracedArray:
     """Blocks along the diagonal; vectors are rows."""
     blocks = [np.atleast_2d(traced(a)) for a in arrs]
@@ -40,7 +40,7 @@ def _vector(x: object, name: str) -> TracedArray:
     return np.atleast_1d(a)
 
 
-@stands_for(sl.toeplitz)
+@replaces_if_traced(sl.toeplitz)
 def toeplitz(c: object, r: object = None) -> TracedArray:
     column = _vector(c, "toeplitz")
     row = np.conjugate(column) if r is None else _vector(r, "toeplitz")
@@ -48,14 +48,14 @@ def toeplitz(c: object, r: object = None) -> TracedArray:
     return np.concatenate([row[:0:-1], column])[m - 1 + np.subtract.outer(np.arange(n), np.arange(m))]
 
 
-@stands_for(sl.circulant)
+@replaces_if_traced(sl.circulant)
 def circulant(c: object) -> TracedArray:
     column = _vector(c, "circulant")
     n = column.shape[0]
     return column[np.subtract.outer(np.arange(n), np.arange(n)) % n]
 
 
-@stands_for(sl.hankel)
+@replaces_if_traced(sl.hankel)
 def hankel(c: object, r: object = None) -> TracedArray:
     column = _vector(c, "hankel")
     row = np.zeros_like(column) if r is None else _vector(r, "hankel")
@@ -73,7 +73,7 @@ def _bands(ab: object, b: object, name: str) -> tuple[TracedArray, TracedArray, 
     return left, right, line
 
 
-@stands_for(sl.solve_banded)
+@replaces_if_traced(sl.solve_banded)
 def solve_banded(
     l_and_u: Sequence[int], ab: object, b: object, overwrite_ab: bool = False, overwrite_b: bool = False, check_finite: bool = True
 ) -> TracedArray:
@@ -84,7 +84,7 @@ def solve_banded(
     return solution(apply(banded, left, right, low=low, up=up), line)
 
 
-@stands_for(sl.solveh_banded)
+@replaces_if_traced(sl.solveh_banded)
 def solveh_banded(
     ab: object, b: object, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False, check_finite: bool = True
 ) -> TracedArray:
@@ -96,7 +96,7 @@ def solveh_banded(
     return solution(apply(banded, whole, right, low=m, up=m), line)
 
 
-@stands_for(sl.solve_toeplitz)
+@replaces_if_traced(sl.solve_toeplitz)
 def solve_toeplitz(c_or_cr: object, b: object, check_finite: bool = True) -> TracedArray:
     matrix = toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr)
     left, right, line = system(square(matrix), b)

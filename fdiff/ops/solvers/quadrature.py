@@ -18,39 +18,39 @@ from ...errors import UnsupportedError
 from ...primitive import ZERO, Primitive, register
 from ...trace import TracedArray, apply_many, current, replaces, tracing, unsupported
 from ..families import add_up
-from ..foreign import guarded
 from ..shaping import traced
-from .body import Body, Miss
-from .inner import (
-    Functions,
-    Given,
-    Site,
-    all_fixed,
+from ..third_party_functions import concrete_only
+from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error
+from .traced_function import TracedFunction, UntracedBranch
+from .user_functions import (
+    CallSite,
+    UserFunction,
+    UserFunctions,
+    all_captured,
     bound,
-    caught,
     concrete_options,
+    inside_user_try,
     number,
     number_types,
     python_float,
     site,
-    thawed,
+    unfrozen,
     value_of,
 )
-from .rules import FINE, MISSED, RAISED, missed, unrolled
 
 NAME = "scipy.integrate.quad"
 Options = tuple[tuple[str, object], ...]
 
 
-def _infer(a: ArrayType, b: ArrayType, points: ArrayType, *extras: ArrayType, body: Body, **_: object) -> tuple[ArrayType, ...]:
+def _infer(a: ArrayType, b: ArrayType, points: ArrayType, *extras: ArrayType, body: TracedFunction, **_: object) -> tuple[ArrayType, ...]:
     shape = body.types[0].shape
     return ArrayType(shape, F8), ArrayType(shape, F8), ArrayType((), INT)
 
 
-def integrate(body: Body, ends: Sequence[np.ndarray], extras: Sequence[np.ndarray], options: Options) -> tuple[np.ndarray, np.ndarray]:
+def integrate(body: TracedFunction, ends: Sequence[np.ndarray], extras: Sequence[np.ndarray], options: Options) -> tuple[np.ndarray, np.ndarray]:
     """Integrals of all results of the body, and their error estimates, by SciPy."""
     a, b, points = float(ends[0]), float(ends[1]), np.asarray(ends[2])
-    keywords = {k: thawed(v) for k, v in options}
+    keywords = {k: unfrozen(v) for k, v in options}
     if points.size:
         keywords["points"] = points
     run = body.bound(extras)
@@ -68,25 +68,25 @@ def integrate(body: Body, ends: Sequence[np.ndarray], extras: Sequence[np.ndarra
     return values.reshape(shape), errors.reshape(shape)
 
 
-def _evaluate(a: np.ndarray, b: np.ndarray, points: np.ndarray, *extras: np.ndarray, body: Body, options: Options, site: Site, mode: str) -> tuple[object, ...]:
+def _evaluate(a: np.ndarray, b: np.ndarray, points: np.ndarray, *extras: np.ndarray, body: TracedFunction, options: Options, site: CallSite, mode: str) -> tuple[object, ...]:
     nothing = np.full(body.types[0].shape, np.nan)
     try:
-        return (*integrate(body, (a, b, points), extras, options), np.int64(FINE))
-    except Miss:
+        return (*integrate(body, (a, b, points), extras, options), np.int64(ENDED))
+    except UntracedBranch:
         if mode == "rule":
-            raise missed(NAME, site) from None
-        return nothing, nothing, np.int64(MISSED)
+            raise untraced_branch_error(NAME, site) from None
+        return nothing, nothing, np.int64(UNTRACED)
     except Exception:
         if mode != "caught":
             raise
         return nothing, nothing, np.int64(RAISED)
 
 
-def _integral(body: Body, args: Sequence[object], options: Options, site: Site) -> TracedArray:
+def _integral(body: TracedFunction, args: Sequence[object], options: Options, site: CallSite) -> TracedArray:
     return apply_many(quad, *args, body=body, options=options, site=site, mode="rule")[0]
 
 
-def _checked(body: Body, moving: Sequence[int], site: Site) -> None:
+def _checked(body: TracedFunction, moving: Sequence[int], site: CallSite) -> None:
     """Refuse an integrand that decides at places which move: the integral may jump there."""
     if body.jumps(moving):
         fact = (
@@ -97,7 +97,7 @@ def _checked(body: Body, moving: Sequence[int], site: Site) -> None:
         raise UnsupportedError(site.words(fact, way))
 
 
-def _at(body: Body, end: TracedArray, extras: Sequence[object], options: Options, site: Site) -> object:
+def _at(body: TracedFunction, end: TracedArray, extras: Sequence[object], options: Options, site: CallSite) -> object:
     """The integrand at a limit; zero at infinity."""
     if dict(options).get("weight") is not None:
         raise UnsupportedError(site.words(f"{NAME} with weight= has no derivative with respect to its limits in fdiff.", "Write the weight into the integrand."))
@@ -105,20 +105,20 @@ def _at(body: Body, end: TracedArray, extras: Sequence[object], options: Options
     return np.where(np.isfinite(end), inside, 0.0)
 
 
-def _jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: Body, options: Options, site: Site, mode: str) -> list[object]:
+def _jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str) -> list[object]:
     a, b, points, *extras = args
     moving = [k for k, dot in enumerate(dots[3:]) if dot is not ZERO]
     terms: list[object] = []
     if moving:
         wrt = [body.own + k for k in moving]
         _checked(body, wrt, site)
-        terms.append(_integral(body.pushed(wrt), [a, b, points, *extras, *(dots[3 + k] for k in moving)], options, site))
+        terms.append(_integral(body.pushforward(wrt), [a, b, points, *extras, *(dots[3 + k] for k in moving)], options, site))
     terms += [_at(body, b, extras, options, site) * dots[1]] if dots[1] is not ZERO else []
     terms += [-(_at(body, a, extras, options, site) * dots[0])] if dots[0] is not ZERO else []
     return [add_up(terms), ZERO, ZERO]
 
 
-def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: Body, options: Options, site: Site, mode: str) -> list[object]:
+def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str) -> list[object]:
     a, b, points, *extras = args
     bar = bars[0]
     if bar is ZERO:
@@ -128,23 +128,23 @@ def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, b
         return lambda: np.sum(bar * (sign * _at(body, end, extras, options, site)))
 
     def of_extra(k: int) -> object:
-        def pulled() -> object:
+        def pullback() -> object:
             wrt = body.own + k
             _checked(body, [wrt], site)
             if not bar.shape:  # the cotangent of a number is a factor in front of the integral
-                found = bar * _integral(body.pulled(wrt, seeded=True), [a, b, points, *extras], options, site)
+                found = bar * _integral(body.pullback(wrt, seeded=True), [a, b, points, *extras], options, site)
             else:
-                found = _integral(body.pulled(wrt), [a, b, points, *extras, bar], options, site)
+                found = _integral(body.pullback(wrt), [a, b, points, *extras, bar], options, site)
             return found.astype(extras[k].dtype)
 
-        return pulled if extras[k].type.floating else ZERO
+        return pullback if extras[k].type.floating else ZERO
 
     return [of_limit(a, -1.0), of_limit(b, 1.0), ZERO, *(of_extra(k) for k in range(len(extras)))]
 
 
-def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, body: Body, **params: object) -> Sequence[object]:
+def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, body: TracedFunction, **params: object) -> Sequence[object]:
     if any(mapped[:3]) or not size:
-        return unrolled(quad, args, mapped, size, body=body, **params)
+        return batch_by_unrolling(quad, args, mapped, size, body=body, **params)
     wide = body.batched([False, *mapped[3:]], size)
     *outs, status = apply_many(quad, *args, body=wide, **params)
     return [*outs, np.broadcast_to(status, (size,))]
@@ -171,12 +171,12 @@ def call(
     rest = bound(args)
 
     def plain() -> object:
-        return guarded(si.quad)(func, a, b, args, full_output, points=points, complex_func=complex_func, **options)
+        return concrete_only(si.quad)(func, a, b, args, full_output, points=points, complex_func=complex_func, **options)
 
     if not tracing() or isinstance(func, scipy.LowLevelCallable):
         return plain()
-    functions = Functions([Given(lambda t: func(t, *rest), lambda: [_middle(a, b)], number_types(1))])
-    if not functions.extras and all_fixed([a, b, points]):
+    functions = UserFunctions([UserFunction(lambda t: func(t, *rest), lambda: [_middle(a, b)], number_types(1))])
+    if not functions.extras and all_captured([a, b, points]):
         return plain()
     if full_output or complex_func:
         raise unsupported(f"{NAME} with full_output= or complex_func=")
@@ -187,12 +187,12 @@ def call(
     return _entered(functions, ends, static, plain)
 
 
-def _entered(functions: Functions, ends: Sequence[TracedArray], options: Options, plain: object) -> tuple[TracedArray, TracedArray]:
+def _entered(functions: UserFunctions, ends: Sequence[TracedArray], options: Options, plain: object) -> tuple[TracedArray, TracedArray]:
     trace = current()
     body = functions.explore(lambda bodies, extras: integrate(bodies[0], [value_of(e) for e in ends], extras, options))[0]
-    mode = "caught" if caught() else "value"
+    mode = "caught" if inside_user_try() else "value"
     value, error, status = apply_many(quad, *ends, *functions.extras, body=body, options=options, site=site(), mode=mode)
-    if mode == "caught" or body.guarded:
+    if mode == "caught" or body.has_branches:
         seen = int(status)
         if seen == RAISED:
             integrate(body, [value_of(e) for e in ends], [value_of(x) for x in functions.extras], options)

@@ -15,19 +15,19 @@ import numpy as np
 from ...arraytype import ArrayType
 from ...primitive import ZERO, Primitive, register
 from ...trace import TracedArray, apply_many
-from .body import Body, constant_body
-from .rules import unrolled
+from .exit_status import batch_by_unrolling
+from .traced_function import TracedFunction, constant_body
 
 Arrays = Sequence[TracedArray]
 
 
-def _infer(count: ArrayType, *types: ArrayType, body: Body, carry: int, rows: int, backwards: bool) -> tuple[ArrayType, ...]:
+def _infer(count: ArrayType, *types: ArrayType, body: TracedFunction, carry: int, rows: int, backwards: bool) -> tuple[ArrayType, ...]:
     length = types[carry].shape[0]
     outs = body.types
     return (*outs[:carry], *(ArrayType((length, *t.shape), t.dtype) for t in outs[carry:]))
 
 
-def _evaluate(count: np.ndarray, *args: np.ndarray, body: Body, carry: int, rows: int, backwards: bool) -> tuple[np.ndarray, ...]:
+def _evaluate(count: np.ndarray, *args: np.ndarray, body: TracedFunction, carry: int, rows: int, backwards: bool) -> tuple[np.ndarray, ...]:
     state, table, shared = [*args[:carry]], args[carry : carry + rows], args[carry + rows :]
     n, length = int(count), len(table[0])
     outs = [np.zeros((length, *t.shape), t.dtype) for t in body.types[carry:]]
@@ -41,15 +41,15 @@ def _evaluate(count: np.ndarray, *args: np.ndarray, body: Body, carry: int, rows
 
 
 @lru_cache(maxsize=256)
-def _steps_of(body: Body, own: int) -> Body:
+def _steps_of(body: TracedFunction, own: int) -> TracedFunction:
     """The body with all that changes from row to row as its own arguments."""
-    return Body(body.tape, own)
+    return TracedFunction(body.tape, own)
 
 
-class _Parts:
+class _BodyInputs:
     """The inputs of a body, by what they are."""
 
-    def __init__(self, body: Body, carry: int, rows: int) -> None:
+    def __init__(self, body: TracedFunction, carry: int, rows: int) -> None:
         types = body.tape.input_types
         self.carry, self.rows, self.shared = types[:carry], types[carry : carry + rows], types[carry + rows :]
 
@@ -60,31 +60,31 @@ class _Parts:
 
 
 @lru_cache(maxsize=128)
-def _pushed(body: Body, carry: int, rows: int, moving: tuple[int, ...]) -> Body:
+def _pushforward(body: TracedFunction, carry: int, rows: int, moving: tuple[int, ...]) -> TracedFunction:
     """The body of the forward loop: every carry moves, and the inputs `moving` behind the carries."""
-    parts = _Parts(body, carry, rows)
-    pushed = body.pushed([*range(carry), *moving])
+    inputs = _BodyInputs(body, carry, rows)
+    pushforward = body.pushforward([*range(carry), *moving])
     table = [k - carry for k in moving if k < carry + rows]
     shared = [k - carry - rows for k in moving if k >= carry + rows]
 
     def results(own: list[TracedArray], others: list[TracedArray]) -> list[TracedArray]:
         state, dots, row = own[:carry], own[carry : 2 * carry], own[2 * carry :]
-        given = [*state, *row[:rows], *others[: len(parts.shared)]]
-        tangents = [*dots, *row[rows:], *others[len(parts.shared) :]]
+        given = [*state, *row[:rows], *others[: len(inputs.shared)]]
+        tangents = [*dots, *row[rows:], *others[len(inputs.shared) :]]
         values = body.spliced(given, [])
-        moved = pushed.spliced([*given, *tangents], [])
+        moved = pushforward.spliced([*given, *tangents], [])
         return [*values[:carry], *moved[:carry], *values[carry:], *moved[carry:]]
 
-    own = [*parts.carry, *parts.carry, *parts.rows, *(parts.rows[k] for k in table)]
-    return constant_body(results, own, [*parts.shared, *(parts.shared[k] for k in shared)])
+    own = [*inputs.carry, *inputs.carry, *inputs.rows, *(inputs.rows[k] for k in table)]
+    return constant_body(results, own, [*inputs.shared, *(inputs.shared[k] for k in shared)])
 
 
-def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, body: Body, carry: int, rows: int, backwards: bool) -> list[object]:
+def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, carry: int, rows: int, backwards: bool) -> list[object]:
     count, *given = args
     state, table, shared = given[:carry], given[carry : carry + rows], given[carry + rows :]
     moving = tuple(k for k in range(carry, len(given)) if dots[1 + k] is not ZERO)
     start = [np.zeros(x.shape, x.dtype) if dot is ZERO else dot for x, dot in zip(state, dots[1:], strict=False)]
-    forward = _pushed(body, carry, rows, moving)
+    forward = _pushforward(body, carry, rows, moving)
     more = [dots[1 + k] for k in moving]
     width = sum(k < carry + rows for k in moving)
     found = apply_many(
@@ -96,24 +96,24 @@ def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, body: Body, carr
 
 
 @lru_cache(maxsize=128)
-def _with_carries(body: Body, carry: int, rows: int) -> Body:
+def _with_carries(body: TracedFunction, carry: int, rows: int) -> TracedFunction:
     """The same body, which gives the carries it began with, too."""
-    parts = _Parts(body, carry, rows)
+    inputs = _BodyInputs(body, carry, rows)
 
     def results(own: list[TracedArray], others: list[TracedArray]) -> list[TracedArray]:
         found = body.spliced(own, others)
         return [*found[:carry], *own[:carry]]
 
-    return constant_body(results, [*parts.carry, *parts.rows], parts.shared)
+    return constant_body(results, [*inputs.carry, *inputs.rows], inputs.shared)
 
 
 @lru_cache(maxsize=128)
-def _pulled(body: Body, carry: int, rows: int, needed: tuple[int, ...]) -> Body:
+def _pullback(body: TracedFunction, carry: int, rows: int, needed: tuple[int, ...]) -> TracedFunction:
     """The body of the reverse loop: cotangents of the carries and of shared inputs are carried."""
-    parts = _Parts(body, carry, rows)
+    inputs = _BodyInputs(body, carry, rows)
     shared = [k for k in needed if k >= carry + rows]
     table = [k for k in needed if carry <= k < carry + rows]
-    types = [*parts.carry, *parts.rows, *parts.shared]
+    types = [*inputs.carry, *inputs.rows, *inputs.shared]
     pull = body.cotangents([*range(carry), *table, *shared])
     outs = body.types[carry:]
 
@@ -125,18 +125,18 @@ def _pulled(body: Body, carry: int, rows: int, needed: tuple[int, ...]) -> Body:
         more = [s + f for s, f in zip(sums, found[carry + len(table) :], strict=True)]
         return [*found[:carry], *more, *found[carry : carry + len(table)]]
 
-    own = [*parts.carry, *(types[k] for k in shared), *parts.carry, *parts.rows, *outs]
-    return constant_body(results, own, parts.shared)
+    own = [*inputs.carry, *(types[k] for k in shared), *inputs.carry, *inputs.rows, *outs]
+    return constant_body(results, own, inputs.shared)
 
 
-def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: Body, carry: int, rows: int, backwards: bool) -> list[object]:
+def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, carry: int, rows: int, backwards: bool) -> list[object]:
     count, *given = args
     table, shared = given[carry : carry + rows], given[carry + rows :]
-    needed = tuple(_Parts(body, carry, rows).floating(carry))
+    needed = tuple(_BodyInputs(body, carry, rows).floating(carry))
     filled = [np.zeros(x.shape, x.dtype) if bar is ZERO else bar for bar, x in zip(bars, outs, strict=True)]
     saved = apply_many(scan, *args, body=_with_carries(body, carry, rows), carry=carry, rows=rows, backwards=backwards)[carry:]
     sums = [np.zeros(given[k].shape, given[k].dtype) for k in needed if k >= carry + rows]
-    reverse = _pulled(body, carry, rows, needed)
+    reverse = _pullback(body, carry, rows, needed)
     rows_of = [*saved, *table, *filled[carry:]]
     found = apply_many(
         scan, count, *filled[:carry], *sums, *rows_of, *shared, body=reverse, carry=carry + len(sums), rows=len(rows_of), backwards=not backwards
@@ -151,7 +151,7 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: Body, carr
 
 
 def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
-    return unrolled(scan, args, mapped, size, **params)
+    return batch_by_unrolling(scan, args, mapped, size, **params)
 
 
 scan = register(Primitive("scan", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver"))

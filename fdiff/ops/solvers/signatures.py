@@ -6,18 +6,18 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 
 from ...trace import replaces, tracing
-from ..foreign import guarded
+from ..third_party_functions import concrete_only
 
-Taken = dict[str, object]
+Arguments = dict[str, object]
 
 
-def stands_in_for(function: Callable[..., object], handler: Callable[[Taken, Callable[[], object]], object]) -> None:
+def replaces_solver(function: Callable[..., object], handler: Callable[[Arguments, Callable[[], object]], object]) -> None:
     """Enter `handler`, which gets all arguments by name and the plain call, in place of `function`."""
     signature = inspect.signature(function)
 
     def call(*args: object, **keywords: object) -> object:
         def plain() -> object:
-            return guarded(function)(*args, **keywords)
+            return concrete_only(function)(*args, **keywords)
 
         if not tracing():
             return function(*args, **keywords)
@@ -29,6 +29,6 @@ def stands_in_for(function: Callable[..., object], handler: Callable[[Taken, Cal
     replaces(function)(call)
 
 
-def of(taken: Mapping[str, object], names: Sequence[str]) -> Taken:
+def of(taken: Mapping[str, object], names: Sequence[str]) -> Arguments:
     """Those of the named options that were given."""
     return {k: taken[k] for k in names if taken.get(k) is not None}

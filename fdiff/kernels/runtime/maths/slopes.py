@@ -1,4 +1,4 @@
-"""Slopes to the last digits, from what the function itself computes (`fdiff/ops/slopes.py`).
+"""Slopes to the last digits, from what the function computes (`fdiff/ops/accurate_partials.py`).
 
 Equal instructions of a function and of its slope are merged once both are inlined: the slope of
 tanh adds six to those of tanh.

@@ -1,0 +1,328 @@
+"""Slopes that ordinary arithmetic cannot give to the last digits, as ops of their own.
+
+``1 - tanh(x)**2`` is 0 from x = 19 on, where the slope of tanh is ``1 / cosh(x)**2``, down to 1e-323. A rule that
+writes the latter in other ops takes one more exponential. An op of its own has a formula in kernels that shares
+the exponential with the function (equal instructions are merged), and a rule that can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import log as _log
+
+import numpy as np
+
+from ..primitive import Primitive
+from ..trace import TracedArray, apply
+from .families import elementwise
+from .sample_domains import positive, real, unit
+
+Array = np.ndarray
+_LN2 = _log(2.0)
+_SPLIT = 134217729.0  # 2**27 + 1 (Dekker, Numerische Mathematik 18, 1971)
+
+
+def _floating(*dtypes: np.dtype) -> np.dtype:
+    if dtypes[0].kind != "f" or any(d != dtypes[0] for d in dtypes):
+        raise TypeError(
+            f"defined for floating-point numbers of one dtype, not {', '.join(map(str, dtypes))}"
+        )
+    return dtypes[0]
+
+
+def slope_op(
+    name: str,
+    text: str,
+    slopes: Callable[..., object],
+    *,
+    numpy: Callable[..., object],
+    sample: Sequence[Callable[..., Array]],
+) -> Primitive:
+    """An elementwise op of floating-point numbers of one dtype; Python's numbers are double."""
+
+    def evaluate(*given: object) -> object:
+        return numpy(
+            *[x if isinstance(x, (np.ndarray, np.generic)) else np.float64(x) for x in given]
+        )
+
+    return elementwise(name, text, slopes, numpy=evaluate, loop=_floating, sample=sample)
+
+
+def _sum_error(x: Array, y: Array, total: Array) -> Array:
+    """What ``total = x + y`` lost to rounding (Knuth, The Art of Computer Programming 2, 4.2.2); 0 of infinite sums."""
+    other = total - x
+    lost = (x - (total - other)) + (y - other)
+    return np.where(np.isfinite(lost), lost, lost.dtype.type(0))
+
+
+def product_error(x: Array, y: Array, out: Array) -> Array:
+    """What ``out = x * y`` lost to rounding (Dekker); 0 where halves overflow."""
+    a, b = x * _SPLIT, y * _SPLIT
+    x_high, y_high = a - (a - x), b - (b - y)
+    x_low, y_low = x - x_high, y - y_high
+    lost = ((x_high * y_high - out) + x_high * y_low + x_low * y_high) + x_low * y_low
+    return np.where(np.isfinite(lost), lost, 0.0)
+
+
+# --- hyperbolic and logistic ----------------------------------------------------------------------
+
+
+def _sech_squared(x: Array) -> object:
+    """The square of a root, so that no digit is lost before the result itself is subnormal."""
+    e = np.exp(-np.abs(x))
+    root = (e + e) / (1.0 + e * e)
+    return root * root
+
+
+sech_squared = slope_op(
+    "sech_squared",
+    "rt.sech_squared({0})",
+    lambda x, out: (-2.0 * np.tanh(x) * out,),
+    numpy=_sech_squared,
+    sample=(real,),
+)
+
+
+def _logistic_slope(x: Array) -> object:
+    e = np.exp(-np.abs(x))
+    return e / np.square(1.0 + e)
+
+
+# Not the product of `expit` at x and -x: differentiated again, that is a difference of equal numbers at 0.
+logistic_slope = slope_op(
+    "logistic_slope",
+    "rt.logistic_slope({0})",
+    lambda x, out: (-np.tanh(0.5 * x) * out,),
+    numpy=_logistic_slope,
+    sample=(real,),
+)
+
+
+def _share(exp: np.ufunc, unit: float, second: bool) -> Callable[[Array, Array], object]:
+    def share(x: Array, y: Array) -> object:
+        x, y = (y, x) if second else (x, y)
+        d = x - y
+        lost = _sum_error(np.asarray(x), -np.asarray(y), np.asarray(d)) * unit
+        e = exp(-np.abs(d))
+        over = 1.0 / (1.0 + e)
+        out = np.where(d < 0, e, x.dtype.type(1)) * over
+        out = out + out * lost * np.where(d < 0, x.dtype.type(1), e) * over
+        return np.where(
+            np.isnan(d) & (x == y), np.where(x > 0, x.dtype.type(1), x.dtype.type(0)), out
+        )[()]
+
+    return share
+
+
+def _add_share(name: str, exp: np.ufunc, unit: float, *, second: bool) -> Primitive:
+    """The share of one argument in ``b**x + b**y``; its slopes are the product of both shares."""
+    pair = SHARES[exp]
+
+    def slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
+        slope = out * apply(pair[not second], x, y)
+        slope = slope if unit == 1.0 else unit * slope
+        return (-slope, slope) if second else (slope, -slope)
+
+    return slope_op(
+        name,
+        f"rt.{name}({{0}}, {{1}})",
+        slopes,
+        numpy=_share(exp, unit, second),
+        sample=(real, real),
+    )
+
+
+# The shares of the first and of the second argument. Both take the arguments in one order, so that they have
+# their exponential in common.
+SHARES: dict[np.ufunc, list[Primitive]] = {np.exp: [], np.exp2: []}
+for _exp, _ending, _unit in ((np.exp, "", 1.0), (np.exp2, "2", _LN2)):
+    SHARES[_exp] += [
+        _add_share(f"{which}_share{_ending}", _exp, _unit, second=which == "second")
+        for which in ("first", "second")
+    ]
+
+
+# --- exponentials of products, powers of sums -----------------------------------------------------
+
+
+def _exp_product(x: Array, y: Array) -> object:
+    if np.asarray(x).dtype == np.float32:
+        return np.exp(np.asarray(x, float) * y).astype(np.float32)[()]
+    product = x * y
+    out = np.exp(product)
+    return np.where(np.isfinite(out), out + out * product_error(x, y, product), out)[()]
+
+
+exp_product = slope_op(
+    "exp_product",
+    "rt.exp_product({0}, {1})",
+    lambda x, y, out: (y * out, x * out),
+    numpy=_exp_product,
+    sample=(real, real),
+)
+
+# Of its own, because bounds of one number are cheaper than those of a product.
+exp_minus_square = slope_op(
+    "exp_minus_square",
+    "rt.exp_minus_square({0})",
+    lambda x, out: (-2.0 * (x * out),),
+    numpy=lambda x: _exp_product(-x, x),
+    sample=(real,),
+)
+
+
+def power_of_sum(x: Array, y: Array, z: Array) -> object:
+    exponent = y + z
+    out = np.power(x, exponent)
+    lost = _sum_error(np.asarray(y), np.asarray(z), np.asarray(exponent))
+    more = np.where(lost == 0, out.dtype.type(0), lost * np.log(np.abs(x)))
+    return np.where(np.isfinite(more) & np.isfinite(out), out + out * more, out)[()]
+
+
+def _power_sum_slopes(
+    x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray
+) -> tuple[object, object, object]:
+    exponent = y + z
+    lower = np.where(
+        exponent == 0, 0.0, exponent * apply(power_sum, x, y, z - np.ones((), z.dtype))
+    )
+    slope = np.where((x == 0) & (exponent >= 0), 0.0, out * np.log(x))
+    return lower, slope, slope
+
+
+# ``x**(y + z)`` for an exponent that is no number of the format.
+power_sum = slope_op(
+    "power_sum", "rt.power_sum({0}, {1}, {2})", _power_sum_slopes,
+    numpy=power_of_sum, sample=(positive, real, real),
+)  # fmt: skip
+
+
+def _power_slope(x: Array, y: Array, z: Array) -> object:
+    small = (np.abs(y) <= 0.25) & (z == -1) & (x != 0) & np.isfinite(x)
+    return np.where(
+        small, (y * np.power(x, y)) / np.where(small, x, x.dtype.type(1)), y * power_of_sum(x, y, z)
+    )[()]
+
+
+def _power_curvatures(
+    x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray
+) -> tuple[object, object, object]:
+    exponent = y + z
+    lower = np.where(
+        exponent == 0, 0.0, exponent * apply(power_slope, x, y, z - np.ones((), z.dtype))
+    )
+    by_z = np.where((x == 0) & (exponent >= 0), 0.0, out * np.log(x))
+    return lower, apply(power_sum, x, y, z) + by_z, by_z
+
+
+# ``y x**(y + z)``, also where only the power leaves the range.
+power_slope = slope_op(
+    "power_slope", "rt.power_slope({0}, {1}, {2})", _power_curvatures,
+    numpy=_power_slope, sample=(positive, real, real),
+)  # fmt: skip
+
+
+# --- squares --------------------------------------------------------------------------------------
+one_minus_square = slope_op(
+    "one_minus_square",
+    "({T}(1) - {0}) * ({T}(1) + {0})",
+    lambda x, out: (-2.0 * x,),
+    numpy=lambda x: (1.0 - x) * (1.0 + x),
+    sample=(unit,),
+)
+
+
+def _over_one_plus_square(x: Array) -> object:
+    far = np.abs(x) > (1e4 if np.asarray(x).dtype == np.float32 else 1e8)
+    inverse = 1.0 / np.where(far, x, 1.0 + np.square(np.where(far, x.dtype.type(0), x)))
+    return (inverse * np.where(far, inverse, x.dtype.type(1)))[()]
+
+
+# ``1 / (1 + x**2)``, also where the square leaves the range.
+over_one_plus_square = slope_op(
+    "over_one_plus_square",
+    "rt.over_one_plus_square({0})",
+    lambda x, out: (-2.0 * (x * out) * out,),
+    numpy=_over_one_plus_square,
+    sample=(real,),
+)
+
+
+def _over_root_one_plus_square(x: Array) -> object:
+    return 1.0 / np.hypot(x, x.dtype.type(1))
+
+
+# ``1 / sqrt(1 + x**2)``, likewise.
+over_root_one_plus_square = slope_op(
+    "over_root_one_plus_square", "rt.over_root_one_plus_square({0})", lambda x, out: (-((x * out) * out) * out,),
+    numpy=_over_root_one_plus_square, sample=(real,),
+)  # fmt: skip
+
+# --- the unit vector of (x, y) and the slope of its angle ------------------------------------------
+
+
+def _into_range(x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """Both numbers by a power of two that lets their squares be added, and that power."""
+    most, down, least, up = (
+        (63, -65, -55, 90) if np.asarray(x).dtype == np.float32 else (511, -513, -480, 600)
+    )
+    size = np.maximum(np.abs(x), np.abs(y))
+    factor = np.where(
+        size > 2.0**most, 2.0**down, np.where(size < 2.0**least, 2.0**up, 1.0)
+    ).astype(np.asarray(x).dtype)
+    return x * factor, y * factor, factor
+
+
+def _quotient(x: Array, y: Array) -> object:
+    """``x / y``, and 0 where `y` is."""
+    return np.where(y == 0, y, x / np.where(y == 0, y.dtype.type(1), y))[()]
+
+
+def _direction(x: Array, y: Array, *, second: bool) -> object:
+    u, v, _ = _into_range(x, y)
+    return _quotient(v if second else u, np.hypot(u, v))
+
+
+def _angle_slope(x: Array, y: Array, *, second: bool) -> object:
+    u, v, factor = _into_range(x, y)
+    return _quotient(v if second else u, np.square(u) + np.square(v)) * factor
+
+
+def _pair_of(
+    name: str, evaluate: Callable[..., object], slopes: Callable[..., tuple[object, object]]
+) -> list[Primitive]:
+    """An op for each of two arguments, both of which take them in one order, so that kernels share a root."""
+    return [
+        slope_op(
+            f"{which}_{name}", f"rt.{which}_{name}({{0}}, {{1}})", partial(slopes, second=second), numpy=partial(evaluate, second=second),
+            sample=(real, real),
+        )
+        for which, second in (("first", False), ("second", True))
+    ]  # fmt: skip
+
+
+def _direction_slopes(
+    x: TracedArray, y: TracedArray, out: TracedArray, *, second: bool
+) -> tuple[object, object]:
+    """``(y**2, -x y) / h**3``, where the rule of a quotient would subtract equal numbers for x >> y."""
+    other, h = apply(DIRECTION[not second], x, y), np.hypot(x, y)
+    over = other / np.where(h == 0, 1.0, h)
+    along, across = other * over, -out * over
+    return (across, along) if second else (along, across)
+
+
+def _angle_curvatures(
+    x: TracedArray, y: TracedArray, out: TracedArray, *, second: bool
+) -> tuple[object, object]:
+    """``(y**2 - x**2, -2 x y) / h**4``."""
+    h = np.hypot(x, y)
+    h = np.where(h == 0, 1.0, h)
+    across = -2.0 * (apply(DIRECTION[0], x, y) * apply(DIRECTION[1], x, y)) / h / h
+    along = ((y - x) / h) * ((y + x) / h) / h / h
+    return (across, -along) if second else (along, across)
+
+
+# ``(x, y) / hypot(x, y)`` and ``(x, y) / (x**2 + y**2)``: 0 at the origin.
+DIRECTION = _pair_of("direction", _direction, _direction_slopes)
+ANGLE_SLOPE = _pair_of("angle_slope", _angle_slope, _angle_curvatures)

@@ -1,0 +1,146 @@
+"""What a traced array says of its memory: ``view``, ``flags``, ``strides``, ``flat``, its parts."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..trace import TracedArray, current, implements, look, unsupported
+from ..trace.traced_keys import TracedKey
+from ..trace.views import layout
+from .in_place_functions import put
+from .indexing import item
+from .setitem import assign, read_only
+from .shaping import imag, real, traced
+
+
+@implements(method="view")
+def view_method(x: TracedArray, dtype: object = None, type: object = None) -> TracedArray:  # noqa: A002 - NumPy's name
+    """The same memory as another array."""
+    dtype, type = (None, dtype) if dtype is np.ndarray else (dtype, type)  # noqa: A001 - NumPy's name
+    if type is np.ndarray and dtype is None:
+        return x
+    if type is not None or (
+        dtype is not None
+        and (not isinstance(dtype, (str, np.dtype, builtins.type)) or np.dtype(dtype) != x.dtype)
+    ):
+        raise current().fail(
+            "a traced array was viewed as another dtype or class, whose entries are other numbers.",
+            "Use `.astype`.",
+        )
+    return x
+
+
+@implements(method="tolist")
+def tolist(x: TracedArray) -> object:
+    """Nested lists of Python numbers; floats stay traced."""
+    if x.ndim:
+        return [tolist(part) for part in x]
+    return item(x)
+
+
+@implements(method="tobytes")
+def tobytes(x: TracedArray, order: str = "C") -> bytes | TracedKey:
+    """The bytes of the entries, to look up what belongs to them."""
+    trace = current(x)
+    moving = trace.looks.depends(trace.own(x))
+    found = look(x, "took the bytes of a traced array").tobytes(order)
+    return TracedKey(found) if moving else found
+
+
+class TracedFlags:
+    """``x.flags``: what NumPy would say of the memory; nothing can be set."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: TracedArray) -> None:
+        object.__setattr__(self, "_array", array)
+
+    def __getattr__(self, name: str) -> object:
+        if name == "writeable":
+            return not read_only(self._array)
+        if name not in ("c_contiguous", "f_contiguous", "contiguous", "forc", "fnc", "aligned"):
+            raise unsupported(f"ndarray.flags.{name}")
+        return getattr(layout(self._array).flags, name)
+
+    def __getitem__(self, name: str) -> object:
+        return getattr(self, _FLAGS.get(name, name.lower()))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise current().fail(
+            f"the flag {name!r} of a traced array was set.",
+            "Leave the line out, or set it outside of the function.",
+        )
+
+    def __setitem__(self, name: str, value: object) -> None:
+        setattr(self, _FLAGS.get(name, name.lower()), value)
+
+
+_FLAGS = {
+    "C": "c_contiguous",
+    "F": "f_contiguous",
+    "CONTIGUOUS": "c_contiguous",
+    "W": "writeable",
+    "A": "aligned",
+}
+TracedArray.flags = property(TracedFlags)
+
+
+def _set_strides(x: TracedArray, strides: object) -> None:
+    raise current(x).fail(
+        "the strides of a traced array were set in place.",
+        "Use numpy.lib.stride_tricks.as_strided.",
+    )
+
+
+TracedArray.strides = property(lambda self: layout(self).strides, _set_strides)
+TracedArray.__copy__ = np.copy
+TracedArray.__deepcopy__ = lambda self, memo: np.copy(self)
+
+
+class TracedFlatiter:
+    """``x.flat``: the entries in C order, to read, to store and to walk over."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: TracedArray) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return self.array.size
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(np.reshape(self.array, -1))
+
+    def __getitem__(self, key: object) -> object:
+        out = np.reshape(self.array, -1)[key]
+        return out if out.scalar else TracedArray(out.home, out.id, out.type)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        x = self.array
+        index = np.arange(x.size)[key]
+        put(x, index, value) if np.size(value) else None
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return np.reshape(self.array, -1).__array__(dtype)
+
+    def copy(self) -> TracedArray:
+        return np.ravel(self.array).copy()
+
+
+TracedArray.flat = property(
+    TracedFlatiter, lambda self, value: assign(self, np.resize(traced(value), self.shape))
+)
+
+TracedArray.real = property(real, lambda self, value: assign(real(self), value))
+
+
+def _store_imag(x: TracedArray, value: object) -> None:
+    if x.dtype.kind != "c":
+        raise TypeError("array does not have imaginary part to set")
+    assign(imag(x), value)
+
+
+TracedArray.imag = property(imag, _store_imag)

@@ -1,0 +1,218 @@
+"""Scans: running sums, products and extrema along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..primitive import UFUNC_METHODS, ZERO, Lower, Primitive, Sample, register
+from ..trace import TracedArray, apply, implements
+from .families import linear, refuse
+from .indexing import take_along_axis
+from .kink_marks import marked
+from .sample_domains import positive, real, unit
+from .shaping import normal_axis, traced
+
+
+def _same(x: ArrayType, *_: ArrayType, **__: object) -> tuple[ArrayType, ...]:
+    return (x,)
+
+
+def _scan(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """A NumPy scan that can also run from the end."""
+
+    def evaluate(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+        turned = np.flip(x, axis) if reverse else x
+        out = function(turned, axis=axis, dtype=x.dtype)
+        return np.flip(out, axis) if reverse else out
+
+    return evaluate
+
+
+_SCAN_SAMPLES = [{"axis": 1, "reverse": False}, {"axis": 0, "reverse": True}]
+cumsum = linear(
+    "cumsum",
+    _same,
+    lambda bar, src, *, axis, reverse: apply(cumsum, bar, axis=axis, reverse=not reverse),
+    evaluate=_scan(np.cumsum),
+    batch=lambda x, *, axis, reverse: apply(cumsum, x, axis=axis + 1, reverse=reverse),
+    lower=Lower("scan", "+"),
+    structural=True,
+    samples=tuple(Sample(lambda rng: (real(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
+)
+
+
+def _shift(x: TracedArray, axis: int, *, back: bool, fill: float) -> TracedArray:
+    """Entries moved by one along `axis` (towards the end, or the start if `back`), `fill` moved in."""
+    if not x.shape[axis]:
+        return x  # there is no entry to be moved in
+    before = (slice(None),) * axis
+    edge = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), fill, x.dtype)
+    if back:
+        return np.concatenate([x[(*before, slice(1, None))], edge], axis=axis)
+    return np.concatenate([edge, x[(*before, slice(None, -1))]], axis=axis)
+
+
+def _previous(x: TracedArray, axis: int, reverse: bool, fill: float) -> TracedArray:
+    """For each entry the one the scan met just before."""
+    return _shift(x, axis, back=reverse, fill=fill)
+
+
+def _cumprod_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
+    before = _previous(outs[0], axis, reverse, 1.0)
+    return [apply(recurrence, args[0], before * dots[0], axis=axis, reverse=reverse)]
+
+
+def _cumprod_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
+    following = _previous(args[0], axis, not reverse, 0.0)
+    pulled = apply(recurrence, following, bars[0], axis=axis, reverse=not reverse)
+    return [pulled * _previous(outs[0], axis, reverse, 1.0)]
+
+
+def _map_scan(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, axis: int, reverse: bool) -> list[object]:
+    full = [a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
+    return [apply(recurrence if len(args) == 2 else cumprod, *full, axis=axis + 1, reverse=reverse)]
+
+
+cumprod = register(
+    Primitive(
+        "cumprod", _same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, _map_scan, Lower("scan", "*"), "opaque",
+        samples=tuple(Sample(lambda rng: (positive(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
+    )
+)  # fmt: skip
+
+
+def _run_recurrence(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    out = np.empty(b.shape, b.dtype)
+    s, factor, term = (np.moveaxis(v, axis, 0) for v in (out, a, b))
+    state = np.zeros(s.shape[1:], b.dtype)
+    for i in range(len(s) - 1, -1, -1) if reverse else range(len(s)):
+        state = s[i] = factor[i] * state + term[i]
+    return out
+
+
+def _recurrence_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
+    a_dot, b_dot = dots
+    term = b_dot
+    if a_dot is not ZERO:
+        moved = a_dot * _previous(outs[0], axis, reverse, 0.0)
+        term = moved if b_dot is ZERO else b_dot + moved
+    return [apply(recurrence, args[0], term, axis=axis, reverse=reverse)]
+
+
+def _recurrence_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
+    following = _previous(args[0], axis, not reverse, 0.0)
+    b_bar = apply(recurrence, following, bars[0], axis=axis, reverse=not reverse)
+    return [b_bar * _previous(outs[0], axis, reverse, 0.0), b_bar]
+
+
+# s[i] = a[i] * s[i-1] + b[i]: the derivative of a running product, exact where entries are zero.
+recurrence = register(
+    Primitive(
+        "recurrence", _same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, _map_scan, Lower("special"), "opaque",
+        samples=tuple(Sample(lambda rng: (unit(rng, (3, 4)), real(rng, (3, 4))), p) for p in _SCAN_SAMPLES),
+    )
+)  # fmt: skip
+
+# The running maximum by itself carries no derivative: `maximum.accumulate` picks entries with it.
+cummax = register(
+    Primitive(
+        "cummax", _same, _scan(lambda x, axis, dtype: np.maximum.accumulate(x, axis=axis)), lambda *_, **__: [ZERO],
+        lambda *_, **__: [ZERO], lambda args, mapped, size, *, axis, reverse: [apply(cummax, args[0], axis=axis + 1, reverse=reverse)],
+        Lower("scan", "max"), "opaque", flat=True,
+        samples=tuple(Sample(lambda rng: (rng.integers(-9, 9, (3, 4)),), p) for p in _SCAN_SAMPLES),
+    )
+)  # fmt: skip
+
+# --- what answers for NumPy -------------------------------------------------------------------
+
+
+def wide(x: TracedArray, dtype: object, ufunc: np.ufunc) -> TracedArray:
+    """`x` in the dtype NumPy accumulates in (small integers and bools become int64)."""
+    return x.astype(np.dtype(dtype) if dtype is not None else total_dtype(ufunc, x.dtype))
+
+
+@lru_cache(maxsize=256)
+def total_dtype(ufunc: np.ufunc, dtype: np.dtype) -> np.dtype:
+    """The dtype in which NumPy accumulates entries of `dtype`."""
+    return ufunc.reduce(np.zeros(1, dtype)).dtype
+
+
+def _scan_call(primitive: Primitive, ufunc: np.ufunc, x: object, axis: int | None, dtype: object) -> TracedArray:
+    array = wide(traced(x), dtype, ufunc)
+    if axis is None:
+        array, axis = array.reshape(-1), 0
+    return apply(primitive, array, axis=normal_axis(axis, array.ndim), reverse=False)
+
+
+@implements(np.cumsum, method="cumsum")
+def cumsum_call(x: object, axis: int | None = None, dtype: object = None, out: object = None) -> TracedArray:
+    return _scan_call(cumsum, np.add, x, axis, dtype)
+
+
+@implements(np.cumprod, method="cumprod")
+def cumprod_call(x: object, axis: int | None = None, dtype: object = None, out: object = None) -> TracedArray:
+    return _scan_call(cumprod, np.multiply, x, axis, dtype)
+
+@implements(np.cumulative_sum)
+def cumulative_sum(x: object, /, *, axis: int | None = None, dtype: object = None, out: object = None, include_initial: bool = False) -> TracedArray:
+    return _cumulative(cumsum_call, 0, traced(x), axis, dtype, initial=include_initial)
+
+
+@implements(np.cumulative_prod)
+def cumulative_prod(x: object, /, *, axis: int | None = None, dtype: object = None, out: object = None, include_initial: bool = False) -> TracedArray:
+    return _cumulative(cumprod_call, 1, traced(x), axis, dtype, initial=include_initial)
+
+
+def _cumulative(call: Callable[..., TracedArray], first: int, x: TracedArray, axis: int | None, dtype: object, *, initial: bool) -> TracedArray:
+    if axis is None and x.ndim != 1:
+        raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+    at = normal_axis(axis or 0, x.ndim)
+    out = call(x, at, dtype)
+    if not initial:
+        return out
+    edge = np.full((*x.shape[:at], 1, *x.shape[at + 1 :]), first, out.dtype)
+    return np.concatenate([edge, out], axis=at)
+
+
+def _accumulate(call: Callable[..., TracedArray], ufunc: np.ufunc) -> Callable[..., TracedArray]:
+    def accumulate(x: object, axis: int = 0, dtype: object = None, **keywords: object) -> TracedArray:
+        refuse(ufunc, keywords)
+        return call(x, axis, dtype)
+
+    return accumulate
+
+
+def running_max(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
+    """Each entry picks the last one that is as large as all before it; a NaN stays from there on."""
+    array = traced(x) if dtype is None else traced(x).astype(dtype)
+    at = normal_axis(axis, array.ndim)
+    best = apply(cummax, array, axis=at, reverse=False)
+    count = np.arange(array.shape[at]).reshape([-1 if k == at else 1 for k in range(array.ndim)])
+    reached = np.where((array == best) | np.isnan(array), count, 0)
+    picked = apply(cummax, reached, axis=at, reverse=False)
+    out = take_along_axis(array, picked, at)
+    return marked(out, lambda: picked != _first(array, best, count, at), "numpy.maximum.accumulate (or minimum)", "a tie")
+
+
+def running_min(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
+    """The running maximum of what is turned round: integers and bools by their bits, so that none wraps."""
+    array = traced(x) if dtype is None else traced(x).astype(dtype)
+    turn = np.negative if array.type.floating else np.invert
+    return turn(running_max(turn(array), axis))
+
+
+def _first(array: TracedArray, best: TracedArray, count: np.ndarray, axis: int) -> TracedArray:
+    """For each entry where the extremum up to it was reached first."""
+    before = _shift(best, axis, back=False, fill=0)
+    rises = np.where((array > before) & (count > 0), count, 0)
+    return apply(cummax, rises, axis=axis, reverse=False)
+
+
+UFUNC_METHODS[np.add, "accumulate"] = _accumulate(cumsum_call, np.add)
+UFUNC_METHODS[np.multiply, "accumulate"] = _accumulate(cumprod_call, np.multiply)
+UFUNC_METHODS[np.maximum, "accumulate"] = _accumulate(running_max, np.maximum)
+UFUNC_METHODS[np.minimum, "accumulate"] = _accumulate(running_min, np.minimum)

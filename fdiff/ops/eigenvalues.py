@@ -1,0 +1,268 @@
+"""Eigenvalues and eigenvectors: the ops and their rules.
+
+Formulas: J. R. Magnus, "On differentiating eigenvalues and eigenvectors", Econometric Theory 1,
+1985; M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation", Springer 2008.
+
+**Equal eigenvalues.** The derivatives of eigenvalues have no differences of eigenvalues in them, so
+those of sums over equal ones are right. Those of eigenvectors, and second derivatives of eigenvalues,
+have one over a difference: NaN where two are exactly equal. Zero in its place would be right for what
+depends on whole eigenspaces alone (projectors), and silently wrong for ``V f(w) V'``, whose part between
+equal values is the slope of `f`, which nothing on the tape can tell. Singular values (`singular_values.py`) are
+treated alike.
+
+In the rules, `_bar` of a complex array is the conjugate of the cotangent on the tape (whose pairing
+is ``Re(bar * dot)``), so that transposes are Hermitian: ``Re(tr(x_bar^H x_dot))``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..arraytype import BOOL, ArrayType
+from ..primitive import ZERO, Primitive, Sample, register
+from ..trace import TracedArray, apply, apply_many
+from .families import add_up
+from .linalg import Args, Bars, _t, solve
+
+# --- what the rules are made of ---------------------------------------------------------------
+
+
+def _h(x: object) -> TracedArray:
+    """Conjugate transpose."""
+    return np.conjugate(_t(x))
+
+
+def _hermitian(bars: Bars) -> list[object]:
+    """Cotangents of the tape as those of the pairing ``Re(tr(x_bar^H x_dot))``."""
+    return [bar if bar is ZERO else np.conjugate(bar) for bar in bars]
+
+
+def _plain(x_bar: object, like: TracedArray) -> TracedArray:
+    """Back to the cotangent of the tape; real where the argument is."""
+    return np.conjugate(x_bar) if like.dtype.kind == "c" else np.real(x_bar)
+
+
+def _columns(x: object, weights: object) -> TracedArray:
+    """``x diag(weights)``."""
+    return x * np.expand_dims(weights, -2)
+
+
+def _diagonal(x: object) -> TracedArray:
+    return np.diagonal(x, 0, -2, -1)
+
+
+def _eye(x: TracedArray) -> np.ndarray:
+    return np.eye(x.shape[-1], dtype=x.dtype)
+
+
+def _reciprocal(x: object) -> TracedArray:
+    """``1 / x``, and 0 where x is 0."""
+    zero = x == 0
+    return np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, x))
+
+
+def _gaps(w: TracedArray) -> TracedArray:
+    """``1 / (w[j] - w[i])`` at ``[i, j]``: NaN where both are equal, 0 on the diagonal."""
+    apart = np.expand_dims(w, -2) - np.expand_dims(w, -1)
+    same = np.eye(w.shape[-1], dtype=bool)
+    zero = apart == 0
+    return np.where(same, 0.0, np.where(zero, np.nan, 1.0 / np.where(zero, 1.0, apart)))
+
+
+def _stacked(
+    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Callable[..., Sequence[object]],
+    vjp: Callable[..., Sequence[object]] | None, *samples: Sample, flat: bool = False,
+) -> Primitive:  # fmt: skip
+    """An op of one stack of matrices with parameters, batched by one more leading axis."""
+
+    def batch(args: Args, mapped: object, size: int, **params: object) -> Sequence[object]:
+        many = len(infer(args[0].type, **params)) > 1
+        return apply_many(primitive, args[0], **params) if many else [apply(primitive, args[0], **params)]
+
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, None, "opaque", flat=flat, samples=samples)
+    return register(primitive)
+
+
+def _normal(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
+    return lambda rng: (rng.normal(size=shape),)
+
+
+def _real(dtype: np.dtype) -> np.dtype:
+    return np.empty(0, dtype).real.dtype
+
+
+def _complex(dtype: np.dtype) -> np.dtype:
+    return np.result_type(dtype, np.complex64)
+
+
+def _spaced(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
+    """Close to diagonal matrices: LAPACK's order and signs do not jump nearby, the eigenvalues are real."""
+    return lambda rng: (np.diag(np.arange(1.0, 1.5 * shape[-1], 1.5)) + 0.15 * rng.normal(size=shape),)
+
+
+# --- complex vectors: LAPACK makes one entry of each real -------------------------------------
+
+
+def _row(v: TracedArray, k: int) -> np.ndarray:
+    """One in row `k` of a matrix like `v`, 0 elsewhere."""
+    one = np.zeros(v.shape[-2:], _real(v.dtype))
+    one[k : k + 1 or None] = 1.0
+    return one
+
+
+def _drift(moved: object, v: TracedArray, one: object) -> TracedArray:
+    """How fast the entries marked by `one` would leave the real axis, as an angle, for each column."""
+    return np.sum(np.imag(moved) * one, axis=-2) * _reciprocal(np.sum(np.real(v) * one, axis=-2))
+
+
+def _held(moved: object, v: TracedArray, one: object) -> TracedArray:
+    """The tangent of the columns of `v`, turned so that the entries marked by `one` stay real."""
+    return moved - 1j * _columns(v, _drift(moved, v, one)) if v.dtype.kind == "c" else moved
+
+
+def _released(v_bar: object, v: TracedArray, one: object, turn: object) -> TracedArray:
+    """The transpose of `_held`; `turn` is the cotangent of the angle of each column."""
+    return v_bar - 1j * _columns(one, turn * _reciprocal(np.sum(np.real(v) * one, axis=-2)))
+
+
+def _turn(v: object, v_bar: object) -> TracedArray:
+    return np.imag(np.sum(np.conjugate(v) * v_bar, axis=-2))
+
+
+# --- eigenvalues of Hermitian matrices: one triangle is read ----------------------------------
+
+
+def _mirrored(dot: TracedArray, uplo: str) -> TracedArray:
+    """The Hermitian matrix of which NumPy reads one triangle; of the diagonal it reads the real part."""
+    strict = np.tril(dot, -1) if uplo == "L" else np.triu(dot, 1)
+    return strict + _h(strict) + np.real(dot) * _eye(dot)
+
+
+def _folded(x_bar: TracedArray, uplo: str) -> TracedArray:
+    """The transpose of `_mirrored`."""
+    both = x_bar + _h(x_bar)
+    return (np.tril(both, -1) if uplo == "L" else np.triu(both, 1)) + np.real(x_bar) * _eye(x_bar)
+
+
+_REAL_ROW = {"L": 0, "U": -1}  # the entry of complex eigenvectors that the tridiagonal reduction of LAPACK leaves real
+
+
+def _eigh_type(a: ArrayType, *, uplo: str) -> tuple[ArrayType, ...]:
+    return ArrayType(a.shape[:-1], _real(a.dtype)), a
+
+
+def _eigh_jvp(dots: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
+    w, v = outs
+    moved = _h(v) @ _mirrored(dots[0], uplo) @ v
+    return [np.real(_diagonal(moved)), _held(v @ (_gaps(w) * moved), v, _row(v, _REAL_ROW[uplo]))]
+
+
+def _eigh_vjp(bars: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
+    (w, v), (w_bar, v_bar) = outs, _hermitian(bars)
+    if v_bar is not ZERO and v.dtype.kind == "c":
+        v_bar = _released(v_bar, v, _row(v, _REAL_ROW[uplo]), _turn(v, v_bar))
+    inner = add_up([ZERO if v_bar is ZERO else v @ (_gaps(w) * (_h(v) @ v_bar)), ZERO if w_bar is ZERO else _columns(v, w_bar)])
+    return [_plain(_folded(inner @ _h(v), uplo), args[0])]
+
+
+def _eigvalsh_jvp(dots: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
+    v = apply_many(eigh, args[0], uplo=uplo)[1]
+    return [np.real(np.sum(np.conjugate(v) * (_mirrored(dots[0], uplo) @ v), axis=-2))]
+
+
+def _eigvalsh_vjp(bars: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
+    v = apply_many(eigh, args[0], uplo=uplo)[1]
+    return [_plain(_folded(_columns(v, bars[0]) @ _h(v), uplo), args[0])]
+
+
+eigh = _stacked(
+    "eigh", _eigh_type, lambda a, *, uplo: tuple(np.linalg.eigh(a, uplo)), _eigh_jvp, _eigh_vjp,
+    Sample(_spaced(2, 3, 3), {"uplo": "L"}), Sample(_spaced(3, 3), {"uplo": "U"}),
+)  # fmt: skip
+eigvalsh = _stacked(
+    "eigvalsh", lambda a, *, uplo: _eigh_type(a, uplo=uplo)[:1], lambda a, *, uplo: np.linalg.eigvalsh(a, uplo), _eigvalsh_jvp,
+    _eigvalsh_vjp, Sample(_normal(2, 3, 3), {"uplo": "L"}), Sample(_normal(3, 3), {"uplo": "U"}),
+)  # fmt: skip
+
+# --- eigenvalues of any square matrix ---------------------------------------------------------
+
+
+def _eig_type(a: ArrayType, *, real: bool) -> tuple[ArrayType, ...]:
+    dtype = a.dtype if real else _complex(a.dtype)
+    return ArrayType(a.shape[:-1], dtype), ArrayType(a.shape, dtype)
+
+
+def _eig(a: np.ndarray, *, real: bool) -> tuple[np.ndarray, np.ndarray]:
+    """NumPy's, in the dtype of the trace; real results that turn out complex become NaN."""
+    w, v = np.linalg.eig(a)
+    if real and w.dtype.kind == "c":
+        lost = (w.imag != 0).any(-1)
+        return np.where(lost[..., None], np.nan, w.real), np.where(lost[..., None, None], np.nan, v.real)
+    dtype = a.dtype if real else _complex(a.dtype)
+    return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
+
+
+def _largest(v: TracedArray) -> TracedArray:
+    """One at the largest entry of each column, which LAPACK makes real; 0 elsewhere."""
+    size = np.square(np.real(v)) + np.square(np.imag(v))
+    at = np.expand_dims(np.argmax(size, axis=-2), -2)
+    return (at == np.arange(v.shape[-2])[:, None]).astype(size.dtype)
+
+
+def _eig_jvp(dots: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
+    """Magnus 1985; columns keep length 1, and their largest entries stay real."""
+    w, v = outs
+    moved = apply(solve, v, dots[0].astype(v.dtype) @ v)
+    free = v @ (_gaps(w) * moved)
+    free = free - _columns(v, np.real(np.sum(np.conjugate(v) * free, axis=-2)))
+    return [_diagonal(moved), free if real else _held(free, v, _largest(v))]
+
+
+def _eig_vjp(bars: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
+    (w, v), (w_bar, v_bar) = outs, _hermitian(bars)
+    inner = ZERO if w_bar is ZERO else np.expand_dims(w_bar, -1) * _eye(v)
+    if v_bar is not ZERO:
+        free = v_bar if real else _released(v_bar, v, _largest(v), _turn(v, v_bar))
+        free = free - _columns(v, np.real(np.sum(np.conjugate(v) * v_bar, axis=-2)))
+        inner = add_up([inner, np.conjugate(_gaps(w)) * (_h(v) @ free)])
+    return [_plain(apply(solve, _h(v), inner @ _h(v)), args[0])]
+
+
+def _eigvals_jvp(dots: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
+    v = apply_many(eig, args[0], real=real)[1]
+    return [_diagonal(apply(solve, v, dots[0].astype(v.dtype) @ v))]
+
+
+def _eigvals_vjp(bars: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
+    v = apply_many(eig, args[0], real=real)[1]
+    return [_plain(apply(solve, _h(v), np.expand_dims(np.conjugate(bars[0]), -1) * _h(v)), args[0])]
+
+
+def _eigvals(a: np.ndarray, *, real: bool) -> np.ndarray:
+    w = np.linalg.eigvals(a)
+    if real and w.dtype.kind == "c":
+        return np.where((w.imag != 0).any(-1, keepdims=True), np.nan, w.real)
+    return w.astype(a.dtype if real else _complex(a.dtype), copy=False)
+
+
+eig = _stacked("eig", _eig_type, _eig, _eig_jvp, _eig_vjp, Sample(_spaced(2, 3, 3), {"real": True}))
+eigvals = _stacked(
+    "eigvals", lambda a, *, real: _eig_type(a, real=real)[:1], _eigvals, _eigvals_jvp, _eigvals_vjp, Sample(_spaced(2, 3, 3), {"real": True})
+)
+
+
+def _all_real(a: np.ndarray, *, kept: int) -> np.ndarray:
+    return np.all(np.imag(np.linalg.eigvals(a)) == 0, axis=tuple(range(kept, a.ndim - 1)))
+
+
+# Whether all eigenvalues are real, over all but the first `kept` axes: NumPy's dtypes depend on it.
+real_spectrum = register(
+    Primitive(
+        "real_spectrum", lambda a, *, kept: (ArrayType(a.shape[:kept], BOOL),), _all_real, lambda dots, args, outs, *, kept: [ZERO],
+        lambda bars, args, outs, *, kept: [ZERO], lambda args, mapped, size, *, kept: [apply(real_spectrum, args[0], kept=kept + 1)],
+        family="opaque", flat=True, samples=(Sample(_spaced(2, 3, 3), {"kept": 1}), Sample(_normal(4, 3, 3), {"kept": 0})),
+    )
+)  # fmt: skip

@@ -1,0 +1,123 @@
+"""Short arms of ``if`` recorded as selects: one trace, whichever way the condition goes.
+
+``if a > v[i]: v[i] = a`` asks for the truth of a traced value. If the arm does no more than store
+one entry (`trace/arms.py`), that entry becomes ``np.where(a > v[i], a, v[i])`` there and then, and
+Python is told to pass the arm by. Nothing is relied on, so no guard is entered. This is done where
+the arm has no other effect and can raise nothing: arithmetic of real numbers without divisions by
+traced ones, entries of arrays that exist, a store into an array that may be written to. Anything
+else is left to a guard, and the arm to Python.
+"""
+
+from __future__ import annotations
+
+import operator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from ..errors import TraceError, is_internal
+from ..primitive import FUNCTIONS, HOOKS
+from ..trace import TracedArray
+from ..trace.if_conversion import Arm, arm_at
+from ..trace.local_arrays import Local, Stored
+from ..trace.trace_stack import stack
+
+_TRACED = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_OPERATORS = {**_TRACED, "/": operator.truediv, "**": operator.pow}
+_NUMBERS = (int, float, np.float64, np.float32)
+_ARRAYS = (Stored, Local, TracedArray, np.ndarray)
+
+
+class _NotConvertible(Exception):  # noqa: N818 - it never leaves this file
+    """The arm meets something that only Python may go on with."""
+
+
+def select(condition: TracedArray, frame: FrameType) -> bool | None:
+    """Record the arm that `condition` decides on in a frame, and give the truth that passes it by.
+
+    None where there is no such arm.
+    """
+    code, trace = frame.f_code, stack.traces[-1] if stack.traces else None
+    if trace is None or not trace.lines or trace.eager or is_internal(code.co_filename):
+        return None
+    arm = arm_at(code, frame.f_lasti)
+    if arm is None or not trace.looks.guarded(trace.own(condition)):
+        return None
+    try:
+        with np.errstate(all="raise"):  # numbers that warn are Python's to compute
+            array, key, value = _run(arm, frame)
+            old = _entry(array, key)
+            pair = (value, old) if arm.when else (old, value)
+            array[key] = FUNCTIONS[np.where](condition, *pair)
+    except (_NotConvertible, TraceError, LookupError, ArithmeticError, TypeError, ValueError):
+        return None
+    return not arm.when
+
+
+def _run(arm: Arm, frame: FrameType) -> tuple[Any, Any, Any]:
+    """The array, the key and the value that an arm stores."""
+    local, stack = frame.f_locals, list[Any]()
+    for name, detail in arm.steps:
+        if name == "load":
+            stack.append(local[detail])
+        elif name == "global":
+            stack.append(frame.f_globals[detail])
+        elif name == "constant":
+            stack.append(detail)
+        elif name == "tuple":
+            stack[-detail:] = [tuple(stack[-detail:])]
+        elif name == "copy":
+            stack.append(stack[-detail])
+        elif name == "swap":
+            stack[-1], stack[-detail] = stack[-detail], stack[-1]
+        elif name == "negative":
+            stack.append(-_number(stack.pop()))
+        elif name == "binary":
+            b = _number(stack.pop())
+            stack.append(_binary(detail, _number(stack.pop()), b))
+        elif name == "entry":
+            key = stack.pop()
+            stack.append(_entry(stack.pop(), key))
+    key = stack.pop()
+    array = stack.pop()
+    value = _number(stack.pop())
+    if type(array) not in (Stored, Local, TracedArray) or _kind(array) != "f":
+        raise _NotConvertible
+    return array, key, value
+
+
+def _kind(array: Any) -> str:
+    return getattr(array, "handle", array).dtype.kind
+
+
+def _number(value: Any) -> Any:
+    """A real number, traced or not."""
+    if isinstance(value, TracedArray):
+        if not (value.scalar or value.weak) or value.dtype.kind != "f":
+            raise _NotConvertible
+    elif type(value) not in _NUMBERS:
+        raise _NotConvertible
+    return value
+
+
+def _binary(sign: str, a: Any, b: Any) -> Any:
+    traced = isinstance(a, TracedArray) or isinstance(b, TracedArray)
+    if sign not in _OPERATORS or (traced and sign not in _TRACED):
+        raise _NotConvertible  # it could divide by zero
+    if sign == "**" and type(a) is int:
+        raise _NotConvertible  # it could be long
+    return _OPERATORS[sign](a, b)
+
+
+def _entry(array: Any, key: Any) -> Any:
+    """One entry of an array or a list, by Python's integers."""
+    for k in key if type(key) is tuple else (key,):
+        if type(k) is not int and not isinstance(k, np.integer):
+            raise _NotConvertible
+    if type(array) not in (*_ARRAYS, list, tuple):
+        raise _NotConvertible
+    return array[key] if type(array) in (list, tuple) else _number(array[key])
+
+
+HOOKS["select"] = select  # called by `TracedArray.__bool__`

@@ -1,0 +1,200 @@
+"""What answers for Python's own functions of numbers: `float`, and the module `math`."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ..trace import TracedArray, current, look, record, replaces
+from ..trace.exception_context import inside_try
+from ..trace.local_arrays import Stored, holds_traced, resolve
+from ..trace.traced_keys import Text, TracedKey
+from .lazy_tables import scipy_special
+
+
+def number(x: object) -> TracedArray:
+    """A Python float that stays traced: what ``float(x)`` and ``x.item()`` give."""
+    given: TracedArray = resolve(x)
+    if given.size != 1 or given.dtype.kind == "c":
+        float(np.empty(given.shape, given.dtype))  # raises what NumPy raises
+    wide = given.reshape(()).astype(np.float64)
+    return TracedArray(wide.home, wide.id, wide.type, scalar=True, weak=True)
+
+
+class _FloatMeta(type):
+    """Of the class that stands for `float`: instances and subclasses are those of `float`."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, float) or (
+            isinstance(value, TracedArray)
+            and (value.weak or value.scalar)
+            and value.dtype == np.float64
+        )
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, float)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is float or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(float)
+
+    def __call__(cls, *args: Any) -> object:
+        if len(args) == 1 and isinstance(args[0], (TracedArray, Stored)):
+            return number(args[0])
+        if args and type(args[0]) is Text:
+            fact = "a number was read in text made of a traced value, which would drop its derivative."
+            raise current().fail(fact, "Use numpy.round to round, or fdiff.stop_gradient.")
+        return float(*args)
+
+
+class Float(float, metaclass=_FloatMeta):
+    """Stands for `float`, which cannot hold a traced value; NumPy reads it as float64."""
+
+    __slots__ = ()
+    dtype = np.dtype(float)
+
+
+Float.__module__, Float.__name__, Float.__qualname__ = "builtins", "float", "float"
+
+
+replaces(builtins.float)(Float)
+
+
+def _of_numbers(function: Callable[..., object], call: Callable[..., object]) -> None:
+    """Traced numbers go to NumPy's function, all others where they would have gone."""
+
+    @wraps(function)
+    def answer(*args: object, **keywords: object) -> object:
+        if not holds_traced(args):
+            return function(*args, **keywords)
+        given = [number(a) if isinstance(a, (TracedArray, Stored)) else a for a in args]
+        out = call(*given, **keywords)
+        if isinstance(out, TracedArray) and out.type.floating:
+            _attempt(function, given, out)
+            return TracedArray(out.home, out.id, out.type, scalar=True, weak=True)
+        return out
+
+    replaces(function)(answer)
+
+
+def _attempt(function: Callable[..., object], given: list[object], out: TracedArray) -> None:
+    """Raise here, where the user would catch it, what Python's function raises outside its domain.
+
+    Only code inside a ``try`` asks, as in `linalg.attempt`; elsewhere the result is NumPy's NaN or infinity.
+    """
+    trace = current()
+    numbers = [g for g in given if isinstance(g, TracedArray)]
+    if not (trace.mutable and inside_try(record.__code__) and all(trace.looks.knows(trace.own(g)) for g in numbers)):
+        return
+    finite = functools.reduce(np.logical_and, [np.isfinite(g) for g in given])
+    number_less = functools.reduce(np.logical_or, [np.isnan(g) for g in given])
+    if bool(np.isnan(out) & ~number_less) or bool(np.isinf(out) & finite):
+        # Which error it is the place decides, and for these the numbers: a pole or too large.
+        deed = "asked whether a number lies in a domain"
+        see = look if function in (math.pow, math.gamma, math.lgamma) else lambda g, deed: trace.looks.value(trace.own(g), deed)
+        function(*[float(see(g, deed)) if isinstance(g, TracedArray) else g for g in given])
+
+
+def _log(x: object, base: object = math.e) -> object:
+    return np.log(x) if base is math.e else np.log(x) / np.log(base)
+
+
+def _is_close(a: object, b: object, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
+    """``math.isclose``: infinities are close to themselves alone."""
+    if rel_tol < 0.0 or abs_tol < 0.0:
+        raise ValueError("tolerances must be non-negative")
+    gap = abs(b - a)
+    close = (gap <= abs(rel_tol * b)) | (gap <= abs(rel_tol * a)) | (gap <= abs_tol)
+    return bool(np.equal(a, b) | np.isfinite(a) & np.isfinite(b) & close)
+
+
+def _parts(x: object) -> tuple[object, int]:
+    """``math.frexp``: mantissa and exponent."""
+    mantissa, exponent = np.frexp(x)
+    return mantissa, int(exponent)
+
+
+def _sums(values: Iterable[object]) -> object:
+    total: object = 0.0
+    for value in values:
+        total = total + value
+    return total
+
+
+def _length(*parts: object) -> object:
+    return np.sqrt(_sums([np.square(p) for p in parts])) if len(parts) != 2 else np.hypot(*parts)
+
+
+_ALIKE = {
+    "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atan2": np.arctan2,
+    "atanh": np.arctanh, "cbrt": np.cbrt, "ceil": lambda x: int(np.ceil(x)), "copysign": np.copysign, "cos": np.cos,
+    "cosh": np.cosh, "degrees": np.degrees, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "fabs": np.fabs,
+    "floor": lambda x: int(np.floor(x)), "fmod": np.fmod, "hypot": _length, "frexp": _parts, "isclose": _is_close, "isfinite": lambda x: bool(np.isfinite(x)),
+    "isinf": lambda x: bool(np.isinf(x)), "isnan": lambda x: bool(np.isnan(x)), "log": _log, "log10": np.log10,
+    "log1p": np.log1p, "ldexp": np.ldexp, "log2": np.log2, "modf": np.modf, "nextafter": np.nextafter, "pow": np.power, "radians": np.radians, "remainder": lambda x, y: x - y * np.rint(x / y),
+    "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan, "tanh": np.tanh, "trunc": lambda x: int(np.trunc(x)), "ulp": lambda x: np.spacing(abs(x)),
+}  # fmt: skip
+for _name, _call in _ALIKE.items():
+    if hasattr(math, _name):
+        _of_numbers(getattr(math, _name), _call)
+
+
+def _special(name: str) -> Callable[..., object]:
+    """A function of `math` that NumPy lacks and `scipy.special` has."""
+
+    def call(*args: object) -> object:
+        return getattr(scipy_special(), name)(*args)
+
+    return call
+
+
+for _name, _other in (("erf", "erf"), ("erfc", "erfc"), ("gamma", "gamma"), ("lgamma", "gammaln")):
+    _of_numbers(getattr(math, _name), _special(_other))
+
+
+def _of_sequences(function: Callable[..., object], call: Callable[..., object]) -> None:
+    @wraps(function)
+    def answer(*args: object, **keywords: object) -> object:
+        given = [list(a) if hasattr(a, "__iter__") else a for a in args]
+        if holds_traced(given) or holds_traced(list(keywords.values())):
+            return call(*given, **keywords)
+        return function(*given, **keywords)
+
+    replaces(function)(answer)
+
+
+def _product(values: Iterable[object], *, start: object = 1) -> object:
+    for value in values:
+        start = start * value
+    return start
+
+
+_of_sequences(math.fsum, _sums)
+_of_sequences(math.prod, _product)
+_of_sequences(math.dist, lambda p, q: _length(*(a - b for a, b in zip(p, q, strict=True))))
+if hasattr(math, "sumprod"):
+    _of_sequences(math.sumprod, lambda p, q: _sums([a * b for a, b in zip(p, q, strict=True)]))
+
+
+@replaces(builtins.hash)
+def hash_of(value: object) -> object:
+    """Stands for `hash`; that of a value for which a derivative is taken only looks things up."""
+    found = hash(value)
+    return TracedKey(found) if _depends(value) else found
+
+
+def _depends(value: object) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_depends, value))
+    if isinstance(value, TracedArray):
+        trace = current(value)
+        return trace.looks.depends(trace.own(value))
+    return isinstance(value, TracedKey)

@@ -1,0 +1,162 @@
+"""What answers for scipy.interpolate's interpolation on grids: straight, nearest, tensor splines."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import interpolate as sp
+
+from ...primitive import LIBRARY_OBJECTS
+from ...trace import TracedArray, replaces, unsupported
+from ...trace.local_arrays import resolve
+from ..creation import array as array_call
+from ..shaping import traced
+from ..third_party_functions import involves_traced, replaces_if_traced
+from .spline_formulas import basis
+from .splines import increasing, real, told
+
+NAME = "scipy.interpolate.RegularGridInterpolator"
+
+
+class TracedGridInterpolator:
+    """Stands for a `RegularGridInterpolator` of traced points, values or places."""
+
+    def __init__(self, points: Sequence[object], values: object, method: str = "linear", bounds_error: bool = True, fill_value: object = np.nan, **solver: object) -> None:
+        if solver:
+            raise unsupported(f"{NAME} with solver=")
+        self.grid, self.values = tuple(real(p) for p in points), real(values)
+        self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
+        self.spline: object = None
+        for p, n in zip(self.grid, self.values.shape, strict=False):
+            increasing(p)
+            if len(p) != n:
+                raise ValueError(f"There are {len(p)} points and {n} values on dimension {self.grid.index(p)}")
+
+    def __call__(self, xi: object, method: str | None = None, *, nu: object = None) -> TracedArray:
+        method = self.method if method is None else method
+        if nu is not None:
+            raise unsupported(f"{NAME} with nu=")
+        places = _places(xi, len(self.grid))
+        flat = places.reshape((-1, places.shape[-1]))
+        columns = [flat[:, k] for k in range(len(self.grid))]
+        inside = [(p[0] <= x) & (x <= p[-1]) for p, x in zip(self.grid, columns, strict=True)]
+        if self.bounds_error:
+            for k, held in enumerate(inside):
+                if not bool(np.all(held)):
+                    raise ValueError(f"One of the requested xi is out of bounds in dimension {k}")
+        out = self._inside(columns, method)
+        width = (-1, *(1,) * (out.ndim - 1))
+        if not self.bounds_error and self.fill_value is not None:
+            out = np.where(np.logical_and.reduce(inside).reshape(width), out, self.fill_value)
+        out = np.where(np.any(np.isnan(flat), axis=-1).reshape(width), np.nan, out)
+        return out.reshape((*places.shape[:-1], *self.values.shape[len(self.grid) :]))
+
+    def _inside(self, columns: Sequence[TracedArray], method: str) -> TracedArray:
+        if method in ("linear", "nearest"):
+            return _corners(self.grid, self.values, columns, nearest=method == "nearest")
+        if self.spline is None or method != self.method:
+            raise unsupported(f"{NAME} with method={method!r} and traced points or values")
+        return _tensor(self.spline, columns)
+
+
+def _places(xi: object, ndim: int) -> TracedArray:
+    """Places with their coordinates along the last axis; a tuple holds coordinates."""
+    given = resolve(xi)
+    if isinstance(given, tuple):
+        given = np.stack(np.broadcast_arrays(*(traced(x) for x in given)), axis=-1)
+    places = real(array_call(given) if isinstance(given, list) else given)
+    if places.ndim == 1:
+        places = places.reshape((1, -1) if ndim > 1 or places.shape[0] == 1 else (-1, 1))
+    if places.shape[-1] != ndim:
+        raise ValueError(f"The requested sample points xi have dimension {places.shape[-1]} but this RegularGridInterpolator has dimension {ndim}")
+    return places
+
+
+def _corners(grid: Sequence[TracedArray], values: TracedArray, columns: Sequence[TracedArray], *, nearest: bool) -> TracedArray:
+    """Weighted values at the corners of the cell around each place."""
+    low = [np.clip(np.searchsorted(p, x, side="right") - 1, 0, len(p) - 2) for p, x in zip(grid, columns, strict=True)]
+    far = [(x - p[i]) / (p[i + 1] - p[i]) for p, x, i in zip(grid, columns, low, strict=True)]
+    if nearest:
+        return values[tuple(np.where(d <= 0.5, i, i + 1) for i, d in zip(low, far, strict=True))]
+    out: object = 0.0
+    rest = (-1, *(1,) * (values.ndim - len(grid)))
+    plane = len(grid) == 2 and values.ndim == 2  # SciPy multiplies in another order there
+    for corner in itertools.product((0, 1), repeat=len(grid)):
+        weights = [(d if one else 1 - d).reshape(rest) for d, one in zip(far, corner, strict=True)]
+        term = values[tuple(i + one for i, one in zip(low, corner, strict=True))]
+        if plane:
+            term = term * weights[0] * weights[1]
+        else:
+            weight: object = 1.0
+            for w in weights:
+                weight = weight * w
+            term = term * weight
+        out = out + term
+    return out
+
+
+def _tensor(spline: sp.NdBSpline, columns: Sequence[TracedArray]) -> TracedArray:
+    """A tensor product of B-splines."""
+    parts = []
+    for t, k, x in zip(spline.t, spline.k, columns, strict=True):
+        at, h = basis(traced(np.asarray(t)), int(k), x, 0, len(t) - int(k) - 1)
+        parts.append([(at - int(k) + a, h[a]) for a in range(int(k) + 1)])
+    c = traced(np.asarray(spline.c))
+    out: object = 0.0
+    rest = (-1, *(1,) * (c.ndim - len(parts)))
+    for combination in itertools.product(*parts):
+        weight: object = 1.0
+        for _, h in combination:
+            weight = weight * h
+        out = out + c[tuple(i for i, _ in combination)] * np.reshape(weight, rest)
+    return out
+
+
+class _GridMeta(type):
+    """The class `RegularGridInterpolator`, as code under trace finds it."""
+
+    def __call__(cls, *args: object, **keywords: object) -> object:
+        given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
+        return (TracedGridInterpolator if involves_traced((*given, *named.values())) else sp.RegularGridInterpolator)(*given, **named)
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, (sp.RegularGridInterpolator, TracedGridInterpolator))
+
+
+class RegularGrid(metaclass=_GridMeta):
+    """Stands for `RegularGridInterpolator`."""
+
+
+replaces(sp.RegularGridInterpolator)(RegularGrid)
+
+
+def _made_before(self: sp.RegularGridInterpolator, xi: object, method: str | None = None, *, nu: object = None) -> TracedArray:
+    grid = TracedGridInterpolator(self._grid, np.asarray(self._values), self.method, self.bounds_error, self.fill_value)
+    grid.spline = self._spline
+    return grid(xi, method, nu=nu)
+
+
+told(sp.RegularGridInterpolator, "__call__", _made_before)
+
+
+@replaces_if_traced(sp.interpn)
+def interpn(points: Sequence[object], values: object, xi: object, method: str = "linear", bounds_error: bool = True, fill_value: object = np.nan) -> TracedArray:
+    """``interpn``: a `RegularGridInterpolator` that is used once."""
+    if method == "splinef2d":
+        raise unsupported("scipy.interpolate.interpn with method='splinef2d'")
+    return RegularGrid(points, values, method=method, bounds_error=bounds_error, fill_value=fill_value)(xi)
+
+
+def _from_attributes(value: object, points: Sequence[object], *others: object) -> TracedGridInterpolator:
+    *given, spline = others
+    grid = TracedGridInterpolator(points, *given)
+    grid.spline = spline
+    return grid
+
+
+_ATTRIBUTES = ("_grid", "_values", "method", "bounds_error", "fill_value", "_spline")
+LIBRARY_OBJECTS[sp.RegularGridInterpolator] = _ATTRIBUTES, _from_attributes
+if hasattr(sp, "NdBSpline"):
+    LIBRARY_OBJECTS[sp.NdBSpline] = (), lambda value: value

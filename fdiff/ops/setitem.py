@@ -1,0 +1,271 @@
+"""Stores into arrays: ``x[key] = value``, and the op behind stores by index arrays.
+
+A store puts a node with the new entries behind the handle of the array; a store through a view goes
+on to the array it is a view of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import numpy as np
+
+from ..arraytype import BOOL, INT, ArrayType, Shape
+from ..primitive import ZERO, Lower, Primitive, Sample, register
+from ..trace import TracedArray, apply, constant_value, current
+from ..trace.local_arrays import Local, become, resolve
+from ..trace.views import Stores, View, as_made, is_copy, outside, positions
+from .indexing import IndexTarget, _basic, _lead, gather, iota, resolve_key
+from .shaping import spread, traced
+
+Args = Sequence[TracedArray]
+
+# --- scatter_set: x with values stored at indices, the last one where an index comes twice -------
+
+
+def _set_type(x: ArrayType, values: ArrayType, *indices: ArrayType) -> tuple[ArrayType, ...]:
+    return (x,)
+
+
+def _set(x: np.ndarray, values: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+    out = np.array(x)
+    out[indices] = values
+    return out
+
+
+def _zeros(like: TracedArray) -> np.ndarray:
+    return np.zeros(like.shape, like.dtype)
+
+
+def _set_jvp(dots: Sequence[object], args: Args, outs: object) -> list[object]:
+    moved = [_zeros(a) if d is ZERO else d for d, a in zip(dots[:2], args[:2], strict=True)]
+    return [apply(scatter_set, *moved, *args[2:])]
+
+
+def _set_vjp(bars: Sequence[object], args: Args, outs: object) -> list[object]:
+    x, values, *indices = args
+    part = apply(gather, bars[0], *indices)
+    mine = _last(x, indices)
+    if mine is not None:
+        mine = mine.reshape((*mine.shape, *(1,) * (values.ndim - mine.ndim)))
+        part = np.where(mine, part, np.zeros((), part.dtype))
+    return [apply(scatter_set, bars[0], _zeros(values), *indices), part, *[ZERO] * len(indices)]
+
+
+def _last(x: TracedArray, indices: Args) -> TracedArray | None:
+    """Which values are still there: those no later one was stored over; None for all of them."""
+    known = [k for i in indices if (k := constant_value(i)) is not None]
+    shape = x.shape[: len(indices)]
+    if len(known) == len(indices):
+        flat = np.ravel_multi_index(
+            [np.where(k < 0, k + n, k) for k, n in zip(known, shape, strict=True)], shape
+        )
+        if np.unique(flat).size == flat.size:
+            return None
+    count = indices[0].size
+    rank = np.reshape(apply(iota, size=count), indices[0].shape)
+    winner = apply(scatter_set, np.zeros(shape, INT), rank, *indices)
+    return apply(gather, winner, *indices) == rank
+
+
+def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
+    indices = args[2:]
+    full = [
+        a if m else apply(spread, a, shape=(size, *a.shape))
+        for a, m in zip(args[:2], mapped[:2], strict=True)
+    ]
+    return [apply(scatter_set, *full, *_lead(indices, mapped[2:], size))]
+
+
+scatter_set = register(
+    Primitive(
+        "scatter_set", _set_type, _set, _set_jvp, _set_vjp, _set_batch, Lower("special"), "linear", structural=True,
+        samples=(
+            Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
+            Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),
+        ),
+    )
+)  # fmt: skip
+
+# --- behind a handle ----------------------------------------------------------------------------
+
+
+def write(handle: TracedArray, node: int) -> None:
+    """Put another node behind `handle` and behind all it is a view of."""
+    trace, link = current(handle), handle.link
+    if handle.home is not trace and handle.born is trace and link is None:
+        handle.node = handle.made = trace.own(handle)  # a copy, made here, of what lies outside
+        handle.home = trace
+    if handle.home is not trace:
+        fact = (
+            "an array of an enclosing function was written to while a function inside was traced."
+        )
+        raise trace.fail(fact, "Write to a copy, and return it.")
+    if read_only(handle):
+        raise ValueError("assignment destination is read-only")
+    node = as_made(handle, node)
+    if not isinstance(link, View) or is_copy(handle):
+        handle.link, handle.node = outside(handle), node
+        return
+    put = cast("Callable[..., TracedArray]", link.primitive.put)  # or it would be read-only
+    parent = link.parent
+    extra = [TracedArray(trace, i, trace.builder.type(i)) for i in link.extra]
+    new = put(parent, TracedArray(trace, node, handle.type), *extra, **dict(link.params))
+    write(parent, new.id)
+    handle.node, link.seen = node, trace.own(parent)
+
+
+def assign(handle: TracedArray, value: object) -> None:
+    """Store `value`, broadcast and converted, into every entry of `handle`."""
+    if handle.scalar or handle.weak:
+        kind = "float" if handle.weak else f"numpy.{handle.dtype.name}"
+        raise TypeError(f"'{kind}' object does not support item assignment")
+    given = traced(value)
+    if given.type.dtype.kind == "c" != handle.dtype.kind:
+        given = np.real(given)
+    part: TracedArray = TracedArray(given.home, given.id, given.type).astype(handle.dtype)
+    while part.ndim > handle.ndim and part.shape[0] == 1:
+        part = np.reshape(part, part.shape[1:])
+    if part.shape != handle.shape:
+        shapes = f"from shape {printed(part.shape)} into shape {printed(handle.shape)}"
+        part = stretched(part, handle.shape, f"could not broadcast input array {shapes}")
+    write(handle, part.id)
+
+
+def printed(shape: Shape) -> str:
+    """A shape as NumPy's messages show it."""
+    return str(shape).replace(" ", "")
+
+
+def stretched(part: TracedArray, shape: Shape, fault: str) -> TracedArray:
+    """`part` broadcast to `shape`, or what NumPy says where it cannot be."""
+    try:
+        return np.broadcast_to(part, shape)  # NumPy asks the tracer
+    except ValueError:
+        raise ValueError(fault) from None
+
+
+def target(array: object) -> TracedArray:
+    """The traced array to write to, where `array` is one or can become one."""
+    if isinstance(array, TracedArray):
+        current(array)
+        return array
+    if isinstance(array, Local):
+        return become(array)
+    raise current().fail(
+        f"a traced value was stored into {'an array' if isinstance(array, np.ndarray) else 'a ' + type(array).__name__}"
+        " that fdiff did not see being made; its derivative would be dropped.",
+        "Store into a copy made in the function: `a = np.array(a)`.",
+    )
+
+
+# --- x[key] = value -----------------------------------------------------------------------------
+
+
+def setitem(x: TracedArray, key: object, value: object) -> None:
+    """``x[key] = value`` for any key NumPy takes."""
+    trace = current(x)
+    if x.home.eager and x.home is trace and x.home.put(x, key, value):
+        return
+    if x.scalar or x.weak:
+        assign(x, value)
+    value = resolve(value)
+    key = resolve(key)
+    if _masked(x, key, value):
+        return
+    found = resolve_key(x, key)
+    if found.entry is not None and np.ndim(value) == 0:
+        spot = _spot(x, found.entry)
+        if spot is not None:
+            _store_entry(*spot, value)
+            return
+    if found.entry is not None:
+        assign(_basic(found.view, found.entry), value)
+        return
+    if not found.indices:
+        assign(found.view, value)
+        return
+    shape = picked_shape(found)
+    part: TracedArray = TracedArray((t := traced(value)).home, t.id, t.type).astype(x.dtype)
+    while part.ndim > len(shape) and part.shape[0] == 1:
+        part = np.reshape(part, part.shape[1:])
+    shapes = f"of shape {printed(np.shape(value))} could not be broadcast to indexing result of shape {printed(shape)}"
+    part = as_gathered(stretched(part, shape, f"shape mismatch: value array {shapes}"), found)
+    write(found.view, apply(scatter_set, found.view, part, *found.indices).id)
+
+
+def picked_shape(found: IndexTarget) -> Shape:
+    """The shape of what a key picks."""
+    if found.entry is not None:
+        return ()
+    indices = found.indices
+    shape = (*indices[0].shape, *found.view.shape[len(indices) :]) if indices else found.view.shape
+    return tuple(shape[k] for k in found.order) if found.order else shape
+
+
+def as_gathered(part: TracedArray, found: IndexTarget) -> TracedArray:
+    """What is stored at a key, its axes in the order in which `gather` gives them."""
+    return np.transpose(part, np.argsort(found.order).tolist()) if found.order else part
+
+
+TracedArray.__setitem__ = setitem
+
+
+def _masked(x: TracedArray, key: object, value: object) -> bool:
+    """Store where a traced mask holds, if the value says nothing of how many places those are."""
+    first = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+    if (
+        not isinstance(first, TracedArray)
+        or first.dtype != BOOL
+        or constant_value(first) is not None
+        or not first.ndim
+    ):
+        return False
+    behind = x.ndim - first.ndim
+    if (
+        behind < 0
+        or x.shape[: first.ndim] != first.shape
+        or (np.ndim(value) > behind and np.size(value) != 1)
+    ):
+        return False
+    part = traced(value)
+    part = np.reshape(part, ()) if part.ndim > behind else part
+    mask = np.reshape(first, (*first.shape, *(1,) * behind))
+    assign(x, np.where(mask, part.astype(x.dtype), x))
+    return True
+
+
+def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | None:
+    """The handle that owns one entry of `x`, and where it is there."""
+    if not isinstance(x.link, View) or is_copy(x):
+        flat = 0
+        for n, k in zip(x.shape, entry, strict=True):
+            flat = flat * n + k
+        return None if read_only(x) or x.home is not current() else (x, flat)
+    found = positions(x)
+    if found is None or read_only(x):
+        return None
+    root, flat = found
+    return None if root.home is not current() else (root, int(flat[entry]))
+
+
+def read_only(x: TracedArray) -> bool:
+    """Whether `x` is an array, or a view of one, that NumPy lets nobody write to."""
+    while isinstance(x.link, View) and not is_copy(x):
+        if x.link.primitive.put is None or x.link.fixed:
+            return True
+        x = x.link.parent
+    real = outside(x)
+    return real is not None and not real.array.flags.writeable
+
+
+def _store_entry(root: TracedArray, flat: int, value: object) -> None:
+    part = traced(value)
+    if part.type.dtype.kind == "c" != root.dtype.kind:
+        raise TypeError("float() argument must be a string or a real number, not 'complex'")
+    part = TracedArray(part.home, part.id, part.type).astype(root.dtype)
+    stored = current().own(part)  # first: a view of `root` reads what waits to be stored there
+    if not isinstance(root.link, Stores):
+        root.node, root.link = root.id, Stores(outside(root))
+    root.link.entries[flat] = stored

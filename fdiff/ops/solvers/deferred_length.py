@@ -1,0 +1,63 @@
+"""The steps of an integrator as an array whose length is asked for as late as possible.
+
+How many steps there are differs from call to call, and a trace is for one number of them. Most code
+reads the last one alone (``sol.y[:, -1]``), which is there whatever their number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...trace import TracedArray
+from ..indexing import getitem
+
+_node: Any = vars(TracedArray)["node"]
+_made: Any = vars(TracedArray)["made"]
+_type: Any = vars(TracedArray)["type"]
+
+
+class DeferredLength(TracedArray):
+    """Rows of `padded` along `axis`, ``count + 1`` of them; those behind repeat the last one."""
+
+    __slots__ = ("_axis", "_count", "_padded")
+
+    def __init__(self, padded: TracedArray, count: TracedArray, axis: int) -> None:
+        self.home, self.born, self.link = padded.home, padded.born, None
+        self.scalar = self.weak = False
+        self._padded: TracedArray | None = padded
+        self._count, self._axis = count, axis
+
+    def _settle(self) -> None:
+        """Look at how many steps there are: a guard."""
+        if self._padded is not None:
+            many = slice(int(self._count) + 1)
+            whole = getitem(self._padded, (*(slice(None),) * self._axis, many))
+            self._padded = None
+            _node.__set__(self, whole.id)
+            _made.__set__(self, whole.id)
+            _type.__set__(self, whole.type)
+
+    def _read(self, slot: Any) -> Any:
+        self._settle()
+        return slot.__get__(self)
+
+    node = property(lambda self: self._read(_node), _node.__set__)
+    made = property(lambda self: self._read(_made), _made.__set__)
+    type = property(lambda self: self._read(_type), _type.__set__)
+
+    @property
+    def T(self) -> TracedArray:  # noqa: N802 - NumPy's name
+        if self._padded is None:
+            return np.transpose(self)
+        return DeferredLength(np.transpose(self._padded), self._count, self._padded.ndim - 1 - self._axis)
+
+    def __getitem__(self, key: object) -> TracedArray:
+        keys: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
+        if self._padded is not None and all(isinstance(k, (int, slice)) for k in keys):
+            if len(keys) <= self._axis:
+                return DeferredLength(getitem(self._padded, keys), self._count, self._axis - sum(isinstance(k, int) for k in keys))
+            if keys[self._axis] == -1:
+                return getitem(self._padded, keys)
+        return getitem(self, key)

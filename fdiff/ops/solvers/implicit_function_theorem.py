@@ -1,0 +1,109 @@
+"""The implicit function theorem: derivatives of what a system of equations defines.
+
+``F(x, p) = 0`` defines ``x(p)``, and ``dx = -J^-1 F_p dp`` with ``J = dF/dx``. Solvers stop at a
+tolerance; so derivatives are taken at the solution to all digits, to which a few steps of Newton's
+method lead (`exact`). That is an op with this same derivative, so that all orders are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...errors import ConvergenceError
+from ...primitive import ZERO, Primitive, register
+from ...trace import TracedArray, apply
+from .traced_function import TracedFunction
+from .user_functions import CallSite
+
+Arrays = Sequence[TracedArray]
+STEPS = 30  # of Newton's method at most
+
+
+def solved(matrix: object, right: object) -> object:
+    """Solution of a system, of one number too."""
+    return np.linalg.solve(matrix, right) if np.ndim(matrix) else right / matrix
+
+
+def _matrix(body: TracedFunction, x: object, extras: Sequence[object]) -> TracedArray:
+    shape = body.tape.input_types[0].shape
+    size = body.tape.input_types[0].size
+    return body.jacobian().spliced([x], extras)[0].reshape((size, size) if shape else ())
+
+
+def tangent(body: TracedFunction, x: TracedArray, extras: Arrays, dots: Sequence[object]) -> object:
+    """The tangent of a solution for those of the extras."""
+    moving = [k for k, dot in enumerate(dots) if dot is not ZERO]
+    if not moving:
+        return ZERO
+    pushforward = body.pushforward([1 + k for k in moving])
+    right = pushforward.spliced([x], [*extras, *(dots[k] for k in moving)])[0].reshape(x.shape)
+    return -solved(_matrix(body, x, extras), right)
+
+
+def cotangents(body: TracedFunction, x: TracedArray, extras: Arrays, bar: TracedArray) -> list[object]:
+    """Cotangents of the extras for that of a solution, each computed where it is needed."""
+    known: list[object] = []
+
+    def weights() -> object:
+        if not known:
+            known.append(np.reshape(solved(np.transpose(_matrix(body, x, extras)), -bar), body.types[0].shape))
+        return known[0]
+
+    def pullback(k: int) -> Callable[[], object]:
+        return lambda: body.pullback(1 + k).spliced([x], [*extras, weights()])[0]
+
+    return [pullback(k) if e.type.floating else ZERO for k, e in enumerate(extras)]
+
+
+# --- the solution to all digits -------------------------------------------------------------------
+
+
+def _newton(start: np.ndarray, extras: Sequence[np.ndarray], body: TracedFunction) -> np.ndarray:
+    """Newton's method until its steps get no smaller."""
+    x, last = np.asarray(start, float), np.inf
+    residual_at, matrix_at = body.bound(extras), body.jacobian().bound(extras)
+    for _ in range(STEPS):
+        residual = np.reshape(residual_at(x[()])[0], x.shape)
+        matrix = np.reshape(matrix_at(x[()])[0], (x.size, x.size) if x.shape else ())
+        step = np.asarray(solved(matrix, residual))
+        size = float(np.max(np.abs(step), initial=0.0))
+        if not size < last:  # no smaller than before, or no number
+            break
+        x, last = x - step, size
+        if size <= 1e-15 * float(np.max(np.abs(x), initial=0.0)):
+            break
+    return x
+
+
+def _evaluate(x: np.ndarray, sure: np.ndarray, *extras: np.ndarray, body: TracedFunction, name: str, site: CallSite) -> np.ndarray:
+    try:
+        with np.errstate(all="ignore"):
+            found = _newton(x, extras, body)
+    except np.linalg.LinAlgError:
+        fact = f"what {name} returned has no derivative: the Jacobian (of a minimum, the Hessian) is singular there."
+        raise ConvergenceError(site.words(fact, "Look for a root or minimum that is alone.")) from None
+    moved = np.abs(found - x)
+    if not (np.all(moved <= 1e-2 * (1.0 + np.abs(x))) and (np.all(sure) or np.all(moved <= 1e-4 * np.abs(x) + 1e-10))):
+        fact = f"{name} did not converge, so what it returned has no derivative."
+        raise ConvergenceError(site.words(fact, "Give a better start or more iterations, or ask `.success` (`.converged`) before the result is used."))
+    return found
+
+
+def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, **_: object) -> list[object]:
+    return [tangent(body, outs[0], args[2:], dots[2:])]
+
+
+def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, **_: object) -> list[object]:
+    return [ZERO, ZERO, *cotangents(body, outs[0], args[2:], bars[0])]
+
+
+def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+    rows = [apply(exact, *(x[k] if m else x for x, m in zip(args, mapped, strict=True)), **params) for k in range(size)]
+    return [np.stack(rows)]
+
+
+exact: Primitive = register(
+    Primitive("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver")
+)

@@ -1,0 +1,116 @@
+"""Minima as ops: derivatives by the implicit function theorem on the gradient.
+
+At a minimum the gradient vanishes. A variable at a bound moves with the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy import optimize as so
+
+from ...arraytype import BOOL, INT, ArrayType
+from ...primitive import ZERO, Primitive
+from ...trace import TracedArray, apply
+from .implicit_function_theorem import cotangents, exact, tangent
+from .solver_call import SOLVERS, ResultField, SolverCall, solver_op
+from .traced_function import TracedFunction, constant_body
+
+COUNT, TRUTH = ArrayType((), INT), ArrayType((), BOOL)
+Arrays = Sequence[TracedArray]
+
+
+def fields(x: ArrayType, *, slopes: bool) -> tuple[ResultField, ...]:
+    kept = (("x", x), ("success", TRUTH), ("status", COUNT), ("nfev", COUNT), ("nit", COUNT))
+    return (*kept, ("jac", x)) if slopes else kept
+
+
+# --- SciPy's functions, with results of one form ------------------------------------------------
+
+
+def _minimize(fun: object, x0: np.ndarray, lower: object = None, upper: object = None, **options: object) -> dict[str, object]:
+    if lower is not None:
+        options["bounds"] = so.Bounds(lower, upper)
+    found: dict[str, object] = so.minimize(fun, x0, **options)
+    return {"nit": 0, "nfev": 0, "status": 0, **found}
+
+
+def _minimize_scalar(fun: object, lower: object = None, upper: object = None, near: object = None, **options: object) -> dict[str, object]:
+    if lower is not None:
+        options["bounds"] = (lower, upper)
+    found: Any = so.minimize_scalar(fun, **options)
+    return {"status": 0, **found, "x": float(found.x)}
+
+
+SOLVERS["scipy.optimize.minimize"] = _minimize
+SOLVERS["scipy.optimize.minimize_scalar"] = _minimize_scalar
+
+# --- rules ------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=128)
+def _stationary(fun: TracedFunction, *, bounded: bool) -> TracedFunction:
+    """What vanishes at a minimum: the gradient, and for what is at a bound the distance to it.
+
+    The inputs behind those of the function are the bounds, and which of them hold.
+    """
+    slope, (x, *extras) = fun.gradient(), fun.tape.input_types
+    if not bounded:
+        return slope
+    mask = ArrayType(x.shape, BOOL)
+
+    def results(own: list[TracedArray], given: list[TracedArray]) -> list[object]:
+        lower, upper, low, high = given[len(extras) :]
+        gradient = slope.spliced(own, given[: len(extras)])[0]
+        return [np.where(low, own[0] - lower, np.where(high, own[0] - upper, gradient))]
+
+    return constant_body(results, [x], [*extras, x, x, mask, mask])
+
+
+def _at_bounds(call: SolverCall, x: TracedArray, lower: TracedArray, upper: TracedArray, extras: Arrays) -> list[TracedArray]:
+    """Which variables are at their lower and at their upper bounds, and are held there."""
+    slope = call.bodies[0].gradient()
+    gradient = slope.spliced([x], extras)[0].reshape(x.shape)
+    matrix = slope.jacobian().spliced([x], extras)[0].reshape((x.size, x.size))
+    ahead = x - gradient / np.abs(np.diagonal(matrix).reshape(x.shape))
+    near = dict(call.options).get("near", 1e-9) * (1.0 + np.abs(x))
+    return [(x - lower <= near) & (ahead < lower), (upper - x <= near) & (ahead > upper)]
+
+
+def _system(call: SolverCall, args: Arrays, outs: Arrays) -> tuple[TracedFunction, TracedArray, list[TracedArray]]:
+    """The system that the minimum solves, the minimum to all digits, and what the system reads."""
+    x, (starts, extras) = outs[0], call.split(args)
+    inputs = [*extras]
+    bounded = "lower" in call.starts
+    if bounded:
+        lower, upper = (starts[call.starts.index(name)] for name in ("lower", "upper"))
+        inputs += [lower, upper, *_at_bounds(call, x, lower, upper, extras)]
+    body = _stationary(call.bodies[0], bounded=bounded)
+    sure = outs[call.place("success")]
+    return body, apply(exact, x, sure, *inputs, body=body, name=call.name, site=call.site), inputs
+
+
+def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
+    starts = dict(zip(call.starts, dots, strict=False))
+    moves = [*dots[len(call.starts) :], *([starts["lower"], starts["upper"], ZERO, ZERO] if "lower" in starts else [])]
+    none: list[object] = [ZERO] * (len(outs) - 1)
+    if all(dot is ZERO for dot in moves):
+        return [ZERO, *none]
+    body, x, inputs = _system(call, args, outs)
+    return [tangent(body, x, inputs, moves), *none]
+
+
+def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
+    if bars[0] is ZERO:
+        return [ZERO] * len(args)
+    body, x, inputs = _system(call, args, outs)
+    found = cotangents(body, x, inputs, bars[0])
+    count = len(args) - len(call.starts)
+    bounds = dict(zip(("lower", "upper"), found[count:], strict=False))
+    return [*(bounds.get(name, ZERO) for name in call.starts), *found[:count]]
+
+
+minimum: Primitive = solver_op("scipy.minimum", _jvp, _vjp)

@@ -1,0 +1,266 @@
+"""Initial value problems as ops, and their derivatives.
+
+Explicit Runge and Kutta methods: the derivative of the steps that SciPy accepted, in both modes (the
+discrete adjoint). All other methods: the sensitivities of the solution (the variational equations),
+integrated by the same method with the same tolerances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy import integrate as si
+
+from ...arraytype import BOOL, F8, INT, ArrayType
+from ...errors import ConvergenceError
+from ...primitive import ZERO, Primitive
+from ...trace import TracedArray, apply_many
+from .runge_kutta import METHODS
+from .solver_call import SOLVERS, ResultField, SolverCall, solver_op
+from .traced_function import TracedFunction, UntracedBranch, constant_body
+from .user_functions import FrozenOption, number_types, unfrozen
+
+COUNT = ArrayType((), INT)
+NUMBERS = ("count", "nfev", "njev", "nlu")
+Arrays = Sequence[TracedArray]
+
+
+def fields(times: int, rows: int, n: int) -> tuple[ResultField, ...]:
+    """What is kept of a solution: times of steps, states by row, and counts."""
+    real = ("t", ArrayType((times,), F8)), ("y", ArrayType((rows, n), F8))
+    return (*real, *((name, COUNT) for name in NUMBERS), ("success", ArrayType((), BOOL)), ("status", COUNT))
+
+
+class MoreSteps(UntracedBranch):
+    """The solver takes another number of steps than there is room for."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self)
+
+
+# --- SciPy's functions, with results of one form ------------------------------------------------
+
+
+def _solve_ivp(fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, **options: object) -> dict[str, object]:
+    steps = [t0]
+
+    class StepRecorder(getattr(si, method)):
+        """The method, which writes down the times of the steps it accepts."""
+
+        def step(self) -> object:
+            message = super().step()
+            if self.status != "failed":
+                steps.append(self.t)
+            return message
+
+    kind = StepRecorder if method in METHODS else method
+    found = si.solve_ivp(fun, (t0, tf), y0, kind, t_eval, **options)
+    if not found.success:
+        raise ConvergenceError(f"scipy.integrate.solve_ivp stopped at t = {steps[-1]!r}: {found.message}")
+    steps, rows = steps if method in METHODS else list(found.t), found.y.T
+    room = length + 1 - len(steps)
+    if length < 0:
+        return {**found, "t": np.array(steps), "y": rows, "count": len(steps) - 1}
+    if room < 0 or (room and method not in METHODS):
+        raise MoreSteps
+    if t_eval is None:  # the last step is repeated
+        rows = np.concatenate([rows, np.repeat(rows[-1:], room, axis=0)])
+    return {**found, "t": np.concatenate([steps, np.full(room, steps[-1])]), "y": rows, "count": len(steps) - 1}
+
+
+def _odeint(fun: object, y0: np.ndarray, t: np.ndarray, **options: object) -> dict[str, object]:
+    y, about = si.odeint(fun, y0, t, tfirst=True, full_output=True, **options)
+    if about["message"] != "Integration successful.":
+        raise ConvergenceError(f"scipy.integrate.odeint stopped: {about['message']}")
+    return {"t": np.zeros(0), "y": y, "count": 0, "nfev": about["nfe"][-1], "njev": about["nje"][-1], "nlu": 0, "success": True, "status": 0}
+
+
+SOLVERS["scipy.integrate.solve_ivp"] = _solve_ivp
+SOLVERS["scipy.integrate.odeint"] = _odeint
+
+# --- the derivative of accepted steps -------------------------------------------------------------
+
+
+def _model_args(args: Arrays, outs: Arrays, call: SolverCall) -> list[TracedArray]:
+    return [*args, outs[0], outs[call.place("count")]]
+
+
+def _steps_jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
+    moving = [k for k, dot in enumerate(dots) if dot is not ZERO]
+    assert call.model is not None
+    pushforward = call.model.pushforward(moving)
+    dot = pushforward.spliced([*_model_args(args, outs, call), *(dots[k] for k in moving)], [])[0]
+    return [ZERO, dot, *[ZERO] * (len(outs) - 2)]
+
+
+def _steps_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
+    if bars[1] is ZERO:
+        return [ZERO] * len(args)
+    floating, model = [k for k, x in enumerate(args) if x.type.floating], call.model
+    assert model is not None
+    known: list[TracedArray] = []
+
+    def pullback(k: int) -> object:
+        def bar() -> object:  # one sweep for all arguments
+            if not known:
+                known.extend(model.cotangents(floating).spliced([*_model_args(args, outs, call), bars[1]], []))
+            return known[floating.index(k)]
+
+        return bar if k in floating else ZERO
+
+    return [pullback(k) for k in range(len(args))]
+
+
+# --- the variational equations --------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _varied(fun: TracedFunction, wrt: tuple[int, ...], directions: int) -> TracedFunction:
+    """The right-hand side for a state and its sensitivities: the extras `wrt` move, by shared tangents."""
+    n = fun.tape.input_types[1].size
+    extras = fun.tape.input_types[2:]
+    pushforward = fun.pushforward([1, *(2 + k for k in wrt)])
+    mapped = [*[False] * (2 + len(extras)), *[True] * (1 + len(wrt))]
+    wide = pushforward.batched(mapped, directions)
+
+    def results(own: list[TracedArray], given: list[TracedArray]) -> list[object]:
+        t, z = own
+        shared, tangents = given[: len(extras)], given[len(extras) :]
+        y, moved = z[:n], z[n:].reshape((directions, n))
+        slopes = wide.spliced([t, y, *shared, moved, *tangents], [])[0]
+        return [np.concatenate([fun.spliced([t, y], shared)[0], slopes.reshape((-1,))])]
+
+    tangents = [ArrayType((directions, *extras[k].shape), extras[k].dtype) for k in wrt]
+    return constant_body(results, [number_types(1)[0], ArrayType((n * (1 + directions),), F8)], [*extras, *tangents])
+
+
+def _tiled(options: tuple[tuple[str, object], ...], times: int) -> tuple[tuple[str, object], ...]:
+    """Options for a state that is `times` as long; Jacobians are left to the solver."""
+    kept: list[tuple[str, object]] = []
+    for name, value in options:
+        each = unfrozen(value)
+        if name in ("atol", "rtol") and np.ndim(each):
+            kept.append((name, FrozenOption("tuple", tuple(np.tile(each, times).tolist()))))
+        elif name not in ("jac", "lband", "uband", "ml", "mu", "col_deriv"):
+            kept.append((name, value))
+    return tuple(kept)
+
+
+def _sensitivities(args: Arrays, outs: Arrays, call: SolverCall, start: object, tangents: dict[int, object], directions: int) -> TracedArray:
+    """Derivatives of the states in some directions: (rows, directions, n).
+
+    `start` are those of the first state, `tangents` those of extras, with the directions in front.
+    """
+    count, fun = len(call.starts), call.bodies[0]
+    n = fun.tape.input_types[1].size
+    varied = _varied(fun, tuple(tangents), directions)
+    place = call.starts.index("y0")
+    begin = np.concatenate([args[place], np.reshape(start, (-1,))])
+    starts = [*args[:place], begin, *args[place + 1 : count]]
+    names, rows = call.starts, _states(call, outs).shape[0]
+    if "t" not in names and "t_eval" not in names:  # at the steps of the plain run
+        starts, names = [*starts, outs[0]], (*names, "t_eval")
+    wider = call._replace(
+        starts=names, functions=call.functions[:1], bodies=(varied,), options=_tiled(call.options, 1 + directions),
+        fields=fields(0 if "t" in names else 1, rows, n * (1 + directions)),
+    )  # fmt: skip
+    wider = wider._replace(fields=tuple(f for f in wider.fields if f[0] != "t"))
+    found = apply_many(smooth, *starts, *args[count:], *tangents.values(), call=wider, mode="rule")
+    return found[0][:, n:].reshape((rows, directions, n))
+
+
+def _slopes(call: SolverCall, t: TracedArray, y: TracedArray, extras: Arrays) -> TracedArray:
+    """The right-hand side at each of some times."""
+    fun = call.bodies[0]
+    return fun.batched([True, True, *[False] * len(extras)], t.shape[0]).spliced([t, y], extras)[0]
+
+
+def _roles(call: SolverCall, args: Arrays, outs: Arrays) -> tuple[TracedArray, TracedArray, int | None, Arrays]:
+    """The first time, the times of the rows, which argument these are, and the extras."""
+    names = call.starts
+    extras = args[len(names) :]
+    if "t" in names:  # odeint
+        k = names.index("t")
+        return args[k][0], args[k], k, extras
+    if "t_eval" in names:
+        k = names.index("t_eval")
+        return args[0], args[k], k, extras
+    return args[0], outs[0], None, extras
+
+
+def _states(call: SolverCall, outs: Arrays) -> TracedArray:
+    return outs[call.place("y")]
+
+
+def _smooth_jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
+    count, y = len(call.starts), _states(call, outs)
+    place = call.starts.index("y0")
+    first, times, which, extras = _roles(call, args, outs)
+    start: object = np.zeros(args[place].shape) if dots[place] is ZERO else dots[place]
+    when = ZERO if which is None else dots[which]
+    begun = when[0] if "t" in call.starts and when is not ZERO else dots[0] if "t" not in call.starts else ZERO
+    if begun is not ZERO:
+        start = start - call.bodies[0].spliced([first, args[place]], extras)[0] * begun
+    tangents = {k: dot[None] for k, dot in enumerate(dots[count:]) if dot is not ZERO}
+    out = _sensitivities(args, outs, call, start, tangents, 1)[:, 0]
+    if when is not ZERO:
+        out = out + _slopes(call, times, y, extras) * when[:, None]
+    if which is None and dots[1] is not ZERO:  # the last step ends at tf
+        last = call.bodies[0].spliced([args[1], y[-1]], extras)[0] * dots[1]
+        out = np.concatenate([out[:-1], (out[-1] + last)[None]])
+    return _placed(call, outs, out)
+
+
+def _placed(call: SolverCall, outs: Arrays, dot: object) -> list[object]:
+    found: list[object] = [ZERO] * len(outs)
+    found[call.place("y")] = dot
+    return found
+
+
+def _smooth_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
+    bar = bars[call.place("y")]
+    if bar is ZERO:
+        return [ZERO] * len(args)
+    count, y = len(call.starts), _states(call, outs)
+    place = call.starts.index("y0")
+    first, times, which, extras = _roles(call, args, outs)
+    n = args[place].size
+
+    def pullback(start: object, tangents: dict[int, object], directions: int) -> object:
+        found = _sensitivities(args, outs, call, start, tangents, directions)
+        return np.einsum("rn,rdn->d", bar, found)
+
+    def of_start() -> object:
+        return pullback(np.eye(n), {}, n)
+
+    def of_extra(k: int) -> object:
+        x = args[count + k]
+        seeds = np.eye(x.size, dtype=x.dtype).reshape((x.size, *x.shape))
+        return lambda: pullback(np.zeros((x.size, n)), {k: seeds}, x.size).reshape(x.shape).astype(x.dtype)
+
+    def of_first() -> object:
+        slope = call.bodies[0].spliced([first, args[place]], extras)[0]
+        return -pullback(slope, {}, 1)[0]
+
+    def of_times() -> object:
+        along = np.sum(bar * _slopes(call, times, y, extras), axis=1)
+        if "t" not in call.starts:
+            return along
+        return np.concatenate([(along[0] + of_first())[None], along[1:]])
+
+    bars_of_args: list[object] = [ZERO] * len(args)
+    bars_of_args[place] = of_start
+    if which is not None:
+        bars_of_args[which] = of_times
+    if "t" not in call.starts:
+        bars_of_args[0] = of_first
+    if which is None:
+        bars_of_args[1] = lambda: np.sum(bar[-1] * call.bodies[0].spliced([args[1], y[-1]], extras)[0])
+    bars_of_args[count:] = [of_extra(k) if x.type.floating else ZERO for k, x in enumerate(extras)]
+    return bars_of_args
+
+
+smooth: Primitive = solver_op("scipy.ode", _smooth_jvp, _smooth_vjp)
+steps: Primitive = solver_op("scipy.steps", _steps_jvp, _steps_vjp)

@@ -1,0 +1,109 @@
+"""The steps of SciPy's explicit Runge and Kutta methods as a loop: what `solve_ivp` did, differentiable.
+
+E. Hairer, S. P. Nørsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed., Springer
+1993, section II.4 for the methods, II.5 for `DOP853`, II.6 for values between steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy import integrate as si
+
+from ...arraytype import F8, INT, ArrayType
+from ...trace import TracedArray, apply_many
+from .scan import scan
+from .traced_function import TracedFunction, constant_body
+from .user_functions import number_types
+
+METHODS = {"RK23": si.RK23, "RK45": si.RK45, "DOP853": si.DOP853}
+Right = Callable[[object, object], object]
+
+
+def _combined(stages: Sequence[object], weights: np.ndarray) -> object:
+    """A combination of stages, without those of weight zero."""
+    total: object = None
+    for stage, weight in zip(stages, weights, strict=False):
+        if weight:
+            term = stage * float(weight)
+            total = term if total is None else total + term
+    return total
+
+
+def _stages(f: Right, t: object, y: object, h: object, method: type) -> tuple[list[object], object]:
+    """The derivatives at the stages of one step, and the next state."""
+    stages = [f(t, y)]
+    for a, c in zip(method.A[1:], method.C[1:], strict=True):
+        stages.append(f(t + float(c) * h, y + _combined(stages, a) * h))
+    return stages, y + h * _combined(stages, method.B)
+
+
+def _between(f: Right, t: object, y: object, h: object, method: type) -> object:
+    """What gives the values inside of a step: coefficients by power, or the polynomials of DOP853."""
+    stages, new = _stages(f, t, y, h, method)
+    stages.append(f(t + h, new))
+    if method is not si.DOP853:
+        return np.stack([_combined(stages, column) for column in method.P.T])
+    for a, c in zip(method.A_EXTRA, method.C_EXTRA, strict=True):
+        stages.append(f(t + float(c) * h, y + _combined(stages, a) * h))
+    rise = new - y
+    first = [rise, h * stages[0] - rise, 2 * rise - h * (stages[len(method.A)] + stages[0])]
+    return np.stack([*first, *(h * _combined(stages, row) for row in method.D)])
+
+
+def _inside(method: type, coefficients: TracedArray, x: TracedArray, h: TracedArray) -> object:
+    """How far the state has moved at the fraction `x` of each step; coefficients by row."""
+    x, h = x[:, None], h[:, None]
+    count = coefficients.shape[1]
+    out: object = 0.0
+    if method is not si.DOP853:
+        for k in range(count - 1, -1, -1):
+            out = (out + coefficients[:, k]) * x
+        return h * out
+    for i in range(count):
+        out = (out + coefficients[:, count - 1 - i]) * (x if i % 2 == 0 else 1 - x)
+    return out
+
+
+@lru_cache(maxsize=64)
+def step(fun: TracedFunction, name: str, dense: bool) -> TracedFunction:
+    """One step as the body of a loop: ``(y, t, t_new, *extras) -> (y_new, *outs)``."""
+    method, state = METHODS[name], fun.tape.input_types[1]
+
+    def results(own: list[TracedArray], extras: list[TracedArray]) -> list[object]:
+        y, t, new = own
+        f = lambda at, z: fun.spliced([at, z], extras)[0]  # noqa: E731 - a line each
+        h = new - t
+        ahead = _stages(f, t, y, h, method)[1]
+        return [ahead, y, _between(f, t, y, h, method)] if dense else [ahead, ahead]
+
+    return constant_body(results, [state, *number_types(2)], fun.tape.input_types[2:])
+
+
+@lru_cache(maxsize=64)
+def model(fun: TracedFunction, name: str, length: int, places: int | None) -> TracedFunction:
+    """``(t0, tf, y0, [t_eval], *extras, times, count) -> states`` at the places, or at all steps.
+
+    The times of the steps that SciPy accepted do not move, but for the first and the last.
+    """
+    own = [*number_types(2), fun.tape.input_types[1], *([ArrayType((places,), F8)] if places is not None else [])]
+    extras = fun.tape.input_types[2:]
+
+    def results(given: list[TracedArray], _: list[TracedArray]) -> list[object]:
+        t0, tf, y0 = given[:3]
+        shared, (times, count) = given[len(own) : -2], given[-2:]
+        index = np.arange(length + 1)
+        moving = np.where(index == 0, t0, np.where(index >= count, tf, times))
+        body = step(fun, name, places is not None)
+        last, *outs = apply_many(scan, count, y0, moving[:-1], moving[1:], *shared, body=body, carry=1, rows=2, backwards=False)
+        if places is None:
+            return [np.where(index[:, None] <= count, np.concatenate([y0[None], outs[0]]), last)]
+        ahead = np.where(tf >= t0, 1.0, -1.0)
+        at = np.clip(np.searchsorted(ahead * times, ahead * given[3]) - 1, 0, count - 1)
+        h = (moving[1:] - moving[:-1])[at]
+        x = (given[3] - moving[at]) / h
+        return [outs[0][at] + _inside(METHODS[name], outs[1][at], x, h)]
+
+    return constant_body(results, [*own, *extras, ArrayType((length + 1,), F8), ArrayType((), INT)], [])

@@ -1,0 +1,158 @@
+"""One call of a solver of SciPy as an op: what of it is traced, what is constant, what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...arraytype import INT, ArrayType
+from ...errors import UnsupportedError
+from ...primitive import Primitive, register
+from ...trace import TracedArray, apply, apply_many
+from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error
+from .traced_function import TracedFunction, UntracedBranch
+from .user_functions import CallSite, UserFunctions, inside_user_try, unfrozen, value_of
+
+ResultField = tuple[str, ArrayType]  # of a result: its name and type
+
+
+class SolverCall(NamedTuple):
+    """What is constant in a call of a solver.
+
+    `starts` names the arguments that are traced, `bodies` the functions; `split` counts those that
+    a function returns beside each other. `fields` are the numbers of the result that are kept.
+    """
+
+    name: str
+    starts: tuple[str, ...]
+    functions: tuple[str, ...]
+    bodies: tuple[TracedFunction, ...]
+    options: tuple[tuple[str, object], ...]
+    fields: tuple[ResultField, ...]
+    site: CallSite
+    model: TracedFunction | None = None  # of the result, for the derivative, where there is one
+
+    def run(self, args: Sequence[np.ndarray]) -> object:
+        """SciPy's own result."""
+        starts, extras = args[: len(self.starts)], args[len(self.starts) :]
+        keywords: dict[str, object] = {k: unfrozen(v) for k, v in self.options}
+        keywords |= {k: v.item() if np.ndim(v) == 0 else np.array(v) for k, v in zip(self.starts, map(np.asarray, starts), strict=True)}
+        keywords |= {k: as_function(body, extras) for k, body in zip(self.functions, self.bodies, strict=True)}
+        with np.errstate(all="ignore"):
+            return SOLVERS[self.name](**keywords)
+
+    def values(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The kept numbers of SciPy's result."""
+        result = self.run(args)
+        return [np.asarray(result[name], t.dtype).reshape(t.shape) for name, t in self.fields]
+
+    def place(self, field: str) -> int:
+        return [name for name, _ in self.fields].index(field)
+
+    def split(self, args: Sequence[TracedArray]) -> tuple[Sequence[TracedArray], Sequence[TracedArray]]:
+        """The starts, and what the functions read around them."""
+        return args[: len(self.starts)], args[len(self.starts) :]
+
+
+# By public name: the function of keywords that gives a mapping of fields.
+SOLVERS: dict[str, Callable[..., object]] = {}
+
+
+def as_function(body: TracedFunction, extras: Sequence[np.ndarray]) -> Callable[..., object]:
+    """What SciPy calls: numbers come and go as Python floats."""
+    run = body.bound(extras)
+
+    def call(*own: object) -> object:
+        outs = run(*(np.asarray(x, float)[()] for x in own[: body.own]))
+        found = [float(x) if np.ndim(x) == 0 else np.array(x) for x in outs]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return call
+
+
+def infer(*types: ArrayType, call: SolverCall, mode: str) -> tuple[ArrayType, ...]:
+    return (*(t for _, t in call.fields), ArrayType((), INT))
+
+
+_KEPT, _LARGEST = 16, 1 << 16  # results that are kept, and bytes of arguments that are compared
+_results: dict[object, list[np.ndarray]] = {}
+
+
+def _values(call: SolverCall, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The result of a call; a guard and the program behind it ask for the same one."""
+    arrays = [np.asarray(x) for x in args]
+    if sum(x.nbytes for x in arrays) > _LARGEST:
+        return call.values(args)
+    key = call, *(x.tobytes() for x in arrays)
+    found = _results.get(key)
+    if found is None:
+        found = call.values(args)
+        if len(_results) >= _KEPT:
+            _results.clear()
+        _results[key] = found
+    return [np.array(x) for x in found]
+
+
+def evaluate(*args: np.ndarray, call: SolverCall, mode: str) -> tuple[object, ...]:
+    nothing = [np.zeros(t.shape, t.dtype) for _, t in call.fields]
+    try:
+        return (*_values(call, args), np.int64(ENDED))
+    except UntracedBranch:
+        if mode == "rule":
+            raise untraced_branch_error(call.name, call.site) from None
+        return (*nothing, np.int64(UNTRACED))
+    except Exception:
+        if mode != "caught":
+            raise
+        return (*nothing, np.int64(RAISED))
+
+
+def solver_op(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[..., Sequence[object]]) -> Primitive:
+    """A kind of solver: its ops differ in their `Call`."""
+
+    def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+        return batch_by_unrolling(primitive, args, mapped, size, **params)
+
+    primitive = register(Primitive(name, infer, evaluate, jvp, vjp, batch, None, "solver"))
+    return primitive
+
+
+def record_call(primitive: Primitive, functions: UserFunctions, starts: Sequence[TracedArray], make: Callable[[tuple[TracedFunction, ...]], SolverCall], *, always: bool = False) -> tuple[SolverCall, dict[str, TracedArray], list[TracedArray]]:
+    """Enter the op; the call, the traced fields of its result, and what the functions read.
+
+    `always`: how it ends is a guard even where the functions have no branches.
+    """
+
+    def run(bodies: Sequence[TracedFunction], extras: Sequence[np.ndarray]) -> object:
+        return make(tuple(bodies)).run([*map(value_of, starts), *extras])
+
+    call = make(tuple(functions.explore(run)))
+    extras = functions.extras
+    mode = "caught" if inside_user_try() else "value"
+    *fields, status = apply_many(primitive, *starts, *extras, call=call, mode=mode)
+    if always or mode == "caught" or any(body.has_branches for body in call.bodies):
+        seen = int(status)
+        if seen == RAISED:
+            call.run([value_of(x) for x in [*starts, *extras]])
+    return call, {name: f for (name, _), f in zip(call.fields, fields, strict=True)}, extras
+
+
+# ------------------------------------------------------------------ fields without derivative rules
+
+
+def _refusal(*_: object, field: str, site: CallSite) -> list[object]:
+    raise UnsupportedError(site.words(f"{field} has no derivative rule in fdiff.", "Compute it from `.x` with functions of your own, or use fdiff.stop_gradient."))
+
+
+def _same(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+    rows = [apply(without_rule, args[0][k] if mapped[0] else args[0], args[1][k] if mapped[1] else args[1], **params) for k in range(size)]
+    return [np.stack(rows)]
+
+
+without_rule = register(
+    Primitive(
+        "scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "solver",
+    )
+)  # fmt: skip

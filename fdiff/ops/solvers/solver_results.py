@@ -1,0 +1,58 @@
+"""What solvers of SciPy return under trace: SciPy's kind of result, with traced fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scipy.optimize import OptimizeResult
+
+from ...trace import TracedArray, apply, unsupported
+from .solver_call import SolverCall, without_rule
+from .user_functions import value_of
+
+FLAGS = frozenset("bi")  # kinds of dtypes that carry no derivative
+
+
+class TracedResult(OptimizeResult):
+    """An `OptimizeResult` with traced fields; what is text is made when it is asked for."""
+
+    def __init__(self, name: str, fields: Mapping[str, object], texts: Mapping[str, Callable[[], str]]) -> None:
+        super().__init__(fields)
+        object.__setattr__(self, "_told", (name, texts))
+
+    def __missing__(self, key: str) -> object:
+        told: Any = self._told
+        name, texts = told
+        if key in texts:
+            return texts[key]()
+        if key.startswith("_"):
+            raise KeyError(key)
+        raise unsupported(f"the field `{key}` of the result of {name}")
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{k}: {v}" for k, v in self.items())
+
+
+def text_of(call: SolverCall, args: list[TracedArray], field: str, seen: list[TracedArray]) -> Callable[[], str]:
+    """A text of SciPy's result, at the values at hand; what it depends on is looked at."""
+
+    def text() -> str:
+        for flag in seen:
+            int(flag)
+        result = call.run([value_of(x) for x in args])
+        return str(result[field])
+
+    return text
+
+
+def field(value: TracedArray, moving: TracedArray, name: str, call: SolverCall) -> TracedArray:
+    """A field of the result; one of real numbers has a value and no derivative."""
+    if value.dtype.kind in FLAGS:
+        return TracedArray(value.home, value.id, value.type, scalar=not value.shape)
+    return apply(without_rule, value, moving, scalar=not value.shape, field=f"`{name}` of {call.name}", site=call.site)

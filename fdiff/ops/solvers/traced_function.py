@@ -1,0 +1,209 @@
+"""A function that a solver calls, as a tape, and what derivative rules make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ...arraytype import BOOL, ArrayType
+from ...tape import CONSTANT, INPUT, ITEM, Tape, prune
+from ...trace import Trace, TracedArray, current, splice
+from ...transforms.batch import batch
+from ...transforms.forward import jvp
+from ...transforms.reverse import vjp
+from .tape_to_python import Run, maker
+
+
+class UntracedBranch(Exception):  # noqa: N818 - no error: the function decides otherwise than when it was traced
+    """A solver called a function at a point where it takes a branch that has not been traced."""
+
+    def __init__(self, body: TracedFunction, point: Sequence[np.ndarray]) -> None:
+        super().__init__(body, point)
+        self.body, self.point = body, point
+
+
+class TracedFunction:
+    """A tape of ``(*own, *extras) -> (holds, *results)``.
+
+    The solver gives the `own` arguments; the extras are what the function reads of traced values
+    around it. `holds` tells whether the function takes a branch that has been traced.
+    """
+
+    __slots__ = ("_maker", "own", "tape")
+
+    def __init__(self, tape: Tape, own: int) -> None:
+        self.tape, self.own = tape, own
+        self._maker: Callable[..., Run] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, TracedFunction) and self.own == other.own and self.tape == other.tape)
+
+    def __hash__(self) -> int:
+        return hash((self.own, self.tape))
+
+    def __repr__(self) -> str:
+        return f"<function of {len(self.tape)} nodes>"
+
+    @property
+    def has_branches(self) -> bool:
+        """Whether the function takes branches."""
+        return self.tape.nodes[self.tape.outputs[0]].primitive is not CONSTANT
+
+    @property
+    def types(self) -> tuple[ArrayType, ...]:
+        """Types of the results."""
+        return self.tape.output_types[1:]
+
+    def bound(self, extras: Sequence[np.ndarray]) -> Callable[..., Sequence[np.ndarray]]:
+        """The function of its own arguments, numbers of NumPy and arrays, for these extras.
+
+        It gives its results, or raises `Miss` where a branch has not been traced.
+        """
+        if self._maker is None:
+            self._maker = maker(self.tape, self.own)
+        run = self._maker(*(np.asarray(x)[()] for x in extras))
+
+        def call(*own: np.ndarray) -> Sequence[np.ndarray]:
+            holds, *outs = run(*own)
+            if not holds:
+                raise UntracedBranch(self, own)
+            return outs
+
+        return call
+
+    def run(self, own: Sequence[np.ndarray], extras: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """The results at one point."""
+        return self.bound(extras)(*own)
+
+    def spliced(self, own: Sequence[object], extras: Sequence[object]) -> list[TracedArray]:
+        """The results in the trace under way."""
+        trace = current()
+        given = [TracedArray(trace, trace.lift(x), t) for x, t in zip([*own, *extras], self.tape.input_types, strict=True)]
+        return splice(self.tape, given, trace)[1:]
+
+    # ------------------------------------------------------------------------ what rules make of it
+
+    def pushforward(self, wrt: Sequence[int]) -> TracedFunction:
+        """The function of the tangents of the inputs `wrt`, which follow the inputs, too."""
+        return _pushforward(self, tuple(wrt))
+
+    def pullback(self, wrt: int, *, seeded: bool = False) -> TracedFunction:
+        """The cotangent of input `wrt` for that of the first result, which follows the inputs.
+
+        `seeded`: of a number, whose cotangent is 1.
+        """
+        return _pullback(self, wrt, seeded)
+
+    def cotangents(self, wrt: Sequence[int]) -> TracedFunction:
+        """Cotangents of the inputs `wrt` for those of all results, which follow the inputs."""
+        return _cotangents(self, tuple(wrt))
+
+    def gradient(self) -> TracedFunction:
+        """The derivative of a number with respect to the last of the solver's own arguments."""
+        return self.pullback(self.own - 1, seeded=True)
+
+    def jacobian(self) -> TracedFunction:
+        """The derivative of the first result with respect to the last own argument: (m, n)."""
+        return _jacobian(self)
+
+    def batched(self, mapped: Sequence[bool], size: int) -> TracedFunction:
+        """The function whose results have a new leading axis; `mapped` are inputs that carry one."""
+        return _batched(self, tuple(map(bool, mapped)), size)
+
+    def jumps(self, moving: Sequence[int]) -> bool:
+        """Whether a decision depends on the solver's own arguments and on one of the inputs `moving`."""
+        return _jumps(self, tuple(moving))
+
+
+@lru_cache(maxsize=256)
+def _pushforward(body: TracedFunction, wrt: tuple[int, ...]) -> TracedFunction:
+    tape, n = jvp(body.tape, wrt), len(body.tape.outputs)
+    return _of(tape, [tape.outputs[0], *tape.outputs[n + 1 :]], body.own)
+
+
+@lru_cache(maxsize=256)
+def _pullback(body: TracedFunction, wrt: int, seeded: bool) -> TracedFunction:
+    seeds = [np.ones(())] if seeded else None
+    tape = vjp(body.tape, [wrt], [1], seeds)
+    return _of(tape, [tape.outputs[0], tape.outputs[-1]], body.own)
+
+
+@lru_cache(maxsize=256)
+def _cotangents(body: TracedFunction, wrt: tuple[int, ...]) -> TracedFunction:
+    tape = vjp(body.tape, wrt, range(1, len(body.tape.outputs)))
+    return _of(tape, [tape.outputs[0], *tape.outputs[len(body.tape.outputs) :]], body.own)
+
+
+@lru_cache(maxsize=256)
+def _jacobian(body: TracedFunction) -> TracedFunction:
+    at = body.own - 1
+    n = body.tape.input_types[at].size
+    pushforward = body.pushforward([at])
+    seeds = [False] * len(body.tape.inputs) + [True]
+    wide = batch(pushforward.tape, seeds, n, spread=[False, *[True] * len(pushforward.types)])
+    with Trace("jacobian", lines=False) as trace:
+        inputs = [trace.input(t) for t in body.tape.input_types]
+        directions = np.eye(n).reshape((n, *body.tape.input_types[at].shape))
+        seed = TracedArray(trace, trace.lift(directions), wide.input_types[-1])
+        holds, columns, *_ = splice(wide, [*inputs, seed], trace)
+        matrix = np.transpose(np.reshape(columns, (n, -1)))
+        tape = trace.builder.finish([_all(holds, trace), trace.lift(matrix)])
+    return TracedFunction(tape, body.own)
+
+
+@lru_cache(maxsize=256)
+def _batched(body: TracedFunction, mapped: tuple[bool, ...], size: int) -> TracedFunction:
+    wide = batch(body.tape, mapped, size, spread=[False, *[True] * len(body.types)])
+    if not wide.output_types[0].shape:
+        return TracedFunction(wide, body.own)
+    with Trace("vmap", lines=False) as trace:
+        inputs = [trace.input(t) for t in wide.input_types]
+        holds, *outs = splice(wide, inputs, trace)
+        tape = trace.builder.finish([_all(holds, trace), *map(trace.lift, outs)])
+    return TracedFunction(tape, body.own)
+
+
+def _all(holds: TracedArray, trace: Trace) -> int:
+    return trace.lift(np.all(holds) if holds.shape else holds)
+
+
+def _of(tape: Tape, outputs: Sequence[int], own: int) -> TracedFunction:
+    return TracedFunction(prune(Tape(tape.nodes, tape.inputs, tuple(outputs), tape.lines)), own)
+
+
+# Decisions that change no integral: single points, and what is not a number.
+_HARMLESS = frozenset({"equal", "not_equal", "isnan", "isfinite", "isinf", "stop_gradient"})
+
+
+@lru_cache(maxsize=256)
+def _jumps(body: TracedFunction, moving: tuple[int, ...]) -> bool:
+    tape = body.tape
+    own, slopes = bytearray(len(tape.nodes)), bytearray(len(tape.nodes))
+    for k, i in enumerate(tape.inputs):
+        own[i], slopes[i] = k < body.own, k in moving
+    for i, (primitive, args, _, types) in enumerate(tape.nodes):
+        if primitive in (INPUT, CONSTANT):
+            continue
+        own[i] = any(own[a] for a in args)
+        if primitive is ITEM and not types[0].floating and tape.nodes[args[0]].primitive.name.startswith("scipy."):
+            continue  # how a solver inside ended
+        moves = any(slopes[a] for a in args)
+        flat = primitive is not ITEM and (primitive.flat or not any(t.floating for t in types))
+        slopes[i] = moves and not flat
+        jumps = flat or (primitive.kink is not None and primitive.kink.jumps)
+        if jumps and moves and own[i] and primitive.name not in _HARMLESS:
+            return True
+    return False
+
+
+def constant_body(results: Callable[[list[TracedArray], list[TracedArray]], Sequence[object]], own: Sequence[ArrayType], extras: Sequence[ArrayType], holds: object = None) -> TracedFunction:
+    """The body that a function of traced arrays is."""
+    with Trace("solver", lines=False) as trace:
+        first, others = [trace.input(t) for t in own], [trace.input(t) for t in extras]
+        outs = results(first, others)
+        sure = trace.builder.constant(np.array(True)) if holds is None else trace.lift(holds)
+        tape = trace.builder.finish([sure, *map(trace.lift, outs)])
+    assert tape.output_types[0].dtype == BOOL
+    return TracedFunction(tape, len(own))

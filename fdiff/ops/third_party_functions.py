@@ -1,0 +1,154 @@
+"""Functions of SciPy that have no rule: they run on concrete values, or raise."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType
+
+import numpy as np
+
+from ..tape import CONSTANT, Tape, prune
+from ..trace import Trace, TracedArray, current, look, replaces, unsupported
+from ..trace.local_arrays import holds_traced, localised, resolve
+from ..trace.recording import Handler
+
+_FUNCTIONS = (FunctionType, BuiltinFunctionType)
+_concrete_only: dict[int, tuple[object, object]] = {}
+
+
+# How a stand-in other than a traced array becomes what it stands for, by its class.
+TO_LIBRARY: dict[type, Callable[..., object]] = {}
+
+
+def involves_traced(value: object) -> bool:
+    """Whether `value` is made of traced arrays, or a sequence that holds such a thing."""
+    if type(value) is list or type(value) is tuple:
+        return any(map(involves_traced, value))
+    return type(value) in TO_LIBRARY or holds_traced(value)
+
+
+def replaces_if_traced(*functions: Callable[..., object]) -> Callable[[Handler], Handler]:
+    """Decorator: for traced arguments this handler answers, for others the function itself."""
+
+    def enter(handler: Handler) -> Handler:
+        for function in functions:
+            replaces(function)(_either(function, handler))
+        return handler
+
+    return enter
+
+
+def _either(function: Callable[..., object], handler: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(function)
+    def run(*args: object, **keywords: object) -> object:
+        if involves_traced(args) or any(map(involves_traced, keywords.values())):
+            return handler(*map(resolve, args), **{k: resolve(v) for k, v in keywords.items()})
+        return localised(function(*args, **keywords))
+
+    return run
+
+
+def is_scipy_function(value: object) -> bool:
+    """Whether `value` is a function or a class of SciPy."""
+    kind = type(value)
+    if not (isinstance(value, (*_FUNCTIONS, type)) or kind.__name__ in {"cython_function_or_method", "fused_cython_function"}):
+        return False
+    if isinstance(value, FunctionType):  # what wraps a function of SciPy has copied its `__module__`
+        return str(value.__globals__.get("__name__")).startswith("scipy.")
+    return str(value.__module__).startswith("scipy.")
+
+
+def concrete_only(value: object) -> object:
+    """What stands in for a function of SciPy without a rule; classes stay what they are."""
+    if isinstance(value, type):
+        return value
+    known = _concrete_only.get(id(value))
+    if known is None:
+        known = _concrete_only[id(value)] = value, _checking(value)
+    return known[1]
+
+
+def _checking(function: Callable[..., object]) -> Callable[..., object]:
+    """`function` for concrete arguments: it raises where one depends on what is differentiated."""
+    name = _public(function)
+
+    @functools.wraps(function)
+    def run(*args: object, **keywords: object) -> object:
+        given, named = [concrete(a, name) for a in args], {k: concrete(v, name) for k, v in keywords.items()}
+        if name.startswith(_SOLVERS):
+            given, named = [_numeric(a, name) for a in given], {k: _numeric(v, name) for k, v in named.items()}
+        try:
+            return localised(function(*given, **named))
+        except Exception:
+            # Compiled code that calls the user's function may put an error of its own over ours.
+            if (refused := current().refused) is not None:
+                raise refused from None
+            raise
+
+    return run
+
+
+# Their iterations would run on traced values, and be differentiated step by step, converged or not.
+_SOLVERS = ("scipy.optimize.", "scipy.integrate.")
+
+
+def _numeric(value: object, name: str) -> object:
+    """A function of the user that a solver without a rule may call: one that returns numbers."""
+    if not isinstance(value, (FunctionType, functools.partial, MethodType)):
+        return value
+
+    def call(*args: object, **keywords: object) -> object:
+        return concrete(value(*args, **keywords), name)
+
+    return call
+
+
+def _public(function: Callable[..., object]) -> str:
+    """Name by which users call a function: that in the outermost package that has it."""
+    parts = function.__module__.split(".")
+    packages = (".".join(parts[:k]) for k in range(2, len(parts) + 1))
+    home = next((p for p in packages if getattr(sys.modules.get(p), function.__name__, None) is function), function.__module__)
+    return f"{home}.{function.__name__}"
+
+
+def concrete(value: object, name: str) -> object:
+    """`value` with the numbers in place of traced arrays, or an error in which `name` has no rule."""
+    value = resolve(value)
+    if isinstance(value, TracedArray):
+        if not only_captured(value):
+            raise unsupported(name)
+        array = look(value, f"called {name}")
+        return array[()] if value.scalar else array
+    if (convert := TO_LIBRARY.get(type(value))) is not None:
+        return convert(value, name)
+    if type(value) is list or type(value) is tuple:
+        return type(value)([concrete(v, name) for v in value])
+    if type(value) is dict:
+        return {k: concrete(v, name) for k, v in value.items()}
+    if isinstance(value, np.ndarray) and holds_traced(value):
+        raise unsupported(name)
+    return value
+
+
+def only_captured(traced: TracedArray) -> bool:
+    """Whether `traced` depends on captured arrays alone, and on no argument."""
+    return _only_captured(current(traced), traced)
+
+
+def _only_captured(trace: Trace, traced: TracedArray) -> bool:
+    node_id = trace.own(traced)
+    nodes, inputs = trace.builder.nodes, trace.builder.inputs
+    if nodes[node_id].primitive is CONSTANT:
+        return True
+    part = prune(Tape(tuple(nodes), tuple(inputs), (node_id,)))
+    read = {a for node in part.nodes for a in node.args} | set(part.outputs)
+    given = len(inputs) - len(trace.extra)
+    for k, new in enumerate(part.inputs):
+        if new not in read:
+            continue
+        outer = trace.extra[k - given] if k >= given else None
+        if outer is None or (isinstance(outer, TracedArray) and not _only_captured(outer.home, outer)):
+            return False
+    return True
