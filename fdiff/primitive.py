@@ -1,7 +1,7 @@
 """What an operation is: one frozen record, and the registry of all of them.
 
 Everything fdiff knows of an op stands on its record: type rule, reference value, both derivative
-rules, batching, lowering and the samples it is tested with. `fdiff.ops` fills the registry.
+rules, batching, kernel rule and the samples it is tested with. `fdiff.ops` fills the registry.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
+from .kernel_rule import KernelRule, Kind
 from .process.forking import no_fork
 
 if TYPE_CHECKING:
@@ -33,20 +34,6 @@ class Zero:
 
 
 ZERO: Final = Zero()
-
-
-class Lower(NamedTuple):
-    """How a kernel computes an op: the kind of loop it becomes and the text of its body.
-
-    Kinds: ``scalar`` (entry by entry; `text` is an expression in ``{0}``, ``{1}``, ... and
-    ``{T}``, the NumPy name of the output dtype), ``view`` (an index map, by the op's name),
-    ``reduce`` and ``scan`` (`text` names the accumulation), ``call`` (`text` names a routine of
-    ``kernels/runtime.py``), and ``special`` (the scheduler knows the op by its name).
-    """
-
-    kind: str
-    text: str = ""
-    fast: str = ""  # an alternative for constant second operands, by value: "2:{0} * {0}"
 
 
 class Sample(NamedTuple):
@@ -84,6 +71,7 @@ class Primitive:
       other entries; a view without it cannot be written to;
     - ``batch(args, mapped, size, **params)`` gives outputs with a new leading axis, where
       ``mapped[i]`` tells whether argument `i` carries one;
+    - ``kernel`` tells how a kernel computes it, None if no kernel does;
     - ``kink`` tells where there is no derivative, None where the op is smooth on its domain;
     - ``sizeless`` tells that what the rules enter differs in shapes alone where the sizes are
       others (but the same are equal to each other, to 1 or to 0), and that of the parameters
@@ -96,7 +84,7 @@ class Primitive:
     jvp: Callable[..., Sequence[object]] | None = None
     vjp: Callable[..., Sequence[object]] | None = None
     batch: Callable[..., Sequence[object]] | None = None
-    lower: Lower | None = None
+    kernel: KernelRule | None = None
     family: str = ""
     structural: bool = False  # moves or adds entries only: a mask passes through its transpose
     view: bool = False  # NumPy gives a view of the first argument
@@ -108,6 +96,11 @@ class Primitive:
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def kind(self) -> Kind | None:
+        """What kernels know the op as; None if it has no kernel rule."""
+        return None if self.kernel is None else self.kernel.kind
 
 
 PRIMITIVES: Final[dict[str, Primitive]] = {}

@@ -15,6 +15,7 @@ import numpy as np
 from .arraytype import ArrayType, type_of
 from .attributes import cached_property
 from .errors import Line, TapeError, numbered, show_line, with_line
+from .kernel_rule import KernelRule, Kind
 from .primitive import Primitive, register
 
 Params = tuple[tuple[str, object], ...]
@@ -47,13 +48,20 @@ class Constant:
 
 
 INPUT = register(
-    Primitive("input", lambda *, type_, **_: (type_,), lambda **_: None, family="leaf")
+    Primitive(
+        "input",
+        lambda *, type_, **_: (type_,),
+        lambda **_: None,
+        kernel=KernelRule(Kind.INPUT),
+        family="leaf",
+    )
 )
 CONSTANT = register(
     Primitive(
         "constant",
         lambda *, value: (type_of(value.array),),
         lambda *, value: value.array[()],
+        kernel=KernelRule(Kind.VALUE),
         family="leaf",
     )
 )
@@ -93,7 +101,15 @@ def _infer_item(source: tuple[ArrayType, ...], *, k: int) -> tuple[ArrayType, ..
     return (source[k],)
 
 
-ITEM = register(Primitive("item", _infer_item, lambda outs, *, k: outs[k], family="leaf"))
+ITEM = register(
+    Primitive(
+        "item",
+        _infer_item,
+        lambda outs, *, k: outs[k],
+        kernel=KernelRule(Kind.ITEM),
+        family="leaf",
+    )
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
-from ..errors import DefectWarning, TapeError, warn
+from ..errors import DefectWarning, warn
 from ..process.background import Job, allowed, checkpoint, worker
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
@@ -27,7 +27,7 @@ from ..process.progress import Stage
 from ..tape import Tape
 from . import cache
 from .ir.graph import KernelGraph
-from .ir.graph_of_tape import kernel_graph
+from .ir.graph_of_tape import kernel_graph, no_kernel
 from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.graph_of_tape import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.parallel import PARTS, THREADS
@@ -167,8 +167,8 @@ def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 -
     key = _key(graph, made)
     kernel = _kernels.get(key)
     if kernel is None:
-        if lacking := missing(tape):
-            raise TapeError(f"a kernel was asked for that cannot be made: no {', '.join(lacking)}")
+        if missing(tape):
+            raise no_kernel(tape)
         record_tape_length(len(tape))
         checkpoint()
         size, seconds = len(graph.ops), made.seconds()

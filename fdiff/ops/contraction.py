@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from ..arraytype import ArrayType, promote
-from ..primitive import UFUNCS, ZERO, Lower, Primitive, Sample, register
+from ..kernel_rule import KernelRule, Kind
+from ..primitive import UFUNCS, ZERO, Primitive, Sample, register
 from ..trace import TracedArray, applied, apply, implements
 from .families import add_up, kind_of, refuse
 from .indexing import diagonal
@@ -77,7 +78,7 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
 # Two operands, no label twice in one, every label that is summed in both: closed under transposition.
 contract = register(
     Primitive(
-        "contract", _contracted, _evaluate, _contract_jvp, _contract_vjp, _contract_batch, Lower("special"), "bilinear",
+        "contract", _contracted, _evaluate, _contract_jvp, _contract_vjp, _contract_batch, KernelRule(Kind.CONTRACT), "bilinear",
         sizeless=True,
         samples=(
             _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),

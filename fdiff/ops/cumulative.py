@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..primitive import UFUNC_METHODS, ZERO, Lower, Primitive, Sample, register
+from ..kernel_rule import KernelRule, Kind
+from ..primitive import UFUNC_METHODS, ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
 from .families import linear, refuse
 from .indexing import take_along_axis
@@ -39,7 +40,7 @@ cumsum = linear(
     lambda bar, src, *, axis, reverse: apply(cumsum, bar, axis=axis, reverse=not reverse),
     evaluate=_scan(np.cumsum),
     batch=lambda x, *, axis, reverse: apply(cumsum, x, axis=axis + 1, reverse=reverse),
-    lower=Lower("scan", "+"),
+    kernel=KernelRule(Kind.CUMSUM),
     structural=True,
     samples=tuple(Sample(lambda rng: (real(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
 )
@@ -79,7 +80,7 @@ def _map_scan(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *,
 
 cumprod = register(
     Primitive(
-        "cumprod", _same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, _map_scan, Lower("scan", "*"), "opaque",
+        "cumprod", _same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, _map_scan, KernelRule(Kind.CUMPROD), "opaque",
         samples=tuple(Sample(lambda rng: (positive(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
     )
 )  # fmt: skip
@@ -112,7 +113,7 @@ def _recurrence_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: S
 # s[i] = a[i] * s[i-1] + b[i]: the derivative of a running product, exact where entries are zero.
 recurrence = register(
     Primitive(
-        "recurrence", _same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, _map_scan, Lower("special"), "opaque",
+        "recurrence", _same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, _map_scan, KernelRule(Kind.RECURRENCE), "opaque",
         samples=tuple(Sample(lambda rng: (unit(rng, (3, 4)), real(rng, (3, 4))), p) for p in _SCAN_SAMPLES),
     )
 )  # fmt: skip
@@ -122,7 +123,7 @@ cummax = register(
     Primitive(
         "cummax", _same, _scan(lambda x, axis, dtype: np.maximum.accumulate(x, axis=axis)), lambda *_, **__: [ZERO],
         lambda *_, **__: [ZERO], lambda args, mapped, size, *, axis, reverse: [apply(cummax, args[0], axis=axis + 1, reverse=reverse)],
-        Lower("scan", "max"), "opaque", flat=True,
+        KernelRule(Kind.CUMMAX), "opaque", flat=True,
         samples=tuple(Sample(lambda rng: (rng.integers(-9, 9, (3, 4)),), p) for p in _SCAN_SAMPLES),
     )
 )  # fmt: skip

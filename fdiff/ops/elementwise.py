@@ -15,6 +15,7 @@ import numpy as np
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..capture.data import is_table
 from ..errors import warn
+from ..kernel_rule import Kind
 from ..primitive import HOOKS, UFUNCS, ZERO, Kink
 from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
@@ -63,9 +64,9 @@ FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None), jumps=True)
 EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 
 # --- arithmetic -------------------------------------------------------------------------------
-add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), numpy=np.add, sample=(real, real))
-subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), numpy=np.subtract, sample=(real, real))
-multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), numpy=np.multiply, sample=(real, real))
+add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, numpy=np.add, sample=(real, real))
+subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, numpy=np.subtract, sample=(real, real))
+multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, numpy=np.multiply, sample=(real, real))
 divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), numpy=np.divide, sample=(real, real), kink=DENOMINATOR)
 
 
@@ -80,7 +81,7 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 
 
 UFUNCS[np.divide] = divide_call
-negative = elementwise("negative", "-{0}", lambda x, out: (-1,), numpy=np.negative, sample=(real,))
+negative = elementwise("negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, numpy=np.negative, sample=(real,))
 reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), numpy=np.square, sample=(real,))
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)
@@ -121,7 +122,10 @@ def _no_power_slope(x: TracedArray, y: TracedArray) -> tuple[object, object]:
 _POWER = Kink("a base of 0 with an exponent below 1 (nor in the exponent of a negative base)", _no_power_slope)
 power = elementwise(
     "power", "rt.power({0}, {1})", _power_slopes, numpy=np.power, sample=(positive, real),
-    fast="0:{T}(1);1:{0};2:{0} * {0};3:{0} * {0} * {0};-1:{T}(1) / {0};-2:{T}(1) / ({0} * {0})", kink=_POWER,
+    constants=(
+        (0, "{T}(1)"), (1, "{0}"), (2, "{0} * {0}"), (3, "{0} * {0} * {0}"), (-1, "{T}(1) / {0}"), (-2, "{T}(1) / ({0} * {0})"),
+    ),
+    literals=(0.5,), kink=_POWER,  # LLVM makes a square root of it
 )
 UFUNCS[np.float_power] = ufunc_caller(power, np.float_power)
 _general_power = ufunc_caller(power, np.power)
@@ -255,10 +259,10 @@ def _absolute_vjp(bars: list[object], args: list[TracedArray], outs: list[Traced
 absolute = elementwise("absolute", "abs({0})", None, numpy=np.absolute, sample=(real,), kink=AT_ZERO, rules=(_absolute_jvp, _absolute_vjp))
 UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
 maximum = elementwise(
-    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), numpy=np.maximum, sample=(real, real), kink=TIE
+    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM, numpy=np.maximum, sample=(real, real), kink=TIE
 )
 minimum = elementwise(
-    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), numpy=np.minimum, sample=(real, real), kink=TIE
+    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM, numpy=np.minimum, sample=(real, real), kink=TIE
 )
 fmax = elementwise(
     "fmax", "rt.fmax({0}, {1})",
@@ -302,8 +306,8 @@ less = elementwise("less", "{0} < {1}", None, numpy=np.less, sample=(real, real)
 less_equal = elementwise("less_equal", "{0} <= {1}", None, numpy=np.less_equal, sample=(real, real))
 greater = elementwise("greater", "{0} > {1}", None, numpy=np.greater, sample=(real, real))
 greater_equal = elementwise("greater_equal", "{0} >= {1}", None, numpy=np.greater_equal, sample=(real, real))
-logical_and = elementwise("logical_and", "({0} != 0) & ({1} != 0)", None, numpy=np.logical_and, sample=(truth, truth))
-logical_or = elementwise("logical_or", "({0} != 0) | ({1} != 0)", None, numpy=np.logical_or, sample=(truth, truth))
+logical_and = elementwise("logical_and", "({0} != 0) & ({1} != 0)", None, kind=Kind.LOGICAL_AND, numpy=np.logical_and, sample=(truth, truth))
+logical_or = elementwise("logical_or", "({0} != 0) | ({1} != 0)", None, kind=Kind.LOGICAL_OR, numpy=np.logical_or, sample=(truth, truth))
 logical_xor = elementwise("logical_xor", "({0} != 0) != ({1} != 0)", None, numpy=np.logical_xor, sample=(truth, truth))
 logical_not = elementwise("logical_not", "{0} == 0", None, numpy=np.logical_not, sample=(truth,))
 isnan = elementwise("isnan", "rt.isnan({0})", None, numpy=np.isnan, sample=(real,))
@@ -358,13 +362,13 @@ def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
 # `where` selects instead of multiplying, so that no NaN of the other branch comes through, and
 # `convert` changes the dtype of the tangent with the value.
 where = elementwise(
-    "where", "{1} if {0} else {2}", None, numpy=np.where, loop=_chosen, sample=(truth, real, real), rules=(_where_jvp, _where_vjp)
+    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, numpy=np.where, loop=_chosen, sample=(truth, real, real), rules=(_where_jvp, _where_vjp)
 )
 convert = elementwise(
-    "convert", "{T}({0})", None, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
+    "convert", "{T}({0})", None, kind=Kind.CONVERT, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
     sample=(real,), params={"dtype": np.dtype(np.float32)}, rules=(_convert_jvp, _convert_vjp),
 )  # fmt: skip
-copy = elementwise("copy", "{0}", lambda x, out: (1,), numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,))  # in C order
+copy = elementwise("copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,))  # in C order
 # The slope of `x` also where the bound is the smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise(
     "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=np.minimum,

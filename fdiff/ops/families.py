@@ -15,7 +15,8 @@ import numpy as np
 from ..arraytype import ArrayType, Shape, broadcast, loop_dtypes
 from ..capture.data import is_table
 from ..errors import TraceError
-from ..primitive import UFUNCS, ZERO, Kink, Lower, Primitive, Sample, register
+from ..kernel_rule import KernelRule, Kind
+from ..primitive import UFUNCS, ZERO, Kink, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, unsupported
 from ..trace.local_arrays import Local, Stored
 from ..trace.ufunc_fast_path import enter
@@ -112,7 +113,9 @@ def elementwise(
     numpy: Callable[..., object],
     sample: Sequence[Callable[..., np.ndarray]] = (),
     loop: Callable[..., np.dtype] | None = None,
-    fast: str = "",
+    kind: Kind = Kind.ELEMENTWISE,
+    constants: tuple[tuple[float, str], ...] = (),
+    literals: tuple[float, ...] = (),
     params: dict[str, object] | None = None,
     rules: tuple[Rule, Rule] | None = None,
     kink: Kink | None = None,
@@ -135,7 +138,7 @@ def elementwise(
     primitive = register(
         Primitive(
             name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
-            Lower("scalar", text, fast) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
+            KernelRule(kind, text, constants, literals) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
             view=put is not None, put=put, sizeless=True,
         )
     )  # fmt: skip
@@ -219,7 +222,7 @@ def linear(
     *,
     evaluate: Callable[..., object],
     batch: Callable[..., object],
-    lower: Lower | None = None,
+    kernel: KernelRule | None = None,
     structural: bool = False,
     view: bool = False,
     put: Rule | None = None,
@@ -241,5 +244,5 @@ def linear(
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, lower, "linear", structural, view, put, sizeless=sizeless, samples=samples)
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, kernel, "linear", structural, view, put, sizeless=sizeless, samples=samples)
     return register(primitive)

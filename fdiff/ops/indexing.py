@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType, Shape, broadcast, shadow
-from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
+from ..kernel_rule import KernelRule, Kind
+from ..primitive import PRIMITIVES, ZERO, Primitive, Sample, register
 from ..tape import Params
 from ..trace import TracedArray, applied, apply, current, implements, look, unsupported
 from ..trace.local_arrays import resolve
@@ -103,20 +104,20 @@ def _scatter_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 # gather(x, i, j)[...] = x[i[...], j[...]]: indices of one shape, for the leading axes of x.
 gather = register(
     Primitive(
-        "gather", _gathered, lambda x, *indices: x[indices], _gather_jvp, _gather_vjp, _gather_batch, Lower("special"),
+        "gather", _gathered, lambda x, *indices: x[indices], _gather_jvp, _gather_vjp, _gather_batch, KernelRule(Kind.GATHER),
         "linear", structural=True, put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
         sizeless=True, samples=(Sample(_gather_sample),),
     )
 )  # fmt: skip
 scatter_add = register(
     Primitive(
-        "scatter_add", _scattered, _scatter, _scatter_jvp, _scatter_vjp, _scatter_batch, Lower("special"),
+        "scatter_add", _scattered, _scatter, _scatter_jvp, _scatter_vjp, _scatter_batch, KernelRule(Kind.SCATTER_ADD),
         "linear", structural=True, sizeless=True, samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
     )
 )  # fmt: skip
 iota = register(
     Primitive(
-        "iota", lambda *, size: (ArrayType((size,), INT),), lambda *, size: np.arange(size), lower=Lower("special"),
+        "iota", lambda *, size: (ArrayType((size,), INT),), lambda *, size: np.arange(size), kernel=KernelRule(Kind.IOTA),
         family="leaf", samples=(Sample(lambda rng: (), {"size": 4}),),
     )
 )  # fmt: skip

@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from ..arraytype import ArrayType, promote
-from ..primitive import ZERO, Lower, Primitive, Sample, register
+from ..kernel_rule import KernelRule, Kind
+from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
 from .shaping import (
     at_least,
@@ -49,7 +50,7 @@ def _concatenate_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size
 concatenate = register(
     Primitive(
         "concatenate", _concatenated, lambda *xs, axis: np.concatenate(xs, axis=axis), _concatenate_jvp, _concatenate_vjp,
-        _concatenate_batch, Lower("special"), "linear", structural=True,
+        _concatenate_batch, KernelRule(Kind.CONCATENATE), "linear", structural=True,
         samples=(Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),),
     )
 )  # fmt: skip

@@ -13,7 +13,8 @@ from operator import index
 import numpy as np
 
 from ..arraytype import BOOL, ArrayType, broadcast, promote
-from ..primitive import PRIMITIVES, ZERO, Lower, Primitive, Sample, register
+from ..kernel_rule import KernelRule, Kind, Routine
+from ..primitive import PRIMITIVES, ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, apply_many, current, implements, unsupported
 from ..trace.exception_context import inside_try
 from ..trace.record import record
@@ -72,7 +73,7 @@ solve = register(
     Primitive(
         "solve", _solved, np.linalg.solve, _solve_jvp, _solve_vjp,
         lambda args, mapped, size: [apply(solve, *_leading(args, mapped, (2, 2)))],
-        Lower("call", "solve"), "opaque", samples=(Sample(lambda rng: (*_regular(3)(rng), rng.normal(size=(2, 3, 2)))),),
+        KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True)), "opaque", samples=(Sample(lambda rng: (*_regular(3)(rng), rng.normal(size=(2, 3, 2)))),),
     )
 )  # fmt: skip
 
@@ -102,20 +103,20 @@ def _paired(a: object, b: object) -> TracedArray:
 
 
 def opaque(
-    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Callable[..., Sequence[object]],
-    vjp: Callable[..., Sequence[object]], sample: Callable[..., tuple[np.ndarray, ...]],
+    name: str, routine: Routine, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Callable[..., Sequence[object]],
+    vjp: Callable[..., Sequence[object]], sample: Callable[..., tuple[np.ndarray, ...]], kind: Kind = Kind.ROUTINE,
 ) -> Primitive:  # fmt: skip
     """An op of one stack of matrices, batched by one more leading axis."""
 
     def batch(args: Args, mapped: object, size: int) -> Sequence[object]:
         return apply_many(primitive, args[0]) if len(infer(args[0].type)) > 1 else [apply(primitive, args[0])]
 
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, Lower("call", name), "opaque", samples=(Sample(sample),))
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, KernelRule(kind, routine=routine), "opaque", samples=(Sample(sample),))
     return register(primitive)
 
 
 inv = opaque(
-    "inv", _same, np.linalg.inv, lambda dots, args, outs: [-(outs[0] @ dots[0] @ outs[0])],
+    "inv", Routine("inv", scratch=1), _same, np.linalg.inv, lambda dots, args, outs: [-(outs[0] @ dots[0] @ outs[0])],
     lambda bars, args, outs: [-(_t(outs[0]) @ bars[0] @ _t(outs[0]))], _regular(3),
 )  # fmt: skip
 
@@ -205,15 +206,15 @@ minors = register(
     )
 )  # fmt: skip
 cofactor = opaque(
-    "cofactor", _same, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
+    "cofactor", Routine("cofactor", scratch=2, scratch_dtype="f8"), _same, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
     lambda bars, args, outs: [apply(minors, args[0], bars[0])], _regular(3),
 )  # fmt: skip
 det = opaque(
-    "det", _scalar_each, np.linalg.det, lambda dots, args, outs: [_paired(apply(cofactor, args[0]), dots[0])],
+    "det", Routine("det", scratch=1), _scalar_each, np.linalg.det, lambda dots, args, outs: [_paired(apply(cofactor, args[0]), dots[0])],
     lambda bars, args, outs: [_weighted(bars[0], apply(cofactor, args[0]))], _regular(3),
 )  # fmt: skip
 slogdet = opaque(
-    "slogdet", _two_each, lambda a: tuple(np.linalg.slogdet(a)),
+    "slogdet", Routine("slogdet", scratch=1), _two_each, lambda a: tuple(np.linalg.slogdet(a)),
     lambda dots, args, outs: [ZERO, _paired(_t(apply(inv, args[0])), dots[0])],
     lambda bars, args, outs: [ZERO if bars[1] is ZERO else _weighted(bars[1], _t(apply(inv, args[0])))], _regular(3),
 )  # fmt: skip
@@ -239,7 +240,9 @@ def _cholesky_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [apply(cholesky_bar, outs[0], bars[0])]
 
 
-cholesky_ = opaque("cholesky", _same, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, _spd)
+cholesky_ = opaque(
+    "cholesky", Routine("cholesky"), _same, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, _spd, Kind.CHOLESKY
+)  # fmt: skip
 
 # The cotangent of a matrix whose factor is L with cotangent B: phi(S + S') with S = inv(L') phi(L' B) inv(L). It is
 # an op because kernels do it block by block with a fifth of the work. Its rules hold for any regular L:
@@ -278,7 +281,7 @@ cholesky_bar = register(
     Primitive(
         "cholesky_bar", lambda low, bar: (ArrayType(broadcast(low.shape, bar.shape), low.dtype),), _low_bar, _low_bar_jvp, _low_bar_vjp,
         lambda args, mapped, size: [apply(cholesky_bar, *_leading(args, mapped, (2, 2)))],
-        Lower("call", "cholesky_bar"), "opaque",
+        KernelRule(Kind.ROUTINE, routine=Routine("cholesky_bar", broadcast=True)), "opaque",
         samples=(Sample(lambda rng: (np.linalg.cholesky(*_spd(rng)), rng.normal(size=(2, 3, 3)))),),
     )
 )  # fmt: skip

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
-from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Kink, Lower, Primitive, Sample, register
+from ..kernel_rule import KernelRule, Kind
+from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Kink, Primitive, Sample, register
 from ..trace import TracedArray, applied, apply, implements
 from .cumulative import cumprod, total_dtype, wide
 from .elementwise import stop
@@ -53,7 +54,7 @@ sum_ = linear(
     lambda bar, src, *, axes: broadcast_to(_expand(bar, src.shape, axes), src.shape),
     evaluate=lambda x, *, axes: np.sum(x, axis=axes, dtype=np.asarray(x).dtype),
     batch=lambda x, *, axes: apply(sum_, x, axes=_up(axes)),
-    lower=Lower("reduce", "+"),
+    kernel=KernelRule(Kind.SUM),
     structural=True,
     sizeless=True,
     samples=_samples(real),
@@ -63,7 +64,7 @@ sum_ = linear(
 def reduction(
     name: str,
     function: Callable[..., object],
-    text: str,
+    kind: Kind,
     slope: Callable[[TracedArray, TracedArray, TracedArray, Axes], object] | None,
     sample: Callable[..., np.ndarray],
     kink: Kink | None = None,
@@ -87,7 +88,7 @@ def reduction(
         return [apply(primitive, args[0], axes=_up(axes))]
 
     primitive = Primitive(
-        name, _reduced, lambda x, *, axes: function(x, axis=axes), jvp, vjp, batch, Lower("reduce", text),
+        name, _reduced, lambda x, *, axes: function(x, axis=axes), jvp, vjp, batch, KernelRule(kind),
         "reduction", kink=kink, sizeless=sizeless, samples=_samples(sample),
     )  # fmt: skip
     return register(primitive)
@@ -119,29 +120,29 @@ def _several(pick: Callable[..., object]) -> Kink:
     return Kink("a tie", lambda x, axes: np.sum(x == pick(x, axis=axes, keepdims=True), axis=axes) > 1)
 
 
-prod = reduction("prod", lambda x, axis: np.prod(x, axis=axis, dtype=np.asarray(x).dtype), "*", _others, positive, sizeless=False)
-amax = reduction("max", np.max, "max", _even_share, real, _several(np.max))
-amin = reduction("min", np.min, "min", _even_share, real, _several(np.min))
-any_ = reduction("any", np.any, "or", None, truth)
-all_ = reduction("all", np.all, "and", None, truth)
+prod = reduction("prod", lambda x, axis: np.prod(x, axis=axis, dtype=np.asarray(x).dtype), Kind.PROD, _others, positive, sizeless=False)
+amax = reduction("max", np.max, Kind.MAX, _even_share, real, _several(np.max))
+amin = reduction("min", np.min, Kind.MIN, _even_share, real, _several(np.min))
+any_ = reduction("any", np.any, Kind.ANY, None, truth)
+all_ = reduction("all", np.all, Kind.ALL, None, truth)
 
 
 def _arg_type(x: ArrayType, *, axis: int) -> tuple[ArrayType, ...]:
     return (ArrayType(_removed(x.shape, (axis,)), INT),)
 
 
-def _arg(name: str, function: Callable[..., object]) -> Primitive:
+def _arg(name: str, kind: Kind, function: Callable[..., object]) -> Primitive:
     def batch(args: Sequence[TracedArray], mapped: object, size: int, *, axis: int) -> list[object]:
         return [apply(primitive, args[0], axis=axis + 1)]
 
     sample = Sample(lambda rng: (real(rng, (3, 4)),), {"axis": 1})
     none = lambda *_, **__: [ZERO]  # noqa: E731 - an index has no derivative
-    primitive = Primitive(name, _arg_type, function, none, none, batch, Lower("reduce", name), "reduction", samples=(sample,))
+    primitive = Primitive(name, _arg_type, function, none, none, batch, KernelRule(kind), "reduction", samples=(sample,))
     return register(primitive)
 
 
-argmax = _arg("argmax", lambda x, *, axis: np.argmax(x, axis=axis))
-argmin = _arg("argmin", lambda x, *, axis: np.argmin(x, axis=axis))
+argmax = _arg("argmax", Kind.ARGMAX, lambda x, *, axis: np.argmax(x, axis=axis))
+argmin = _arg("argmin", Kind.ARGMIN, lambda x, *, axis: np.argmin(x, axis=axis))
 # --- what answers for NumPy -------------------------------------------------------------------
 
 

@@ -12,7 +12,8 @@ from typing import cast
 import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType, Shape
-from ..primitive import ZERO, Lower, Primitive, Sample, register
+from ..kernel_rule import KernelRule, Kind
+from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, constant_value, current
 from ..trace.local_arrays import Local, become, resolve
 from ..trace.views import Stores, View, as_made, is_copy, outside, positions
@@ -80,7 +81,7 @@ def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
 
 scatter_set = register(
     Primitive(
-        "scatter_set", _set_type, _set, _set_jvp, _set_vjp, _set_batch, Lower("special"), "linear", structural=True,
+        "scatter_set", _set_type, _set, _set_jvp, _set_vjp, _set_batch, KernelRule(Kind.SCATTER_SET), "linear", structural=True,
         samples=(
             Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
             Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),

@@ -8,14 +8,12 @@ from operator import index
 import numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
-from ..primitive import HOOKS, PRIMITIVES, ZERO, Lower, Primitive, Sample, register
+from ..kernel_rule import KernelRule, Kind
+from ..primitive import HOOKS, PRIMITIVES, ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, implements
 from ..trace.local_arrays import Local, holds_traced
 from ..trace.views import is_copy, laid, layout, memory_axes
 from .families import kind_of, linear, unbroadcast
-
-VIEW = Lower("view")
-
 
 # --- reshape, transpose, broadcast ------------------------------------------------------------
 reshape = linear(
@@ -24,7 +22,7 @@ reshape = linear(
     lambda bar, src, *, shape: apply(reshape, bar, shape=src.shape),
     evaluate=lambda x, *, shape: np.reshape(x, shape),
     batch=lambda x, *, shape: apply(reshape, x, shape=(x.shape[0], *shape)),
-    lower=VIEW,
+    kernel=KernelRule(Kind.RESHAPE),
     structural=True,
     sizeless=True,
     view=True,
@@ -43,7 +41,7 @@ transpose = linear(
     lambda bar, src, *, axes: apply(transpose, bar, axes=_inverse(axes)),
     evaluate=lambda x, *, axes: np.transpose(x, axes),
     batch=lambda x, *, axes: apply(transpose, x, axes=(0, *(a + 1 for a in axes))),
-    lower=VIEW,
+    kernel=KernelRule(Kind.TRANSPOSE),
     structural=True,
     sizeless=True,
     view=True,
@@ -58,7 +56,7 @@ spread = linear(
     batch=lambda x, *, shape: apply(
         spread, x.reshape((x.shape[0], *(1,) * (len(shape) - x.ndim + 1), *x.shape[1:])), shape=(x.shape[0], *shape)
     ),
-    lower=VIEW,
+    kernel=KernelRule(Kind.BROADCAST),
     structural=True,
     sizeless=True,
     view=True,
@@ -91,7 +89,7 @@ slice_ = linear(
     batch=lambda x, *, starts, sizes, steps: apply(
         slice_, x, starts=(0, *starts), sizes=(x.shape[0], *sizes), steps=(1, *steps)
     ),
-    lower=VIEW,
+    kernel=KernelRule(Kind.SLICE),
     structural=True,
     sizeless=True,
     view=True,
@@ -109,7 +107,7 @@ unslice = linear(
     batch=lambda x, *, starts, steps, shape: apply(
         unslice, x, starts=(0, *starts), steps=(1, *steps), shape=(x.shape[0], *shape)
     ),
-    lower=Lower("special"),
+    kernel=KernelRule(Kind.UNSLICE),
     structural=True,
     sizeless=True,
     samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
@@ -152,7 +150,7 @@ def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
 # update(x, part) is x with `part` in the entries that a slice names.
 update = register(
     Primitive(
-        "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, Lower("special"), "linear", structural=True,
+        "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, KernelRule(Kind.UPDATE), "linear", structural=True,
         samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
     )
 )  # fmt: skip

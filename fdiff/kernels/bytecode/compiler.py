@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...kernel_rule import Kind
 from ...primitive import Primitive
 from ...tape import CONSTANT, ITEM, Node, Tape
 from .assembler import FOREVER, Encoder, Left, Plan, RefusedError, Rows, Value, room_of
@@ -14,7 +15,7 @@ from .complex_opcodes import COMPLEX
 from .layout import Layout, by_slots, columns, in_order, joined, laid, row_major, viewed
 from .lowering import MAKERS, blocks
 from .opcode_bodies import RANK
-from .opcodes import ALWAYS, alternatives, short_name
+from .opcodes import ALWAYS, short_name
 
 MOST_LEFT = 2  # one node in so many may be left to NumPy
 _NO_MORE = ((0, 0, 0), (0, 0), (0,), ())
@@ -123,10 +124,8 @@ def _sent(encoder: Encoder, o: int) -> int:
 
 def _is_alias(primitive: Primitive) -> bool:
     """Whether the result may be the operand itself, seen in another way."""
-    lower = primitive.lower
-    return primitive is ITEM or (
-        lower is not None and (lower.kind == "view" or lower.text == "{0}")
-    )
+    rule = primitive.kernel
+    return rule is not None and (rule.kind is Kind.ITEM or rule.kind.is_view or rule.text == "{0}")
 
 
 def _last_reads(tape: Tape) -> list[int]:
@@ -156,7 +155,7 @@ def _enter(encoder: Encoder) -> None:
             if any(in_order(t) is None for t in types):
                 raise RefusedError(f"{primitive.name} gives {node.type.dtype}")
             fine.add(id(types))
-        if primitive is CONSTANT or primitive.name == "iota":
+        if primitive is CONSTANT or primitive.kind is Kind.IOTA:
             value = node.value if primitive is CONSTANT else np.arange(node.type.size)
             assert value is not None
             encoder.places[i], encoder.layouts[i] = encoder.constant(value), in_order(node.type)
@@ -176,7 +175,7 @@ def _walk(encoder: Encoder) -> None:
             continue
         primitive, args, params, _ = node
         key = (primitive, params, *[layouts[a] for a in args])
-        if (lower := primitive.lower) is not None and lower.fast:
+        if (rule := primitive.kernel) is not None and rule.constants:
             key = (*key, _exponent(nodes, node))
         plan = known.get(key)
         if plan is None and key not in known:
@@ -229,15 +228,16 @@ def _plan(encoder: Encoder, node: Node) -> View | Apply | Plan | None:
     if primitive is ITEM:
         return None
     sources = tuple(encoder.layout(a) for a in node.args)
-    if primitive.lower is not None and primitive.lower.text == "{0}":
+    rule = primitive.kernel
+    if rule is not None and rule.text == "{0}":
         return View(sources[0], 0)
-    if primitive.lower is not None and primitive.lower.kind == "view":
+    if rule is not None and rule.kind.is_view:
         found = viewed(primitive, node.params, sources[0])
         return _reshaped(node) if found is None else View(*found)
     if any(t.dtype.kind == "c" for t in node.types) or any(s.dtype == COMPLEX for s in sources):
         return _of_complex(encoder, node, sources)
-    if primitive.name in MAKERS:
-        return MAKERS[primitive.name](node, sources)
+    if rule is not None and rule.kind in MAKERS:
+        return MAKERS[rule.kind](node, sources)
     return _elementwise(encoder, node, sources)
 
 
@@ -301,12 +301,12 @@ def _shortened(
     encoder: Encoder, node: Node, sources: tuple[Layout, ...]
 ) -> tuple[str, tuple[Layout, ...]]:
     """Name of the op and what it reads: the first operand alone, if the second is in the text."""
-    primitive = node.primitive
-    if primitive.lower is not None and primitive.lower.fast and sources[0].dtype == "f8":
+    primitive, rule = node.primitive, node.primitive.kernel
+    if rule is not None and rule.constants and sources[0].dtype == "f8":
         value = _exponent(encoder.tape.nodes, node)
         if (
             value is not None
-            and value in alternatives(primitive)
+            and value in dict(rule.constants)
             and sources[0].size == node.type.size
         ):
             return short_name(primitive, value), sources[:1]

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from ...arraytype import Shape, broadcast
+from ...kernel_rule import Kind
 from ...tape import Node
 from .assembler import Encoder, Plan, room_of
 from .contractions import contraction
@@ -16,7 +17,6 @@ from .opcode_bodies import RANK
 from .opcodes import PADDED
 
 Maker = Callable[[Node, tuple[Layout, ...]], Plan | None]
-_SCANS = ("cumsum", "cumprod", "cummax", "recurrence")
 
 
 def blocks(size: int) -> int:
@@ -44,19 +44,24 @@ def _split(shape: Shape, axes: tuple[int, ...]) -> tuple[int, int, int] | None:
     return prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :])
 
 
-_OF_TRUTH = {"sum": "any", "max": "any", "prod": "all", "min": "all", "any": "any", "all": "all"}
+# The reduction of truth values that each is.
+_OF_TRUTH = {
+    Kind.SUM: Kind.ANY, Kind.MAX: Kind.ANY, Kind.ANY: Kind.ANY,
+    Kind.PROD: Kind.ALL, Kind.MIN: Kind.ALL, Kind.ALL: Kind.ALL,
+}  # fmt: skip
 
 
 def reduction(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
     (source,) = sources
-    name, out = node.primitive.name, result(node)
+    kind, out = node.primitive.kind, result(node)
     axes = dict(node.params)["axes"]
     assert isinstance(axes, tuple)
-    name = _OF_TRUTH[name] if source.dtype == "b1" else name
-    if name in ("any", "all") and source.dtype != "b1":
+    assert kind is not None
+    kind = _OF_TRUTH[kind] if source.dtype == "b1" else kind
+    if kind in (Kind.ANY, Kind.ALL) and source.dtype != "b1":
         return None
     parts = _split(source.shape, axes)
-    opcode = f"{name} {'f8' if source.dtype == 'f8' else 'i8'}"
+    opcode = f"{kind} {'f8' if source.dtype == 'f8' else 'i8'}"
     if parts is None:
         return _turned_reduction(opcode, source, axes, out)
     outer, along, inner = parts
@@ -90,13 +95,15 @@ def _turned_reduction(
 
 def along_axis(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
     """Positions of extrema, and scans."""
-    params, name, source = dict(node.params), node.primitive.name, sources[0]
-    if name in _SCANS and (source.dtype == "b1" or (name == "recurrence" and source.dtype != "f8")):
+    params, kind, source = dict(node.params), node.primitive.kind, sources[0]
+    assert kind is not None
+    recurrence = kind is Kind.RECURRENCE
+    if kind.is_scan and (source.dtype == "b1" or (recurrence and source.dtype != "f8")):
         return None
     parts = _split(source.shape, (params["axis"],))  # type: ignore[arg-type] - parameters are objects to the checker
     assert parts is not None
     outer, along, inner = parts
-    opcode = name if name == "recurrence" else f"{name} {'f8' if source.dtype == 'f8' else 'i8'}"
+    opcode = kind.value if recurrence else f"{kind} {'f8' if source.dtype == 'f8' else 'i8'}"
     out, backwards = result(node), int(bool(params.get("reverse")))
 
     def plan(encoder: Encoder, i: int, node: Node) -> None:
@@ -284,14 +291,14 @@ def scatter_set(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
     return plan
 
 
-MAKERS: dict[str, Maker] = {
-    **dict.fromkeys(("sum", "prod", "max", "min", "any", "all"), reduction),
-    **dict.fromkeys(("argmax", "argmin", *_SCANS), along_axis),
-    "concatenate": concatenation,
-    "unslice": unslice,
-    "update": update,
-    "gather": gather,
-    "scatter_add": scatter_add,
-    "scatter_set": scatter_set,
-    "contract": contraction,
+MAKERS: dict[Kind, Maker] = {
+    **dict.fromkeys((k for k in Kind if k.is_reduction), reduction),
+    **dict.fromkeys((k for k in Kind if k.is_extremum or k.is_scan), along_axis),
+    Kind.CONCATENATE: concatenation,
+    Kind.UNSLICE: unslice,
+    Kind.UPDATE: update,
+    Kind.GATHER: gather,
+    Kind.SCATTER_ADD: scatter_add,
+    Kind.SCATTER_SET: scatter_set,
+    Kind.CONTRACT: contraction,
 }

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import BOOL, F8, INT, ArrayType, loop_dtypes
+from ...kernel_rule import Category, Kind
 from ...primitive import PRIMITIVES, Primitive
 from ..ir.loops import NUMPY
 from .complex_opcodes import FORMULAS, forms
@@ -109,15 +110,8 @@ def _family(entry: _Entry) -> str:
 
 def _textual(primitive: Primitive) -> bool:
     """Whether the table of ops has an expression for it; a mere copy needs none."""
-    lower = primitive.lower
-    return lower is not None and lower.kind == "scalar" and lower.text != "{0}"
-
-
-def alternatives(primitive: Primitive) -> dict[float, str]:
-    """Shorter texts for constant second operands, by value."""
-    assert primitive.lower is not None
-    pairs = (entry.split(":", 1) for entry in primitive.lower.fast.split(";") if entry)
-    return {float(value): text for value, text in pairs}
+    rule = primitive.kernel
+    return rule is not None and rule.kind.category is Category.ELEMENTWISE and rule.text != "{0}"
 
 
 def short_name(primitive: Primitive, value: float) -> str:
@@ -129,9 +123,10 @@ def short_name(primitive: Primitive, value: float) -> str:
 
 
 def _entries(primitive: Primitive) -> Iterator[_Entry]:
-    assert primitive.lower is not None
-    text = primitive.lower.text
-    if primitive.name == "convert":
+    rule = primitive.kernel
+    assert rule is not None
+    text = rule.text
+    if rule.kind is Kind.CONVERT:
         for source, target in product(DTYPES, repeat=2):
             if source != target:
                 yield _Entry(primitive.name, (source,), target, text)
@@ -142,7 +137,7 @@ def _entries(primitive: Primitive) -> Iterator[_Entry]:
         if gives is not None:
             yield _Entry(primitive.name, reads, gives, text)
             if reads == ("f8", "f8"):
-                for value, short in alternatives(primitive).items():
+                for value, short in rule.constants:
                     yield _Entry(short_name(primitive, value), ("f8",), gives, short)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from ...kernel_rule import Kind
 from ...process.background import checkpoint
 from ..ir.graph import KernelGraph
 from ..ir.loops import NUMPY, Call, Conditional, LoopProgram, Nest, TileLoop, VersionedLoop
@@ -108,7 +109,7 @@ def _parameters(graph: KernelGraph) -> list[str]:
     """Inputs, constants and outputs, and the tables."""
     inputs = [graph.ops[i] for i in graph.inputs]
     kinds = [(f"x{k}", part.dtype + "*" * bool(part.dims)) for k, part in enumerate(inputs)]
-    arrays = {p.data[0]: p.dtype for p in graph.ops if p.kind == "array"}
+    arrays = {p.data[0]: p.dtype for p in graph.ops if p.kind is Kind.ARRAY}
     kinds += [(f"k{k}", f"{arrays[k]}*") for k in range(graph.arrays)]
     kinds += [(f"out{k}", f"{graph.ops[o].dtype}*") for k, o in enumerate(graph.outputs)]
     out = [f'{name}: "{kind} data[{k}]"' for k, (name, kind) in enumerate(kinds)]
@@ -132,7 +133,7 @@ def _prologue(graph: KernelGraph, body: str) -> list[str]:
         first += len(axes) if part.data[1] == "A" else 0
     lines += [f"n{k} = ints[{k}]" for k in range(graph.sizes) if f"n{k}" in used]
     for part in graph.ops:
-        if part.kind == "value" and part.text in used:
+        if part.kind is Kind.VALUE and part.text in used:
             table = "ints" if part.text[0] == "m" else "floats"
             at = int(part.text[1:]) + (graph.sizes if table == "ints" else 0)
             plain = part.dtype in ("i8", "f8")

@@ -1,4 +1,4 @@
-"""The parts of a skeleton: nodes without sizes and values, and the tables those went to."""
+"""Kernel graphs: operations without sizes and values, and the tables those went to."""
 
 from __future__ import annotations
 
@@ -7,19 +7,32 @@ from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from ...kernel_rule import Kind, Routine
+
 Data = tuple[object, ...]
 T = TypeVar("T")
 
 
 class Operation(NamedTuple):
-    """A node without sizes and values; `data`: structural parameters, names of run-time ones."""
+    """A node without sizes and values; `data`: structural parameters, names of run-time ones.
 
-    kind: str
+    `name` is that of the op, where the kind is that of many; it stands in comments only. `routine`
+    is what computes an operation of category `Category.ROUTINE`.
+    """
+
+    kind: Kind
     text: str
     args: tuple[int, ...]
     dtypes: tuple[str, ...]
     shapes: tuple[tuple[str, ...], ...]
     data: Data = ()
+    name: str = ""
+    routine: Routine | None = None
+
+    @property
+    def label(self) -> str:
+        """What the operation is called in comments of kernels."""
+        return self.name or self.kind.value
 
     def parameter(self, name: str, kind: type[T]) -> T:
         """The structural parameter called `name`."""
@@ -29,10 +42,11 @@ class Operation(NamedTuple):
         return value
 
     def reading(self, args: tuple[int, ...]) -> Operation:
-        """The part with other operands: `_replace`, in a quarter of its time."""
+        """The operation with other operands: `_replace`, in a quarter of its time."""
         if args == self.args:
             return self
-        return Operation(self.kind, self.text, args, self.dtypes, self.shapes, self.data)
+        kind, text, _, dtypes, shapes, data, name, routine = self
+        return Operation(kind, text, args, dtypes, shapes, data, name, routine)
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -46,7 +60,7 @@ class Operation(NamedTuple):
     @property
     def wide(self) -> bool:
         """Whether a slice put back covers more than half of every axis: any two such overlap."""
-        return self.kind == "unslice" and len(self.data) > len(self.dims)
+        return self.kind is Kind.UNSLICE and len(self.data) > len(self.dims)
 
     @property
     def apart(self) -> int:
@@ -59,7 +73,7 @@ class Operation(NamedTuple):
     @property
     def large(self) -> bool:
         """Whether a store is of so much of an array that it may as well be made anew."""
-        return self.kind == "update" and bool(self.data[-1])
+        return self.kind is Kind.UPDATE and bool(self.data[-1])
 
     @property
     def dtype(self) -> str:
@@ -72,7 +86,7 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelGraph:
-    """Parts in canonical order, inputs first; counts of sizes, integers, floats, arrays.
+    """Operations in canonical order, inputs first; counts of sizes, integers, floats, arrays.
 
     `rows` names the size of the axis that has many rows of few entries each, if there is one.
     """
@@ -92,7 +106,7 @@ class KernelGraph:
 
 
 class Values(NamedTuple):
-    """What a skeleton left out: the tables and arrays a kernel is called with."""
+    """What a kernel graph left out: the tables and arrays a kernel is called with."""
 
     ints: tuple[int, ...]
     floats: tuple[float, ...]

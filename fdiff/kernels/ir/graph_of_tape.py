@@ -17,7 +17,8 @@ import numpy as np
 
 from ...arraytype import Shape
 from ...attributes import cached_property
-from ...primitive import Lower
+from ...errors import TapeError
+from ...kernel_rule import Category, KernelRule, Kind
 from ...tape import CONSTANT, INPUT, Constant, Node, Tape
 from . import masked_operands
 from .graph import Data, KernelGraph, Operation, Values
@@ -25,46 +26,8 @@ from .small_sizes import many_rows, small_sizes
 
 _MOST_APART = 64  # stores that one is compared with
 _LARGE = 4  # a store of a quarter of an array is a large one
-_EXPONENTS = (0.5,)  # LLVM makes square roots of them
-SPECIAL = frozenset(
-    [
-        "input",
-        "constant",
-        "item",
-        "reshape",
-        "transpose",
-        "broadcast_to",
-        "slice",
-        "unslice",
-        "update",
-        "scatter_set",
-        "concatenate",
-        "sum",
-        "prod",
-        "max",
-        "min",
-        "any",
-        "all",
-        "argmax",
-        "argmin",
-        "cumsum",
-        "cumprod",
-        "cummax",
-        "recurrence",
-        "gather",
-        "scatter_add",
-        "contract",
-        "iota",
-        "solve",
-        "solve_triangular",
-        "inv",
-        "det",
-        "slogdet",
-        "cholesky",
-        "cholesky_bar",
-        "cofactor",
-    ]
-)
+# Kinds that have no parameters but what their shapes tell.
+_OF_SHAPES = (Kind.RESHAPE, Kind.BROADCAST, Kind.IOTA, Kind.SCATTER_ADD, Kind.SCATTER_SET)
 _DTYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
 
 
@@ -91,7 +54,7 @@ class _Draft:
         """The store into each array; -1 where there are several."""
         out: dict[int, int] = {}
         for i, node in enumerate(self.tape.nodes):
-            if node.primitive.name == "update":
+            if node.primitive.kind is Kind.UPDATE:
                 out[node.args[0]] = -1 if node.args[0] in out else i
         return out
 
@@ -137,9 +100,14 @@ def missing(tape: Tape) -> list[str]:
     return list(dict.fromkeys(_refused(tape)))
 
 
+def no_kernel(tape: Tape) -> TapeError:
+    """The error of one who asks for a kernel of a tape of which none can be made."""
+    return TapeError(f"a kernel was asked for that cannot be made: no {', '.join(missing(tape))}")
+
+
 def _refused(tape: Tape) -> Iterator[str]:
     for node in tape.nodes:
-        if node.primitive.name not in SPECIAL and not _is_scalar(node.primitive.lower):
+        if node.primitive.kernel is None:
             yield node.primitive.name
         for t in node.types:
             if t.dtype.str[1:] not in _DTYPES:
@@ -186,30 +154,30 @@ def _canonical_order(tape: Tape) -> list[int]:
     return order
 
 
-def _is_scalar(lower: Lower | None) -> bool:
-    return lower is not None and lower.kind == "scalar"
-
-
 def _is_number(node: Node) -> bool:
     """Whether the node is a constant of one entry: each use of it has a part of its own."""
     return node.primitive is CONSTANT and node.type.size == 1
 
 
 def _part(draft: _Draft, i: int, node: Node) -> Operation:
-    name = node.primitive.name
     dtypes, shapes = _dtypes_of(node), tuple([draft.dims(t.shape) for t in node.types])
     if node.primitive is CONSTANT:
         return _number(draft, node) if _is_number(node) else _array(draft, node)
     if node.primitive is INPUT:
         k = draft.tape.inputs.index(i)
         layout = draft.layouts[k] if shapes[0] else "C"
-        return Operation("input", "", (), dtypes, shapes, (k, layout))
-    if _is_scalar(node.primitive.lower) and name not in SPECIAL:
-        text, used = _expression(draft, node)
+        return Operation(Kind.INPUT, "", (), dtypes, shapes, (k, layout))
+    rule = node.primitive.kernel
+    if rule is None:
+        raise no_kernel(draft.tape)
+    name = node.primitive.name if rule.kind in (Kind.ELEMENTWISE, Kind.ROUTINE) else ""
+    if rule.kind.category is Category.ELEMENTWISE:
+        text, used = _expression(draft, node, rule)
         args = tuple([_argument(draft, node, slot) for slot in range(used)])
-        return Operation(name, text, args, dtypes, shapes)
+        return Operation(rule.kind, text, args, dtypes, shapes, (), name)
     args = tuple([_argument(draft, node, slot) for slot in range(len(node.args))])
-    return Operation(name, "", args, dtypes, shapes, _data(draft, node, dict(node.params)))
+    data = _data(draft, node, rule.kind)
+    return Operation(rule.kind, "", args, dtypes, shapes, data, name, rule.routine)
 
 
 def _dtypes_of(node: Node) -> tuple[str, ...]:
@@ -225,7 +193,7 @@ def _argument(draft: _Draft, node: Node, slot: int) -> int:
     if not _is_literal(node, slot, _item(source)):
         return draft.add(_number(draft, source))
     shape = draft.dims(source.type.shape)
-    op = Operation("value", repr(_item(source).item()), (), _dtypes_of(source), (shape,))
+    op = Operation(Kind.VALUE, repr(_item(source).item()), (), _dtypes_of(source), (shape,))
     if op not in draft.literals:
         draft.literals[op] = draft.add(op)
     return draft.literals[op]
@@ -240,10 +208,11 @@ def _item(node: Node) -> np.generic:
 def _is_literal(user: Node, slot: int, item: np.generic) -> bool:
     if item.dtype.kind == "b":
         return True
-    name = user.primitive.name
-    if name == "broadcast_to":
+    rule = user.primitive.kernel
+    assert rule is not None
+    if rule.kind is Kind.BROADCAST:
         return bool(item == 0) and not np.signbit(item)
-    return name in ("power", "float_power") and slot == 1 and float(item) in _EXPONENTS
+    return bool(rule.literals) and slot == 1 and float(item) in rule.literals
 
 
 def _number(draft: _Draft, node: Node) -> Operation:
@@ -251,11 +220,11 @@ def _number(draft: _Draft, node: Node) -> Operation:
     item = _item(node)
     dtypes, shapes = _dtypes_of(node), (draft.dims(node.type.shape),)
     if item.dtype.kind == "b":
-        return Operation("value", repr(item.item()), (), dtypes, shapes)
+        return Operation(Kind.VALUE, repr(item.item()), (), dtypes, shapes)
     if item.dtype.kind == "f":
-        return Operation("value", draft.real(float(item)), (), dtypes, shapes)
+        return Operation(Kind.VALUE, draft.real(float(item)), (), dtypes, shapes)
     wrapped = int(item) - (1 << 64) if int(item) >= 1 << 63 else int(item)
-    return Operation("value", draft.integer(wrapped), (), dtypes, shapes)
+    return Operation(Kind.VALUE, draft.integer(wrapped), (), dtypes, shapes)
 
 
 def _array(draft: _Draft, node: Node) -> Operation:
@@ -264,41 +233,34 @@ def _array(draft: _Draft, node: Node) -> Operation:
     assert isinstance(value, Constant)
     draft.arrays.append(np.ascontiguousarray(value.array).reshape(-1))
     shape = draft.dims(node.type.shape)
-    return Operation("array", "", (), _dtypes_of(node), (shape,), (len(draft.arrays) - 1,))
+    return Operation(Kind.ARRAY, "", (), _dtypes_of(node), (shape,), (len(draft.arrays) - 1,))
 
 
-def _alternatives(fast: str) -> dict[float, str]:
-    pairs = (entry.split(":", 1) for entry in fast.split(";") if entry)
-    return {float(value): text for value, text in pairs}
-
-
-def _expression(draft: _Draft, node: Node) -> tuple[str, int]:
+def _expression(draft: _Draft, node: Node, rule: KernelRule) -> tuple[str, int]:
     """Text of an elementwise op and how many of its operands it reads."""
-    lower = node.primitive.lower
-    assert lower is not None
-    if lower.fast and len(node.args) == 2 and _is_number(draft.tape.nodes[node.args[1]]):
-        text = _alternatives(lower.fast).get(float(_item(draft.tape.nodes[node.args[1]])))
+    if rule.constants and len(node.args) == 2 and _is_number(draft.tape.nodes[node.args[1]]):
+        text = dict(rule.constants).get(float(_item(draft.tape.nodes[node.args[1]])))
         if text is not None:
             return text, 1
-    return lower.text, len(node.args)
+    return rule.text, len(node.args)
 
 
-def _data(draft: _Draft, node: Node, params: dict[str, object]) -> Data:
+def _data(draft: _Draft, node: Node, kind: Kind) -> Data:
     """Structural parameters; slice starts and odd steps by the name of their table entry."""
-    name = node.primitive.name
-    if name in ("slice", "unslice", "update"):
+    params = dict(node.params)
+    if kind in (Kind.SLICE, Kind.UNSLICE, Kind.UPDATE):
         moved = draft.tape.nodes[node.args[-1]].type.shape
-        outer, inner = (moved, node.type.shape) if name == "slice" else (node.type.shape, moved)
+        outer, inner = (moved, node.type.shape) if kind is Kind.SLICE else (node.type.shape, moved)
         starts, steps = cast("Shape", params["starts"]), cast("Shape", params["steps"])
-        if name == "update":
+        if kind is Kind.UPDATE:
             return _stored(draft, node, starts, steps)
         pairs = _slices(draft, starts, steps, outer, inner)
-        if name == "unslice":
+        if kind is Kind.UNSLICE:
             wide = all(2 * n > full for n, full in zip(inner, outer, strict=True))
             return (*pairs, 1) if wide else pairs
         beside = _beside(draft, node, starts, steps) if draft.above else 0
         return (*pairs, beside) if beside else pairs
-    if name in ("reshape", "broadcast_to", "iota", "scatter_add", "scatter_set"):
+    if kind in _OF_SHAPES:
         return ()
     return tuple(
         sorted(
@@ -315,7 +277,7 @@ def _stored(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> Data:
     if key not in draft.regions:
         draft.regions[key] = _slices(draft, starts, steps, node.type.shape, inner)
     apart = 0
-    while apart < _MOST_APART and nodes[base].primitive.name == "update":
+    while apart < _MOST_APART and nodes[base].primitive.kind is Kind.UPDATE:
         if not _misses(draft, base, inner, starts, steps):
             break
         apart, base = apart + 1, nodes[base].args[0]

@@ -15,11 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import ArrayType
-from ...primitive import PRIMITIVES, Lower, Primitive
+from ...kernel_rule import KernelRule, Kind
+from ...primitive import PRIMITIVES, Primitive
 from ...tape import INPUT, Builder, Node, Tape
 from .small_sizes import small_sizes
-
-MASKED = "masked"  # the op that `_MASKED` becomes in a skeleton
 
 
 def _like_second(mask: ArrayType, x: ArrayType, zero: ArrayType) -> tuple[ArrayType, ...]:
@@ -29,10 +28,10 @@ def _like_second(mask: ArrayType, x: ArrayType, zero: ArrayType) -> tuple[ArrayT
 # NaN and infinities behind the mask become NaN, as the products with the zeros there would be. It
 # is entered into no tape but those that kernels are made of, so that it needs no rules.
 _MASKED = Primitive(
-    MASKED,
+    "masked",
     _like_second,
     lambda mask, x, zero: np.where(mask, x + zero, -(x - x)),
-    lower=Lower("scalar", "({1} + {2}) if {0} else -({1} - {1})"),
+    kernel=KernelRule(Kind.MASKED, "({1} + {2}) if {0} else -({1} - {1})"),
     family="elementwise",
 )
 
@@ -77,7 +76,7 @@ def moved(tape: Tape) -> Tape:
 
 def _found(tape: Tape, node: Node) -> tuple[int, Operand] | None:
     """Which operand of a product is masked in such a way, and by what."""
-    if node.primitive.name != "contract" or node.type.dtype.kind != "f":
+    if node.primitive.kind is not Kind.CONTRACT or node.type.dtype.kind != "f":
         return None
     inputs, out = str(dict(node.params)["subscripts"]).split("->")
     sides = inputs.split(",")
@@ -108,11 +107,11 @@ def _found(tape: Tape, node: Node) -> tuple[int, Operand] | None:
 def _masked(tape: Tape, i: int, labels: str) -> Operand | None:
     """Node `i`, whose axes have these labels, as a masked operand."""
     node = tape.nodes[i]
-    while node.primitive.name == "transpose":
+    while node.primitive.kind is Kind.TRANSPOSE:
         axes: tuple[int, ...] = dict(node.params)["axes"]  # type: ignore[assignment] - parameters are objects to the checker
         labels = "".join(labels[axes.index(k)] for k in range(len(axes)))
         node = tape.nodes[node.args[0]]
-    if node.primitive.name != "where":
+    if node.primitive.kind is not Kind.SELECT:
         return None
     mask, value, zero = node.args
     number = tape.nodes[zero].value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...kernel_rule import Kind
 from .graph import Operation
 from .loops import NUMPY
 
@@ -24,23 +25,23 @@ def expression(op: Operation, *, narrow: bool) -> str:
     `narrow` tells of truth values that are made of others.
     """
     text = op.text.replace("{T}", NUMPY[op.dtype])
-    narrow = op.dtype not in (*_EXACT, "b1") or (narrow and op.kind != "where")
+    narrow = op.dtype not in (*_EXACT, "b1") or (narrow and op.kind is not Kind.SELECT)
     return f"{NUMPY[op.dtype]}({text})" if narrow and not text.startswith(NUMPY[op.dtype]) else text
 
 
-def identity_of(kind: str, dtype: str) -> str:
+def identity_of(kind: Kind, dtype: str) -> str:
     """What a reduction starts from, as text in `dtype`."""
     type_ = NUMPY[dtype]
-    if kind in ("any", "all"):
-        return "False" if kind == "any" else "True"
-    if kind in ("max", "min", "cummax"):
-        sign = "" if kind == "min" else "-"
+    if kind in (Kind.ANY, Kind.ALL):
+        return "False" if kind is Kind.ANY else "True"
+    if kind in (Kind.MAX, Kind.MIN, Kind.CUMMAX):
+        sign = "" if kind is Kind.MIN else "-"
         if dtype == "b1":
-            return "True" if kind == "min" else "False"
+            return "True" if kind is Kind.MIN else "False"
         if dtype[0] == "f":
             return f"{type_}({sign}np.inf)"
         bits = 8 * int(dtype[1])
         if dtype[0] == "u":
             return f"{type_}({0 if sign else (1 << bits) - 1})"
         return f"{type_}({-(1 << (bits - 1)) if sign else (1 << (bits - 1)) - 1})"
-    return f"{type_}({1 if kind in ('prod', 'cumprod') else 0})"
+    return f"{type_}({1 if kind in (Kind.PROD, Kind.CUMPROD) else 0})"

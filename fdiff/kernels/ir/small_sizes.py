@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from ...arraytype import Shape
+from ...kernel_rule import Category, Kind
 from ...tape import Tape
 
 MOST = 4  # components of any array
@@ -29,9 +30,9 @@ def small_sizes(tape: Tape) -> frozenset[int]:
     found = {n for node in tape.nodes for t in node.types for n in _beside_rows(t.shape, MOST)}
     fields: set[int] = set()
     for node in tape.nodes:
-        if found and node.primitive.name in ("slice", "unslice"):
+        if found and node.primitive.kind in (Kind.SLICE, Kind.UNSLICE):
             shapes = (tape.nodes[node.args[0]].type.shape, node.type.shape)
-            outer, inner = shapes if node.primitive.name == "slice" else reversed(shapes)
+            outer, inner = shapes if node.primitive.kind is Kind.SLICE else reversed(shapes)
             fields.update(_fields(outer, inner))
     return frozenset(found | fields)
 
@@ -47,10 +48,10 @@ def many_rows(tape: Tape, small: Collection[int]) -> int:
     long: Counter[int] = Counter()
     turned: Counter[int] = Counter()
     for node in tape.nodes:
-        lower = node.primitive.lower
-        if lower is not None and lower.kind == "reduce":
+        kind = node.primitive.kind
+        if kind is not None and (kind.is_reduction or kind.is_extremum):
             shape = tape.nodes[node.args[0]].type.shape
-        elif lower is not None and lower.kind == "scalar":
+        elif kind is not None and kind.category is Category.ELEMENTWISE:
             shape = node.type.shape
         elif not node.args:
             _count(turned, node.type.shape, ())

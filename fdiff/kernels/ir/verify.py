@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
 from ...errors import TapeError
+from ...kernel_rule import Kind
 from .graph import KernelGraph
 from .loops import (
     AHEAD,
@@ -64,7 +65,7 @@ class _Checks:
         self.where = "program"
         inputs = [graph.ops[i] for i in graph.inputs]
         given = {f"x{k}": p.dtype for k, p in enumerate(inputs) if p.dims}
-        given |= {f"k{p.data[0]}": p.dtype for p in graph.ops if p.kind == "array"}
+        given |= {f"k{p.data[0]}": p.dtype for p in graph.ops if p.kind is Kind.ARRAY}
         self.given = frozenset(given)
         own = [(m.name, m.dtype) for m in (*program.temporaries, *program.outputs)]
         names = [name for name, _ in own]
@@ -321,7 +322,7 @@ def _parameters(graph: KernelGraph) -> Iterator[str]:
     """Names of sizes, table entries and strides, which every kernel is given."""
     yield from (f"n{k}" for k in range(graph.sizes))
     yield from (f"m{k}" for k in range(graph.ints))
-    yield from (part.text for part in graph.ops if part.kind == "value")
+    yield from (part.text for part in graph.ops if part.kind is Kind.VALUE)
     for k, i in enumerate(graph.inputs):
         part = graph.ops[i]
         yield from (f"x{k}_{a}" for a in range(len(part.dims)) if part.data[1] == "A")

@@ -17,7 +17,8 @@ from scipy import linalg as sl
 
 from ...arraytype import ArrayType, broadcast
 from ...errors import UnsupportedError
-from ...primitive import ZERO, Lower, Primitive, Sample, register
+from ...kernel_rule import KernelRule, Kind
+from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from ..decompositions import _stacked
 from ..elementwise import stop
@@ -114,7 +115,7 @@ triangular = register(
     Primitive(
         "solve_triangular", _solved, _triangular, _triangular_jvp, _triangular_vjp,
         lambda args, mapped, size, **params: [apply(triangular, *_leading(args, mapped, (2, 2)), **params)],
-        Lower("call", "triangular"), "opaque",
+        KernelRule(Kind.TRIANGULAR_SYSTEM), "opaque",
         samples=tuple(
             Sample(_system, {"lower": lower, "trans": trans, "unit": unit}) for lower, trans, unit in product((True, False), repeat=3)
         ),

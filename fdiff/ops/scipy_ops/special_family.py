@@ -10,7 +10,8 @@ from scipy import special as sc
 
 from ...arraytype import ArrayType, broadcast, loop_dtypes
 from ...errors import UnsupportedError, message
-from ...primitive import PRIMITIVES, UFUNCS, ZERO, Lower, Primitive, Sample, register
+from ...kernel_rule import KernelRule, Kind
+from ...primitive import PRIMITIVES, UFUNCS, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many, current, unsupported
 from ..families import (
     add_up,
@@ -100,7 +101,7 @@ def special(
         Primitive(
             name, infer, _of_reals(evaluate) if evaluate else function, jvp, vjp,
             lambda args, mapped, size, **params: [apply(primitive, *align(args, mapped), **params)],
-            Lower("scalar", text) if text else None, "elementwise",
+            KernelRule(Kind.ELEMENTWISE, text) if text else None, "elementwise",
             samples=tuple(Sample(lambda rng: tuple(make(rng, (2, 3)) for make in sample), p) for p in params),
         )
     )  # fmt: skip

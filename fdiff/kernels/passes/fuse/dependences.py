@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
+from ....kernel_rule import Kind
 from ..materialise.materialisation import Plan
 from ..materialise.memory_reads import reads_of
 from ..materialise.value_keys import Key
@@ -45,7 +46,7 @@ def _beneath(plan: Plan, node: int) -> list[int]:
     """The stores below one in the same memory that it may come before: of other entries."""
     out: list[int] = []
     op = plan.ops[node]
-    left = op.apart if op.kind == "update" else 0
+    left = op.apart if op.kind is Kind.UPDATE else 0
     while left and plan.reused.get(node, -1) == plan.ops[node].args[0]:
         node = plan.reused[node]
         out.append(node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import (
     FIRST,
@@ -21,7 +22,6 @@ from ...ir.loops import (
 )
 from ...ir.operation_text import identity_of
 from ..materialise.materialisation import Plan
-from ..materialise.operation_kinds import ARGUMENTS, REDUCTIONS, ROUTINES, SCANS, STORES
 from ..normalise.component_graph import Slices
 from .effect import Effect, View
 from .stencil_adjoint import stencil_adjoint_effects
@@ -32,9 +32,9 @@ def effects_of_plan(plan: Plan) -> list[Effect]:
     """Effects in an order in which each finds what it needs."""
     effects: list[Effect] = []
     for i, op in enumerate(plan.ops):
-        if op.kind in ROUTINES:
+        if op.kind.is_routine:
             effects.append(Effect("call", i, (), tuple((a, ()) for a in op.args)))
-        elif i in plan.kept and op.kind != "item":
+        elif i in plan.kept and op.kind is not Kind.ITEM:
             effects.extend(_made_once(plan, i, op))
     for k, o in enumerate(plan.graph.outputs):
         if plan.outputs.get(plan.laid(o)) != k:
@@ -48,7 +48,7 @@ def effects_of_plan(plan: Plan) -> list[Effect]:
 
 def _made_once(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """The effects of a node: the same for all plans that agree on what they depend on."""
-    filled = filling(plan, op.args[0]) if op.kind in STORES else ""
+    filled = filling(plan, op.args[0]) if op.kind.is_store else ""
     state = (i, plan.names[i], plan.reused.get(i, -1), filled)
     found = plan.of.effects.get(state)
     if found is None:
@@ -59,19 +59,19 @@ def _made_once(plan: Plan, i: int, op: Operation) -> list[Effect]:
 def _roots_of(plan: Plan, i: int, op: Operation) -> list[Effect]:
     if i in plan.adds:
         return stencil_adjoint_effects(plan, i)
-    if op.kind in STORES:
+    if op.kind.is_store:
         return store_effects(plan, i, op)
-    if op.kind == "concatenate":
+    if op.kind is Kind.CONCATENATE:
         return _concatenated(plan, i, op)
-    if op.kind == "place":
+    if op.kind is Kind.PLACE:
         return _placed(plan, i, op)
-    if op.kind in REDUCTIONS:
+    if op.kind.is_reduction:
         return _reduced(plan, i, plan.ops[op.args[0]].dims, op.axes)
-    if op.kind in ARGUMENTS:
+    if op.kind.is_extremum:
         return [_argument(plan, i, op)]
-    if op.kind in SCANS:
+    if op.kind.is_scan:
         return [_scan(plan, i, op)]
-    if op.kind == "contract":
+    if op.kind is Kind.CONTRACT:
         return _contraction(plan, i, op)
     index = identity(op.dims)
     if plan.local(i):
@@ -154,7 +154,7 @@ def _reduction(
     effect = Effect("reduce", i, domain, values, op.dims, place, buffer, reduced=reduced)
     if inner == len(reduced):
         return [effect]
-    kind = "sum" if op.kind == "contract" else op.kind
+    kind = Kind.SUM if op.kind is Kind.CONTRACT else op.kind
     fill = Effect(
         "store",
         i,

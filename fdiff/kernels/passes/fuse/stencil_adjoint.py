@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import (
     FIRST,
@@ -40,12 +41,12 @@ def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
     others: list[Effect] = []
     for leaf, chain, shape in _leaves(plan, i):
         op = plan.ops[leaf]
-        if op.kind == "scatter_add" and (leaf == i or leaf in plan.absorbed):
+        if op.kind is Kind.SCATTER_ADD and (leaf == i or leaf in plan.absorbed):
             others.append(_scatter(plan, i, op, leaf, chain))
             continue
         place = _push(plan, identity(shape), shape, chain)
         term = (leaf, through_broadcast(identity(shape), op.dims, shape))
-        slices = [plan.ops[c] for c in chain if plan.ops[c].kind == "unslice"]
+        slices = [plan.ops[c] for c in chain if plan.ops[c].kind is Kind.UNSLICE]
         moved = _shifted(term, place, shape, dims) if all(s.wide for s in slices) else None
         if not slices and place == identity(dims):
             dense.append(term)
@@ -104,9 +105,9 @@ def _leaves(plan: Plan, i: int) -> list[Leaf]:
         node, chain, shape = stack.pop()
         op = plan.ops[node]
         inside = node == i or node in plan.absorbed
-        if inside and op.kind == "add":
+        if inside and op.kind is Kind.ADD:
             stack.extend((a, chain, shape) for a in reversed(op.args))
-        elif inside and op.kind in ("unslice", "reshape", "transpose"):
+        elif inside and op.kind in (Kind.UNSLICE, Kind.RESHAPE, Kind.TRANSPOSE):
             stack.append((op.args[0], (node, *chain), plan.ops[op.args[0]].dims))
         else:
             out.append((node, chain, shape))
@@ -117,10 +118,10 @@ def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index
     """Where entry `index` of a leaf comes to lie in the sum."""
     for c in chain:
         op = plan.ops[c]
-        if op.kind == "unslice":
+        if op.kind is Kind.UNSLICE:
             pairs = op.slices
             index = through_slice(index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
-        elif op.kind == "transpose":
+        elif op.kind is Kind.TRANSPOSE:
             index = tuple(index[a] for a in op.axes)
         else:
             index = through_ones(index, op.dims, dims)
@@ -182,7 +183,7 @@ def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effe
     for effect in effects:
         op = plan.ops[effect.node]
         whole = effect.kind == "reduce" and len(effect.reduced) == len(effect.domain) > 0
-        plain = whole and op.kind in ("sum", "contract") and op.dtype == "f8"
+        plain = whole and op.kind in (Kind.SUM, Kind.CONTRACT) and op.dtype == "f8"
         found = _alongside(plan, gathers, effect) if plain and plan.local(effect.node) else None
         if found is None:
             out.append(effect)

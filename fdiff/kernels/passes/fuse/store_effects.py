@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import FIRST, ONE, Dims, Ranges, identity, nonunit, plus, through_slice
 from ...ir.operation_text import literal
@@ -15,7 +16,7 @@ _MOST_KIN = 8  # stores whose memory one may take over
 
 def store_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """The entries around those that are stored, unless they are in place, and the store."""
-    index = op.kind == "scatter_set"
+    index = op.kind is Kind.SCATTER_SET
     excluded = () if index else _hole(op, plan.ops[op.args[1]].dims)
     whole = not index and _whole(op, plan.ops[op.args[1]].dims)
     overwrites = plan.reused.get(i, -1)
@@ -75,7 +76,7 @@ def _base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect:
 def _kin(plan: Plan, i: int, op: Operation) -> list[int]:
     """Earlier stores at the same place in the same array: the rest of it is the same."""
     ops = plan.ops
-    if op.kind != "update":
+    if op.kind is not Kind.UPDATE:
         return []
     same = (op.args[0], op.slices, ops[op.args[1]].dims)
     return [
@@ -86,9 +87,9 @@ def _kin(plan: Plan, i: int, op: Operation) -> list[int]:
 
 def filling(plan: Plan, i: int) -> str:
     """The number that fills node `i`; empty if none does."""
-    while plan.ops[i].kind in ("reshape", "broadcast_to") and i not in plan.kept:
+    while plan.ops[i].kind in (Kind.RESHAPE, Kind.BROADCAST) and i not in plan.kept:
         i = plan.ops[i].args[0]
-    return literal(plan.ops[i]) if plan.ops[i].kind == "value" else ""
+    return literal(plan.ops[i]) if plan.ops[i].kind is Kind.VALUE else ""
 
 
 def _hole(op: Operation, new: Dims) -> Ranges:

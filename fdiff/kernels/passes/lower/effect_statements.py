@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
 from ...ir.operation_text import identity_of
@@ -10,11 +11,16 @@ from ..materialise.value_keys import Key
 from .loop_body import Body
 
 _COMBINE = {
-    "prod": "rt.multiply({0}, {1})", "max": "rt.maximum({0}, {1})", "min": "rt.minimum({0}, {1})",
-    "any": "{0} | {1}", "all": "{0} & {1}", "cumsum": "{0} + {1}", "cumprod": "{0} * {1}",
-    "cummax": "rt.maximum({0}, {1})",
-    "recurrence": "{1} * {0} + {2}",
-}  # fmt: skip
+    Kind.PROD: "rt.multiply({0}, {1})",
+    Kind.MAX: "rt.maximum({0}, {1})",
+    Kind.MIN: "rt.minimum({0}, {1})",
+    Kind.ANY: "{0} | {1}",
+    Kind.ALL: "{0} & {1}",
+    Kind.CUMSUM: "{0} + {1}",
+    Kind.CUMPROD: "{0} * {1}",
+    Kind.CUMMAX: "rt.maximum({0}, {1})",
+    Kind.RECURRENCE: "{1} * {0} + {2}",
+}
 
 
 def lower_effect(body: Body, effect: Effect) -> None:
@@ -105,8 +111,8 @@ def _reduce(body: Body, effect: Effect) -> None:
         value = body.let("{0} * {1}", *[_value(body, v) for v in effect.values])
     else:
         value = _value(body, effect.values[0], op.dtype)
-    kind = "sum" if op.kind == "contract" else op.kind
-    combine = _plus(op.dtype) if kind == "sum" else _COMBINE[kind]
+    kind = Kind.SUM if op.kind is Kind.CONTRACT else op.kind
+    combine = _plus(op.dtype) if kind is Kind.SUM else _COMBINE[kind]
     if not effect.reduced:
         body.statements.append(
             Statement("let", effect.buffer.name, "{0}", (value,))
@@ -122,10 +128,10 @@ def _reduce(body: Body, effect: Effect) -> None:
 
 
 def _accumulate(
-    body: Body, effect: Effect, op: Operation, kind: str, combine: str, value: str, inner: int
+    body: Body, effect: Effect, op: Operation, kind: Kind, combine: str, value: str, inner: int
 ) -> None:
     """A local accumulator around the `inner` innermost loops; single precision adds in double."""
-    wide = op.dtype == "f4" and kind == "sum"
+    wide = op.dtype == "f4" and kind is Kind.SUM
     dtype = "f8" if wide else op.dtype
     local = body.plan.local(effect.node)
     name = effect.buffer.name if local and not wide else body.fresh()
@@ -157,18 +163,18 @@ def _final(
 
 def _argument(body: Body, effect: Effect) -> None:
     source = body.plan.ops[effect.values[0][0]]
-    op = "max" if body.plan.ops[effect.node].kind == "argmax" else "min"
+    kind = Kind.MAX if body.plan.ops[effect.node].kind is Kind.ARGMAX else Kind.MIN
     value = _value(body, effect.values[0])
     local = body.plan.local(effect.node)
     where, best = effect.buffer.name if local else body.fresh(), body.fresh()
     var = effect.reduced[0]
     place = Access(Buffer(""), ("1",) if var < 0 else (effect.domain[var],), (Axis(var),))
     body.statements.append(
-        Statement("pick", where, ">" if op == "max" else "<", (value, best), place)
+        Statement("pick", where, ">" if kind is Kind.MAX else "<", (value, best), place)
     )
     depth = len(effect.domain) - (var >= 0)
     final = () if local else (Statement("store", "", "", (where,), _access(effect)),)
-    body.accumulators.append(Accumulator(best, identity_of(op, source.dtype), depth, ()))
+    body.accumulators.append(Accumulator(best, identity_of(kind, source.dtype), depth, ()))
     body.accumulators.append(Accumulator(where, "0", depth, final))
 
 

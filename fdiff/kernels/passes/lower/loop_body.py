@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import FIRST, Access, Accumulator, Axis, Buffer, Dims, Index, Statement
 from ...ir.operation_text import expression, literal
@@ -82,11 +83,11 @@ class Body:
     def _emit(self, key: Key, operands: list[str]) -> str:
         ops = self.plan.ops
         op = ops[key.node]
-        if op.kind == "value":
+        if op.kind is Kind.VALUE:
             return literal(op)
-        if op.kind == "iota":
+        if op.kind is Kind.IOTA:
             return self._position(key)
-        if op.kind == "gather":
+        if op.kind is Kind.GATHER:
             return self._gather(key, op, operands)
         if not op.text:
             return operands[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
+from ....kernel_rule import Kind
 from ....process.background import checkpoint
 from ...ir.graph import KernelGraph
 from ...ir.loops import (
@@ -21,7 +22,6 @@ from ...ir.loops import (
 from ..fuse.effect import Effect
 from ..fuse.schedule import Schedule
 from ..materialise.materialisation import Plan
-from ..materialise.operation_kinds import LEAVES
 from .effect_statements import lower_effect
 from .loop_body import Body
 from .routine_calls import call_of, memory_of_calls
@@ -78,7 +78,7 @@ def _boundary_nest(plan: Plan, members: list[Effect], names: Iterator[int], comm
 
 
 def _describe(plan: Plan, effect: Effect) -> str:
-    name = plan.ops[effect.node].kind
+    name = plan.ops[effect.node].label
     return f"{effect.buffer.name} = {name}" if effect.buffer.name else name
 
 
@@ -88,9 +88,9 @@ def _describe(plan: Plan, effect: Effect) -> str:
 def _arguments(graph: KernelGraph) -> Iterator[Argument]:
     """The inputs and captured arrays."""
     for op in graph.ops:
-        if op.kind == "input":
+        if op.kind is Kind.INPUT:
             yield Argument(f"x{op.data[0]}", op.dtype, op.dims, contiguous=op.data[1] == "C")
-        elif op.kind == "array":
+        elif op.kind is Kind.ARRAY:
             yield Argument(f"k{op.data[0]}", op.dtype, op.dims, contiguous=True)
 
 
@@ -103,7 +103,7 @@ def _materialised(plan: Plan) -> Iterator[Temporary]:
 
 
 def _locals(plan: Plan) -> tuple[tuple[str, str], ...]:
-    kept = (i for i in sorted(plan.kept) if plan.local(i) and plan.ops[i].kind not in LEAVES)
+    kept = (i for i in sorted(plan.kept) if plan.local(i) and not plan.ops[i].kind.is_leaf)
     return tuple((plan.names[i], plan.ops[i].dtype) for i in kept)
 
 

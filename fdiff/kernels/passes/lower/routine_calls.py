@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ....kernel_rule import Kind, Routine
 from ...ir.graph import Operation
 from ...ir.loops import Call, Dims, Temporary, size
 from ..fuse.effect import Effect
 from ..materialise.materialisation import Plan
-from ..materialise.operation_kinds import ROUTINES, SCRATCH
 
 
 def call_of(plan: Plan, effect: Effect) -> Call:
@@ -23,11 +23,12 @@ def call_of(plan: Plan, effect: Effect) -> Call:
             for k in range(len(op.shapes))
         ]
     arguments = [plan.names[a] for a in op.args]
+    assert op.routine is not None
     return Call(
-        _routine(op),
+        f"{op.routine.name}_{op.dtypes[-1]}",
         (*arguments, *results, *_scratch(op, effect.node)),
-        _sizes(plan, op),
-        f"{', '.join(results)} = {op.kind}",
+        _sizes(plan, op, op.routine),
+        f"{', '.join(results)} = {op.label}",
     )
 
 
@@ -35,10 +36,11 @@ def memory_of_calls(plan: Plan) -> Iterator[Temporary]:
     """Scratch memory of routines, and memory for results of theirs that nothing reads."""
     for i, op in enumerate(plan.ops):
         for name in _scratch(op, i):
+            assert op.routine is not None
             matrix = plan.ops[op.args[0]]
-            dtype = SCRATCH[op.kind][1] or matrix.dtype
+            dtype = op.routine.scratch_dtype or matrix.dtype
             yield Temporary(name, dtype, matrix.dims[-2:])
-        if op.kind in ROUTINES and len(op.shapes) > 1:
+        if op.kind.is_routine and len(op.shapes) > 1:
             used = _used_results(plan, i)
             for k in range(len(op.shapes)):
                 if k not in used:
@@ -46,7 +48,7 @@ def memory_of_calls(plan: Plan) -> Iterator[Temporary]:
 
 
 def _scratch(op: Operation, node: int) -> tuple[str, ...]:
-    count, _ = SCRATCH.get(op.kind, (0, ""))
+    count = op.routine.scratch if op.routine is not None else 0
     return tuple(f"w{node}" + f"_{k}" * bool(k) for k in range(count))
 
 
@@ -55,20 +57,14 @@ def _used_results(plan: Plan, node: int) -> dict[int, int]:
     return {
         op.parameter("k", int): i
         for i, op in enumerate(plan.ops)
-        if op.kind == "item" and op.args == (node,)
+        if op.kind is Kind.ITEM and op.args == (node,)
     }
 
 
-def _routine(op: Operation) -> str:
-    kinds = {"triangular": "flip", "matmul": "masked"}
-    kind = op.parameter(kinds[op.kind], str) if op.kind in kinds else ""
-    return f"{op.kind}{kind}_{op.dtypes[-1]}"
-
-
-def _sizes(plan: Plan, op: Operation) -> tuple[str, ...]:
+def _sizes(plan: Plan, op: Operation, routine: Routine) -> tuple[str, ...]:
     """The number of matrix problems in a batch, then the sizes of one of them."""
-    if op.kind == "matmul":
+    if op.kind is Kind.MATMUL:
         return (*op.parameter("sizes", tuple), *op.parameter("flips", str))
     first: Dims = plan.ops[op.args[0]].dims
     batch, n = size(first[:-2]), first[-1]
-    return (batch, n, op.dims[-1]) if op.kind in ("solve", "triangular") else (batch, n)
+    return (batch, n, op.dims[-1]) if routine.columns else (batch, n)

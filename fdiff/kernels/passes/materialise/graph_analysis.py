@@ -7,23 +7,17 @@ from functools import lru_cache
 from math import inf
 
 from ....attributes import cached_property
+from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation
 from ...ir.loops import ONE, Dims, nonunit, same_nonunit
 from ..fuse.effect import Effect
 from .operation_kinds import (
-    LEAVES,
-    MEMORY,
-    PIECEWISE,
-    ROUTINES,
-    SCATTERS,
     SLOW,
-    VIEWS,
     flops_of,
     users_of,
 )
 from .value_keys import Key, Keys
 
-_UNKEPT = LEAVES | ROUTINES | VIEWS
 DEEP = 400  # cost from which on a value with several users is not computed for each of them
 
 
@@ -67,14 +61,14 @@ class Structure:
     @cached_property
     def gathers(self) -> dict[int, int]:
         """What each gather is from."""
-        return {i: op.args[0] for i, op in enumerate(self.ops) if op.kind == "gather"}
+        return {i: op.args[0] for i, op in enumerate(self.ops) if op.kind is Kind.GATHER}
 
     @cached_property
     def elementwise(self) -> frozenset[int]:
         """Nodes of which an entry takes a statement where it is computed."""
         return frozenset(
             i for i, op in enumerate(self.ops)
-            if op.kind == "gather" or (op.text and op.kind not in LEAVES)
+            if op.kind is Kind.GATHER or (op.text and not op.kind.is_leaf)
         )  # fmt: skip
 
     @cached_property
@@ -90,12 +84,12 @@ class Structure:
     @cached_property
     def items(self) -> dict[int, int]:
         """The routine that each of its several results is of."""
-        return {i: op.args[0] for i, op in enumerate(self.ops) if op.kind == "item"}
+        return {i: op.args[0] for i, op in enumerate(self.ops) if op.kind is Kind.ITEM}
 
     @cached_property
     def given(self) -> frozenset[int]:
         """Inputs and captured arrays."""
-        return frozenset(i for i, op in enumerate(self.ops) if op.kind in ("input", "array"))
+        return frozenset(i for i, op in enumerate(self.ops) if op.kind in (Kind.INPUT, Kind.ARRAY))
 
     @cached_property
     def single(self) -> frozenset[int]:
@@ -103,8 +97,8 @@ class Structure:
         return frozenset(
             i for i, op in enumerate(self.ops)
             if not (
-                op.dims if op.kind == "input"
-                else nonunit(op.dims) or op.kind in PIECEWISE or i in self.wanted
+                op.dims if op.kind is Kind.INPUT
+                else nonunit(op.dims) or op.kind.is_piecewise or i in self.wanted
             )
         )  # fmt: skip
 
@@ -114,15 +108,15 @@ class Structure:
         return frozenset(i for i, op in enumerate(self.ops) if self._sums(op))
 
     def _sums(self, op: Operation) -> bool:
-        of_terms = op.kind == "add" and not self.absorbed.isdisjoint(op.args)
-        return of_terms or op.kind in SCATTERS
+        of_terms = op.kind is Kind.ADD and not self.absorbed.isdisjoint(op.args)
+        return of_terms or op.kind.is_scatter
 
     @cached_property
     def updates(self) -> dict[int, list[int]]:
         """The stores into a slice of each array."""
         out: dict[int, list[int]] = {}
         for i, op in enumerate(self.ops):
-            if op.kind == "update":
+            if op.kind is Kind.UPDATE:
                 out.setdefault(op.args[0], []).append(i)
         return out
 
@@ -150,7 +144,7 @@ class Structure:
         ops = self.ops
         cost = [0] * len(ops)  # of an entry, with all that is computed of entries of its rows
         for i, op in enumerate(ops):
-            if i in self.elementwise or op.kind == "reshape":
+            if i in self.elementwise or op.kind is Kind.RESHAPE:
                 like = (a for a in op.args if same_nonunit(ops[a].dims, op.dims))
                 cost[i] = self.flops[i] + sum(cost[a] for a in like)
         return {
@@ -162,7 +156,7 @@ class Structure:
         """Whether what reads a node has an axis inside of all of its own axes."""
         for u in self.users[i]:
             user = self.ops[u]
-            if user.kind == "reshape" and same_nonunit(self.ops[i].dims, user.dims):
+            if user.kind is Kind.RESHAPE and same_nonunit(self.ops[i].dims, user.dims):
                 if self._read_along(u):
                     return True
             elif user.text and _inside(self.ops[i].dims, user.dims):
@@ -172,10 +166,10 @@ class Structure:
     def _limit(self, i: int, op: Operation, *, stretched: bool) -> float:
         if i in self.absorbed:
             return inf
-        routine = op.kind in ROUTINES and len(op.shapes) == 1
-        if op.kind in MEMORY or op.kind == "copy" or routine or i in self.sums:
+        routine = op.kind.is_routine and len(op.shapes) == 1
+        if op.kind.in_memory or op.kind is Kind.COPY or routine or i in self.sums:
             return -1
-        if op.kind in _UNKEPT:
+        if op.kind.is_leaf or op.kind.is_routine or op.kind.is_view:
             return inf
         if i in self.outputs or not nonunit(op.dims):
             return -1
@@ -192,7 +186,9 @@ class Structure:
 
     def _moves(self, i: int) -> bool:
         """Whether `i` is a view in which entries are met in another order, or not all of them."""
-        return i in self.recast or (self.ops[i].kind in VIEWS and self.ops[i].kind != "reshape")
+        return i in self.recast or (
+            self.ops[i].kind.is_view and self.ops[i].kind is not Kind.RESHAPE
+        )
 
     @cached_property
     def recast(self) -> frozenset[int]:
@@ -200,7 +196,7 @@ class Structure:
         ops = self.ops
         return frozenset(
             i for i, op in enumerate(ops)
-            if op.kind == "reshape" and not same_nonunit(op.dims, ops[op.args[0]].dims)
+            if op.kind is Kind.RESHAPE and not same_nonunit(op.dims, ops[op.args[0]].dims)
         )  # fmt: skip
 
     @cached_property
@@ -210,13 +206,13 @@ class Structure:
 
     def _flattened(self, op: Operation) -> tuple[int, ...] | None:
         dims = self.dims
-        if op.kind in ("array", "value", "iota"):
+        if op.kind in (Kind.ARRAY, Kind.VALUE, Kind.IOTA):
             return ()
-        if op.kind == "input":
+        if op.kind is Kind.INPUT:
             return () if not nonunit(op.dims) or op.data[1] == "C" else None
-        if op.kind == "reshape":
+        if op.kind is Kind.RESHAPE:
             return op.args
-        if op.kind == "broadcast_to":
+        if op.kind is Kind.BROADCAST:
             return None if nonunit(dims[op.args[0]]) else ()
         if not op.text:
             return None
@@ -229,9 +225,9 @@ def _wanted(graph: KernelGraph) -> set[int]:
     """Nodes that must lie in memory because a routine or a gather reads them there."""
     wanted: set[int] = set()
     for op in graph.ops:
-        if op.kind in ROUTINES:
+        if op.kind.is_routine:
             wanted.update(op.args)
-        elif op.kind == "gather":
+        elif op.kind is Kind.GATHER:
             wanted.add(op.args[0])
     return wanted
 
@@ -243,11 +239,11 @@ def _stretched(graph: KernelGraph, users: list[list[int]]) -> list[bool]:
     for i in range(len(ops) - 1, -1, -1):
         for u in users[i]:
             user = ops[u]
-            if (user.kind == "contract" and not _entrywise(user)) or (
-                user.kind in VIEWS and out[u]
+            if (user.kind is Kind.CONTRACT and not _entrywise(user)) or (
+                user.kind.is_view and out[u]
             ):
                 out[i] = True
-            elif user.kind == "broadcast_to" or (user.text and user.kind not in VIEWS):
+            elif user.kind is Kind.BROADCAST or (user.text and not user.kind.is_view):
                 out[i] = out[i] or _repeats(ops[i].dims, user.dims)
     return out
 
@@ -292,28 +288,30 @@ def _absorbed(graph: KernelGraph, users: list[list[int]]) -> frozenset[int]:
     def passes(i: int, a: int) -> bool:
         """Whether what is added to node `a` can be added to node `i` instead."""
         op = ops[i]
-        if indexed[a] and op.kind == "unslice":
+        if indexed[a] and op.kind is Kind.UNSLICE:
             lead = indexed[a]
             whole = ops[a].dims[:lead] == op.dims[:lead]
             return whole and all(pair == ("0", "1") for pair in op.slices[:lead])
-        if indexed[a] and op.kind != "add":
+        if indexed[a] and op.kind is not Kind.ADD:
             return False
-        if op.kind == "reshape":
+        if op.kind is Kind.RESHAPE:
             return same_nonunit(op.dims, ops[a].dims)
-        return op.kind in ("transpose", "unslice") or (op.kind == "add" and ops[a].dims == op.dims)
+        return op.kind in (Kind.TRANSPOSE, Kind.UNSLICE) or (
+            op.kind is Kind.ADD and ops[a].dims == op.dims
+        )
 
     for i, op in enumerate(ops):
-        indexed[i] = len(op.args) - 1 if op.kind == "scatter_add" else 0
-        if op.kind in ("add", "unslice"):
+        indexed[i] = len(op.args) - 1 if op.kind is Kind.SCATTER_ADD else 0
+        if op.kind in (Kind.ADD, Kind.UNSLICE):
             indexed[i] = max(indexed[a] if single(a) and passes(i, a) else 0 for a in op.args)
-        holds[i] = op.kind in SCATTERS or (
-            op.kind in ("add", "reshape", "transpose")
+        holds[i] = op.kind.is_scatter or (
+            op.kind in (Kind.ADD, Kind.RESHAPE, Kind.TRANSPOSE)
             and any(single(a) and passes(i, a) for a in op.args)
         )
     absorbed: set[int] = set()
     for i in range(len(ops) - 1, -1, -1):
         op = ops[i]
-        gathers = op.kind == "unslice" or (op.kind == "add" and holds[i]) or i in absorbed
-        if gathers and op.kind != "scatter_add":
+        gathers = op.kind is Kind.UNSLICE or (op.kind is Kind.ADD and holds[i]) or i in absorbed
+        if gathers and op.kind is not Kind.SCATTER_ADD:
             absorbed.update(a for a in op.args if single(a) and passes(i, a))
     return frozenset(absorbed)

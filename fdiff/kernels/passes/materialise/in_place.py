@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import nonunit
 from ..fuse.dependences import needs_of
@@ -17,7 +18,6 @@ from ..fuse.effect import Effect
 from ..fuse.effects import effects_of_plan
 from .materialisation import Plan, make_plan
 from .memory_reads import reads_of
-from .operation_kinds import STORES
 from .value_keys import Key
 
 _ROUNDS = 4
@@ -161,7 +161,7 @@ class _Flow:
         dims = nonunit(ops[i].dims)
         if len(dims) < len(nonunit(ops[source].dims)):
             return True
-        return store.kind in STORES and _sparse(store) and dims == nonunit(ops[store.args[1]].dims)
+        return store.kind.is_store and _sparse(store) and dims == nonunit(ops[store.args[1]].dims)
 
 
 def _sparse(store: Operation) -> bool:
@@ -176,7 +176,7 @@ def _fused(plan: Plan, tops: Iterable[int], effect: Effect) -> dict[int, None]:
     while stack:
         i = stack.pop()
         own = effect.compute and i == effect.node
-        if i not in seen and (own or i not in plan.names) and plan.ops[i].kind != "value":
+        if i not in seen and (own or i not in plan.names) and plan.ops[i].kind is not Kind.VALUE:
             seen.add(i)
             stack.extend(plan.ops[i].args)
     return dict.fromkeys(sorted(seen))

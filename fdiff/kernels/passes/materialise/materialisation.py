@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ....attributes import cached_property
+from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation
 from ...ir.loops import Buffer, nonunit
 from ..fuse.effect import Effect
 from .graph_analysis import DEEP, Structure
-from .operation_kinds import LEAVES
 from .value_keys import Key, Keys
 
 
@@ -66,7 +66,7 @@ class Plan:
 
     def laid(self, i: int) -> int:
         """The node whose entries, in order, are those of `i`: what it reshapes, or itself."""
-        while self.ops[i].kind == "reshape" and i not in self.kept:
+        while self.ops[i].kind is Kind.RESHAPE and i not in self.kept:
             i = self.ops[i].args[0]
         return i
 
@@ -76,7 +76,11 @@ class Plan:
 
     def owned(self, i: int) -> bool:
         """Whether the node lies in memory that the kernel may write to."""
-        return i in self.kept and self.ops[i].kind not in ("input", "array") and not self.local(i)
+        return (
+            i in self.kept
+            and self.ops[i].kind not in (Kind.INPUT, Kind.ARRAY)
+            and not self.local(i)
+        )
 
     @cached_property
     def _head(self) -> dict[int, int]:
@@ -103,9 +107,9 @@ class Plan:
 
     def _name(self, i: int) -> str:
         op = self.ops[i]
-        if op.kind == "input":
+        if op.kind is Kind.INPUT:
             return f"x{op.data[0]}"
-        if op.kind == "array":
+        if op.kind is Kind.ARRAY:
             return f"k{op.data[0]}"
         if i not in self.kept:
             source = self.laid(i)
@@ -130,7 +134,7 @@ class Plan:
         """Memory of node `i`; an input of any layout has run-time strides."""
         op = self.ops[i]
         name = self.names[i]
-        if op.kind == "input" and op.data[1] == "A":
+        if op.kind is Kind.INPUT and op.data[1] == "A":
             return Buffer(name, tuple(f"{name}_{k}" for k in range(len(op.dims))))
         return Buffer(name)
 
@@ -159,7 +163,7 @@ def make_plan(structure: Structure, also: Iterable[int] = (), before: Plan | Non
             if not flat[source] and i not in absorbed:
                 kept.add(source)
                 flat[source] = flat[i] = True
-        if i in wanted and op.kind not in LEAVES and not _in_place(structure.graph, i, kept):
+        if i in wanted and not op.kind.is_leaf and not _in_place(structure.graph, i, kept):
             kept.add(i)
             flat[i] = True
         flops.append(0 if i in kept else cost)
@@ -186,8 +190,8 @@ def _read_otherwise(plan: Plan, before: Plan) -> set[int]:
 def _in_place(graph: KernelGraph, i: int, kept: set[int]) -> bool:
     """Whether `i` reshapes what lies in memory in order: it needs no memory of its own."""
     ops, source = graph.ops, i
-    while ops[source].kind == "reshape" and source not in kept:
+    while ops[source].kind is Kind.RESHAPE and source not in kept:
         source = ops[source].args[0]
     op = ops[source]
-    lies = source in kept or op.kind == "array" or (op.kind == "input" and op.data[1] == "C")
+    lies = source in kept or op.kind is Kind.ARRAY or (op.kind is Kind.INPUT and op.data[1] == "C")
     return source != i and lies and bool(nonunit(op.dims))

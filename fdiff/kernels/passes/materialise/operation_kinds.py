@@ -1,31 +1,12 @@
-"""Kinds of parts: what they cost, and what reads them."""
+"""What operations cost, and what reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation
-from ...ir.masked_operands import MASKED
 
-REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all"])
-ARGUMENTS = frozenset(["argmax", "argmin"])
-SCANS = frozenset(["cumsum", "cumprod", "cummax", "recurrence"])
-ROUTINES = frozenset(
-    [
-        "solve", "triangular", "inv", "det", "slogdet", "cholesky", "cholesky_bar", "cofactor",
-        "matmul",
-    ]
-)  # fmt: skip
-# how many matrices of which dtype a routine needs room for; "" for its own
-SCRATCH = {**dict.fromkeys(["solve", "inv", "det", "slogdet"], (1, "")), "cofactor": (2, "f8")}
-SCATTERS = frozenset(["unslice", "scatter_add"])
-STORES = frozenset(["update", "scatter_set"])
-VIEWS = frozenset(["reshape", "transpose", "broadcast_to", "slice"])
-LEAVES = frozenset(["input", "array", "value"])
-MEMORY = REDUCTIONS | ARGUMENTS | SCANS | SCATTERS | STORES | {
-    "contract", "concatenate", "place", "item",
-}  # fmt: skip
-PIECEWISE = SCATTERS | STORES | SCANS | ROUTINES | {"concatenate", "place", "item", "array"}
 _CHEAP = (
     "math.sqrt",
     "math.copysign",
@@ -50,14 +31,14 @@ ALIKE = {
 
 
 def is_masked(ops: Sequence[Operation], i: int) -> bool:
-    """Whether the entries of part `i` are -0.0 where a product is to leave them out."""
-    while ops[i].kind in VIEWS:
+    """Whether the entries of operation `i` are -0.0 where a product is to leave them out."""
+    while ops[i].kind.is_view:
         (i,) = ops[i].args
-    return ops[i].kind == MASKED
+    return ops[i].kind is Kind.MASKED
 
 
 def users_of(graph: KernelGraph) -> list[list[int]]:
-    """For each part, the parts that read it (once for each reading)."""
+    """For each operation, those that read it (once for each reading)."""
     users: list[list[int]] = [[] for _ in graph.ops]
     for i, op in enumerate(graph.ops):
         for a in op.args:

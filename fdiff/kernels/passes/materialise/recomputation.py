@@ -9,7 +9,7 @@ from ...ir.loops import nonunit
 from ..fuse.effect import Effect
 from .materialisation import Plan
 from .memory_reads import computed_by
-from .operation_kinds import ALIKE, SLOW, VIEWS
+from .operation_kinds import ALIKE, SLOW
 
 LONG = 1000  # parts of a program of which as much as can be is settled in one round
 
@@ -42,7 +42,7 @@ def computed_again(plan: Plan, nests: list[list[Effect]]) -> set[int]:
 def _after_its_like(plan: Plan, i: int, nest: int, begun: dict[object, int]) -> bool:
     """Whether an earlier nest has the instructions of `i`; `begun` tells which has them first."""
     op = plan.ops[i]
-    like = ALIKE.get(op.kind)
+    like = ALIKE.get(op.label)
     return like is not None and begun.setdefault((like, op.args), nest) != nest
 
 
@@ -85,7 +85,7 @@ def _users(plan: Plan, i: int) -> set[int]:
     stack = [i]
     while stack:
         for u in users[stack.pop()]:
-            if ops[u].kind not in VIEWS:
+            if not ops[u].kind.is_view:
                 found.add(u)
             elif u not in plan.kept:
                 stack.append(u)

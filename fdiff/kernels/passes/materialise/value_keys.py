@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import (
     FIRST,
@@ -67,7 +68,7 @@ class Keys:
         return found
 
     def _below(self, key: Key, op: Operation) -> list[Key]:
-        if op.kind == "gather":
+        if op.kind is Kind.GATHER:
             lead = len(self._dims[op.args[1]])
             index = key.index or (FIRST,) * len(op.dims)
             return [self.at(a, index[:lead]) for a in op.args[1:]]
@@ -81,13 +82,13 @@ class Keys:
         dims = key.dims if key.index else op.dims
         if not nonunit(source):
             return self.at(arg, (FIRST,) * len(source))
-        if op.kind == "reshape" and same_nonunit(source, dims):
+        if op.kind is Kind.RESHAPE and same_nonunit(source, dims):
             return self.at(arg, through_ones(index, source, dims))
-        if dims != op.dims or op.kind == "reshape":
+        if dims != op.dims or op.kind is Kind.RESHAPE:
             return self.at(arg, index, dims)
-        if op.kind == "slice":
+        if op.kind is Kind.SLICE:
             starts, steps = zip(*op.slices, strict=True)
             return self.at(arg, through_slice(index, starts, steps))
-        if op.kind == "transpose":
+        if op.kind is Kind.TRANSPOSE:
             return self.at(arg, through_transpose(index, op.axes))
         return self.at(arg, through_broadcast(index, source, op.dims))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import ONE, Dims, same_nonunit
 
@@ -88,7 +89,7 @@ class Pieces:
     def put(self, terms: Iterable[tuple[int, Slices]], like: Operation) -> int:
         """An array of components, each with the start and step of its entries on every axis."""
         args, spots = zip(*terms, strict=True)
-        return self.add(Operation("place", "", args, like.dtypes, like.shapes, spots))
+        return self.add(Operation(Kind.PLACE, "", args, like.dtypes, like.shapes, spots))
 
     def sliced(self, op: int, pairs: Slices, dims: Dims = ()) -> int:
         """A slice of shape `dims`: as the source has it, but one entry of small axes."""
@@ -96,29 +97,29 @@ class Pieces:
         inner = dims or tuple(ONE if is_small(d) else d for d in source.dims)
         if all(p == WHOLE for p in pairs) and source.dims == inner:
             return op
-        return self.add(Operation("slice", "", (op,), source.dtypes, (inner,), pairs))
+        return self.add(Operation(Kind.SLICE, "", (op,), source.dtypes, (inner,), pairs))
 
     def shaped(self, op: int, dims: Dims) -> int:
         """The part with other axes of size one."""
         source = self.ops[op]
-        if source.kind == "reshape" and same_nonunit(source.dims, self.ops[source.args[0]].dims):
+        if source.kind is Kind.RESHAPE and same_nonunit(source.dims, self.ops[source.args[0]].dims):
             return self.shaped(source.args[0], dims)
         if source.dims == dims:
             return op
-        new = self.add(Operation("reshape", "", (op,), source.dtypes, (dims,)))
+        new = self.add(Operation(Kind.RESHAPE, "", (op,), source.dtypes, (dims,)))
         if op in self.zeros:
             self.zeros.add(new)
         return new
 
     def zero(self, dtype: str, dims: Dims) -> int:
         text = "False" if dtype == "b1" else "0.0" if dtype[0] == "f" else "0"
-        new = self.add(Operation("value", text, (), (dtype,), ((),)))
+        new = self.add(Operation(Kind.VALUE, text, (), (dtype,), ((),)))
         if dims:
-            new = self.add(Operation("broadcast_to", "", (new,), (dtype,), (dims,)))
+            new = self.add(Operation(Kind.BROADCAST, "", (new,), (dtype,), (dims,)))
         self.zeros.add(new)
         return new
 
-    def combined(self, kind: str, text: str, terms: Iterable[int]) -> int:
+    def combined(self, kind: Kind, text: str, terms: Iterable[int]) -> int:
         """Components of one shape, put together two at a time."""
         first, *others = terms
         for term in others:

@@ -6,6 +6,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import ONE
 from .component_graph import Ids, Pieces, is_small, places
@@ -64,7 +65,7 @@ def contracted(new: Pieces, i: int, op: Operation) -> Ids | None:
         terms = [
             _product(new, op, labels, at | dict(zip(inner, spot, strict=True))) for spot in spots
         ]
-        out.append(new.combined("add", "{0} + {1}", terms))
+        out.append(new.combined(Kind.ADD, "{0} + {1}", terms))
     return tuple(out)
 
 
@@ -82,7 +83,7 @@ def _product(new: Pieces, op: Operation, labels: _Labels, at: dict[str, int]) ->
         data = (("subscripts", f"{left},{right}->{result}"),)
         return new.add(op._replace(args=tuple(args), shapes=(dims,), data=data))
     lined = (_lined_up(new, args[0], left, result), _lined_up(new, args[1], right, result))
-    return new.add(Operation("multiply", "{0} * {1}", lined, op.dtypes, (dims,)))
+    return new.add(Operation(Kind.MULTIPLY, "{0} * {1}", lined, op.dtypes, (dims,)))
 
 
 def _lined_up(new: Pieces, i: int, side: str, labels: str) -> int:
@@ -94,5 +95,5 @@ def _lined_up(new: Pieces, i: int, side: str, labels: str) -> int:
     if order != tuple(range(len(order))):
         source = new.ops[i]
         dims = tuple(source.dims[k] for k in order)
-        i = new.add(Operation("transpose", "", (i,), source.dtypes, (dims,), (("axes", order),)))
+        i = new.add(Operation(Kind.TRANSPOSE, "", (i,), source.dtypes, (dims,), (("axes", order),)))
     return new.shaped(i, tuple(own.get(x, ONE) for x in labels))

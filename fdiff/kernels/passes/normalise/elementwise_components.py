@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from itertools import product
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import ONE, Dims, nonunit, plus, same_nonunit, times
-from ..materialise.operation_kinds import ROUTINES
 from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, small_axes, without_small
 
 COMBINED = {
-    "sum": ("add", "{0} + {1}"),
-    "prod": ("multiply", "{0} * {1}"),
-    "max": ("maximum", "rt.maximum({0}, {1})"),
-    "min": ("minimum", "rt.minimum({0}, {1})"),
-    "any": ("logical_or", "{0} | {1}"),
-    "all": ("logical_and", "{0} & {1}"),
+    Kind.SUM: (Kind.ADD, "{0} + {1}"),
+    Kind.PROD: (Kind.MULTIPLY, "{0} * {1}"),
+    Kind.MAX: (Kind.MAXIMUM, "rt.maximum({0}, {1})"),
+    Kind.MIN: (Kind.MINIMUM, "rt.minimum({0}, {1})"),
+    Kind.ANY: (Kind.LOGICAL_OR, "{0} | {1}"),
+    Kind.ALL: (Kind.LOGICAL_AND, "{0} & {1}"),
 }
 
 
@@ -43,7 +43,7 @@ def operand(new: Pieces, a: int, dims: Dims, place: Place) -> int:
 
 def elementwise(new: Pieces, i: int, op: Operation) -> Ids | None:
     """One op for each component."""
-    if op.kind == "add" and new.sums.issuperset(op.args):
+    if op.kind is Kind.ADD and new.sums.issuperset(op.args):
         new.sums.add(i)
         return None
     dims = without_small(op.dims)
@@ -57,12 +57,12 @@ def elementwise(new: Pieces, i: int, op: Operation) -> Ids | None:
 
 def _without_zeros(new: Pieces, op: Operation, args: Ids, dims: Dims) -> int | None:
     """The other term of a sum with what a slice put back leaves at zero."""
-    if op.kind == "add" and new.zeros.intersection(args):
+    if op.kind is Kind.ADD and new.zeros.intersection(args):
         other = args[args[0] in new.zeros]
         return other if new.ops[other].dims == dims else None
-    if op.kind == "subtract" and args[1] in new.zeros:
+    if op.kind is Kind.SUBTRACT and args[1] in new.zeros:
         return args[0] if new.ops[args[0]].dims == dims else None
-    return args[0] if op.kind == "negative" and args[0] in new.zeros else None
+    return args[0] if op.kind is Kind.NEGATIVE and args[0] in new.zeros else None
 
 
 def broadcast(new: Pieces, i: int, op: Operation) -> Ids | None:
@@ -79,7 +79,7 @@ def iota(new: Pieces, i: int, op: Operation) -> Ids | None:
     if nonunit(without_small(op.dims)):
         return None
     count = range(len(list(places(op.dims))))
-    values = [new.add(Operation("value", str(k), (), op.dtypes, ((),))) for k in count]
+    values = [new.add(Operation(Kind.VALUE, str(k), (), op.dtypes, ((),))) for k in count]
     return tuple([new.shaped(v, without_small(op.dims)) for v in values])
 
 
@@ -91,7 +91,7 @@ def reduced(new: Pieces, i: int, op: Operation) -> Ids | None:
     (a,) = op.args
     source, axes = new.dims(a), op.axes
     few = [x for x in axes if is_small(source[x])]
-    if new.old[a].dtype != op.dtype and op.kind != "sum":
+    if new.old[a].dtype != op.dtype and op.kind is not Kind.SUM:
         return None
     stays = [x for x in range(len(source)) if x not in axes]
     left = among_kept(source, axes)
@@ -112,7 +112,7 @@ def _converted(new: Pieces, i: int, dtype: str) -> int:
     op = new.ops[i]
     if op.dtype == dtype:
         return i
-    return new.add(Operation("convert", "{T}({0})", (i,), (dtype,), op.shapes))
+    return new.add(Operation(Kind.CONVERT, "{T}({0})", (i,), (dtype,), op.shapes))
 
 
 def scanned(new: Pieces, i: int, op: Operation) -> Ids | None:
@@ -132,7 +132,7 @@ def scanned(new: Pieces, i: int, op: Operation) -> Ids | None:
 
 
 def transposed(new: Pieces, i: int, op: Operation) -> Ids | None:
-    if new.old[op.args[0]].kind in ROUTINES:
+    if new.old[op.args[0]].kind.is_routine:
         return None  # other routines take matrices as they are: systems with a Cholesky factor
     if new.sums.issuperset(op.args):
         new.sums.add(i)
@@ -233,10 +233,10 @@ def unsliced(new: Pieces, i: int, op: Operation) -> Ids | None:
             shape = tuple(ONE if x in at else inner[x] for x in left)
             term = new.shaped(term, shape)
             put = Operation(
-                "unslice", "", (term,), op.dtypes, (without_small(dims),), (*slices, *wide)
+                Kind.UNSLICE, "", (term,), op.dtypes, (without_small(dims),), (*slices, *wide)
             )
             terms.append(term if all(s == WHOLE for s in slices) else new.add(put))
-        out.append(new.combined("add", "{0} + {1}", terms))
+        out.append(new.combined(Kind.ADD, "{0} + {1}", terms))
     return tuple(out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.loops import ONE, plus
 from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, spot, without_small
@@ -42,7 +43,7 @@ def _unfolded(
 ) -> list[tuple[int, tuple[tuple[str, str], ...]]]:
     """Where a term is put; what was itself put together as a vector is put there at once."""
     op = new.ops[term]
-    if op.kind == "place" and rank == 1:
+    if op.kind is Kind.PLACE and rank == 1:
         spots = [spot[0] for spot in op.data]  # type: ignore[index] - parameters are objects to the checker
         return [(a, ((plus(start, s[0]), s[1]),)) for a, s in zip(op.args, spots, strict=True)]
     return [(term, tuple((start, "1") if x == axis else WHOLE for x in range(rank)))]
@@ -90,9 +91,9 @@ def scattered(new: Pieces, i: int, op: Operation) -> Ids | None:
         args = (value, *(operand(new, j, lead, ahead) for j in indices))
         added = op._replace(args=args, shapes=((*op.dims[: len(indices)], *dims),))
         pairs = (*(WHOLE for _ in indices), *spot(behind, inner))
-        put = Operation("unslice", "", (new.add(added),), op.dtypes, op.shapes, pairs)
+        put = Operation(Kind.UNSLICE, "", (new.add(added),), op.dtypes, op.shapes, pairs)
         terms.append(new.add(put) if inner else put.args[0])
-    new.whole[i] = new.combined("add", "{0} + {1}", terms)
+    new.whole[i] = new.combined(Kind.ADD, "{0} + {1}", terms)
     new.sums.add(i)
     return None
 

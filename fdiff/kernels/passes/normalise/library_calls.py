@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from ....kernel_rule import Kind, Routine
 from ...ir.graph import Data, KernelGraph, Operation
 from ...ir.loops import ONE, Dims, nonunit, same_nonunit, size, strides
-from ..materialise.operation_kinds import ROUTINES, is_masked, users_of
+from ..materialise.operation_kinds import is_masked, users_of
 
 
 @dataclass
@@ -27,16 +28,16 @@ class _Rewrite:
         if axes == tuple(range(len(axes))):
             return i
         dims = tuple(op.dims[a] for a in axes)
-        return self.add(Operation("transpose", "", (i,), op.dtypes, (dims,), (("axes", axes),)))
+        return self.add(Operation(Kind.TRANSPOSE, "", (i,), op.dtypes, (dims,), (("axes", axes),)))
 
     def contiguous(self, i: int) -> int:
         """Part `i` where it lies in memory in order: a copy of a strided input or of a number."""
         op = self.ops[i]
-        strided = op.kind == "input" and op.data[1] == "A" and bool(nonunit(op.dims))
-        if not strided and op.kind != "value":
+        strided = op.kind is Kind.INPUT and op.data[1] == "A" and bool(nonunit(op.dims))
+        if not strided and op.kind is not Kind.VALUE:
             return i
         if i not in self.copies:
-            self.copies[i] = self.add(Operation("copy", "{0}", (i,), op.dtypes, op.shapes))
+            self.copies[i] = self.add(Operation(Kind.COPY, "{0}", (i,), op.dtypes, op.shapes))
         return self.copies[i]
 
     def in_order(self, i: int, dims: Dims) -> int:
@@ -48,15 +49,20 @@ class _Rewrite:
         op = self.ops[i]
         if len(nonunit(op.dims)) >= len(nonunit(dims)):
             return i
-        a = op.args[0] if op.kind == "reshape" and op.args else i
+        a = op.args[0] if op.kind is Kind.RESHAPE and op.args else i
         source = self.ops[a]
-        if source.kind != "transpose" or self.ops[source.args[0]].kind not in ("input", "array"):
+        if source.kind is not Kind.TRANSPOSE or self.ops[source.args[0]].kind not in (
+            Kind.INPUT,
+            Kind.ARRAY,
+        ):
             return i
         wide = [k for k in source.axes if source.dims[source.axes.index(k)] != ONE]
         if wide == sorted(wide):
             return i
         if a not in self.copies:
-            self.copies[a] = self.add(Operation("copy", "{0}", (a,), source.dtypes, source.shapes))
+            self.copies[a] = self.add(
+                Operation(Kind.COPY, "{0}", (a,), source.dtypes, source.shapes)
+            )
         return self.shaped(self.copies[a], op.dims)
 
     def shaped(self, i: int, dims: Dims) -> int:
@@ -64,14 +70,14 @@ class _Rewrite:
         op = self.ops[i]
         if op.dims == dims:
             return i
-        return self.add(Operation("reshape", "", (i,), op.dtypes, (dims,)))
+        return self.add(Operation(Kind.RESHAPE, "", (i,), op.dtypes, (dims,)))
 
     def spread(self, i: int, dims: Dims) -> int:
         op = self.ops[i]
         return (
             i
             if op.dims == dims
-            else self.add(Operation("broadcast_to", "", (i,), op.dtypes, (dims,)))
+            else self.add(Operation(Kind.BROADCAST, "", (i,), op.dtypes, (dims,)))
         )
 
 
@@ -92,10 +98,10 @@ def _turned(graph: KernelGraph) -> tuple[Operation, ...]:
     users = users_of(graph)
     ops = list(graph.ops)
     for i, op in enumerate(ops):
-        if op.kind != "transpose":
+        if op.kind is not Kind.TRANSPOSE:
             continue
         (a,) = op.args
-        if ops[a].kind != "contract" or len(users[a]) > 1 or a in graph.outputs:
+        if ops[a].kind is not Kind.CONTRACT or len(users[a]) > 1 or a in graph.outputs:
             continue
         axes = op.axes
         subscripts = ops[a].parameter("subscripts", str)
@@ -107,27 +113,27 @@ def _turned(graph: KernelGraph) -> tuple[Operation, ...]:
 
 
 def _rewrite(new: _Rewrite, op: Operation) -> int:
-    if op.kind == "contract" and op.dtype[0] == "f":
+    if op.kind is Kind.CONTRACT and op.dtype[0] == "f":
         return _contract(new, op)
-    if op.kind == "transpose":
+    if op.kind is Kind.TRANSPOSE:
         return new.transposed(op.args[0], op.axes)
-    if op.kind == "solve":
+    if op.kind is Kind.SOLVE:
         return _solve(new, op)
-    if op.kind == "solve_triangular":
+    if op.kind is Kind.TRIANGULAR_SYSTEM:
         return _substituted(new, op)
-    if op.kind == "cholesky_bar":
+    if op.routine is not None and op.routine.broadcast:
         args = tuple([new.contiguous(new.spread(a, op.dims)) for a in op.args])
         return new.add(op.reading(args))
-    if op.kind in ROUTINES or (
-        op.kind == "reshape" and not same_nonunit(op.dims, new.ops[op.args[0]].dims)
+    if op.kind.is_routine or (
+        op.kind is Kind.RESHAPE and not same_nonunit(op.dims, new.ops[op.args[0]].dims)
     ):
         return new.add(op.reading(tuple([new.contiguous(a) for a in op.args])))
-    if op.kind == "gather":
+    if op.kind is Kind.GATHER:
         x, *indices = op.args
         lead = op.dims[: len(op.dims) - (len(new.ops[x].dims) - len(indices))]
-        source = new.contiguous(x) if new.ops[x].kind == "value" else x
+        source = new.contiguous(x) if new.ops[x].kind is Kind.VALUE else x
         return new.add(op.reading((source, *[new.spread(i, lead) for i in indices])))
-    if op.kind == "scatter_add":
+    if op.kind is Kind.SCATTER_ADD:
         bar, *indices = op.args
         widest = max((new.ops[i].dims for i in indices), key=lambda d: (len(d), len(nonunit(d))))
         return new.add(op.reading((bar, *[new.spread(i, widest) for i in indices])))
@@ -144,7 +150,7 @@ def _solve(new: _Rewrite, op: Operation) -> int:
     a = op.args[0]
     below = _turned_back(new, a)
     low = a if below is None else below
-    if new.ops[low].kind == "cholesky":
+    if new.ops[low].kind is Kind.CHOLESKY:
         return _system(new, _triangular(op, flip=below is not None), low)
     return _system(new, op, a)
 
@@ -160,7 +166,8 @@ def _substituted(new: _Rewrite, op: Operation) -> int:
 
 
 def _triangular(op: Operation, *, flip: bool, kind: str = "") -> Operation:
-    return op._replace(kind="triangular", data=(("flip", f"{int(flip)}{kind}"),))
+    routine = Routine(f"triangular{int(flip)}{kind}", columns=True)
+    return op._replace(kind=Kind.ROUTINE, data=(), name="triangular", routine=routine)
 
 
 def _system(new: _Rewrite, op: Operation, a: int) -> int:
@@ -173,7 +180,7 @@ def _system(new: _Rewrite, op: Operation, a: int) -> int:
 def _turned_back(new: _Rewrite, a: int) -> int | None:
     """What `a` is the transpose of, as a stack of matrices."""
     op = new.ops[a]
-    turned = op.kind == "transpose" and op.axes == _swapped(op.dims)
+    turned = op.kind is Kind.TRANSPOSE and op.axes == _swapped(op.dims)
     return op.args[0] if turned else None
 
 
@@ -213,12 +220,12 @@ def _contract(new: _Rewrite, op: Operation) -> int:
     counts = tuple(size(tuple(sizes[x] for x in group)) for group in (stack, m, k, n))
     data: Data = (
         ("flips", f"{first.flip}{second.flip}"),
-        ("masked", _masked(new, a, b)),
         ("sizes", (*counts, *places)),
     )
     args = (new.contiguous(first.op), new.contiguous(second.op))
-    product = new.add(Operation("matmul", "", args, op.dtypes, (dims,), data))
-    return new.transposed(product, tuple(labels.index(x) for x in out))
+    routine = Routine(f"matmul{_masked(new, a, b)}")
+    product = Operation(Kind.MATMUL, "", args, op.dtypes, (dims,), data, routine=routine)
+    return new.transposed(new.add(product), tuple(labels.index(x) for x in out))
 
 
 def _masked(new: _Rewrite, a: int, b: int) -> str:
@@ -236,12 +243,12 @@ def _multiplied(
         turned = new.transposed(i, order)
         sizes = dict(zip((x for x in out if x in labels), new.ops[turned].dims, strict=True))
         args.append(new.shaped(turned, tuple(sizes.get(x, ONE) for x in out)))
-    return new.add(Operation("multiply", "{0} * {1}", tuple(args), op.dtypes, op.shapes))
+    return new.add(Operation(Kind.MULTIPLY, "{0} * {1}", tuple(args), op.dtypes, op.shapes))
 
 
 def _untransposed(new: _Rewrite, i: int, labels: str) -> tuple[int, str]:
     """What a transposed operand is a view of, with its labels in that order."""
-    while new.ops[i].kind == "transpose":
+    while new.ops[i].kind is Kind.TRANSPOSE:
         axes = new.ops[i].axes
         labels = "".join(labels[axes.index(a)] for a in range(len(axes)))
         i = new.ops[i].args[0]
@@ -253,7 +260,7 @@ def takes(ops: Sequence[Operation], i: int, operand: int, order: tuple[int, ...]
 
     `order` says which axis of the operand each axis in memory is.
     """
-    if ops[i].kind != "contract" or ops[i].dtype[0] != "f":
+    if ops[i].kind is not Kind.CONTRACT or ops[i].dtype[0] != "f":
         return False
     inputs, out = ops[i].parameter("subscripts", str).split("->")
     left, right = inputs.split(",")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation
 from ...ir.loops import ONE, Dims
 from ..materialise.operation_kinds import is_masked, users_of
@@ -20,7 +21,7 @@ def summed_first(graph: KernelGraph) -> KernelGraph:
     """The same structure with sums before the products they are of."""
     new = _Rewrite(graph, users_of(graph))
     for op in graph.ops:
-        if op.kind == "sum" and op.dtype[0] == "f" and new.reaches(op.args[0], op.axes):
+        if op.kind is Kind.SUM and op.dtype[0] == "f" and new.reaches(op.args[0], op.axes):
             new.place.append(new.total(op.args[0], op.axes, op))
         else:
             args = tuple([new.place[a] for a in op.args])
@@ -50,7 +51,7 @@ class _Rewrite:
         op = self.old.ops[i]
         if len(self.users[i]) > 1 or i in self.old.outputs:
             return False
-        if op.kind == "contract":
+        if op.kind is Kind.CONTRACT:
             if any(is_masked(self.old.ops, a) for a in op.args):
                 return False
             left, right, out = _labels(op)
@@ -60,14 +61,14 @@ class _Rewrite:
     def _through(self, i: int, axes: Axes) -> list[tuple[int, Axes]]:
         """What of part `i` is summed in its place, over which axes; nothing if it cannot be."""
         op = self.old.ops[i]
-        if op.kind == "negative":
+        if op.kind is Kind.NEGATIVE:
             return [(op.args[0], axes)]
-        if op.kind == "transpose":
+        if op.kind is Kind.TRANSPOSE:
             return [(op.args[0], tuple(sorted(op.axes[a] for a in axes)))]
-        if op.kind in ("add", "subtract"):
+        if op.kind in (Kind.ADD, Kind.SUBTRACT):
             whole = all(self.old.ops[a].dims == op.dims for a in op.args)
             return [(a, axes) for a in op.args] if whole else []
-        if op.kind == "multiply" and (k := self._factor(op, axes)) is not None:
+        if op.kind is Kind.MULTIPLY and (k := self._factor(op, axes)) is not None:
             return [(op.args[1 - k], axes)]
         return []
 
@@ -90,18 +91,18 @@ class _Rewrite:
     def _total(self, i: int, axes: Axes, like: Operation) -> int:
         op = self.old.ops[i]
         dims = _without(op.dims, axes)
-        if op.kind == "contract" and self.reaches(i, axes):
+        if op.kind is Kind.CONTRACT and self.reaches(i, axes):
             return self._product(op, axes, like)
         inner = self._through(i, axes)
         if not inner or op.dtype != like.dtype:
             data = (("axes", axes),)
             return self.add(like._replace(args=(self.place[i],), shapes=(dims,), data=data))
         args = [self.total(a, own, like) for a, own in inner]
-        if op.kind == "transpose":
+        if op.kind is Kind.TRANSPOSE:
             stays = sorted(x for x in op.axes if x not in inner[0][1])
             order = tuple(stays.index(op.axes[a]) for a in range(len(op.axes)) if a not in axes)
             return self.add(op._replace(args=(args[0],), shapes=(dims,), data=(("axes", order),)))
-        if op.kind == "multiply":
+        if op.kind is Kind.MULTIPLY:
             k = self._factor(op, axes)
             assert k is not None
             args.insert(k, self._narrowed(op.args[k], axes, len(op.dims)))
@@ -114,7 +115,7 @@ class _Rewrite:
         dims = _without(op.dims, tuple(x - lead for x in axes if x >= lead))
         if dims == op.dims:
             return self.place[i]
-        return self.add(Operation("reshape", "", (self.place[i],), op.dtypes, (dims,)))
+        return self.add(Operation(Kind.RESHAPE, "", (self.place[i],), op.dtypes, (dims,)))
 
     def _product(self, op: Operation, axes: Axes, like: Operation) -> int:
         left, right, out = _labels(op)

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import cast
 
+from ....kernel_rule import Kind
 from ...ir.graph import Data, KernelGraph, Operation
 from ...ir.loops import ONE, Dims, nonunit, same_nonunit
-from ..materialise.operation_kinds import LEAVES, REDUCTIONS
 from .component_graph import Slices
 from .scalarise import pruned
 
@@ -54,14 +54,14 @@ class _Rewrite:
         own = self.place(op.dims)
         read = [a for a in op.args if self.place(self.old[a].dims) is not None]
         rule = _RULES.get(op.kind) or (_elementwise if op.text else None)
-        if op.kind in LEAVES or len(op.shapes) > 1 or (own is None and not read):
+        if op.kind.is_leaf or len(op.shapes) > 1 or (own is None and not read):
             rule = None
         made = rule(self, op) if rule is not None else None
         if made is not None and own is not None:
             self.moved[i] = self.add(made)
         elif made is not None:
             self.plain[i] = self.add(made)
-        elif op.kind in LEAVES or self.rows_innermost(
+        elif op.kind.is_leaf or self.rows_innermost(
             (*op.shapes, *(self.old[a].dims for a in read))
         ):
             self.plain[i] = self.add(op.reading(tuple([self.whole(a) for a in op.args])))
@@ -96,8 +96,8 @@ class _Rewrite:
                 return self.plain[i]
             turned = self.turned(self.plain[i], _order(len(dims), at))
             op = self.ops[turned]
-            if op.kind == "transpose":
-                turned = self.add(Operation("copy", "{0}", (turned,), op.dtypes, op.shapes))
+            if op.kind is Kind.TRANSPOSE:
+                turned = self.add(Operation(Kind.COPY, "{0}", (turned,), op.dtypes, op.shapes))
             self.moved[i] = turned
         return self.moved[i]
 
@@ -108,14 +108,14 @@ class _Rewrite:
         wide = [a for a in axes if op.dims[a] != ONE]
         if wide == sorted(wide):  # axes of one entry move alone
             return self.shaped(i, dims)
-        return self.add(Operation("transpose", "", (i,), op.dtypes, (dims,), (("axes", axes),)))
+        return self.add(Operation(Kind.TRANSPOSE, "", (i,), op.dtypes, (dims,), (("axes", axes),)))
 
     def shaped(self, i: int, dims: Dims) -> int:
         """New part `i` in another shape."""
         op = self.ops[i]
         if op.dims == dims:
             return i
-        return self.add(Operation("reshape", "", (i,), op.dtypes, (dims,)))
+        return self.add(Operation(Kind.RESHAPE, "", (i,), op.dtypes, (dims,)))
 
     def fuse_reductions_with_gathers(self, i: int, dims: Dims) -> int | None:
         """Old part `i`, rows last, shaped to broadcast against a result of shape `dims`."""
@@ -177,7 +177,7 @@ def _contracted(new: _Rewrite, op: Operation) -> Operation | None:
     args: list[int | None] = []
     for k, a in enumerate(op.args):
         at = new.place(new.old[a].dims)
-        if at is None or (matrices and new.old[a].kind in LEAVES):
+        if at is None or (matrices and new.old[a].kind.is_leaf):
             args.append(new.whole(a))
         else:
             args.append(new.last(a))
@@ -256,13 +256,13 @@ def _joined(new: _Rewrite, op: Operation) -> Operation | None:
 
 
 _RULES: dict[str, Callable[[_Rewrite, Operation], Operation | None]] = {
-    "broadcast_to": _elementwise,
-    **dict.fromkeys(REDUCTIONS, _reduced),
-    "contract": _contracted,
-    "transpose": _transposed,
-    "reshape": _reshaped,
-    "slice": _sliced,
-    "unslice": _sliced,
-    "concatenate": _joined,
-    "place": _placed,
+    Kind.BROADCAST: _elementwise,
+    **dict.fromkeys((k for k in Kind if k.is_reduction), _reduced),
+    Kind.CONTRACT: _contracted,
+    Kind.TRANSPOSE: _transposed,
+    Kind.RESHAPE: _reshaped,
+    Kind.SLICE: _sliced,
+    Kind.UNSLICE: _sliced,
+    Kind.CONCATENATE: _joined,
+    Kind.PLACE: _placed,
 }

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation
-from ..materialise.operation_kinds import SCANS, STORES
 from .component_graph import Ids, Pieces, is_small
 from .contraction_components import contracted
 from .elementwise_components import (
-    COMBINED,
     broadcast,
     elementwise,
     iota,
@@ -33,19 +32,19 @@ Rule = Callable[[Pieces, int, Operation], "Ids | None"]
 # most, and this many in any case: a program that is spared an operation keeps its components.
 _GROWTH, _MOST, _ALWAYS = 4, 1000, 600
 RULES: dict[str, Rule] = {
-    "broadcast_to": broadcast,
-    "iota": iota,
-    **dict.fromkeys(COMBINED, reduced),
-    **dict.fromkeys(SCANS, scanned),
-    "transpose": transposed,
-    "reshape": reshaped,
-    "slice": sliced,
-    "unslice": unsliced,
-    "concatenate": joined,
-    "gather": gathered,
-    "scatter_add": scattered,
-    "update": updated,
-    "contract": contracted,
+    Kind.BROADCAST: broadcast,
+    Kind.IOTA: iota,
+    **dict.fromkeys((k for k in Kind if k.is_reduction), reduced),
+    **dict.fromkeys((k for k in Kind if k.is_scan), scanned),
+    Kind.TRANSPOSE: transposed,
+    Kind.RESHAPE: reshaped,
+    Kind.SLICE: sliced,
+    Kind.UNSLICE: unsliced,
+    Kind.CONCATENATE: joined,
+    Kind.GATHER: gathered,
+    Kind.SCATTER_ADD: scattered,
+    Kind.UPDATE: updated,
+    Kind.CONTRACT: contracted,
 }
 
 
@@ -57,7 +56,7 @@ def split(graph: KernelGraph) -> KernelGraph:
     most = max(_ALWAYS, min(_MOST, 100 + _GROWTH * len(graph.ops)))
     for i, op in enumerate(graph.ops):
         _enter(new, i, op)
-        if op.kind in STORES and i not in new.split and any(is_small(d) for d in op.dims):
+        if op.kind.is_store and i not in new.split and any(is_small(d) for d in op.dims):
             return graph  # an array that is stored into row by row stays in one piece
         if len(new.ops) > most:
             return graph
@@ -70,7 +69,7 @@ def split(graph: KernelGraph) -> KernelGraph:
 
 def _enter(new: Pieces, i: int, op: Operation) -> None:
     """What stands for the part."""
-    touched = op.kind == "concatenate" or any(
+    touched = op.kind is Kind.CONCATENATE or any(
         is_small(d) for k in (i, *op.args) for d in new.dims(k)
     )
     rule = RULES.get(op.kind) or (elementwise if op.text and op.args else None)

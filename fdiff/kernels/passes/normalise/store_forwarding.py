@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....kernel_rule import Kind
 from ...ir.graph import Data, KernelGraph, Operation
 from ...ir.loops import nonunit
 from ..materialise.operation_kinds import users_of
@@ -16,7 +17,7 @@ from ..materialise.operation_kinds import users_of
 
 def reread(graph: KernelGraph) -> KernelGraph:
     """The same structure: what follows a store reads the array that was stored into."""
-    if not any(op.kind == "update" for op in graph.ops):
+    if not any(op.kind is Kind.UPDATE for op in graph.ops):
         return graph
     graph = _stores_first(graph)
     users = users_of(graph)
@@ -27,14 +28,14 @@ def reread(graph: KernelGraph) -> KernelGraph:
     ops: list[Operation] = []
     place: list[int] = []
     for i, op in enumerate(graph.ops):
-        top = tops[i][0] if op.kind == "slice" and i in tops else i
+        top = tops[i][0] if op.kind is Kind.SLICE and i in tops else i
         args = (top,) if top < i else op.args
         place.append(len(ops))
         ops.append(op.reading(tuple([place[a] for a in args])))
         for k in readers.get(i, ()):
             if k < i < max(users[k], default=0):
                 old = graph.ops[k]
-                read = Operation("slice", "", (place[i],), old.dtypes, old.shapes, tops[k][1])
+                read = Operation(Kind.SLICE, "", (place[i],), old.dtypes, old.shapes, tops[k][1])
                 place[k] = len(ops)
                 ops.append(read)
     return _renumbered(graph, ops, place)
@@ -44,21 +45,23 @@ def _tops(graph: KernelGraph, users: list[list[int]]) -> dict[int, tuple[int, Da
     """For slices and what is stored, the last of the arrays that hold the entries, and where."""
     out: dict[int, tuple[int, Data]] = {}
     for i, op in enumerate(graph.ops):
-        if op.kind == "slice" and op.apart:
+        if op.kind is Kind.SLICE and op.apart:
             source = op.args[0]
             out[i] = _highest(graph, users, source, op.apart), op.slices
-        elif op.kind == "update" and _worth(graph, users, i):
+        elif op.kind is Kind.UPDATE and _worth(graph, users, i):
             out[op.args[1]] = _highest(graph, users, i), op.slices
     return out
 
 
 def _highest(graph: KernelGraph, users: list[list[int]], node: int, most: int = 1 << 30) -> int:
     """The last of a row of stores upon `node`: `most` of them, or those beside the store `node`."""
-    fuse_reductions_with_gathers = graph.ops[node].kind == "update" and most == 1 << 30
+    fuse_reductions_with_gathers = graph.ops[node].kind is Kind.UPDATE and most == 1 << 30
     depth = 0
     while depth < most:
         above = [
-            v for v in users[node] if graph.ops[v].kind == "update" and graph.ops[v].args[0] == node
+            v
+            for v in users[node]
+            if graph.ops[v].kind is Kind.UPDATE and graph.ops[v].args[0] == node
         ]
         if len(above) != 1 or (fuse_reductions_with_gathers and graph.ops[above[0]].apart <= depth):
             break
@@ -74,7 +77,7 @@ def _renumbered(graph: KernelGraph, ops: list[Operation], place: list[int]) -> K
 def _stores_first(graph: KernelGraph) -> KernelGraph:
     """Each store as soon as can be: what it does not need comes after it."""
     ops, users = graph.ops, users_of(graph)
-    stores = [i for i, op in enumerate(ops) if op.kind == "update"]
+    stores = [i for i, op in enumerate(ops) if op.kind is Kind.UPDATE]
     order: list[int] = []
     done: set[int] = set()
     for top in (*graph.inputs, *stores, *range(len(ops))):
@@ -87,7 +90,7 @@ def _stores_first(graph: KernelGraph) -> KernelGraph:
             elif i not in done:
                 done.add(i)
                 order.append(i)
-                waiting = (u for u in users[i] if ops[u].kind == "update")
+                waiting = (u for u in users[i] if ops[u].kind is Kind.UPDATE)
                 stack += [u for u in waiting if done.issuperset(ops[u].args)]
     place = [0] * len(order)
     for new, old in enumerate(order):

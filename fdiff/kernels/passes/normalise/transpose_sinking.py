@@ -10,16 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from ....kernel_rule import Category, Kind
 from ...ir.graph import KernelGraph, Operation
 from ...ir.loops import ONE, Dims, nonunit, same_nonunit
 from ..materialise.operation_kinds import (
-    LEAVES,
-    REDUCTIONS,
-    ROUTINES,
-    SCANS,
-    SCATTERS,
-    STORES,
-    VIEWS,
     users_of,
 )
 from .library_calls import takes
@@ -29,12 +23,11 @@ Axes = tuple[int, ...]
 _PASS = (
     2  # what a transpose is that writes and reads an array, where one read in another order is 1
 )
-_NO = REDUCTIONS | SCANS | SCATTERS | STORES | ROUTINES | VIEWS | LEAVES
 
 
 def turned(graph: KernelGraph) -> KernelGraph:
     """The same structure with such transposes at the operands."""
-    if not any(op.kind == "transpose" for op in graph.ops):
+    if not any(op.kind is Kind.TRANSPOSE for op in graph.ops):
         return graph
     users = users_of(graph)
     wanted = _worth(graph, users, _wanted(graph, users))
@@ -71,7 +64,7 @@ def _wanted(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
 
 
 def _elementwise(op: Operation) -> bool:
-    return op.kind not in _NO and "{0}" in op.text and len(op.shapes) == 1
+    return op.kind.category is Category.ELEMENTWISE and "{0}" in op.text and len(op.shapes) == 1
 
 
 def _order(
@@ -83,9 +76,9 @@ def _order(
 ) -> Axes | None:
     """The order in which part `u` reads part `i`; None if it is a product that takes others."""
     op = ops[u]
-    if op.kind == "contract":
+    if op.kind is Kind.CONTRACT:
         return None if takes(ops, u, i, tuple(range(len(ops[i].dims)))) else ()
-    if op.kind == "transpose":
+    if op.kind is Kind.TRANSPOSE:
         undone = all(r in out and _undone(op.axes, out[r]) for r in users[u])
         return () if undone and users[u] else op.axes
     return out.get(u, ()) if op.dims == ops[i].dims else ()
@@ -97,7 +90,7 @@ def _order_below(ops: tuple[Operation, ...], i: int) -> Axes:
     stack, seen = [i], {i}
     while stack:
         for a in ops[stack.pop()].args:
-            if ops[a].kind == "transpose" and ops[a].dims == dims:
+            if ops[a].kind is Kind.TRANSPOSE and ops[a].dims == dims:
                 axes = ops[a].axes
                 return tuple(axes.index(k) for k in range(len(axes)))
             if a not in seen and _elementwise(ops[a]) and ops[a].dims == dims:
@@ -135,12 +128,12 @@ def _worth(graph: KernelGraph, users: list[list[int]], wanted: dict[int, Axes]) 
 
 def _made_in_any_order(ops: tuple[Operation, ...], users: list[list[int]], i: int) -> bool:
     """Whether `i` is a product of matrices, perhaps with axes of one entry, that is read once."""
-    while ops[i].kind == "reshape" and len(users[i]) == 1:
+    while ops[i].kind is Kind.RESHAPE and len(users[i]) == 1:
         (a,) = ops[i].args
         if not same_nonunit(ops[i].dims, ops[a].dims):
             return False
         i = a
-    return ops[i].kind == "contract" and len(users[i]) == 1
+    return ops[i].kind is Kind.CONTRACT and len(users[i]) == 1
 
 
 def _read_turned(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
@@ -149,7 +142,7 @@ def _read_turned(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
     A product of matrices takes most transposes as they are.
     """
     op = graph.ops[u]
-    if op.kind != "transpose":
+    if op.kind is not Kind.TRANSPOSE:
         return False
     order = tuple(op.axes.index(k) for k in range(len(op.axes)))
     return u in graph.outputs or not all(takes(graph.ops, r, u, order) for r in users[u])
@@ -161,11 +154,11 @@ def _gain(ops: tuple[Operation, ...], i: int, axes: Axes, wanted: Collection[int
     What is turned itself is there in the new order alone.
     """
     op = ops[i]
-    if op.kind == "transpose" and _undone(op.axes, axes) and op.args[0] not in wanted:
+    if op.kind is Kind.TRANSPOSE and _undone(op.axes, axes) and op.args[0] not in wanted:
         return 1
     lead = len(axes) - len(op.dims)
     wide = [a for a in axes if a >= lead and op.dims[a - lead] != ONE]
-    return -int(wide != sorted(wide) and op.kind not in ("broadcast_to", "value"))
+    return -int(wide != sorted(wide) and op.kind not in (Kind.BROADCAST, Kind.VALUE))
 
 
 def _undone(first: Axes, then: Axes) -> bool:
@@ -190,7 +183,7 @@ class _Rewrite:
             args = tuple([self.operand(a, axes) for a in op.args])
             dims = tuple(op.dims[a] for a in axes)
             self.made[i, axes] = self.add(op._replace(args=args, shapes=(dims,)))
-        elif op.kind == "transpose" and op.args[0] in self.wanted:
+        elif op.kind is Kind.TRANSPOSE and op.args[0] in self.wanted:
             self.place[i] = self.made[op.args[0], op.axes]
         else:
             args = tuple([self._in_order(a) for a in op.args])
@@ -204,7 +197,7 @@ class _Rewrite:
             op, turned = self.old[i], self.made[i, axes]
             self.place[i] = self.add(
                 Operation(
-                    "transpose",
+                    Kind.TRANSPOSE,
                     "",
                     (turned,),
                     op.dtypes,
@@ -224,7 +217,7 @@ class _Rewrite:
         op = self.old[i]
         if not nonunit(op.dims):
             return self.place[i]
-        undone = op.kind == "transpose" and _undone(op.axes, axes)
+        undone = op.kind is Kind.TRANSPOSE and _undone(op.axes, axes)
         if undone and op.args[0] not in self.wanted:
             return self.place[op.args[0]]
         dims = (*(ONE for _ in range(len(axes) - len(op.dims))), *op.dims)
@@ -236,13 +229,13 @@ class _Rewrite:
         order = tuple(sorted(wide).index(a) for a in wide)
         inner = tuple(dims[a] for a in wide)
         data = (("axes", order),)
-        turned = self.add(Operation("transpose", "", (first,), op.dtypes, (inner,), data))
+        turned = self.add(Operation(Kind.TRANSPOSE, "", (first,), op.dtypes, (inner,), data))
         return self._shaped(turned, out)
 
     def _shaped(self, i: int, dims: Dims) -> int:
         op = self.ops[i]
         if op.dims == dims:
             return i
-        if op.kind == "reshape" and self.ops[op.args[0]].dims == dims:
+        if op.kind is Kind.RESHAPE and self.ops[op.args[0]].dims == dims:
             return op.args[0]
-        return self.add(Operation("reshape", "", (i,), op.dtypes, (dims,)))
+        return self.add(Operation(Kind.RESHAPE, "", (i,), op.dtypes, (dims,)))
