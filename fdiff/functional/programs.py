@@ -13,7 +13,7 @@ from ..dispatch.program import Program
 from ..dispatch.program import forget as forget_programs
 from ..dispatch.tiers import forget as forget_runners
 from ..dispatch.variant import Variant
-from ..errors import UnsupportedError
+from ..errors import InputError, UnsupportedError
 from ..ops.composite_functions import stop_gradient as stop_leaf
 from ..tape import Tape
 from ..tracebacks import public
@@ -128,18 +128,29 @@ def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
 
 
 @public
-def source(f: Function, *args: object, **kwargs: object) -> str:
+def source(f: Function, *args: object, stage: str = "", **kwargs: object) -> str:
     """The kernel generated for `f` at these arguments, as readable Python source.
 
-    Parameters are those of `make_tape`.
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays, or a transform of one.
+    *args, **kwargs
+        Its arguments; only types matter for arrays and floats.
+    stage : str
+        Name of a pass of the kernel compiler, such as ``"materialise"`` or ``"fuse"``: the program
+        as it is after that pass. By default the text of the kernel.
 
     Returns
     -------
     str
-        The text that is compiled.
+        The text that is compiled; after a pass, operations ``%3: f8[n0] = add %1, %2`` in SSA form
+        or loops in pseudo-code.
 
     Raises
     ------
+    InputError
+        If no pass is called `stage`.
     UnsupportedError
         If `f` has no kernel, because of an operation or a dtype that is only interpreted.
     CompileError
@@ -151,25 +162,38 @@ def source(f: Function, *args: object, **kwargs: object) -> str:
     >>> import fdiff
     >>> "rt.sin" in fdiff.source(np.sin, np.zeros(3))
     True
+    >>> print(fdiff.source(lambda x: np.sin(x) * x, np.zeros(3), stage="lower"), end="")
+    # out0 = multiply
+    for i0 in 0:n0:
+        v0 = x0[i0]
+        v1 = rt.sin(v0)
+        v2 = v1 * v0
+        out0[i0] = v2
+    return out0
     """
     check_callable(f, "source")
+    if stage and stage not in kernels.PASSES:
+        fact = f"no pass of the kernel compiler is called {stage!r}."
+        way = f"The passes are, in order: {', '.join(kernels.PASSES)}."
+        raise failure(InputError, called("source", f), fact, way)
     tape = derive(VALUE, make_tape(f, *args, **kwargs))
     try:
-        return _source(tape, f)
+        return _source(tape, f, stage)
     except UnsupportedError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
         raise Defect("kernel", tape, error).error(called("source", f)) from None
 
 
-def _source(tape: Tape, f: Function) -> str:
+def _source(tape: Tape, f: Function, stage: str) -> str:
     if not kernels.supported(tape):
         names = sorted({node.primitive.name for node in tape.nodes})
         types = sorted({str(type_) for node in tape.nodes for type_ in node.types})
         fact = "the function has no kernel, because of an operation or a dtype; it is interpreted."
         way = f"Its operations: {', '.join(names)}. Its types: {', '.join(types)}."
         raise failure(UnsupportedError, called("source", f), fact, way)
-    return kernels.source(tape, ("C",) * len(tape.inputs))
+    layouts = ("C",) * len(tape.inputs)
+    return kernels.text_after(tape, layouts, stage) if stage else kernels.source(tape, layouts)
 
 
 def cache_info() -> CacheInfo:

@@ -30,6 +30,7 @@ from .llvm.call_descriptor import (
 if TYPE_CHECKING:
     from .bytecode import Evaluation, RefusedError
     from .bytecode import prepare as encode
+    from .codegen.source_generation import text_after
     from .compiler import (
         CacheInfo,
         cache_clear,
@@ -47,10 +48,12 @@ if TYPE_CHECKING:
     )
     from .executable import Executable, Parts
     from .llvm.dispatch_table import caller, fault
+    from .passes.pipeline import NAMES as PASSES
 
 __all__ = [
     "ATTRIBUTES",
     "OWNED",
+    "PASSES",
     "CacheInfo",
     "Evaluation",
     "Executable",
@@ -77,15 +80,18 @@ __all__ = [
     "source",
     "started",
     "supported",
+    "text_after",
     "workspace",
 ]
 
 # Where a name is that is loaded when it is asked for; all others are in `compiler`.
 _HOMES = {
+    "PASSES": ("passes.pipeline", "NAMES"),
     "RefusedError": ("bytecode", "RefusedError"),
     "caller": ("llvm.dispatch_table", "caller"),
     "encode": ("bytecode", "prepare"),
     "fault": ("llvm.dispatch_table", "fault"),
+    "text_after": ("codegen.source_generation", "text_after"),
 }
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...process.collector import collector_paused
+from ...tape import Tape
 from ..ir.graph import KernelGraph
+from ..ir.graph_of_tape import kernel_graph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import PARTS, ParallelLoop
 from ..kernel_source import GeneratedKernel, Work
+from ..passes import pipeline
 from ..passes.parallel.work import work_of
 from ..passes.pipeline import for_threads, lower_graph
 from .kernel import emit
@@ -31,6 +34,11 @@ def shared(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None:
     work = tuple(work_of(item.item) for item in program.items if isinstance(item, ParallelLoop))
     own = (Work(t.dims, _ENTRY) for t in program.temporaries if t.copies == PARTS)
     return GeneratedKernel(emit(program, graph), work, tuple(own), len(program.items))
+
+
+def text_after(tape: Tape, layouts: tuple[str, ...], stage: str) -> str:
+    """The program of `tape` as text after the pass called `stage`."""
+    return pipeline.text_after(kernel_graph(tape, layouts)[0], stage)
 
 
 @lru_cache(maxsize=1)

@@ -85,6 +85,22 @@ class Accumulator:
     final: tuple[Statement, ...]
 
 
+# Kinds of statements that stay in the innermost loop: each iteration does what they do.
+INNERMOST = ("store", "update", "accumulate", "pick", "carry")
+
+
+def depth_of(statement: Statement, depths: Mapping[str, int], rank: int) -> int:
+    """How many of the `rank` loops of a nest enclose a statement: the fewest that it depends on.
+
+    `depths` has the same of the locals assigned so far (loop-invariant code motion).
+    """
+    if statement.kind in INNERMOST:
+        return rank
+    known = [depths.get(name, 0) for name in statement.operands]
+    index = statement.access.index if statement.access is not None else ()
+    return max((*known, *(axis.var + 1 for axis in index)), default=0)
+
+
 # Of each loop, where some of the entries begin and end: None for all of the loop.
 Ranges = tuple[tuple[str, str] | None, ...]
 Guard = tuple[tuple[int, str, str], ...]  # loops, and where on each there is anything to do

@@ -31,6 +31,7 @@ from .loops import (
     Statement,
     TileLoop,
     VersionedLoop,
+    depth_of,
 )
 from .type_inference import DtypeInference
 
@@ -38,7 +39,6 @@ _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*[.(])")  # neither a module nor
 _WORDS = frozenset(["if", "else", "and", "or", "not", "True", "False"])
 _MEMORY = ("load", "store", "update", "carry")
 _WRITES = ("store", "update")
-_INNERMOST = ("store", "update", "accumulate", "pick", "carry")  # never moved out of a loop
 _GATHERED = ("accumulate", "pick")  # their targets are accumulators, which assign them first
 
 Item = Nest | Call | TileLoop | VersionedLoop | Conditional
@@ -269,14 +269,8 @@ class _InNest:
     def statements(self, statements: Iterable[Statement], *, fixed: bool = False) -> None:
         """Check statements, each where the loops that define its operands are open."""
         for statement in statements:
-            inner = fixed or statement.kind in _INNERMOST
-            self.statement(statement, self.rank if inner else self.depth(statement))
-
-    def depth(self, statement: Statement) -> int:
-        """How many loops enclose a statement."""
-        known = [self.level.get(name, 0) for name in statement.operands]
-        index = statement.access.index if statement.access is not None else ()
-        return max((*known, *(a.var + 1 for a in index)), default=0)
+            depth = self.rank if fixed else depth_of(statement, self.level, self.rank)
+            self.statement(statement, depth)
 
     def statement(self, statement: Statement, level: int) -> None:
         """Check what a statement reads, which memory it accesses and which name it assigns."""

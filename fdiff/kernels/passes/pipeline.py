@@ -8,12 +8,15 @@ A pass takes the program in one form and leaves it in the same form or the next 
 - *loops*: loop nests of scalar statements, and calls of routines (`ir/loops.py`).
 
 Passes that only the CPU needs come last, so that another target can stop before them. With
-``FDIFF_VERIFY`` set, as in all tests, the program is verified after each pass;
+``FDIFF_VERIFY`` set, as in all tests, the program is verified after each pass.
+``FDIFF_DUMP=passes`` prints it to stderr after each pass, ``FDIFF_DUMP=fuse,lower`` after the
+passes named; a kernel found on disk runs through no pass (``FDIFF_CACHE_DIR=off``).
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
@@ -22,7 +25,8 @@ from ..ir.graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
 from .fuse.dead_stores import eliminate_dead_stores
-from .fuse.schedule import Schedule, fuse
+from .fuse.schedule import fuse
+from .listing import Form, listing
 from .lower.loop_program import lower
 from .materialise.graph_analysis import Structure
 from .materialise.materialisation import Plan, make_plan
@@ -38,7 +42,7 @@ from .tile.row_tiling import tile_rows
 from .tile.staging import stage_gathers
 
 VERIFY = "FDIFF_VERIFY"  # a variable of the environment: verify the program after each pass
-Form = KernelGraph | Plan | Schedule | LoopProgram | ParallelProgram
+DUMP = "FDIFF_DUMP"  # another: print the program after the passes named, or after all
 
 
 class Pass(NamedTuple):
@@ -142,8 +146,8 @@ def run(graph: KernelGraph, until: str = LAST) -> Form:
     """The program after the pass named `until`, which another target than the CPU chooses."""
     program: Form = graph
     for step in (*PORTABLE, *FOR_CPU):
-        program = cast("Form", step.function(program))
-        _inspect(step, program, graph)
+        before, program = program, cast("Form", step.function(program))
+        _inspect(step, before, program, graph)
         if step.name == until:
             break
     return program
@@ -160,14 +164,26 @@ def for_threads(
     """The program with its `heavy` items shared by threads; None if none of them can be."""
     parallel = parallelise(program, heavy)
     if parallel is not None:
-        _inspect(PARALLELISE, parallel, graph)
+        _inspect(PARALLELISE, program, parallel, graph)
     return parallel
 
 
-def _inspect(step: Pass, program: Form, graph: KernelGraph) -> None:
+def text_after(graph: KernelGraph, name: str) -> str:
+    """The program after the pass of this name; for threads, all loops are shared that can be."""
+    if name != PARALLELISE.name:
+        return listing(run(graph, name))
+    program = lower_graph(graph)
+    return listing(for_threads(program, graph, frozenset(range(len(program.items)))) or program)
+
+
+def _inspect(step: Pass, before: Form, program: Form, graph: KernelGraph) -> None:
     """Verify and print the program after a pass, where the environment asks for it."""
+    dumped = os.environ.get(DUMP, "").split(",")
+    if step.name in dumped or "passes" in dumped:
+        text = "(unchanged)\n" if program == before else listing(program)
+        sys.stderr.write(f"--- {step.name}: {step.leaves}\n{text}\n")
     if os.environ.get(VERIFY):
         with no_fork:
             from ..ir.verify import verify  # noqa: PLC0415 - for tests alone
-        if isinstance(program, LoopProgram):
+        if isinstance(program, LoopProgram) and program is not before:
             verify(program, graph, step.name)

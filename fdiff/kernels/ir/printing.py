@@ -1,0 +1,235 @@
+"""Kernel graphs and loop programs in a form that a person reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from .graph import KernelGraph, Operation
+from .loops import (
+    BEGIN,
+    END,
+    Access,
+    Call,
+    Conditional,
+    Dims,
+    LoopProgram,
+    Nest,
+    Ranges,
+    Statement,
+    TileLoop,
+    VersionedLoop,
+    depth_of,
+    plus,
+    times,
+)
+from .parallel import ParallelLoop, ParallelProgram, SerialRegion
+
+INDENT = "    "
+_PARAMETER = re.compile(r"[a-z_]+")
+Item = Nest | Call | TileLoop | VersionedLoop | Conditional
+
+
+# --- kernel graphs: one operation a line, in SSA form -------------------------------------------
+
+
+def graph_text(graph: KernelGraph, notes: Mapping[int, str] | None = None) -> str:
+    """Each operation as ``%3: f8[n0] = add %1, %2``, with a note behind those that have one."""
+    lines: list[str] = []
+    for i, op in enumerate(graph.ops):
+        note = (notes or {}).get(i)
+        lines.append(f"{operation_text(i, op)}  # {note}" if note else operation_text(i, op))
+    lines.append("return " + ", ".join(f"%{o}" for o in graph.outputs))
+    return "\n".join(lines) + "\n"
+
+
+def operation_text(i: int, op: Operation) -> str:
+    """One operation: its number, types, name, parameters and operands."""
+    types = ", ".join(
+        type_text(dtype, dims) for dtype, dims in zip(op.dtypes, op.shapes, strict=True)
+    )
+    given = _parameters(op)
+    parameters = f"[{', '.join(given)}]" if given else ""
+    operands = ", ".join(f"%{a}" for a in op.args)
+    return f"%{i}: {types} = {op.kind}{parameters} {operands}".rstrip()
+
+
+def type_text(dtype: str, dims: Dims) -> str:
+    """A dtype and a shape, as in ``f8[n0, 3]``."""
+    return f"{dtype}[{', '.join(dims)}]"
+
+
+def _parameters(op: Operation) -> list[str]:
+    """What an operation is besides its name: parameters by name, starts and steps of slices."""
+    out: list[str] = []
+    for entry in op.data:
+        if not isinstance(entry, tuple) or len(entry) != 2:
+            out.append(str(entry))
+        elif isinstance(entry[0], str) and _PARAMETER.fullmatch(entry[0]):
+            out.append(f"{entry[0]}={_value(entry[1])}")
+        else:
+            start, step = entry
+            out.append(f"{start}::{step}")
+    return out if op.data or op.args else [op.text]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(str, value))})"
+    return str(value)
+
+
+# --- loop programs: loops as pseudo-code --------------------------------------------------------
+
+
+def program_text(program: LoopProgram | ParallelProgram) -> str:
+    """Declarations of memory, then the loops and calls in order, then what is returned."""
+    lines = [
+        f"{t.name}: {type_text(t.dtype, t.dims)}" + f" for each of {t.copies}" * bool(t.copies)
+        for t in program.temporaries
+    ]
+    for item in program.items:
+        lines += _parallel(item) if isinstance(item, ParallelLoop | SerialRegion) else _item(item)
+    results = (f"{o.name} = {o.scalar}" if o.scalar else o.name for o in program.outputs)
+    return "\n".join([*lines, f"return {', '.join(results)}"]) + "\n"
+
+
+def _parallel(item: ParallelLoop | SerialRegion) -> Iterator[str]:
+    if isinstance(item, SerialRegion):
+        yield "in one thread:"
+        for one in item.items:
+            yield from _indented(_item(one))
+        return
+    sums = [f"{r.name} in {r.slot}" for r in item.totals]
+    sums += [f"{whole.name} in {copy.name}" for whole, copy in item.copies]
+    yield "in parallel" + (f", each part its own {', '.join(sums)}:" if sums else ":")
+    yield from _indented(_item(item.item))
+    for statement in item.final:
+        yield statement_text(statement)
+
+
+def _item(item: Item) -> Iterator[str]:
+    if isinstance(item, Nest):
+        yield from nest_text(item)
+    elif isinstance(item, Call):
+        begins = item.begins or ("",) * len(item.buffers)
+        given = [f"{b}[{k}:]" if k else b for b, k in zip(item.buffers, begins, strict=True)]
+        yield f"{item.routine}({', '.join((*given, *item.sizes))})"
+    elif isinstance(item, TileLoop):
+        yield f"for {BEGIN}, {END} in tiles of {item.block} of {item.rows}:"
+        for inner in item.items:
+            yield from _indented(_item(inner))
+    elif isinstance(item, Conditional):
+        yield f"if {item.local} == 0:"
+        yield from _indented(nest_text(item.zero))
+        yield "else:"
+        yield from _indented(nest_text(item.other))
+    else:
+        yield from _versions(item)
+
+
+def _versions(loop: VersionedLoop) -> Iterator[str]:
+    yield f"while {END} < {loop.fallback.rows}:"
+    for nest in loop.measured:
+        yield from _indented(nest_text(nest))
+    for version in loop.versions:
+        tests = " and ".join((*version.ends, *version.tests))
+        yield f"{INDENT}if a run of rows by {tests}:"
+        for nest in version.items:
+            yield from _indented(_indented(nest_text(nest)))
+    yield f"{INDENT}otherwise:"
+    yield from _indented(_indented(_item(loop.fallback)))
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (INDENT + line for line in lines)
+
+
+# --- nests --------------------------------------------------------------------------------------
+
+
+def nest_text(nest: Nest) -> Iterator[str]:
+    """A nest: each statement in the outermost loop in which its operands are known."""
+    yield f"# {nest.comment}"
+    if nest.excluded or nest.branches:
+        yield from _flat(nest)
+        return
+    rank = len(nest.domain)
+    before, after = _by_depth(nest)
+    for depth in range(rank + 1):
+        yield from (INDENT * depth + line for line in before[depth])
+        if depth < rank:
+            yield f"{INDENT * depth}for i{depth} in {_range(nest.domain, nest.ranges, depth)}:"
+    for depth in range(rank - 1, -1, -1):
+        yield from (INDENT * depth + line for line in after[depth])
+
+
+def _by_depth(nest: Nest) -> tuple[list[list[str]], list[list[str]]]:
+    """The lines before the loop of each depth, and behind it."""
+    rank = len(nest.domain)
+    before: list[list[str]] = [[] for _ in range(rank + 1)]
+    after: list[list[str]] = [[] for _ in range(rank + 1)]
+    depths: dict[str, int] = {}
+    for a in nest.accumulators:
+        if a.identity != a.name:
+            before[a.depth].append(f"{a.name} = {a.identity}")
+        after[a.depth] += map(statement_text, a.final)
+    for s in nest.statements:
+        depths[s.target] = depth_of(s, depths, rank)
+        before[depths[s.target]].append(statement_text(s))
+    return before, after
+
+
+def _flat(nest: Nest) -> Iterator[str]:
+    """A nest that leaves entries out: its loops on one line, its statements below."""
+    loops = range(len(nest.domain))
+    left_out = ", ".join(_range(nest.domain, nest.excluded, k) for k in loops)
+    domain = ", ".join(_range(nest.domain, nest.ranges, k) for k in loops)
+    for a in nest.accumulators:
+        if a.identity != a.name:
+            yield f"{a.name} = {a.identity}"
+    yield f"for {', '.join(f'i{k}' for k in loops)} in {domain}, outside of {left_out}:"
+    yield from _indented(map(statement_text, nest.statements))
+    for guard, statements in nest.branches:
+        tests = " and ".join(f"{begin} <= i{k} < {end}" for k, begin, end in guard)
+        yield INDENT + (f"if {tests}:" if tests else "always:")
+        yield from _indented(_indented(map(statement_text, statements)))
+    for a in nest.accumulators:
+        yield from map(statement_text, a.final)
+
+
+def _range(domain: Dims, ranges: Ranges, k: int) -> str:
+    bounds = ranges[k] if ranges else None
+    return f"0:{domain[k]}" if bounds is None else ":".join(bounds)
+
+
+def statement_text(s: Statement) -> str:
+    """One statement as an assignment."""
+    kind, target, text, operands, access = s
+    if kind in ("let", "accumulate"):
+        given = operands if kind == "let" else (target, *operands)
+        return f"{target} = {text.format(*given)}"
+    if kind == "wrap":
+        return f"{target} = index {operands[0]} checked against {text}"
+    assert access is not None
+    entry = _entry(access)
+    return {
+        "load": f"{target} = {entry}",
+        "store": f"{entry} = {operands[0] if operands else ''}",
+        "update": f"{entry} = {_combined(text, entry, operands)}",
+        "position": f"{target} = position of {entry}",
+        "carry": f"{target} = {entry} if i{operands[0] if operands else ''} > 0 else {text}",
+        "pick": f"if {f' {text} '.join(operands)}: {target} = {', '.join(operands[::-1])} = ...",
+    }[kind]
+
+
+def _combined(text: str, entry: str, operands: tuple[str, ...]) -> str:
+    return text.format(entry, *operands[:1]) if operands else text
+
+
+def _entry(access: Access) -> str:
+    """An entry of memory: its position along each axis."""
+    positions = [
+        plus(times(a.step, f"i{a.var}"), a.start) if a.var >= 0 else a.start for a in access.index
+    ]
+    return f"{access.buffer.name}[{', '.join(positions)}]"

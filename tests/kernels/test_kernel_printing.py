@@ -1,0 +1,70 @@
+"""Programs as people read them, after each pass: `FDIFF_GOLDEN=write` writes them anew."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff import kernels
+from fdiff.errors import InputError
+from fdiff.kernels.passes.pipeline import PASSES
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def softmax(x):
+    e = np.exp(x - np.max(x, axis=1, keepdims=True))
+    return e / np.sum(e, axis=1, keepdims=True)
+
+
+def rosenbrock(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+PRINTED = {"softmax": (softmax, np.ones((3, 4))), "slope": (fdiff.grad(rosenbrock), np.ones(5))}
+
+
+def all_stages(f, x):
+    """The program after each pass, where it is another than after the pass before."""
+    out, before = [], ""
+    for name in kernels.PASSES:
+        text = fdiff.source(f, x, stage=name)
+        out.append(f"--- {name}\n{'(unchanged)' if text == before else text}")
+        before = text
+    return "\n".join(out)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_programs_print_as_reviewed(name):
+    text = all_stages(*PRINTED[name])
+    path = GOLDEN / f"{name}.passes.txt"
+    if os.environ.get("FDIFF_GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_a_dump_goes_to_stderr(monkeypatch, capsys):
+    monkeypatch.setenv("FDIFF_DUMP", "fuse,tile_rows")
+    monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
+    fdiff.cache_clear()
+    fdiff.source(softmax, np.ones((3, 4)))
+    text = capsys.readouterr().err
+    assert text.count("---") == 2
+    assert "--- fuse: " in text
+    assert "nest over (n0, n1)" in text
+    monkeypatch.setenv("FDIFF_DUMP", "passes")
+    fdiff.cache_clear()
+    fdiff.source(softmax, np.ones((3, 4)))
+    assert capsys.readouterr().err.count("---") == len(PASSES) - 1  # one thread
+
+
+def test_a_stage_that_there_is_not():
+    with pytest.raises(InputError, match=r"no pass .* 'fusion'.*\n.*\n.*forward_stores, .*fuse"):
+        fdiff.source(softmax, np.ones((3, 4)), stage="fusion")
+
+
+def test_each_pass_says_what_it_needs_and_leaves():
+    assert len({step.name for step in PASSES}) == len(PASSES)
+    assert all(step.needs and step.leaves for step in PASSES)
