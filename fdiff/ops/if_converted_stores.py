@@ -1,7 +1,7 @@
 """Short arms of ``if`` recorded as selects: one trace, whichever way the condition goes.
 
 ``if a > v[i]: v[i] = a`` asks for the truth of a traced value. If the arm does no more than store
-one entry (`trace/arms.py`), that entry becomes ``np.where(a > v[i], a, v[i])`` there and then, and
+one entry (`trace/if_conversion.py`), that entry becomes ``np.where(a > v[i], a, v[i])`` there and then, and
 Python is told to pass the arm by. Nothing is relied on, so no guard is entered. This is done where
 the arm has no other effect and can raise nothing: arithmetic of real numbers without divisions by
 traced ones, entries of arrays that exist, a store into an array that may be written to. Anything

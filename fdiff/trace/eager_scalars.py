@@ -160,5 +160,5 @@ def _stored(base: np.ndarray, *values: object, places: tuple[int, ...]) -> np.nd
 
 
 # An array with single entries stored over it, by flat position. Its derivative rules are those of
-# `transforms/scalars.py`: it is met in eager traces alone.
+# `transforms/eager/eager_scalar_rules.py`: it is met in eager traces alone.
 STORE = Primitive("store_entries", _stored_type, _stored, family="linear")

@@ -1,7 +1,7 @@
 """A trace whose nodes are computed as they are entered: for code that takes another way each time.
 
 Nothing is shared, folded, guarded or kept for another call but what does not depend on the way: the
-ops of `trace/opkinds.py` and the templates of `trace/templates.py`.
+ops of `trace/operation_cache.py` and the templates of `trace/operation_templates.py`.
 """
 
 from __future__ import annotations

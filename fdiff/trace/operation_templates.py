@@ -37,7 +37,7 @@ class Template:
     """Ops with their operands: places among the operands given, then among the steps before.
 
     `out` is the place of the result, `type`, `scalar` and `weak` are those of its handle, `kind` is
-    its class if that is one of `trace/scalars.py`.
+    its class if that is one of `trace/eager_scalars.py`.
     """
 
     __slots__ = ("kind", "out", "scalar", "steps", "type", "weak")

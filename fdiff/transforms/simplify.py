@@ -1,7 +1,7 @@
 """Rewrite a tape into an equal, shorter one, or make it short from the start.
 
 Common subexpressions merge because the `Builder` never enters an equal node twice; dead nodes go
-when the tape is finished; the table of `transforms/rewrites.py` does the rest.
+when the tape is finished; the table of `rewrites/rewrite_rules.py` does the rest.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _ADD, _MULTIPLY = PRIMITIVES["add"], PRIMITIVES["multiply"]
 class Step(NamedTuple):
     """A node to be entered: its arguments are places in a list of ids, `take` picks them.
 
-    `mode` tells when rules are asked (`rewrites.py`), `shorter` is what sees through stores, and
-    `noted` tells that rules look for the node.
+    `mode` tells when rules are asked (`rewrites/rewrite_rules.py`), `shorter` is what sees through
+    stores, and `noted` tells that rules look for the node.
     """
 
     primitive: Primitive

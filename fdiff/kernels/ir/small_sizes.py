@@ -1,9 +1,9 @@
 """What of the sizes is part of a kernel's structure: few components, and many short rows.
 
-Rows of two or three numbers would be inner loops of two or three turns. Where such a size is
-known, the components are written out (`schedule/split.py`), and the loop runs over the rows. Where
+Rows of two or three numbers would be inner loops of two or three iterations. Where such a size is
+known, the components are scalars (`normalise/scalarise.py`), and the loop runs over the rows. Where
 rows have some tens of entries, the axis of the rows is laid out behind the others
-(`schedule/rows_last.py`).
+(`normalise/rows_innermost.py`).
 """
 
 from __future__ import annotations

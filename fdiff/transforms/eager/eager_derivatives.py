@@ -1,7 +1,7 @@
 """Derivatives where the forward pass has computed every value: for one call of a function.
 
 Cotangents are pulled backwards, and tangents pushed forwards, through the nodes of an eager trace
-by the rules of their ops (`transforms/rules.py`), as values, or as further nodes of the trace where
+by the rules of their ops (`eager_rules.py`), as values, or as further nodes of the trace where
 they are to be differentiated themselves.
 """
 

@@ -1,7 +1,7 @@
 """Derivative rules of ops for eager traces, which ask for the same again.
 
-The tape of a rule (`transforms/templates.py`) is run on values as a Python function, or entered
-node by node where derivatives are to be differentiated again.
+The tape of a rule (`rule_templates.py`) is run on values as a Python function, or entered node by
+node where derivatives are to be differentiated again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A finger's bones move with the angles of that finger, so their tangents are those of a few seeds
 and not of all. The tape of tangents is batched with unit seeds whose places are known: slices of
-them are fewer seeds, and each node carries parts (`parts.py`), those that reach it.
+them are fewer seeds, and each node carries parts (`sparse_tangents.py`), those that reach it.
 (Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 7.2: dynamic sparsity.)
 """
 

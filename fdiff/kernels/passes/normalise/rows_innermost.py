@@ -3,7 +3,7 @@
 Of 10,000 points with 25 distances each, a loop over the distances of one point is too short for
 vectors, and its sum would wait for each addition. With the axis of the points last, every loop is
 over points: what was a sum along a row adds up vectors, entry by entry. Which axis has the rows is
-a fact of the skeleton (`kernels/small.py: many_rows`); here the axis goes behind the others in all
+a fact of the skeleton (`ir/small_sizes.py: many_rows`); here the axis goes behind the others in all
 that is computed. Inputs are copied in that order, products of matrices read them as they are, and
 outputs are put back. Where an op knows no other order of axes, nothing is changed.
 """
