@@ -36,8 +36,8 @@ from fdiff import kernels
 from fdiff.dispatch import tiers
 from fdiff.errors import UnsupportedError
 from fdiff.kernels import bytecode, compiler, source_cache
-from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.llvm import machine
+from fdiff.kernels.passes import pipeline
 
 FIRST = ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "jit", "jit_array", "vmap")
 SECOND = ("hessian", "hvp", "vhp")
@@ -242,7 +242,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=np.inf, help="stop after so long")
     parser.add_argument("--quick", action="store_true", help="without LLVM's optimisations")
     options = parser.parse_args()
-    os.environ[source_generation.VERIFY] = "1"
+    os.environ[pipeline.VERIFY] = "1"
     with compiled_quickly() if options.quick else nullcontext():
         return run(options)
 

@@ -11,7 +11,7 @@ from fdiff.kernels.passes.materialise.graph_analysis import Structure
 from fdiff.kernels.passes.materialise.materialisation import make_plan
 from fdiff.kernels.passes.materialise.memory_reads import reads_of
 from fdiff.kernels.passes.materialise.recomputation import computed_again
-from fdiff.kernels.passes.normalise.library_calls import lower
+from fdiff.kernels.passes.normalise.routine_selection import select_routines
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -45,7 +45,7 @@ def storing(w):
 def structure_of(f):
     tape = simplify(vjp(tape_of(f, np.linspace(0.1, 1, 9 * N)), [0]))
     graph, _ = kernel_graph(tape, ("C",) * len(tape.inputs))
-    return Structure(lower(graph))
+    return Structure(select_routines(graph))
 
 
 def rounds_of(structure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, cast
 
@@ -103,6 +104,22 @@ class KernelGraph:
     @property
     def key(self) -> tuple[object, ...]:
         return self.ops, self.inputs, self.outputs, self.rows
+
+
+def users_of(graph: KernelGraph) -> list[list[int]]:
+    """For each operation, those that read it (once for each reading)."""
+    users: list[list[int]] = [[] for _ in graph.ops]
+    for i, op in enumerate(graph.ops):
+        for a in op.args:
+            users[a].append(i)
+    return users
+
+
+def is_masked(ops: Sequence[Operation], i: int) -> bool:
+    """Whether the entries of operation `i` are -0.0 where a product is to leave them out."""
+    while ops[i].kind.is_view:
+        (i,) = ops[i].args
+    return ops[i].kind is Kind.MASKED
 
 
 class Values(NamedTuple):

@@ -122,7 +122,7 @@ def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Val
     for i in _canonical_order(tape):
         node = tape.nodes[i]
         if i in outputs or not _is_number(node):
-            op = _part(draft, i, node)
+            op = _operation(draft, i, node)
             draft.place[i] = draft.add(op)
     place = draft.place
     graph = KernelGraph(
@@ -155,11 +155,11 @@ def _canonical_order(tape: Tape) -> list[int]:
 
 
 def _is_number(node: Node) -> bool:
-    """Whether the node is a constant of one entry: each use of it has a part of its own."""
+    """Whether the node is a constant of one entry: each use of it has an operation of its own."""
     return node.primitive is CONSTANT and node.type.size == 1
 
 
-def _part(draft: _Draft, i: int, node: Node) -> Operation:
+def _operation(draft: _Draft, i: int, node: Node) -> Operation:
     dtypes, shapes = _dtypes_of(node), tuple([draft.dims(t.shape) for t in node.types])
     if node.primitive is CONSTANT:
         return _number(draft, node) if _is_number(node) else _array(draft, node)
@@ -185,7 +185,7 @@ def _dtypes_of(node: Node) -> tuple[str, ...]:
 
 
 def _argument(draft: _Draft, node: Node, slot: int) -> int:
-    """The part an op reads; a number becomes a table entry, or text where that changes the code."""
+    """The operation that is read; a number becomes a table entry, or text if that changes code."""
     a = node.args[slot]
     source = draft.tape.nodes[a]
     if not _is_number(source):

@@ -30,12 +30,12 @@ from .listing import Form, listing
 from .lower.loop_program import lower
 from .materialise.graph_analysis import Structure
 from .materialise.materialisation import Plan, make_plan
-from .normalise.library_calls import lower as select_routines
-from .normalise.reduce_first import summed_first
-from .normalise.rows_innermost import rows_last
-from .normalise.scalarise import split
-from .normalise.store_forwarding import reread
-from .normalise.transpose_sinking import turned
+from .normalise.reduce_first import reduce_first
+from .normalise.routine_selection import select_routines
+from .normalise.rows_innermost import rows_innermost
+from .normalise.scalarise import scalarise
+from .normalise.store_forwarding import forward_stores
+from .normalise.transpose_sinking import sink_transposes
 from .parallel.parallelise import parallelise
 from .tile.loop_fission import split_long_loops
 from .tile.row_tiling import tile_rows
@@ -62,27 +62,27 @@ def materialise(graph: KernelGraph) -> Plan:
 
 PORTABLE: tuple[Pass, ...] = (
     Pass(
-        "forward_stores", "graph", reread,
+        "forward_stores", "graph", forward_stores,
         needs="a graph as it comes from a tape, operations in canonical order",
         leaves="what is stored and sliced out again is read where it was computed",
     ),
     Pass(
-        "reduce_first", "graph", summed_first,
+        "reduce_first", "graph", reduce_first,
         needs="reductions and products as separate operations",
         leaves="axes that one factor of a product lacks are summed before the product is taken",
     ),
     Pass(
-        "scalarise", "graph", split,
+        "scalarise", "graph", scalarise,
         needs="small sizes written into the graph as numbers",
         leaves="the entries along axes of a few components are operations of their own",
     ),
     Pass(
-        "sink_transposes", "graph", turned,
+        "sink_transposes", "graph", sink_transposes,
         needs="transposes as separate operations",
         leaves="elementwise values are computed in the order in which they are read",
     ),
     Pass(
-        "rows_innermost", "graph", rows_last,
+        "rows_innermost", "graph", rows_innermost,
         needs="the size of the axis of many short rows, if there is one, named in the graph",
         leaves="that axis is the last of each array, so that the inner loops are long",
     ),

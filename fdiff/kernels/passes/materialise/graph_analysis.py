@@ -1,4 +1,4 @@
-"""What follows from a skeleton alone, whatever is kept: users, costs, sums made in place."""
+"""What follows from a kernel graph alone, whatever is kept: users, costs, sums made in place."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from math import inf
 
 from ....attributes import cached_property
 from ....kernel_rule import Kind
-from ...ir.graph import KernelGraph, Operation
+from ...ir.graph import KernelGraph, Operation, users_of
 from ...ir.loops import ONE, Dims, nonunit, same_nonunit
+from ...ir.operation_costs import SLOW, flops_of
 from ..fuse.effect import Effect
-from .operation_kinds import (
-    SLOW,
-    flops_of,
-    users_of,
-)
 from .value_keys import Key, Keys
 
 DEEP = 400  # cost from which on a value with several users is not computed for each of them
@@ -23,7 +19,7 @@ DEEP = 400  # cost from which on a value with several users is not computed for 
 
 @dataclass(frozen=True)
 class Structure:
-    """A skeleton with what follows from it, each found once for all plans that are tried."""
+    """A kernel graph with what follows from it, each found once for all plans that are tried."""
 
     graph: KernelGraph
 

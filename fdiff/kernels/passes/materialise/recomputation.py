@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Container
 
 from ...ir.loops import nonunit
+from ...ir.operation_costs import SLOW, instructions_of
 from ..fuse.effect import Effect
 from .materialisation import Plan
 from .memory_reads import computed_by
-from .operation_kinds import ALIKE, SLOW
 
-LONG = 1000  # parts of a program of which as much as can be is settled in one round
+LONG = 1000  # operations of a program of which as much as can be is settled in one round
 
 
 def computed_again(plan: Plan, nests: list[list[Effect]]) -> set[int]:
@@ -42,8 +42,8 @@ def computed_again(plan: Plan, nests: list[list[Effect]]) -> set[int]:
 def _after_its_like(plan: Plan, i: int, nest: int, begun: dict[object, int]) -> bool:
     """Whether an earlier nest has the instructions of `i`; `begun` tells which has them first."""
     op = plan.ops[i]
-    like = ALIKE.get(op.label)
-    return like is not None and begun.setdefault((like, op.args), nest) != nest
+    like = instructions_of(op.text)
+    return bool(like) and begun.setdefault((like, op.args), nest) != nest
 
 
 def _dear(plan: Plan) -> set[int]:

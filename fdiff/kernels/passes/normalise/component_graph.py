@@ -1,4 +1,4 @@
-"""Parts of a structure, and those with small axes as components: one part for each."""
+"""Operations of a graph, and those with small axes as components: one operation for each."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def spot(dims: Dims, place: Place) -> Slices:
 
 @dataclass
 class Pieces:
-    """The new parts, and what stands for each old one: itself, its components, or both."""
+    """The new operations, and what stands for each old one: itself, its components, or both."""
 
     old: tuple[Operation, ...]
     ops: list[Operation] = field(default_factory=list)
     whole: dict[int, int] = field(default_factory=dict)
     split: dict[int, Ids] = field(default_factory=dict)
-    zeros: set[int] = field(default_factory=set)  # new parts that are zero
-    sums: set[int] = field(default_factory=set)  # old parts that are added up in memory
+    zeros: set[int] = field(default_factory=set)  # new operations that are zero
+    sums: set[int] = field(default_factory=set)  # old operations that are added up in memory
     _made: dict[Operation, int] = field(default_factory=dict)
 
     def add(self, op: Operation) -> int:
-        """The part, made once."""
+        """The operation, made once."""
         if op not in self._made:
             self.ops.append(op)
             self._made[op] = len(self.ops) - 1
@@ -64,7 +64,7 @@ class Pieces:
         return self.old[i].dims
 
     def at(self, i: int, place: Place) -> int:
-        """The component of old part `i` at `place`; its small axes are gone."""
+        """The component of old operation `i` at `place`; its small axes are gone."""
         dims = self.dims(i)
         if i not in self.split:
             op = self.sliced(self.whole[i], spot(dims, place))
@@ -75,7 +75,7 @@ class Pieces:
         return self.split[i][number]
 
     def all(self, i: int) -> int:
-        """Old part `i` in one piece."""
+        """Old operation `i` in one piece."""
         if i not in self.whole:
             dims = self.dims(i)
             inner = tuple(ONE if is_small(d) else d for d in dims)
@@ -100,7 +100,7 @@ class Pieces:
         return self.add(Operation(Kind.SLICE, "", (op,), source.dtypes, (inner,), pairs))
 
     def shaped(self, op: int, dims: Dims) -> int:
-        """The part with other axes of size one."""
+        """The operation with other axes of size one."""
         source = self.ops[op]
         if source.kind is Kind.RESHAPE and same_nonunit(source.dims, self.ops[source.args[0]].dims):
             return self.shaped(source.args[0], dims)

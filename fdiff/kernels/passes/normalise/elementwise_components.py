@@ -1,6 +1,6 @@
 """Elementwise ops, reductions and views by components.
 
-A rule gives one part for each component, or None; it may also put down the whole result itself
+A rule gives one operation for each component, or None; it may also put down the whole result itself
 (`Pieces.whole`).
 """
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ....kernel_rule import Kind
-from ...ir.graph import KernelGraph, Operation
+from ...ir.graph import KernelGraph, Operation, is_masked, users_of
 from ...ir.loops import ONE, Dims
-from ..materialise.operation_kinds import is_masked, users_of
 from .scalarise import pruned
 
 Axes = tuple[int, ...]
 
 
-def summed_first(graph: KernelGraph) -> KernelGraph:
-    """The same structure with sums before the products they are of."""
+def reduce_first(graph: KernelGraph) -> KernelGraph:
+    """The same graph with sums before the products they are of."""
     new = _Rewrite(graph, users_of(graph))
     for op in graph.ops:
         if op.kind is Kind.SUM and op.dtype[0] == "f" and new.reaches(op.args[0], op.axes):
@@ -47,7 +46,7 @@ class _Rewrite:
         return len(self.ops) - 1
 
     def reaches(self, i: int, axes: Axes) -> bool:
-        """Whether the sum of old part `i` over `axes` is of a product that nothing else reads."""
+        """Whether the sum of old operation `i` is of a product that nothing else reads."""
         op = self.old.ops[i]
         if len(self.users[i]) > 1 or i in self.old.outputs:
             return False
@@ -59,7 +58,7 @@ class _Rewrite:
         return any(self.reaches(a, own) for a, own in self._through(i, axes))
 
     def _through(self, i: int, axes: Axes) -> list[tuple[int, Axes]]:
-        """What of part `i` is summed in its place, over which axes; nothing if it cannot be."""
+        """The operands of `i` summed in its place, over which axes; none if it cannot be."""
         op = self.old.ops[i]
         if op.kind is Kind.NEGATIVE:
             return [(op.args[0], axes)]
@@ -83,7 +82,7 @@ class _Rewrite:
         return None
 
     def total(self, i: int, axes: Axes, like: Operation) -> int:
-        """The sum of old part `i` over `axes`, made once."""
+        """The sum of old operation `i` over `axes`, made once."""
         if (i, axes) not in self.totals:
             self.totals[i, axes] = self._total(i, axes, like)
         return self.totals[i, axes]
@@ -109,7 +108,7 @@ class _Rewrite:
         return self.add(op._replace(args=tuple(args), shapes=(dims,)))
 
     def _narrowed(self, i: int, axes: Axes, rank: int) -> int:
-        """Old part `i` without those of its axes, all of size one, that `axes` of a result are."""
+        """Old operation `i` without its axes, all of size one, that meet `axes` of a result."""
         op = self.old.ops[i]
         lead = rank - len(op.dims)
         dims = _without(op.dims, tuple(x - lead for x in axes if x >= lead))

@@ -3,7 +3,7 @@
 Of 10,000 points with 25 distances each, a loop over the distances of one point is too short for
 vectors, and its sum would wait for each addition. With the axis of the points last, every loop is
 over points: what was a sum along a row adds up vectors, entry by entry. Which axis has the rows is
-a fact of the skeleton (`ir/small_sizes.py: many_rows`); here the axis goes behind the others in all
+a fact of the graph (`ir/small_sizes.py: many_rows`); here the axis goes behind the others in all
 that is computed. Inputs are copied in that order, products of matrices read them as they are, and
 outputs are put back. Where an op knows no other order of axes, nothing is changed.
 """
@@ -23,13 +23,13 @@ from .scalarise import pruned
 Axes = tuple[int, ...]
 
 
-def rows_last(graph: KernelGraph) -> KernelGraph:
-    """The same structure with the row axis moved to the innermost position."""
+def rows_innermost(graph: KernelGraph) -> KernelGraph:
+    """The same graph with the row axis moved to the innermost position."""
     if not graph.rows:
         return graph
     new = _Rewrite(graph)
     for i, op in enumerate(graph.ops):
-        if not new.lower_effect(i, op):
+        if not new.rewrite(i, op):
             return graph
     inputs = tuple(new.plain[i] for i in graph.inputs)
     outputs = tuple(new.whole(o) for o in graph.outputs)
@@ -37,7 +37,7 @@ def rows_last(graph: KernelGraph) -> KernelGraph:
 
 
 class _Rewrite:
-    """Old parts in their own order (`plain`), or with the rows last (`moved`)."""
+    """Old operations in their own order (`plain`), or with the rows last (`moved`)."""
 
     def __init__(self, graph: KernelGraph) -> None:
         self.old, self.axis = graph.ops, graph.rows
@@ -49,8 +49,8 @@ class _Rewrite:
         self.ops.append(op)
         return len(self.ops) - 1
 
-    def lower_effect(self, i: int, op: Operation) -> bool:
-        """Enter what replaces `part`; False if it has no form with the rows last."""
+    def rewrite(self, i: int, op: Operation) -> bool:
+        """Enter what replaces operation `i`; False if it has no form with the rows last."""
         own = self.place(op.dims)
         read = [a for a in op.args if self.place(self.old[a].dims) is not None]
         rule = _RULES.get(op.kind) or (_elementwise if op.text else None)
@@ -61,9 +61,7 @@ class _Rewrite:
             self.moved[i] = self.add(made)
         elif made is not None:
             self.plain[i] = self.add(made)
-        elif op.kind.is_leaf or self.rows_innermost(
-            (*op.shapes, *(self.old[a].dims for a in read))
-        ):
+        elif op.kind.is_leaf or self.are_innermost((*op.shapes, *(self.old[a].dims for a in read))):
             self.plain[i] = self.add(op.reading(tuple([self.whole(a) for a in op.args])))
         else:
             return False
@@ -73,12 +71,12 @@ class _Rewrite:
         """The position of the row axis in a shape; None if the shape has no row axis."""
         return dims.index(self.axis) if dims.count(self.axis) == 1 else None
 
-    def rows_innermost(self, shapes: Iterable[Dims]) -> bool:
+    def are_innermost(self, shapes: Iterable[Dims]) -> bool:
         """Whether the row axis is the last axis of every shape that has it."""
         return all(self.axis not in d or d.index(self.axis) == len(d) - 1 for d in shapes)
 
     def whole(self, i: int) -> int:
-        """Old part `i` with its axes in their own order."""
+        """Old operation `i` with its axes in their own order."""
         if i not in self.plain:
             dims = self.old[i].dims
             at, rank = self.place(dims), len(dims)
@@ -88,7 +86,7 @@ class _Rewrite:
         return self.plain[i]
 
     def last(self, i: int) -> int:
-        """Old part `i` with its rows last: an input is copied in that order."""
+        """Old operation `i` with its rows last: an input is copied in that order."""
         if i not in self.moved:
             dims = self.old[i].dims
             at = self.place(dims)
@@ -102,7 +100,7 @@ class _Rewrite:
         return self.moved[i]
 
     def turned(self, i: int, axes: Axes) -> int:
-        """New part `i` with its axes in another order."""
+        """New operation `i` with its axes in another order."""
         op = self.ops[i]
         dims = tuple(op.dims[a] for a in axes)
         wide = [a for a in axes if op.dims[a] != ONE]
@@ -111,14 +109,14 @@ class _Rewrite:
         return self.add(Operation(Kind.TRANSPOSE, "", (i,), op.dtypes, (dims,), (("axes", axes),)))
 
     def shaped(self, i: int, dims: Dims) -> int:
-        """New part `i` in another shape."""
+        """New operation `i` in another shape."""
         op = self.ops[i]
         if op.dims == dims:
             return i
         return self.add(Operation(Kind.RESHAPE, "", (i,), op.dtypes, (dims,)))
 
-    def fuse_reductions_with_gathers(self, i: int, dims: Dims) -> int | None:
-        """Old part `i`, rows last, shaped to broadcast against a result of shape `dims`."""
+    def broadcastable(self, i: int, dims: Dims) -> int | None:
+        """Old operation `i`, rows last, shaped to broadcast against a result of shape `dims`."""
         own = self.old[i].dims
         at, lead = self.place(dims), len(dims) - len(own)
         if at is None:
@@ -143,7 +141,7 @@ def _behind(dims: Dims, at: int | None) -> Dims:
 def _made(
     new: _Rewrite, op: Operation, args: list[int | None], data: Data | None = None
 ) -> Operation | None:
-    """The part with its rows last; None if one of its operands has no form with the rows last."""
+    """The operation with its rows last; None if one of its operands has no such form."""
     known = [a for a in args if a is not None]
     if len(known) < len(args):
         return None
@@ -152,7 +150,7 @@ def _made(
 
 
 def _elementwise(new: _Rewrite, op: Operation) -> Operation | None:
-    return _made(new, op, [new.fuse_reductions_with_gathers(a, op.dims) for a in op.args])
+    return _made(new, op, [new.broadcastable(a, op.dims) for a in op.args])
 
 
 def _reduced(new: _Rewrite, op: Operation) -> Operation | None:

@@ -28,7 +28,7 @@ from .elementwise_components import (
 from .indexing_components import gathered, joined, scattered, updated
 
 Rule = Callable[[Pieces, int, Operation], "Ids | None"]
-# How many parts there may be in the end: so many times as many and a hundred, but this many at
+# How many operations there may be in the end: so many times as many and a hundred, but this many at
 # most, and this many in any case: a program that is spared an operation keeps its components.
 _GROWTH, _MOST, _ALWAYS = 4, 1000, 600
 RULES: dict[str, Rule] = {
@@ -48,8 +48,8 @@ RULES: dict[str, Rule] = {
 }
 
 
-def split(graph: KernelGraph) -> KernelGraph:
-    """The same structure with the components of small axes apart, where that is worth it."""
+def scalarise(graph: KernelGraph) -> KernelGraph:
+    """The same graph with the components of small axes apart, where that is worth it."""
     if not any(is_small(d) for op in graph.ops for dims in op.shapes for d in dims):
         return graph
     new = Pieces(graph.ops)
@@ -68,7 +68,7 @@ def split(graph: KernelGraph) -> KernelGraph:
 
 
 def _enter(new: Pieces, i: int, op: Operation) -> None:
-    """What stands for the part."""
+    """What stands for the operation."""
     touched = op.kind is Kind.CONCATENATE or any(
         is_small(d) for k in (i, *op.args) for d in new.dims(k)
     )
@@ -86,7 +86,7 @@ def _enter(new: Pieces, i: int, op: Operation) -> None:
 
 
 def pruned(graph: KernelGraph) -> KernelGraph:
-    """Without the parts that nothing reads."""
+    """Without the operations that nothing reads."""
     live = {*graph.inputs, *graph.outputs}
     for i in range(len(graph.ops) - 1, -1, -1):
         if i in live:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....kernel_rule import Kind
-from ...ir.graph import Data, KernelGraph, Operation
+from ...ir.graph import Data, KernelGraph, Operation, users_of
 from ...ir.loops import nonunit
-from ..materialise.operation_kinds import users_of
 
 
-def reread(graph: KernelGraph) -> KernelGraph:
-    """The same structure: what follows a store reads the array that was stored into."""
+def forward_stores(graph: KernelGraph) -> KernelGraph:
+    """The same graph: what follows a store reads the array that was stored into."""
     if not any(op.kind is Kind.UPDATE for op in graph.ops):
         return graph
     graph = _stores_first(graph)

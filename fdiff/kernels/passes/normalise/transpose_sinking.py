@@ -11,12 +11,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ....kernel_rule import Category, Kind
-from ...ir.graph import KernelGraph, Operation
+from ...ir.graph import KernelGraph, Operation, users_of
 from ...ir.loops import ONE, Dims, nonunit, same_nonunit
-from ..materialise.operation_kinds import (
-    users_of,
-)
-from .library_calls import takes
+from .routine_selection import takes
 from .scalarise import pruned
 
 Axes = tuple[int, ...]
@@ -25,8 +22,8 @@ _PASS = (
 )
 
 
-def turned(graph: KernelGraph) -> KernelGraph:
-    """The same structure with such transposes at the operands."""
+def sink_transposes(graph: KernelGraph) -> KernelGraph:
+    """The same graph with such transposes at the operands."""
     if not any(op.kind is Kind.TRANSPOSE for op in graph.ops):
         return graph
     users = users_of(graph)
@@ -35,7 +32,7 @@ def turned(graph: KernelGraph) -> KernelGraph:
         return graph
     new = _Rewrite(graph.ops, wanted)
     for i, op in enumerate(graph.ops):
-        new.lower_effect(i, op)
+        new.rewrite(i, op)
     return pruned(replace(
         graph, ops=tuple(new.ops), inputs=tuple(new.place[i] for i in graph.inputs),
         outputs=tuple(new.place[o] for o in graph.outputs),
@@ -43,7 +40,7 @@ def turned(graph: KernelGraph) -> KernelGraph:
 
 
 def _wanted(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
-    """The elementwise parts that are read in one other order only, and that order.
+    """The elementwise operations that are read in one other order only, and that order.
 
     Those that only products of matrices read, which take them in either, are in the order of what
     they are computed from.
@@ -74,7 +71,7 @@ def _order(
     u: int,
     out: Mapping[int, Axes],
 ) -> Axes | None:
-    """The order in which part `u` reads part `i`; None if it is a product that takes others."""
+    """The order in which operation `u` reads `i`; None if it is a product that takes others."""
     op = ops[u]
     if op.kind is Kind.CONTRACT:
         return None if takes(ops, u, i, tuple(range(len(ops[i].dims)))) else ()
@@ -85,7 +82,7 @@ def _order(
 
 
 def _order_below(ops: tuple[Operation, ...], i: int) -> Axes:
-    """The order that undoes the first transpose that elementwise parts below `i` read."""
+    """The order that undoes the first transpose that elementwise operations below `i` read."""
     dims = ops[i].dims
     stack, seen = [i], {i}
     while stack:
@@ -102,7 +99,7 @@ def _order_below(ops: tuple[Operation, ...], i: int) -> Axes:
 def _worth(graph: KernelGraph, users: list[list[int]], wanted: dict[int, Axes]) -> dict[int, Axes]:
     """Of these, the ones that read no more in another order than transposes fall away.
 
-    Parts that read each other are turned together or not at all.
+    Operations that read each other are turned together or not at all.
     """
     ops = graph.ops
     leader: dict[int, int] = {}
@@ -177,7 +174,7 @@ class _Rewrite:
         self.ops.append(op)
         return len(self.ops) - 1
 
-    def lower_effect(self, i: int, op: Operation) -> None:
+    def rewrite(self, i: int, op: Operation) -> None:
         axes = self.wanted.get(i)
         if axes is not None:
             args = tuple([self.operand(a, axes) for a in op.args])
@@ -190,7 +187,7 @@ class _Rewrite:
             self.place[i] = self.add(op.reading(args))
 
     def _in_order(self, i: int) -> int:
-        """Old part `i` as it was; of a turned one, a view, which products look through."""
+        """Old operation `i` as it was; of a turned one, a view, which products look through."""
         if i not in self.place:
             axes = self.wanted[i]
             back = tuple(axes.index(k) for k in range(len(axes)))
@@ -208,7 +205,7 @@ class _Rewrite:
         return self.place[i]
 
     def operand(self, i: int, axes: Axes) -> int:
-        """Old part `i` as an operand of a result whose axes are in the order `axes`."""
+        """Old operation `i` as an operand of a result whose axes are in the order `axes`."""
         if (i, axes) not in self.made:
             self.made[i, axes] = self._operand(i, axes)
         return self.made[i, axes]

@@ -18,8 +18,8 @@ from ...ir.loops import (
     TileLoop,
     VersionedLoop,
 )
+from ...ir.operation_costs import SLOW, flops_of
 from ...kernel_source import Work
-from ..materialise.operation_kinds import SLOW, flops_of
 
 # ns: an addition, an elementary function, an entry read or written, one sought, a term of a product
 _FLOP, _CALLED, _MOVED, _PICKED, _TERM = 0.008, 0.45, 0.04, 0.4, 0.03

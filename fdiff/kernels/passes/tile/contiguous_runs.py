@@ -28,7 +28,7 @@ from ...ir.loops import (
     plus,
     times,
 )
-from ..materialise.operation_kinds import SLOW, flops_of
+from ...ir.operation_costs import SLOW, flops_of
 from .row_dependence import for_rows
 
 _MOST = 3  # index vectors, for each of which there is a loop of its own

@@ -29,7 +29,7 @@ from ...ir.loops import (
     TileLoop,
     VersionedLoop,
 )
-from ..materialise.operation_kinds import SLOW, flops_of
+from ...ir.operation_costs import SLOW, flops_of
 from .contiguous_runs import Rows, locals_of, summed
 from .row_dependence import finished, for_rows, started
 

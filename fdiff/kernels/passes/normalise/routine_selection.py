@@ -1,4 +1,4 @@
-"""Rewrites of the structure before scheduling: matrix products, and copies that routines need."""
+"""Rewrites of the graph before scheduling: matrix products, and copies that routines need."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ....kernel_rule import Kind, Routine
-from ...ir.graph import Data, KernelGraph, Operation
+from ...ir.graph import Data, KernelGraph, Operation, is_masked, users_of
 from ...ir.loops import ONE, Dims, nonunit, same_nonunit, size, strides
-from ..materialise.operation_kinds import is_masked, users_of
 
 
 @dataclass
@@ -23,7 +22,7 @@ class _Rewrite:
         return len(self.ops) - 1
 
     def transposed(self, i: int, axes: tuple[int, ...]) -> int:
-        """Part `i` with its axes in another order; itself where they are in order."""
+        """Operation `i` with its axes in another order; itself where they are in order."""
         op = self.ops[i]
         if axes == tuple(range(len(axes))):
             return i
@@ -31,7 +30,7 @@ class _Rewrite:
         return self.add(Operation(Kind.TRANSPOSE, "", (i,), op.dtypes, (dims,), (("axes", axes),)))
 
     def contiguous(self, i: int) -> int:
-        """Part `i` where it lies in memory in order: a copy of a strided input or of a number."""
+        """Operation `i`, in memory in row-major order: a strided input or a number is copied."""
         op = self.ops[i]
         strided = op.kind is Kind.INPUT and op.data[1] == "A" and bool(nonunit(op.dims))
         if not strided and op.kind is not Kind.VALUE:
@@ -41,7 +40,7 @@ class _Rewrite:
         return self.copies[i]
 
     def in_order(self, i: int, dims: Dims) -> int:
-        """Part `i`, read entry by entry by a part of this shape.
+        """Operation `i`, read entry by entry by an operation of this shape.
 
         A transposed input that is read again for each entry of another axis is copied, so that it
         is read in the wrong order only once.
@@ -66,7 +65,7 @@ class _Rewrite:
         return self.shaped(self.copies[a], op.dims)
 
     def shaped(self, i: int, dims: Dims) -> int:
-        """Part `i` with other axes of one entry."""
+        """Operation `i` with other axes of one entry."""
         op = self.ops[i]
         if op.dims == dims:
             return i
@@ -81,8 +80,8 @@ class _Rewrite:
         )
 
 
-def lower(graph: KernelGraph) -> KernelGraph:
-    """The same structure with `contract` as `matmul` where its labels allow it, and copies made."""
+def select_routines(graph: KernelGraph) -> KernelGraph:
+    """The same graph with routines for matrix products and systems, and the copies they need."""
     new = _Rewrite()
     for op in _turned(graph):
         args = tuple([new.place[a] for a in op.args])
@@ -94,7 +93,7 @@ def lower(graph: KernelGraph) -> KernelGraph:
 
 
 def _turned(graph: KernelGraph) -> tuple[Operation, ...]:
-    """Parts where a product read only through one transpose is made in that order at once."""
+    """Operations where a product read only through one transpose is made in that order at once."""
     users = users_of(graph)
     ops = list(graph.ops)
     for i, op in enumerate(ops):
@@ -171,7 +170,7 @@ def _triangular(op: Operation, *, flip: bool, kind: str = "") -> Operation:
 
 
 def _system(new: _Rewrite, op: Operation, a: int) -> int:
-    """The system `part` with matrix `a`, a matrix and right-hand sides for each of the stack."""
+    """The system `op` with matrix `a`, a matrix and right-hand sides for each of the stack."""
     square = (*op.dims[:-2], *new.ops[a].dims[-2:])
     args = (new.spread(a, square), new.spread(op.args[1], op.dims))
     return new.add(op.reading(tuple([new.contiguous(i) for i in args])))
@@ -256,7 +255,7 @@ def _untransposed(new: _Rewrite, i: int, labels: str) -> tuple[int, str]:
 
 
 def takes(ops: Sequence[Operation], i: int, operand: int, order: tuple[int, ...]) -> bool:
-    """Whether part `i` is a product of matrices that needs no copy of an operand to read it.
+    """Whether operation `i` is a product of matrices that needs no copy of an operand to read it.
 
     `order` says which axis of the operand each axis in memory is.
     """
