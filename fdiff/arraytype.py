@@ -82,3 +82,11 @@ def real_dtype(dtype: np.dtype) -> np.dtype:
 def shadow(type_: ArrayType) -> np.ndarray:
     """A read-only array of that shape and dtype over one element, to ask NumPy about shapes."""
     return np.broadcast_to(np.zeros((), type_.dtype), type_.shape)
+
+
+def disjoint(n: int, start: int, step: int, m: int, begin: int, stride: int) -> bool:
+    """Whether `n` entries from `start` by `step` and `m` from `begin` by `stride` never meet."""
+    ends, others = (start, start + (n - 1) * step), (begin, begin + (m - 1) * stride)
+    if not n or not m or max(ends) < min(others) or max(others) < min(ends):
+        return True
+    return abs(step) == abs(stride) > 1 and (start - begin) % step != 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ..arraytype import disjoint
 from ..tape import Builder, Params
 from .provenance import TELLING, origin
 
@@ -13,14 +14,6 @@ Ints = tuple[int, ...]
 Rule = Callable[[Builder, Ids, Params], tuple[int | None, Ids]]
 
 _LOOKED_AT = TELLING | {"update"}
-
-
-def _apart(n: int, start: int, step: int, m: int, begin: int, stride: int) -> bool:
-    """Whether `n` entries from `start` by `step` and `m` from `begin` by `stride` never meet."""
-    ends, others = (start, start + (n - 1) * step), (begin, begin + (m - 1) * stride)
-    if not n or not m or max(ends) < min(others) or max(others) < min(ends):
-        return True
-    return abs(step) == abs(stride) > 1 and (start - begin) % step != 0
 
 
 def _read(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
@@ -37,7 +30,7 @@ def _read(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
         strides: Ints = put["steps"]  # type: ignore[assignment] - parameters are objects to the checker
         if (shape, begins, strides) == (sizes, starts, steps):
             return node.args[1], args
-        if not any(map(_apart, sizes, starts, steps, shape, begins, strides)):
+        if not any(map(disjoint, sizes, starts, steps, shape, begins, strides)):
             break
         source = node.args[0]
     return origin(builder, source, params), (source,)

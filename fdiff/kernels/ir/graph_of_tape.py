@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 
-from ...arraytype import Shape
+from ...arraytype import Shape, disjoint
 from ...attributes import cached_property
 from ...errors import TapeError
 from ...kernel_rule import Category, KernelRule, Kind
@@ -301,15 +301,7 @@ def _misses(draft: _Draft, store: int, sizes: Shape, starts: Shape, steps: Shape
     params = dict(nodes[store].params)
     shape = nodes[nodes[store].args[1]].type.shape
     begins, strides = cast("Shape", params["starts"]), cast("Shape", params["steps"])
-    return any(map(_disjoint, sizes, starts, steps, shape, begins, strides))
-
-
-def _disjoint(n: int, start: int, step: int, m: int, begin: int, stride: int) -> bool:
-    """Whether `n` entries from `start` by `step` and `m` from `begin` by `stride` never meet."""
-    ends, others = (start, start + (n - 1) * step), (begin, begin + (m - 1) * stride)
-    if not n or not m or max(ends) < min(others) or max(others) < min(ends):
-        return True
-    return abs(step) == abs(stride) > 1 and (start - begin) % step != 0
+    return any(map(disjoint, sizes, starts, steps, shape, begins, strides))
 
 
 def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape) -> Data:

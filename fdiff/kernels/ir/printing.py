@@ -46,12 +46,12 @@ def graph_text(graph: KernelGraph, notes: Mapping[int, str] | None = None) -> st
 def operation_text(i: int, op: Operation) -> str:
     """One operation: its number, types, name, parameters and operands."""
     types = ", ".join(
-        type_text(dtype, dims) for dtype, dims in zip(op.dtypes, op.shapes, strict=True)
+        type_text(dtype, dims) for dtype, dims in zip(op.dtypes, op.shapes, strict=False)
     )
     given = _parameters(op)
     parameters = f"[{', '.join(given)}]" if given else ""
     operands = ", ".join(f"%{a}" for a in op.args)
-    return f"%{i}: {types} = {op.kind}{parameters} {operands}".rstrip()
+    return f"%{i}: {types} = {op.label}{parameters} {operands}".rstrip()
 
 
 def type_text(dtype: str, dims: Dims) -> str:

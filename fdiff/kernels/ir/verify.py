@@ -44,12 +44,12 @@ _GATHERED = ("accumulate", "pick")  # their targets are accumulators, which assi
 Item = Nest | Call | TileLoop | VersionedLoop | Conditional
 
 
-def verify(program: LoopProgram, graph: KernelGraph, after: str = "") -> LoopProgram:
+def verify(program: LoopProgram, graph: KernelGraph, place: str = "") -> LoopProgram:
     """Check every law; return the program, or raise `TapeError` that says where one is broken.
 
-    `after` names the pass that has left the program.
+    `place` tells where in the compiler that is.
     """
-    checks = _Checks(program, graph, after)
+    checks = _Checks(program, graph, place)
     for item in program.items:
         checks.item(item)
     checks.end()
@@ -59,9 +59,9 @@ def verify(program: LoopProgram, graph: KernelGraph, after: str = "") -> LoopPro
 class _Checks:
     """The checks of one program, and what is known after the items checked so far."""
 
-    def __init__(self, program: LoopProgram, graph: KernelGraph, after: str) -> None:
+    def __init__(self, program: LoopProgram, graph: KernelGraph, place: str) -> None:
         self.program = program
-        self.after = f", after the pass {after}" if after else ""
+        self.place = f", {place}" if place else ""
         self.where = "program"
         inputs = [graph.ops[i] for i in graph.inputs]
         given = {f"x{k}": p.dtype for k, p in enumerate(inputs) if p.dims}
@@ -78,7 +78,7 @@ class _Checks:
 
     def _law(self, holds: bool, fault: str) -> None:  # noqa: FBT001 - private
         if not holds:
-            raise TapeError(f"a program of loops breaks a law: {fault} ({self.where}{self.after})")
+            raise TapeError(f"a program of loops breaks a law: {fault} ({self.where}{self.place})")
 
     @contextmanager
     def _also(self, *names: str) -> Generator[None]:

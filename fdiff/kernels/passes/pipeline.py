@@ -145,6 +145,7 @@ LAST = FOR_CPU[-1].name
 def run(graph: KernelGraph, until: str = LAST) -> Form:
     """The program after the pass named `until`, which another target than the CPU chooses."""
     program: Form = graph
+    _verify(program, graph, "as it comes from the tape")
     for step in (*PORTABLE, *FOR_CPU):
         before, program = program, cast("Form", step.function(program))
         _inspect(step, before, program, graph)
@@ -182,8 +183,17 @@ def _inspect(step: Pass, before: Form, program: Form, graph: KernelGraph) -> Non
     if step.name in dumped or "passes" in dumped:
         text = "(unchanged)\n" if program == before else listing(program)
         sys.stderr.write(f"--- {step.name}: {step.leaves}\n{text}\n")
-    if os.environ.get(VERIFY):
-        with no_fork:
-            from ..ir.verify import verify  # noqa: PLC0415 - for tests alone
-        if isinstance(program, LoopProgram) and program is not before:
-            verify(program, graph, step.name)
+    if program is not before:
+        _verify(program, graph, f"after the pass {step.name}")
+
+
+def _verify(program: Form, graph: KernelGraph, place: str) -> None:
+    if not os.environ.get(VERIFY):
+        return
+    with no_fork:
+        from ..ir.verify import verify  # noqa: PLC0415 - for tests alone
+        from ..ir.verify_graph import verify_graph  # noqa: PLC0415 - for tests alone
+    if isinstance(program, LoopProgram):
+        verify(program, graph, place)
+    elif isinstance(program, KernelGraph):
+        verify_graph(program, place)
