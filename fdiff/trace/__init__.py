@@ -1,6 +1,6 @@
 """Record a tape by running plain NumPy code on traced arrays.
 
-`traced` holds what stands for an array meanwhile, `recording` the trace it belongs to and how ops
+`traced_array` holds the stand-in for an array, `recording` the trace it belongs to and how ops
 enter their nodes, `record` the way from a run to a finished tape.
 """
 

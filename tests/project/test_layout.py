@@ -24,6 +24,7 @@ LONGEST_FILE, MEDIAN_FILE = 400, 170
 TABLES = "fdiff.ops"  # files of rows may be as long as the rows are many
 MOST_NAMES = 24
 IMPORT_SECONDS = 0.1
+SUFFIXES = {".py", ".md", ".txt"}
 VAGUE = {"utils", "util", "helpers", "misc", "common", "base", "manager"}
 
 # What the tests below let pass for now: only ever shorter.
@@ -375,3 +376,19 @@ def test_no_two_classes_have_one_name():
     )
     # What is gone is deleted from SAME_CLASS_NAMES.
     assert {name for name, count in counts.items() if count > 1} == SAME_CLASS_NAMES
+
+
+def test_files_that_are_named_in_docstrings_and_comments_exist():
+    """Such as `trace/views.py`, by the end of its path; users' files apart."""
+    named = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:py|md|txt))\b")
+    of_users = {"file.py", "signal.py", "statistics.py"}
+    found = [path for name in ("fdiff", "tests", "docs") for path in (ROOT / name).rglob("*.*")]
+    there = {f"/{path.relative_to(ROOT)}" for path in found if path.suffix in SUFFIXES}
+    missing = [
+        f"{path.relative_to(ROOT)}:{k}: {name}"
+        for path in MODULES.values()
+        for k, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for name in named.findall(line)
+        if name not in of_users and not any(file.endswith(f"/{name}") for file in there)
+    ]
+    assert missing == []

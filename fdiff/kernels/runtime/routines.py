@@ -1,4 +1,4 @@
-"""Matrix routines such as ``solve_f8``, as texts for `native`.
+"""Matrix routines such as ``solve_f8``, as texts for `kernels.llvm`.
 
 A text has words in capitals, which become what is right for a dtype: ``ENTRY`` its kind, ``REAL``
 its name in NumPy, ``GETRF`` and its kin the places of functions in the table `blas`; and the

@@ -1,4 +1,4 @@
-"""What several threads at one kernel do, as texts for `native`.
+"""What several threads at one kernel do, as texts for `kernels.llvm`.
 
 Each thread of a *crew* runs the kernel from its beginning to its end. Parts of its loops are
 numbered one after another through the whole kernel; a thread takes the next as long as it belongs
