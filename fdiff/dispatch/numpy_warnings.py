@@ -1,7 +1,7 @@
 """NumPy's floating-point warnings, as plain code gives them.
 
 Whatever runs a program leaves a hint where a number was divided by zero, invalid or too large
-(`floatflags`). A hint is asked about: the tape of the function is interpreted, and if its own
+(`float_flags`). A hint is asked about: the tape of the function is interpreted, and if its own
 values, not those of a derivative alone, are to blame, the function is called once as plain Python.
 So words, line, filters and `numpy.errstate` are those of plain code.
 """

@@ -1,8 +1,8 @@
 """The function of machine code that Python calls, and the table of words it is told by.
 
 Layouts: CPython's ``PyObject_HEAD``, the numbers behind it, and NumPy's ``PyArrayObject_fields``
-(numpy/_core/include/numpy/ndarraytypes.h), which are part of their binary interfaces; `abi`
-compares them with the running interpreter before anything is called.
+(numpy/_core/include/numpy/ndarraytypes.h), which are part of their binary interfaces;
+`interpreter_abi` compares them with the running interpreter before anything is called.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The stub reads objects by offset and calls NumPy's C interface by slot. `fault` says what is not as
 the stub has it, before the stub is run for the first time; then calls go through Python
-(`portable`). Memory is only read inside of objects whose class says that they are large enough.
+(`python_stub`). Memory is only read inside of objects whose class says that they are large enough.
 """
 
 from __future__ import annotations
