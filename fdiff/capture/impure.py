@@ -185,9 +185,15 @@ def reading_methods(kind: type) -> frozenset[str]:
     return found
 
 
+def _public_module(kind: type) -> str:
+    """Where users import a class from: ``pathlib`` for ``pathlib._local``, ``io`` for ``_io``."""
+    first, *rest = kind.__module__.split(".")
+    return ".".join([first.lstrip("_"), *(part for part in rest if not part.startswith("_"))])
+
+
 @lru_cache(maxsize=1024)
 def _own_methods(kind: type) -> frozenset[str]:
-    module = kind.__module__.lstrip("_")
+    module = _public_module(kind)
     path = f"{_ALIASES.get(module, module)}.{kind.__qualname__}"
     if path == "pathlib.Path":
         return frozenset(name for name in vars(kind) if not name.startswith("__"))
@@ -283,6 +289,6 @@ class Impurities:
         for code in self.codes if self._methods else ():
             for name in sorted(names_in(code) & self._methods.keys()):
                 kind = self._methods[name]
-                words = _reads(f"{kind.__module__.lstrip('_')}.{kind.__name__}", name)
+                words = _reads(f"{_public_module(kind)}.{kind.__name__}", name)
                 self.noted.setdefault(words, _line_of(code, name))
         return self.noted
