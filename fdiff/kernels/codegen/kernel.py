@@ -1,4 +1,4 @@
-"""From loop nests to the text of a kernel: Python that people can read and `kernels.llvm` compiles."""
+"""From loop nests to the text of a kernel: Python that people can read, and LLVM compiles."""
 
 from __future__ import annotations
 
