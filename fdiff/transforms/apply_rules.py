@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import message
-from ..ops.contraction import parse
+from ..ops.contraction import contract, parse
 from ..ops.families import unbroadcast
 from ..primitive import ZERO
 from ..tape import Node
@@ -45,7 +45,7 @@ def pull(
     plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]
     inner = mask is not None and primitive.family != "elementwise"
     masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type] - stubs know no traced arrays
-    if primitive.name == "contract" and inner:
+    if primitive is contract and inner:
         # It sums over entries whose cotangent is zero, and 0 * NaN is NaN.
         args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc] - stubs know no traced arrays
     results = [
@@ -54,7 +54,7 @@ def pull(
     ]
     if primitive.family == "elementwise":
         return [_elementwise_bar(k, primitive.name, r, mask, args) for k, r in enumerate(results)]
-    if not primitive.structural and primitive.name != "contract":
+    if not primitive.structural and primitive is not contract:
         results = [_inside(m, r) for m, r in zip(masks, results, strict=True)]
     return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]  # type: ignore[arg-type] - stubs know no traced arrays
 
@@ -115,7 +115,7 @@ def masks_of_arguments(
         pulled = node.primitive.vjp([weight], args, outs, **params)  # type: ignore[misc] - parameters are objects to the checker
         pulled = [p() if callable(p) else p for p in pulled]
         return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
-    if node.primitive.name == "contract":
+    if node.primitive is contract:
         return _contracted_masks(mask, args, str(params["subscripts"]))
     if node.primitive.family == "reduction" and "axes" in params:
         kept = np.expand_dims(mask, params["axes"])  # type: ignore[call-overload] - parameters are objects to the checker

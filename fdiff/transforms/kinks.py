@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..errors import Line
+from ..ops.elementwise import where
 from ..ops.kink_marks import mark
 from ..primitive import ZERO
 from ..tape import INPUT, ITEM, Node, Tape
@@ -145,7 +146,7 @@ def _parts(
 ) -> Sequence[Mask | None]:
     """The entries of each argument that take part where `mask` says so of the output."""
     primitive = node.primitive
-    if primitive.name == "where":
+    if primitive is where:
         taken = args[0] if mask is True else np.logical_and(mask, args[0])
         passed = np.logical_not(args[0])
         passed = passed if mask is True else np.logical_and(mask, passed)

@@ -203,7 +203,7 @@ SYMMETRISE = Transform(
     "symmetrise", lambda t, r: symmetric(t, [r.function.input_types[k] for k in r.wrt]),
     "all blocks of a Hessian", "the blocks are exactly symmetric")
 CONVERT = Transform(
-    "convert", lambda t, r: converted(t, r.types), "", "outputs have the dtypes of `types`")
+    "convert types", lambda t, r: converted(t, r.types), "", "outputs have the dtypes of `types`")
 # fmt: on
 
 

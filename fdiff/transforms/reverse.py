@@ -8,18 +8,19 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import Line, TapeError
-from ..primitive import PRIMITIVES, ZERO, Primitive
+from ..ops.elementwise import add, logical_not, logical_or, multiply, negative, square
+from ..ops.shaping import spread
+from ..primitive import ZERO, Primitive
 from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from .apply_rules import Bar, pull
 from .forward import materialise
+from .rewrites.rewrite_context import SCALED
 from .rule_templates import Seeds, pulls
 from .simplify import Simplifier
 
-_ADD, _OR, _NOT = (PRIMITIVES[name] for name in ("add", "logical_or", "logical_not"))
-_MULTIPLY, _SQUARE = PRIMITIVES["multiply"], PRIMITIVES["square"]
-_SCALED = ("scaled", "negative", "broadcast_to")  # what rewrites find constant factors in
+_SCALED = (SCALED, negative, spread)  # what rewrites find constant factors in
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
 
@@ -92,7 +93,7 @@ class _Sweep:
                 continue
             node = nodes[i]
             primitive = node[0]
-            if primitive is _MULTIPLY and node[1][0] == node[1][1]:
+            if primitive is multiply and node[1][0] == node[1][1]:
                 node = self._as_square(node, bars.get(i))
             if primitive is INPUT:
                 continue
@@ -117,7 +118,7 @@ class _Sweep:
         meets = bar is not None and self.builder.notable.get(bar) in _SCALED
         if not meets or node.type.dtype.kind != "f":
             return node
-        return Node(_SQUARE, node.args[:1], (), node.types)
+        return Node(square, node.args[:1], (), node.types)
 
     def _pull_parts(self, i: int, node: Node, line: Line | None) -> None:
         """Pull through a node with several outputs, some of which have cotangents."""
@@ -126,8 +127,8 @@ class _Sweep:
         seeds = tuple([None if bar is None else mask is not None for bar, mask in there])
         given = [bar for bar, _ in there if bar is not None]
         given += [mask for _, mask in there if mask is not None]
-        source, add = self.values[i], self.builder.add
-        outs = [add(ITEM, (source,), (("k", k),)) for k in range(count)]
+        source, enter = self.values[i], self.builder.add
+        outs = [enter(ITEM, (source,), (("k", k),)) for k in range(count)]
         self._pull(node, seeds, given, outs, line)
 
     def _pull(
@@ -197,16 +198,16 @@ class _Sweep:
             if mask is not None:
                 masks[a] = mask
             return
-        bars[a] = self._entered(_ADD, known, bar, line)
+        bars[a] = self._entered(add, known, bar, line)
         there = masks.pop(a, None) if masks else None
         if there is not None and mask is not None and not self._opposite(there, mask):
-            masks[a] = there if there == mask else self._entered(_OR, there, mask, line)
+            masks[a] = there if there == mask else self._entered(logical_or, there, mask, line)
 
     def _opposite(self, mask: int, other: int) -> bool:
         """Whether one of two masks is true where the other is not: those of both branches."""
         nodes = self.builder.nodes
         return any(
-            nodes[i].primitive is _NOT and nodes[i].args == (j,)
+            nodes[i].primitive is logical_not and nodes[i].args == (j,)
             for i, j in ((mask, other), (other, mask))
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from ..arraytype import BOOL, ArrayType
+from ..ops.elementwise import absolute, square
 from ..ops.kink_marks import kink_search
 from ..primitive import ZERO
 from ..tape import CONSTANT, Constant, Node, Tape
@@ -167,7 +168,7 @@ class Templates:
         if not isinstance(found, Template) or kink_search.on:
             return None
         for k in found.squared:
-            if builder.nodes[ids[k]].primitive.name == "absolute":
+            if builder.nodes[ids[k]].primitive is absolute:
                 return None
         return found
 
@@ -219,7 +220,7 @@ class Templates:
             traced = self.trace(Op(op.primitive, op.params, op.given, (), op.types), detail)
         steps, outputs = steps_of(traced.tape)
         given = len(traced.tape.inputs)
-        squared = {k for s in steps if s.primitive.name == "square" for k in s.places if k < given}
+        squared = {k for s in steps if s.primitive is square for k in s.places if k < given}
         return Template(steps, outputs, traced.targets, tuple(sorted(squared)))
 
 

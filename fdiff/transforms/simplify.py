@@ -14,20 +14,19 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import Line, with_line
-from ..primitive import PRIMITIVES, Primitive
+from ..ops.elementwise import add, multiply
+from ..ops.shaping import spread
+from ..primitive import Primitive
 from ..process.progress import Stage
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
 from ..trace.load_forwarding import SHORTER
 from ..trace.load_forwarding import Rule as Shorter
-from .rewrites.rewrite_context import kind
+from .rewrites.rewrite_context import SCALED, Kind, kind
 from .rewrites.rewrite_rules import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS
 
 Ids = tuple[int, ...]
 Types = tuple[ArrayType, ...]
-
-
-_ADD, _MULTIPLY = PRIMITIVES["add"], PRIMITIVES["multiply"]
 
 
 class Step(NamedTuple):
@@ -56,7 +55,7 @@ class Simplifier(Builder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.notable: dict[int, str] = {}
+        self.notable: dict[int, Kind] = {}
         self.constants: set[int] = set()
 
     def add(
@@ -79,7 +78,7 @@ class Simplifier(Builder):
         if found is None:
             count = len(self.nodes)
             found = Builder.add(self, primitive, args, params, line, types)
-            if mode & NOTED or (primitive is _ADD and args[0] == args[1]):
+            if mode & NOTED or (primitive is add and args[0] == args[1]):
                 self._note(count)
         elif line is not None and found not in self.lines:
             self.lines[found] = (line,)
@@ -90,9 +89,9 @@ class Simplifier(Builder):
         nodes = self.nodes
         for i in range(first, len(nodes)):
             node = nodes[i]
-            if node[0] is _MULTIPLY:  # the most of them
+            if node[0] is multiply:  # the most of them
                 if not self.constants.isdisjoint(node[1]):
-                    self.notable[i] = "scaled"
+                    self.notable[i] = SCALED
                 continue
             if node[0] is CONSTANT:
                 self.constants.add(i)
@@ -119,7 +118,7 @@ class Simplifier(Builder):
         """The constant that a small node of constants is."""
         if len(node.types) > 1 or node.type.size > FOLD_LIMIT:
             return None
-        if node.primitive.name == "broadcast_to":
+        if node.primitive is spread:
             return None
         given = [self.nodes[a].value for a in node.args]
         with np.errstate(all="ignore"):
@@ -151,7 +150,7 @@ class Simplifier(Builder):
             node_id = known.setdefault((primitive, args, params), count)
             if node_id == count:
                 nodes.append(new_node(Node, (primitive, args, params, types)))
-                if noted or (primitive is _ADD and len(set(args)) == 1):
+                if noted or (primitive is add and len(set(args)) == 1):
                     self._note(node_id)
                 if line is not None:
                     lines[node_id] = (line,)
@@ -187,7 +186,7 @@ class Simplifier(Builder):
                     nodes.append(
                         node if same else new_node(Node, (primitive, given, params, types))
                     )
-                    if mode & NOTED or (primitive is _ADD and given[0] == given[1]):
+                    if mode & NOTED or (primitive is add and given[0] == given[1]):
                         self._note(count)
             ids[i] = node_id
             if i in told and node_id not in lines:
@@ -215,7 +214,7 @@ def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
         if primitive is not INPUT:
             place[i] = len(tape.inputs) + len(steps)
             mode, shorter = MODES.get(primitive, 0), SHORTER.get(primitive.name)
-            noted = bool(mode & NOTED) or kind(node) == "scaled"
+            noted = bool(mode & NOTED) or kind(node) == SCALED
             places = tuple([place[a] for a in args])
             take = itemgetter(*places) if len(places) > 1 else None
             # What sees through stores is asked as rules are, always.

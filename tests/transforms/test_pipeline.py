@@ -30,11 +30,11 @@ CALLS = {
     ),
     "jacobian": (
         lambda: fdiff.jacobian(lambda x: np.sin(x) * x[:1], LONG[:8], mode="forward"),
-        [*DENSE, "unit tangents", "simplify", "columns", "simplify", "convert"],
+        [*DENSE, "unit tangents", "simplify", "columns", "simplify", "convert types"],
     ),
     "jacrev": (
         lambda: fdiff.jacobian(np.sin, X, mode="reverse"),
-        ["batch seeds", "unit cotangents", "simplify", "simplify", "convert"],
+        ["batch seeds", "unit cotangents", "simplify", "simplify", "convert types"],
     ),
     "sparse": (
         lambda: fdiff.jacobian(np.sin, LONG, mode="forward"),
@@ -42,7 +42,7 @@ CALLS = {
     ),
     "hessian": (
         lambda: fdiff.hessian(scalar, X),
-        ["columns", "simplify", "symmetrise", "simplify", "convert"],
+        ["columns", "simplify", "symmetrise", "simplify", "convert types"],
     ),
     "vmap": (lambda: fdiff.vmap(lambda x: x * x)(X), ["batch"]),
     "jit": (lambda: fdiff.jit(vector)(X), ["simplify"]),

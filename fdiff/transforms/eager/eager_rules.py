@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from ...ops.shaping import slices
+from ...ops.shaping import slices, unslice
 from ...tape import CONSTANT, INPUT, Constant, Tape
 from ...trace.eager_trace import EagerTrace
 from ...trace.operation_cache import INFIX, Op, caller, op_of
@@ -39,7 +39,7 @@ class Pull:
         outputs = list(tape.outputs)
         for k, (_, place, mask, _) in enumerate(self.targets):
             node = tape.nodes[outputs[place]]
-            if mask is None and node.primitive.name == "unslice":
+            if mask is None and node.primitive is unslice:
                 named: dict[str, Any] = dict(node.params)
                 outputs[place] = node.args[0]
                 sizes = tape.nodes[node.args[0]].type.shape

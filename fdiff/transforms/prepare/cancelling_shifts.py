@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...arraytype import Shape
-from ...primitive import PRIMITIVES
+from ...ops.elementwise import add, divide, exp, log, stop, subtract
+from ...ops.reductions import sum_
+from ...ops.shaping import reshape, spread
+from ...primitive import Primitive
 from ...tape import CONSTANT, Node, Tape, new_node
 
 Edge = tuple[int, int]  # a node, and which of its arguments
@@ -24,7 +27,7 @@ def unshifted(tape: Tape) -> Tape:
     found = [
         i
         for i, node in enumerate(nodes)
-        if node.primitive.name == "exp" and nodes[node.args[0]].primitive.name == "subtract"
+        if node.primitive is exp and nodes[node.args[0]].primitive is subtract
     ]
     if not found:
         return tape
@@ -49,7 +52,7 @@ class _Shifted:
         """Where the shift enters, if all that depends on it is as if it did not."""
         if self.nodes[self.shift].primitive is CONSTANT or not self._inner(self.exp):
             return []
-        sums = {u for u in self.users[self.exp] if self._name(u) == "sum"}
+        sums = {u for u in self.users[self.exp] if self._op(u) is sum_}
         if len(sums) != 1:
             return []
         (total,) = sums
@@ -58,31 +61,31 @@ class _Shifted:
         if not self._aligned(self.shift, alone=True):
             return []
         views = self._views(total)
-        logs = [u for v in views for u in self.users[v] if self._name(u) == "log"]
-        spread = {w for u in logs for w in self._views(u)}
+        logs = [u for v in views for u in self.users[v] if self._op(u) is log]
+        spreads = {w for u in logs for w in self._views(u)}
         quotients = {u for v in views for u in self.users[v]} - set(logs) - views
         shares = {u for u in self.users[self.exp] if u != total}
-        rest = {u for w in spread for u in self.users[w]} - spread
+        rest = {u for w in spreads for u in self.users[w]} - spreads
         less = {u for u in self.users[self.difference] if u != self.exp}
-        ends = [self._added(u, spread) for u in rest - less]
+        ends = [self._added(u, spreads) for u in rest - less]
         right = (
             self._inner(self.difference)
-            and all(map(self._inner, (*views, *spread)))
-            and all(self._over(u, self.exp, views, "divide") for u in quotients | shares)
-            and all(self._over(u, self.difference, spread, "subtract") for u in less)
+            and all(map(self._inner, (*views, *spreads)))
+            and all(self._over(u, self.exp, views, divide) for u in quotients | shares)
+            and all(self._over(u, self.difference, spreads, subtract) for u in less)
             and None not in ends
         )
         return [(self.difference, 1), *[e for e in ends if e is not None]] if right else []
 
-    def _name(self, i: int) -> str:
-        return self.nodes[i].primitive.name
+    def _op(self, i: int) -> Primitive:
+        return self.nodes[i].primitive
 
     def _inner(self, i: int) -> bool:
         return i not in self.outputs and bool(self.users[i])
 
     def _spread(self, i: int) -> int:
         """What is repeated in `i`, as it was before."""
-        while self._name(i) == "broadcast_to":
+        while self._op(i) is spread:
             i = self.nodes[i].args[0]
         return i
 
@@ -99,30 +102,30 @@ class _Shifted:
         while stack:
             for u in self.users[stack.pop()]:
                 node = self.nodes[u]
-                plain = node.primitive.name in ("reshape", "broadcast_to")
+                plain = node.primitive in (reshape, spread)
                 if plain and u not in found and _wide(node.type.shape) == self.kept:
                     found.add(u)
                     stack.append(u)
         return found
 
-    def _over(self, u: int, first: int, seconds: set[int], name: str) -> bool:
+    def _over(self, u: int, first: int, seconds: set[int], op: Primitive) -> bool:
         """Whether `u` is `first` divided by, or less, one of `seconds`, which lies along it."""
         node = self.nodes[u]
-        if node.primitive.name != name or node.args[0] != first:
+        if node.primitive is not op or node.args[0] != first:
             return False
         second = self._spread(node.args[1])
         return second in seconds and self._aligned(second)
 
-    def _added(self, u: int, spread: set[int]) -> Edge | None:
+    def _added(self, u: int, spreads: set[int]) -> Edge | None:
         """Where the shift is added to a logarithm again; None if `u` is something else."""
         node = self.nodes[u]
-        if node.primitive.name != "add":
+        if node.primitive is not add:
             return None
         for k in (0, 1):
-            log, other = node.args[1 - k], self._spread(node.args[k])
-            shape, added = self.nodes[log].type.shape, self.nodes[other].type.shape
+            i, other = node.args[1 - k], self._spread(node.args[k])
+            shape, added = self.nodes[i].type.shape, self.nodes[other].type.shape
             beside = shape == node.type.shape and (added == shape or not _wide(added))
-            if log in spread and beside and self._same(other):
+            if i in spreads and beside and self._same(other):
                 return u, k
         return None
 
@@ -132,7 +135,7 @@ class _Shifted:
         return self._origin(i, wide) == self._origin(self.shift, wide)
 
     def _origin(self, i: int, wide: Shape) -> int:
-        while self._name(i) == "reshape" and _wide(self.nodes[i].type.shape) == wide:
+        while self._op(i) is reshape and _wide(self.nodes[i].type.shape) == wide:
             i = self.nodes[i].args[0]
         return i if _wide(self.nodes[i].type.shape) == wide else -1 - i
 
@@ -146,7 +149,6 @@ def _stopped(tape: Tape, edges: set[Edge]) -> Tape:
     nodes: list[Node] = []
     place: list[int] = []
     stops: dict[int, int] = {}
-    stop = PRIMITIVES["stop_gradient"]
     for i, (primitive, args, params, types) in enumerate(tape.nodes):
         moved = [place[a] for a in args]
         for k, a in enumerate(args):

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ...arraytype import Shape
+from ...ops.elementwise import add
+from ...ops.joining_and_splitting import concatenate
+from ...ops.shaping import update
 from ...tape import Node, Tape
 
 FEWEST = 8  # parts; fewer are left as they are: what is unrolled stays in registers
-JOINS = ("concatenate", "update", "add")
+JOINS = (concatenate, update, add)
 
 Ids = tuple[int, ...]
 
@@ -38,15 +41,14 @@ def joins_of(tape: Tape, users: Sequence[Sequence[int]]) -> Iterator[Join]:
     below: set[int] = set()  # nodes of chains that have been met
     for i in range(len(tape.nodes) - 1, -1, -1):
         node = tape.nodes[i]
-        name = node.primitive.name
-        if name == "concatenate":
+        if node.primitive is concatenate:
             axis: int = dict(node.params)["axis"]  # type: ignore[assignment] - parameters are objects to the checker
             yield from _of_one_type(tape, Join(i, node.args, frozenset([i]), axis))
-        elif name in JOINS and i not in below:
+        elif node.primitive in JOINS and i not in below:
             chain = _chain(tape, users, outputs, i)
             below.update(chain)
             if len(chain) >= FEWEST - 1:
-                yield from (_stores if name == "update" else _terms)(tape, chain)
+                yield from (_stores if node.primitive is update else _terms)(tape, chain)
 
 
 def _of_one_type(tape: Tape, join: Join) -> Iterator[Join]:

@@ -16,7 +16,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...arraytype import Shape
-from ...primitive import PRIMITIVES
+from ...ops.contraction import contract
+from ...ops.elementwise import add
+from ...ops.reductions import sum_
+from ...ops.shaping import reshape, slice_, spread, transpose
+from ...primitive import Primitive
 from ...tape import INPUT, Builder, Node, Tape
 from ..batch import batch
 from ..simplify import Simplifier, replaced, steps_of
@@ -28,15 +32,15 @@ MOST = 256 * 2**20  # bytes of one value of all together: one at a time, the oth
 # Products whose axes all have so many entries are fast one by one, and what they are made of still
 # lies in the cache; where all parts multiply one array, a batch has to be put in another order.
 LARGE, LARGE_SHARED = 64, 16
-SUMS = ("sum", "contract")
+SUMS = (sum_, contract)
 FEW, MANY = 4, 20  # entries of a sum that are written out; parts from which on that is slower
 FAMILIES = ("elementwise", "reduction")
-OTHERS = ("reshape", "transpose", "broadcast_to", "slice", "sum", "contract", "stop_gradient")
+OTHERS = (reshape, transpose, spread, slice_, *SUMS)
 
 
 def vectorised(tape: Tape) -> Tape:
     """The same program, in which equal computations over slices that are joined are batched."""
-    if not any(node.primitive.name in JOINS for node in tape.nodes):
+    if not any(node.primitive in JOINS for node in tape.nodes):
         return tape
     users: list[list[int]] = [[] for _ in tape.nodes]
     for i, node in enumerate(tape.nodes):
@@ -65,10 +69,10 @@ class Slices(NamedTuple):
         sizes = (*self.sizes[:at], count * width, *self.sizes[at + 1 :])
         x = source
         if sizes != b.type(source).shape:
-            x = _add(b, "slice", source, starts=self.starts, sizes=sizes, steps=self.steps)
-        x = _add(b, "reshape", x, shape=(*self.sizes[:at], count, *self.sizes[at:]))
+            x = _add(b, slice_, source, starts=self.starts, sizes=sizes, steps=self.steps)
+        x = _add(b, reshape, x, shape=(*self.sizes[:at], count, *self.sizes[at:]))
         axes = (at, *(k for k in range(len(sizes) + 1) if k != at))
-        return _add(b, "reshape", _add(b, "transpose", x, axes=axes), shape=(count, *self.shape))
+        return _add(b, reshape, _add(b, transpose, x, axes=axes), shape=(count, *self.shape))
 
 
 class _Alike:
@@ -100,9 +104,9 @@ class _Alike:
     def _summed(self, i: int) -> int:
         """How many entries node `i` sums, or reduces otherwise, for one of its own."""
         node = self.nodes[i]
-        if node.primitive.family != "reduction" and node.primitive.name not in SUMS:
+        if node.primitive.family != "reduction" and node.primitive not in SUMS:
             return 0
-        sizes = _sizes(self.nodes, node) if node.primitive.name == "contract" else {}
+        sizes = _sizes(self.nodes, node) if node.primitive is contract else {}
         entries = math.prod(sizes.values()) if sizes else self.nodes[node.args[0]].type.size
         return entries // max(node.type.size, 1)
 
@@ -128,7 +132,7 @@ class _Alike:
     def _equal(self, ids: Ids) -> bool:
         """Whether these nodes, one of each part, have the same op, parameters and types."""
         primitive, _, params, types = self.nodes[ids[0]]
-        right = primitive.family in FAMILIES or primitive.name in OTHERS
+        right = primitive.family in FAMILIES or primitive in OTHERS
         return (
             right
             and len(types) == 1
@@ -139,7 +143,7 @@ class _Alike:
             )
             and len(set(ids)) == self.count
             and self.inner.isdisjoint(ids)
-            and not (primitive.name == "contract" and self._large(ids))
+            and not (primitive is contract and self._large(ids))
         )
 
     def _large(self, ids: Ids) -> bool:
@@ -153,9 +157,9 @@ class _Alike:
         """These nodes as equally spaced slices of one array, if they are (perhaps reshaped)."""
         nodes = [self.nodes[i] for i in ids]
         shape = nodes[0].type.shape
-        if all(n.primitive.name == "reshape" and n.type.shape == shape for n in nodes):
+        if all(n.primitive is reshape and n.type.shape == shape for n in nodes):
             nodes = [self.nodes[n.args[0]] for n in nodes]
-        if any(n.primitive.name != "slice" for n in nodes):
+        if any(n.primitive is not slice_ for n in nodes):
             return None
         told: list[dict[str, Any]] = [dict(n.params) for n in nodes]
         starts, sizes, steps = told[0]["starts"], told[0]["sizes"], told[0]["steps"]
@@ -215,19 +219,19 @@ class _Alike:
             b.splice([step], ids, line[0] if line else None)
         if self.join.axis is not None:
             return self._joined(b, ids[out], self.join.axis)
-        total = _add(b, "sum", ids[out], axes=(0,))
+        total = _add(b, sum_, ids[out], axes=(0,))
         if self.join.start is None:
             return total
-        return b.add(PRIMITIVES["add"], (places[self.join.start], total))
+        return b.add(add, (places[self.join.start], total))
 
     def _joined(self, b: Builder, x: int, axis: int) -> int:
         """Move the batch axis of `x` to where the join has it."""
         node = self.nodes[self.join.node]
         count, *shape = b.type(x).shape
         if shape[axis] == 1:  # stacked: no axis of one entry is to be moved
-            x = _add(b, "reshape", x, shape=(count, *shape[:axis], *shape[axis + 1 :]))
+            x = _add(b, reshape, x, shape=(count, *shape[:axis], *shape[axis + 1 :]))
         axes = (*range(1, axis + 1), 0, *range(axis + 1, len(b.type(x).shape)))
-        return _add(b, "reshape", _add(b, "transpose", x, axes=axes), shape=node.type.shape)
+        return _add(b, reshape, _add(b, transpose, x, axes=axes), shape=node.type.shape)
 
 
 def _sizes(nodes: Sequence[Node], product: Node) -> dict[str, int]:
@@ -243,5 +247,5 @@ def _bare(node: Node) -> tuple[Any, ...]:
     return node.primitive, (), node.params, None, node.types
 
 
-def _add(b: Builder, name: str, x: int, **params: object) -> int:
-    return b.add(PRIMITIVES[name], (x,), tuple(sorted(params.items())))
+def _add(b: Builder, op: Primitive, x: int, **params: object) -> int:
+    return b.add(op, (x,), tuple(sorted(params.items())))

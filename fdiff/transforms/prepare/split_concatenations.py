@@ -15,7 +15,11 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from ...primitive import PRIMITIVES
+from ...ops.contraction import contract
+from ...ops.elementwise import add
+from ...ops.joining_and_splitting import concatenate
+from ...ops.reductions import sum_
+from ...ops.shaping import slice_
 from ...tape import Node, Tape
 from ..simplify import Simplifier, replaced
 
@@ -34,7 +38,7 @@ def split_joins(tape: Tape) -> Tape:
     found = {
         i: join
         for i, node in enumerate(tape.nodes)
-        if node.primitive.name in ("sum", "contract", "slice") and (join := _join(tape, users, i))
+        if node.primitive in (sum_, contract, slice_) and (join := _join(tape, users, i))
     }
     if not found:
         return tape
@@ -63,7 +67,7 @@ def _join(tape: Tape, users: Sequence[Sequence[int]], root: int) -> Join | None:
         inner = _inner(tape, users, root, slices=slices)
         nodes = [tape.nodes[i] for i in inner]
         along = {_axis(node) for node in nodes if _joins(node)}
-        cut = {_cut_axis(tape, node) for node in nodes if node.primitive.name == "slice"}
+        cut = {_cut_axis(tape, node) for node in nodes if node.primitive is slice_}
         if len(along) == 1 and along <= axes and cut <= along:
             (axis,) = along
             found = Join(frozenset(inner), axis, _bounds(tape, inner, root, axis))
@@ -76,7 +80,7 @@ def _pays(node: Node, join: Join) -> bool:
     sizes = [b - a for a, b in pairwise(join.bounds)]
     if max(sizes, default=0) < LEAST:
         return False
-    if node.primitive.name != "slice":
+    if node.primitive is not slice_:
         return len(sizes) <= MOST
     start, size = _starts(node)[join.axis], node.type.shape[join.axis]
     return join.within(start, size) and 2 * size > join.bounds[-1]
@@ -97,7 +101,7 @@ def _bounds(tape: Tape, inner: set[int], root: int, axis: int) -> tuple[int, ...
             ends = accumulate(tape.nodes[a].type.shape[axis] for a in node.args)
             found.update(end - offset for end in ends if 0 < end - offset < full)
             continue
-        further = _starts(node)[axis] if node.primitive.name == "slice" else 0
+        further = _starts(node)[axis] if node.primitive is slice_ else 0
         new = {(a, offset + further) for a in node.args} - known
         known |= new
         waiting += new
@@ -107,9 +111,9 @@ def _bounds(tape: Tape, inner: set[int], root: int, axis: int) -> tuple[int, ...
 def _axes(tape: Tape, node: Node) -> set[int]:
     """The axes that a node reduces or cuts, counted from the end; none if it does more."""
     params, ndim = dict(node.params), len(tape.nodes[node.args[0]].type.shape)
-    if node.primitive.name == "sum":
+    if node.primitive is sum_:
         return {a - ndim for a in params["axes"]}  # type: ignore[attr-defined] - parameters are objects to the checker
-    if node.primitive.name == "contract":
+    if node.primitive is contract:
         sides, out = str(params["subscripts"]).split("->")
         left, right = sides.split(",")
         return {left.index(x) - ndim for x in left if x not in out} if left == right else set()
@@ -148,11 +152,11 @@ def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int, *, slices: boo
     heapq.heapify(waiting)
     while waiting:
         i = -heapq.heappop(waiting)
-        name, args = nodes[i].primitive.name, nodes[i].args
+        primitive, args = nodes[i].primitive, nodes[i].args
         joined = _joins(nodes[i])
-        of_join = slices and name == "slice" and _joins(nodes[args[0]])
-        plain = joined or of_join or nodes[i].primitive.family == "elementwise"
-        read = joined and nodes[root].primitive.name == "slice" and i in nodes[root].args
+        of_join = slices and primitive is slice_ and _joins(nodes[args[0]])
+        plain = joined or of_join or primitive.family == "elementwise"
+        read = joined and nodes[root].primitive is slice_ and i in nodes[root].args
         private = i not in outputs and inner.issuperset(users[i])
         if i in inner or not plain or not (private or read):
             continue
@@ -163,7 +167,7 @@ def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int, *, slices: boo
 
 
 def _joins(node: Node) -> bool:
-    return node.primitive.name == "concatenate"
+    return node.primitive is concatenate
 
 
 class _Cut:
@@ -187,7 +191,7 @@ class _Cut:
             return self.places[i]
         if i not in self.join.inner:
             return self._sliced(self.places[i], start, size)
-        if primitive.name == "slice":
+        if primitive is slice_:
             return self.enter(args[0], start + _starts(self.nodes[i])[axis], size)
         if not _joins(self.nodes[i]):
             return self.b.add(primitive, tuple([self.enter(a, start, size) for a in args]), params)
@@ -206,7 +210,7 @@ class _Cut:
         node = self.b.nodes[x]
         at = len(shape) + axis
         starts, steps = [0] * len(shape), [1] * len(shape)
-        if node.primitive.name == "slice":
+        if node.primitive is slice_:
             before = dict(node.params)
             starts, steps = [*before["starts"]], [*before["steps"]]  # type: ignore[misc] - parameters are objects to the checker
             (x,) = node.args
@@ -214,17 +218,17 @@ class _Cut:
         steps[at] = 1 if size == 1 else steps[at]
         sizes = (*shape[:at], size, *shape[at + 1 :])
         params = (("sizes", sizes), ("starts", tuple(starts)), ("steps", tuple(steps)))
-        return self.b.add(PRIMITIVES["slice"], (x,), params)
+        return self.b.add(slice_, (x,), params)
 
 
 def _split(tape: Tape, root: int, join: Join, b: Simplifier, places: Sequence[int]) -> int:
     """Enter a reduction as the sum of those of the parts, or a slice as one of what it lies in."""
     primitive, args, params, types = tape.nodes[root]
     cut = _Cut(tape, b, places, join)
-    if primitive.name == "slice":
+    if primitive is slice_:
         return cut.enter(args[0], _starts(tape.nodes[root])[join.axis], types[0].shape[join.axis])
     total = -1
     for start, end in pairwise(join.bounds):
         part = b.add(primitive, tuple([cut.enter(a, start, end - start) for a in args]), params)
-        total = part if total < 0 else b.add(PRIMITIVES["add"], (total, part))
+        total = part if total < 0 else b.add(add, (total, part))
     return total

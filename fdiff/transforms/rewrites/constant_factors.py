@@ -13,14 +13,16 @@ from functools import lru_cache
 import numpy as np
 
 from ...arraytype import broadcast
+from ...ops.elementwise import add, multiply, negative
+from ...ops.shaping import reshape, spread
 from ...tape import Builder
-from .rewrite_context import Ids, new, number, of, seeks
+from .rewrite_context import SCALED, Ids, new, number, of, seeks
 
 # A factor that may be moved within a derivative: one that moves where it overflows by a few bits.
 SMALL = 16.0
 
 
-@seeks("broadcast_to")
+@seeks(spread)
 def repeated(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """``broadcast(2) * 3 -> broadcast(6)``: the product of two numbers is a number."""
     left, right = number(b, args[0]), number(b, args[1])
@@ -29,16 +31,16 @@ def repeated(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     types = [b.type(a) for a in args]
     shape = broadcast(*(t.shape for t in types))
     if left == 1.0:  # as seeds are
-        return new(b, "broadcast_to", (_source(b, args[1]),), shape=shape)
+        return new(b, spread, (_source(b, args[1]),), shape=shape)
     dtype, product = types[0].dtype, left * right
     if not abs(product) <= _limits(dtype)[1]:
         return None
-    return new(b, "broadcast_to", (b.constant(np.asarray(product, dtype)),), shape=shape)
+    return new(b, spread, (b.constant(np.asarray(product, dtype)),), shape=shape)
 
 
 def _source(b: Builder, i: int) -> int:
     """What node `i` repeats."""
-    while b.nodes[i].primitive.name in ("broadcast_to", "reshape"):
+    while b.nodes[i].primitive in (spread, reshape):
         (i,) = b.nodes[i].args
     return i
 
@@ -50,7 +52,7 @@ def _limits(dtype: np.dtype) -> tuple[float, float]:
     return float(found.smallest_normal), float(found.max)
 
 
-@seeks("scaled", "negative")
+@seeks(SCALED, negative)
 def gathered(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """``c * (d * x) -> (c d) * x``; in derivatives ``(c * x) * (d * y) -> ((c d) * x) * y``."""
     types = [b.type(a) for a in args]
@@ -68,17 +70,17 @@ def gathered(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     if types[0].size > types[1].size:
         left, right = right, left
     scaled = _times(b, right[0], *left)
-    return None if scaled is None else new(b, "multiply", (scaled, right[1]))
+    return None if scaled is None else new(b, multiply, (scaled, right[1]))
 
 
 def _scaled(b: Builder, i: int) -> tuple[float, int] | None:
     """A factor and what it multiplies, where node `i` is such a product or its negative."""
     node, sign = b.nodes[i], 1.0
-    if inner := of(b, i, "negative"):
+    if inner := of(b, i, negative):
         node, sign = b.nodes[inner.args[0]], -1.0
-    if node.primitive.name == "add" and node.args[0] == node.args[1]:
+    if node.primitive is add and node.args[0] == node.args[1]:
         return sign * 2.0, node.args[0]
-    if node.primitive.name != "multiply":
+    if node.primitive is not multiply:
         return (sign, inner.args[0]) if inner else None
     for here, other in ((0, 1), (1, 0)):
         factor = _factor(b, node.args[here], node.args[other])
@@ -108,8 +110,8 @@ def _times(b: Builder, outer: float, inner: float, x: int) -> int | None:
     if product == 1.0:
         return x
     if product == 2.0:
-        return new(b, "add", (x, x))
-    return new(b, "multiply", (b.constant(np.asarray(product, dtype)), x))
+        return new(b, add, (x, x))
+    return new(b, multiply, (b.constant(np.asarray(product, dtype)), x))
 
 
 def _exact(outer: float, inner: float) -> bool:

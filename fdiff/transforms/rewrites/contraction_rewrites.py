@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ...primitive import PRIMITIVES
+from ...ops.contraction import contract
+from ...ops.elementwise import add, equal, multiply, where
+from ...ops.indexing import iota
+from ...ops.shaping import reshape
 from ...tape import Builder
 from .rewrite_context import Ids, new, number, of, reshape_of, seeks, transpose_of
 
@@ -10,23 +13,23 @@ from .rewrite_context import Ids, new, number, of, reshape_of, seeks, transpose_
 def _seeds(b: Builder, i: int) -> bool:
     """Whether node `i` is an identity matrix made of counters, as unit seeds are."""
     node, shape = b.nodes[i], b.type(i).shape
-    if node.primitive.name != "where" or len(shape) != 2 or shape[0] != shape[1]:
+    if node.primitive is not where or len(shape) != 2 or shape[0] != shape[1]:
         return False
     test, one, zero = node.args
-    hit = of(b, test, "equal")
+    hit = of(b, test, equal)
     if hit is None or (number(b, one), number(b, zero)) != (1.0, 0.0):
         return False
     rows, columns = (b.nodes[a] for a in hit.args)
-    if rows.primitive.name != "reshape" or rows.type.shape != (shape[0], 1):
+    if rows.primitive is not reshape or rows.type.shape != (shape[0], 1):
         return False
     count = b.nodes[rows.args[0]]
-    if count.primitive.name == "add" and number(b, count.args[1]) == 0:
+    if count.primitive is add and number(b, count.args[1]) == 0:
         count = b.nodes[count.args[0]]
-    counters = count.primitive.name == columns.primitive.name == "iota"
+    counters = count.primitive.name == columns.primitive is iota
     return counters and columns.type.shape == shape[1:]
 
 
-@seeks("where")
+@seeks(where)
 def unseeded(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """The product of an identity matrix with ``x`` is ``x`` with one axis relabelled.
 
@@ -52,7 +55,7 @@ def of_number(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     for here, other in ((0, 1), (1, 0)):
         if not sides[here] and len(sides[other]) == len(out):
             turned = transpose_of(b, args[other], tuple(sides[other].index(x) for x in out))
-            return b.add(PRIMITIVES["multiply"], (args[here], turned))
+            return b.add(multiply, (args[here], turned))
     return None
 
 
@@ -86,7 +89,7 @@ def as_product(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
 
     Spelled as a product it takes no array of all terms, and a routine for matrices.
     """
-    terms = of(b, args[0], "multiply")
+    terms = of(b, args[0], multiply)
     if terms is None or terms.type.dtype.kind not in "fc" or params.get("dtype") is not None:
         return None
     shape = terms.type.shape
@@ -120,4 +123,4 @@ def _contracted(b: Builder, args: Ids, labels: tuple[str, ...]) -> int:
     left, right, out = labels
     params: dict[str, object] = {"subscripts": f"{left},{right}->{out}"}
     found = unseeded(b, args, params)
-    return new(b, "contract", args, **params) if found is None else found
+    return new(b, contract, args, **params) if found is None else found

@@ -7,16 +7,45 @@ A rewrite must give the same values for every input, NaN and infinities included
 from __future__ import annotations
 
 from ...arraytype import broadcast
-from ...primitive import PRIMITIVES
+from ...ops.contraction import contract
+from ...ops.elementwise import (
+    add,
+    convert,
+    copy,
+    divide,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    power,
+    subtract,
+    where,
+)
+from ...ops.indexing import gather, scatter_add
+from ...ops.reductions import sum_
+from ...ops.shaping import reshape, spread, transpose
+from ...primitive import Primitive
 from ...tape import CONSTANT, Builder
 from .constant_factors import gathered, repeated
 from .contraction_rewrites import as_product, narrowed, of_number, unseeded
-from .rewrite_context import SOUGHT, Ids, Rule, new, number, of, reshape_of, seeks, transpose_of
+from .rewrite_context import (
+    SOUGHT,
+    UNIT,
+    Ids,
+    Kind,
+    Rule,
+    new,
+    number,
+    of,
+    reshape_of,
+    seeks,
+    transpose_of,
+)
 
 # --- the rules: each gives the id that may stand in for the node, or None ------------------------
 
 
-@seeks("unit", "broadcast_to", "reshape")
+@seeks(UNIT, spread, reshape)
 def _times_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """``x * 1 -> x`` and ``x * -1 -> -x``; also through a broadcast one.
 
@@ -29,57 +58,57 @@ def _times_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
         if factor == 1 and not isinstance(factor, bool):
             return args[other]
         if factor == -1:
-            return new(b, "negative", (args[other],))
+            return new(b, negative, (args[other],))
     return None
 
 
-@seeks("unit", "broadcast_to", "reshape")
+@seeks(UNIT, spread, reshape)
 def _over_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     return args[0] if number(b, args[1]) == 1 and b.type(args[0]).dtype.kind != "c" else None
 
 
-@seeks("negative")
+@seeks(negative)
 def _double_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    inner = of(b, args[0], "negative")
+    inner = of(b, args[0], negative)
     return inner.args[0] if inner else None
 
 
-@seeks("negative")
+@seeks(negative)
 def _minus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """``x + (-y) -> x - y``, ``(-x) + y -> y - x``."""
-    if right := of(b, args[1], "negative"):
-        return new(b, "subtract", (args[0], right.args[0]))
-    if left := of(b, args[0], "negative"):
-        return new(b, "subtract", (args[1], left.args[0]))
+    if right := of(b, args[1], negative):
+        return new(b, subtract, (args[0], right.args[0]))
+    if left := of(b, args[0], negative):
+        return new(b, subtract, (args[1], left.args[0]))
     return None
 
 
-@seeks("negative")
+@seeks(negative)
 def _plus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """``x - (-y) -> x + y``."""
-    right = of(b, args[1], "negative")
-    return new(b, "add", (args[0], right.args[0])) if right else None
+    right = of(b, args[1], negative)
+    return new(b, add, (args[0], right.args[0])) if right else None
 
 
-@seeks("negative")
+@seeks(negative)
 def _pull_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """(-x) * (-y) -> x * y; the sign of one factor stays where it is."""
-    left, right = of(b, args[0], "negative"), of(b, args[1], "negative")
-    return new(b, "multiply", (left.args[0], right.args[0])) if left and right else None
+    left, right = of(b, args[0], negative), of(b, args[1], negative)
+    return new(b, multiply, (left.args[0], right.args[0])) if left and right else None
 
 
-def _drop_broadcast(name: str) -> Rule:
+def _drop_broadcast(op: Primitive) -> Rule:
     """op(broadcast(x), y) -> op(x, y) where y alone gives the shape."""
 
-    @seeks("broadcast_to")
+    @seeks(spread)
     def rule(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
         shapes = [b.type(a).shape for a in args]
         full = broadcast(*shapes)
         for k, a in enumerate(args):
-            inner = of(b, a, "broadcast_to")
+            inner = of(b, a, spread)
             rest = [s for j, s in enumerate(shapes) if j != k]
             if inner and broadcast(*rest, b.type(inner.args[0]).shape) == full:
-                return new(b, name, (*args[:k], inner.args[0], *args[k + 1 :]), **params)
+                return new(b, op, (*args[:k], inner.args[0], *args[k + 1 :]), **params)
         return None
 
     return rule
@@ -89,24 +118,24 @@ def _broadcast(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """A broadcast of leading ones needs no reshape; of a broadcast, one is enough."""
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
-    inner = of(b, args[0], "broadcast_to")
+    inner = of(b, args[0], spread)
     if inner:
-        return new(b, "broadcast_to", inner.args, **params)
-    inner = of(b, args[0], "reshape")
+        return new(b, spread, inner.args, **params)
+    inner = of(b, args[0], reshape)
     if inner:
         source = b.type(inner.args[0]).shape
         target = b.type(args[0]).shape
         if target[len(target) - len(source) :] == source and all(
             n == 1 for n in target[: len(target) - len(source)]
         ):
-            return new(b, "broadcast_to", inner.args, **params)
+            return new(b, spread, inner.args, **params)
     return None
 
 
 def _reshape(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
-    inner = of(b, args[0], "reshape")
+    inner = of(b, args[0], reshape)
     return reshape_of(b, inner.args[0], params["shape"]) if inner else None
 
 
@@ -114,7 +143,7 @@ def _transpose(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
     if axes == tuple(range(len(axes))):
         return args[0]
-    inner = of(b, args[0], "transpose")
+    inner = of(b, args[0], transpose)
     if inner is None:
         return None
     first = dict(inner.params)["axes"]
@@ -141,13 +170,13 @@ def _groups(source: Ids, target: Ids) -> list[list[int]] | None:
     return None
 
 
-@seeks("reshape")
+@seeks(reshape)
 def _transpose_joined(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     """Axes that a reshape joins are put in order before: its result may then be the memory itself.
 
     Columns of a Jacobian, ``(n, a * b)`` to ``(a * b, n)``, are written where they belong.
     """
-    inner = of(b, args[0], "reshape")
+    inner = of(b, args[0], reshape)
     if inner is None:
         return None
     axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
@@ -173,11 +202,11 @@ def _where(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     if args[1] == args[2]:
         return args[1]
     for k in (1, 2):
-        inner = of(b, args[k], "where")
+        inner = of(b, args[k], where)
         if inner and inner.args[0] == args[0]:
             kept = list(args)
             kept[k] = inner.args[k]
-            return new(b, "where", tuple(kept))
+            return new(b, where, tuple(kept))
     return None
 
 
@@ -191,34 +220,34 @@ def _sum_nothing(b: Builder, args: Ids, params: dict[str, object]) -> int | None
     return None
 
 
-_PLACED = ("gather", "scatter_add")  # made of rows, in turn
+_PLACED = (gather, scatter_add)  # made of rows, in turn
 
 
-def _outer_transpose(name: str) -> Rule:
+def _outer_transpose(op: Primitive) -> Rule:
     """op(transpose(x), y) -> transpose(op(x, y)), where y is as transposed or has but one axis.
 
     Products of matrices take transposes as they are, but none below other arithmetic.
     """
 
-    @seeks("transpose")
+    @seeks(transpose)
     def rule(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-        turned = [n for n in (of(b, a, "transpose") for a in args) if n is not None]
+        turned = [n for n in (of(b, a, transpose) for a in args) if n is not None]
         if not turned or any(n.params != turned[0].params for n in turned):
             return None
-        if any(b.nodes[n.args[0]].primitive.name in _PLACED for n in turned):
+        if any(b.nodes[n.args[0]].primitive in _PLACED for n in turned):
             return None  # one loop over the rows takes them in any order
         axes: Ids = dict(turned[0].params)["axes"]  # type: ignore[assignment] - parameters are objects to the checker
         inner = tuple(_untransposed(b, a, axes) for a in args)
         if any(a < 0 for a in inner):
             return None
-        return transpose_of(b, new(b, name, inner, **params), axes)
+        return transpose_of(b, new(b, op, inner, **params), axes)
 
     return rule
 
 
 def _untransposed(b: Builder, i: int, axes: Ids) -> int:
     """What makes node `i` when its axes are put in this order; -1 if it has not all of them."""
-    if node := of(b, i, "transpose"):
+    if node := of(b, i, transpose):
         return node.args[0]
     shape = b.type(i).shape
     if len(shape) > len(axes) or sum(n != 1 for n in shape) > 1:
@@ -229,52 +258,47 @@ def _untransposed(b: Builder, i: int, axes: Ids) -> int:
     return reshape_of(b, i, tuple(padded[axes.index(k)] for k in range(len(axes))))
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
-    "contract": (unseeded, narrowed, of_number),
-    "multiply": (
+RULES: dict[Primitive, tuple[Rule, ...]] = {
+    contract: (unseeded, narrowed, of_number),
+    multiply: (
         repeated,
         _times_one,
         gathered,
         _pull_negative,
-        _drop_broadcast("multiply"),
-        _outer_transpose("multiply"),
+        _drop_broadcast(multiply),
+        _outer_transpose(multiply),
     ),
-    "divide": (_over_one, _drop_broadcast("divide"), _outer_transpose("divide")),
-    "add": (_minus_negative, _drop_broadcast("add"), _outer_transpose("add")),
-    "subtract": (_plus_negative, _drop_broadcast("subtract"), _outer_transpose("subtract")),
-    "negative": (_double_negative,),
-    "where": (_where, _drop_broadcast("where")),
-    "maximum": (_drop_broadcast("maximum"),),
-    "minimum": (_drop_broadcast("minimum"),),
-    "power": (_drop_broadcast("power"),),
-    "broadcast_to": (_broadcast,),
-    "reshape": (_reshape,),
-    "transpose": (_transpose, _transpose_joined),
-    "convert": (_same,),
-    "copy": (_same,),
-    "sum": (_sum_nothing, as_product),
+    divide: (_over_one, _drop_broadcast(divide), _outer_transpose(divide)),
+    add: (_minus_negative, _drop_broadcast(add), _outer_transpose(add)),
+    subtract: (_plus_negative, _drop_broadcast(subtract), _outer_transpose(subtract)),
+    negative: (_double_negative,),
+    where: (_where, _drop_broadcast(where)),
+    maximum: (_drop_broadcast(maximum),),
+    minimum: (_drop_broadcast(minimum),),
+    power: (_drop_broadcast(power),),
+    spread: (_broadcast,),
+    reshape: (_reshape,),
+    transpose: (_transpose, _transpose_joined),
+    convert: (_same,),
+    copy: (_same,),
+    sum_: (_sum_nothing, as_product),
 }
 
 # By op: its rules, each with the kinds it looks for among the arguments, None where it is asked
 # always; all kinds that are looked for.
-SEEKING = {
-    PRIMITIVES[name]: [(rule, SOUGHT.get(rule)) for rule in rules] for name, rules in RULES.items()
-}
-NOTABLE = frozenset[str]().union(*SOUGHT.values())
+SEEKING = {op: [(rule, SOUGHT.get(rule)) for rule in rules] for op, rules in RULES.items()}
+NOTABLE = frozenset[Kind]().union(*SOUGHT.values())
 
 # What is done about nodes of an op: its rules are asked always, or only where an argument is
 # notable; the node is looked for itself.
 ASKED, SEEKS, NOTED = 1, 2, 4
-SEEN_WITH = (CONSTANT.name, "multiply")  # notable for what they hold
+SEEN_WITH = (CONSTANT, multiply)  # notable for what they hold
 
 
-def _mode(name: str) -> int:
-    rules = SEEKING.get(PRIMITIVES[name], ())
+def _mode(op: Primitive) -> int:
+    rules = SEEKING.get(op, ())
     mode = ASKED if any(sought is None for _, sought in rules) else SEEKS if rules else 0
-    return mode | (NOTED if name in NOTABLE or name in SEEN_WITH else 0)
+    return mode | (NOTED if op in NOTABLE or op in SEEN_WITH else 0)
 
 
-MODES = {
-    PRIMITIVES[name]: _mode(name)
-    for name in (*RULES, *(NOTABLE - {"unit", "scaled"}), CONSTANT.name)
-}
+MODES = {op: _mode(op) for op in (*RULES, *NOTABLE, CONSTANT) if isinstance(op, Primitive)}

@@ -15,7 +15,8 @@ import numpy as np
 
 from ...arraytype import ArrayType, Shape
 from ...errors import Line
-from ...ops.shaping import slice_
+from ...ops.contraction import contract
+from ...ops.shaping import reshape, slice_, spread
 from ...tape import INPUT, ITEM, Node, Tape
 from ...trace import Trace, TracedArray
 from ..batch import widened
@@ -140,7 +141,7 @@ class Sweep:
     def _unit(self, i: int, node: Node) -> bool:
         """Whether what a node reads of unit seeds are unit seeds again."""
         unit = self.units.get(node.args[0]) if len(node.args) == 1 else None
-        if unit is None or node.primitive.name not in ("slice", "reshape"):
+        if unit is None or node.primitive not in (slice_, reshape):
             return False
         numbers = np.arange(len(unit.seeds)).reshape(unit.shape)
         picked: Any = node.primitive.evaluate(numbers, **dict(node.params))
@@ -152,7 +153,7 @@ class Sweep:
 
     def _carry(self, i: int, node: Node) -> None:
         """The parts of what a node computes, by the rule of its op or all of them as one."""
-        rule: Callable[[Sweep, Node], list[Part] | None] | None = RULES.get(node.primitive.name)
+        rule: Callable[[Sweep, Node], list[Part] | None] | None = RULES.get(node.primitive)
         found = rule(self, node) if rule is not None and node.type.size else None
         if found is not None:
             self.parts[i] = found
@@ -160,7 +161,7 @@ class Sweep:
             self.parts[i] = self._as_one(node)[0]
         else:
             self.items[i] = self._as_one(node)
-        if found is None or not (node.primitive.view or node.primitive.name == "contract"):
+        if found is None or not (node.primitive.view or node.primitive is contract):
             self.carried += sum(part.volume for part in self.parts.get(i, ()))
             self.all += self.source.size * node.type.size
 
@@ -195,6 +196,6 @@ class Sweep:
         if self.moves(o):
             node = self.put.led(self.whole(o, tuple(range(size))))
         else:
-            node = self.put.add("broadcast_to", (self.values[o],), shape=(size, *shape))
+            node = self.put.add(spread, (self.values[o],), shape=(size, *shape))
         x = TracedArray(self.trace, node, self.builder.type(node))
         return self.trace.lift(np.reshape(np.moveaxis(x, 0, -1), (*shape, *self.source.shape)))  # type: ignore[call-overload] - stubs know no traced arrays

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...ops.shaping import traced
+from ...ops.shaping import slice_, traced
 from ...tape import Builder, Tape
 from ...trace import Trace, splice
 
@@ -67,7 +67,7 @@ def _apart(tape: Tape, k: int) -> Tape | None:
             if i in tape.lines:
                 builder.lines[ids[i]] = tape.lines[i]
             continue
-        if node.primitive.name != "slice" or node.type.shape != (1,):
+        if node.primitive is not slice_ or node.type.shape != (1,):
             return None
         (start,) = dict(node.params)["starts"]  # type: ignore[misc] - parameters are objects to the checker
         ids[i] = entries[start]

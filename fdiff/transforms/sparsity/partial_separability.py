@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...arraytype import Shape
+from ...ops.elementwise import add, convert, negative, subtract
+from ...ops.indexing import gather, scatter_add
+from ...ops.shaping import reshape
 from ...tape import Builder, Node, Tape, prune
 from .row_independence import rows_first, rowwise
 
@@ -67,7 +70,7 @@ class Separated:
 
 def separate(tape: Tape, k: int) -> Separated | None:
     """The tape apart, as a function of input `k`; None if it is not of this kind."""
-    if len(tape) > MOST_NODES or not any(n.primitive.name == "gather" for n in tape.nodes):
+    if len(tape) > MOST_NODES or not any(n.primitive is gather for n in tape.nodes):
         return None
     sweep = _Sweep(rows_first(tape), k)
     gathers = sweep.run() and any(p.where is not None for p in sweep.out.parts)
@@ -99,8 +102,7 @@ class _Sweep:
         return True
 
     def _take(self, i: int, node: Node, moving: set[int]) -> bool:
-        name = node.primitive.name
-        if moving <= self.whole and name in ("reshape", "gather"):
+        if moving <= self.whole and node.primitive in (reshape, gather):
             return self._read(i, node)
         if any(not self._as_rows(a) for a in moving & self.whole):
             return False
@@ -108,7 +110,7 @@ class _Sweep:
             for a in moving & self.rows:
                 self._placed(a)
             return self._added(i, node)
-        if name == "scatter_add" and self._plain(node):
+        if node.primitive is scatter_add and self._plain(node):
             shape: Any = dict(node.params)["shape"]
             self.sums[i] = [Term(node.args[0], node.args[1], shape, minus=False)]
             return True
@@ -117,7 +119,7 @@ class _Sweep:
 
     def _read(self, i: int, node: Node) -> bool:
         """The input in another shape, or rows of it."""
-        if node.primitive.name == "reshape":
+        if node.primitive is reshape:
             self.whole.add(i)
             return True
         self.rows.add(i)
@@ -142,14 +144,14 @@ class _Sweep:
 
     def _added(self, i: int, node: Node) -> bool:
         """A sum, a difference or another shape of sums: which of them move, is what counts."""
-        name = node.primitive.name
-        if name not in ("add", "subtract", "negative", "reshape", "convert"):
+        op = node.primitive
+        if op not in (add, subtract, negative, reshape, convert):
             return False
         shape = node.type.shape
-        if name != "reshape" and any(self.tape.nodes[a].type.shape != shape for a in node.args):
+        if op is not reshape and any(self.tape.nodes[a].type.shape != shape for a in node.args):
             return False
         self.sums[i] = [
-            term._replace(minus=term.minus ^ (name == "negative" or (name == "subtract" and k > 0)))
+            term._replace(minus=term.minus ^ (op is negative or (op is subtract and k > 0)))
             for k, a in enumerate(node.args)
             for term in self.sums.get(a, [])
         ]

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from ...ops.contraction import parse
-from ...primitive import PRIMITIVES
+from ...ops.contraction import contract, parse
+from ...ops.indexing import gather
+from ...ops.reductions import sum_
+from ...ops.shaping import reshape, slice_, transpose
+from ...primitive import Primitive
 from ...tape import Builder, Node, Params, Tape
 
 FEWER = 2  # rows that there must be for each index
@@ -28,7 +31,7 @@ def rows_read(tape: Tape) -> Tape:
         for a in node.args:
             users[a].append(i)
     for i, node in enumerate(tape.nodes):
-        if node.primitive.name != "gather" or len(node.args) != 2:
+        if node.primitive is not gather or len(node.args) != 2:
             continue
         source, index = (tape.nodes[a].type for a in node.args)
         if index.ndim != 1 or source.shape[0] < FEWER * index.size:
@@ -106,15 +109,15 @@ def _gathered(builder: Builder, x: int, index: int, axis: int) -> int:
     order = (axis, *[k for k in range(builder.type(x).ndim) if k != axis])
     back = tuple([order.index(k) for k in range(len(order))])
     if axis:
-        x = builder.add(PRIMITIVES["transpose"], (x,), (("axes", order),))
-    x = builder.add(PRIMITIVES["gather"], (x, index))
-    return builder.add(PRIMITIVES["transpose"], (x,), (("axes", back),)) if axis else x
+        x = builder.add(transpose, (x,), (("axes", order),))
+    x = builder.add(gather, (x, index))
+    return builder.add(transpose, (x,), (("axes", back),)) if axis else x
 
 
 def _apart(tape: Tape, i: int, axis: int) -> Apart | None:
     """How a node is computed row by row along an axis; None if it is not."""
     node = tape.nodes[i]
-    rule = _RULES.get(node.primitive.name)
+    rule = _RULES.get(node.primitive)
     if rule is None and node.primitive.family == "elementwise":
         rule = _entrywise
     return None if rule is None or len(node.types) > 1 else rule(tape, node, axis)
@@ -172,10 +175,10 @@ def _sum(tape: Tape, node: Node, axis: int) -> Apart | None:
     return (kept[axis],), lambda n: node.params
 
 
-_RULES: dict[str, Callable[[Tape, Node, int], Apart | None]] = {
-    "contract": _contract,
-    "slice": _slice,
-    "transpose": _transpose,
-    "reshape": _reshape,
-    "sum": _sum,
+_RULES: dict[Primitive, Callable[[Tape, Node, int], Apart | None]] = {
+    contract: _contract,
+    slice_: _slice,
+    transpose: _transpose,
+    reshape: _reshape,
+    sum_: _sum,
 }

@@ -11,7 +11,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...arraytype import Shape
-from ...ops.contraction import parse
+from ...ops.contraction import contract, parse
+from ...ops.elementwise import add, divide, multiply, negative, subtract
+from ...ops.indexing import gather
+from ...ops.joining_and_splitting import concatenate
+from ...ops.reductions import sum_
+from ...ops.shaping import reshape, slice_, spread, transpose, unslice, update
+from ...primitive import Primitive
 from ...tape import Node
 from .sparse_tangents import Box, Part, common, extent, full, offset, seeds_of, volume
 
@@ -45,7 +51,7 @@ def _slice(s: Sweep, node: Node) -> Found:
         starts = [a - lo for a, (lo, _) in zip(first, part.box, strict=True)]
         lead = part.wide
         node_id = s.put.add(
-            "slice",
+            slice_,
             (part.node,),
             starts=(*(0,) * lead, *starts),
             sizes=(*(len(part.seeds),) * lead, *extent(tuple(box))),
@@ -100,9 +106,7 @@ def _beside(s: Sweep, part: Part, region: Box) -> list[Part]:
     nothing = s.put.zeros((*lead, *extent(both)), s.put.dtype(part.node))
     starts = (*(0,) * len(lead), *[lo for lo, _ in offset(both, part.box)])
     steps = (1,) * len(starts)
-    return [
-        part._replace(node=s.put.add("update", (part.node, nothing), starts=starts, steps=steps))
-    ]
+    return [part._replace(node=s.put.add(update, (part.node, nothing), starts=starts, steps=steps))]
 
 
 def _concatenate(s: Sweep, node: Node) -> Found:
@@ -126,7 +130,7 @@ def _homogeneous(s: Sweep, args: Sequence[int]) -> bool:
 
 def _zero(s: Sweep, i: int) -> bool:
     node = s.builder.nodes[i]
-    while node.primitive.name in ("broadcast_to", "reshape"):
+    while node.primitive in (spread, reshape):
         node = s.builder.nodes[node.args[0]]
     return node.value is not None and not node.value.any()
 
@@ -172,7 +176,7 @@ def _transpose(s: Sweep, node: Node) -> Found:
     for part in s.parts_of(node.args[0]):
         order = (0, *[a + 1 for a in axes]) if part.wide else axes
         box = tuple([part.box[a] for a in axes])
-        found.append(Part(s.put.add("transpose", (part.node,), axes=order), part.seeds, box))
+        found.append(Part(s.put.add(transpose, (part.node,), axes=order), part.seeds, box))
     return found
 
 
@@ -182,7 +186,7 @@ def _transpose(s: Sweep, node: Node) -> Found:
 def _entrywise(s: Sweep, node: Node) -> Found:
     """Of one operand that moves: its parts, beside what the other operands have in their boxes."""
     moving = [k for k, a in enumerate(node.args) if s.moves(a)]
-    if len(moving) != 1 or (node.primitive.name == "divide" and moving != [0]):
+    if len(moving) != 1 or (node.primitive is divide and moving != [0]):
         return None
     (k,) = moving
     found = []
@@ -206,7 +210,7 @@ def _in_box(s: Sweep, arg: int, box: Box) -> int:
 def _stretched(s: Sweep, made: int, part: Part, shape: Shape) -> int:
     """A node of a part broadcast to the box; it is smaller where only the operand beside it is."""
     whole = (len(part.seeds), *shape) if part.wide else shape
-    return made if s.put.shape(made) == whole else s.put.add("broadcast_to", (made,), shape=whole)
+    return made if s.put.shape(made) == whole else s.put.add(spread, (made,), shape=whole)
 
 
 def _add(s: Sweep, node: Node) -> Found:
@@ -223,10 +227,10 @@ def _add(s: Sweep, node: Node) -> Found:
             found.append(part)
             continue
         right.remove(other)
-        both = s.put.add(node.primitive.name, (part.node, other.node))
+        both = s.put.add(node.primitive, (part.node, other.node))
         found.append(part._replace(node=both))
-    if node.primitive.name == "subtract":
-        right = [p._replace(node=s.put.add("negative", (p.node,))) for p in right]
+    if node.primitive is subtract:
+        right = [p._replace(node=s.put.add(negative, (p.node,))) for p in right]
     return found + right
 
 
@@ -282,7 +286,7 @@ def _sum(s: Sweep, node: Node) -> Found:
     for part in s.few(node.args[0]):
         gone = tuple([a + part.wide for a in axes])
         box = tuple([span for k, span in enumerate(part.box) if k not in axes])
-        found.append(Part(s.put.add("sum", (part.node,), axes=gone), part.seeds, box))
+        found.append(Part(s.put.add(sum_, (part.node,), axes=gone), part.seeds, box))
     return found
 
 
@@ -299,24 +303,24 @@ def _gather(s: Sweep, node: Node) -> Found:
         same = [part for part in few if part.box[count:] == end]
         box, seeds = (*full(s.type(source).shape)[:count], *end), seeds_of(same)
         rows = s.put.behind(same, seeds, box, count)
-        made = s.put.add("gather", (rows, *[s.values[a] for a in indices]))
+        made = s.put.add(gather, (rows, *[s.values[a] for a in indices]))
         found.append(Part(s.put.in_front(made, seeds, len(picked)), seeds, (*picked, *end)))
     return found
 
 
-RULES: dict[str, Rule] = {
-    "slice": _slice,
-    "unslice": _unslice,
-    "update": _update,
-    "concatenate": _concatenate,
-    "reshape": _reshape,
-    "transpose": _transpose,
-    "multiply": _entrywise,
-    "divide": _entrywise,
-    "negative": _entrywise,
-    "add": _add,
-    "subtract": _add,
-    "contract": _contract,
-    "sum": _sum,
-    "gather": _gather,
+RULES: dict[Primitive, Rule] = {
+    slice_: _slice,
+    unslice: _unslice,
+    update: _update,
+    concatenate: _concatenate,
+    reshape: _reshape,
+    transpose: _transpose,
+    multiply: _entrywise,
+    divide: _entrywise,
+    negative: _entrywise,
+    add: _add,
+    subtract: _add,
+    contract: _contract,
+    sum_: _sum,
+    gather: _gather,
 }

@@ -14,7 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import Shape
-from ...primitive import PRIMITIVES
+from ...ops.elementwise import add
+from ...ops.joining_and_splitting import concatenate
+from ...ops.shaping import reshape, slice_, spread, transpose, unslice, update
+from ...primitive import Primitive
 from ...trace import Trace
 
 Seeds = tuple[int, ...]  # in order
@@ -83,22 +86,22 @@ class Parts:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
 
-    def add(self, name: str, args: Sequence[int], **params: object) -> int:
+    def add(self, op: Primitive, args: Sequence[int], **params: object) -> int:
         """Enter a node."""
-        return self.trace.add(PRIMITIVES[name], tuple(args), tuple(sorted(params.items())))
+        return self.trace.add(op, tuple(args), tuple(sorted(params.items())))
 
     def shape(self, node: int) -> Shape:
         return self.trace.builder.type(node).shape
 
     def reshaped(self, node: int, shape: Shape) -> int:
-        return node if self.shape(node) == shape else self.add("reshape", (node,), shape=shape)
+        return node if self.shape(node) == shape else self.add(reshape, (node,), shape=shape)
 
     def cut(self, node: int, spans: Box) -> int:
         """The entries of a node in a box."""
         if spans == full(self.shape(node)):
             return node
         starts, steps = tuple([lo for lo, _ in spans]), (1,) * len(spans)
-        return self.add("slice", (node,), sizes=extent(spans), starts=starts, steps=steps)
+        return self.add(slice_, (node,), sizes=extent(spans), starts=starts, steps=steps)
 
     def within(self, part: Part, box: Box) -> Part:
         """The part in a box inside its own."""
@@ -111,10 +114,10 @@ class Parts:
 
     def zeros(self, shape: Shape, dtype: np.dtype) -> int:
         number = self.trace.number(0.0, dtype)
-        return self.add("broadcast_to", (number,), shape=shape) if shape else number
+        return self.add(spread, (number,), shape=shape) if shape else number
 
     def _joined(self, nodes: Sequence[int], axis: int) -> int:
-        return nodes[0] if len(nodes) == 1 else self.add("concatenate", nodes, axis=axis)
+        return nodes[0] if len(nodes) == 1 else self.add(concatenate, nodes, axis=axis)
 
     def led(self, part: Part) -> int:
         """The node of a part with its leading axis, if there is one seed only."""
@@ -162,7 +165,7 @@ class Parts:
         if not joins or tuple([s for part in row for s in part.seeds]) != seeds:
             row = [self.merged(parts, seeds, box)]
         axes = (*range(1, count + 1), 0, *range(count + 1, len(box) + 1))
-        nodes = [self.add("transpose", (self.led(part),), axes=axes) for part in row]
+        nodes = [self.add(transpose, (self.led(part),), axes=axes) for part in row]
         return self._joined(nodes, count)
 
     def in_front(self, node: int, seeds: Seeds, count: int) -> int:
@@ -171,7 +174,7 @@ class Parts:
         if len(seeds) == 1:
             return self.reshaped(node, (*shape[:count], *shape[count + 1 :]))
         axes = (count, *range(count), *range(count + 1, len(shape)))
-        return self.add("transpose", (node,), axes=axes)
+        return self.add(transpose, (node,), axes=axes)
 
     def _of_seeds(self, parts: Sequence[Part], seeds: Seeds) -> int:
         """The sum of parts of one box, for all `seeds`."""
@@ -185,7 +188,7 @@ class Parts:
                 layers.append([part])
         total = self._beside(layers[0], seeds)
         for layer in layers[1:]:
-            total = self.add("add", (total, self._beside(layer, seeds)))
+            total = self.add(add, (total, self._beside(layer, seeds)))
         return total
 
     def _beside(self, parts: Sequence[Part], seeds: Seeds) -> int:
@@ -226,10 +229,10 @@ class Parts:
             starts = (*(0,) * len(lead), *[lo for lo, _ in offset(where, box)])
             put = {"starts": starts, "steps": (1,) * len(starts)}
             if total is not None and all(common(where, w) is None for w, _ in pieces[:k]):
-                total = self.add("update", (total, node), **put)
+                total = self.add(update, (total, node), **put)
                 continue
-            alone = node if where == box else self.add("unslice", (node,), shape=shape, **put)
-            total = alone if total is None else self.add("add", (total, alone))
+            alone = node if where == box else self.add(unslice, (node,), shape=shape, **put)
+            total = alone if total is None else self.add(add, (total, alone))
         assert total is not None
         return total
 
