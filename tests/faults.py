@@ -17,7 +17,7 @@ import numpy as np
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch import tiers
+from fdiff.dispatch import tiered_execution
 from fdiff.kernels import compiler
 from fdiff.kernels.bytecode import execution
 
@@ -46,7 +46,7 @@ def forget():
     Functions stay in memory, as there are still tables with their addresses.
     """
     fdiff.cache_clear()
-    tiers.forget()
+    tiered_execution.forget()
     kernels.cache_clear()
     compiler._function.cache_clear()
     execution._functions.clear()

@@ -33,7 +33,7 @@ from storing_programs import (
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch import tiers
+from fdiff.dispatch import tiered_execution
 from fdiff.errors import UnsupportedError
 from fdiff.kernels import bytecode, compiler, source_cache
 from fdiff.kernels.llvm import machine
@@ -147,19 +147,19 @@ def compiled_quickly() -> Generator[None]:
 @contextmanager
 def tier(name: str) -> Generator[None]:
     """With this tier fixed by the environment."""
-    before = os.environ.get(tiers.VARIABLE)
-    os.environ[tiers.VARIABLE] = name
+    before = os.environ.get(tiered_execution.VARIABLE)
+    os.environ[tiered_execution.VARIABLE] = name
     try:
         yield
     finally:
-        del os.environ[tiers.VARIABLE]
+        del os.environ[tiered_execution.VARIABLE]
         if before is not None:
-            os.environ[tiers.VARIABLE] = before
+            os.environ[tiered_execution.VARIABLE] = before
 
 
 def in_every_tier(program: StoringProgram, name: str, at: Point) -> dict[str, tuple[Any, ...]]:
     """What the operator gives in each tier; the evaluator may refuse a program."""
-    tiers.forget()  # an equal tape may have been compiled: each tier has to run here
+    tiered_execution.forget()  # an equal tape may have been compiled: each tier has to run here
     call = prepared(program, name, at)
     found: dict[str, tuple[Any, ...]] = {}
     for which in TIERS:

@@ -1,4 +1,9 @@
-"""The arguments of a call, as the entry stub takes them apart: a register for each leaf."""
+"""Argument registers: how the entry stub takes the arguments of a call apart.
+
+The stub numbers what it is given, then what it finds inside tuples, lists, dicts and dataclasses:
+each object has a register. From a sample call come the list of these unpackings, the comparisons on
+the way, and the register of each leaf.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +18,16 @@ from ..tree import flatten, unflatten
 from .arguments import NUMERIC, STATIC, fixed
 
 
-class NoShortcutError(Exception):
+class NoFastPathError(Exception):
     """There is more to a call than the entry stub can do."""
 
 
-class Signature:
-    """Where the stub finds each leaf of a call, and what it must compare on the way there.
+class ArgumentRegisters:
+    """The register of each leaf of a call, and what the stub compares on the way there.
 
-    `args` and `kwargs` are those of the call with leaves of their own, so that each can be told
-    from every other by its identity; `register` finds a leaf's by that. What is given as ``out`` is
-    no argument: `out` is its register.
+    `args` and `kwargs` are those of the call with every leaf replaced by an object of its own, so
+    that `register` can find a leaf by its identity. What is given as ``out`` is no argument: `out`
+    is its register. `before` objects stand before the arguments.
     """
 
     def __init__(
@@ -45,7 +50,7 @@ class Signature:
         rest = {k: v for k, v in kwargs.items() if not (out and k == "out")}
         leaves, spec = flatten((args, rest))
         if len(leaves) != len(self._where):
-            raise NoShortcutError
+            raise NoFastPathError
         own = [_own(leaf) for leaf in leaves]
         self.args, self.kwargs = unflatten(spec, own)  # type: ignore[misc] - the tree of a call
         self.register = {id(x): k for x, k in zip(own, self._where, strict=True) if numeric(x)}
@@ -57,16 +62,16 @@ class Signature:
         return Given(self._arguments, self._keywords, tuple(self._unpacks))
 
     def children(self, value: object, register: int) -> list[tuple[object, int]] | None:
-        """What lies right below a node, each with its register from now on; None for a leaf."""
+        """The children of a node of the tree, each with its new register; None for a leaf."""
         kind = type(value)
         if kind is dict:
             return self._take("DICT", register, kind, tuple(value), list(value.values()))  # type: ignore[arg-type,attr-defined] - its class was looked at
         if kind in (tuple, list) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
             if kind not in (tuple, list) and kind.__iter__ is not tuple.__iter__:  # type: ignore[attr-defined] - a tuple can be iterated
-                raise NoShortcutError
+                raise NoFastPathError
             return self._take("SEQUENCE", register, kind, (), list(value))  # type: ignore[call-overload] - its class was looked at
         if kind is OrderedDict:
-            raise NoShortcutError
+            raise NoFastPathError
         if is_dataclass(value) and not isinstance(value, type):
             names = tuple([f.name for f in fields(value)])
             found = [getattr(value, name) for name in names]
@@ -74,7 +79,7 @@ class Signature:
         return None
 
     def same(self, value: object, register: int) -> None:
-        """What stands there must be what it was."""
+        """The object in a register must be the one it was."""
         self._unpacks.append(Unpack("SAME", register, type(value), 0, (value,)))
 
     def _take(
@@ -98,7 +103,7 @@ class Signature:
         if below is None:
             if not numeric(value):
                 if isinstance(value, np.ndarray) or not fixed(value):
-                    raise NoShortcutError
+                    raise NoFastPathError
                 self.same(value, register)
             self._where.append(register)
             return
@@ -114,7 +119,7 @@ def numeric(leaf: object) -> bool:
 
 
 def _own(leaf: object) -> object:
-    """Another object of the same type; constants are what they are."""
+    """A new object of the same type and value; constants stay what they are."""
     if type(leaf) is np.ndarray:
         return leaf.view()
     return leaf * 1.0 if type(leaf) in (float, complex) else _again(leaf)  # type: ignore[operator] - its class was looked at

@@ -1,6 +1,8 @@
-"""What was read from outside, as machine code looks at it: calls of Python's C interface.
+"""Revalidation in machine code: is what a function read from outside still the same object?
 
-Places that no such call reaches are left to the functions of `capture.walks`.
+Each place that was read (a global, a closure cell, a default, an attribute) becomes a call of
+Python's C interface and the address that it must return, which the entry stub checks. Places that
+no such call reaches stay Python functions of `fdiff.capture.revalidation`, which the stub calls.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ _GETTERS = {
 }
 
 
-def outside(pins: Pins) -> Outside:
-    """All that must be as it was, but the types of captured arrays: they are inputs."""
+def native_reads(pins: Pins) -> Outside:
+    """All that must be as it was. Captured arrays are inputs, whose types the stub compares."""
     _, codes, items, places, _ = pins
     reads: list[Read] = []
     rest: list[tuple[object, object]] = []
@@ -46,8 +48,8 @@ def outside(pins: Pins) -> Outside:
     return Outside(tuple(reads), tuple(rest), pins)
 
 
-def named(f: object) -> tuple[Read, ...] | None:
-    """That the first argument leads where `f` does; None where that is more than reads can tell."""
+def reads_of_function(f: object) -> tuple[Read, ...] | None:
+    """Checks that the first argument leads where `f` does; None where reads cannot tell."""
     if type(f) is FunctionType:
         return _sibling(f)
     if type(f) is not MethodType:
@@ -60,7 +62,7 @@ def named(f: object) -> tuple[Read, ...] | None:
 
 
 def _sibling(f: FunctionType) -> tuple[Read, ...] | None:
-    """The same of a function, as `capture.reads.siblings` has it."""
+    """The same for a function: one of the same code, globals, defaults and closure contents."""
     try:
         contents = [cell.cell_contents for cell in f.__closure__ or ()]
     except ValueError:  # an empty cell
@@ -87,7 +89,7 @@ def _sibling(f: FunctionType) -> tuple[Read, ...] | None:
 
 
 def _each(function: str, values: tuple[object, ...] | None) -> list[Read]:
-    """That a function of the first argument returns a tuple of these objects, or null."""
+    """Checks that `function` of the first argument returns a tuple of these objects, or null."""
     if values is None:
         return [Read(function, 0)]
     size = Read("PyTuple_Size", 1, 0, len(values))

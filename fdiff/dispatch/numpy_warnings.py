@@ -62,7 +62,7 @@ def answer(
     _plainly(program, f, given)
 
 
-def asker(
+def warning_hook(
     program: Program,
     variant: Variant,
     split: Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]],

@@ -14,7 +14,7 @@ import numpy as np
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..transforms.pipeline import GUARD, derive
-from .tiers import runner
+from .tiered_execution import runner
 
 Arrays = Sequence[object]
 Run = Callable[["Step", Arrays], Sequence[object]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ..process.progress import Stage
 from ..trace import TracedArray
 from ..tree import flatten
 from .arguments import Argnums, Body, Function, called, differentiated, flat_key, leaf_key, native
+from .branch_stability import ALTERNATIVES, BranchStability
 from .capture_session import call_private
 from .plans import OperatorPlan
 from .variant import Variant, trace_variant
@@ -21,64 +21,6 @@ from .variant import Variant, trace_variant
 Derive = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
 
 VARIANTS = 128  # signatures remembered for one function
-ALTERNATIVES = 8  # traces of one signature that differ in what was read or decided
-MISS = 8  # what a call that takes a new way adds to the score of its signature; others take 1 off
-RESTLESS = ALTERNATIVES * MISS  # the score from which on derivatives are taken eagerly
-FEW = 8  # guards of a function that has few ways
-SETTLED = 8  # eager calls in a row that took a way known by then, after which traces are made again
-
-
-class Ways:
-    """The ways that calls of one signature took through the branches of a function.
-
-    A trace that is kept costs about ten times an eager call, and pays if it is used again. A
-    function of a few guards has a few ways; of one with more every trace may be in vain, so that
-    calls are eager from the second on that missed. They tell their way by a hash of what Python
-    saw, and traces are made again when ways have recurred, as many as there were.
-    """
-
-    __slots__ = ("recent", "recurring", "run", "score", "weight")
-
-    def __init__(self) -> None:
-        self.score = 0
-        self.weight = MISS
-        self.recent: OrderedDict[int, None] = OrderedDict()  # the last ways of eager calls
-        self.run = 0  # how many calls in a row took one of them
-        self.recurring: set[int] = set()  # the ways of those calls
-
-    def eager(self) -> bool:
-        """Whether this call is to be taken eagerly."""
-        return self.score >= RESTLESS
-
-    def miss(self, guards: int) -> None:
-        """A call took a way that was not kept, and has been traced, with so many guards."""
-        self.weight = MISS if guards <= FEW else RESTLESS // 2
-        self.score += self.weight
-
-    def hit(self) -> None:
-        """A call took a way that is kept."""
-        if self.score > 0:
-            self.score -= 1
-
-    def took(self, way: int) -> None:
-        """An eager call took this way."""
-        if way not in self.recent:
-            self.run = 0
-            self.recurring.clear()
-            self.recent[way] = None
-            if len(self.recent) > ALTERNATIVES:
-                self.recent.popitem(last=False)
-            return
-        self.recent.move_to_end(way)
-        self.run += 1
-        self.recurring.add(way)
-        if self.run >= SETTLED:  # each of these ways may be traced, and one more
-            self.score = RESTLESS - self.weight * (len(self.recurring) + 1)
-            self.run = 0
-            self.recurring.clear()
-            self.recent.clear()
-
-
 _BUILT = {  # what operators make of a traced function
     "grad": "the gradient",
     "value_and_grad": "the gradient",
@@ -128,9 +70,9 @@ class Program:
         "plans",
         "ratios",
         "seconds",
+        "stability",
         "steady",
         "variants",
-        "ways",
     )
 
     def __init__(
@@ -152,7 +94,7 @@ class Program:
         self.plain: Body | None = None  # what plain code does, if that is not to call the function
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, OperatorPlan] = OrderedDict()
-        self.ways: dict[object, Ways] = {}
+        self.stability: dict[object, BranchStability] = {}
         self.ratios: list[float] = []  # of eager calls, by the time of their operations alone
         self.seconds = 0.0  # spent in eager calls, until the user is told that they are slow
         self.steady = False  # whether the last call took the way of the one before
@@ -171,10 +113,10 @@ class Program:
         """
         leaves, key = _key(args, kwargs)
         known: Sequence[Variant] = self.variants.get(key, ())
-        ways = self.ways.get(key) if self.ways else None
-        if ways is not None and self.eager and known and ways.eager():
+        stability = self.stability.get(key) if self.stability else None
+        if stability is not None and self.eager and known and stability.unstable():
             variant, inputs = self.trace(f, args, kwargs, eager=True)
-            ways.took(variant.way)
+            stability.took(variant.path)
             return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
         for variant in known:
             captured = variant.refresh(f)
@@ -185,19 +127,19 @@ class Program:
             if not variant.conditional:
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
             if self._taken(known, variant, arrays, sure=sure):  # type: ignore[arg-type] - a list if it has a variant
-                if ways is not None:
-                    ways.hit()
+                if stability is not None:
+                    stability.hit()
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
         self.steady = False
         variant, inputs = self.trace(f, args, kwargs)
         if variant.cacheable:
             if variant.check is not None:
-                self.ways.setdefault(key, Ways()).miss(variant.guards)
+                self.stability.setdefault(key, BranchStability()).miss(variant.guards)
             kept = self.variants.setdefault(key, [])
             kept.insert(0, variant)
             del kept[ALTERNATIVES:]
             if len(self.variants) > VARIANTS:
-                self.ways.pop(self.variants.popitem(last=False)[0], None)
+                self.stability.pop(self.variants.popitem(last=False)[0], None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
 
     def latest(
@@ -206,7 +148,7 @@ class Program:
         """The variant that is asked first for such arguments, of those that do not know values."""
         for variant in self.variants.get(_key(args, kwargs)[1], ()):
             if variant.refresh(f) is not None:
-                known = variant.frozen or variant.swapped
+                known = variant.pinned or variant.swapped
                 return None if known or any(layout for _, layout in variant.layouts) else variant
         return None
 
@@ -277,7 +219,6 @@ class Program:
 
 _programs: OrderedDict[object, Program] = OrderedDict()
 MOST = 4 * VARIANTS  # programs remembered
-immediates: dict[object, Any] = {}  # what calls that name the function each time keep
 
 
 def program_of(
@@ -311,4 +252,3 @@ def program_of(
 def forget() -> None:
     """Drop every traced program."""
     _programs.clear()
-    immediates.clear()

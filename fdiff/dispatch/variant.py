@@ -36,7 +36,7 @@ from .arguments import (
 )
 from .capture_session import CaptureSession, own_result, watched
 from .plans import OperatorPlan, PlanStep
-from .tiers import runner
+from .tiered_execution import runner
 
 NO_PLAN = OperatorPlan()  # before the operator has made one, and after an eager call
 
@@ -50,9 +50,9 @@ class Variant:
     inputs. `outs` holds, for each leaf of the result, None or the object it is every time;
     `numbers` the Python numbers among the numeric leaves, None for the others; `direct` tells
     that the arguments are the inputs as they stand (native arrays of at least one axis).
-    `frozen`, `layouts`, `check` and `guards` are those of the recording, `swapped` the positions of
+    `pinned`, `layouts`, `check` and `guards` are those of the recording, `swapped` the positions of
     captured arrays in another byte order than the machine's. `eager` is the trace of a variant that
-    is for one call, and `way` a hash of what Python saw in it. `plan` is what the operator made of
+    is for one call, and `path` a hash of what Python saw in it. `plan` is what the operator made of
     it.
     """
 
@@ -67,7 +67,7 @@ class Variant:
     traced: tuple[int, ...]
     inner: tuple[tuple[Callable[..., object], Reads], ...]
     order: tuple[tuple[int, int], ...]
-    frozen: tuple[tuple[int, bytes], ...]
+    pinned: tuple[tuple[int, bytes], ...]
     cacheable: bool
     input_scalars: tuple[bool, ...]
     direct: bool
@@ -75,7 +75,7 @@ class Variant:
     layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     swapped: tuple[int, ...] = ()
     eager: EagerTrace | None = None
-    way: int = 0
+    path: int = 0
     guards: int = 0
     plan: OperatorPlan = NO_PLAN
     doubts: Doubts = field(default_factory=Doubts)
@@ -83,7 +83,7 @@ class Variant:
     def __post_init__(self) -> None:
         # The captured arrays as they are now; None if something else that was read has changed.
         self.refresh = self.inner[0][1].refresh if len(self.inner) == 1 else self._refresh_all
-        self.conditional = bool(self.frozen or self.layouts or self.check)
+        self.conditional = bool(self.pinned or self.layouts or self.check)
         self.special = bool(self.swapped or self.check)
         self._checks = None if self.check is None else runner(self.check)
 
@@ -113,7 +113,7 @@ class Variant:
 
         The guards are left to the plan where it asks for them, unless one has to be `sure`.
         """
-        for k, seen in self.frozen:
+        for k, seen in self.pinned:
             if np.asarray(arrays[k]).tobytes() != seen:
                 return False
         for k, layout in self.layouts:
@@ -177,7 +177,7 @@ def trace_variant(
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
         eager=trace,
-        way=0 if trace is None else hash(tuple(trace.looks.answers)),
+        path=0 if trace is None else hash(tuple(trace.looks.answers)),
         **_recorded(recording, outs, everything, len(traced), eager=eager),
     )
     return (_unless_complex(variant, trace) if trace else variant), recording.extra
@@ -215,7 +215,7 @@ def _recorded(
         "scalars": recording.scalars,
         "outs": tuple(None if traceable(out) else (out,) for out in outs),
         "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),
-        "frozen": tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
+        "pinned": tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
         "check": None if recording.check is None else derive(VALUE, recording.check),
         "guards": recording.guards,
         "layouts": recording.layouts,

@@ -24,7 +24,7 @@ from ..dispatch.plans import (
     replay,
 )
 from ..dispatch.program import building
-from ..dispatch.tiers import fixed_tier
+from ..dispatch.tiered_execution import fixed_tier
 from ..dispatch.variant import Variant
 from ..tape import Tape
 from ..transforms.derivative_tapes import assembled

@@ -17,7 +17,7 @@ from ..transforms.pipeline import GRADIENT, derive
 from .annotations import P
 from .complex_rules import check_choice, check_complex
 from .eager_results import gradient_values
-from .invocation import deliver, failure, gradients, prepared, results
+from .invocation import deliver, failure, gradients, prepared_operator, results
 from .options import check_argnums, check_callable
 from .prepared import Origin, Prepared
 
@@ -97,7 +97,7 @@ def _grad_like(
     derive = lambda variant: _grad_plan(variant, choice, value=value, has_aux=has_aux)  # noqa: E731 - its choices bound
     options = {"argnums": argnums, "has_aux": has_aux, "complex_inputs": complex_inputs}
     origin = Origin(value_and_grad if value else grad, options)
-    return prepared(f, name, nums, (has_aux, choice), derive, origin)
+    return prepared_operator(f, name, nums, (has_aux, choice), derive, origin)
 
 
 @public

@@ -1,15 +1,23 @@
-"""From a public call to a result: programs of operators, concrete or inside another trace."""
+"""From a public call to a result, the general way: find the variant, run its plan.
+
+`prepared_function` makes what an operator such as `grad` returns, `immediate_call` answers calls
+that name function and point at once. Both come to `invoke`: outside of any trace it finds the
+variant that holds for the arguments and executes its plan on arrays; inside a trace it traces the
+function anew, and replays the plan's tapes there. After a call that went this way a fast path is
+looked for (`fdiff.dispatch.fast_path`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..dispatch.arguments import Argnums, Function, called, native
-from ..dispatch.fast_path import Immediate, Quick, Shortcuts, never
+from ..dispatch.fast_path import FastPath, immediate_fast_path
+from ..dispatch.fast_path_builder import Split
 from ..dispatch.numpy_warnings import answer
 from ..dispatch.plans import (
     Arrays,
@@ -22,7 +30,7 @@ from ..dispatch.plans import (
     execute_unchecked,
     replay,
 )
-from ..dispatch.program import MOST, Derive, Program, immediates, program_of
+from ..dispatch.program import Derive, Program, program_of
 from ..dispatch.variant import Variant
 from ..errors import FdiffError, message, user_line
 from ..ops.kink_marks import kink_search
@@ -38,8 +46,10 @@ from .eager_results import output_values
 from .kink_policy import ASKED, policy, refuse_kinks, warn_outside
 from .out_arguments import call_into
 from .points import body_of, floating
-from .prepared import Origin, Prepared, made
+from .prepared import Origin, Prepared, prepare
 from .slow_code import timed
+
+Call = tuple[tuple[object, ...], dict[str, object]]  # positional and keyword arguments
 
 
 def invoke(
@@ -49,26 +59,37 @@ def invoke(
     kwargs: dict[str, object],
     vectors: Sequence[object] = (),
 ) -> object:
-    """One call of an operator: on the program's kernels, or recorded in the trace under way."""
+    """The result of an operator: computed, or recorded in the trace under way."""
     if program.argnums is not None:
         args = floating(args, program.argnums, lists=program.lists)
     if tracing():
-        args, kwargs, vectors = map_leaves(_given, (args, kwargs, tuple(vectors)))  # type: ignore[misc,assignment] - a tree keeps its structure
-        variant, inputs = program.trace(f, args, kwargs)
-        if variant.check is not None:  # what was decided inside holds for the trace around it
-            (holds,) = replay(PlanStep(variant.check), inputs)
-            current().looks.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
-        result = variant.plan.call(inputs, vectors, replay)
-        return warn_outside(result, variant, inputs) if kink_search.on else result
+        return _invoke_traced(program, f, args, kwargs, vectors)
     if ASKED in occupied and policy.get() == "raise":
         refuse_kinks(program, f, args, kwargs)
-    if program.ways:  # it may be eager
+    if program.stability:  # the call may be eager
         with collector_paused(), timed(program) as found:
-            return _concrete(program, f, args, kwargs, vectors, found)
-    return _concrete(program, f, args, kwargs, vectors)
+            return _invoke_concrete(program, f, args, kwargs, vectors, found)
+    return _invoke_concrete(program, f, args, kwargs, vectors)
 
 
-def _concrete(
+def _invoke_traced(
+    program: Program,
+    f: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    vectors: Sequence[object],
+) -> object:
+    """A call inside another trace, which records what the plan would compute."""
+    args, kwargs, vectors = map_leaves(_plain_argument, (args, kwargs, tuple(vectors)))  # type: ignore[misc,assignment] - a tree keeps its structure
+    variant, inputs = program.trace(f, args, kwargs)
+    if variant.check is not None:  # the guards of the inner function hold for the outer trace
+        (holds,) = replay(PlanStep(variant.check), inputs)
+        current().looks.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
+    result = variant.plan.call(inputs, vectors, replay)
+    return warn_outside(result, variant, inputs) if kink_search.on else result
+
+
+def _invoke_concrete(
     program: Program,
     f: Function,
     args: tuple[object, ...],
@@ -83,7 +104,7 @@ def _concrete(
         taken.append(first)
     try:
         if first.special:
-            result, variant = _special(program, f, args, kwargs, (first, arrays), vectors)
+            result, variant = _invoke_special(program, f, (args, kwargs), (first, arrays), vectors)
         else:
             result, variant = first.plan.call(arrays, vectors, execute), first
         if noted.hint:
@@ -94,17 +115,17 @@ def _concrete(
             first.release()
 
 
-def _special(
+def _invoke_special(
     program: Program,
     f: Function,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
+    call: Call,
     found: tuple[Variant, list[np.ndarray]],
     vectors: Sequence[object],
 ) -> tuple[object, Variant]:
     """A call of a variant that has guards, or reads arrays of another byte order.
 
-    Another variant may hold in the end; its inputs take the place of those that are given.
+    If a guard fails while the plan runs, another variant is found, and its inputs take the place of
+    those that are given.
     """
     variant, arrays = found
     for k in variant.swapped:
@@ -120,16 +141,19 @@ def _special(
             raise
     # The check decides alone: next to a tie a kernel may round its guards to the other side.
     noted.hint = False
-    variant, arrays[:] = program.find(f, args, kwargs, sure=True)
+    variant, arrays[:] = program.find(f, *call, sure=True)
     for k in variant.swapped:
         arrays[k] = native(arrays[k])
     return variant.plan.call(arrays, vectors, execute_unchecked), variant
 
 
-def _given(leaf: object) -> object:
-    """An argument made by the function under way, as what it stands for."""
+def _plain_argument(leaf: object) -> object:
+    """What an array stands for that the function under way has made."""
     leaf = resolve(leaf)
     return np.asarray(leaf) if type(leaf) is Local else leaf
+
+
+# --- results in the structure that the caller expects --------------------------------------------
 
 
 def deliver(out: object, scalar: bool) -> object:  # noqa: FBT001 - called for each result
@@ -166,7 +190,7 @@ def gradients(variant: Variant, outs: Sequence[object]) -> object:
 
 
 class ValuePlan(OperatorPlan):
-    """The function itself, interpreted until a kernel pays."""
+    """The plan of the function itself, interpreted until a kernel pays."""
 
     guards = True
     order = 0
@@ -182,20 +206,10 @@ class ValuePlan(OperatorPlan):
         return results(self.variant, run(self.step, arrays))
 
 
-def again(f: object, inputs: object, derive: Derive) -> Quick:
-    """The shortcut of an immediate call; without one, what gives None.
-
-    Nothing need be checked before: a shortcut takes only what the call it was made for had.
-    """
-    if occupied:
-        return never
-    try:  # a code is slow to hash
-        return immediates[id(f.__code__), inputs.__class__, derive].quick  # type: ignore[attr-defined] - what has none has no shortcut
-    except (AttributeError, KeyError, TypeError):  # a class need not be hashable
-        return never
+# --- immediate calls, and prepared functions ------------------------------------------------------
 
 
-def immediate(
+def immediate_call(
     f: Function,
     name: str,
     inputs: object,
@@ -207,37 +221,27 @@ def immediate(
     """One call of an operator that is given the function and the point at once.
 
     `derive` is one object for all calls with the same name and options, `checked` are the arguments
-    and argnums that `inputs` stand for. No shortcut has led to the result (`again`); perhaps one is
-    found for the next call.
+    and argnums that `inputs` stand for. No fast path was known; the next call may have one.
     """
     args, argnums = checked
-    code = getattr(f, "__code__", None)
-    program = operated(f, name, argnums, options, derive)
+    program = operator_program(f, name, argnums, options, derive)
     result = invoke(program, f, args, {}, vectors)
-    if code is not None and not occupied:
-        key = id(code), inputs.__class__, derive
-        short = immediates.get(key)
-        if short is None:
-            short = immediates[key] = Immediate(code)
-            if len(immediates) > MOST:
-                immediates.pop(next(iter(immediates)), None)
-        short.look(program, f, (inputs, *vectors), spread=argnums != 0)
+    if not occupied:
+        fast_path = immediate_fast_path(f, inputs, derive)
+        if fast_path is not None:
+            fast_path.seek(program, f, (inputs, *vectors), spread=argnums != 0)
     return result
 
 
-def operated(
-    f: Function,
-    name: str,
-    argnums: Argnums,
-    options: tuple[object, ...],
-    derive: Derive,
+def operator_program(
+    f: Function, name: str, argnums: Argnums, options: tuple[object, ...], derive: Derive
 ) -> Program:
     """The program of `f` under an operator, which may take lists of numbers for arrays."""
     body = body_of(name, argnums)
     return program_of(f, name, argnums, options, derive, body, lists=body is not None)
 
 
-def prepared(
+def prepared_operator(
     f: Function,
     name: str,
     argnums: Argnums,
@@ -245,23 +249,44 @@ def prepared(
     derive: Derive,
     origin: Origin,
 ) -> Prepared[..., Any]:
-    """The function of the arguments of `f` that an operator returns."""
-    program = operated(f, name, argnums, options, derive)
-    short = Shortcuts(program, f)
+    """The prepared function of an operator whose calls take the arguments of `f`."""
+    program = operator_program(f, name, argnums, options, derive)
+    return prepared_function(program, f, lambda args: (args, ()), origin)
+
+
+def prepared_function(
+    program: Program,
+    f: Function,
+    split: Split,
+    origin: Origin,
+    *,
+    arrange: Callable[..., Call] | None = None,
+    out: bool = True,
+) -> Prepared[..., Any]:
+    """The function that an operator returns.
+
+    `split` separates its positional arguments into those of `f` and vectors, once `arrange` has put
+    arguments given by keyword into their places. Unless `out`, a keyword of that name is for `f`.
+    """
+    fast_path = FastPath(program, f, out=out)
+    name = program.name
 
     def call(*args: object, **kwargs: object) -> object:
         try:
-            if "out" in kwargs and short.serves:
-                return call_into(call, called(name, f), short, args, kwargs)
-            result = invoke(program, f, args, kwargs)
+            if arrange is not None:
+                args, kwargs = arrange(*args, **kwargs)
+            if "out" in kwargs and fast_path.writes_out:
+                return call_into(call, called(name, f), fast_path, args, kwargs)
+            own, vectors = split(args)
+            result = invoke(program, f, own, kwargs, vectors)
             if not occupied:
-                short.look(args, kwargs)
+                fast_path.seek(args, kwargs)
         except BaseException as error:
             trim(error)
             raise
         return result
 
-    return made(call, f, program, lambda args: (args, ()), short, origin)
+    return prepare(call, f, program, split, fast_path, origin)
 
 
 def failure(kind: type[FdiffError], call: str, fact: str, way_out: str = "") -> FdiffError:

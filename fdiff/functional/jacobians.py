@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from ..dispatch.arguments import Function, called
+from ..dispatch.fast_path import known_fast_path
 from ..dispatch.plans import OperatorPlan
 from ..dispatch.program import Derive
 from ..dispatch.variant import Variant
@@ -15,7 +16,7 @@ from .annotations import Array, P, Point
 from .complex_rules import check_choice, check_complex
 from .dense_blocks import jacobian_plan
 from .input_checks import given
-from .invocation import again, failure, immediate, prepared
+from .invocation import failure, immediate_call, prepared_operator
 from .options import (
     LEFT_OUT,
     check_argnums,
@@ -213,14 +214,14 @@ def dense(
     `settings` are what `operator` was given, in the order that `named` knows.
     """
     if argnums.__class__ is int and argnums == 0 and inputs is not LEFT_OUT:
-        result = again(f, inputs, derive)(f, inputs)
+        result = known_fast_path(f, inputs, derive)(f, inputs)
         if result is not None:
             return result
     check_callable(f, name)
     if inputs is LEFT_OUT:
         origin = Origin(operator, {"argnums": argnums, **named(name, settings)})
-        return prepared(f, name, check_argnums(argnums, f, name), options, derive, origin)
-    return immediate(f, name, inputs, options, derive, given(inputs, argnums, f, name))
+        return prepared_operator(f, name, check_argnums(argnums, f, name), options, derive, origin)
+    return immediate_call(f, name, inputs, options, derive, given(inputs, argnums, f, name))
 
 
 def _numeric(variant: Variant) -> None:
@@ -246,7 +247,9 @@ def _jac(
     operator = jacfwd if mode == "forward" else jacrev
     settings = {"argnums": argnums, "chunk_size": chunk_size, "complex_inputs": complex_inputs}
     origin = Origin(operator, settings)
-    return prepared(f, name, check_argnums(argnums, f, name), (chunk, choice), derive, origin)
+    return prepared_operator(
+        f, name, check_argnums(argnums, f, name), (chunk, choice), derive, origin
+    )
 
 
 @public

@@ -9,20 +9,18 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function, argument, traceable
-from ..dispatch.fast_path import Shortcuts
 from ..dispatch.program import program_of
 from ..errors import InputError
 from ..ops.shaping import traced as traced_of
 from ..primitive import HOOKS
 from ..trace import Input, Recording, Trace, TracedArray, current, look, private, record, splice
-from ..trace.trace_stack import occupied
-from ..tracebacks import public, trim
+from ..tracebacks import public
 from ..transforms.pipeline import VMAP, derive
 from ..tree import Spec, flatten, unflatten
 from .annotations import P
-from .invocation import ValuePlan, failure, invoke
+from .invocation import ValuePlan, failure, prepared_function
 from .options import check_callable, is_int
-from .prepared import Origin, Prepared, made
+from .prepared import Origin, Prepared
 
 Axis = int | None
 
@@ -75,20 +73,8 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
     program = program_of(f, "vmap", None, (repr(ins), repr(out_axes)), ValuePlan, body, eager=False)
 
     program.plain = lambda g, args, kwargs: _one_by_one(g, args, kwargs, ins)
-    short = Shortcuts(program, f, into=False)
-
-    def call(*args: object, **kwargs: object) -> object:
-        try:
-            result = invoke(program, f, args, kwargs)
-            if not occupied:
-                short.look(args, kwargs)
-        except BaseException as error:
-            trim(error)
-            raise
-        return result
-
     origin = Origin(vmap, {"in_axes": in_axes, "out_axes": out_axes})
-    return made(call, f, program, lambda args: (args, ()), short, origin)
+    return prepared_function(program, f, lambda args: (args, ()), origin, out=False)
 
 
 def _one_by_one(

@@ -1,4 +1,8 @@
-"""Results written into arrays of the caller's: ``out=`` of prepared functions."""
+"""Out arguments: results written into arrays of the caller's, ``out=`` of prepared functions.
+
+On the general way results are computed, then copied into those arrays; by a fast path the kernel
+writes there itself.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch.fast_path import Shortcuts
+from ..dispatch.fast_path import FastPath
 from ..errors import DtypeError, InputError, message, user_line
 from ..trace.trace_stack import occupied
 from ..tree import flatten, joined
@@ -18,14 +22,11 @@ WAY = "Pass arrays shaped like the result, and None wherever a fresh one is want
 def call_into(
     call: Callable[..., object],
     name: str,
-    short: Shortcuts,
+    fast_path: FastPath,
     args: tuple[object, ...],
     kwargs: dict[str, Any],
 ) -> object:
-    """``call(*args, **kwargs)`` with its arrays in those given as ``out``.
-
-    Here they are copied; by a shortcut the kernel writes there at once, if nothing else lies there.
-    """
+    """``call(*args, **kwargs)``, with its arrays written into those given as ``out``."""
     every = dict(kwargs)
     out = kwargs.pop("out")
     places = [a for a in flatten(out)[0] if isinstance(a, np.ndarray)]
@@ -34,7 +35,7 @@ def call_into(
         raise InputError(message(name, fact, "Pass an array of its own for each.", user_line()))
     result = call(*args, **kwargs)
     if not occupied:
-        short.look(args, every)
+        fast_path.seek(args, every)
     try:
         return joined(result, out, lambda value, place: _put(value, place, name))
     except ValueError:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 import numpy as np
 
 from ..dispatch.arguments import Function, called
-from ..dispatch.fast_path import Shortcuts
+from ..dispatch.fast_path import FastPath
+from ..dispatch.fast_path_builder import Split
 from ..dispatch.plans import Arrays, PlanStep, Step
 from ..dispatch.program import Program
 from ..errors import InputError, UnsupportedError, message, user_line
@@ -62,7 +63,7 @@ class Prepared(_Callable[P, R]):
     __wrapped__: Function
     program: Program
     origin: Origin
-    given: Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]]
+    split: Split
 
     @overload
     def __get__(self, owner: None, kind: type | None = None) -> Prepared[P, R]: ...
@@ -130,7 +131,7 @@ class Prepared(_Callable[P, R]):
 
     def _compile(self, call: str, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """The same, in the words of the public call."""
-        args, vectors = self.given(tuple([_example(t, call) for t in types]))
+        args, vectors = self.split(tuple([_example(t, call) for t in types]))
         args = floating(args, self.program.argnums, lists=self.program.lists)
         named = {name: _example(value, call) for name, value in kwargs.items()}
         stack.examples = True
@@ -217,18 +218,18 @@ def _name(f: Function) -> str:
     return str(getattr(f, "__name__", type(f).__name__))
 
 
-def made(
+def prepare(
     call: Function,
     f: Function,
     program: Program,
-    given: Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]],
-    short: Shortcuts | None,
+    split: Split,
+    fast_path: FastPath,
     origin: Origin,
 ) -> Prepared[..., Any]:
-    """The function an operator returns, named after `f`.
+    """A prepared function, named after `f`, which runs `call` until its fast path takes over.
 
-    `given` splits its arguments into those of `f` and vectors. Calls go by `short` once it knows
-    a way that needs no Python. `origin` makes it again in another process.
+    `split` separates its arguments into those of `f` and vectors; `origin` makes it again in
+    another process.
     """
     prepared: Prepared[..., Any] = Prepared(call)
     try:
@@ -237,8 +238,6 @@ def made(
         prepared.__name__ = program.name
     prepared.__wrapped__ = f
     prepared.__fdiff__ = program.name
-    prepared.program, prepared.given, prepared.origin = program, given, origin
-    if short is not None:
-        short.way = lambda found: prepared.__setstate__((found, (), {}, vars(prepared)))  # type: ignore[attr-defined] - stubs leave it out
-        short.general, short.split = call, given
+    prepared.program, prepared.split, prepared.origin = program, split, origin
+    fast_path.attach(prepared, call, split)
     return prepared

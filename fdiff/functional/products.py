@@ -7,30 +7,28 @@ from functools import partial
 from typing import Any, cast, overload
 
 from ..dispatch.arguments import Argnums, Function, called
-from ..dispatch.fast_path import Shortcuts
+from ..dispatch.fast_path import known_fast_path
 from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
 from ..dispatch.program import Derive
 from ..dispatch.variant import Variant
 from ..errors import InputError
-from ..trace.trace_stack import occupied
 from ..tracebacks import trim
 from ..transforms.pipeline import JVP, VJP, derive
 from .complex_rules import check_complex
 from .eager_results import jvp_values, vjp_values
 from .input_checks import check_outputs, check_strict, check_vector, given
 from .invocation import (
-    again,
+    Call,
     failure,
     gradients,
-    immediate,
-    invoke,
-    operated,
+    immediate_call,
+    operator_program,
+    prepared_function,
     results,
     tangents,
 )
 from .options import LEFT_OUT, check_argnums, check_callable
-from .out_arguments import call_into
-from .prepared import Origin, Prepared, made
+from .prepared import Origin, Prepared
 
 
 class VjpPlan(OperatorPlan):
@@ -107,31 +105,18 @@ def product(
     """The result of a product at `inputs`; with `inputs` left out, the prepared function."""
     if inputs is not LEFT_OUT:
         if argnums.__class__ is int and argnums == 0:
-            result = again(f, inputs, derive)(f, inputs, v)
+            result = known_fast_path(f, inputs, derive)(f, inputs, v)
             if result is not None:
                 return result
         check_callable(f, name)
         point = given(inputs, argnums, f, name)
-        return immediate(f, name, inputs, options, derive, point, (v,))
+        return immediate_call(f, name, inputs, options, derive, point, (v,))
     check_callable(f, name)
     if v is not None:
         fact = "v is given without inputs."
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
     nums = check_argnums(argnums, f, name)
-    program = operated(f, name, nums, options, derive)
-    short = Shortcuts(program, f)
-
-    def call(x: object, /, v: object = None, *args: object, **kwargs: object) -> object:
-        try:
-            if "out" in kwargs and short.serves:
-                return call_into(call, called(name, f), short, (x, v, *args), kwargs)
-            result = invoke(program, f, place(x, args, nums, f, name), kwargs, (v,))
-            if not occupied:
-                short.look((x, v, *args), kwargs)
-        except BaseException as error:
-            trim(error)
-            raise
-        return result
+    program = operator_program(f, name, nums, options, derive)
 
     def split(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
         if not args:
@@ -140,7 +125,12 @@ def product(
         return place(args[0], args[2:], nums, f, name), args[1:2] or (None,)
 
     origin = Origin(operator, {"argnums": argnums, "strict": options[0]})
-    return made(call, f, program, split, short, origin)
+    return prepared_function(program, f, split, origin, arrange=_arrange)
+
+
+def _arrange(x: object, /, v: object = None, *args: object, **kwargs: object) -> Call:
+    """The arguments of a product: the point, the vector, the other arguments of the function."""
+    return (x, v, *args), kwargs
 
 
 def place(

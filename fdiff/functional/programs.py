@@ -9,9 +9,10 @@ from .. import kernels
 from ..dispatch.arguments import Function, called
 from ..dispatch.compiler_defects import Defect
 from ..dispatch.compiler_defects import forget as forget_defects
+from ..dispatch.fast_path import forget as forget_fast_paths
 from ..dispatch.program import Program
 from ..dispatch.program import forget as forget_programs
-from ..dispatch.tiers import forget as forget_runners
+from ..dispatch.tiered_execution import forget as forget_runners
 from ..dispatch.variant import Variant
 from ..errors import InputError, UnsupportedError
 from ..ops.composite_functions import stop_gradient as stop_leaf
@@ -20,7 +21,7 @@ from ..tracebacks import public
 from ..transforms.pipeline import VALUE, derive
 from ..tree import map_leaves
 from .annotations import P, R, T
-from .invocation import ValuePlan, failure, prepared
+from .invocation import ValuePlan, failure, prepared_operator
 from .options import check_callable
 from .prepared import Origin, Prepared
 
@@ -69,7 +70,7 @@ def jit(f: Callable[P, R]) -> Prepared[P, R]:
     np.float64(5.0)
     """
     check_callable(f, "jit")
-    return prepared(f, "jit", None, (), JitPlan, Origin(jit, {}))
+    return prepared_operator(f, "jit", None, (), JitPlan, Origin(jit, {}))
 
 
 def stop_gradient(x: T) -> T:
@@ -230,3 +231,4 @@ def cache_clear(*, disk: bool = False) -> None:
     forget_runners()
     forget_defects()
     forget_programs()
+    forget_fast_paths()

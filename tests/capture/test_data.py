@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import fdiff
-from fdiff.dispatch import tiers
+from fdiff.dispatch import tiered_execution
 from fdiff.errors import InputError, RetraceWarning, TraceError
 
 X = np.array([0.5, 1.0, 2.0])
@@ -305,7 +305,7 @@ SCALED = {
 @pytest.mark.parametrize("tier", ["interpret", "compile"])
 @pytest.mark.parametrize("name", SCALED)
 def test_ufuncs_made_by_numba(name, tier, monkeypatch):
-    monkeypatch.setenv(tiers.VARIABLE, tier)
+    monkeypatch.setenv(tiered_execution.VARIABLE, tier)
     f, numpy = SCALED[name]
     close = {"rtol": 1e-6} if name == "single" else {"rtol": 1e-12}
     found, plain = fdiff.jit(f)(X), f(X)

@@ -15,14 +15,16 @@ import pytest
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch import tiers
+from fdiff.dispatch import tiered_execution
 from fdiff.errors import DefectWarning, InputError
 from fdiff.process import background
 
 X = np.linspace(0.1, 1.0, 40)
 FUNCTIONS = """
 import numpy as np, fdiff, warnings
-from fdiff import background, kernels, tiers
+from fdiff import kernels
+from fdiff.dispatch import tiered_execution
+from fdiff.process import background
 X = np.linspace(0.1, 1.0, 40)
 def made(k):
     names = {"np": np}
@@ -48,7 +50,7 @@ def on(monkeypatch):
     monkeypatch.setenv(background.VARIABLE, "1")
     monkeypatch.delenv("FDIFF_TIER", raising=False)
     monkeypatch.setattr(background, "cores", lambda: 2)
-    monkeypatch.setattr(tiers, "PATIENCE", 1e-9)
+    monkeypatch.setattr(tiered_execution, "PATIENCE", 1e-9)
     fdiff.cache_clear()
     yield
     background.worker.wait()
@@ -94,7 +96,7 @@ def test_calls_go_on_until_the_kernel_is_there(tmp_path):
 
 
 def test_a_single_call_starts_nothing(on):
-    run = tiers.Runner(fdiff.make_tape(lambda x: np.sum(np.sin(x)), X))
+    run = tiered_execution.Runner(fdiff.make_tape(lambda x: np.sum(np.sin(x)), X))
     run([X])
     assert run.tier == "interpret"
     assert background.worker._thread is None
@@ -103,7 +105,7 @@ def test_a_single_call_starts_nothing(on):
 @pytest.mark.parametrize("said", ["0", "1"])
 def test_the_switch(on, monkeypatch, said):
     monkeypatch.setenv(background.VARIABLE, said)
-    run = paid(tiers.runner(fdiff.make_tape(lambda x: np.sum(np.sin(x)), X)))
+    run = paid(tiered_execution.runner(fdiff.make_tape(lambda x: np.sum(np.sin(x)), X)))
     want = np.sum(np.sin(X))
     np.testing.assert_allclose(run([X])[0], want)
     assert run.tier == ("compile" if said == "0" else "interpret")
@@ -114,7 +116,7 @@ def test_the_switch(on, monkeypatch, said):
 
 def test_a_switch_that_is_neither(on, monkeypatch):
     monkeypatch.setenv(background.VARIABLE, "yes")
-    run = paid(tiers.runner(fdiff.make_tape(lambda x: np.sum(np.sin(x)), X)))
+    run = paid(tiered_execution.runner(fdiff.make_tape(lambda x: np.sum(np.sin(x)), X)))
     with pytest.raises(InputError, match="'yes' is neither 0 nor 1"):
         run([X])
 
@@ -146,7 +148,7 @@ def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch)
     def fail(*_):
         raise RuntimeError("no kernel today")
 
-    run = paid(tiers.runner(fdiff.make_tape(lambda x: np.sum(np.cos(x)), X)))
+    run = paid(tiered_execution.runner(fdiff.make_tape(lambda x: np.sum(np.cos(x)), X)))
     with monkeypatch.context() as patch:
         patch.setattr(kernels.compiler, "_make", fail)
         np.testing.assert_allclose(run([X])[0], np.sum(np.cos(X)))
@@ -191,7 +193,7 @@ def test_the_end_of_a_process_while_a_kernel_is_made(tmp_path, when):
     text = f"""
     import time
     for k in range(8):
-        run = tiers.runner(fdiff.make_tape(fdiff.grad(made(k)), X)); run.spent = 10.0
+        run = tiered_execution.runner(fdiff.make_tape(fdiff.grad(made(k)), X)); run.spent = 10.0
         run([X])
     assert background.worker._thread is not None
     time.sleep({when})
@@ -208,7 +210,8 @@ def test_forked_children_while_kernels_are_made(tmp_path):
     import os, time
     functions = [made(k) for k in range(12)]
     for turn in range(12):
-        run = tiers.runner(fdiff.make_tape(fdiff.grad(functions[turn]), X)); run.spent = 10.0
+        run = tiered_execution.runner(fdiff.make_tape(fdiff.grad(functions[turn]), X))
+        run.spent = 10.0
         want = run([X])[0]
         time.sleep(0.02 * turn)
         child = os.fork()
@@ -219,7 +222,8 @@ def test_forked_children_while_kernels_are_made(tmp_path):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, turn
     background.worker.wait()
     for f in functions:  # the parent goes on
-        assert tiers.runner(fdiff.make_tape(fdiff.grad(f), X)).state().startswith("compiled")
+        run = tiered_execution.runner(fdiff.make_tape(fdiff.grad(f), X))
+        assert run.state().startswith("compiled")
     """
     finished(text, tmp_path)
 
@@ -268,7 +272,7 @@ def test_many_functions_in_many_threads(tmp_path):
 def test_forgotten_programs_are_not_compiled(on):
     gate = threading.Event()
     background.worker.submit(background.Job(gate.wait, lambda: np.inf))
-    run = paid(tiers.runner(fdiff.make_tape(lambda x: np.sum(np.tan(x)), X)))
+    run = paid(tiered_execution.runner(fdiff.make_tape(lambda x: np.sum(np.tan(x)), X)))
     run([X])
     fdiff.cache_clear()
     gate.set()

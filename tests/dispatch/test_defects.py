@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import fdiff
 from fdiff import errors, kernels
-from fdiff.dispatch import compiler_defects, tiers
+from fdiff.dispatch import compiler_defects, tiered_execution
 from fdiff.errors import CompileError, DefectWarning
 from fdiff.kernels import bytecode, compiler
 from fdiff.kernels.bytecode import execution as evaluation
@@ -96,8 +96,8 @@ def soon(monkeypatch):
         return 0.0 * compiler.predict_seconds(tape, layouts)  # which makes its text, or fails to
 
     for name in ("LOOK_SECONDS", "WRITE_SECONDS", "START_SECONDS"):
-        monkeypatch.setattr(tiers, name, 0.0)
-    monkeypatch.setattr(tiers, "PATIENCE", 1e-3)
+        monkeypatch.setattr(tiered_execution, name, 0.0)
+    monkeypatch.setattr(tiered_execution, "PATIENCE", 1e-3)
     monkeypatch.setattr(kernels, "predict_seconds", free, raising=False)
 
 
@@ -199,7 +199,7 @@ EVALUATOR = {
 def test_an_evaluator_that_fails(stage, monkeypatch):
     evaluation._functions.clear()
     monkeypatch.setattr(*EVALUATOR[stage], broken)
-    monkeypatch.setattr(tiers, "PATIENCE", np.inf)
+    monkeypatch.setattr(tiered_execution, "PATIENCE", np.inf)
     monkeypatch.setattr("fdiff.dispatch.bytecode_tier.price_of", lambda _: 0.0)
     made = fdiff.grad(model)
     results, told = called_often(made, X)

@@ -157,31 +157,31 @@ def test_machine_code_knows_siblings(general):
             f if where is None else types.FunctionType(f.__code__, where, "f", (b,), f.__closure__)
         )
 
-    short = None
+    fast_path = None
     for _ in range(8):
         fdiff.jacobian(make(), X)
-    short = shortcut_of_last(make())
-    assert isinstance(short.quick, types.BuiltinFunctionType)
-    assert_allclose(short.quick(make(), X), np.diag(2.0 * factor))
+    fast_path = fast_path_of(make())
+    assert isinstance(fast_path.builtin, types.BuiltinFunctionType)
+    assert_allclose(fast_path.builtin(make(), X), np.diag(2.0 * factor))
     two = 2.0
     marked, empty, named = make(), make(), make()
     marked.note = 1
     assert empty.__dict__ == {}
     named.__kwdefaults__ = {"b": 1.0}
-    assert short.quick(empty, X) is not None
+    assert fast_path.builtin(empty, X) is not None
     for other in (
         make(factor.copy()), make(b=two + 1.0), make(where=dict(globals())), marked, named,
         lambda x: x, np.sin, fdiff.grad(np.sum), None,
     ):  # fmt: skip
-        assert short.quick(other, X) is None
-    assert short.quick(make()) is None
-    assert short.quick(make(), X, X) is None
+        assert fast_path.builtin(other, X) is None
+    assert fast_path.builtin(make()) is None
+    assert fast_path.builtin(make(), X, X) is None
 
 
-def shortcut_of_last(f):
-    from fdiff.dispatch.program import immediates
+def fast_path_of(f):
+    from fdiff.dispatch.fast_path import _immediate
 
-    return next(short for key, short in immediates.items() if key[0] == id(f.__code__))
+    return next(found for key, found in _immediate.items() if key[0] == id(f.__code__))
 
 
 def summed(*xs):

@@ -391,7 +391,7 @@ def test_a_call_that_is_taken_again_begins_no_stage(monkeypatch):
 
 SCRIPT = """
 import sys, numpy as np, fdiff
-from fdiff import progress
+from fdiff.process import progress
 progress.SECONDS = progress.INTERVAL = 0.001
 def model(x):
     for _ in range(BUSY):

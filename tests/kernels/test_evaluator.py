@@ -10,7 +10,7 @@ from tapes import floating, like, tape_of, tape_of_op, values
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch.tiers import Runner
+from fdiff.dispatch.tiered_execution import Runner
 from fdiff.errors import InputError, UnsupportedError
 from fdiff.kernel_rule import Category, Kind
 from fdiff.kernels import bytecode

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tapes import tape_of, values
 
 from fdiff import kernels
-from fdiff.dispatch import bytecode_tier, tiers
+from fdiff.dispatch import bytecode_tier, tiered_execution
 from fdiff.kernels import cache, compiler, executable, source_cache
 from fdiff.kernels.bytecode import execution as evaluators
 from fdiff.kernels.codegen import source_generation
@@ -256,19 +256,19 @@ def test_a_long_kernel_on_disk_is_loaded_long_before_one_would_be_made(monkeypat
 
     x = np.linspace(0.1, 1.0, 4)
     tape = tape_of(f, x)
-    writing = tiers.WRITE_SECONDS * len(tape)
-    first, made = tiers.Runner(tape), made_here(monkeypatch)
+    writing = tiered_execution.WRITE_SECONDS * len(tape)
+    first, made = tiered_execution.Runner(tape), made_here(monkeypatch)
     first.spent = writing / 2
     want = first([x])[0]
     assert first.tier != "compile"
     assert made == []
     assert "too few to think of a kernel" in first.state()
-    first.spent = writing + tiers.PATIENCE
+    first.spent = writing + tiered_execution.PATIENCE
     first([x])
     assert len(made) == 1  # for its price
     run(tape, x)
     kernels.cache_clear()
-    later = tiers.Runner(tape)
+    later = tiered_execution.Runner(tape)
     later.spent = writing / 2
     np.testing.assert_allclose(later([x])[0], want, rtol=1e-12)
     assert (later.tier, len(made)) == ("compile", 1)
@@ -288,7 +288,7 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
     waited = [0.0]
     monkeypatch.setattr(evaluators, "_functions", {})  # no evaluator of another test
     monkeypatch.setattr(bytecode_tier, "waited", waited)
-    monkeypatch.setattr(tiers, "waited", waited)
+    monkeypatch.setattr(tiered_execution, "waited", waited)
     x = np.linspace(0.1, 1.0, 4)
 
     def f(x):
@@ -297,8 +297,10 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
         return x
 
     tape = tape_of(f, x)
-    monkeypatch.setattr(tiers, "WRITE_SECONDS", 2 * tiers.ASK_FIRST / len(tape))
-    late = tiers.Runner(tape)
+    monkeypatch.setattr(
+        tiered_execution, "WRITE_SECONDS", 2 * tiered_execution.ASK_FIRST / len(tape)
+    )
+    late = tiered_execution.Runner(tape)
     late.spent = 100.0
     want = late([x])[0]
     assert (late.tier, asked) == ("interpret", [])
@@ -308,8 +310,10 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
     monkeypatch.undo()
     monkeypatch.setenv("FDIFF_CACHE_DIR", str(folder))
     monkeypatch.delenv("FDIFF_TIER", raising=False)
-    monkeypatch.setattr(tiers, "WRITE_SECONDS", 2 * tiers.ASK_FIRST / len(tape))
-    later = tiers.Runner(tape)
+    monkeypatch.setattr(
+        tiered_execution, "WRITE_SECONDS", 2 * tiered_execution.ASK_FIRST / len(tape)
+    )
+    later = tiered_execution.Runner(tape)
     later.spent = 100.0
     np.testing.assert_allclose(later([x])[0], want, rtol=1e-12)
     assert later.tier == "compile"

@@ -14,7 +14,8 @@ from test_tails import check
 from tolerances import LOST, SLOPE
 
 import fdiff
-from fdiff.dispatch.program import ALTERNATIVES, FEW, SETTLED, Program, Ways, program_of
+from fdiff.dispatch.branch_stability import ALTERNATIVES, FEW, SETTLED, BranchStability
+from fdiff.dispatch.program import Program, program_of
 from fdiff.errors import RetraceWarning
 
 
@@ -234,29 +235,29 @@ def test_cotangents_of_slices_are_added_in_place_to_nothing_shared():
 
 
 def test_functions_that_settle_leave_the_eager_path():
-    ways = Ways()
+    stability = BranchStability()
     for _ in range(ALTERNATIVES):  # of few guards, as many as are kept
-        assert not ways.eager()
-        ways.miss(FEW)
-    assert ways.eager()
-    ways = Ways()
-    ways.miss(FEW + 1)
-    assert not ways.eager()
-    ways.miss(FEW + 1)
-    assert ways.eager()  # from the second miss on
+        assert not stability.unstable()
+        stability.miss(FEW)
+    assert stability.unstable()
+    stability = BranchStability()
+    stability.miss(FEW + 1)
+    assert not stability.unstable()
+    stability.miss(FEW + 1)
+    assert stability.unstable()  # from the second miss on
     for k in range(10 * ALTERNATIVES):  # a way of its own each time, or one of too many
-        ways.took(k % (ALTERNATIVES + 1))
-        assert ways.eager()
+        stability.took(k % (ALTERNATIVES + 1))
+        assert stability.unstable()
     calls = 0
-    while ways.eager():  # three ways in turn
-        ways.took(100 + calls % 3)
+    while stability.unstable():  # three ways in turn
+        stability.took(100 + calls % 3)
         calls += 1
     assert calls == 3 + SETTLED
     for _ in range(3):  # each of them may be traced
-        ways.miss(FEW + 1)
-        assert not ways.eager()
-    ways.miss(FEW + 1)
-    assert ways.eager()
+        stability.miss(FEW + 1)
+        assert not stability.unstable()
+    stability.miss(FEW + 1)
+    assert stability.unstable()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
@@ -281,8 +282,8 @@ def test_calls_until_settled(count):
         traced += [call] * (len(after) - len(before))
     assert len(traced) == count
     assert traced[-1] <= 2 + count + SETTLED + count
-    (ways,) = program.ways.values()
-    assert not ways.eager()
+    (stability,) = program.stability.values()
+    assert not stability.unstable()
 
 
 def test_a_program_goes_to_the_eager_path_and_comes_back():
@@ -293,13 +294,13 @@ def test_a_program_goes_to_the_eager_path_and_comes_back():
     for k in range(1, 30):
         np.testing.assert_allclose(slope(np.array([k + 0.5, 1.0])), [2 * (k + 0.5) * k, 1.0])
     program = program_of(f, "grad", 0, (False, "error"), None)
-    (ways,) = program.ways.values()
+    (stability,) = program.stability.values()
     (kept,) = program.variants.values()
-    assert ways.eager()
+    assert stability.unstable()
     assert len(kept) == ALTERNATIVES
     for _ in range(SETTLED + 4):
         np.testing.assert_allclose(slope(np.array([7.5, 1.0])), [105.0, 1.0])
-    assert not ways.eager()
+    assert not stability.unstable()
     assert program.steady
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch import tiers
+from fdiff.dispatch import tiered_execution
 from fdiff.errors import RetraceWarning, TraceError
 from fdiff.trace import TracedArray
 from fdiff.trace.local_arrays import Local
@@ -288,7 +288,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("place", "call", "tier"), ROWS)
 def test_places_hold_what_plain_calls_leave(place, call, tier, monkeypatch):
-    monkeypatch.setenv(tiers.VARIABLE, tier)
+    monkeypatch.setenv(tiered_execution.VARIABLE, tier)
     f, look = PLACES[place]()
     twin, expected = PLACES[place]()
     derivative = CALLS[call](f)

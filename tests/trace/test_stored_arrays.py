@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch import tiers
+from fdiff.dispatch import tiered_execution
 from fdiff.errors import FdiffError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
@@ -95,7 +95,7 @@ def agree(found, wanted):
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("make", ARRAYS, ids=lambda make: make.__name__)
 def test_operators(make, name, monkeypatch):
-    monkeypatch.setenv(tiers.VARIABLE, "interpret")
+    monkeypatch.setenv(tiered_execution.VARIABLE, "interpret")
     operate = getattr(operator, name)
     for other, swap in itertools.product(OTHERS, (False, True)):
         if other is None and name not in {"eq", "ne"}:
@@ -112,7 +112,7 @@ def test_operators(make, name, monkeypatch):
 @pytest.mark.parametrize("tier", ["interpret", "compile"])
 @pytest.mark.parametrize("name", words("""eq ne lt le gt ge"""))
 def test_comparisons_choose_and_are_differentiated(name, tier, monkeypatch):
-    monkeypatch.setenv(tiers.VARIABLE, tier)
+    monkeypatch.setenv(tiered_execution.VARIABLE, tier)
     compare = getattr(operator, name)
 
     def f(x):
@@ -259,7 +259,7 @@ METHODS = [
 @pytest.mark.parametrize(("make", "name"), METHODS)
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 def test_attributes_and_methods(make, name, monkeypatch):
-    monkeypatch.setenv(tiers.VARIABLE, "interpret")
+    monkeypatch.setenv(tiered_execution.VARIABLE, "interpret")
 
     def f(x):
         return USES[name](make(x), name)
@@ -294,7 +294,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("tier", ["interpret", "compile"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name, tier, monkeypatch):
-    monkeypatch.setenv(tiers.VARIABLE, tier)
+    monkeypatch.setenv(tiered_execution.VARIABLE, tier)
     for other in (lambda x: X, lambda x: floats(x * 2), lambda x: np.zeros(3), lambda x: x):
 
         def f(x, other=other):

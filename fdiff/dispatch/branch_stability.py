@@ -1,0 +1,67 @@
+"""Whether the calls of one signature keep taking the branches that were traced before.
+
+A function that branches on values is traced once for each combination of branches (a *path*), and
+guards tell which trace holds. A trace that is kept costs about ten times an eager call, and pays
+only if its path is taken again. Where paths do not recur, calls are differentiated eagerly: each
+is traced and differentiated on the fly, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+ALTERNATIVES = 8  # traces of one signature that differ in what was read or decided
+MISS = 8  # what a call on a new path adds to the score of its signature; other calls take 1 off
+UNSTABLE = ALTERNATIVES * MISS  # the score from which on derivatives are taken eagerly
+FEW = 8  # guards of a function that has few paths
+SETTLED = 8  # eager calls in a row on paths known by then, after which traces are kept again
+
+
+class BranchStability:
+    """The paths that calls of one signature took, and whether the next call is to be eager.
+
+    A function of few guards has few paths. One with more may never take a path twice, so that its
+    calls are eager from the second miss on. Eager calls report the hash of their path; when paths
+    recur, traces are kept again, as many as there were different paths.
+    """
+
+    __slots__ = ("recent", "recurring", "run", "score", "weight")
+
+    def __init__(self) -> None:
+        self.score = 0
+        self.weight = MISS
+        self.recent: OrderedDict[int, None] = OrderedDict()  # the last paths of eager calls
+        self.run = 0  # how many calls in a row took one of them
+        self.recurring: set[int] = set()  # the paths of those calls
+
+    def unstable(self) -> bool:
+        """Whether this call is to be eager."""
+        return self.score >= UNSTABLE
+
+    def miss(self, guards: int) -> None:
+        """No kept trace holds for a call; it has been traced, with so many guards."""
+        self.weight = MISS if guards <= FEW else UNSTABLE // 2
+        self.score += self.weight
+
+    def hit(self) -> None:
+        """A kept trace holds for a call."""
+        if self.score > 0:
+            self.score -= 1
+
+    def took(self, path: int) -> None:
+        """An eager call took this path."""
+        if path not in self.recent:
+            self.run = 0
+            self.recurring.clear()
+            self.recent[path] = None
+            if len(self.recent) > ALTERNATIVES:
+                self.recent.popitem(last=False)
+            return
+        self.recent.move_to_end(path)
+        self.run += 1
+        self.recurring.add(path)
+        if self.run >= SETTLED:  # each of these paths may be traced, and one more
+            self.score = UNSTABLE - self.weight * (len(self.recurring) + 1)
+            self.run = 0
+            self.recurring.clear()
+            self.recent.clear()

@@ -1,0 +1,220 @@
+"""Builds the fast path of a prepared function from one call: what goes in and out of the kernel.
+
+In comes a call that has just gone the general way; out comes a builtin that serves calls like it,
+or None. Nothing is computed here: the plan of the operator is run once with placeholders for the
+kernel's outputs, which shows which argument is which input of the kernel, and how the result is
+built. The entry stub (`fdiff.kernels`) is machine code that carries out this description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from .. import kernels
+from ..arraytype import ArrayType
+from ..capture.dependencies import Pins
+from ..kernels import Input, Output, Outside
+from ..trace.trace_stack import occupied
+from .argument_registers import ArgumentRegisters, NoFastPathError
+from .arguments import Function
+from .native_revalidation import native_reads, reads_of_function
+from .numpy_warnings import warning_hook
+from .plans import PlanStep
+from .program import Program
+from .result_template import Placeholder, ResultTemplate
+from .tiered_execution import COPY_BELOW
+from .variant import Variant
+
+Builtin = Callable[..., object]
+Split = Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]]
+
+
+class StubPendingError(Exception):
+    """The entry stub is still being compiled in the background."""
+
+
+class SampleCall:
+    """A call of a prepared function: what it was given, and which of that is for the function.
+
+    With `out`, a keyword of that name says where results are to be written.
+    """
+
+    __slots__ = ("args", "kwargs", "out", "split")
+
+    def __init__(
+        self, args: tuple[object, ...], kwargs: dict[str, object], split: Split, *, out: bool
+    ) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.split = split
+        self.out = out
+
+
+def build_fast_path(
+    program: Program, f: Function, call: SampleCall, fallback: Builtin, *, first: bool = False
+) -> Builtin | None:
+    """A builtin for calls like this one, which calls `fallback` where it does not apply.
+
+    None where there is more to do than the entry stub can: what was read or decided is compared in
+    full, the program is interpreted, or arguments are of other kinds. With `first`, the function to
+    differentiate comes before all arguments, and may be another closure of the code of `f`. Raises
+    `StubPendingError` while the entry stub is being compiled.
+    """
+    try:
+        registers = ArgumentRegisters(call.args, call.kwargs, before=int(first), out=call.out)
+        own, vectors = call.split(registers.args)
+        variant = program.latest(f, own, registers.kwargs)
+        if variant is None:
+            return None
+        kernel = _KernelCall(variant, f, (own, registers.kwargs), vectors)
+        template = kernel.template(registers, call.kwargs.get("out") if call.out else None)
+        outside = kernel.outside(f if first else None)
+        if not first:
+            outside = outside._replace(occupied=occupied)
+        hook = warning_hook(program, variant, call.split, None if first else f, out=call.out)
+        outside = outside._replace(general=fallback, hinted=hook)
+        return kernel.builtin(registers, template, outside)
+    except NoFastPathError:
+        return None
+
+
+class _KernelCall:
+    """The kernel that a call comes to: its inputs, and its result built of placeholders."""
+
+    def __init__(
+        self,
+        variant: Variant,
+        f: Function,
+        given: tuple[tuple[object, ...], dict[str, object]],
+        vectors: tuple[object, ...],
+    ) -> None:
+        self.variant, plan = variant, variant.plan
+        self.pins = _pins(variant, f)
+        self._step = _only_step(variant)
+        parts = self._step.runner.parts()
+        if parts is None:
+            raise StubPendingError if self._step.runner.compiled() else NoFastPathError
+        self.parts = parts
+        self._slots = list(self._step.runner.slots())
+        self._guard = self._slots.pop() if self._step.guarded else None
+        if self._guard in self._slots or (variant.check is not None and self._guard is None):
+            raise NoFastPathError
+        self.captured = [self.pins[p][-1][k] for p, k in variant.order]
+        self._inputs: list[object] = []
+        placeholders = [Placeholder(k) for k in self._slots]
+        arrays = [*variant.leaves(*given), *self.captured]
+        self._plain = {id(arrays[k]) for k, _ in variant.layouts}
+        self.result: object = None
+        try:
+            self.result = plan.call(arrays, vectors, self._noting_inputs(placeholders))
+        except Exception:  # noqa: BLE001 - the plan, or a class of the user's, computes with outputs
+            self.result = None
+        self._computed: Callable[..., object] = lambda *outs: plan.call(
+            (), vectors, lambda _step, _arrays: list(outs)
+        )
+
+    def _noting_inputs(
+        self, placeholders: list[Placeholder]
+    ) -> Callable[[object, Iterable[object]], list[Placeholder]]:
+        """Stands for the `run` of a plan: notes the inputs of the step, returns placeholders."""
+
+        def run(_: object, arrays: Iterable[object]) -> list[Placeholder]:
+            self._inputs = list(arrays)
+            return placeholders
+
+        return run
+
+    def template(self, registers: ArgumentRegisters, out: object) -> ResultTemplate:
+        """How the result is built; a plan that computes with its outputs is called with them."""
+        constants = [fixed[0] for fixed in self.variant.outs if fixed]
+        if self.result is not None:
+            template = ResultTemplate(self.result, constants, registers, self.parts)
+            if template.write_into(out):
+                return template
+        if registers.out is not None:
+            raise NoFastPathError
+        template = ResultTemplate(None, (), registers, self.parts)
+        template.call(self._computed, self._slots)
+        return template
+
+    def inputs(self, registers: ArgumentRegisters) -> list[Input]:
+        """The kernel's inputs, each with its register or as the captured array it is."""
+        types = self._step.tape.input_types
+        captured = {id(array): array for array in self.captured}
+        given = set(map(id, self._inputs))
+        if len(self._inputs) != len(types) or not given >= captured.keys():
+            raise NoFastPathError
+        found: list[Input] = []
+        for one, value, type_ in zip(self.parts.inputs, self._inputs, types, strict=True):
+            register = registers.register.get(id(value), -1)
+            if not _fits(value, type_) or (register < 0 and id(value) not in captured):
+                raise NoFastPathError
+            array = isinstance(value, np.ndarray)
+            found.append(one._replace(
+                source=register,
+                exact=type(value) if register >= 0 else None,
+                array=captured[id(value)] if register < 0 else None,
+                copied=array and value.nbytes <= COPY_BELOW and id(value) not in self._plain,
+            ))  # fmt: skip
+        return found
+
+    def outside(self, f: Function | None) -> Outside:
+        """What must be as it was; with `f`, that or a sibling of it comes before the arguments."""
+        before = () if f is None else reads_of_function(f)
+        if before is None:
+            raise NoFastPathError
+        found = [native_reads(pins) for pins in self.pins]
+        return Outside(
+            reads=(*before, *[read for one in found for read in one.reads]),
+            places=tuple([place for one in found for place in one.places]),
+            kept=[one.kept for one in found],
+        )
+
+    def builtin(
+        self, registers: ArgumentRegisters, template: ResultTemplate, outside: Outside
+    ) -> Builtin | None:
+        """The call's descriptor as a builtin; None where the entry stub may not run."""
+        if kernels.fault(self.parts.call):
+            return None
+        stub = kernels.entry_stub(full=True)
+        if not stub:
+            raise StubPendingError
+        if kernels.fault(stub, full=True):
+            return None
+        given_by_caller = [i.written for i in template.inputs]
+        scalars = template.scalars | {self._guard}
+        outputs = [
+            Output(*made, scalar=k in scalars, made=k not in given_by_caller)
+            for k, made in enumerate(self.parts.made)
+        ]
+        inputs = [*self.inputs(registers), *template.inputs]
+        return kernels.caller(
+            stub, self.parts.machinery, registers.given, inputs, outputs, template.steps,
+            outside, self._guard,
+        )  # fmt: skip
+
+
+def _pins(variant: Variant, f: Function) -> list[Pins]:
+    """What each function of the trace read from outside, as objects to compare by identity."""
+    found = [reads.pins(f if k == 0 else g) for k, (g, reads) in enumerate(variant.inner)]
+    pins = [one for one in found if one is not None]
+    if len(pins) < len(found):
+        raise NoFastPathError
+    return pins
+
+
+def _only_step(variant: Variant) -> PlanStep:
+    """The step of the plan that computes everything."""
+    step = variant.plan.only_step()
+    if step is None:
+        raise NoFastPathError
+    return step
+
+
+def _fits(given: object, type_: ArrayType) -> bool:
+    """Whether a kernel takes what was given as it is."""
+    if isinstance(given, np.ndarray):
+        return given.dtype == type_.dtype and given.shape == type_.shape
+    return type_.shape == () and np.dtype(type(given)) == type_.dtype
