@@ -121,8 +121,8 @@ class Templates:
 
     ``trace(op, detail)`` traces the rule; `detail` says what is asked of it, and ends with a size
     if it is `sized`. A template is made when a rule has been met often enough to pay for it, as
-    with kernels (`dispatch/tiered_execution.py`). `known` are the templates for types as they are, `general` those for
-    all sizes (`template_sizes.py`), with the sizes they were made for.
+    with kernels (`dispatch/tiered_execution.py`). `known` are the templates for types as they are,
+    `general` those for all sizes (`template_sizes.py`), with the sizes they were made for.
     """
 
     def __init__(self, trace: Callable[[Op, Any], Traced], *, sized: bool = False) -> None:
