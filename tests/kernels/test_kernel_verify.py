@@ -8,6 +8,7 @@ from tapes import tape_of
 
 from fdiff import kernels
 from fdiff.errors import TapeError
+from fdiff.kernels.ir.combiners import Combiner
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.ir.loops import Axis, Buffer, Call, Output, Statement, Temporary
 from fdiff.kernels.ir.type_inference import DtypeInference
@@ -119,6 +120,20 @@ BROKEN = {
     "a sum goes on from nowhere": (
         lambda p: sums(identity=p.items[0].accumulators[0].name)(p),
         "is read, and nothing has assigned it",
+    ),
+    "a sum by another operator": (sums(combiner=Combiner.MAXIMUM), "is combined by"),
+    "a sum that is no scan": (sums(scan=True), "is no scan"),
+    "a scan that is not told": (
+        in_nest(0, lambda lines: [*lines, Statement("let", "v91", "{0}", (lines[-1].target,))]),
+        "is read in its loops",
+    ),
+    "a step of zero": (
+        in_nest(0, first("load", accessed(index=(Axis(0, "0"),)))), "a step of zero",
+    ),
+    "an update in no order": (
+        in_nest(1, first("store", lambda s: s._replace(
+            kind="update", target="v92", text="{0} - {1}", combiner=Combiner.ADD))),
+        "which is not by Combiner.ADD|is read before",
     ),
     "a sum of more loops than there are": (sums(depth=5), "gathers loops there are not"),
     "a sum of nothing": (in_nest(0, without("accumulate")), "gathers nothing"),

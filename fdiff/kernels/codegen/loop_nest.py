@@ -174,7 +174,7 @@ def _watch(lines: _Lines, statement: Statement) -> list[str]:
 
 
 def _text(lines: _Lines, statement: Statement) -> list[str]:
-    kind, target, text, operands, access = statement
+    kind, target, text, operands, access, _ = statement
     if kind == "let":
         return [f"{target} = {text.format(*operands)}"]
     if kind == "accumulate":

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from .combiners import Combiner
+
 Dims = tuple[str, ...]
 ONE = "1"
 BLOCK, BEGIN, END = "block", "begin_row", "end_row"
@@ -59,13 +61,24 @@ class Access(NamedTuple):
     dims: Dims
     index: Index  # pyright: ignore[reportIncompatibleMethodOverride] - tuple.index is never used
 
+    @property
+    def injective_loops(self) -> frozenset[int]:
+        """The loops of which no two iterations access the same entry.
+
+        A position that counts a loop, by a step that is not zero, tells its iterations apart,
+        whatever the other loops do. What is found at run time tells nothing.
+        """
+        variables = [axis.var for axis in self.index if axis.var >= 0]
+        return frozenset(variables)
+
 
 class Statement(NamedTuple):
     """One line of a loop body.
 
     Kinds: ``let`` (target = text of operands), ``load``, ``wrap`` (a checked index below
     ``text``), ``store`` and ``update`` (text combines the entry with the operand), and
-    ``accumulate`` (text combines the local `target` with the operand).
+    ``accumulate`` (text combines the local `target` with the operand). The `combiner` of an update
+    says that updates of one entry may come in any order.
     """
 
     kind: str
@@ -73,16 +86,23 @@ class Statement(NamedTuple):
     text: str = ""
     operands: tuple[str, ...] = ()
     access: Access | None = None
+    combiner: Combiner | None = None
 
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A local that gathers the innermost loops from `depth` on; `final` says where it goes."""
+    """A local that gathers the innermost loops from `depth` on; `final` says where it goes.
+
+    With a `combiner` the iterations may come in any order. Of a `scan` the running value is read
+    in those loops.
+    """
 
     name: str
     identity: str
     depth: int
     final: tuple[Statement, ...]
+    combiner: Combiner | None = None
+    scan: bool = False
 
 
 # Kinds of statements that stay in the innermost loop: each iteration does what they do.

@@ -205,7 +205,7 @@ def _range(domain: Dims, ranges: Ranges, k: int) -> str:
 
 def statement_text(s: Statement) -> str:
     """One statement as an assignment."""
-    kind, target, text, operands, access = s
+    kind, target, text, operands, access, _ = s
     if kind in ("let", "accumulate"):
         given = operands if kind == "let" else (target, *operands)
         return f"{target} = {text.format(*given)}"

@@ -187,6 +187,7 @@ class _Checks:
         buffer, dims, index = access
         self._law(len(dims) == len(index), f"{len(index)} positions on {len(dims)} axes: {access}")
         self._law(all(a.var < rank for a in index), f"a loop that there is not: {access}")
+        self._law(all(a.step != "0" for a in index if a.var >= 0), f"a step of zero: {access}")
         self._read(*dims, *(text for a in index for text in (a.start, a.step)))
         if not memory:
             return
@@ -256,6 +257,17 @@ class _InNest:
         inside = [s for s in self.nest.all_statements if s.kind in _GATHERED]
         used = any(name == s.target or name in s.operands for s in inside)
         checks._law(used, f"{name} gathers nothing")
+        self.order(accumulator)
+
+    def order(self, accumulator: Accumulator) -> None:
+        """Check what is said of the order: by which operator, and whether it is a scan."""
+        name, combiner, checks = accumulator.name, accumulator.combiner, self.checks
+        own = [*self.nest.statements, *(s for _, some in self.nest.branches for s in some)]
+        texts = {s.text for s in own if s.kind == "accumulate" and s.target == name}
+        known = combiner is None or texts <= set(combiner.value)
+        checks._law(known, f"{name} is combined by {sorted(texts)}, which is not {combiner}")
+        read = any(name in s.operands for s in own if s.kind != "pick")
+        checks._law(read == accumulator.scan, f"{name} is read in its loops, or is no scan")
 
     def finish(self, accumulator: Accumulator) -> None:
         """Check that a reduction is used only outside of the loops it reduces over."""
@@ -274,7 +286,7 @@ class _InNest:
 
     def statement(self, statement: Statement, level: int) -> None:
         """Check what a statement reads, which memory it accesses and which name it assigns."""
-        kind, target, text, operands, access = statement
+        kind, target, text, operands, access, combiner = statement
         checks = self.checks
         picked = kind == "carry"  # of which the operand is the number of a loop
         checks._read(text, *(() if picked else operands))
@@ -285,6 +297,9 @@ class _InNest:
         checks._law((access is not None) == placed, f"a place too many, or too few: {statement}")
         if kind in _MEMORY:
             checks.touched(statement)
+        if kind == "update":
+            known = combiner is not None and text in combiner.value
+            checks._law(known, f"an update by {text}, which is not by {combiner}")
         if kind in _GATHERED:
             checks._read(target)
             if kind == "accumulate":
@@ -298,7 +313,7 @@ class _InNest:
 
     def kind(self, statement: Statement) -> str | None:
         """The dtype of the value that a statement assigns."""
-        kind, _, text, operands, access = statement
+        kind, _, text, operands, access, _ = statement
         if kind in ("wrap", "position", "update"):
             return "i8"  # a place
         if kind in ("load", "carry"):

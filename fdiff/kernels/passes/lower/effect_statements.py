@@ -1,8 +1,9 @@
-"""What a root adds to the nest it is put into: its values, then stores, updates or accumulators."""
+"""Lowering of one effect into a nest: its values, then stores, updates or accumulators."""
 
 from __future__ import annotations
 
 from ....kernel_rule import Kind
+from ...ir.combiners import Combiner
 from ...ir.graph import Operation
 from ...ir.loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
 from ...ir.operation_text import identity_of
@@ -10,12 +11,14 @@ from ..fuse.effect import Effect, View
 from ..materialise.value_keys import Key
 from .loop_body import Body
 
-_COMBINE = {
-    Kind.PROD: "rt.multiply({0}, {1})",
-    Kind.MAX: "rt.maximum({0}, {1})",
-    Kind.MIN: "rt.minimum({0}, {1})",
-    Kind.ANY: "{0} | {1}",
-    Kind.ALL: "{0} & {1}",
+_COMBINERS = {
+    Kind.PROD: Combiner.MULTIPLY,
+    Kind.MAX: Combiner.MAXIMUM,
+    Kind.MIN: Combiner.MINIMUM,
+    Kind.ANY: Combiner.OR,
+    Kind.ALL: Combiner.AND,
+}
+_SCANS = {
     Kind.CUMSUM: "{0} + {1}",
     Kind.CUMPROD: "{0} * {1}",
     Kind.CUMMAX: "rt.maximum({0}, {1})",
@@ -24,7 +27,7 @@ _COMBINE = {
 
 
 def lower_effect(body: Body, effect: Effect) -> None:
-    """Put `root` into the nest that `body` grows."""
+    """Add the statements of an effect to those of its nest."""
     {
         "local": _local,
         "store": _store,
@@ -82,18 +85,32 @@ def _picked(body: Body, effect: Effect) -> tuple[list[str], Index]:
     return picked, (*[Axis(-1, "1", name) for name in picked], *effect.index[len(picked) :])
 
 
+def _sum(dtype: str) -> Combiner:
+    """How numbers are added, and truth values."""
+    return Combiner.OR if dtype == "b1" else Combiner.ADD
+
+
 def _plus(dtype: str) -> str:
-    return "rt.add({0}, {1})" if dtype[0] == "f" else "{0} | {1}" if dtype == "b1" else "{0} + {1}"
+    return _sum(dtype).text(dtype)
+
+
+def _update_statement(
+    body: Body, effect: Effect, combiner: Combiner, value: str, text: str = ""
+) -> Statement:
+    """The update of the entry of an effect by a value."""
+    text = text or combiner.text(body.plan.ops[effect.node].dtype)
+    return Statement("update", body.fresh(), text, (value,), _access(effect), combiner)
 
 
 def _update(body: Body, effect: Effect) -> None:
     value = _value(body, effect.values[0])
     picked, index = _picked(body, effect)
-    text = _plus(body.plan.ops[effect.node].dtype)
+    combiner = _sum(body.plan.ops[effect.node].dtype)
+    text = combiner.text(body.plan.ops[effect.node].dtype)
     if not effect.domain:
         text = text.replace("rt.add({0}, {1})", "{0} + {1}")  # no loop, and quicker to compile
     body.statements.append(
-        Statement("update", body.fresh(), text, (value, *picked), _access(effect, index))
+        Statement("update", body.fresh(), text, (value, *picked), _access(effect, index), combiner)
     )
 
 
@@ -112,7 +129,7 @@ def _reduce(body: Body, effect: Effect) -> None:
     else:
         value = _value(body, effect.values[0], op.dtype)
     kind = Kind.SUM if op.kind is Kind.CONTRACT else op.kind
-    combine = _plus(op.dtype) if kind is Kind.SUM else _COMBINE[kind]
+    combiner = _sum(op.dtype) if kind is Kind.SUM else _COMBINERS[kind]
     if not effect.reduced:
         body.statements.append(
             Statement("let", effect.buffer.name, "{0}", (value,))
@@ -120,15 +137,19 @@ def _reduce(body: Body, effect: Effect) -> None:
             else Statement("store", "", "", (value,), _access(effect))
         )
     elif not inner:
-        body.statements.append(
-            Statement("update", body.fresh(), combine, (value,), _access(effect))
-        )
+        body.statements.append(_update_statement(body, effect, combiner, value))
     else:
-        _accumulate(body, effect, op, kind, combine, value, inner)
+        _accumulate(body, effect, op, kind, combiner, value, inner)
 
 
 def _accumulate(
-    body: Body, effect: Effect, op: Operation, kind: Kind, combine: str, value: str, inner: int
+    body: Body,
+    effect: Effect,
+    op: Operation,
+    kind: Kind,
+    combiner: Combiner,
+    value: str,
+    inner: int,
 ) -> None:
     """A local accumulator around the `inner` innermost loops; single precision adds in double."""
     wide = op.dtype == "f4" and kind is Kind.SUM
@@ -137,15 +158,15 @@ def _accumulate(
     name = effect.buffer.name if local and not wide else body.fresh()
     if wide:
         value = body.let("np.float64({0})", value)
-    body.statements.append(Statement("accumulate", name, combine, (value,)))
-    final = _final(body, effect, name, combine, wide=wide, whole=inner == len(effect.reduced))
+    body.statements.append(Statement("accumulate", name, combiner.text(op.dtype), (value,)))
+    final = _final(body, effect, name, combiner, wide=wide, whole=inner == len(effect.reduced))
     depth = len(effect.domain) - inner
     start = name if effect.continues else identity_of(kind, dtype)
-    body.accumulators.append(Accumulator(name, start, depth, final))
+    body.accumulators.append(Accumulator(name, start, depth, final, combiner))
 
 
 def _final(
-    body: Body, effect: Effect, name: str, combine: str, *, wide: bool, whole: bool
+    body: Body, effect: Effect, name: str, combiner: Combiner, *, wide: bool, whole: bool
 ) -> tuple[Statement, ...]:
     if body.plan.local(effect.node):
         return (Statement("let", effect.buffer.name, "np.float32({0})", (name,)),) if wide else ()
@@ -157,7 +178,7 @@ def _final(
     if whole:
         lines.append(Statement("store", "", "", (name,), _access(effect)))
     else:
-        lines.append(Statement("update", body.fresh(), combine, (name,), _access(effect)))
+        lines.append(_update_statement(body, effect, combiner, name))
     return tuple(lines)
 
 
@@ -186,7 +207,7 @@ def _scan(body: Body, effect: Effect) -> None:
     values = [_value(body, v, op.dtype) for v in effect.values]
     var = effect.reduced[0]
     start = identity_of(op.kind, op.dtype)
-    combine = _COMBINE[op.kind]
+    combine = _SCANS[op.kind]
     if op.dtype not in ("f8", "f4", "i8"):
         combine = f"{NUMPY[op.dtype]}({combine})"
     if var < 0:
@@ -194,7 +215,7 @@ def _scan(body: Body, effect: Effect) -> None:
     elif var == len(effect.domain) - 1:
         name = body.fresh()
         body.statements.append(Statement("accumulate", name, combine, tuple(values)))
-        body.accumulators.append(Accumulator(name, start, var, ()))
+        body.accumulators.append(Accumulator(name, start, var, (), scan=True))
     else:
         back = tuple(_before(a) if a.var == var else a for a in effect.index)
         carried = body.fresh()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ...ir.combiners import Combiner
 from ...ir.loops import (
     BEGIN,
     END,
@@ -36,13 +37,6 @@ from ...ir.parallel import (
 )
 from ..tile.loop_collapse import collapse
 
-_ADDS = ("rt.add({0}, {1})", "{0} + {1}")
-_COMBINES = frozenset(
-    [
-        *_ADDS, "{0} | {1}", "{0} & {1}", "rt.multiply({0}, {1})", "rt.maximum({0}, {1})",
-        "rt.minimum({0}, {1})",
-    ]
-)  # fmt: skip
 _WRITES = ("store", "update")
 _ROWS = (BEGIN, END)  # the window of a loop over the rows of a block
 _DTYPES = {text: dtype for dtype, text in NUMPY.items()}
@@ -194,18 +188,16 @@ class _Sharing:
         if any(s.kind == "carry" and s.operands[0] == "0" for s in inside):
             return None
         out: list[PrivateReduction] = []
-        begins = {a.name: a.identity for n in nests for a in n.accumulators}
         for name in names:
-            own = [s for s in inside if s.target == name]
-            texts = {s.text for s in own if s.kind == "accumulate" and len(s.operands) == 1}
-            read = any(name in s.operands for s in inside)
-            neutral = begins[name] if begins[name] != name else self.neutral.get(name, "")
-            if read or len(texts) != 1 or not texts <= _COMBINES or not neutral:
+            found = [a for n in nests for a in n.accumulators if a.name == name]
+            combiner, identity = found[-1].combiner, found[-1].identity
+            continues = identity == name
+            neutral = self.neutral.get(name, "") if continues else identity
+            if combiner is None or not neutral or any(a.scan for a in found):
                 return None
-            if any(s.kind != "accumulate" for s in own):
-                return None
-            slot = self._slot(_dtype(neutral))
-            out.append(PrivateReduction(name, slot, neutral, texts.pop(), begins[name] == name))
+            dtype = _dtype(neutral)
+            text = combiner.text(dtype)
+            out.append(PrivateReduction(name, self._slot(dtype), neutral, text, continues))
         return tuple(out)
 
     def _copies(
@@ -227,7 +219,7 @@ class _Sharing:
             # stores of one loop into one array are pieces of it: they never overlap
             if None not in rows and (len(rows) == 1 or all(s.kind == "store" for s in some)):
                 continue
-            if any(s.kind != "update" or s.text not in _ADDS for s in some):
+            if any(s.combiner is not Combiner.ADD for s in some):
                 return None
             whole = self.memory[name]
             self.extra.append(
@@ -293,6 +285,8 @@ def _nests(item: Item | Conditional) -> Iterator[Nest]:
 def _row(s: Statement, loop: int) -> Row | None:
     """The row of the turn, if the entry lies in it; turns are counted by `loop`."""
     assert s.access is not None
+    if loop not in s.access.injective_loops:
+        return None
     at = [k for k, a in enumerate(s.access.index) if a.var == loop]
     if len(at) != 1:
         return None

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ....attributes import cached_property
+from ...ir.combiners import Combiner
 from ...ir.loops import (
     AHEAD,
     BEGIN,
@@ -61,8 +62,9 @@ class Rows:
     def adds(self, s: Statement) -> bool:
         """Whether floating-point numbers are added at a place, which may be done in any order."""
         assert s.access is not None
-        fixed = all(a.var < 0 for a in s.access.index)
-        return s.kind == "update" and fixed and self.dtypes[s.access.buffer.name] in ("f8", "f4")
+        fixed = not s.access.injective_loops
+        real = self.dtypes[s.access.buffer.name] in ("f8", "f4")
+        return s.combiner is Combiner.ADD and fixed and real
 
     # --- how far places stay or count -----------------------------------------------------------
 
@@ -181,10 +183,11 @@ def summed(
     assert s.access is not None
     name = f"sum_{s.target}"
     index = tuple(a._replace(start=places.get(a.start, a.start)) for a in s.access.index)
-    total = Statement("update", s.target, s.text, (name,), s.access._replace(index=index))
+    access = s.access._replace(index=index)
+    total = Statement("update", s.target, s.text, (name,), access, s.combiner)
     zero = f"{NUMPY[dtypes[s.access.buffer.name]]}(0)"
     line = Statement("accumulate", name, s.text, s.operands[:1])
-    return line, Accumulator(name, zero, 0, (total,))
+    return line, Accumulator(name, zero, 0, (total,), s.combiner)
 
 
 def locals_of(s: Statement) -> list[str]:

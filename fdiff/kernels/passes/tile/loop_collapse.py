@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...ir.loops import ONE, Access, Accumulator, Axis, Nest, Statement, times
+from ...ir.loops import ONE, Access, Axis, Nest, Statement, times
 
 
 def collapse(nest: Nest) -> Nest:
@@ -89,10 +89,7 @@ def _map(nest: Nest, change: Callable[[Access], Access]) -> Nest:
             return statement
         return statement._replace(access=change(statement.access))
 
-    accumulators = tuple(
-        Accumulator(a.name, a.identity, a.depth, tuple(of(s) for s in a.final))
-        for a in nest.accumulators
-    )
+    accumulators = tuple(replace(a, final=tuple(of(s) for s in a.final)) for a in nest.accumulators)
     return replace(
         nest, statements=tuple(of(s) for s in nest.statements), accumulators=accumulators
     )

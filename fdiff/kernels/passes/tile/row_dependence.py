@@ -143,8 +143,8 @@ def row_loop(nest: Nest, axis: str) -> int | None:
     else:
         return None
     inside = [a for a in nest.accumulators if a.depth <= loop]
-    if any(a.depth and not a.final for a in inside):
-        return None  # a running sum, begun anew by an outer loop
+    if any(a.depth and a.scan for a in inside):
+        return None  # a scan, begun anew by an outer loop
     whole = {a.name for a in inside}
     carried = any(
         (s.kind == "carry" and s.operands[0] == str(loop))
@@ -194,7 +194,7 @@ def _added(nest: Nest, sum_: Accumulator, final: tuple[Statement, ...]) -> tuple
     """Where a sum over the rows of a block goes: to what those of earlier blocks came to."""
     combine = next(s.text for s in nest.statements if s.target == sum_.name)
     return tuple(
-        s._replace(kind="update", target=f"at_{sum_.name}", text=combine)
+        s._replace(kind="update", target=f"at_{sum_.name}", text=combine, combiner=sum_.combiner)
         if s.kind == "store" else s
         for s in final
     )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from ...ir.combiners import Combiner
 from ...ir.loops import (
     BEGIN,
     BLOCK,
@@ -110,7 +111,8 @@ def added_up(call: Call, like: Temporary) -> tuple[Call, Nest, Nest]:
     value = f"v_{like.name}"
     load = Statement("load", value, "", (), Access(Buffer(some), like.dims, index))
     place = Access(Buffer(like.name), like.dims, index)
-    add = Statement("update", f"v_at_{like.name}", "rt.add({0}, {1})", (value,), place)
+    text = Combiner.ADD.text(like.dtype)
+    add = Statement("update", f"v_at_{like.name}", text, (value,), place, Combiner.ADD)
     zero = Statement("store", "", "", (f"{NUMPY[like.dtype]}(0)",), place)
     return (
         part,

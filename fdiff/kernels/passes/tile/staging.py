@@ -173,9 +173,8 @@ class _Staged:
             return False
         if not self.places.keys() <= self.varying:
             return False  # a place for all rows stops nothing
-        sums = {s.target for s in nest.statements if s.kind == "accumulate"}
-        if not sums.isdisjoint(n for s in nest.statements for n in locals_of(s)):
-            return False  # what has run up to a row is read there: a scan
+        if any(a.scan for a in nest.accumulators):
+            return False  # each row reads what the rows before it add up to
         if not self.places and not any(map(_strided, self.last)):
             return False
         work = [flops_of(s.text) for s in self.middle if s.kind == "let"]
