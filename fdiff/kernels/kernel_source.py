@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .ir.loops import BLOCK, Dims, count_entries, tile_height_at
+from .ir.indexing import Dims
+from .ir.loops import BLOCK, count_entries, tile_height_at
 
 INDENT = "    "
 _MATHS = re.compile(

@@ -10,7 +10,8 @@ from fdiff import kernels
 from fdiff.errors import TapeError
 from fdiff.kernels.ir.combiners import Combiner
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
-from fdiff.kernels.ir.loops import Axis, Buffer, Call, Output, Statement, Temporary
+from fdiff.kernels.ir.indexing import Axis
+from fdiff.kernels.ir.loops import Buffer, Call, Output, Statement, Temporary
 from fdiff.kernels.ir.type_inference import DtypeInference
 from fdiff.kernels.ir.verify import verify
 from fdiff.kernels.passes import pipeline

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir.loops import Access, Guard, Nest, Statement, plus, strides, times
+from ..ir.indexing import plus, strides, times
+from ..ir.loops import Access, Guard, Nest, Statement
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status import OUTSIDE
 

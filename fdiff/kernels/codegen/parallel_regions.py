@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..ir.loops import NUMPY, Call, Conditional, Nest, Temporary, TileLoop, VersionedLoop, size
+from ..ir.indexing import size
+from ..ir.loops import NUMPY, Call, Conditional, Nest, Temporary, TileLoop, VersionedLoop
 from ..ir.parallel import THREADS, ParallelLoop, PrivateReduction, SerialRegion
 from ..kernel_source import WorkspaceBuffer
 from ..passes.parallel.parallelise import own

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from ..ir.loops import Call, Conditional, LoopProgram, Nest, TileLoop, VersionedLoop, nonunit
+from ..ir.indexing import nonunit
+from ..ir.loops import Call, Conditional, LoopProgram, Nest, TileLoop, VersionedLoop
 from ..ir.parallel import PARTS, ParallelLoop, ParallelProgram, SerialRegion
 from ..kernel_source import WorkspaceBuffer
 

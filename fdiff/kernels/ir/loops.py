@@ -1,23 +1,22 @@
-"""What the scheduler hands to the emitter: loop nests over symbolic sizes, and their addresses.
+"""Loop programs, the lower form of a kernel: loop nests over symbolic sizes, calls of routines.
 
-Everything is text or position; no size and no value of a program can be seen from here.
+A program declares its memory and runs its items in order. An item is a nest or a call; passes for
+the CPU make tile loops and versioned loops of several of them. Sizes are text: no size and no value
+of a program is known here.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 from .combiners import Combiner
+from .indexing import Dims, Index, plus, size
 
-Dims = tuple[str, ...]
-ONE = "1"
-BLOCK, BEGIN, END = "block", "begin_row", "end_row"
-AHEAD = "ahead"  # where the rows end of which it is known whether they are a run
-
+# Names in the text of kernels: the rows of a tile, where the tile begins and ends, and up to which
+# row it is known whether index vectors stay or count (`VersionedLoop`).
+BLOCK, BEGIN, END, AHEAD = "block", "begin_row", "end_row", "ahead"
 
 # dtypes as the text of a kernel spells them
 NUMPY = {
@@ -33,18 +32,6 @@ NUMPY = {
     "f4": "np.float32",
     "f8": "np.float64",
 }
-
-
-class Axis(NamedTuple):
-    """Position along one axis: ``start + step * (loop variable)``; no variable if `var` is -1."""
-
-    var: int = -1
-    step: str = "1"
-    start: str = "0"
-
-
-Index = tuple[Axis, ...]
-FIRST = Axis()
 
 
 class Buffer(NamedTuple):
@@ -73,12 +60,18 @@ class Access(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """One line of a loop body.
+    """One scalar statement of a loop body.
 
-    Kinds: ``let`` (target = text of operands), ``load``, ``wrap`` (a checked index below
-    ``text``), ``store`` and ``update`` (text combines the entry with the operand), and
-    ``accumulate`` (text combines the local `target` with the operand). The `combiner` of an update
-    says that updates of one entry may come in any order.
+    Kinds, with `target` the local that is assigned:
+
+    - ``let``: the expression `text` of the operands; ``load``: an entry of memory;
+    - ``wrap``: an index counted from the front, checked to be less than `text`;
+    - ``position``: the row-major number of an entry;
+    - ``store``: the operand into an entry; ``update``: `text` of an entry and the operand into that
+      entry, in any order where it has a `combiner`;
+    - ``accumulate``: `text` of the target and the operands into the target, an accumulator;
+    - ``pick``: the position of the largest or smallest operand so far;
+    - ``carry``: the entry that the previous iteration of a loop has stored, or `text` in its first.
     """
 
     kind: str
@@ -121,16 +114,17 @@ def depth_of(statement: Statement, depths: Mapping[str, int], rank: int) -> int:
     return max((*known, *(axis.var + 1 for axis in index)), default=0)
 
 
-# Of each loop, where some of the entries begin and end: None for all of the loop.
-Ranges = tuple[tuple[str, str] | None, ...]
-Guard = tuple[tuple[int, str, str], ...]  # loops, and where on each there is anything to do
+Ranges = tuple[tuple[str, str] | None, ...]  # of each loop, its first and end; None for all of it
+Guard = tuple[tuple[int, str, str], ...]  # a condition: for each of some loops, its first and end
 
 
 @dataclass(frozen=True)
 class Nest:
-    """Loops over `domain`, or its `window`, or all but its `hole`, around `statements`.
+    """A loop nest: one loop for each size of `domain`, around `statements`.
 
-    Or around `branches`: statements where a guard holds, which share no values.
+    The loops run over `ranges` of the domain, or over all entries that are not `excluded`. A
+    statement stands in the outermost loop that defines its operands. `branches` are statements
+    under a guard each, which share no values.
     """
 
     domain: Dims
@@ -143,16 +137,16 @@ class Nest:
 
     @property
     def all_statements(self) -> list[Statement]:
-        """Every statement there is."""
+        """The statements, those of branches, and those that store accumulators."""
         guarded = [s for _, statements in self.branches for s in statements]
         return [*self.statements, *guarded, *(s for a in self.accumulators for s in a.final)]
 
 
 @dataclass(frozen=True)
 class Call:
-    """A compiled routine of this machine, called by its address: its buffers, then its sizes.
+    """The call of a routine, such as a matrix product: its buffers, then its sizes.
 
-    `begins` says at which entry of each buffer it begins, where that is not the first.
+    `begins` is the first entry of each buffer, where that is not the first of the memory.
     """
 
     routine: str
@@ -164,7 +158,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Conditional:
-    """Loops for where a local is zero, and others for where it is not."""
+    """Two versions of a nest: one if a local is zero at run time, another if it is not."""
 
     local: str
     zero: Nest
@@ -173,38 +167,42 @@ class Conditional:
 
 @dataclass(frozen=True)
 class TileLoop:
-    """Items that run for so many rows of an axis at a time, one block after another.
+    """A loop over tiles of an axis (strip-mining): all items run for one tile, then for the next.
 
-    What they hand to each other then stays in the cache. The rows are counted by `BEGIN` and `END`.
+    What one item stores for the next then stays in the cache. `BEGIN` and `END` are the rows of a
+    tile.
     """
 
     rows: str
-    block: str  # how many rows at a time
+    block: str  # how many rows a tile has
     items: tuple[Nest | Call | Conditional, ...]
 
 
 @dataclass(frozen=True)
 class LoopVersion:
-    """Loops for rows of which the places are known from those of the first."""
+    """Nests for a run of rows: index vectors that stay the same in it, or count up one by one."""
 
-    ends: tuple[str, ...]  # locals that say how far each of the places is; the least counts
-    tests: tuple[str, ...]  # what else must hold of the rows up to `END`
+    ends: tuple[str, ...]  # locals: the row up to which each index vector does so; the least counts
+    tests: tuple[str, ...]  # conditions on the rows up to `END`
     items: tuple[Nest, ...]
 
 
 @dataclass(frozen=True)
 class VersionedLoop:
-    """Rows in runs, each as long as it is; where there is none, in blocks as `otherwise`."""
+    """A loop with versions for runs of rows, chosen at run time (loop versioning).
 
-    measured: tuple[Nest, ...]  # what runs are told from, for the rows from `BEGIN` to `AHEAD`
+    Rows that are no run are processed by `fallback`, a tile at a time.
+    """
+
+    measured: tuple[Nest, ...]  # find how long runs are, among the rows from `BEGIN` to `AHEAD`
     versions: tuple[LoopVersion, ...]
     fallback: TileLoop
 
 
 class Temporary(NamedTuple):
-    """Memory a kernel allocates for itself; an axis called `BLOCK` is `block_size(rows, least)`.
+    """Memory of the kernel itself. An axis called `BLOCK` has `tile_height(rows, least)` entries.
 
-    There is one for each of the `copies`, threads or parts, if those are named.
+    There is one for each thread, or for each part of a parallel loop, if `copies` says so.
     """
 
     name: str
@@ -216,7 +214,7 @@ class Temporary(NamedTuple):
 
 
 class Output(NamedTuple):
-    """An output of the kernel; `scalar` names the local to be stored into it, if there is one."""
+    """An output of the kernel; `scalar` is the local to be stored into it, if it is one number."""
 
     name: str
     dtype: str
@@ -260,18 +258,18 @@ class LoopProgram:
         return [i for items in inside for i in items if isinstance(i, Call)]
 
 
-# Entries of a block, and rows of it: as many as whole vectors hold, where rows are the inner loop.
-# Each block passes over the matrices that it adds to, which takes as long as products of 30 rows.
+# Entries of a tile, and its rows: a multiple of the vector length, for nests with rows innermost.
+# A tile that adds to matrices reads and writes all of them, which takes as long as 30 rows do.
 _HELD, _LEAST, _LEAST_ADDING, _MOST, _WHOLE_ROWS = 1 << 17, 64, 128, 512, 32
 
 
 def fewest_tile_rows(*, adding: bool) -> int:
-    """How many rows a block has at least, which depends on whether products are added up."""
+    """How many rows a tile has at least; `adding`: products of its rows are added to matrices."""
     return _LEAST_ADDING if adding else _LEAST
 
 
 def tile_height(rows: tuple[Dims, ...], least: int) -> str:
-    """How many rows are in a block, as text, if each has entries of these shapes."""
+    """The rows of a tile as text, if arrays of these shapes are stored for each row."""
     total = "0"
     for dims in rows:
         total = plus(total, size(dims))
@@ -280,7 +278,7 @@ def tile_height(rows: tuple[Dims, ...], least: int) -> str:
 
 
 def tile_height_at(rows: tuple[Dims, ...], least: int, sizes: tuple[int, ...]) -> int:
-    """The same as a number, for these values of ``n0, n1, ...``."""
+    """The rows of a tile as a number, for these values of ``n0, n1, ...``."""
     total = 0
     for dims in rows:
         total += count_entries(dims, sizes)
@@ -293,118 +291,3 @@ def count_entries(dims: Dims, sizes: tuple[int, ...]) -> int:
     for dim in dims:
         total *= int(dim) if dim.isdigit() else sizes[int(dim[1:])]
     return total
-
-
-# --- arithmetic on text -----------------------------------------------------------------------
-
-
-def times(a: str, b: str) -> str:
-    """``a * b``, with the trivial cases folded."""
-    if "0" in (a, b):
-        return "0"
-    if a == "1" or b == "1":
-        return b if a == "1" else a
-    if _WHOLE.fullmatch(a) and _WHOLE.fullmatch(b):
-        return str(int(a) * int(b))
-    if a == "-1" or b == "-1":
-        other = b if a == "-1" else a
-        return "1" if other == "-1" else f"-{_atom(other)}"
-    return f"{_atom(a)} * {_atom(b)}"
-
-
-def plus(a: str, b: str) -> str:
-    """``a + b``, with the trivial cases folded."""
-    if a == "0" or b == "0":
-        return b if a == "0" else a
-    if b == f"-{a}":
-        return "0"
-    if _WHOLE.fullmatch(b) and (last := _LAST.search(a)):
-        total = int(last[0].replace(" ", "")) + int(b)
-        rest = a[: last.start()]
-        return plus(rest, str(total)) if rest else str(total)
-    return f"{a} - {b[1:]}" if b.startswith("-") else f"{a} + {b}"
-
-
-_WHOLE = re.compile(r"-?\d+")
-_LAST = re.compile(r"^-?\d+$|(?<=[\w)]) [+-] \d+$")  # the number a sum is, or ends with
-
-
-def _atom(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
-
-
-def size(dims: Dims) -> str:
-    """Number of entries, as text."""
-    total = "1"
-    for dim in dims:
-        total = times(total, dim)
-    return total
-
-
-def strides(dims: Dims) -> tuple[str, ...]:
-    """Row-major strides in entries, as text."""
-    out: list[str] = []
-    total = "1"
-    for dim in reversed(dims):
-        out.append(total)
-        total = times(total, dim)
-    return tuple(reversed(out))
-
-
-@lru_cache(maxsize=4096)
-def nonunit(dims: Dims) -> Dims:
-    """The axes that have to be looped over."""
-    return tuple(d for d in dims if d != ONE)
-
-
-@lru_cache(maxsize=4096)
-def identity(dims: Dims) -> Index:
-    """Each axis read in loop order: axes of size one stay at their first entry."""
-    out: list[Axis] = []
-    var = 0
-    for dim in dims:
-        out.append(FIRST if dim == ONE else Axis(var))
-        var += dim != ONE
-    return tuple(out)
-
-
-# --- how a view reads its source --------------------------------------------------------------
-
-
-def _moved(axis: Axis, start: str, step: str) -> Axis:
-    """An axis of the slice as one of its source."""
-    stride = times(step, axis.step) if axis.var >= 0 else "1"
-    return Axis(axis.var, stride, plus(start, times(step, axis.start)))
-
-
-def through_slice(index: Index, starts: tuple[str, ...], steps: tuple[str, ...]) -> Index:
-    """Entry `index` of a slice, as an entry of its source."""
-    return tuple(
-        a if (start, step) == ("0", "1") else _moved(a, start, step)
-        for a, start, step in zip(index, starts, steps, strict=True)
-    )  # fmt: skip
-
-
-def through_transpose(index: Index, axes: tuple[int, ...]) -> Index:
-    """Entry `index` of a transposed array, as an entry of its source."""
-    out = [FIRST] * len(axes)
-    for axis, position in zip(axes, index, strict=True):
-        out[axis] = position
-    return tuple(out)
-
-
-def through_broadcast(index: Index, source: Dims, dims: Dims) -> Index:
-    """Entry `index` of an array of shape `dims`, as an entry of what was broadcast to it."""
-    lead = len(dims) - len(source)
-    return tuple(FIRST if d == ONE else index[lead + i] for i, d in enumerate(source))
-
-
-def same_nonunit(a: Dims, b: Dims) -> bool:
-    """Whether two shapes differ by axes of size one only."""
-    return nonunit(a) == nonunit(b)
-
-
-def through_ones(index: Index, source: Dims, dims: Dims) -> Index:
-    """Entry `index` of a reshaped array whose shape differs by axes of size one only."""
-    positions = iter([a for a, d in zip(index, dims, strict=True) if d != ONE])
-    return tuple(FIRST if d == ONE else next(positions) for d in source)

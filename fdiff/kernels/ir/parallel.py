@@ -1,6 +1,8 @@
-"""A kernel's loops as several threads run them: what is shared, and what one does for all.
+"""Loop programs for several threads: parallel loops, and regions that one thread runs.
 
-Each thread of a crew runs the whole kernel, so that all know the same locals between two items.
+Each thread of the pool runs the whole kernel (single program, multiple data), so that all threads
+know the same locals between two items. A parallel loop is cut into parts, whose number follows from
+the sizes; threads take parts one after another.
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from typing import NamedTuple
 
 from .loops import Call, Nest, Output, Statement, Temporary, TileLoop, VersionedLoop
 
-THREADS, PARTS = "threads", "parts"  # what there is a copy of memory for
+THREADS, PARTS = "threads", "parts"  # of what there is a copy of memory each
 
 
 class PrivateReduction(NamedTuple):
-    """A local that each part of a loop gathers for itself, in a place of its own called `slot`.
+    """A reduction into a local, which is private to each part of a loop (privatisation).
 
-    `begun` if it holds something before the loop.
+    A part starts from the `neutral` element of `combine` and leaves its result in a `slot`; the
+    slots are combined in the order of the parts. It `continues` a value from before the loop.
     """
 
     name: str
@@ -28,10 +31,10 @@ class PrivateReduction(NamedTuple):
 
 @dataclass(frozen=True)
 class ParallelLoop:
-    """A loop whose turns the threads take, a part at a time.
+    """A loop whose iterations threads share, a part at a time.
 
-    Each part adds up its `totals`, and in `copies` what it adds all over other memory: that memory,
-    and the copy. `final` says where the totals go.
+    Private to each part are its `totals`, and the `copies` of memory that it adds to at entries
+    other parts may add to, too: pairs of that memory and its copies. `final` stores the totals.
     """
 
     item: Nest | TileLoop | VersionedLoop
@@ -42,7 +45,10 @@ class ParallelLoop:
 
 @dataclass(frozen=True)
 class SerialRegion:
-    """What one thread does while the others wait, who need its `locals`: names, and slots."""
+    """Items that one thread runs while the others wait at a barrier.
+
+    `locals` are names that the others need, and the slots through which they get them.
+    """
 
     items: tuple[Nest | Call | TileLoop | VersionedLoop, ...]
     locals: tuple[tuple[str, str], ...]
@@ -50,7 +56,7 @@ class SerialRegion:
 
 @dataclass(frozen=True)
 class ParallelProgram:
-    """A kernel for a crew. Nests without a loop that make locals are run by every thread."""
+    """A kernel for a pool of threads. A nest by itself has no loop: every thread computes it."""
 
     temporaries: tuple[Temporary, ...]
     items: tuple[ParallelLoop | SerialRegion | Nest, ...]

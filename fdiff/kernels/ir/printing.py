@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from .graph import KernelGraph, Operation
+from .indexing import Dims, plus, times
 from .loops import (
     BEGIN,
     END,
     Access,
     Call,
     Conditional,
-    Dims,
     LoopProgram,
     Nest,
     Ranges,
@@ -20,8 +20,6 @@ from .loops import (
     TileLoop,
     VersionedLoop,
     depth_of,
-    plus,
-    times,
 )
 from .parallel import ParallelLoop, ParallelProgram, SerialRegion
 

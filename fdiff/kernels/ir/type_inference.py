@@ -1,4 +1,4 @@
-"""Type inference for expressions of kernel texts: the dtype that the compiler would give them."""
+"""Type inference for expressions in the text of kernels: the dtype that the compiler gives them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ..llvm.types import DTYPES, common, unified
 from ..runtime import maths, scalar
 
 _TESTS = maths.TESTS | scalar.TESTS
-_REAL = ("sqrt", "copysign")  # of `math`: they make real numbers of whole ones
+_REAL = ("sqrt", "copysign")  # of `math`: real results for integers too
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
 class DtypeInference:
-    """What is known of the dtypes of names; None for what is not."""
+    """The dtypes of names, None where unknown, and of expressions of them."""
 
     def __init__(self, known: dict[str, str]) -> None:
         self.known: dict[str, str | None] = dict(known)
 
     def of(self, text: str, operands: Sequence[str]) -> str | None:
-        """The dtype of an expression of these operands; None where a plain number decides."""
+        """The dtype of an expression of these operands; None if it is a number without a dtype."""
         node = _parsed(text, len(operands))
         return self._kind(node, {f"_{k}": name for k, name in enumerate(operands)})
 
@@ -36,7 +36,7 @@ class DtypeInference:
         return None if handler is None else handler(self, node, names)
 
     def _constant(self, node: ast.Constant, names: dict[str, str]) -> str | None:
-        return "b1" if isinstance(node.value, bool) else None  # a number adapts to what it meets
+        return "b1" if isinstance(node.value, bool) else None  # a number adapts to its operand
 
     def _unary(self, node: ast.UnaryOp, names: dict[str, str]) -> str | None:
         kind = self._kind(node.operand, names)
@@ -80,7 +80,7 @@ def _parsed(text: str, count: int) -> ast.expr:
 
 
 def _table(name: str) -> str | None:
-    """Sizes and integers, and what else is named by a letter and its number in a table."""
+    """The dtype of sizes ``n0, n1, ...`` and integers ``m0, m1, ...``; None for other names."""
     return "i8" if name[0] in "nm" and name[1:].isdigit() else None
 
 

@@ -1,9 +1,9 @@
-"""Verification of loop programs, between the scheduler and the emitter.
+"""Verification of loop programs, after each pass.
 
-Every name is assigned before it is read, in a place that the reader comes after, once, and has one
-dtype; accesses have an axis for each axis of their memory, and count loops that there are; memory
-is declared, written before it is read, and what a kernel is given is never written. Checked where
-``FDIFF_VERIFY`` is set, as it is in all tests.
+A local is assigned once, in a loop that encloses all its readers, before them, and has one dtype.
+An access has a position for each axis of its memory, in loops that exist. Memory is declared, and
+written before it is read; inputs are never written. What is said of the order of reductions holds.
+Checked where ``FDIFF_VERIFY`` is set, as it is in all tests.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from ...errors import TapeError
 from ...kernel_rule import Category, Kind
 from .graph import KernelGraph, Operation
-from .loops import ONE, Dims, nonunit
+from .indexing import ONE, Dims, nonunit
 from .printing import operation_text
 
 _SIZE = re.compile(r"\bn(\d+)\b")

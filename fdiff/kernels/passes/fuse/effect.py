@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...ir.loops import Buffer, Dims, Guard, Index, Ranges
+from ...ir.indexing import Dims, Index
+from ...ir.loops import Buffer, Guard, Ranges
 
 View = tuple[int, Index]  # a node, and where it is read
 

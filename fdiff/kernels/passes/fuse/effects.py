@@ -7,10 +7,9 @@ from typing import cast
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.loops import (
+from ...ir.indexing import (
     FIRST,
     Axis,
-    Buffer,
     Dims,
     Index,
     identity,
@@ -20,6 +19,7 @@ from ...ir.loops import (
     through_ones,
     through_slice,
 )
+from ...ir.loops import Buffer
 from ...ir.operation_text import identity_of
 from ..materialise.materialisation import Plan
 from ..normalise.component_graph import Slices

@@ -6,7 +6,8 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 from operator import attrgetter
 
-from ...ir.loops import Dims, Ranges
+from ...ir.indexing import Dims
+from ...ir.loops import Ranges
 from ..materialise.materialisation import Plan
 from .dependences import Needs, needs_of
 from .effect import Effect

@@ -12,13 +12,12 @@ from dataclasses import replace
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.loops import (
+from ...ir.indexing import (
     FIRST,
     ONE,
     Axis,
     Dims,
     Index,
-    Ranges,
     identity,
     nonunit,
     plus,
@@ -27,6 +26,7 @@ from ...ir.loops import (
     through_slice,
     times,
 )
+from ...ir.loops import Ranges
 from ..materialise.materialisation import Plan
 from .effect import Effect, Guard, ShiftedTerm, View
 

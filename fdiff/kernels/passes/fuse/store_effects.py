@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.loops import FIRST, ONE, Dims, Ranges, identity, nonunit, plus, through_slice
+from ...ir.indexing import FIRST, ONE, Dims, identity, nonunit, plus, through_slice
+from ...ir.loops import Ranges
 from ...ir.operation_text import literal
 from ..materialise.materialisation import Plan
 from .effect import Effect

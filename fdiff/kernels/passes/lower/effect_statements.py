@@ -5,7 +5,8 @@ from __future__ import annotations
 from ....kernel_rule import Kind
 from ...ir.combiners import Combiner
 from ...ir.graph import Operation
-from ...ir.loops import NUMPY, Access, Accumulator, Axis, Buffer, Index, Statement, plus
+from ...ir.indexing import Axis, Index, plus
+from ...ir.loops import NUMPY, Access, Accumulator, Buffer, Statement
 from ...ir.operation_text import identity_of
 from ..fuse.effect import Effect, View
 from ..materialise.value_keys import Key

@@ -7,7 +7,8 @@ from typing import cast
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.loops import FIRST, Access, Accumulator, Axis, Buffer, Dims, Index, Statement
+from ...ir.indexing import FIRST, Axis, Dims, Index
+from ...ir.loops import Access, Accumulator, Buffer, Statement
 from ...ir.operation_text import expression, literal
 from ..materialise.materialisation import Plan
 from ..materialise.value_keys import Key

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ....kernel_rule import Kind, Routine
 from ...ir.graph import Operation
-from ...ir.loops import Call, Dims, Temporary, size
+from ...ir.indexing import Dims, size
+from ...ir.loops import Call, Temporary
 from ..fuse.effect import Effect
 from ..materialise.materialisation import Plan
 

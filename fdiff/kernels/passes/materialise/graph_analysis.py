@@ -9,7 +9,7 @@ from math import inf
 from ....attributes import cached_property
 from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation, users_of
-from ...ir.loops import ONE, Dims, nonunit, same_nonunit
+from ...ir.indexing import ONE, Dims, nonunit, same_nonunit
 from ...ir.operation_costs import SLOW, flops_of
 from ..fuse.effect import Effect
 from .value_keys import Key, Keys

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.loops import nonunit
+from ...ir.indexing import nonunit
 from ..fuse.dependences import needs_of
 from ..fuse.effect import Effect
 from ..fuse.effects import effects_of_plan

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from ....attributes import cached_property
 from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation
-from ...ir.loops import Buffer, nonunit
+from ...ir.indexing import nonunit
+from ...ir.loops import Buffer
 from ..fuse.effect import Effect
 from .graph_analysis import DEEP, Structure
 from .value_keys import Key, Keys

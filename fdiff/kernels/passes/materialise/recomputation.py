@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container
 
-from ...ir.loops import nonunit
+from ...ir.indexing import nonunit
 from ...ir.operation_costs import SLOW, instructions_of
 from ..fuse.effect import Effect
 from .materialisation import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.loops import (
+from ...ir.indexing import (
     FIRST,
     ONE,
     Dims,

@@ -8,7 +8,7 @@ from itertools import product
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.loops import ONE, Dims, same_nonunit
+from ...ir.indexing import ONE, Dims, same_nonunit
 
 Place = dict[int, int]  # of each small axis, where on it
 Ids = tuple[int, ...]

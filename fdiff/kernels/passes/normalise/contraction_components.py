@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.loops import ONE
+from ...ir.indexing import ONE
 from .component_graph import Ids, Pieces, is_small, places
 
 _MOST_PRODUCTS = 64  # of a contraction

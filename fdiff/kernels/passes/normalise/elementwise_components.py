@@ -10,7 +10,7 @@ from itertools import product
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.loops import ONE, Dims, nonunit, plus, same_nonunit, times
+from ...ir.indexing import ONE, Dims, nonunit, plus, same_nonunit, times
 from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, small_axes, without_small
 
 COMBINED = {

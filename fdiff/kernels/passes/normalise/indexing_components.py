@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.loops import ONE, plus
+from ...ir.indexing import ONE, plus
 from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, spot, without_small
 from .elementwise_components import among_kept, entry_of_slice, operand
 

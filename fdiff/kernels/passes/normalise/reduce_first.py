@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation, is_masked, users_of
-from ...ir.loops import ONE, Dims
+from ...ir.indexing import ONE, Dims
 from .scalarise import pruned
 
 Axes = tuple[int, ...]

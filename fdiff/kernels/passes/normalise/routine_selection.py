@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ....kernel_rule import Kind, Routine
 from ...ir.graph import Data, KernelGraph, Operation, is_masked, users_of
-from ...ir.loops import ONE, Dims, nonunit, same_nonunit, size, strides
+from ...ir.indexing import ONE, Dims, nonunit, same_nonunit, size, strides
 
 
 @dataclass

@@ -16,7 +16,7 @@ from typing import cast
 
 from ....kernel_rule import Kind
 from ...ir.graph import Data, KernelGraph, Operation
-from ...ir.loops import ONE, Dims, nonunit, same_nonunit
+from ...ir.indexing import ONE, Dims, nonunit, same_nonunit
 from .component_graph import Slices
 from .scalarise import pruned
 

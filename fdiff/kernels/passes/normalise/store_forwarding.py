@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ....kernel_rule import Kind
 from ...ir.graph import Data, KernelGraph, Operation, users_of
-from ...ir.loops import nonunit
+from ...ir.indexing import nonunit
 
 
 def forward_stores(graph: KernelGraph) -> KernelGraph:

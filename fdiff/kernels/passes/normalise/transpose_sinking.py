@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ....kernel_rule import Category, Kind
 from ...ir.graph import KernelGraph, Operation, users_of
-from ...ir.loops import ONE, Dims, nonunit, same_nonunit
+from ...ir.indexing import ONE, Dims, nonunit, same_nonunit
 from .routine_selection import takes
 from .scalarise import pruned
 

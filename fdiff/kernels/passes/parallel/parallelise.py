@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...ir.combiners import Combiner
+from ...ir.indexing import Axis, Dims
 from ...ir.loops import (
     BEGIN,
     END,
     NUMPY,
-    Axis,
     Buffer,
     Call,
     Conditional,
-    Dims,
     LoopProgram,
     Nest,
     Statement,

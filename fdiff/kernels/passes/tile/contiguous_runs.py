@@ -15,20 +15,8 @@ from dataclasses import dataclass, replace
 
 from ....attributes import cached_property
 from ...ir.combiners import Combiner
-from ...ir.loops import (
-    AHEAD,
-    BEGIN,
-    END,
-    NUMPY,
-    Access,
-    Accumulator,
-    Axis,
-    LoopVersion,
-    Nest,
-    Statement,
-    plus,
-    times,
-)
+from ...ir.indexing import Axis, plus, times
+from ...ir.loops import AHEAD, BEGIN, END, NUMPY, Access, Accumulator, LoopVersion, Nest, Statement
 from ...ir.operation_costs import SLOW, flops_of
 from .row_dependence import for_rows
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...ir.loops import ONE, Access, Axis, Nest, Statement, times
+from ...ir.indexing import ONE, Axis, times
+from ...ir.loops import Access, Nest, Statement
 
 
 def collapse(nest: Nest) -> Nest:

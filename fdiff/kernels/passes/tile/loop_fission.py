@@ -19,11 +19,11 @@ from itertools import accumulate, pairwise
 from operator import is_
 
 from ....attributes import cached_property
+from ...ir.indexing import Axis
 from ...ir.loops import (
     BEGIN,
     Access,
     Accumulator,
-    Axis,
     Buffer,
     Call,
     LoopProgram,

@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...ir.loops import (
-    BEGIN,
-    BLOCK,
-    END,
-    Access,
-    Accumulator,
-    Axis,
-    Call,
-    Dims,
-    Nest,
-    Statement,
-    nonunit,
-)
+from ...ir.indexing import Axis, Dims, nonunit
+from ...ir.loops import BEGIN, BLOCK, END, Access, Accumulator, Call, Nest, Statement
 from .row_products import operands_of, role_of
 
 Rows = str | Dims  # where in memory the axis of the rows lies: see `rows_of`

@@ -8,23 +8,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ...ir.combiners import Combiner
-from ...ir.loops import (
-    BEGIN,
-    BLOCK,
-    END,
-    NUMPY,
-    ONE,
-    Access,
-    Buffer,
-    Call,
-    Dims,
-    Nest,
-    Statement,
-    Temporary,
-    identity,
-    nonunit,
-    times,
-)
+from ...ir.indexing import ONE, Dims, identity, nonunit, times
+from ...ir.loops import BEGIN, BLOCK, END, NUMPY, Access, Buffer, Call, Nest, Statement, Temporary
 
 _COUNTS = 4  # the stack, rows, summed and columns; then steps
 

@@ -11,17 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ....attributes import cached_property
+from ...ir.indexing import Dims, nonunit
 from ...ir.loops import (
     BLOCK,
     Call,
-    Dims,
     LoopProgram,
     Nest,
     Temporary,
     TileLoop,
     VersionedLoop,
     fewest_tile_rows,
-    nonunit,
     tile_height,
 )
 from .row_dependence import Uses, finished, for_rows, row_loop, rows_of, started, uses_of

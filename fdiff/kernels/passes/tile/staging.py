@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ....attributes import cached_property
+from ...ir.indexing import FIRST, Axis
 from ...ir.loops import (
     BEGIN,
     END,
-    FIRST,
     Access,
     Accumulator,
-    Axis,
     Buffer,
     Call,
     Conditional,
