@@ -65,7 +65,7 @@ dead: $(VENV)/.dev
 	$(BIN)/vulture
 
 coverage: $(VENV)/.test $(VENV)/.dev
-	rm -rf build/coverage
+	rm -rf build/coverage && mkdir -p build/coverage
 	$(BIN)/coverage run -m pytest -n $(WORKERS) --progress -m "not slow" $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report

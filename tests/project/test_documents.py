@@ -151,6 +151,15 @@ def test_the_index_of_decisions_lists_every_page_by_its_title():
     assert listed == titles
 
 
+def test_a_decision_has_its_parts_and_is_short():
+    parts = ("**Where.**", "**Context.**", "**Decision.**", "**What would change it.**")
+    for page in (DOCS / "decisions").glob("*.md"):
+        if page.name not in {"README.md", "dead-ends.md"}:
+            text = page.read_text(encoding="utf-8")
+            assert [part for part in parts if part not in text] == [], page
+            assert len(text.split()) < 500, page
+
+
 def test_numpy_and_fdiff_are_what_examples_know():
     assert make_errors.run("fdiff.grad(np.sin)(1.0)") is None
     assert fdiff.grad(np.sin)(1.0) == np.cos(1.0)
