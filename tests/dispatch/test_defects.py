@@ -15,7 +15,7 @@ from fdiff.kernels import bytecode, compiler
 from fdiff.kernels.bytecode import execution as evaluation
 from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.ir import graph_of_tape
-from fdiff.kernels.llvm import machine, module, statements
+from fdiff.kernels.llvm import function_builder, machine, module
 from fdiff.kernels.passes.lower import loop_body
 
 
@@ -41,7 +41,7 @@ STAGES = {
     "emission": (source_generation, "emit", broken),
     "work": (source_generation, "work_of", broken),
     "to a module": (module, "module_of", broken),
-    "a name": (statements.Writer, "read", broken),
+    "a name": (function_builder.FunctionBuilder, "read", broken),
     "LLVM refuses the module": (machine.llvm, "parse_assembly", unreadable),
     "LLVM: machine code": (machine, "object_code", broken),
     "loading": (machine, "Loaded", broken),

@@ -26,7 +26,9 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_FDIFF = {"FdiffError", "CompileError", "TapeError", "DefectWarning", "ForkError", "LeakError"}
 
 
-@pytest.mark.parametrize("name", ["architecture", "guide", "sharp-bits", "coming-from"])
+@pytest.mark.parametrize(
+    "name", ["architecture", "guide", "sharp-bits", "coming-from", "../fdiff/kernels/README"]
+)
 def test_pages_print_what_is_shown(name, tmp_path, monkeypatch):
     """Each python block, in order and in one namespace, and the text block that may follow it."""
     monkeypatch.chdir(tmp_path)
