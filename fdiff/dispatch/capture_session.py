@@ -18,7 +18,7 @@ from ..capture.proxy_classes import getattr_static
 from ..capture.release import NoValueError
 from ..capture.value_kinds import MISSING
 from ..errors import FdiffError, LeakError, Line, TraceError, line_in, message, user_line
-from ..ops.creation import replacement_of
+from ..ops.replacements import replacement_of
 from ..ops.third_party_functions import only_captured
 from ..trace import Trace, TracedArray, private, replaces, root_trace
 from ..trace.local_arrays import plain, resolve

@@ -1,8 +1,9 @@
-"""Slopes that ordinary arithmetic cannot give to the last digits, as ops of their own.
+"""Partial derivatives that textbook formulas compute with a loss of digits, each as an op of its own.
 
-``1 - tanh(x)**2`` is 0 from x = 19 on, where the slope of tanh is ``1 / cosh(x)**2``, down to 1e-323. A rule that
-writes the latter in other ops takes one more exponential. An op of its own has a formula in kernels that shares
-the exponential with the function (equal instructions are merged), and a rule that can be differentiated again.
+``1 - tanh(x)**2`` is 0 from x = 19 on, where the derivative of tanh is ``1 / cosh(x)**2``, down to 1e-323; and
+a rule that writes the latter with other ops costs one more exponential. As an op it has a kernel formula that
+shares the exponential with the function itself (equal instructions are merged), an accurate reference value,
+and a derivative rule of its own. Used by the rows of `elementwise.py` and `scipy_ops/special.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a traced array says of its memory: ``view``, ``flags``, ``strides``, ``flat``, its parts."""
+"""Attributes and methods of `ndarray` that concern memory: ``view``, ``flags``, ``strides``, ``flat``, ``tolist``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..trace import TracedArray, current, implements, look, unsupported
 from ..trace.traced_keys import TracedKey
 from ..trace.views import layout
 from .in_place_functions import put
-from .indexing import item
 from .setitem import assign, read_only
 from .shaping import imag, real, traced
+from .take_functions import item
 
 
 @implements(method="view")
@@ -144,3 +144,9 @@ def _store_imag(x: TracedArray, value: object) -> None:
 
 
 TracedArray.imag = property(imag, _store_imag)
+
+
+@implements(np.array_repr, np.array_str, np.array2string)
+def array_text(a: object, *_: object, **__: object) -> str:
+    """What printing a traced array gives."""
+    return repr(a)

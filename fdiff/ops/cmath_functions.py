@@ -1,4 +1,4 @@
-"""What answers for Python's complex numbers: `complex`, and the module `cmath`."""
+"""The module `cmath` and the class `complex`: traced numbers go to NumPy's functions of the same meaning."""
 
 from __future__ import annotations
 

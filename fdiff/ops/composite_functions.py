@@ -1,4 +1,8 @@
-"""Functions built of other ops: clipping, rounding, replacing, comparing."""
+"""NumPy functions written with other traced functions, and differentiated through these.
+
+`clip`, `round`, `fix`, `sinc`, `nan_to_num`, `isclose` and its relatives, `angle`, `real_if_close`, `select`,
+`divmod`, `modf`, `frexp`, and `fdiff.stop_gradient`.
+"""
 
 from __future__ import annotations
 
@@ -178,15 +182,6 @@ def real_if_close(a: object, tol: float = 100) -> TracedArray:
     return np.real(x) if small else x
 
 
-@implements(np.polyval)
-def polyval(p: object, x: object) -> object:
-    """A polynomial by Horner's rule, the highest power first."""
-    out: object = np.zeros_like(x)
-    for coefficient in traced(p):
-        out = out * x + coefficient
-    return out
-
-
 @implements(np.select)
 def select(condlist: list[object], choicelist: list[object], default: object = 0) -> TracedArray:
     """The first choice whose condition holds."""
@@ -194,16 +189,6 @@ def select(condlist: list[object], choicelist: list[object], default: object = 0
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         out = np.where(traced(condition), choice, out)
     return out
-
-
-@implements(np.trapezoid)
-def trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1) -> TracedArray:
-    """Integral by the trapezoidal rule."""
-    a = np.moveaxis(traced(y), axis, -1)
-    if x is not None:
-        step = np.diff(traced(x))
-        dx = step if step.ndim == 1 else np.moveaxis(np.diff(traced(x), axis=axis), axis, -1)
-    return np.sum(dx * (a[..., 1:] + a[..., :-1]) / 2.0, axis=-1)
 
 
 def divmod_call(x: object, y: object, **keywords: object) -> tuple[object, object]:
@@ -246,5 +231,3 @@ def stop_gradient(x: object) -> object:
         return x
     out = apply(stop, x)
     return TracedArray(out.home, out.id, out.type, scalar=x.scalar, weak=x.weak)
-
-

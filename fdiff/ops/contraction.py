@@ -1,4 +1,10 @@
-"""Products summed over shared axes: everything that is an einsum goes through one primitive."""
+"""Tensor contractions: `einsum`, `matmul`, `dot`, `tensordot`, `kron`, `outer`, ... through one primitive.
+
+`contract` is an einsum of two operands. It is bilinear: its tangent is the sum of two contractions, and the
+cotangent of each operand is the contraction of the result's cotangent with the other operand, so the
+primitive is closed under differentiation. An einsum of many operands becomes contractions of two, in the
+order that `numpy.einsum_path` finds.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +17,8 @@ from ..arraytype import ArrayType, promote
 from ..kernel_rule import KernelRule, Kind
 from ..primitive import UFUNCS, ZERO, Primitive, Sample, register
 from ..trace import TracedArray, applied, apply, implements
+from .diagonals import diagonal
 from .families import add_up, kind_of, refuse
-from .indexing import diagonal
 from .shaping import deepened, normal_axis, traced
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -324,3 +330,10 @@ def cross(a: object, b: object, axisa: int = -1, axisb: int = -1, axisc: int = -
     (x0, x1, x2), (y0, y1, y2) = ([v[..., k] for k in range(3)] for v in (x, y))
     out = np.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis=-1)
     return np.moveaxis(out, -1, axisc)
+
+
+@implements(np.einsum_path)
+def einsum_path(*operands: object, optimize: object = "greedy", einsum_call: bool = False) -> object:
+    """The order of a product, which goes by the shapes alone."""
+    shapes = [np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, TracedArray) else x for x in operands]
+    return np.einsum_path(*shapes, optimize=optimize)

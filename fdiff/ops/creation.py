@@ -1,20 +1,19 @@
-"""Functions that NumPy does not hand to its protocols, answered for while `f` is traced."""
+"""Functions that make arrays of nested sequences (`numpy.array`, `asarray`, ...) or walk over their entries.
+
+NumPy hands these to no protocol, so private copies of the user's functions find these instead.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import wraps
-from types import BuiltinFunctionType, FunctionType
-from typing import Any
 
 import numpy as np
 
-from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace import TracedArray, assemble, current, replaces
 from ..trace.local_arrays import Local, holds_traced, localised, resolve
 from ..trace.traced_keys import TracedKey
 from .shaping import in_order, traced
-from .third_party_functions import concrete_only, is_scipy_function
 
 
 def _joined(value: object) -> TracedArray:
@@ -65,72 +64,6 @@ def _like_asarray(function: Callable[..., object], ndim: int, order: str) -> Cal
     return convert
 
 
-def _class_of(x: TracedArray) -> type:
-    """The class of what `x` stands for."""
-    if x.scalar or x.weak:
-        return float if x.weak and x.dtype == np.float64 else x.dtype.type
-    return np.ndarray
-
-
-@replaces(isinstance)
-def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
-    """``isinstance`` that answers for the array a traced array stands for."""
-    value = resolve(value)
-    return (
-        issubclass(_class_of(value), kinds)
-        if isinstance(value, TracedArray)
-        else isinstance(value, kinds)
-    )
-
-
-def class_of(value: object) -> type:
-    """The class of what `value` stands for, as the function knows it: ``type(1.0) is float``."""
-    given = resolve(value)
-    kind = type(given)
-    if isinstance(given, TracedArray):
-        kind = _class_of(given)
-    elif isinstance(given, Local):
-        kind = np.ndarray
-    elif kind.__module__.startswith("fdiff."):  # stands for a class, a dict, a ufunc
-        kind = type if isinstance(given, type) else getattr(kind, "_fdiff_kind", given.__class__)
-    return REPLACEMENTS.get(id(kind), (kind, kind))[1]
-
-
-class _TypeMeta(type):
-    """Of the class that stands for `type`: instances and subclasses are those of `type`."""
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, type) if cls is Type else super().__instancecheck__(value)
-
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, type) if cls is Type else super().__subclasscheck__(kind)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or (cls is Type and other is type)
-
-    def __hash__(cls) -> int:
-        return hash(type) if cls is Type else super().__hash__()
-
-    def __call__(cls, *args: Any, **keywords: Any) -> object:
-        if cls is not Type:
-            return super().__call__(*args, **keywords)
-        return class_of(*args) if len(args) == 1 and not keywords else type(*args, **keywords)
-
-
-class Type(type, metaclass=_TypeMeta):
-    """Stands for `type`, which sees through to what traced and tracked arrays stand for."""
-
-
-replaces(type)(Type)
-
-
-@replaces(hasattr)
-def has_attribute(value: object, name: str) -> bool:
-    """``hasattr`` of the same kind: a scalar has no ``__len__``, by which it is often told."""
-    value = resolve(value)
-    return hasattr(_class_of(value) if isinstance(value, TracedArray) else value, name)
-
-
 @replaces(np.isscalar)
 def is_scalar(value: object) -> bool:
     """``np.isscalar`` of the same kind."""
@@ -166,42 +99,3 @@ for _function, _ndim, _order in (
     (np.asarray, 0, ""), (np.asanyarray, 0, ""), (np.ascontiguousarray, 1, "C"), (np.asfortranarray, 0, "F"),
 ):  # fmt: skip
     replaces(_function)(_like_asarray(_function, _ndim, _order))
-
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum))
-_making: dict[int, tuple[object, Callable[..., object]]] = {}
-
-
-def replacement_of(value: object) -> object:
-    """What a private copy of a function finds in place of `value`."""
-    found = REPLACEMENTS.get(id(value))
-    if LAZY_TABLES:  # objects reach `f` in ways that no private copy sees
-        load_tables("scipy.sparse", "scipy.stats", "scipy.interpolate")
-    if found is None and is_scipy_function(value):
-        load_tables()
-        found = REPLACEMENTS.get(id(value), (value, concrete_only(value)))
-    if found is not None:
-        return found[1]
-    return _noticed(value) if _of_numpy(value) else value
-
-
-def _of_numpy(value: object) -> bool:
-    return isinstance(value, _FUNCTIONS) and (value.__module__ or "").partition(".")[0] == "numpy"
-
-
-def _noticed(function: object) -> object:
-    """A function of NumPy whose results notice what is stored into them."""
-    known = _making.get(id(function))
-    if known is None:
-        call: Callable[..., object] = function
-
-        @wraps(call)
-        def make(*args: object, **keywords: object) -> object:
-            return localised(call(*args, **keywords), args)
-
-        known = _making[id(function)] = function, make
-    return known[1]
-
-
-# What `np.empty` holds is anything: zeros, so that equal programs have equal tapes.
-for _function, _filled in ((np.empty, np.zeros), (np.empty_like, np.zeros_like)):
-    replaces(_function)(_noticed(_filled))

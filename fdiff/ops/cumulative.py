@@ -1,4 +1,9 @@
-"""Scans: running sums, products and extrema along an axis."""
+"""Cumulative functions along an axis: `cumsum`, `cumprod`, and `accumulate` of maximum and minimum.
+
+`cumsum` is linear, and its transpose is the cumulative sum from the other end. The derivative of `cumprod`
+is the linear recurrence ``s[i] = a[i] * s[i-1] + b[i]``, which divides by nothing and so is exact where entries
+are zero. A running maximum picks entries by their position, and the pick is a gather.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +17,10 @@ from ..kernel_rule import KernelRule, Kind
 from ..primitive import UFUNC_METHODS, ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
 from .families import linear, refuse
-from .indexing import take_along_axis
 from .kink_marks import marked
 from .sample_domains import positive, real, unit
 from .shaping import normal_axis, traced
+from .take_functions import take_along_axis
 
 
 def _same(x: ArrayType, *_: ArrayType, **__: object) -> tuple[ArrayType, ...]:

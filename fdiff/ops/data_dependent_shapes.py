@@ -1,7 +1,7 @@
-"""Where something holds, sets, and segments: gathers that go by what was counted.
+"""Functions whose result has a shape that depends on values: `nonzero`, `where` with one argument, `unique`, sets.
 
-Where the shape of a result depends on values, only what decides the shape is looked at: a mask
-or a count, so that other values of the same pattern keep the program.
+Only what decides the shape is looked at (a mask, a count), and becomes a guard: other values with the same
+pattern reuse the tape. The entries of the results are gathers from the argument, so they have derivatives.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arraytype import BOOL, INT
-from ..primitive import FUNCTIONS, UFUNC_METHODS
+from ..arraytype import BOOL
+from ..primitive import FUNCTIONS
 from ..trace import TracedArray, apply, implements, look
 from .joining_and_splitting import concatenate_call
 from .shaping import normal_axis, traced
@@ -196,45 +196,3 @@ def setxor1d(ar1: object, ar2: object, assume_unique: bool = False) -> TracedArr
     differ = seen(joined[1:] != joined[:-1], "took the difference of sets, which gives a shape that depends on traced values")
     edge = np.concatenate([[True], differ, [True]])
     return joined[np.flatnonzero(edge[1:] & edge[:-1])]
-
-
-# --- ufunc.reduceat -----------------------------------------------------------------------------
-
-
-def _segments(indices: object, n: int) -> list[np.ndarray]:
-    """The places each result is made of; a start that is not before the next one stands alone."""
-    starts = seen(indices, "reduced between traced places") if isinstance(indices, TracedArray) else np.asarray(indices)
-    starts = starts.astype(INT)
-    for start in starts:
-        if not 0 <= start < n:
-            raise IndexError(f"index {start} out-of-bounds in add.reduceat [0, {n})")
-    ends = [*starts[1:], n]
-    return [np.arange(i, j if i < j else i + 1) for i, j in zip(starts.tolist(), ends, strict=True)]
-
-
-def reduceat(ufunc: np.ufunc) -> Callable[..., TracedArray]:
-    """``ufunc.reduceat``: all segments beside each other, the short ones filled up with the identity.
-
-    A ufunc that has none is reduced segment by segment.
-    """
-    identity = {np.add: 0, np.multiply: 1}.get(ufunc)
-
-    def answer(array: object, indices: object, axis: int = 0, dtype: object = None) -> TracedArray:
-        x = np.moveaxis(traced(array), axis, 0)
-        segments = _segments(indices, x.shape[0])
-        if identity is None or not segments:
-            parts = [ufunc.reduce(x[s], axis=0, **({} if dtype is None else {"dtype": dtype})) for s in segments]
-            out = np.stack(parts) if parts else x[:0]
-        else:
-            longest = max(map(len, segments))
-            places = np.stack([np.resize(s, longest) for s in segments])
-            held = np.arange(longest) < np.array([[len(s)] for s in segments])
-            held = held.reshape((*held.shape, *(1,) * (x.ndim - 1)))
-            out = ufunc.reduce(np.where(held, x[places], np.array(identity, x.dtype)), axis=1, dtype=dtype)
-        return np.moveaxis(out, 0, axis)
-
-    return answer
-
-
-for _ufunc in (np.add, np.multiply, np.maximum, np.minimum):
-    UFUNC_METHODS[_ufunc, "reduceat"] = reduceat(_ufunc)

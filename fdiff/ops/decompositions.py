@@ -1,8 +1,6 @@
-"""QR, and what answers for NumPy's decompositions, least squares, condition numbers and tensor equations.
+"""What `numpy.linalg` computes with decompositions: `eig`, `eigh`, `svd`, `qr`, `pinv`, `lstsq`, `cond`, ...
 
-Formulas: S. F. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions",
-arXiv:1001.1654 (2010); D. A. O. Roberts and L. R. Roberts, "QR and LQ decomposition matrix
-backpropagation algorithms for square, wide, and deep matrices", arXiv:2009.10071 (2020).
+The primitives and their rules are in `eigenvalues.py`, `singular_values.py`, `pseudo_inverse.py` and `qr.py`.
 """
 
 from __future__ import annotations
@@ -12,105 +10,22 @@ from math import prod
 
 import numpy as np
 
-from ..arraytype import ArrayType, promote
+from ..arraytype import promote
 from ..errors import warn
-from ..primitive import ZERO, Sample
 from ..trace import TracedArray, apply, apply_many, implements, look, unsupported
-from .eigenvalues import (
-    _columns,
-    _eye,
-    _h,
-    _hermitian,
-    _normal,
-    _plain,
-    _real,
-    _stacked,
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
-    real_spectrum,
-)
-from .families import add_up, kind_of
+from .eigenvalues import eig, eigh, eigvals, eigvalsh, real_spectrum
+from .families import kind_of
 from .kink_marks import marked
-from .linalg import Args, Bars, _scalar, solve
+from .linalg import _scalar
+from .pseudo_inverse import EPS, _truncates, inv_or_nan, lstsq_, pinv
+from .qr import _completed, qr_
 from .reductions import as_scalar
 from .shaping import traced
-from .singular_values import EPS, _beside, _truncates, inv_or_nan, lstsq_, pinv, svd, svdvals
-
-# --- QR of a matrix with at least as many rows as columns -------------------------------------
-
-
-def _qr_type(a: ArrayType) -> tuple[ArrayType, ...]:
-    return a, ArrayType((*a.shape[:-2], a.shape[-1], a.shape[-1]), a.dtype)
-
-
-def _qr_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
-    """Walter and Lehmann 2010: with C = Q' dA inv(R), Q' dQ is skew and dR is triangular (its diagonal real)."""
-    q, r = outs
-    y = _h(apply(solve, _h(r), _h(dots[0])))
-    c = _h(q) @ y
-    low = np.tril(c, -1)
-    turn = low - _h(low)
-    if q.dtype.kind == "c":
-        turn = turn + 1j * np.imag(c) * _eye(np.real(r))
-    return [q @ turn + _beside(q, y), np.triu((c - turn) @ r)]
-
-
-def _qr_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
-    (q, r), (q_bar, r_bar) = outs, _hermitian(bars)
-    k = np.zeros(r.shape, r.dtype) if r_bar is ZERO else np.triu(r_bar) @ _h(r)
-    m = -k if q_bar is ZERO else _h(q) @ q_bar - k
-    c_bar = k + np.tril(m - _h(m), -1)
-    if q.dtype.kind == "c":
-        c_bar = c_bar + 1j * np.imag(m) * _eye(np.real(r))
-    y_bar = add_up([q @ c_bar, ZERO if q_bar is ZERO else _beside(q, q_bar)])
-    return [_plain(_h(apply(solve, r, _h(y_bar))), args[0])]
-
-
-qr_ = _stacked("qr", _qr_type, lambda a: tuple(np.linalg.qr(a)), _qr_jvp, _qr_vjp, Sample(_normal(2, 4, 3)), Sample(_normal(3, 3)))
-
-
-def _flips(q: np.ndarray) -> np.ndarray:
-    """-1 for the columns LAPACK did not reflect, because nothing stood below their diagonal; else 1.
-
-    Elimination of I - Q without pivoting, whose pivots are the factors tau of the reflections, of
-    size 1 to 2 or 0 (Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014).
-    """
-    n = q.shape[-1]
-    left = np.eye(n, dtype=q.dtype) - q[..., :n, :]
-    out = np.ones((*q.shape[:-2], n), q.dtype)
-    for k in range(n):
-        still = np.abs(left[..., k, k]) < 0.5
-        out[still, k] = -1.0
-        left[..., k] = np.where(still[..., None], 2.0 * np.eye(n)[k] - left[..., k], left[..., k])
-        factors = left[..., k + 1 :, k] / left[..., k, k, None]
-        left[..., k + 1 :, k + 1 :] -= factors[..., None] * left[..., k, None, k + 1 :]
-    return out
-
-
-def _orthonormal(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    return (np.linalg.qr(rng.normal(size=(2, 5, 3)))[0],)
-
-
-flips = _stacked(
-    "qr_flips", lambda q: (ArrayType((*q.shape[:-2], q.shape[-1]), q.dtype),), _flips, lambda *_: [ZERO], lambda *_: [ZERO],
-    Sample(_orthonormal), flat=True,
-)  # fmt: skip
-
-
-def _completed(q: TracedArray) -> TracedArray:
-    """All columns of the product of the reflections whose first columns are `q`.
-
-    That product is I - Y T Y' with Y = [Y1; Y2] unit lower and T upper triangular. Its first columns
-    give Y T Y1' and so, without Y and T, the others: E2 + (E1 - Q1) inv(I - Q11)' Q21'.
-    """
-    m, n = q.shape[-2:]
-    full = np.eye(m, dtype=q.dtype)
-    turned = _columns(q, apply(flips, q))
-    away = full[:, :n] - turned
-    rest = apply(solve, _h(away[..., :n, :]), _h(turned[..., n:, :]))
-    return np.concatenate([q, full[:, n:] + away @ rest], axis=-1)
+from .singular_values import svd, svdvals
+from .stacked_matrices import (
+    _h,
+    _real,
+)
 
 # --- what answers for NumPy -------------------------------------------------------------------
 

@@ -1,23 +1,23 @@
-"""Eigenvalues and eigenvectors: the ops and their rules.
+"""Eigenvalues and eigenvectors: the ops behind `numpy.linalg.eigh`, `eigvalsh`, `eig`, `eigvals`.
 
-Formulas: J. R. Magnus, "On differentiating eigenvalues and eigenvectors", Econometric Theory 1,
-1985; M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation", Springer 2008.
+With A V = V diag(w) and P = inv(V) dA V: dw = diag(P) and dV = V (F o P), where F[i, j] = 1 / (w[j] - w[i]) off the
+diagonal and 0 on it, up to the normalisation of the columns. Sources: J. R. Magnus, "On differentiating
+eigenvalues and eigenvectors", Econometric Theory 1, 1985; M. B. Giles, "Collected matrix derivative results
+for forward and reverse mode algorithmic differentiation", Springer 2008, section 3.1; M. Seeger et al.,
+"Auto-differentiating linear algebra", arXiv:1710.08717 (2017).
 
-**Equal eigenvalues.** The derivatives of eigenvalues have no differences of eigenvalues in them, so
-those of sums over equal ones are right. Those of eigenvectors, and second derivatives of eigenvalues,
-have one over a difference: NaN where two are exactly equal. Zero in its place would be right for what
-depends on whole eigenspaces alone (projectors), and silently wrong for ``V f(w) V'``, whose part between
-equal values is the slope of `f`, which nothing on the tape can tell. Singular values (`singular_values.py`) are
-treated alike.
+**Equal eigenvalues.** The derivatives of eigenvalues contain no differences of eigenvalues, so those of
+sums over equal ones are right. Those of eigenvectors, and second derivatives of eigenvalues, divide by such a
+difference: they are NaN where two eigenvalues are exactly equal. Zero in place of NaN would be right for
+functions of whole eigenspaces (projectors), and silently wrong for ``V f(w) V'``, whose part between equal
+values is the derivative of `f`, which the rule cannot know. Singular values (`singular_values.py`) are
+treated in the same way.
 
-In the rules, `_bar` of a complex array is the conjugate of the cotangent on the tape (whose pairing
-is ``Re(bar * dot)``), so that transposes are Hermitian: ``Re(tr(x_bar^H x_dot))``.
+**Pairing.** In the rules, `_bar` of a complex array is the conjugate of the cotangent on the tape (whose
+pairing is ``Re(bar * dot)``), so that transposes are Hermitian: ``Re(tr(x_bar^H x_dot))``.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,43 +25,25 @@ from ..arraytype import BOOL, ArrayType
 from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, apply_many
 from .families import add_up
-from .linalg import Args, Bars, _t, solve
+from .matrix_ops import solve
+from .stacked_matrices import (
+    Args,
+    Bars,
+    _columns,
+    _complex,
+    _diagonal,
+    _eye,
+    _h,
+    _hermitian,
+    _normal,
+    _plain,
+    _real,
+    _reciprocal,
+    _spaced,
+    _stacked,
+)
 
 # --- what the rules are made of ---------------------------------------------------------------
-
-
-def _h(x: object) -> TracedArray:
-    """Conjugate transpose."""
-    return np.conjugate(_t(x))
-
-
-def _hermitian(bars: Bars) -> list[object]:
-    """Cotangents of the tape as those of the pairing ``Re(tr(x_bar^H x_dot))``."""
-    return [bar if bar is ZERO else np.conjugate(bar) for bar in bars]
-
-
-def _plain(x_bar: object, like: TracedArray) -> TracedArray:
-    """Back to the cotangent of the tape; real where the argument is."""
-    return np.conjugate(x_bar) if like.dtype.kind == "c" else np.real(x_bar)
-
-
-def _columns(x: object, weights: object) -> TracedArray:
-    """``x diag(weights)``."""
-    return x * np.expand_dims(weights, -2)
-
-
-def _diagonal(x: object) -> TracedArray:
-    return np.diagonal(x, 0, -2, -1)
-
-
-def _eye(x: TracedArray) -> np.ndarray:
-    return np.eye(x.shape[-1], dtype=x.dtype)
-
-
-def _reciprocal(x: object) -> TracedArray:
-    """``1 / x``, and 0 where x is 0."""
-    zero = x == 0
-    return np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, x))
 
 
 def _gaps(w: TracedArray) -> TracedArray:
@@ -70,37 +52,6 @@ def _gaps(w: TracedArray) -> TracedArray:
     same = np.eye(w.shape[-1], dtype=bool)
     zero = apart == 0
     return np.where(same, 0.0, np.where(zero, np.nan, 1.0 / np.where(zero, 1.0, apart)))
-
-
-def _stacked(
-    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Callable[..., Sequence[object]],
-    vjp: Callable[..., Sequence[object]] | None, *samples: Sample, flat: bool = False,
-) -> Primitive:  # fmt: skip
-    """An op of one stack of matrices with parameters, batched by one more leading axis."""
-
-    def batch(args: Args, mapped: object, size: int, **params: object) -> Sequence[object]:
-        many = len(infer(args[0].type, **params)) > 1
-        return apply_many(primitive, args[0], **params) if many else [apply(primitive, args[0], **params)]
-
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, None, "opaque", flat=flat, samples=samples)
-    return register(primitive)
-
-
-def _normal(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
-    return lambda rng: (rng.normal(size=shape),)
-
-
-def _real(dtype: np.dtype) -> np.dtype:
-    return np.empty(0, dtype).real.dtype
-
-
-def _complex(dtype: np.dtype) -> np.dtype:
-    return np.result_type(dtype, np.complex64)
-
-
-def _spaced(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
-    """Close to diagonal matrices: LAPACK's order and signs do not jump nearby, the eigenvalues are real."""
-    return lambda rng: (np.diag(np.arange(1.0, 1.5 * shape[-1], 1.5)) + 0.15 * rng.normal(size=shape),)
 
 
 # --- complex vectors: LAPACK makes one entry of each real -------------------------------------

@@ -1,28 +1,26 @@
-"""Elementwise ops: name, kernel text, partial derivatives in ``(*args, out)``, the NumPy function.
+"""Elementwise ops, one row each: name, kernel text, partial derivatives in ``(*args, out)``, NumPy's function.
 
-At a kink the value given is fdiff's policy: the mean of both slopes at ties of `maximum` and
-`minimum`, zero at a jump of the slope of `absolute`, and 0 where torch and NumPy users expect it.
+Arithmetic, powers, exponentials, trigonometric and hyperbolic functions, selection (`maximum`, `where`, ...),
+rounding, comparisons, logic, bits, conversion of dtypes, complex parts. Both modes follow from the partial
+derivatives (`families.py`). At a kink the value given is fdiff's policy (docs/kinks.md): the mean of
+both one-sided derivatives at ties of `maximum` and `minimum`, and 0 for `absolute` at 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import log as _log
 from math import pi
 
 import numpy as np
 
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
-from ..capture.data import is_table
 from ..errors import warn
 from ..kernel_rule import Kind
 from ..primitive import HOOKS, UFUNCS, ZERO, Kink
 from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
-from ..trace.eager_scalars import weakened
 from ..trace.operation_templates import LOOKING_BACK
-from ..trace.trace_stack import stack
-from ..trace.ufunc_fast_path import enter
 from .accurate_partials import (  # fmt: skip
     ANGLE_SLOPE,
     DIRECTION,
@@ -34,7 +32,7 @@ from .accurate_partials import (  # fmt: skip
     power_sum,
     sech_squared,
 )
-from .families import elementwise, kind_of, refuse, stretch, table_met, ufunc_caller
+from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 from .quotients_of_sums import over_a_sum
 from .sample_domains import above_one, count, plane, positive, real, truth, unit, whole
 
@@ -500,52 +498,3 @@ def conjugate_call(x: object, **keywords: object) -> object:
 
 
 UFUNCS[np.conjugate] = conjugate_call
-
-# --- operators and the methods NumPy's object arrays call -------------------------------------
-
-_BINARY = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
-    "mod": np.remainder, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "lshift": np.left_shift, "rshift": np.right_shift, "pow": np.power, "matmul": np.matmul,
-}  # fmt: skip
-_COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
-_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
-_OPERANDS = (TracedArray, int, float, complex, np.ndarray, np.generic, list, tuple)
-
-
-_OF_NONE = (np.equal, np.not_equal)  # which NumPy answers entry by entry
-
-
-def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
-    def operate(self: TracedArray, *others: object) -> object:
-        operands = (*others, self) if swap else (self, *others)
-        home = self.home
-        out = None if home.eager else enter(ufunc, operands)
-        if out is None:
-            if others and not isinstance(others[0], _OPERANDS):
-                if is_table(others[0]):
-                    raise table_met(others[0])
-                if others[0] is None and ufunc in _OF_NONE:
-                    return np.full(self.shape, ufunc is np.not_equal)[()]
-                return NotImplemented
-            eager = home.eager and stack.traces and home is stack.traces[-1]
-            out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
-        if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
-            return weakened(out)  # arithmetic of Python floats gives a Python float
-        return out
-
-    return operate
-
-
-for _name, _ufunc in _BINARY.items():
-    setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
-    setattr(TracedArray, f"__r{_name}__", _operator(_ufunc, swap=True))
-for _name, _ufunc in {**_COMPARE, **_UNARY}.items():
-    setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
-_OBJECT_METHODS = (
-    "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos",
-    "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "floor", "ceil", "trunc", "rint", "fabs", "sign",
-    "square", "reciprocal", "deg2rad", "rad2deg", "arctan2", "hypot", "isnan", "isinf", "isfinite", "logaddexp", "fmod",
-)  # fmt: skip
-for _name in _OBJECT_METHODS:
-    setattr(TracedArray, _name, _operator(getattr(np, _name)))

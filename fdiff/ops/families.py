@@ -1,8 +1,9 @@
-"""The families of ops: a few facts on a line become a full `Primitive`.
+"""The families of ops: a few facts in a row become a full `Primitive`.
 
-*Elementwise* ops state their partial derivatives once; both modes follow. *Linear* ops state
-their transpose; their JVP is the op itself. *Bilinear* ops state one transpose per slot. *Opaque*
-ops state everything.
+- *Elementwise* ops state their partial derivatives once; the rules of both modes follow.
+- *Linear* ops state their transpose; their tangent is the op itself applied to the tangent.
+- *Bilinear* ops state one transpose per operand.
+- *Opaque* ops state both rules.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Discrete Fourier transforms: three linear ops along one axis, and NumPy's functions made of them.
+"""Discrete Fourier transforms: three linear ops along one axis, and the functions of `numpy.fft` made of them.
 
-With plain (unconjugated) pairing the matrix of a DFT is its own transpose, so that `dft` transposes
-into itself. The real transforms see half of a spectrum whose other half is its conjugate: in their
-transposes the entries that stand for two weigh double (M. Frigo and S. G. Johnson, "The Design and
-Implementation of FFTW3", Proc. IEEE 93(2), 2005, section VII).
+With plain (unconjugated) pairing the matrix of a DFT is its own transpose, so the transpose of `dft` is `dft`.
+The real transforms see half of a spectrum whose other half is its conjugate: in their transposes the
+entries that stand for two count twice (M. Frigo and S. G. Johnson, "The Design and Implementation of
+FFTW3", Proc. IEEE 93(2), 2005, section VII).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ..primitive import FUNCTIONS, Sample
 from ..trace import TracedArray, apply, implements
 from .families import linear
 from .sample_domains import plane, real
-from .shaping import normal_axis, traced, unslice
+from .shaping import normal_axis, traced
+from .view_ops import unslice
 
 OPPOSITE = {"backward": "forward", None: "forward", "ortho": "ortho", "forward": "backward"}
 

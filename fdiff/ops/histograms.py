@@ -1,7 +1,7 @@
-"""Counts and histograms: weights added up at the places where values fall.
+"""Histograms and counts: `bincount`, `digitize`, `histogram`, `histogram2d`, `histogramdd`.
 
-Where the number of bins depends on values, only that number is looked at, so that other values of the
-same number keep the program.
+A sum of weights by bin is a `scatter_add`, so it is linear in the weights; the bins themselves are integers,
+without a derivative. Where the number of bins depends on values, that number alone is looked at (a guard).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..arraytype import BOOL, INT, promote
 from ..trace import TracedArray, apply, implements, unsupported
 from .data_dependent_shapes import seen
 from .families import kind_of
-from .indexing import scatter_add
+from .gather_scatter import scatter_add
 from .reductions import as_scalar
 from .sampled_functions import linspace
 from .shaping import traced

@@ -1,11 +1,11 @@
-"""Short arms of ``if`` recorded as selects: one trace, whichever way the condition goes.
+"""If-conversion: short branches on traced values become selects, so that one trace serves both outcomes.
 
-``if a > v[i]: v[i] = a`` asks for the truth of a traced value. If the arm does no more than store
-one entry (`trace/if_conversion.py`), that entry becomes ``np.where(a > v[i], a, v[i])`` there and then, and
-Python is told to pass the arm by. Nothing is relied on, so no guard is entered. This is done where
-the arm has no other effect and can raise nothing: arithmetic of real numbers without divisions by
-traced ones, entries of arrays that exist, a store into an array that may be written to. Anything
-else is left to a guard, and the arm to Python.
+J. R. Allen, K. Kennedy, C. Porterfield, J. Warren, "Conversion of control dependence to data dependence",
+POPL 1983. ``if a > v[i]: v[i] = a`` asks for the truth of a traced value. If the branch does no more than store
+one entry (`trace/if_conversion.py` reads that off the bytecode), the entry becomes ``np.where(a > v[i], a,
+v[i])``, and Python is told to skip the branch; no guard is needed. This is done only where the branch has no
+other effect and can raise nothing: arithmetic of real numbers without divisions by traced ones, entries of
+arrays that exist, a store into an array that may be written to. Any other branch becomes a guard.
 """
 
 from __future__ import annotations

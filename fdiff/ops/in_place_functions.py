@@ -1,4 +1,7 @@
-"""Stores by other names: ``out=``, ``+=``, `ufunc.at`, and the functions that write."""
+"""Functions that write into an array: ``out=``, ``+=``, `ufunc.at`, `copyto`, `put`, `putmask`, `place`, ``sort()``.
+
+Each becomes a store through `setitem.py`: a new value of the array that the handle stands for.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from ..primitive import HOOKS, UFUNCS
 from ..trace import TracedArray, apply, implements, look
 from ..trace.local_arrays import resolve
 from ..trace.views import is_copy
-from .elementwise import _BINARY, _operator
-from .indexing import _basic, resolve_key, scatter_add
+from .gather_scatter import scatter_add
+from .indexing import _basic, resolve_key
+from .operators import _BINARY, _operator
 from .setitem import as_gathered, assign, picked_shape, printed, stretched, target, write
 from .shaping import traced
 

@@ -1,4 +1,7 @@
-"""Places: gathers by what NumPy answers with integers, and their arithmetic."""
+"""Functions about positions: `choose`, `insert`, `resize`, `ix_`, `ravel_multi_index`, `nanargmax`, `bitwise_count`.
+
+Positions are integers without a derivative; entries picked by them are gathers.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from ..primitive import UFUNCS
 from ..trace import TracedArray, implements
 from .data_dependent_shapes import nonzero, seen
 from .families import kind_of, refuse
-from .indexing import take, take_along_axis
 from .joining_and_splitting import concatenate_call
 from .reductions import as_scalar
 from .shaping import broadcast_to, normal_axis, traced
+from .take_functions import take, take_along_axis
 
 
 def _nan_arg(pick: Callable[..., TracedArray], fill: float) -> Callable[..., TracedArray]:

@@ -1,4 +1,7 @@
-"""Joining, splitting and turning arrays: concatenate and what is made of slices and it."""
+"""Joining, splitting and rearranging whole arrays: `concatenate`, `stack`, `split`, `flip`, `roll`, `block`, ...
+
+`concatenate` is linear, and its transpose is one slice for each operand; the others are made of it and of slices.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +168,6 @@ def roll(x: object, shift: object, axis: object = None) -> TracedArray:
         if cut:
             array = concatenate_call([array[(*before, slice(cut, None))], array[(*before, slice(None, cut))]], at)
     return fresh(array)
-
 
 
 @implements(np.hsplit)

@@ -1,8 +1,8 @@
-"""Marks of points without derivative, for functions that are built of other ops.
+"""Marks at points without a derivative, for functions that are composed of other ops.
 
-An op states its own (`Primitive.kink`). The kinks of a function such as `numpy.clip` or
-`numpy.linalg.norm` are not those of its ops: while kinks are looked for it marks its result, and
-otherwise pays one test of an attribute.
+A primitive states its own kinks (`Primitive.kink`). The kinks of a composed function such as `numpy.clip` or
+`numpy.linalg.norm` are not those of the ops it is made of. While kinks are searched for (docs/kinks.md), such a
+function marks its result; otherwise the mark costs the test of one attribute.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Functions of NumPy called with lists and tuples of traced values.
+"""NumPy functions called with lists and tuples of traced values, as in ``np.mean([x[0], x[1]])``.
 
-A list is no array, so NumPy hands ``np.mean([x[0], x[1]])`` to no protocol. Private copies find these
-functions in place of NumPy's: lists that hold traced values are made arrays, all else is NumPy's.
+NumPy hands a list to no protocol. Private copies of the user's functions find these wrappers instead of NumPy's
+functions: a list that holds traced values becomes an array, and everything else goes to NumPy as it is.
 """
-
-# What is wrapped here must have been registered: imported for that alone.
-# pyright: reportUnusedImport=false
 
 from __future__ import annotations
 
@@ -18,27 +15,6 @@ from ..primitive import FUNCTIONS, REPLACEMENTS, UFUNCS
 from ..trace import TracedArray, replaces
 from ..trace.local_arrays import holds_traced, localised
 from ..trace.traced_array import call_with_out
-from . import (  # noqa: F401 - as said above
-    composite_functions,
-    contraction,
-    cumulative,
-    data_dependent_shapes,
-    decompositions,
-    fourier,
-    higher_order_functions,
-    histograms,
-    index_functions,
-    indexing,
-    joining_and_splitting,
-    linalg,
-    padding,
-    polynomial_families,
-    polynomials,
-    reductions,
-    sampled_functions,
-    sorting,
-    statistics,
-)
 from .creation import array
 
 # Their lists are lists of arrays, which NumPy hands over if one of them is traced.
@@ -46,8 +22,8 @@ OF_ARRAYS = {
     np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_stack, np.select, np.lexsort, np.choose, np.linalg.multi_dot,
     np.histogramdd, np.piecewise,
 }  # fmt: skip
-# Nested lists, which their handlers read themselves.
-NESTED = {np.block}
+# `numpy.block` reads nested lists itself; the others write into an array, which is never a list.
+LEFT_ALONE = {np.block, np.copyto, np.put, np.putmask, np.place, np.fill_diagonal, np.put_along_axis}
 
 
 def list_to_array(value: object) -> object:
@@ -125,9 +101,11 @@ class ListUfunc:
         return hash(self._ufunc)
 
 
-for _function in list(FUNCTIONS):
-    if id(_function) not in REPLACEMENTS and _function not in NESTED:
-        replaces(_function)(accepting_lists(_function, _lists_to_arrays if _function in OF_ARRAYS else list_to_array))
-for _ufunc in list(UFUNCS):
-    if id(_ufunc) not in REPLACEMENTS:
-        replaces(_ufunc)(ListUfunc(_ufunc))
+def accept_lists() -> None:
+    """Let every registered function and ufunc of NumPy take lists; called once, when all tables are loaded."""
+    for function in FUNCTIONS:
+        if id(function) not in REPLACEMENTS and function not in LEFT_ALONE:
+            replaces(function)(accepting_lists(function, _lists_to_arrays if function in OF_ARRAYS else list_to_array))
+    for ufunc in UFUNCS:
+        if id(ufunc) not in REPLACEMENTS:
+            replaces(ufunc)(ListUfunc(ufunc))

@@ -1,71 +1,19 @@
-"""What answers for Python's own functions of numbers: `float`, and the module `math`."""
+"""The module `math`: traced numbers go to NumPy's function of the same meaning, and stay traced."""
 
 from __future__ import annotations
 
-import builtins
 import functools
 import math
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
 
 import numpy as np
 
 from ..trace import TracedArray, current, look, record, replaces
 from ..trace.exception_context import inside_try
-from ..trace.local_arrays import Stored, holds_traced, resolve
-from ..trace.traced_keys import Text, TracedKey
+from ..trace.local_arrays import Stored, holds_traced
 from .lazy_tables import scipy_special
-
-
-def number(x: object) -> TracedArray:
-    """A Python float that stays traced: what ``float(x)`` and ``x.item()`` give."""
-    given: TracedArray = resolve(x)
-    if given.size != 1 or given.dtype.kind == "c":
-        float(np.empty(given.shape, given.dtype))  # raises what NumPy raises
-    wide = given.reshape(()).astype(np.float64)
-    return TracedArray(wide.home, wide.id, wide.type, scalar=True, weak=True)
-
-
-class _FloatMeta(type):
-    """Of the class that stands for `float`: instances and subclasses are those of `float`."""
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, float) or (
-            isinstance(value, TracedArray)
-            and (value.weak or value.scalar)
-            and value.dtype == np.float64
-        )
-
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, float)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is float or other is cls
-
-    def __hash__(cls) -> int:
-        return hash(float)
-
-    def __call__(cls, *args: Any) -> object:
-        if len(args) == 1 and isinstance(args[0], (TracedArray, Stored)):
-            return number(args[0])
-        if args and type(args[0]) is Text:
-            fact = "a number was read in text made of a traced value, which would drop its derivative."
-            raise current().fail(fact, "Use numpy.round to round, or fdiff.stop_gradient.")
-        return float(*args)
-
-
-class Float(float, metaclass=_FloatMeta):
-    """Stands for `float`, which cannot hold a traced value; NumPy reads it as float64."""
-
-    __slots__ = ()
-    dtype = np.dtype(float)
-
-
-Float.__module__, Float.__name__, Float.__qualname__ = "builtins", "float", "float"
-
-
-replaces(builtins.float)(Float)
+from .python_builtins import number
 
 
 def _of_numbers(function: Callable[..., object], call: Callable[..., object]) -> None:
@@ -182,19 +130,3 @@ _of_sequences(math.prod, _product)
 _of_sequences(math.dist, lambda p, q: _length(*(a - b for a, b in zip(p, q, strict=True))))
 if hasattr(math, "sumprod"):
     _of_sequences(math.sumprod, lambda p, q: _sums([a * b for a, b in zip(p, q, strict=True)]))
-
-
-@replaces(builtins.hash)
-def hash_of(value: object) -> object:
-    """Stands for `hash`; that of a value for which a derivative is taken only looks things up."""
-    found = hash(value)
-    return TracedKey(found) if _depends(value) else found
-
-
-def _depends(value: object) -> bool:
-    if isinstance(value, tuple):
-        return any(map(_depends, value))
-    if isinstance(value, TracedArray):
-        trace = current(value)
-        return trace.looks.depends(trace.own(value))
-    return isinstance(value, TracedKey)

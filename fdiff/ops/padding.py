@@ -1,4 +1,4 @@
-"""Borders put around an array: what `numpy.pad` fills them with."""
+"""`numpy.pad`: a border of constants, copies, reflections, ramps or statistics of the entries."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..trace import TracedArray, implements
-from .indexing import pad as pad_plainly
+from ..trace import TracedArray, implements, unsupported
 from .joining_and_splitting import concatenate_call
 from .sampled_functions import linspace
 from .shaping import broadcast_to, fresh, traced
+from .take_functions import take
 
 _STATISTICS: dict[str, Callable[..., TracedArray]] = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
 _KEYWORDS = {
@@ -101,3 +101,32 @@ def _odd(x: TracedArray, left: int, right: int, *, rim: bool) -> TracedArray:
         x = concatenate_call([ahead, x, behind])
         left, right = left - a, right - b
     return x
+
+
+_MODES = ("edge", "reflect", "symmetric", "wrap")  # each copies entries: one gather an axis
+
+
+def pad_plainly(array: object, pad_width: object, mode: str = "constant", **keywords: object) -> TracedArray:
+    """The array with a border of a constant, or of copies of its own entries."""
+    x = traced(array)
+    if isinstance(pad_width, dict):
+        pad_width = [pad_width.get(k, pad_width.get(k - x.ndim, (0, 0))) for k in range(x.ndim)]
+    widths = np.broadcast_to(pad_width, (x.ndim, 2)).tolist()
+    if mode in _MODES and keywords.get("reflect_type", "even") == "even":
+        for axis, (n, width) in enumerate(zip(x.shape, widths, strict=True)):
+            x = take(x, np.pad(np.arange(n), width, mode), axis) if any(width) else x
+        return x
+    if mode != "constant":
+        raise unsupported(f"numpy.pad with mode={mode!r} and {keywords}")
+    for axis, (width, fill) in enumerate(zip(widths, _fills(keywords.get("constant_values", 0), x.ndim), strict=True)):
+        edges = [np.broadcast_to(traced(f).astype(x.dtype), (*x.shape[:axis], n, *x.shape[axis + 1 :])) for f, n in zip(fill, width, strict=True)]
+        x = concatenate_call([edges[0], x, edges[1]], axis) if any(width) else x
+    return x
+
+
+def _fills(values: object, ndim: int) -> list[list[object]]:
+    """The two constants of each axis."""
+    if isinstance(values, TracedArray):
+        full = np.broadcast_to(values, (ndim, 2))
+        return [[full[k, 0], full[k, 1]] for k in range(ndim)]
+    return np.broadcast_to(values, (ndim, 2)).tolist()

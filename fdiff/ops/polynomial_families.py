@@ -1,7 +1,7 @@
-"""The families of ``numpy.polynomial``, by their three-term recurrence.
+"""The modules of ``numpy.polynomial`` (Chebyshev, Legendre, Laguerre, Hermite), by their three-term recurrences.
 
-Its functions reach no protocol of NumPy's; private copies find what stands here. Most are linear in the
-coefficients: their matrix is what NumPy itself makes of the unit vectors.
+NumPy hands these functions to no protocol; private copies find the functions of this file instead. Most maps are
+linear in the coefficients, with a matrix that NumPy itself computes from the unit vectors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Polynomials in powers of x, the highest first."""
+"""Functions of polynomials in powers of x, the highest first: `polyval`, `polyfit`, `roots`, `poly1d` arithmetic."""
 
 from __future__ import annotations
 
@@ -193,3 +193,12 @@ def polyfit(x: object, y: object, deg: int, rcond: object = None, full: bool = F
             raise ValueError("the number of data points must exceed order to scale the covariance matrix")
         factor = residuals / (at.shape[0] - order)
     return c, base * factor if data.ndim == 1 else base[:, :, None] * factor
+
+
+@implements(np.polyval)
+def polyval(p: object, x: object) -> object:
+    """A polynomial by Horner's rule, the highest power first."""
+    out: object = np.zeros_like(x)
+    for coefficient in traced(p):
+        out = out * x + coefficient
+    return out

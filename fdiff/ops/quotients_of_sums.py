@@ -1,6 +1,7 @@
-"""Quotients whose numerator is a term of the denominator: `x / (1 + x)` as one op.
+"""Quotients whose numerator is a term of the denominator, such as `x / (1 + x)`, as one op each.
 
-The rule of a quotient gives ``1 / d - x / d / d`` for ``x / d`` with d = x + y: equal numbers for x >> y.
+The rule of a quotient gives ``1 / d - x / d / d`` for ``x / d`` with d = x + y: a difference of equal numbers
+for x much larger than y. The op's own rule gives ``y / d / d``.
 """
 
 from __future__ import annotations

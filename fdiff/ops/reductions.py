@@ -1,4 +1,9 @@
-"""Reductions: what takes entries together along axes."""
+"""Reductions along axes: `sum`, `prod`, `max`, `min`, `any`, `all`, `argmax`, `argmin`, and `reduce` of their ufuncs.
+
+`sum` is linear, and its transpose broadcasts. The derivative of any other reduction is a weighted sum: for a
+product the weights are the products of the other entries, for an extremum 1 at the entry that attains it,
+shared evenly at ties.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +161,6 @@ def _finish(out: TracedArray, shape: Shape, axes: Axes, *, keepdims: object) -> 
 def _masked(x: TracedArray, where: object, fill: object) -> TracedArray:
     """`x` with `fill` where the ``where=`` argument is false."""
     return x if where is True or where is np._NoValue else np.where(where, x, fill)
-
 
 
 def _widened(x: object, dtype: object, ufunc: np.ufunc) -> TracedArray:

@@ -1,4 +1,4 @@
-"""Where samples for the tests are drawn from: within the domain of an op, away from kinks and jumps."""
+"""Domains from which the tests draw arguments of an op: away from its kinks, jumps and singularities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Sampled functions: grids, interpolation, differences, convolution."""
+"""Sampled functions: grids (`linspace`), interpolation, differences, integrals, `unwrap`, convolution.
+
+`convolve` is bilinear: the cotangent of one operand is a convolution with the other one reversed. All else is
+composed of differentiable functions.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,11 @@ import numpy as np
 
 from ..arraytype import ArrayType, promote
 from ..primitive import ZERO, Primitive, Sample, register
-from ..trace import TracedArray, apply, implements
+from ..trace import (
+    TracedArray,
+    apply,
+    implements,
+)
 from .families import add_up, kind_of
 from .joining_and_splitting import concatenate_call
 from .reductions import as_scalar
@@ -285,3 +293,44 @@ def correlate(a: object, v: object, mode: object = "valid") -> TracedArray:
     if y.shape[0] <= x.shape[0]:
         return _cut(apply(convolution, x, y[::-1]), x.shape[0], y.shape[0], mode)
     return _cut(apply(convolution, y, x[::-1]), y.shape[0], x.shape[0], mode)[::-1]
+
+
+@implements(np.diff)
+def diff(a: object, n: int = 1, axis: int = -1, prepend: object = np._NoValue, append: object = np._NoValue) -> TracedArray:
+    """Differences of neighbours, `n` times."""
+    array = traced(a)
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
+    at = normal_axis(axis, array.ndim)
+    ends = []
+    for end in (prepend, append):
+        if end is not np._NoValue:
+            part = traced(end)
+            shape = (*array.shape[:at], 1, *array.shape[at + 1 :])
+            ends.append(np.broadcast_to(part, shape) if part.ndim == 0 else part)
+        else:
+            ends.append(None)
+    parts = [p for p in (ends[0], array, ends[1]) if p is not None]
+    array = concatenate_call(parts, at) if len(parts) > 1 else array
+    before = (slice(None),) * at
+    for _ in range(n):
+        array = array[(*before, slice(1, None))] - array[(*before, slice(None, -1))]
+    return array
+
+
+@implements(np.ediff1d)
+def ediff1d(ary: object, to_end: object = None, to_begin: object = None) -> TracedArray:
+    """Differences of neighbours of the flattened array, between given ends."""
+    array = traced(ary).reshape(-1)
+    ends = [[] if end is None else [traced(end).reshape(-1).astype(array.dtype)] for end in (to_begin, to_end)]
+    return concatenate_call([*ends[0], diff(array), *ends[1]])
+
+
+@implements(np.trapezoid)
+def trapezoid(y: object, x: object = None, dx: object = 1.0, axis: int = -1) -> TracedArray:
+    """Integral by the trapezoidal rule."""
+    a = np.moveaxis(traced(y), axis, -1)
+    if x is not None:
+        step = np.diff(traced(x))
+        dx = step if step.ndim == 1 else np.moveaxis(np.diff(traced(x), axis=axis), axis, -1)
+    return np.sum(dx * (a[..., 1:] + a[..., :-1]) / 2.0, axis=-1)

@@ -1,93 +1,23 @@
-"""Stores into arrays: ``x[key] = value``, and the op behind stores by index arrays.
+"""Writing with ``x[key] = value``: traced arrays are handles, and a store gives the handle a new value.
 
-A store puts a node with the new entries behind the handle of the array; a store through a view goes
-on to the array it is a view of.
+The value after a store is a functional update of the value before (`update` for slices, `scatter_set` for index
+arrays). A store through a view also updates the array that it is a view of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 
-from ..arraytype import BOOL, INT, ArrayType, Shape
-from ..kernel_rule import KernelRule, Kind
-from ..primitive import ZERO, Primitive, Sample, register
+from ..arraytype import BOOL, Shape
 from ..trace import TracedArray, apply, constant_value, current
 from ..trace.local_arrays import Local, become, resolve
 from ..trace.views import Stores, View, as_made, is_copy, outside, positions
-from .indexing import IndexTarget, _basic, _lead, gather, iota, resolve_key
-from .shaping import spread, traced
-
-Args = Sequence[TracedArray]
-
-# --- scatter_set: x with values stored at indices, the last one where an index comes twice -------
-
-
-def _set_type(x: ArrayType, values: ArrayType, *indices: ArrayType) -> tuple[ArrayType, ...]:
-    return (x,)
-
-
-def _set(x: np.ndarray, values: np.ndarray, *indices: np.ndarray) -> np.ndarray:
-    out = np.array(x)
-    out[indices] = values
-    return out
-
-
-def _zeros(like: TracedArray) -> np.ndarray:
-    return np.zeros(like.shape, like.dtype)
-
-
-def _set_jvp(dots: Sequence[object], args: Args, outs: object) -> list[object]:
-    moved = [_zeros(a) if d is ZERO else d for d, a in zip(dots[:2], args[:2], strict=True)]
-    return [apply(scatter_set, *moved, *args[2:])]
-
-
-def _set_vjp(bars: Sequence[object], args: Args, outs: object) -> list[object]:
-    x, values, *indices = args
-    part = apply(gather, bars[0], *indices)
-    mine = _last(x, indices)
-    if mine is not None:
-        mine = mine.reshape((*mine.shape, *(1,) * (values.ndim - mine.ndim)))
-        part = np.where(mine, part, np.zeros((), part.dtype))
-    return [apply(scatter_set, bars[0], _zeros(values), *indices), part, *[ZERO] * len(indices)]
-
-
-def _last(x: TracedArray, indices: Args) -> TracedArray | None:
-    """Which values are still there: those no later one was stored over; None for all of them."""
-    known = [k for i in indices if (k := constant_value(i)) is not None]
-    shape = x.shape[: len(indices)]
-    if len(known) == len(indices):
-        flat = np.ravel_multi_index(
-            [np.where(k < 0, k + n, k) for k, n in zip(known, shape, strict=True)], shape
-        )
-        if np.unique(flat).size == flat.size:
-            return None
-    count = indices[0].size
-    rank = np.reshape(apply(iota, size=count), indices[0].shape)
-    winner = apply(scatter_set, np.zeros(shape, INT), rank, *indices)
-    return apply(gather, winner, *indices) == rank
-
-
-def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
-    indices = args[2:]
-    full = [
-        a if m else apply(spread, a, shape=(size, *a.shape))
-        for a, m in zip(args[:2], mapped[:2], strict=True)
-    ]
-    return [apply(scatter_set, *full, *_lead(indices, mapped[2:], size))]
-
-
-scatter_set = register(
-    Primitive(
-        "scatter_set", _set_type, _set, _set_jvp, _set_vjp, _set_batch, KernelRule(Kind.SCATTER_SET), "linear", structural=True,
-        samples=(
-            Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
-            Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),
-        ),
-    )
-)  # fmt: skip
+from .gather_scatter import scatter_set
+from .indexing import IndexTarget, _basic, resolve_key
+from .shaping import traced
 
 # --- behind a handle ----------------------------------------------------------------------------
 

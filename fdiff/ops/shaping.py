@@ -1,4 +1,7 @@
-"""Ops that move entries and compute nothing: reshape, transpose, slices, concatenation."""
+"""Shapes and axes: `reshape`, `ravel`, `transpose`, `moveaxis`, `squeeze`, `broadcast_to`, copies, real parts.
+
+Also what all tables use: `traced`, `floating`, `normal_axis`, `normal_axes`. The primitives are in `view_ops.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,152 +11,13 @@ from operator import index
 import numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
-from ..kernel_rule import KernelRule, Kind
-from ..primitive import HOOKS, PRIMITIVES, ZERO, Primitive, Sample, register
+from ..primitive import HOOKS, PRIMITIVES
 from ..trace import TracedArray, apply, current, implements
 from ..trace.local_arrays import Local, holds_traced
 from ..trace.views import is_copy, laid, layout, memory_axes
-from .families import kind_of, linear, unbroadcast
+from .families import kind_of
+from .view_ops import Ints, reshape, spread, transpose
 
-# --- reshape, transpose, broadcast ------------------------------------------------------------
-reshape = linear(
-    "reshape",
-    lambda x, *, shape: (ArrayType(shape, x.dtype),),
-    lambda bar, src, *, shape: apply(reshape, bar, shape=src.shape),
-    evaluate=lambda x, *, shape: np.reshape(x, shape),
-    batch=lambda x, *, shape: apply(reshape, x, shape=(x.shape[0], *shape)),
-    kernel=KernelRule(Kind.RESHAPE),
-    structural=True,
-    sizeless=True,
-    view=True,
-    put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
-    samples=(Sample(lambda rng: (rng.normal(size=(2, 3)),), {"shape": (3, 1, 2)}),),
-)
-
-
-def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
-
-
-transpose = linear(
-    "transpose",
-    lambda x, *, axes: (ArrayType(tuple(x.shape[a] for a in axes), x.dtype),),
-    lambda bar, src, *, axes: apply(transpose, bar, axes=_inverse(axes)),
-    evaluate=lambda x, *, axes: np.transpose(x, axes),
-    batch=lambda x, *, axes: apply(transpose, x, axes=(0, *(a + 1 for a in axes))),
-    kernel=KernelRule(Kind.TRANSPOSE),
-    structural=True,
-    sizeless=True,
-    view=True,
-    put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
-    samples=(Sample(lambda rng: (rng.normal(size=(2, 3, 4)),), {"axes": (2, 0, 1)}),),
-)
-spread = linear(
-    "broadcast_to",
-    lambda x, *, shape: (ArrayType(shape, x.dtype),),
-    lambda bar, src, *, shape: unbroadcast(bar, src.shape),
-    evaluate=lambda x, *, shape: np.broadcast_to(x, shape),
-    batch=lambda x, *, shape: apply(
-        spread, x.reshape((x.shape[0], *(1,) * (len(shape) - x.ndim + 1), *x.shape[1:])), shape=(x.shape[0], *shape)
-    ),
-    kernel=KernelRule(Kind.BROADCAST),
-    structural=True,
-    sizeless=True,
-    view=True,
-    samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
-)
-
-# --- slices and their transpose ---------------------------------------------------------------
-Ints = tuple[int, ...]
-
-
-def slices(starts: Ints, sizes: Ints, steps: Ints) -> tuple[slice, ...]:
-    """Python slices that read `sizes` entries from `starts` by `steps` (negative ones too)."""
-    ends = (a + n * s for a, n, s in zip(starts, sizes, steps, strict=True))
-    return tuple(
-        slice(a, None if e < 0 else e, s) if n else slice(0, 0) for a, e, s, n in zip(starts, ends, steps, sizes, strict=True)
-    )
-
-
-def _unslice(bar: np.ndarray, *, starts: Ints, steps: Ints, shape: Shape) -> np.ndarray:
-    out = np.zeros(shape, np.asarray(bar).dtype)
-    out[slices(starts, np.shape(bar), steps)] = bar
-    return out
-
-
-slice_ = linear(
-    "slice",
-    lambda x, *, starts, sizes, steps: (ArrayType(sizes, x.dtype),),
-    lambda bar, src, *, starts, sizes, steps: apply(unslice, bar, starts=starts, steps=steps, shape=src.shape),
-    evaluate=lambda x, *, starts, sizes, steps: x[slices(starts, sizes, steps)],
-    batch=lambda x, *, starts, sizes, steps: apply(
-        slice_, x, starts=(0, *starts), sizes=(x.shape[0], *sizes), steps=(1, *steps)
-    ),
-    kernel=KernelRule(Kind.SLICE),
-    structural=True,
-    sizeless=True,
-    view=True,
-    put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
-    samples=(
-        Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)}),
-        Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (4, 3), "sizes": (5, 2), "steps": (-1, -2)}),
-    ),
-)
-unslice = linear(
-    "unslice",
-    lambda x, *, starts, steps, shape: (ArrayType(shape, x.dtype),),
-    lambda bar, src, *, starts, steps, shape: apply(slice_, bar, starts=starts, sizes=src.shape, steps=steps),
-    evaluate=_unslice,
-    batch=lambda x, *, starts, steps, shape: apply(
-        unslice, x, starts=(0, *starts), steps=(1, *steps), shape=(x.shape[0], *shape)
-    ),
-    kernel=KernelRule(Kind.UNSLICE),
-    structural=True,
-    sizeless=True,
-    samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
-)
-
-
-# --- stores: the array with other entries in some places ---------------------------------------
-
-
-def _updated(x: ArrayType, part: ArrayType, *, starts: Ints, steps: Ints) -> tuple[ArrayType, ...]:
-    return (x,)
-
-
-def _update(x: np.ndarray, part: np.ndarray, *, starts: Ints, steps: Ints) -> np.ndarray:
-    out = np.array(x)
-    out[slices(starts, np.shape(part), steps)] = part
-    return out
-
-
-def _update_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, starts: Ints, steps: Ints) -> list[object]:
-    if dots[0] is ZERO:
-        return [apply(unslice, dots[1], starts=starts, steps=steps, shape=args[0].shape)]
-    part = np.zeros(args[1].shape, args[1].dtype) if dots[1] is ZERO else dots[1]
-    return [apply(update, dots[0], part, starts=starts, steps=steps)]
-
-
-def _update_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, starts: Ints, steps: Ints) -> list[object]:
-    nothing = np.zeros(args[1].shape, args[1].dtype)
-    return [
-        apply(update, bars[0], nothing, starts=starts, steps=steps),
-        apply(slice_, bars[0], starts=starts, sizes=args[1].shape, steps=steps),
-    ]
-
-
-def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, starts: Ints, steps: Ints) -> list[object]:
-    full = [a if m else apply(spread, a, shape=(size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
-    return [apply(update, *full, starts=(0, *starts), steps=(1, *steps))]
-
-
-# update(x, part) is x with `part` in the entries that a slice names.
-update = register(
-    Primitive(
-        "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, KernelRule(Kind.UPDATE), "linear", structural=True,
-        samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
-    )
-)  # fmt: skip
 # --- what answers for NumPy -------------------------------------------------------------------
 
 
@@ -464,3 +328,8 @@ def iscomplexobj(x: TracedArray) -> bool:
 @implements(np.isrealobj)
 def isrealobj(x: TracedArray) -> bool:
     return x.dtype.kind != "c"
+
+
+@implements(np.common_type)
+def common_type(*arrays: object) -> type:
+    return np.common_type(*(np.empty(0, traced(a).dtype) for a in arrays))

@@ -1,4 +1,4 @@
-"""Means, variances, covariances and what else is made of reductions; the versions that pass over NaN."""
+"""Means, variances and covariances (`mean`, `var`, `std`, `cov`, ...), and the functions that skip NaN; all composed."""
 
 from __future__ import annotations
 

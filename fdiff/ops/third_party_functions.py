@@ -1,4 +1,8 @@
-"""Functions of SciPy that have no rule: they run on concrete values, or raise."""
+"""Functions of SciPy: how a table replaces one, and how one without a derivative rule is refused.
+
+A function without a rule runs on concrete values as long as nothing in its arguments depends on an argument of
+the differentiated function; otherwise it raises `UnsupportedError`.
+"""
 
 from __future__ import annotations
 

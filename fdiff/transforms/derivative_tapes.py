@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arraytype import INT, ArrayType, Shape, real_dtype
 from ..ops.elementwise import pair
-from ..ops.indexing import iota
+from ..ops.gather_scatter import iota
 from ..tape import Tape, prune
 from ..trace import Trace, TracedArray, apply, splice
 from .reverse import vjp

@@ -9,7 +9,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..errors import Line, TapeError
 from ..ops.elementwise import add, logical_not, logical_or, multiply, negative, square
-from ..ops.shaping import spread
+from ..ops.view_ops import spread
 from ..primitive import ZERO, Primitive
 from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape

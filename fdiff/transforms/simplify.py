@@ -15,7 +15,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..errors import Line, with_line
 from ..ops.elementwise import add, multiply
-from ..ops.shaping import spread
+from ..ops.view_ops import spread
 from ..primitive import Primitive
 from ..process.progress import Stage
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node

@@ -8,7 +8,7 @@ from tapes import floating, like, tape_of, tape_of_op, values
 
 from fdiff import kernels
 from fdiff.interpret import evaluate
-from fdiff.ops.linalg import cofactor
+from fdiff.ops.matrix_ops import cofactor
 from fdiff.ops.scipy_ops.matrix_functions import triangular
 from fdiff.primitive import PRIMITIVES
 from fdiff.trace import apply

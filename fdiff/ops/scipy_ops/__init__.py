@@ -1,1 +1,1 @@
-"""Operations of SciPy; each table is loaded with the module of SciPy that it is for."""
+"""Operations of SciPy; each table is imported with the module of SciPy that it covers (`lazy_tables.py`)."""

@@ -1,7 +1,7 @@
-"""Densities of the gamma, beta and Student distributions, to the last digits of large parameters too.
+"""Densities of the gamma, beta and Student distributions, accurate for large parameters too.
 
-C. Loader, "Fast and accurate computation of binomial probabilities" (2000): where a parameter is large,
-Stirling's series is taken around the mode, so that nothing large cancels.
+C. Loader, "Fast and accurate computation of binomial probabilities" (2000): for a large parameter the density is
+expanded around its mode by Stirling's series, so that no large terms cancel.
 """
 
 from __future__ import annotations

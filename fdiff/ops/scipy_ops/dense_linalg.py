@@ -1,4 +1,7 @@
-"""What answers for scipy.linalg: as NumPy's functions where they agree, else by ops of its own."""
+"""`scipy.linalg` for dense matrices: systems, Cholesky and LU factors, decompositions, functions of matrices.
+
+A function that agrees with one of `numpy.linalg` is computed by it; the others by the ops of `matrix_functions.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from scipy import linalg as sl
 from ...arraytype import promote
 from ...trace import TracedArray, apply, apply_many, look, unsupported
 from ..families import kind_of
-from ..linalg import _t
 from ..reductions import as_scalar
+from ..stacked_matrices import _t
 from ..third_party_functions import concrete, replaces_if_traced
 from .matrix_arguments import floating, solution, square, system
 from .matrix_functions import expm, logm, lower_unit, lu_factor, permutation, sqrtm, triangular

@@ -1,4 +1,4 @@
-"""What answers for scipy.spatial.distance: distances of vectors, and of all pairs of rows."""
+"""`scipy.spatial.distance`: distances of two vectors, and of all pairs of rows (`cdist`, `pdist`); composed functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Distributions of scipy.stats in standard form: where they live, and the formulas of their functions."""
+"""Distributions of `scipy.stats` in standard form (location 0, scale 1): support, densities, distribution functions.
+
+`stats.py` shifts and scales them. Derivatives follow from the formulas, in all parameters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers for scipy.interpolate's interpolation on grids: straight, nearest, tensor splines."""
+"""`scipy.interpolate` on regular grids: `RegularGridInterpolator`, `interpn`; linear, nearest, tensor-product splines."""
 
 from __future__ import annotations
 

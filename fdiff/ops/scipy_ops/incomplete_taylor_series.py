@@ -1,11 +1,11 @@
-"""Derivatives of the incomplete gamma and beta functions in their parameters, as values.
+"""Derivatives of the incomplete gamma and beta functions in their parameters, by truncated Taylor series.
 
-Truncated Taylor series are carried through the power series and the continued fractions of the
-functions: R. J. Moore, "Algorithm AS 187: Derivatives of the incomplete gamma integral", Applied
-Statistics 31 (1982), and R. J. Boik and J. F. Robison-Cox, "Derivatives of the incomplete beta
-function", J. Statistical Software 3(1) (1998), to any order.
+The series are carried through the power series and the continued fractions of the functions: R. J. Moore,
+"Algorithm AS 187: Derivatives of the incomplete gamma integral", Applied Statistics 31 (1982), and R. J. Boik
+and J. F. Robison-Cox, "Derivatives of the incomplete beta function", J. Statistical Software 3(1) (1998), here
+to any order.
 
-A jet is an array whose two leading axes are the powers of the increments of `a` and `b`.
+A series is an array (`Jet`) whose two leading axes are the powers of the increments of `a` and `b`.
 """
 
 from __future__ import annotations

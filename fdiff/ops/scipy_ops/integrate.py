@@ -1,4 +1,7 @@
-"""What answers for scipy.integrate: rules over samples."""
+"""`scipy.integrate` over samples: `trapezoid`, `simpson`, `romb`, `cumulative_simpson`, `fixed_quad`; composed functions.
+
+Integrals of functions and initial value problems are in `solvers/`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers for scipy.interpolate: `interp1d`, on grids, and the splines of other files."""
+"""`scipy.interpolate.interp1d`, of traced data or at traced points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of `scipy.linalg`: floating-point matrices, square matrices, right-hand sides."""
+"""Arguments of `scipy.linalg`: square matrices, and linear systems with their right-hand sides."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Ops of `scipy.linalg`: functions of matrices, triangular systems, LU factors, banded systems.
+"""Ops of `scipy.linalg`: `expm`, `sqrtm`, `logm`, triangular systems, LU factors, banded systems.
 
-Formulas: N. J. Higham, "Functions of Matrices", SIAM 2008, theorem 3.6 (Frechet derivatives from a
-block matrix), which for the exponential gives what A. H. Al-Mohy and N. J. Higham, "Computing the
-Frechet derivative of the matrix exponential", SIAM J. Matrix Anal. Appl. 30(4), 2009, compute; M. B.
-Giles, "Collected matrix derivative results", Springer 2008; F. R. de Hoog, R. S. Anderssen, M. A.
-Lukas, "Differentiation of matrix functionals using triangular factorization", Math. Comp. 80, 2011.
+The Frechet derivative of a matrix function at A towards E is the upper right block of f([[A, E], [0, A]]): N. J.
+Higham, "Functions of Matrices", SIAM 2008, theorem 3.6; for the exponential compare A. H. Al-Mohy and N. J. Higham,
+SIAM J. Matrix Anal. Appl. 30(4), 2009. Systems: M. B. Giles, "Collected matrix derivative results", Springer 2008. LU
+factors: F. R. de Hoog, R. S. Anderssen, M. A. Lukas, "Differentiation of matrix functionals using triangular
+factorization", Math. Comp. 80, 2011.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ...errors import UnsupportedError
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
-from ..decompositions import _stacked
 from ..elementwise import stop
 from ..families import add_up, stretch, unbroadcast
-from ..linalg import Args, Bars, _leading, _same, _t
+from ..matrix_ops import _same
+from ..stacked_matrices import Args, Bars, _leading, _stacked, _t
 
 INT4 = np.dtype(np.int32)
 

@@ -1,7 +1,7 @@
-"""More distributions of scipy.stats: those whose functions are formulas, most of `scipy.special`.
+"""More distributions of `scipy.stats` in standard form, from `weibull_min` to `betabinom`.
 
-Formulas are SciPy's own, in its order of operations. N. L. Johnson, S. Kotz, N. Balakrishnan,
-"Continuous Univariate Distributions", 2nd ed., Wiley 1994.
+Formulas are SciPy's own, in its order of operations. N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate
+Distributions", 2nd ed., Wiley 1994.
 """
 
 from __future__ import annotations

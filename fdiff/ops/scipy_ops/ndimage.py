@@ -1,4 +1,4 @@
-"""What answers for scipy.ndimage: filters that are sums of weighted, shifted copies."""
+"""`scipy.ndimage`: correlations, convolutions, Gaussian and uniform filters, as sums of weighted, shifted copies."""
 
 from __future__ import annotations
 

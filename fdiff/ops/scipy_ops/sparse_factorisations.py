@@ -1,7 +1,7 @@
-"""Sparse matrices that were factored outside of the function: ``lu = splu(B)``, then ``lu.solve(x)`` in it.
+"""Sparse factorisations made outside of the function: ``lu = splu(B)``, then ``lu.solve(x)`` inside.
 
-A factorisation cannot change. So the solve is a linear op of the right-hand side, whose transpose is
-the solve with the matrix transposed.
+A factorisation never changes, so the solve is a linear op of the right-hand side, and its transpose is the solve
+with the transposed matrix.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What answers for scipy.sparse: constants times traced arrays, matrices built of traced entries."""
+"""`scipy.sparse`: products with constant matrices, construction from traced entries, `spsolve`, `splu`."""
 
 from __future__ import annotations
 

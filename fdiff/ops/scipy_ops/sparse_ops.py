@@ -1,7 +1,7 @@
-"""Products and solves with sparse matrices: the structure is constant, the entries may be traced.
+"""Products and solves with sparse matrices as ops: the structure is constant, the entries may be traced.
 
-A sparse matrix is four arrays in order of its rows: entries, rows, columns, and where each row
-starts. The cotangent of the entries is the dense one's, taken at these places alone.
+A sparse matrix is four arrays in the order of its rows: entries, rows, columns, and where each row starts. The
+cotangent of the entries is that of the dense matrix, computed at the stored positions alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...arraytype import ArrayType
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from ..families import add_up
-from ..linalg import Args, Bars
+from ..stacked_matrices import Args, Bars
 
 Shape = tuple[int, int]
 

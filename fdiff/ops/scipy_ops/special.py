@@ -1,6 +1,7 @@
-"""Special functions of SciPy: one row each, partial derivatives in ``(*args, out)``.
+"""Special functions of SciPy, one row each: partial derivatives in ``(*args, out)``.
 
-Formulas: NIST Digital Library of Mathematical Functions (DLMF), https://dlmf.nist.gov.
+Error functions, logistic and information functions, powers, hypergeometric functions, integrals, orthogonal
+polynomials. Formulas: NIST Digital Library of Mathematical Functions (DLMF), https://dlmf.nist.gov.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bessel functions and their kin: in the argument; orders are constants (DLMF 9, 10, 11)."""
+"""Bessel, Struve, Airy and spherical Bessel functions, in their argument; orders are constants (DLMF 9, 10, 11)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ special("k0", lambda x, out: (-sc.k1(x),), positive)
 special("k1", lambda x, out: (-sc.k0(x) - out / x,), positive)
 special("k0e", lambda x, out: (_unless_far("k", 0, x, 1.0, out - sc.k1e(x)),), positive)
 special("k1e", lambda x, out: (_unless_far("k", 1, x, 1.0, out - sc.k0e(x) - out / x),), positive)
-
 
 
 # --- scaled by exp(-x) and exp(x): slopes far out are differences of almost equal numbers -------

@@ -1,4 +1,4 @@
-"""Elliptic integrals: they and all their derivatives are one family of integrals (DLMF 19.2, 19.4)."""
+"""Elliptic integrals; they and all their derivatives belong to one family of integrals (DLMF 19.2, 19.4)."""
 
 from __future__ import annotations
 

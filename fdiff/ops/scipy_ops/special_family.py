@@ -1,4 +1,4 @@
-"""How a ufunc of SciPy becomes an op: one row of partial derivatives, as for NumPy's own."""
+"""The family of SciPy's ufuncs: a row of partial derivatives becomes an op, as for NumPy's ufuncs."""
 
 from __future__ import annotations
 

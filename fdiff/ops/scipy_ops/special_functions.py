@@ -1,4 +1,4 @@
-"""Functions of `scipy.special` that are no ufuncs: made of other ops, as SciPy makes them."""
+"""Functions of `scipy.special` that are not ufuncs, composed of other ops: `logsumexp`, `softmax`, `comb`, ..."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gamma function and its kin (DLMF 5.2, 5.5, 5.12, 25.11)."""
+"""Gamma, digamma, zeta and beta functions, binomial coefficients (DLMF 5.2, 5.5, 5.12, 25.11)."""
 
 from __future__ import annotations
 

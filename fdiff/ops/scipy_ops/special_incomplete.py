@@ -1,4 +1,4 @@
-"""Incomplete gamma and beta functions and the distributions made of them (DLMF 8.8, 8.17)."""
+"""Incomplete gamma and beta functions, and the distribution functions made of them (DLMF 8.8, 8.17)."""
 
 from __future__ import annotations
 

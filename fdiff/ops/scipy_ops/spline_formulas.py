@@ -1,7 +1,7 @@
-"""Splines as NumPy formulas: B-splines, piecewise polynomials, and slopes that interpolate data.
+"""Splines as NumPy formulas: B-splines, piecewise polynomials, and derivatives at the points of the data.
 
-The order of operations is SciPy's, so that values agree to the last digit; arguments may be traced
-or plain arrays.
+The order of operations is SciPy's, so that values agree to the last digit; arguments may be traced or plain
+arrays.
 """
 
 from __future__ import annotations

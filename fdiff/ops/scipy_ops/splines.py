@@ -1,7 +1,7 @@
-"""What answers for the splines of scipy.interpolate, made inside the function or before it.
+"""Splines of `scipy.interpolate`: `CubicSpline`, `PchipInterpolator`, `BSpline`, `UnivariateSpline`, ...
 
-Values are differentiated with respect to the data, the points and the places: coefficients are
-linear in the data, and the places enter polynomials.
+Values are differentiated with respect to the data, the points and the places of evaluation: coefficients are
+linear in the data, and values are polynomials of the places.
 """
 
 from __future__ import annotations

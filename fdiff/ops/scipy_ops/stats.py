@@ -1,4 +1,4 @@
-"""What answers for scipy.stats: densities, distribution functions and quantiles, all parameters traced."""
+"""`scipy.stats`: densities, distribution functions and quantiles, differentiated in the point and all parameters."""
 
 from __future__ import annotations
 
@@ -258,7 +258,6 @@ for _class in {c for kind in (type(st.norm()), type(st.poisson(1)), _NORMAL) for
     for _name in {*CONTINUOUS, *DISCRETE}:
         if _name in vars(_class):
             setattr(_class, _name, _told(vars(_class)[_name], _name))
-
 
 
 def _frozen(value: object, args: tuple[object, ...], kwds: dict[str, object]) -> object:

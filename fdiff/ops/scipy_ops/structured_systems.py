@@ -1,4 +1,4 @@
-"""What answers for scipy.linalg: matrices made of vectors, banded and Toeplitz systems."""
+"""Structured matrices of `scipy.linalg`: `block_diag`, `toeplitz`, ..., and banded and Toeplitz systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for a sparse matrix with traced entries: constant places, in order of the rows."""
+"""The traced counterpart of SciPy's sparse matrices: constant positions, in the order of the rows, and traced entries."""
 
 from __future__ import annotations
 

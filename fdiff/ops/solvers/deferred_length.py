@@ -1,7 +1,7 @@
-"""The steps of an integrator as an array whose length is asked for as late as possible.
+"""The steps of an integrator as an array whose length is looked at as late as possible.
 
-How many steps there are differs from call to call, and a trace is for one number of them. Most code
-reads the last one alone (``sol.y[:, -1]``), which is there whatever their number.
+The number of steps differs from call to call, and a tape is for one number of them. Most code reads the last step
+alone (``sol.y[:, -1]``), which exists whatever their number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rules of all solvers share."""
+"""How a solver's run ended, and the batching rule of all solvers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import TraceError
 from ...primitive import Primitive
 from ...trace import TracedArray, apply_many
-from .user_functions import CallSite
+from .solver_arguments import CallSite
 
 # How a solver's run ended: as SciPy ends it, at a branch that is not traced, with an error.
 ENDED, UNTRACED, RAISED = range(3)

@@ -1,8 +1,9 @@
-"""The implicit function theorem: derivatives of what a system of equations defines.
+"""The implicit function theorem: derivatives of the solution of a system of equations.
 
-``F(x, p) = 0`` defines ``x(p)``, and ``dx = -J^-1 F_p dp`` with ``J = dF/dx``. Solvers stop at a
-tolerance; so derivatives are taken at the solution to all digits, to which a few steps of Newton's
-method lead (`exact`). That is an op with this same derivative, so that all orders are exact.
+``F(x, p) = 0`` defines ``x(p)`` with ``dx = -inv(J) F_p dp``, where ``J = dF/dx``; in reverse, ``p_bar = -F_p' inv(J') x_bar``
+(A. Griewank and A. Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 15.1). Solvers stop at a tolerance, but
+derivatives are taken at the exact solution, to which a few steps of Newton's method lead (the op `exact`). That op
+has this same derivative rule, so derivatives of all orders are exact.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 from ...errors import ConvergenceError
 from ...primitive import ZERO, Primitive, register
 from ...trace import TracedArray, apply
+from .solver_arguments import CallSite
 from .traced_function import TracedFunction
-from .user_functions import CallSite
 
 Arrays = Sequence[TracedArray]
 STEPS = 30  # of Newton's method at most

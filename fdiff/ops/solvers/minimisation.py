@@ -1,6 +1,6 @@
-"""Minima as ops: derivatives by the implicit function theorem on the gradient.
+"""Minima as ops: the implicit function theorem applied to the gradient, which vanishes at a minimum.
 
-At a minimum the gradient vanishes. A variable at a bound moves with the bound.
+A variable that a bound holds moves with the bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The signatures of `minimize` and `minimize_scalar`, as code under trace finds them."""
+"""The signatures of `scipy.optimize.minimize` and `minimize_scalar`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from ...arraytype import ArrayType
 from ...trace import TracedArray, unsupported
 from .minimisation import fields, minimum
 from .signatures import Arguments, of, replaces_solver
-from .solver_call import SolverCall, record_call
-from .solver_results import TracedResult, field, text_of
-from .user_functions import (
-    UserFunction,
-    UserFunctions,
+from .solver_arguments import (
     all_captured,
     bound,
     concrete_options,
@@ -26,6 +22,9 @@ from .user_functions import (
     value_of,
     vector,
 )
+from .solver_call import SolverCall, record_call
+from .solver_results import TracedResult, field, text_of
+from .user_functions import UserFunction, UserFunctions
 
 _SLOPES = ("cg", "bfgs", "newton-cg", "l-bfgs-b", "tnc", "slsqp", "dogleg", "trust-ncg", "trust-krylov", "trust-exact")
 

@@ -1,8 +1,9 @@
 """Initial value problems as ops, and their derivatives.
 
-Explicit Runge and Kutta methods: the derivative of the steps that SciPy accepted, in both modes (the
-discrete adjoint). All other methods: the sensitivities of the solution (the variational equations),
-integrated by the same method with the same tolerances.
+Explicit Runge-Kutta methods: the derivative of the steps that SciPy accepted, in both modes; in reverse this is the
+discrete adjoint (E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed., Springer
+1993, section I.14). Other methods (`BDF`, `Radau`, `LSODA`, `odeint`): the variational equations for the
+sensitivities of the solution, integrated by the same method with the same tolerances.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from ...errors import ConvergenceError
 from ...primitive import ZERO, Primitive
 from ...trace import TracedArray, apply_many
 from .runge_kutta import METHODS
+from .solver_arguments import FrozenOption, number_types, unfrozen
 from .solver_call import SOLVERS, ResultField, SolverCall, solver_op
 from .traced_function import TracedFunction, UntracedBranch, constant_body
-from .user_functions import FrozenOption, number_types, unfrozen
 
 COUNT = ArrayType((), INT)
 NUMBERS = ("count", "nfev", "njev", "nlu")

@@ -1,4 +1,4 @@
-"""The signatures of `solve_ivp` and `odeint`, as code under trace finds them."""
+"""The signatures of `scipy.integrate.solve_ivp` and `odeint`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from .ode_derivatives import fields, smooth
 from .ode_derivatives import steps as primitive
 from .runge_kutta import METHODS, model
 from .signatures import Arguments, replaces_solver
-from .solver_call import SolverCall, record_call
-from .solver_results import TracedResult, field
-from .traced_function import TracedFunction
-from .user_functions import (
-    UserFunction,
-    UserFunctions,
+from .solver_arguments import (
     all_captured,
     bound,
     concrete_options,
@@ -30,6 +25,10 @@ from .user_functions import (
     value_of,
     vector,
 )
+from .solver_call import SolverCall, record_call
+from .solver_results import TracedResult, field
+from .traced_function import TracedFunction
+from .user_functions import UserFunction, UserFunctions
 
 NAME = "scipy.integrate.solve_ivp"
 

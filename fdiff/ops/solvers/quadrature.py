@@ -1,7 +1,7 @@
-"""What answers for scipy.integrate.quad: SciPy's value, derivatives by Leibniz's rule.
+"""`scipy.integrate.quad`, `dblquad`, `tplquad`, `nquad`: SciPy's value, derivatives by Leibniz's rule.
 
-The derivative of an integral is the integral of the derivative, computed by `quad` with the same
-options, plus the integrand at limits that move (Leibniz).
+The derivative of an integral is the integral of the derivative, computed by `quad` with the same options, plus the
+value of the integrand at limits that move.
 """
 
 from __future__ import annotations
@@ -21,11 +21,8 @@ from ..families import add_up
 from ..shaping import traced
 from ..third_party_functions import concrete_only
 from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error
-from .traced_function import TracedFunction, UntracedBranch
-from .user_functions import (
+from .solver_arguments import (
     CallSite,
-    UserFunction,
-    UserFunctions,
     all_captured,
     bound,
     concrete_options,
@@ -37,6 +34,8 @@ from .user_functions import (
     unfrozen,
     value_of,
 )
+from .traced_function import TracedFunction, UntracedBranch
+from .user_functions import UserFunction, UserFunctions
 
 NAME = "scipy.integrate.quad"
 Options = tuple[tuple[str, object], ...]

@@ -1,4 +1,4 @@
-"""The signatures of SciPy's root finders, as code under trace finds them."""
+"""The signatures of SciPy's root finders: `brentq`, `newton`, `root_scalar`, `fsolve`, `root`, ..."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ from ...trace import TracedArray, current, unsupported
 from .root_finding import root as primitive
 from .root_finding import scalar_fields, vector_fields
 from .signatures import Arguments, of, replaces_solver
-from .solver_call import ResultField, SolverCall, record_call
-from .solver_results import TracedResult, field, text_of
-from .traced_function import TracedFunction
-from .user_functions import (
-    UserFunction,
-    UserFunctions,
+from .solver_arguments import (
     all_captured,
     bound,
     concrete_options,
@@ -29,6 +24,10 @@ from .user_functions import (
     value_of,
     vector,
 )
+from .solver_call import ResultField, SolverCall, record_call
+from .solver_results import TracedResult, field, text_of
+from .traced_function import TracedFunction
+from .user_functions import UserFunction, UserFunctions
 
 
 class RootProblem:

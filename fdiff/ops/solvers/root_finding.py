@@ -1,6 +1,6 @@
-"""What answers for the root finders of scipy.optimize: derivatives by the implicit function theorem.
+"""Root finders of `scipy.optimize` as ops: derivatives by the implicit function theorem.
 
-Starts and brackets have no derivative.
+Starts and brackets have no derivative: the root does not depend on them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The steps of SciPy's explicit Runge and Kutta methods as a loop: what `solve_ivp` did, differentiable.
+"""The steps of SciPy's explicit Runge-Kutta methods as a differentiable loop: what `solve_ivp` computed, again.
 
-E. Hairer, S. P. Nørsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed., Springer
-1993, section II.4 for the methods, II.5 for `DOP853`, II.6 for values between steps.
+E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed., Springer 1993: section
+II.4 for the methods, II.5 for `DOP853`, II.6 for values between steps.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from scipy import integrate as si
 from ...arraytype import F8, INT, ArrayType
 from ...trace import TracedArray, apply_many
 from .scan import scan
+from .solver_arguments import number_types
 from .traced_function import TracedFunction, constant_body
-from .user_functions import number_types
 
 METHODS = {"RK23": si.RK23, "RK45": si.RK45, "DOP853": si.DOP853}
 Right = Callable[[object, object], object]

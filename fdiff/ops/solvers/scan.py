@@ -1,8 +1,8 @@
-"""A loop as one op: the steps of an integrator, whose number is known when it is run.
+"""A loop with a carried state as one op (`scan`), for the steps of an integrator, whose number is known at run time.
 
-``scan(count, *carry, *rows, *shared)`` runs a body ``(*carry, *row, *shared) -> (*carry, *outs)`` for
-the first `count` rows of arrays of fixed length, and gives the last carry and the outs as rows, zero
-from `count` on. Its derivatives are loops of the same kind, the reverse one from the last row back.
+``scan(count, *carry, *rows, *shared)`` calls a body ``(*carry, *row, *shared) -> (*carry, *outs)`` for the first
+`count` rows of arrays of fixed length. It returns the last carry, and the outs as rows, which are zero from `count`
+on. The derivatives of a scan are scans, the reverse one from the last row to the first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How calls of SciPy's solvers reach their handlers: arguments by name."""
+"""How calls of SciPy's solvers reach their handlers: with all arguments by name."""
 
 from __future__ import annotations
 

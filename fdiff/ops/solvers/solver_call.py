@@ -1,4 +1,4 @@
-"""One call of a solver of SciPy as an op: what of it is traced, what is constant, what comes out."""
+"""One call of a SciPy solver as an op: which arguments are traced, which are constant, what is returned."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ...errors import UnsupportedError
 from ...primitive import Primitive, register
 from ...trace import TracedArray, apply, apply_many
 from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error
+from .solver_arguments import CallSite, inside_user_try, unfrozen, value_of
 from .traced_function import TracedFunction, UntracedBranch
-from .user_functions import CallSite, UserFunctions, inside_user_try, unfrozen, value_of
+from .user_functions import UserFunctions
 
 ResultField = tuple[str, ArrayType]  # of a result: its name and type
 

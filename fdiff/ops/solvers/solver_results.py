@@ -1,4 +1,4 @@
-"""What solvers of SciPy return under trace: SciPy's kind of result, with traced fields."""
+"""What solvers return under trace: SciPy's kind of result object, with traced fields."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from scipy.optimize import OptimizeResult
 
 from ...trace import TracedArray, apply, unsupported
+from .solver_arguments import value_of
 from .solver_call import SolverCall, without_rule
-from .user_functions import value_of
 
 FLAGS = frozenset("bi")  # kinds of dtypes that carry no derivative
 

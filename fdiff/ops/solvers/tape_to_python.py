@@ -1,7 +1,7 @@
-"""Tapes as Python functions, for solvers that call them thousands of times at single points.
+"""Tapes compiled to Python functions, for solvers that call them thousands of times at single points.
 
-What does not depend on the solver's own arguments is computed once. Arithmetic is written with
-operators, which on NumPy's numbers take a tenth of the time of its functions.
+What does not depend on the solver's own arguments is computed once. Arithmetic is written with operators, which on
+NumPy's numbers take a tenth of the time of NumPy's functions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...tape import CONSTANT, INPUT, ITEM, Tape
-from ..shaping import slices
+from ..view_ops import slices
 
 Run = Callable[..., tuple[np.ndarray, ...]]
 _OPERATORS = {np.add: "{} + {}", np.subtract: "{} - {}", np.multiply: "{} * {}", np.divide: "{} / {}", np.negative: "-{}"}

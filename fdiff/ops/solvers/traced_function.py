@@ -1,4 +1,4 @@
-"""A function that a solver calls, as a tape, and what derivative rules make of it."""
+"""A user's function as a tape that a solver can call, and the derivatives that rules take of it."""
 
 from __future__ import annotations
 

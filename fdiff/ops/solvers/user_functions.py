@@ -1,20 +1,18 @@
-"""How the functions of the user that a solver is given become tapes, branches included."""
+"""How the functions that a user gives to a solver become tapes, with all branches that the solver meets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...arraytype import F8, ArrayType
-from ...errors import show_line
 from ...trace import Input, Recording, Trace, TracedArray, current, private, record, splice, tracing
-from ...trace.exception_context import inside_try
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
 from ..shaping import traced
-from ..third_party_functions import concrete, only_captured
+from .solver_arguments import value_of
 from .traced_function import TracedFunction, UntracedBranch
 
 MOST = 32  # ways through a function that are traced for one solver
@@ -33,19 +31,6 @@ class UserFunction(NamedTuple):
     types: tuple[ArrayType, ...]
     results: int = 1
     numbers: bool = True  # arguments without axes are Python floats
-
-
-def number_types(count: int) -> tuple[ArrayType, ...]:
-    return (ArrayType((), F8),) * count
-
-
-def value_of(x: object) -> np.ndarray:
-    """The value of an argument of a solver at the arguments at hand."""
-    given = resolve(x)
-    if not isinstance(given, TracedArray):
-        return np.asarray(given)
-    trace = current(given)
-    return np.asarray(trace.looks.value(trace.own(given), "called a solver of SciPy"))
 
 
 def _recorded(given: UserFunction, point: Sequence[object] | None) -> Recording:
@@ -143,97 +128,3 @@ def _united(given: UserFunction, runs: Sequence[Recording], extras: Sequence[Tra
 def plainly(function: Callable[..., object], args: Sequence[object], keywords: dict[str, object]) -> bool:
     """Whether a call is none of ours: no trace is under way."""
     return not tracing()
-
-
-def concrete_options(options: dict[str, object], name: str) -> tuple[tuple[str, object], ...]:
-    """Options of a solver as a static parameter: numbers, words, and sequences of them."""
-    return tuple(sorted((k, _frozen(v, f"{k}= of {name}")) for k, v in options.items()))
-
-
-def _frozen(value: object, name: str) -> object:
-    value = concrete(value, name)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return FrozenOption("array", _frozen(value.tolist(), name))
-    if isinstance(value, (list, tuple)):
-        return FrozenOption(type(value).__name__, tuple(_frozen(v, name) for v in value))
-    if isinstance(value, dict):
-        return FrozenOption("dict", tuple((k, _frozen(v, name)) for k, v in value.items()))
-    raise current().fail(f"{name} holds a value of type {type(value).__name__}, which fdiff does not hand to the solver.", "Leave it out.")
-
-
-class FrozenOption(NamedTuple):
-    """A sequence or a dict among options, hashable."""
-
-    kind: str
-    items: object
-
-
-def unfrozen(value: object) -> object:
-    """The option as it was given."""
-    if not isinstance(value, FrozenOption):
-        return value
-    held: Any = value.items
-    if value.kind == "dict":
-        return {k: unfrozen(v) for k, v in held}
-    if value.kind == "array":
-        return np.asarray(unfrozen(held))
-    items = [unfrozen(v) for v in held]
-    return items if value.kind == "list" else tuple(items)
-
-
-class CallSite(NamedTuple):
-    """Where a solver is called, for messages of errors that come when the tape is run."""
-
-    call: str
-    line: str
-
-    def words(self, fact: str, way_out: str) -> str:
-        return f"{self.call}: {fact}{self.line}\n{way_out}"
-
-
-def site() -> CallSite:
-    trace = current()
-    return CallSite(trace.call, show_line(trace.where()))
-
-
-def bound(args: object) -> tuple[object, ...]:
-    """``args=`` of a solver, of which a single value is one, too."""
-    return args if isinstance(args, tuple) else (args,)
-
-
-def number(x: object) -> TracedArray:
-    """A limit or a start as a float64 number."""
-    given = resolve(x)
-    out = traced(array_call(given) if isinstance(given, (list, tuple)) else given)
-    if out.size != 1:
-        raise ValueError("a number is expected where an array was given")
-    return out.reshape(()).astype(F8)
-
-
-def vector(x: object) -> TracedArray:
-    """A start as an array of float64."""
-    out = traced(array_call(resolve(x)))
-    return out if out.dtype == F8 else out.astype(F8)
-
-
-def all_captured(values: Sequence[object]) -> bool:
-    """Whether nothing among the arguments depends on an argument of the differentiated function."""
-    return all(not isinstance(v, TracedArray) or only_captured(v) for v in map(resolve, values))
-
-
-def python_float(x: TracedArray) -> TracedArray:
-    """A traced number that is a Python float to the user."""
-    return TracedArray(x.home, x.id, x.type, scalar=True, weak=True)
-
-
-def numpy_scalar(x: TracedArray) -> TracedArray:
-    return TracedArray(x.home, x.id, x.type, scalar=True)
-
-
-def inside_user_try() -> bool:
-    """Whether the user's code would catch an error of the solver here."""
-    return current().mutable and inside_try(record.__code__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from ...ops.shaping import slices, unslice
+from ...ops.view_ops import slices, unslice
 from ...tape import CONSTANT, INPUT, Constant, Tape
 from ...trace.eager_trace import EagerTrace
 from ...trace.operation_cache import INFIX, Op, caller, op_of

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ...arraytype import Shape
 from ...ops.elementwise import add, divide, exp, log, stop, subtract
 from ...ops.reductions import sum_
-from ...ops.shaping import reshape, spread
+from ...ops.view_ops import reshape, spread
 from ...primitive import Primitive
 from ...tape import CONSTANT, Node, Tape, new_node
 

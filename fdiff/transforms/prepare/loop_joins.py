@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...arraytype import Shape
 from ...ops.elementwise import add
 from ...ops.joining_and_splitting import concatenate
-from ...ops.shaping import update
+from ...ops.view_ops import update
 from ...tape import Node, Tape
 
 FEWEST = 8  # parts; fewer are left as they are: what is unrolled stays in registers

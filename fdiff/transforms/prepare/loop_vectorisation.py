@@ -19,7 +19,7 @@ from ...arraytype import Shape
 from ...ops.contraction import contract
 from ...ops.elementwise import add
 from ...ops.reductions import sum_
-from ...ops.shaping import reshape, slice_, spread, transpose
+from ...ops.view_ops import reshape, slice_, spread, transpose
 from ...primitive import Primitive
 from ...tape import INPUT, Builder, Node, Tape
 from ..batch import batch

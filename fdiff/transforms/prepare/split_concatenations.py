@@ -19,7 +19,7 @@ from ...ops.contraction import contract
 from ...ops.elementwise import add
 from ...ops.joining_and_splitting import concatenate
 from ...ops.reductions import sum_
-from ...ops.shaping import slice_
+from ...ops.view_ops import slice_
 from ...tape import Node, Tape
 from ..simplify import Simplifier, replaced
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...arraytype import broadcast
 from ...ops.elementwise import add, multiply, negative
-from ...ops.shaping import reshape, spread
+from ...ops.view_ops import reshape, spread
 from ...tape import Builder
 from .rewrite_context import SCALED, Ids, new, number, of, seeks
 

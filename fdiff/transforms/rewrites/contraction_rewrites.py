@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...ops.contraction import contract
 from ...ops.elementwise import add, equal, multiply, where
-from ...ops.indexing import iota
-from ...ops.shaping import reshape
+from ...ops.gather_scatter import iota
+from ...ops.view_ops import reshape
 from ...tape import Builder
 from .rewrite_context import Ids, new, number, of, reshape_of, seeks, transpose_of
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...ops.elementwise import add
-from ...ops.shaping import reshape, spread, transpose
+from ...ops.view_ops import reshape, spread, transpose
 from ...primitive import Primitive
 from ...tape import CONSTANT, Builder, Node, Params
 

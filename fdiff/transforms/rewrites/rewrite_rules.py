@@ -21,9 +21,9 @@ from ...ops.elementwise import (
     subtract,
     where,
 )
-from ...ops.indexing import gather, scatter_add
+from ...ops.gather_scatter import gather, scatter_add
 from ...ops.reductions import sum_
-from ...ops.shaping import reshape, spread, transpose
+from ...ops.view_ops import reshape, spread, transpose
 from ...primitive import Primitive
 from ...tape import CONSTANT, Builder
 from .constant_factors import gathered, repeated

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import ArrayType
-from ...ops.setitem import scatter_set
+from ...ops.gather_scatter import scatter_set
 from ...tape import Tape
 from ...trace import Trace, apply, splice
 from ..derivative_tapes import bind

@@ -16,7 +16,7 @@ import numpy as np
 from ...arraytype import ArrayType, Shape
 from ...errors import Line
 from ...ops.contraction import contract
-from ...ops.shaping import reshape, slice_, spread
+from ...ops.view_ops import reshape, slice_, spread
 from ...tape import INPUT, ITEM, Node, Tape
 from ...trace import Trace, TracedArray
 from ..batch import widened

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.shaping import slices
+from ...ops.view_ops import slices
 from ...tape import Node, Tape
 
 MOST_BYTES = 1 << 24  # of the bits of one node

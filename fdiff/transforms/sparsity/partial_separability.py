@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ...arraytype import Shape
 from ...ops.elementwise import add, convert, negative, subtract
-from ...ops.indexing import gather, scatter_add
-from ...ops.shaping import reshape
+from ...ops.gather_scatter import gather, scatter_add
+from ...ops.view_ops import reshape
 from ...tape import Builder, Node, Tape, prune
 from .row_independence import rows_first, rowwise
 

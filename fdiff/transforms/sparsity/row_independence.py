@@ -8,7 +8,7 @@ from typing import Any
 from ...arraytype import ArrayType
 from ...ops.contraction import parse
 from ...ops.elementwise import add
-from ...ops.indexing import gather, scatter_add
+from ...ops.gather_scatter import gather, scatter_add
 from ...tape import Builder, Node, Params, Tape, prune
 
 Sources = Sequence[ArrayType | None]  # types of what is moving, None for what is not

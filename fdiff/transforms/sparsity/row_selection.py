@@ -11,9 +11,9 @@ from math import prod
 from typing import Any
 
 from ...ops.contraction import contract, parse
-from ...ops.indexing import gather
+from ...ops.gather_scatter import gather
 from ...ops.reductions import sum_
-from ...ops.shaping import reshape, slice_, transpose
+from ...ops.view_ops import reshape, slice_, transpose
 from ...primitive import Primitive
 from ...tape import Builder, Node, Params, Tape
 

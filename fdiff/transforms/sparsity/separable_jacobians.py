@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from ...arraytype import ArrayType, Shape
-from ...ops.indexing import iota, scatter_add
+from ...ops.gather_scatter import iota, scatter_add
 from ...ops.shaping import traced
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, splice

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from ...arraytype import Shape
 from ...ops.contraction import contract, parse
 from ...ops.elementwise import add, divide, multiply, negative, subtract
-from ...ops.indexing import gather
+from ...ops.gather_scatter import gather
 from ...ops.joining_and_splitting import concatenate
 from ...ops.reductions import sum_
-from ...ops.shaping import reshape, slice_, spread, transpose, unslice, update
+from ...ops.view_ops import reshape, slice_, spread, transpose, unslice, update
 from ...primitive import Primitive
 from ...tape import Node
 from .sparse_tangents import Box, Part, common, extent, full, offset, seeds_of, volume

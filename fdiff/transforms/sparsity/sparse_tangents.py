@@ -16,7 +16,7 @@ import numpy as np
 from ...arraytype import Shape
 from ...ops.elementwise import add
 from ...ops.joining_and_splitting import concatenate
-from ...ops.shaping import reshape, slice_, spread, transpose, unslice, update
+from ...ops.view_ops import reshape, slice_, spread, transpose, unslice, update
 from ...primitive import Primitive
 from ...trace import Trace
 

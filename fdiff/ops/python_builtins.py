@@ -1,0 +1,146 @@
+"""Replacements of Python's own `float`, `type`, `isinstance`, `hasattr` and `hash`, which see through traced values.
+
+A traced array stands for an array or a number; the user's code must find it to be one.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from ..primitive import REPLACEMENTS
+from ..trace import TracedArray, current, replaces
+from ..trace.local_arrays import Local, Stored, resolve
+from ..trace.traced_keys import Text, TracedKey
+
+
+def _class_of(x: TracedArray) -> type:
+    """The class of what `x` stands for."""
+    if x.scalar or x.weak:
+        return float if x.weak and x.dtype == np.float64 else x.dtype.type
+    return np.ndarray
+
+
+@replaces(isinstance)
+def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """``isinstance`` that answers for the array a traced array stands for."""
+    value = resolve(value)
+    return (
+        issubclass(_class_of(value), kinds)
+        if isinstance(value, TracedArray)
+        else isinstance(value, kinds)
+    )
+
+
+def class_of(value: object) -> type:
+    """The class of what `value` stands for, as the function knows it: ``type(1.0) is float``."""
+    given = resolve(value)
+    kind = type(given)
+    if isinstance(given, TracedArray):
+        kind = _class_of(given)
+    elif isinstance(given, Local):
+        kind = np.ndarray
+    elif kind.__module__.startswith("fdiff."):  # stands for a class, a dict, a ufunc
+        kind = type if isinstance(given, type) else getattr(kind, "_fdiff_kind", given.__class__)
+    return REPLACEMENTS.get(id(kind), (kind, kind))[1]
+
+
+class _TypeMeta(type):
+    """Of the class that stands for `type`: instances and subclasses are those of `type`."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, type) if cls is Type else super().__instancecheck__(value)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, type) if cls is Type else super().__subclasscheck__(kind)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or (cls is Type and other is type)
+
+    def __hash__(cls) -> int:
+        return hash(type) if cls is Type else super().__hash__()
+
+    def __call__(cls, *args: Any, **keywords: Any) -> object:
+        if cls is not Type:
+            return super().__call__(*args, **keywords)
+        return class_of(*args) if len(args) == 1 and not keywords else type(*args, **keywords)
+
+
+class Type(type, metaclass=_TypeMeta):
+    """Stands for `type`, which sees through to what traced and tracked arrays stand for."""
+
+
+replaces(type)(Type)
+
+
+@replaces(hasattr)
+def has_attribute(value: object, name: str) -> bool:
+    """``hasattr`` of the same kind: a scalar has no ``__len__``, by which it is often told."""
+    value = resolve(value)
+    return hasattr(_class_of(value) if isinstance(value, TracedArray) else value, name)
+
+
+def number(x: object) -> TracedArray:
+    """A Python float that stays traced: what ``float(x)`` and ``x.item()`` give."""
+    given: TracedArray = resolve(x)
+    if given.size != 1 or given.dtype.kind == "c":
+        float(np.empty(given.shape, given.dtype))  # raises what NumPy raises
+    wide = given.reshape(()).astype(np.float64)
+    return TracedArray(wide.home, wide.id, wide.type, scalar=True, weak=True)
+
+
+class _FloatMeta(type):
+    """Of the class that stands for `float`: instances and subclasses are those of `float`."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, float) or (
+            isinstance(value, TracedArray)
+            and (value.weak or value.scalar)
+            and value.dtype == np.float64
+        )
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, float)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is float or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(float)
+
+    def __call__(cls, *args: Any) -> object:
+        if len(args) == 1 and isinstance(args[0], (TracedArray, Stored)):
+            return number(args[0])
+        if args and type(args[0]) is Text:
+            fact = "a number was read in text made of a traced value, which would drop its derivative."
+            raise current().fail(fact, "Use numpy.round to round, or fdiff.stop_gradient.")
+        return float(*args)
+
+
+class Float(float, metaclass=_FloatMeta):
+    """Stands for `float`, which cannot hold a traced value; NumPy reads it as float64."""
+
+    __slots__ = ()
+    dtype = np.dtype(float)
+
+
+Float.__module__, Float.__name__, Float.__qualname__ = "builtins", "float", "float"
+replaces(builtins.float)(Float)
+
+
+@replaces(builtins.hash)
+def hash_of(value: object) -> object:
+    """Stands for `hash`; that of a value for which a derivative is taken only looks things up."""
+    found = hash(value)
+    return TracedKey(found) if _depends(value) else found
+
+
+def _depends(value: object) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_depends, value))
+    if isinstance(value, TracedArray):
+        trace = current(value)
+        return trace.looks.depends(trace.own(value))
+    return isinstance(value, TracedKey)

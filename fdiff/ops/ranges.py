@@ -1,0 +1,70 @@
+"""Arrays made of few traced numbers or of an iterator: `arange`, `full`, `fromiter`, `require`, `asarray_chkfinite`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..arraytype import promote
+from ..trace import TracedArray, look, replaces
+from ..trace.local_arrays import holds_traced
+from ..trace.views import View
+from .creation import array as array_call
+from .data_dependent_shapes import seen
+from .families import kind_of
+from .shaping import broadcast_to, fresh, traced, with_axes
+from .third_party_functions import replaces_if_traced
+
+
+def _length(start: object, stop: object, step: object) -> int:
+    count = np.ceil((traced(stop) - start) / step)
+    return max(int(look(traced(count), "made a range whose length depends on traced values")), 0)
+
+
+@replaces_if_traced(np.arange)
+def arange(start: object, stop: object = None, step: object = 1, dtype: object = None, **_: object) -> object:
+    """``start + k step``: the values are traced, their number is looked at."""
+    begin, end = (0, start) if stop is None else (start, stop)
+    if not holds_traced((begin, end, step)):
+        return np.arange(begin, end, step, dtype)
+    kind = promote(*(kind_of(v) for v in (begin, end, step))) if dtype is None else np.dtype(dtype)
+    count = np.arange(_length(begin, end, step), dtype=kind)
+    return (count * traced(step).astype(kind) + traced(begin).astype(kind)).astype(kind)
+
+
+@replaces_if_traced(np.full)
+def full(shape: object, fill_value: object, dtype: object = None, order: str = "C", **_: object) -> TracedArray:
+    value = traced(array_call(fill_value))
+    model = np.empty(shape, bool, order)
+    out = broadcast_to(value if dtype is None else value.astype(dtype), model.shape)
+    return with_axes(out, list(range(out.ndim))[:: 1 if model.flags.c_contiguous else -1])
+
+
+@replaces_if_traced(np.asarray_chkfinite)
+def asarray_chkfinite(a: object, dtype: object = None, order: object = None) -> object:
+    """The array, whose finiteness is looked at."""
+    out = array_call(a, dtype)
+    if out.dtype.kind in "fc" and not seen(np.all(np.isfinite(out)), "asked whether all entries are finite"):
+        raise ValueError("array must not contain infs or NaNs")
+    return a if isinstance(a, TracedArray) and dtype is None else out
+
+
+@replaces(np.fromiter)
+def fromiter(iter: object, dtype: object, count: int = -1, **keywords: object) -> object:  # noqa: A002 - NumPy's name
+    entries = list(iter)
+    if not holds_traced(entries):
+        return np.fromiter(entries, dtype, count, **keywords)
+    if len(entries) < count:
+        raise ValueError(f"iterator too short: Expected {count} but iterator had only {len(entries)} items.")
+    return array_call(entries if count < 0 else entries[:count], dtype)
+
+
+@replaces_if_traced(np.require)
+def require(a: object, dtype: object = None, requirements: Iterable[object] | None = None, **_: object) -> TracedArray:
+    """The array, or a copy of it that lies in memory as asked for."""
+    wanted = {str(r)[0].upper() for r in requirements or ()}
+    if wanted >= {"C", "F"}:
+        raise ValueError('Cannot specify both "C" and "F" order')
+    out = array_call(a, dtype, copy=None, order=next(iter(wanted & {"C", "F"}), "A"))
+    return fresh(out) if "O" in wanted and isinstance(out.link, View) else out

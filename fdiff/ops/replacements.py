@@ -1,0 +1,53 @@
+"""What a private copy of a user's function finds in place of an object: the registered replacement, if there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from types import BuiltinFunctionType, FunctionType
+
+import numpy as np
+
+from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
+from ..trace import replaces
+from ..trace.local_arrays import localised
+from .third_party_functions import concrete_only, is_scipy_function
+
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum))
+_making: dict[int, tuple[object, Callable[..., object]]] = {}
+
+
+def replacement_of(value: object) -> object:
+    """What a private copy of a function finds in place of `value`."""
+    found = REPLACEMENTS.get(id(value))
+    if LAZY_TABLES:  # objects reach `f` in ways that no private copy sees
+        load_tables("scipy.sparse", "scipy.stats", "scipy.interpolate")
+    if found is None and is_scipy_function(value):
+        load_tables()
+        found = REPLACEMENTS.get(id(value), (value, concrete_only(value)))
+    if found is not None:
+        return found[1]
+    return _noticed(value) if _of_numpy(value) else value
+
+
+def _of_numpy(value: object) -> bool:
+    return isinstance(value, _FUNCTIONS) and (value.__module__ or "").partition(".")[0] == "numpy"
+
+
+def _noticed(function: object) -> object:
+    """A function of NumPy whose results notice what is stored into them."""
+    known = _making.get(id(function))
+    if known is None:
+        call: Callable[..., object] = function
+
+        @wraps(call)
+        def make(*args: object, **keywords: object) -> object:
+            return localised(call(*args, **keywords), args)
+
+        known = _making[id(function)] = function, make
+    return known[1]
+
+
+# What `np.empty` holds is anything: zeros, so that equal programs have equal tapes.
+for _function, _filled in ((np.empty, np.zeros), (np.empty_like, np.zeros_like)):
+    replaces(_function)(_noticed(_filled))
