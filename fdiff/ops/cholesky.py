@@ -17,7 +17,7 @@ from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply
 from .families import add_up, stretch, unbroadcast
 from .matrix_ops import _same, solve
-from .stacked_matrices import Args, Bars, _leading, _spd, _t, opaque
+from .stacked_matrices import Args, Bars, align_stacks, mt, positive_definite_matrices, stacked_op
 
 
 def _phi(x: TracedArray) -> TracedArray:
@@ -29,17 +29,18 @@ def _phi(x: TracedArray) -> TracedArray:
 
 def _cholesky_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
     low = outs[0]
-    symmetric = np.tril(dots[0]) + _t(np.tril(dots[0], -1))
+    symmetric = np.tril(dots[0]) + mt(np.tril(dots[0], -1))
     half = apply(solve, low, symmetric)
-    return [low @ _phi(_t(apply(solve, low, _t(half))))]
+    return [low @ _phi(mt(apply(solve, low, mt(half))))]
 
 
 def _cholesky_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [apply(cholesky_bar, outs[0], bars[0])]
 
 
-cholesky_ = opaque(
-    "cholesky", Routine("cholesky"), _same, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, _spd, Kind.CHOLESKY
+cholesky_ = stacked_op(
+    "cholesky", _same, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, Sample(positive_definite_matrices),
+    kernel=KernelRule(Kind.CHOLESKY, routine=Routine("cholesky")),
 )  # fmt: skip
 
 
@@ -56,26 +57,26 @@ def _low_bar_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
     (low_dot, bar_dot), (low, bar), out = dots, args, outs[0]
     moved = ZERO if bar_dot is ZERO else apply(cholesky_bar, low, bar_dot)
     if low_dot is not ZERO:
-        middle = _phi(_t(low_dot) @ bar)
-        half = apply(solve, _t(low), middle + _t(middle))
-        turned = apply(solve, _t(low), _t(low_dot)) @ (out + _t(out))
-        moved = add_up([moved, _phi(apply(solve, _t(low), _t(half)) - turned - _t(turned))])
+        middle = _phi(mt(low_dot) @ bar)
+        half = apply(solve, mt(low), middle + mt(middle))
+        turned = apply(solve, mt(low), mt(low_dot)) @ (out + mt(out))
+        moved = add_up([moved, _phi(apply(solve, mt(low), mt(half)) - turned - mt(turned))])
     return [stretch(moved, out.shape)]
 
 
 def _low_bar_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     (low, bar), out, weighted = args, outs[0], _phi(bars[0])
-    half = apply(solve, low, weighted + _t(weighted))
-    middle = _phi(_t(apply(solve, low, _t(half))))
-    low_bar = bar @ _t(middle) - (out + _t(out)) @ _t(half)
+    half = apply(solve, low, weighted + mt(weighted))
+    middle = _phi(mt(apply(solve, low, mt(half))))
+    low_bar = bar @ mt(middle) - (out + mt(out)) @ mt(half)
     return [unbroadcast(low_bar, low.shape), unbroadcast(low @ middle, bar.shape)]
 
 
 cholesky_bar = register(
     Primitive(
         "cholesky_bar", lambda low, bar: (ArrayType(broadcast(low.shape, bar.shape), low.dtype),), _low_bar, _low_bar_jvp, _low_bar_vjp,
-        lambda args, mapped, size: [apply(cholesky_bar, *_leading(args, mapped, (2, 2)))],
+        lambda args, mapped, size: [apply(cholesky_bar, *align_stacks(args, mapped, (2, 2)))],
         KernelRule(Kind.ROUTINE, routine=Routine("cholesky_bar", broadcast=True)), "opaque",
-        samples=(Sample(lambda rng: (np.linalg.cholesky(*_spd(rng)), rng.normal(size=(2, 3, 3)))),),
+        samples=(Sample(lambda rng: (np.linalg.cholesky(*positive_definite_matrices(rng)), rng.normal(size=(2, 3, 3)))),),
     )
 )  # fmt: skip

@@ -15,7 +15,7 @@ from .elementwise import pair, stop
 from .families import kind_of, refuse
 from .kink_marks import marked
 from .reductions import all_call
-from .shaping import traced
+from .shaping import scalar_if_0d, traced
 
 
 @implements(np.clip, method="clip")
@@ -36,7 +36,7 @@ def clip(a: object, a_min: object = None, a_max: object = None, out: object = No
     if high is not None:
         bound = traced(high).astype(dtype)
         value = _bounded(value, value > bound, bound)
-    return _scalar(value)
+    return scalar_if_0d(value)
 
 
 def _bounded(value: TracedArray, beyond: TracedArray, bound: TracedArray) -> TracedArray:
@@ -50,10 +50,6 @@ def _outside(beyond: TracedArray, bound: TracedArray) -> object:
     return beyond if known is not None and not np.any(np.isnan(known)) else beyond | np.isnan(bound)
 
 
-def _scalar(x: TracedArray) -> TracedArray:
-    return TracedArray(x.home, x.id, x.type, scalar=not x.shape)
-
-
 @implements(np.round, np.around, method="round")
 def round_call(a: object, decimals: int = 0, out: object = None) -> TracedArray:
     """To the nearest even at `decimals`; the slope is 0."""
@@ -63,7 +59,7 @@ def round_call(a: object, decimals: int = 0, out: object = None) -> TracedArray:
     if decimals == 0:
         return np.rint(x)
     if x.dtype.kind == "c":  # NumPy rounds the parts
-        return _scalar(apply(pair, np.round(np.real(x), decimals), np.round(np.imag(x), decimals)))
+        return scalar_if_0d(apply(pair, np.round(np.real(x), decimals), np.round(np.imag(x), decimals)))
     scale = 10.0 ** abs(decimals)
     return np.rint(x * scale) / scale if decimals > 0 else (np.rint(x / scale) * scale).astype(x.dtype)
 
@@ -87,7 +83,7 @@ def sinc(x: object) -> TracedArray:
     series: object = 1.0
     for k in range(14, 0, -2):
         series = 1.0 - square / (k * (k + 1.0)) * series
-    return _scalar(np.where(near, series, np.sin(far) / far))
+    return scalar_if_0d(np.where(near, series, np.sin(far) / far))
 
 
 @implements(np.nan_to_num)
@@ -101,12 +97,12 @@ def nan_to_num(x: object, copy: bool = True, nan: float = 0.0, posinf: float | N
         return TracedArray(a.home, a.id, a.type, scalar=a.scalar)
     if a.dtype.kind == "c":
         parts = [nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(a), np.imag(a))]
-        return _scalar(apply(pair, *parts))
+        return scalar_if_0d(apply(pair, *parts))
     info = np.finfo(a.dtype)
     high = info.max if posinf is None else posinf
     low = info.min if neginf is None else neginf
     finite = np.where(np.isnan(a), nan, np.where(a == np.inf, high, np.where(a == -np.inf, low, a)))
-    return _scalar(finite.astype(a.dtype))
+    return scalar_if_0d(finite.astype(a.dtype))
 
 
 @implements(np.isclose)
@@ -167,7 +163,7 @@ def iscomplex(x: object) -> object:
 def angle(z: object, deg: bool = False) -> TracedArray:
     """Argument of complex numbers; its slope at 0 is 0."""
     a = traced(z)
-    turn = _scalar(np.arctan2(np.imag(a), np.real(a)))
+    turn = scalar_if_0d(np.arctan2(np.imag(a), np.real(a)))
     return turn * (180 / np.pi) if deg else turn
 
 

@@ -19,7 +19,7 @@ from ..primitive import UFUNCS, ZERO, Primitive, Sample, register
 from ..trace import TracedArray, applied, apply, implements
 from .diagonals import diagonal
 from .families import add_up, kind_of, refuse
-from .shaping import deepened, normal_axis, traced
+from .shaping import deepened, normal_axis, scalar_if_0d, traced
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -185,11 +185,7 @@ def einsum(subscripts: object, *operands: object, optimize: object = False, dtyp
         raise ValueError(f"einsum: output subscripts {sorted(missing)} appear in no input")
     final = _permuted(result, last, out)
     final = final if dtype is None else final.astype(dtype, copy=False)
-    return final if final.ndim else _scalar(final)
-
-
-def _scalar(x: TracedArray) -> TracedArray:
-    return TracedArray(x.home, x.id, x.type, scalar=not x.shape)
+    return final if final.ndim else scalar_if_0d(final)
 
 
 # --- matrix products and their kin ------------------------------------------------------------
@@ -214,7 +210,7 @@ def _product(a: TracedArray, b: TracedArray, left: str, right: str, out: str) ->
             if x.shape[labels.index(s)] != y.shape[others.index(s)] and s not in out:
                 raise ValueError(f"shapes {a.shape} and {b.shape} not aligned: {a.shape[left.index(s)]} != {b.shape[right.index(s)]}")
     merged, labels = _couple((a, left), (b, right), out)
-    return _scalar(_permuted(merged, labels, out))
+    return scalar_if_0d(_permuted(merged, labels, out))
 
 
 def matmul(x: object, y: object, **keywords: object) -> TracedArray:

@@ -10,22 +10,18 @@ from math import prod
 
 import numpy as np
 
-from ..arraytype import promote
+from ..arraytype import promote, real_dtype
 from ..errors import warn
 from ..trace import TracedArray, apply, apply_many, implements, look, unsupported
 from .eigenvalues import eig, eigh, eigvals, eigvalsh, real_spectrum
 from .families import kind_of
 from .kink_marks import marked
-from .linalg import _scalar
 from .pseudo_inverse import EPS, _truncates, inv_or_nan, lstsq_, pinv
-from .qr import _completed, qr_
+from .qr import complete_q, qr_
 from .reductions import as_scalar
-from .shaping import traced
+from .shaping import scalar_if_0d, traced
 from .singular_values import svd, svdvals
-from .stacked_matrices import (
-    _h,
-    _real,
-)
+from .stacked_matrices import mh
 
 # --- what answers for NumPy -------------------------------------------------------------------
 
@@ -135,10 +131,10 @@ def qr(a: object, mode: str = "reduced") -> object:
     m, n = x.shape[-2:]
     q, r = apply_many(qr_, x if m >= n else x[..., :m])
     if m < n:
-        r = np.concatenate([r, _h(q) @ x[..., m:]], axis=-1)
+        r = np.concatenate([r, mh(q) @ x[..., m:]], axis=-1)
     if mode == "complete" and m > n:
         below = np.zeros((*r.shape[:-2], m - n, n), r.dtype)
-        q, r = _completed(q), np.concatenate([r, below], axis=-2)
+        q, r = complete_q(q), np.concatenate([r, below], axis=-2)
     return r if mode == "r" else QRResult(q, r)
 
 
@@ -179,11 +175,11 @@ def lstsq(a: object, b: object, rcond: object = None) -> tuple[TracedArray, ...]
         rcond = EPS * max(n, m)
     rcond = float(look(traced(rcond), "chose the rank of a least squares problem by a traced value"))
     x, rank, s = apply_many(lstsq_, left, right, rcond=rcond)
-    residuals = traced(np.zeros(0, _real(dtype)))
+    residuals = traced(np.zeros(0, real_dtype(dtype)))
     if m > n and look(rank == n, "asked for the rank of a least squares problem, on which the shape of its residuals depends"):
         away = right - left @ x
         residuals = np.sum(np.square(np.real(away)) + np.square(np.imag(away)) if dtype.kind == "c" else np.square(away), axis=0)
-    return x[:, 0] if line else x, residuals, _scalar(rank), s
+    return x[:, 0] if line else x, residuals, scalar_if_0d(rank), s
 
 
 @implements(np.linalg.matrix_rank)
@@ -193,7 +189,7 @@ def matrix_rank(A: object, tol: object = None, hermitian: bool = False, *, rtol:
         raise ValueError("`tol` and `rtol` can't be both set.")
     x = traced(A)
     if x.ndim < 2:
-        return _scalar(np.any(x != 0).astype(np.int64))
+        return scalar_if_0d(np.any(x != 0).astype(np.int64))
     s = svd_call(x, compute_uv=False, hermitian=hermitian)
     if tol is None:
         factor = max(x.shape[-2:]) * np.finfo(s.dtype).eps if rtol is None else np.expand_dims(rtol, -1)

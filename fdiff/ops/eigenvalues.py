@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arraytype import BOOL, ArrayType
+from ..arraytype import BOOL, ArrayType, real_dtype
 from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, apply_many
 from .families import add_up
@@ -29,18 +29,17 @@ from .matrix_ops import solve
 from .stacked_matrices import (
     Args,
     Bars,
-    _columns,
-    _complex,
-    _diagonal,
-    _eye,
-    _h,
-    _hermitian,
-    _normal,
-    _plain,
-    _real,
-    _reciprocal,
-    _spaced,
-    _stacked,
+    complex_dtype,
+    diagonals_of,
+    eye_like,
+    hermitian_cotangents,
+    mh,
+    normal_matrices,
+    reciprocal_or_zero,
+    scale_columns,
+    stacked_op,
+    tape_cotangent,
+    well_separated_matrices,
 )
 
 # --- what the rules are made of ---------------------------------------------------------------
@@ -59,24 +58,24 @@ def _gaps(w: TracedArray) -> TracedArray:
 
 def _row(v: TracedArray, k: int) -> np.ndarray:
     """One in row `k` of a matrix like `v`, 0 elsewhere."""
-    one = np.zeros(v.shape[-2:], _real(v.dtype))
+    one = np.zeros(v.shape[-2:], real_dtype(v.dtype))
     one[k : k + 1 or None] = 1.0
     return one
 
 
 def _drift(moved: object, v: TracedArray, one: object) -> TracedArray:
     """How fast the entries marked by `one` would leave the real axis, as an angle, for each column."""
-    return np.sum(np.imag(moved) * one, axis=-2) * _reciprocal(np.sum(np.real(v) * one, axis=-2))
+    return np.sum(np.imag(moved) * one, axis=-2) * reciprocal_or_zero(np.sum(np.real(v) * one, axis=-2))
 
 
 def _held(moved: object, v: TracedArray, one: object) -> TracedArray:
     """The tangent of the columns of `v`, turned so that the entries marked by `one` stay real."""
-    return moved - 1j * _columns(v, _drift(moved, v, one)) if v.dtype.kind == "c" else moved
+    return moved - 1j * scale_columns(v, _drift(moved, v, one)) if v.dtype.kind == "c" else moved
 
 
 def _released(v_bar: object, v: TracedArray, one: object, turn: object) -> TracedArray:
     """The transpose of `_held`; `turn` is the cotangent of the angle of each column."""
-    return v_bar - 1j * _columns(one, turn * _reciprocal(np.sum(np.real(v) * one, axis=-2)))
+    return v_bar - 1j * scale_columns(one, turn * reciprocal_or_zero(np.sum(np.real(v) * one, axis=-2)))
 
 
 def _turn(v: object, v_bar: object) -> TracedArray:
@@ -89,34 +88,34 @@ def _turn(v: object, v_bar: object) -> TracedArray:
 def _mirrored(dot: TracedArray, uplo: str) -> TracedArray:
     """The Hermitian matrix of which NumPy reads one triangle; of the diagonal it reads the real part."""
     strict = np.tril(dot, -1) if uplo == "L" else np.triu(dot, 1)
-    return strict + _h(strict) + np.real(dot) * _eye(dot)
+    return strict + mh(strict) + np.real(dot) * eye_like(dot)
 
 
 def _folded(x_bar: TracedArray, uplo: str) -> TracedArray:
     """The transpose of `_mirrored`."""
-    both = x_bar + _h(x_bar)
-    return (np.tril(both, -1) if uplo == "L" else np.triu(both, 1)) + np.real(x_bar) * _eye(x_bar)
+    both = x_bar + mh(x_bar)
+    return (np.tril(both, -1) if uplo == "L" else np.triu(both, 1)) + np.real(x_bar) * eye_like(x_bar)
 
 
 _REAL_ROW = {"L": 0, "U": -1}  # the entry of complex eigenvectors that the tridiagonal reduction of LAPACK leaves real
 
 
 def _eigh_type(a: ArrayType, *, uplo: str) -> tuple[ArrayType, ...]:
-    return ArrayType(a.shape[:-1], _real(a.dtype)), a
+    return ArrayType(a.shape[:-1], real_dtype(a.dtype)), a
 
 
 def _eigh_jvp(dots: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
     w, v = outs
-    moved = _h(v) @ _mirrored(dots[0], uplo) @ v
-    return [np.real(_diagonal(moved)), _held(v @ (_gaps(w) * moved), v, _row(v, _REAL_ROW[uplo]))]
+    moved = mh(v) @ _mirrored(dots[0], uplo) @ v
+    return [np.real(diagonals_of(moved)), _held(v @ (_gaps(w) * moved), v, _row(v, _REAL_ROW[uplo]))]
 
 
 def _eigh_vjp(bars: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
-    (w, v), (w_bar, v_bar) = outs, _hermitian(bars)
+    (w, v), (w_bar, v_bar) = outs, hermitian_cotangents(bars)
     if v_bar is not ZERO and v.dtype.kind == "c":
         v_bar = _released(v_bar, v, _row(v, _REAL_ROW[uplo]), _turn(v, v_bar))
-    inner = add_up([ZERO if v_bar is ZERO else v @ (_gaps(w) * (_h(v) @ v_bar)), ZERO if w_bar is ZERO else _columns(v, w_bar)])
-    return [_plain(_folded(inner @ _h(v), uplo), args[0])]
+    inner = add_up([ZERO if v_bar is ZERO else v @ (_gaps(w) * (mh(v) @ v_bar)), ZERO if w_bar is ZERO else scale_columns(v, w_bar)])
+    return [tape_cotangent(_folded(inner @ mh(v), uplo), args[0])]
 
 
 def _eigvalsh_jvp(dots: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
@@ -126,23 +125,23 @@ def _eigvalsh_jvp(dots: Bars, args: Args, outs: Args, *, uplo: str) -> list[obje
 
 def _eigvalsh_vjp(bars: Bars, args: Args, outs: Args, *, uplo: str) -> list[object]:
     v = apply_many(eigh, args[0], uplo=uplo)[1]
-    return [_plain(_folded(_columns(v, bars[0]) @ _h(v), uplo), args[0])]
+    return [tape_cotangent(_folded(scale_columns(v, bars[0]) @ mh(v), uplo), args[0])]
 
 
-eigh = _stacked(
+eigh = stacked_op(
     "eigh", _eigh_type, lambda a, *, uplo: tuple(np.linalg.eigh(a, uplo)), _eigh_jvp, _eigh_vjp,
-    Sample(_spaced(2, 3, 3), {"uplo": "L"}), Sample(_spaced(3, 3), {"uplo": "U"}),
+    Sample(well_separated_matrices(2, 3, 3), {"uplo": "L"}), Sample(well_separated_matrices(3, 3), {"uplo": "U"}),
 )  # fmt: skip
-eigvalsh = _stacked(
+eigvalsh = stacked_op(
     "eigvalsh", lambda a, *, uplo: _eigh_type(a, uplo=uplo)[:1], lambda a, *, uplo: np.linalg.eigvalsh(a, uplo), _eigvalsh_jvp,
-    _eigvalsh_vjp, Sample(_normal(2, 3, 3), {"uplo": "L"}), Sample(_normal(3, 3), {"uplo": "U"}),
+    _eigvalsh_vjp, Sample(normal_matrices(2, 3, 3), {"uplo": "L"}), Sample(normal_matrices(3, 3), {"uplo": "U"}),
 )  # fmt: skip
 
 # --- eigenvalues of any square matrix ---------------------------------------------------------
 
 
 def _eig_type(a: ArrayType, *, real: bool) -> tuple[ArrayType, ...]:
-    dtype = a.dtype if real else _complex(a.dtype)
+    dtype = a.dtype if real else complex_dtype(a.dtype)
     return ArrayType(a.shape[:-1], dtype), ArrayType(a.shape, dtype)
 
 
@@ -152,7 +151,7 @@ def _eig(a: np.ndarray, *, real: bool) -> tuple[np.ndarray, np.ndarray]:
     if real and w.dtype.kind == "c":
         lost = (w.imag != 0).any(-1)
         return np.where(lost[..., None], np.nan, w.real), np.where(lost[..., None, None], np.nan, v.real)
-    dtype = a.dtype if real else _complex(a.dtype)
+    dtype = a.dtype if real else complex_dtype(a.dtype)
     return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
 
 
@@ -168,40 +167,40 @@ def _eig_jvp(dots: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
     w, v = outs
     moved = apply(solve, v, dots[0].astype(v.dtype) @ v)
     free = v @ (_gaps(w) * moved)
-    free = free - _columns(v, np.real(np.sum(np.conjugate(v) * free, axis=-2)))
-    return [_diagonal(moved), free if real else _held(free, v, _largest(v))]
+    free = free - scale_columns(v, np.real(np.sum(np.conjugate(v) * free, axis=-2)))
+    return [diagonals_of(moved), free if real else _held(free, v, _largest(v))]
 
 
 def _eig_vjp(bars: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
-    (w, v), (w_bar, v_bar) = outs, _hermitian(bars)
-    inner = ZERO if w_bar is ZERO else np.expand_dims(w_bar, -1) * _eye(v)
+    (w, v), (w_bar, v_bar) = outs, hermitian_cotangents(bars)
+    inner = ZERO if w_bar is ZERO else np.expand_dims(w_bar, -1) * eye_like(v)
     if v_bar is not ZERO:
         free = v_bar if real else _released(v_bar, v, _largest(v), _turn(v, v_bar))
-        free = free - _columns(v, np.real(np.sum(np.conjugate(v) * v_bar, axis=-2)))
-        inner = add_up([inner, np.conjugate(_gaps(w)) * (_h(v) @ free)])
-    return [_plain(apply(solve, _h(v), inner @ _h(v)), args[0])]
+        free = free - scale_columns(v, np.real(np.sum(np.conjugate(v) * v_bar, axis=-2)))
+        inner = add_up([inner, np.conjugate(_gaps(w)) * (mh(v) @ free)])
+    return [tape_cotangent(apply(solve, mh(v), inner @ mh(v)), args[0])]
 
 
 def _eigvals_jvp(dots: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
     v = apply_many(eig, args[0], real=real)[1]
-    return [_diagonal(apply(solve, v, dots[0].astype(v.dtype) @ v))]
+    return [diagonals_of(apply(solve, v, dots[0].astype(v.dtype) @ v))]
 
 
 def _eigvals_vjp(bars: Bars, args: Args, outs: Args, *, real: bool) -> list[object]:
     v = apply_many(eig, args[0], real=real)[1]
-    return [_plain(apply(solve, _h(v), np.expand_dims(np.conjugate(bars[0]), -1) * _h(v)), args[0])]
+    return [tape_cotangent(apply(solve, mh(v), np.expand_dims(np.conjugate(bars[0]), -1) * mh(v)), args[0])]
 
 
 def _eigvals(a: np.ndarray, *, real: bool) -> np.ndarray:
     w = np.linalg.eigvals(a)
     if real and w.dtype.kind == "c":
         return np.where((w.imag != 0).any(-1, keepdims=True), np.nan, w.real)
-    return w.astype(a.dtype if real else _complex(a.dtype), copy=False)
+    return w.astype(a.dtype if real else complex_dtype(a.dtype), copy=False)
 
 
-eig = _stacked("eig", _eig_type, _eig, _eig_jvp, _eig_vjp, Sample(_spaced(2, 3, 3), {"real": True}))
-eigvals = _stacked(
-    "eigvals", lambda a, *, real: _eig_type(a, real=real)[:1], _eigvals, _eigvals_jvp, _eigvals_vjp, Sample(_spaced(2, 3, 3), {"real": True})
+eig = stacked_op("eig", _eig_type, _eig, _eig_jvp, _eig_vjp, Sample(well_separated_matrices(2, 3, 3), {"real": True}))
+eigvals = stacked_op(
+    "eigvals", lambda a, *, real: _eig_type(a, real=real)[:1], _eigvals, _eigvals_jvp, _eigvals_vjp, Sample(well_separated_matrices(2, 3, 3), {"real": True})
 )
 
 
@@ -214,6 +213,6 @@ real_spectrum = register(
     Primitive(
         "real_spectrum", lambda a, *, kept: (ArrayType(a.shape[:kept], BOOL),), _all_real, lambda dots, args, outs, *, kept: [ZERO],
         lambda bars, args, outs, *, kept: [ZERO], lambda args, mapped, size, *, kept: [apply(real_spectrum, args[0], kept=kept + 1)],
-        family="opaque", flat=True, samples=(Sample(_spaced(2, 3, 3), {"kept": 1}), Sample(_normal(4, 3, 3), {"kept": 0})),
+        family="opaque", flat=True, samples=(Sample(well_separated_matrices(2, 3, 3), {"kept": 1}), Sample(normal_matrices(4, 3, 3), {"kept": 0})),
     )
 )  # fmt: skip

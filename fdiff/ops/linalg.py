@@ -16,8 +16,8 @@ from ..trace import TracedArray, apply, apply_many, implements, unsupported
 from .cholesky import cholesky_
 from .families import kind_of
 from .matrix_ops import attempt, det, inv, slogdet, solve
-from .shaping import reshape_call, traced
-from .stacked_matrices import _t
+from .shaping import reshape_call, scalar_if_0d, traced
+from .stacked_matrices import mt
 
 # --- Cholesky: of the lower triangle, the upper one is never read -----------------------------
 
@@ -40,10 +40,6 @@ def _square(x: object, name: str) -> TracedArray:
     if a.dtype.kind not in ("biufc" if name in ("solve", "inv", "det") else "biuf"):
         raise unsupported(f"numpy.linalg.{name} of {a.dtype}")
     return a if a.type.floating else a.astype(np.float64)
-
-
-def _scalar(x: TracedArray) -> TracedArray:
-    return TracedArray(x.home, x.id, x.type, scalar=not x.shape)
 
 
 @implements(np.linalg.solve)
@@ -70,7 +66,7 @@ def inv_call(a: object) -> TracedArray:
 @implements(np.linalg.det)
 def det_call(a: object) -> TracedArray:
     """Determinant; its gradient is exact for singular matrices too."""
-    return _scalar(apply(det, _square(a, "det")))
+    return scalar_if_0d(apply(det, _square(a, "det")))
 
 
 @implements(np.linalg.slogdet)
@@ -78,16 +74,16 @@ def slogdet_call(a: object) -> object:
     """Sign and logarithm of the determinant, as NumPy's named tuple."""
     sign, logabs = apply_many(slogdet, _square(a, "slogdet"))
     result = type(np.linalg.slogdet(np.eye(1)))
-    return result(_scalar(sign), _scalar(logabs))
+    return result(scalar_if_0d(sign), scalar_if_0d(logabs))
 
 
 @implements(np.linalg.cholesky)
 def cholesky(a: object, /, *, upper: bool = False) -> TracedArray:
     """Lower factor of a symmetric positive definite matrix; the lower triangle is read."""
     given = _square(a, "cholesky")
-    attempt("cholesky", _t(given) if upper else given)
-    low = apply(cholesky_, _t(given) if upper else given)
-    return _t(low) if upper else low
+    attempt("cholesky", mt(given) if upper else given)
+    low = apply(cholesky_, mt(given) if upper else given)
+    return mt(low) if upper else low
 
 
 # --- the array API's names, and products ------------------------------------------------------

@@ -17,7 +17,7 @@ from ..trace import TracedArray, apply, current
 from ..trace.exception_context import inside_try
 from ..trace.record import record
 from .families import add_up, stretch, unbroadcast
-from .stacked_matrices import Args, Bars, _leading, _regular, _t, opaque
+from .stacked_matrices import Args, Bars, align_stacks, mt, regular_matrices, stacked_op
 
 
 def _solved(a: ArrayType, b: ArrayType) -> tuple[ArrayType, ...]:
@@ -31,16 +31,16 @@ def _solve_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
 
 
 def _solve_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
-    b_bar = apply(solve, _t(args[0]), bars[0])
-    a_bar = -(b_bar @ _t(outs[0]))
+    b_bar = apply(solve, mt(args[0]), bars[0])
+    a_bar = -(b_bar @ mt(outs[0]))
     return [unbroadcast(a_bar, args[0].shape), unbroadcast(b_bar, args[1].shape)]
 
 
 solve = register(
     Primitive(
         "solve", _solved, np.linalg.solve, _solve_jvp, _solve_vjp,
-        lambda args, mapped, size: [apply(solve, *_leading(args, mapped, (2, 2)))],
-        KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True)), "opaque", samples=(Sample(lambda rng: (*_regular(3)(rng), rng.normal(size=(2, 3, 2)))),),
+        lambda args, mapped, size: [apply(solve, *align_stacks(args, mapped, (2, 2)))],
+        KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True)), "opaque", samples=(Sample(lambda rng: (*regular_matrices(3)(rng), rng.normal(size=(2, 3, 2)))),),
     )
 )  # fmt: skip
 
@@ -67,9 +67,9 @@ def _paired(a: object, b: object) -> TracedArray:
     return np.sum(a * b, axis=(-2, -1))
 
 
-inv = opaque(
-    "inv", Routine("inv", scratch=1), _same, np.linalg.inv, lambda dots, args, outs: [-(outs[0] @ dots[0] @ outs[0])],
-    lambda bars, args, outs: [-(_t(outs[0]) @ bars[0] @ _t(outs[0]))], _regular(3),
+inv = stacked_op(
+    "inv", _same, np.linalg.inv, lambda dots, args, outs: [-(outs[0] @ dots[0] @ outs[0])],
+    lambda bars, args, outs: [-(mt(outs[0]) @ bars[0] @ mt(outs[0]))], Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("inv", scratch=1)),
 )  # fmt: skip
 
 
@@ -151,24 +151,24 @@ def _minors_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 minors = register(
     Primitive(
         "minors", lambda a, *dots: (ArrayType(broadcast(a.shape, *(d.shape for d in dots)), a.dtype),), _minors, _minors_jvp, _minors_vjp,
-        lambda args, mapped, size: [apply(minors, *_leading(args, mapped, (2,) * len(args)))],
+        lambda args, mapped, size: [apply(minors, *align_stacks(args, mapped, (2,) * len(args)))],
         family="opaque", samples=tuple(
             Sample(lambda rng, count=count: tuple(rng.normal(size=(count + 1, 2, 3, 3)))) for count in (1, 2)
         ),
     )
 )  # fmt: skip
-cofactor = opaque(
-    "cofactor", Routine("cofactor", scratch=2, scratch_dtype="f8"), _same, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
-    lambda bars, args, outs: [apply(minors, args[0], bars[0])], _regular(3),
+cofactor = stacked_op(
+    "cofactor", _same, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
+    lambda bars, args, outs: [apply(minors, args[0], bars[0])], Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("cofactor", scratch=2, scratch_dtype="f8")),
 )  # fmt: skip
-det = opaque(
-    "det", Routine("det", scratch=1), _scalar_each, np.linalg.det, lambda dots, args, outs: [_paired(apply(cofactor, args[0]), dots[0])],
-    lambda bars, args, outs: [_weighted(bars[0], apply(cofactor, args[0]))], _regular(3),
+det = stacked_op(
+    "det", _scalar_each, np.linalg.det, lambda dots, args, outs: [_paired(apply(cofactor, args[0]), dots[0])],
+    lambda bars, args, outs: [_weighted(bars[0], apply(cofactor, args[0]))], Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("det", scratch=1)),
 )  # fmt: skip
-slogdet = opaque(
-    "slogdet", Routine("slogdet", scratch=1), _two_each, lambda a: tuple(np.linalg.slogdet(a)),
-    lambda dots, args, outs: [ZERO, _paired(_t(apply(inv, args[0])), dots[0])],
-    lambda bars, args, outs: [ZERO if bars[1] is ZERO else _weighted(bars[1], _t(apply(inv, args[0])))], _regular(3),
+slogdet = stacked_op(
+    "slogdet", _two_each, lambda a: tuple(np.linalg.slogdet(a)),
+    lambda dots, args, outs: [ZERO, _paired(mt(apply(inv, args[0])), dots[0])],
+    lambda bars, args, outs: [ZERO if bars[1] is ZERO else _weighted(bars[1], mt(apply(inv, args[0])))], Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("slogdet", scratch=1)),
 )  # fmt: skip
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace import TracedArray, implements
-from .composite_functions import _scalar
 from .kink_marks import kink_search, marked
 from .reductions import as_scalar
-from .shaping import normal_axes, reshape_call, traced
+from .shaping import normal_axes, reshape_call, scalar_if_0d, traced
 from .statistics import root
 
 NORM = "numpy.linalg.norm"
@@ -70,7 +69,7 @@ def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims
         sums = np.sum(np.abs(a), axis=inner, keepdims=True)
         pick = np.max if ord in (1, np.inf) else np.min
         best = pick(sums, axis=outer, keepdims=True, **_START[pick is np.max and not a.shape[outer]])
-        return best if keepdims else _scalar(np.squeeze(best, axis=tuple(axes)))
+        return best if keepdims else scalar_if_0d(np.squeeze(best, axis=tuple(axes)))
     if ord in (2, -2, "nuc"):
         return _spectral_norm(a, ord, axes, keepdims=keepdims)
     raise ValueError("Invalid norm order for matrices.")

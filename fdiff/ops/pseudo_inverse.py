@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..arraytype import ArrayType
+from ..arraytype import ArrayType, real_dtype
 from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, apply_many
 from .eigenvalues import _mirrored
@@ -20,13 +20,12 @@ from .singular_values import _moved, _svdvals_jvp, _svdvals_vjp, _unmoved
 from .stacked_matrices import (
     Args,
     Bars,
-    _h,
-    _hermitian,
-    _plain,
-    _real,
-    _spaced,
-    _stacked,
-    _t,
+    hermitian_cotangents,
+    mh,
+    mt,
+    stacked_op,
+    tape_cotangent,
+    well_separated_matrices,
 )
 
 INT4 = np.dtype(np.int32)
@@ -54,8 +53,8 @@ def _stein_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
 
 def _stein_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     (p, _, n), x = args, outs[0]
-    r_bar = apply(stein, _t(p), bars[0], _t(n))
-    return [r_bar @ _t(x @ n), r_bar, _t(p @ x) @ r_bar]
+    r_bar = apply(stein, mt(p), bars[0], mt(n))
+    return [r_bar @ mt(x @ n), r_bar, mt(p @ x) @ r_bar]
 
 
 stein = register(
@@ -82,7 +81,7 @@ class _PinvDerivative:
 
     def __init__(self, a: TracedArray, x: TracedArray, *, truncates: bool) -> None:
         self.a, self.x, self.truncates = a, x, truncates
-        self.left, self.right = x @ _h(x), _h(x) @ x
+        self.left, self.right = x @ mh(x), mh(x) @ x
         self.cut = a - a @ (x @ a) if truncates else a  # of which only truncation asks
 
     def off_rows(self, y: object) -> TracedArray:
@@ -94,10 +93,10 @@ class _PinvDerivative:
         return y - self.x @ (self.a @ y)
 
     def push(self, dot: TracedArray) -> TracedArray:
-        x, turned = self.x, _h(dot)
+        x, turned = self.x, mh(dot)
         if not self.truncates:
             return self.left @ self.off_rows(turned) + self.off_columns(turned) @ self.right - x @ dot @ x
-        cut = _h(self.cut)
+        cut = mh(self.cut)
         middle = apply(stein, self.left, self.left @ self.off_rows(x @ dot @ cut + turned), self.cut @ cut)
         last = apply(stein, cut @ self.cut, self.off_columns(cut @ dot @ x + turned) @ self.right, self.right)
         return middle + last - x @ dot @ x
@@ -106,12 +105,12 @@ class _PinvDerivative:
         """The transpose of `push`; the projectors are Hermitian, and so are both operators."""
         x, y, z = self.x, x_bar, x_bar
         if self.truncates:
-            cut = _h(self.cut)
+            cut = mh(self.cut)
             y, z = apply(stein, self.left, x_bar, self.cut @ cut), apply(stein, cut @ self.cut, x_bar, self.right)
         middle, last = self.left @ self.off_rows(y), self.off_columns(z) @ self.right
-        out = _h(middle) + _h(last) - _h(x) @ x_bar @ _h(x)
+        out = mh(middle) + mh(last) - mh(x) @ x_bar @ mh(x)
         if self.truncates:
-            out = out + _h(x) @ middle @ self.cut + self.cut @ last @ _h(x)
+            out = out + mh(x) @ middle @ self.cut + self.cut @ last @ mh(x)
         return out
 
 
@@ -128,7 +127,7 @@ def _pinv_jvp(dots: Bars, args: Args, outs: Args, *, hermitian: bool, truncates:
 
 def _pinv_vjp(bars: Bars, args: Args, outs: Args, *, hermitian: bool, truncates: bool) -> list[object]:
     whole = _symmetric_whole(args[0], hermitian=hermitian)
-    a_bar = _PinvDerivative(whole, outs[0], truncates=truncates).pull(_hermitian(bars)[0])
+    a_bar = _PinvDerivative(whole, outs[0], truncates=truncates).pull(hermitian_cotangents(bars)[0])
     return [_unmoved(a_bar, args[0], hermitian=hermitian), ZERO]
 
 
@@ -161,7 +160,7 @@ pinv = register(
 
 def _lstsq_type(a: ArrayType, b: ArrayType, *, rcond: float) -> tuple[ArrayType, ...]:
     *stack, m, n = a.shape
-    s = ArrayType((*stack, min(m, n)), _real(a.dtype))
+    s = ArrayType((*stack, min(m, n)), real_dtype(a.dtype))
     return ArrayType((*stack, n, b.shape[-1]), a.dtype), ArrayType(tuple(stack), INT4), s
 
 
@@ -191,11 +190,11 @@ def _lstsq_jvp(dots: Bars, args: Args, outs: Args, *, rcond: float) -> list[obje
 
 
 def _lstsq_vjp(bars: Bars, args: Args, outs: Args, *, rcond: float) -> list[object]:
-    (a, b), (x_bar, _, s_bar) = args, _hermitian(bars)
+    (a, b), (x_bar, _, s_bar) = args, hermitian_cotangents(bars)
     a_bar, b_bar = ZERO, ZERO
     if x_bar is not ZERO:
         inverse, parts = _solver(a, rcond)
-        a_bar, b_bar = _plain(parts.pull(x_bar @ _h(b)), a), _plain(_h(inverse) @ x_bar, b)
+        a_bar, b_bar = tape_cotangent(parts.pull(x_bar @ mh(b)), a), tape_cotangent(mh(inverse) @ x_bar, b)
     if s_bar is not ZERO:
         a_bar = add_up([a_bar, _svdvals_vjp([s_bar], [a], outs[2:], hermitian=False)[0]])
     return [a_bar, b_bar]
@@ -226,7 +225,7 @@ def _inverted(a: np.ndarray) -> np.ndarray:
 
 
 # As `inv`, for condition numbers, which are infinite for singular matrices.
-inv_or_nan = _stacked(
+inv_or_nan = stacked_op(
     "inv_or_nan", lambda a: (a,), _inverted, lambda dots, args, outs: [-(outs[0] @ dots[0] @ outs[0])],
-    lambda bars, args, outs: [-(_t(outs[0]) @ bars[0] @ _t(outs[0]))], Sample(_spaced(2, 3, 3)),
+    lambda bars, args, outs: [-(mt(outs[0]) @ bars[0] @ mt(outs[0]))], Sample(well_separated_matrices(2, 3, 3)),
 )  # fmt: skip

@@ -19,13 +19,13 @@ from .singular_values import _beside
 from .stacked_matrices import (
     Args,
     Bars,
-    _columns,
-    _eye,
-    _h,
-    _hermitian,
-    _normal,
-    _plain,
-    _stacked,
+    eye_like,
+    hermitian_cotangents,
+    mh,
+    normal_matrices,
+    scale_columns,
+    stacked_op,
+    tape_cotangent,
 )
 
 
@@ -36,27 +36,27 @@ def _qr_type(a: ArrayType) -> tuple[ArrayType, ...]:
 def _qr_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
     """Walter and Lehmann 2010: with C = Q' dA inv(R), Q' dQ is skew and dR is triangular (its diagonal real)."""
     q, r = outs
-    y = _h(apply(solve, _h(r), _h(dots[0])))
-    c = _h(q) @ y
+    y = mh(apply(solve, mh(r), mh(dots[0])))
+    c = mh(q) @ y
     low = np.tril(c, -1)
-    turn = low - _h(low)
+    turn = low - mh(low)
     if q.dtype.kind == "c":
-        turn = turn + 1j * np.imag(c) * _eye(np.real(r))
+        turn = turn + 1j * np.imag(c) * eye_like(np.real(r))
     return [q @ turn + _beside(q, y), np.triu((c - turn) @ r)]
 
 
 def _qr_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
-    (q, r), (q_bar, r_bar) = outs, _hermitian(bars)
-    k = np.zeros(r.shape, r.dtype) if r_bar is ZERO else np.triu(r_bar) @ _h(r)
-    m = -k if q_bar is ZERO else _h(q) @ q_bar - k
-    c_bar = k + np.tril(m - _h(m), -1)
+    (q, r), (q_bar, r_bar) = outs, hermitian_cotangents(bars)
+    k = np.zeros(r.shape, r.dtype) if r_bar is ZERO else np.triu(r_bar) @ mh(r)
+    m = -k if q_bar is ZERO else mh(q) @ q_bar - k
+    c_bar = k + np.tril(m - mh(m), -1)
     if q.dtype.kind == "c":
-        c_bar = c_bar + 1j * np.imag(m) * _eye(np.real(r))
+        c_bar = c_bar + 1j * np.imag(m) * eye_like(np.real(r))
     y_bar = add_up([q @ c_bar, ZERO if q_bar is ZERO else _beside(q, q_bar)])
-    return [_plain(_h(apply(solve, r, _h(y_bar))), args[0])]
+    return [tape_cotangent(mh(apply(solve, r, mh(y_bar))), args[0])]
 
 
-qr_ = _stacked("qr", _qr_type, lambda a: tuple(np.linalg.qr(a)), _qr_jvp, _qr_vjp, Sample(_normal(2, 4, 3)), Sample(_normal(3, 3)))
+qr_ = stacked_op("qr", _qr_type, lambda a: tuple(np.linalg.qr(a)), _qr_jvp, _qr_vjp, Sample(normal_matrices(2, 4, 3)), Sample(normal_matrices(3, 3)))
 
 
 def _flips(q: np.ndarray) -> np.ndarray:
@@ -81,13 +81,13 @@ def _orthonormal(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return (np.linalg.qr(rng.normal(size=(2, 5, 3)))[0],)
 
 
-flips = _stacked(
+flips = stacked_op(
     "qr_flips", lambda q: (ArrayType((*q.shape[:-2], q.shape[-1]), q.dtype),), _flips, lambda *_: [ZERO], lambda *_: [ZERO],
     Sample(_orthonormal), flat=True,
 )  # fmt: skip
 
 
-def _completed(q: TracedArray) -> TracedArray:
+def complete_q(q: TracedArray) -> TracedArray:
     """All columns of the product of the reflections whose first columns are `q`.
 
     That product is I - Y T Y' with Y = [Y1; Y2] unit lower and T upper triangular. Its first columns
@@ -95,7 +95,7 @@ def _completed(q: TracedArray) -> TracedArray:
     """
     m, n = q.shape[-2:]
     full = np.eye(m, dtype=q.dtype)
-    turned = _columns(q, apply(flips, q))
+    turned = scale_columns(q, apply(flips, q))
     away = full[:, :n] - turned
-    rest = apply(solve, _h(away[..., :n, :]), _h(turned[..., n:, :]))
+    rest = apply(solve, mh(away[..., :n, :]), mh(turned[..., n:, :]))
     return np.concatenate([q, full[:, n:] + away @ rest], axis=-1)

@@ -14,7 +14,7 @@ import numpy as np
 from ..arraytype import INT, Shape
 from ..trace import TracedArray, apply, implements
 from .reductions import as_scalar
-from .shaping import broadcast_to, normal_axes, traced, transpose_call
+from .shaping import broadcast_to, floating, normal_axes, traced, transpose_call
 from .sorting import argsort, sort
 from .take_functions import take_along_axis
 
@@ -59,14 +59,10 @@ def _finish(out: TracedArray, rows: ReducedRows, keepdims: object, ahead: Shape 
     return out.reshape((*ahead, *rows.kept)) if keepdims is True else as_scalar(out)
 
 
-def _floats(array: TracedArray) -> TracedArray:
-    return array if array.type.floating else array.astype(np.float64)
-
-
 @implements(np.median)
 def median(a: object, axis: object = None, out: object = None, overwrite_input: bool = False, keepdims: object = False) -> TracedArray:
     """The middle entry, or the mean of the two; NaN where there is one."""
-    rows = _rows(_floats(traced(a)), axis)
+    rows = _rows(floating(a), axis)
     n = rows.entries.shape[-1]
     if not n:
         return _finish(np.mean(rows.entries, axis=-1), rows, keepdims)

@@ -35,6 +35,17 @@ def fresh(x: TracedArray) -> TracedArray:
     return TracedArray(x.home, x.id, x.type)
 
 
+def floating(x: object) -> TracedArray:
+    """`x` as a traced array of floating-point numbers (real or complex); integers become float64."""
+    array = traced(x)
+    return array if array.type.floating else array.astype(np.float64)
+
+
+def scalar_if_0d(x: TracedArray) -> TracedArray:
+    """`x` as the result of a NumPy function: a NumPy scalar where it has no axes."""
+    return TracedArray(x.home, x.id, x.type, scalar=not x.shape)
+
+
 def normal_axis(axis: int, ndim: int) -> int:
     """`axis` counted from the front; AxisError as NumPy words it."""
     return int(np.lib.array_utils.normalize_axis_index(index(axis), ndim))

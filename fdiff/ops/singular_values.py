@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arraytype import ArrayType
+from ..arraytype import ArrayType, real_dtype
 from ..primitive import ZERO, Sample
 from ..trace import TracedArray, apply_many
 from .eigenvalues import _drift, _folded, _gaps, _mirrored, _released, _row, _turn
@@ -17,16 +17,15 @@ from .families import add_up
 from .stacked_matrices import (
     Args,
     Bars,
-    _columns,
-    _diagonal,
-    _eye,
-    _h,
-    _hermitian,
-    _normal,
-    _plain,
-    _real,
-    _reciprocal,
-    _stacked,
+    diagonals_of,
+    eye_like,
+    hermitian_cotangents,
+    mh,
+    normal_matrices,
+    reciprocal_or_zero,
+    scale_columns,
+    stacked_op,
+    tape_cotangent,
 )
 
 # --- singular values --------------------------------------------------------------------------
@@ -36,7 +35,7 @@ def _svd_type(a: ArrayType, *, full: bool, hermitian: bool) -> tuple[ArrayType, 
     *stack, m, n = a.shape
     k = min(m, n)
     u, s, vh = (m, m if full else k), (k,), (n if full else k, n)
-    return ArrayType((*stack, *u), a.dtype), ArrayType((*stack, *s), _real(a.dtype)), ArrayType((*stack, *vh), a.dtype)
+    return ArrayType((*stack, *u), a.dtype), ArrayType((*stack, *s), real_dtype(a.dtype)), ArrayType((*stack, *vh), a.dtype)
 
 
 def _moved(dot: TracedArray, *, hermitian: bool) -> TracedArray:
@@ -45,24 +44,24 @@ def _moved(dot: TracedArray, *, hermitian: bool) -> TracedArray:
 
 
 def _unmoved(a_bar: TracedArray, a: TracedArray, *, hermitian: bool) -> TracedArray:
-    return _plain(_folded(a_bar, "L") if hermitian else a_bar, a)
+    return tape_cotangent(_folded(a_bar, "L") if hermitian else a_bar, a)
 
 
 def _thin(outs: Args) -> tuple[TracedArray, TracedArray, TracedArray]:
     """``(U, s, V)`` with as many columns as there are singular values."""
     u, s, vh = outs
     k = s.shape[-1]
-    return u[..., :k], s, _h(vh[..., :k, :])
+    return u[..., :k], s, mh(vh[..., :k, :])
 
 
 def _sums(s: TracedArray) -> TracedArray:
     """``1 / (s[i] + s[j])``, and 0 where both are 0."""
-    return _reciprocal(np.expand_dims(s, -2) + np.expand_dims(s, -1))
+    return reciprocal_or_zero(np.expand_dims(s, -2) + np.expand_dims(s, -1))
 
 
 def _beside(q: TracedArray, x: object) -> TracedArray:
     """What is left of `x` beside the span of the columns of `q`."""
-    return x - q @ (_h(q) @ x)
+    return x - q @ (mh(q) @ x)
 
 
 def _widened(q: TracedArray, q_dot: TracedArray, away: TracedArray) -> TracedArray:
@@ -71,13 +70,13 @@ def _widened(q: TracedArray, q_dot: TracedArray, away: TracedArray) -> TracedArr
     How the other columns turn among themselves is no property of the matrix: they do not.
     """
     k = q_dot.shape[-1]
-    return q_dot if q.shape[-1] == k else np.concatenate([q_dot, -(q[..., :k] @ (_h(away) @ q[..., k:]))], axis=-1)
+    return q_dot if q.shape[-1] == k else np.concatenate([q_dot, -(q[..., :k] @ (mh(away) @ q[..., k:]))], axis=-1)
 
 
 def _narrowed(q: TracedArray, q_bar: TracedArray, k: int) -> TracedArray:
     """The transpose of `_widened`: a cotangent of the first `k` columns; pertains to what is beside their span."""
     rest = q_bar[..., k:]
-    return q_bar[..., :k] if q.shape[-1] == k else q_bar[..., :k] - q[..., k:] @ (_h(rest) @ q[..., :k])
+    return q_bar[..., :k] if q.shape[-1] == k else q_bar[..., :k] - q[..., k:] @ (mh(rest) @ q[..., :k])
 
 
 def _real_side(u: TracedArray, v: TracedArray, at_u: object, at_v: object) -> tuple[TracedArray, object]:
@@ -93,25 +92,25 @@ def _svd_jvp(dots: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool)
     """
     u, s, v = _thin(outs)
     dot = _moved(dots[0], hermitian=hermitian)
-    p = _h(u) @ dot @ v
-    apart, along = _sums(s) * (p - _h(p)), _gaps(s) * (p + _h(p))
-    over = _reciprocal(s)
-    u_away, v_away = (_beside(q, _columns(x @ r, over)) for q, x, r in ((u, dot, v), (v, _h(dot), u)))
+    p = mh(u) @ dot @ v
+    apart, along = _sums(s) * (p - mh(p)), _gaps(s) * (p + mh(p))
+    over = reciprocal_or_zero(s)
+    u_away, v_away = (_beside(q, scale_columns(x @ r, over)) for q, x, r in ((u, dot, v), (v, mh(dot), u)))
     u_dot = u @ (0.5 * (along + apart)) + u_away
     v_dot = v @ (0.5 * (along - apart)) + v_away
     if u.dtype.kind == "c":
         held, moved = _real_side(u, v, u_dot, v_dot)
         angle = _drift(moved, held, _row(held, 0))
-        u_dot, v_dot = u_dot - 1j * _columns(u, angle), v_dot - 1j * _columns(v, angle)
-    s_dot = np.sign(s) * np.real(_diagonal(p))
-    return [_widened(outs[0], u_dot, u_away), s_dot, _h(_widened(_h(outs[2]), v_dot, v_away))]
+        u_dot, v_dot = u_dot - 1j * scale_columns(u, angle), v_dot - 1j * scale_columns(v, angle)
+    s_dot = np.sign(s) * np.real(diagonals_of(p))
+    return [_widened(outs[0], u_dot, u_away), s_dot, mh(_widened(mh(outs[2]), v_dot, v_away))]
 
 
 def _turned_back(outs: Args, u_bar: object, v_bar: object) -> tuple[TracedArray, TracedArray]:
     """Cotangents of complex vectors before they were turned together to keep one row real."""
     u, s, v = _thin(outs)
     k = s.shape[-1]
-    u_bar, v_bar = (np.zeros(q.shape, q.dtype) if bar is ZERO else bar for q, bar in ((outs[0], u_bar), (_h(outs[2]), v_bar)))
+    u_bar, v_bar = (np.zeros(q.shape, q.dtype) if bar is ZERO else bar for q, bar in ((outs[0], u_bar), (mh(outs[2]), v_bar)))
     turn = _turn(u, u_bar[..., :k]) + _turn(v, v_bar[..., :k])
     held, bar = _real_side(u, v, u_bar, v_bar)
     first = _released(bar[..., :k], held, _row(held, 0), turn)
@@ -121,24 +120,24 @@ def _turned_back(outs: Args, u_bar: object, v_bar: object) -> tuple[TracedArray,
 
 def _svd_vjp(bars: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool) -> list[object]:
     u, s, v = _thin(outs)
-    u_bar, s_bar, vh_bar = _hermitian(bars)
-    k, over, none = s.shape[-1], _reciprocal(s), np.zeros(s.shape, s.dtype)
-    inner = np.expand_dims(none if s_bar is ZERO else np.sign(s) * s_bar, -1) * _eye(s)
-    v_bar = vh_bar if vh_bar is ZERO else _h(vh_bar)
+    u_bar, s_bar, vh_bar = hermitian_cotangents(bars)
+    k, over, none = s.shape[-1], reciprocal_or_zero(s), np.zeros(s.shape, s.dtype)
+    inner = np.expand_dims(none if s_bar is ZERO else np.sign(s) * s_bar, -1) * eye_like(s)
+    v_bar = vh_bar if vh_bar is ZERO else mh(vh_bar)
     if u.dtype.kind == "c" and not u_bar is v_bar is ZERO:
         u_bar, v_bar = _turned_back(outs, u_bar, v_bar)
     half_u = half_v = 0.0
     away = []
     if u_bar is not ZERO:
-        half_u = 0.5 * (_h(u) @ u_bar[..., :k])
-        away.append(_columns(_beside(u, _narrowed(outs[0], u_bar, k)), over) @ _h(v))
+        half_u = 0.5 * (mh(u) @ u_bar[..., :k])
+        away.append(scale_columns(_beside(u, _narrowed(outs[0], u_bar, k)), over) @ mh(v))
     if v_bar is not ZERO:
-        half_v = 0.5 * (_h(v) @ v_bar[..., :k])
-        away.append(u @ _h(_columns(_beside(v, _narrowed(_h(outs[2]), v_bar, k)), over)))
+        half_v = 0.5 * (mh(v) @ v_bar[..., :k])
+        away.append(u @ mh(scale_columns(_beside(v, _narrowed(mh(outs[2]), v_bar, k)), over)))
     if away:
         along, apart = _gaps(s) * (half_u + half_v), _sums(s) * (half_u - half_v)
-        inner = inner + (along + _h(along)) + (apart - _h(apart))
-    return [_unmoved(add_up([u @ inner @ _h(v), *away]), args[0], hermitian=hermitian)]
+        inner = inner + (along + mh(along)) + (apart - mh(apart))
+    return [_unmoved(add_up([u @ inner @ mh(v), *away]), args[0], hermitian=hermitian)]
 
 
 def _svdvals_jvp(dots: Bars, args: Args, outs: Args, *, hermitian: bool) -> list[object]:
@@ -149,22 +148,22 @@ def _svdvals_jvp(dots: Bars, args: Args, outs: Args, *, hermitian: bool) -> list
 
 def _svdvals_vjp(bars: Bars, args: Args, outs: Args, *, hermitian: bool) -> list[object]:
     u, s, v = _thin(apply_many(svd, args[0], full=False, hermitian=hermitian))
-    return [_unmoved(_columns(u, np.sign(s) * bars[0]) @ _h(v), args[0], hermitian=hermitian)]
+    return [_unmoved(scale_columns(u, np.sign(s) * bars[0]) @ mh(v), args[0], hermitian=hermitian)]
 
 
 def _svd(a: np.ndarray, *, full: bool, hermitian: bool) -> tuple[np.ndarray, ...]:
     return tuple(np.linalg.svd(a, full, hermitian=hermitian))
 
 
-svd = _stacked(
+svd = stacked_op(
     "svd", _svd_type, _svd, _svd_jvp, _svd_vjp, *(
-        Sample(_normal(*shape), {"full": False, "hermitian": hermitian})
+        Sample(normal_matrices(*shape), {"full": False, "hermitian": hermitian})
         for shape, hermitian in (((2, 4, 3), False), ((2, 3), False), ((3, 3), True))
     ),
 )  # fmt: skip
 # At a singular value of 0 the slope is 0, the mean of those of both sides.
-svdvals = _stacked(
+svdvals = stacked_op(
     "svdvals", lambda a, *, hermitian: _svd_type(a, full=False, hermitian=hermitian)[1:2],
     lambda a, *, hermitian: np.linalg.svd(a, compute_uv=False, hermitian=hermitian), _svdvals_jvp, _svdvals_vjp,
-    Sample(_normal(2, 4, 3), {"hermitian": False}), Sample(_normal(3, 3), {"hermitian": True}),
+    Sample(normal_matrices(2, 4, 3), {"hermitian": False}), Sample(normal_matrices(3, 3), {"hermitian": True}),
 )  # fmt: skip

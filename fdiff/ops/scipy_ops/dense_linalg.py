@@ -14,9 +14,10 @@ from ...arraytype import promote
 from ...trace import TracedArray, apply, apply_many, look, unsupported
 from ..families import kind_of
 from ..reductions import as_scalar
-from ..stacked_matrices import _t
+from ..shaping import floating
+from ..stacked_matrices import mt
 from ..third_party_functions import concrete, replaces_if_traced
-from .matrix_arguments import floating, solution, square, system
+from .matrix_arguments import solution, square, system
 from .matrix_functions import expm, logm, lower_unit, lu_factor, permutation, sqrtm, triangular
 
 # --- systems ----------------------------------------------------------------------------------
@@ -25,7 +26,7 @@ from .matrix_functions import expm, logm, lower_unit, lu_factor, permutation, sq
 def _mirrored(a: TracedArray, *, lower: bool, conjugate: bool = False) -> TracedArray:
     """The symmetric matrix of which one triangle is read."""
     strict = np.tril(a, -1) if lower else np.triu(a, 1)
-    other = np.conjugate(_t(strict)) if conjugate else _t(strict)
+    other = np.conjugate(mt(strict)) if conjugate else mt(strict)
     return strict + other + a * np.eye(a.shape[-1], dtype=a.dtype)
 
 
@@ -61,7 +62,7 @@ def solve(
     if transposed and assume_a not in (None, "gen", "general") and left.dtype.kind == "c":
         raise unsupported("scipy.linalg.solve with transposed=True and an assumed structure of a complex matrix")
     whole = _assumed(left, assume_a, lower=lower)
-    return solution(np.linalg.solve(_t(whole) if transposed else whole, right), line)
+    return solution(np.linalg.solve(mt(whole) if transposed else whole, right), line)
 
 
 @replaces_if_traced(sl.solve_triangular)
@@ -186,10 +187,10 @@ def _reduced(a: object, b: object, *, lower: bool) -> tuple[TracedArray, TracedA
     if b is None:
         return x, None, "L" if lower else "U"
     left, right, _ = system(_mirrored(x, lower=lower, conjugate=True), square(b))
-    factor = cholesky(right, lower=True) if lower else np.conjugate(_t(cholesky(right, lower=False)))
+    factor = cholesky(right, lower=True) if lower else np.conjugate(mt(cholesky(right, lower=False)))
     how = {"lower": True, "trans": False, "unit": False}
     half = apply(triangular, factor, left, **how)
-    return np.conjugate(_t(apply(triangular, factor, np.conjugate(_t(half)), **how))), factor, "L"
+    return np.conjugate(mt(apply(triangular, factor, np.conjugate(mt(half)), **how))), factor, "L"
 
 
 @replaces_if_traced(sl.eigh)

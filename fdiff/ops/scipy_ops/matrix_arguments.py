@@ -7,13 +7,7 @@ import numpy as np
 from ...arraytype import promote
 from ...trace import TracedArray
 from ..families import kind_of
-from ..shaping import traced
-
-
-def floating(x: object) -> TracedArray:
-    """`x` as an array of real or complex floating-point numbers."""
-    a = traced(x)
-    return a if a.type.floating else a.astype(np.float64)
+from ..shaping import floating
 
 
 def square(x: object) -> TracedArray:

@@ -23,7 +23,7 @@ from ...trace import TracedArray, apply
 from ..elementwise import stop
 from ..families import add_up, stretch, unbroadcast
 from ..matrix_ops import _same
-from ..stacked_matrices import Args, Bars, _leading, _stacked, _t
+from ..stacked_matrices import Args, Bars, align_stacks, mt, stacked_op
 
 INT4 = np.dtype(np.int32)
 
@@ -59,8 +59,8 @@ def matrix_function(name: str, function: Callable[[np.ndarray], np.ndarray], sam
         block = np.concatenate([top, np.concatenate([np.zeros_like(a), a], axis=-1)], axis=-2)
         return apply(primitive, block)[..., :n, n:] * size
 
-    primitive = _stacked(
-        name, _same, evaluate, lambda dots, args, outs: [towards(args[0], dots[0])], lambda bars, args, outs: [towards(_t(args[0]), bars[0])], Sample(sample)
+    primitive = stacked_op(
+        name, _same, evaluate, lambda dots, args, outs: [towards(args[0], dots[0])], lambda bars, args, outs: [towards(mt(args[0]), bars[0])], Sample(sample)
     )
     return primitive
 
@@ -97,13 +97,13 @@ def _triangular_jvp(dots: Bars, args: Args, outs: Args, *, lower: bool, trans: b
     moved = ZERO
     if a_dot is not ZERO:
         part = _triangle(a_dot, lower=lower, unit=unit)
-        moved = -((_t(part) if trans else part) @ x)
+        moved = -((mt(part) if trans else part) @ x)
     return [stretch(apply(triangular, a, add_up([b_dot, moved]), **how), x.shape)]
 
 
 def _triangular_vjp(bars: Bars, args: Args, outs: Args, *, lower: bool, trans: bool, unit: bool) -> list[object]:
     b_bar = apply(triangular, args[0], bars[0], lower=lower, trans=not trans, unit=unit)
-    product = -(outs[0] @ _t(b_bar) if trans else b_bar @ _t(outs[0]))
+    product = -(outs[0] @ mt(b_bar) if trans else b_bar @ mt(outs[0]))
     return [unbroadcast(_triangle(product, lower=lower, unit=unit), args[0].shape), unbroadcast(b_bar, args[1].shape)]
 
 
@@ -114,7 +114,7 @@ def _system(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 triangular = register(
     Primitive(
         "solve_triangular", _solved, _triangular, _triangular_jvp, _triangular_vjp,
-        lambda args, mapped, size, **params: [apply(triangular, *_leading(args, mapped, (2, 2)), **params)],
+        lambda args, mapped, size, **params: [apply(triangular, *align_stacks(args, mapped, (2, 2)), **params)],
         KernelRule(Kind.TRIANGULAR_SYSTEM), "opaque",
         samples=tuple(
             Sample(_system, {"lower": lower, "trans": trans, "unit": unit}) for lower, trans, unit in product((True, False), repeat=3)
@@ -156,7 +156,7 @@ def _rows(x: TracedArray, order: TracedArray) -> TracedArray:
 def _lu_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
     lu, _, order, _ = outs
     left = apply(triangular, lu, _rows(dots[0], order), lower=True, trans=False, unit=True)
-    inner = _t(apply(triangular, lu, _t(left), lower=False, trans=True, unit=False))
+    inner = mt(apply(triangular, lu, mt(left), lower=False, trans=True, unit=False))
     both = np.tril(lower_unit(lu) @ np.tril(inner, -1), -1) + np.triu(np.triu(inner) @ np.triu(lu))
     return [both, ZERO, ZERO, ZERO]
 
@@ -165,12 +165,12 @@ def _lu_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     if bars[0] is ZERO:
         return [ZERO]
     lu, _, _, back = outs
-    inner = np.tril(_t(lower_unit(lu)) @ np.tril(bars[0], -1), -1) + np.triu(np.triu(bars[0]) @ _t(np.triu(lu)))
+    inner = np.tril(mt(lower_unit(lu)) @ np.tril(bars[0], -1), -1) + np.triu(np.triu(bars[0]) @ mt(np.triu(lu)))
     left = apply(triangular, lu, inner, lower=True, trans=True, unit=True)
-    return [_rows(_t(apply(triangular, lu, _t(left), lower=False, trans=False, unit=False)), back)]
+    return [_rows(mt(apply(triangular, lu, mt(left), lower=False, trans=False, unit=False)), back)]
 
 
-lu_factor = _stacked(
+lu_factor = stacked_op(
     "lu_factor", _lu_type, lambda a: tuple(_each(_lu_one, a)), _lu_jvp, _lu_vjp,
     Sample(lambda rng: (rng.normal(size=(2, 3, 3))[:, [1, 2, 0]] + 3.0 * np.eye(3)[[1, 2, 0]],)),
 )  # fmt: skip
@@ -194,9 +194,9 @@ def flipped(ab: TracedArray, low: int, up: int) -> TracedArray:
 
 def _band_product(ab: TracedArray, x: TracedArray, up: int) -> TracedArray:
     """The banded matrix times `x`."""
-    columns = _t(x)
+    columns = mt(x)
     terms = [_shifted(np.expand_dims(ab[..., k, :], -2) * columns, up - k) for k in range(ab.shape[-2])]
-    return _t(add_up(terms))
+    return mt(add_up(terms))
 
 
 def _banded(ab: np.ndarray, b: np.ndarray, *, low: int, up: int) -> object:
@@ -212,7 +212,7 @@ def _banded_jvp(dots: Bars, args: Args, outs: Args, *, low: int, up: int) -> lis
 
 def _banded_vjp(bars: Bars, args: Args, outs: Args, *, low: int, up: int) -> list[object]:
     b_bar = apply(banded, flipped(args[0], low, up), bars[0], low=up, up=low)
-    left, right = _t(b_bar), _t(outs[0])
+    left, right = mt(b_bar), mt(outs[0])
     rows = [-np.sum(_shifted(left, k - up) * right, axis=-2) for k in range(low + up + 1)]
     return [unbroadcast(np.stack(rows, axis=-2), args[0].shape), unbroadcast(b_bar, args[1].shape)]
 
@@ -226,7 +226,7 @@ def _band(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 banded = register(
     Primitive(
         "solve_banded", _solved, _banded, _banded_jvp, _banded_vjp,
-        lambda args, mapped, size, **params: [apply(banded, *_leading(args, mapped, (2, 2)), **params)], None, "opaque",
+        lambda args, mapped, size, **params: [apply(banded, *align_stacks(args, mapped, (2, 2)), **params)], None, "opaque",
         samples=(Sample(_band, {"low": 1, "up": 2}),),
     )
 )  # fmt: skip

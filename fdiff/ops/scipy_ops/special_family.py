@@ -24,6 +24,7 @@ from ..families import (
     ufunc_caller,
     unbroadcast,
 )
+from ..shaping import scalar_if_0d
 
 Rule = Callable[..., object]
 Slopes = Callable[..., Sequence[object]]
@@ -176,7 +177,7 @@ def special_many(name: str, partials: Rows, *sample: Callable[..., np.ndarray]) 
         trace = current(*operands)
         loop = loop_dtypes(ufunc, tuple(kind_of(x) for x in operands))
         lifted = [TracedArray(trace, i, trace.builder.type(i)) for i in (trace.lift(x, d) for x, d in zip(operands, loop, strict=False))]
-        return tuple(TracedArray(x.home, x.id, x.type, scalar=not x.shape) for x in apply_many(primitive, *lifted))
+        return tuple(scalar_if_0d(x) for x in apply_many(primitive, *lifted))
 
     primitive = register(
         Primitive(

@@ -11,15 +11,9 @@ from ...trace import TracedArray, apply, unsupported
 from ..elementwise import bounded, stop
 from ..reductions import as_scalar
 from ..sample_domains import positive
-from ..shaping import normal_axes, traced
+from ..shaping import floating, normal_axes, traced
 from ..third_party_functions import concrete, replaces_if_traced
 from .special_family import special
-
-
-def _floating(x: object) -> TracedArray:
-    a = traced(x)
-    return a if a.type.floating else a.astype(np.float64)
-
 
 # --- sums of exponentials ---------------------------------------------------------------------
 
@@ -35,8 +29,8 @@ def logsumexp(a: object, axis: object = None, b: object = None, keepdims: bool =
 
     An infinite sum belongs to its infinite terms.
     """
-    x = _floating(a)
-    weights = None if b is None else _floating(b)
+    x = floating(a)
+    weights = None if b is None else floating(b)
     if weights is not None:
         shape = np.broadcast_shapes(x.shape, weights.shape)
         x, weights = np.broadcast_to(x, shape), np.broadcast_to(weights, shape)
@@ -101,7 +95,7 @@ def _log_sum_of_terms(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
 
 @replaces_if_traced(sc.softmax)
 def softmax(x: object, axis: object = None) -> TracedArray:
-    a = _floating(x)
+    a = floating(x)
     axes = normal_axes(axis, a.ndim)
     shifted = np.exp(a - _peak(a, axes))
     return as_scalar(shifted / np.sum(shifted, axis=axes, keepdims=True))
@@ -109,7 +103,7 @@ def softmax(x: object, axis: object = None) -> TracedArray:
 
 @replaces_if_traced(sc.log_softmax)
 def log_softmax(x: object, axis: object = None) -> TracedArray:
-    a = _floating(x)
+    a = floating(x)
     axes = normal_axes(axis, a.ndim)
     top = _peak(a, axes)
     shifted = a - np.where(np.isfinite(top), top, 0.0)
@@ -120,7 +114,7 @@ if hasattr(sc, "softplus"):  # since SciPy 1.15
 
     @replaces_if_traced(sc.softplus)
     def softplus(x: object, **keywords: object) -> TracedArray:
-        return np.logaddexp(0, _floating(x), **keywords)
+        return np.logaddexp(0, floating(x), **keywords)
 
 
 # --- gamma ------------------------------------------------------------------------------------
@@ -131,8 +125,8 @@ def polygamma(n: object, x: object) -> TracedArray:
     """``(-1)**(n + 1) n! zeta(n + 1, x)`` (DLMF 25.11.12), and digamma for n = 0."""
     given = np.asarray(concrete(n, "scipy.special.polygamma with a traced order"))
     if np.all(given == 0):
-        return as_scalar(np.broadcast_to(sc.psi(_floating(x)), np.broadcast_shapes(given.shape, np.shape(x))))
-    a = _floating(x)
+        return as_scalar(np.broadcast_to(sc.psi(floating(x)), np.broadcast_shapes(given.shape, np.shape(x))))
+    a = floating(x)
     factor = ((-1.0) ** (given + 1) * sc.gamma(given + 1.0)).astype(a.dtype)
     out = factor * sc.zeta((given + 1.0).astype(a.dtype), a)
     return as_scalar(np.where(given == 0, sc.psi(a), out) if np.any(given == 0) else out)
@@ -143,7 +137,7 @@ def multigammaln(a: object, d: object) -> TracedArray:
     """Logarithm of the multivariate gamma function; NaN where SciPy refuses the argument."""
     if np.ndim(d) or np.floor(d) != d:
         raise ValueError("d should be a positive integer (dimension)")
-    x, d = _floating(a), int(d)
+    x, d = floating(a), int(d)
     total = sum((sc.gammaln(x - 0.5 * j) for j in range(1, d)), start=sc.gammaln(x))
     total = total + d * (d - 1) * 0.25 * log(pi)
     return as_scalar(np.where(x > 0.5 * (d - 1), total, np.nan))
@@ -154,7 +148,7 @@ def factorial(n: object, exact: bool = False, extend: str = "zero") -> TracedArr
     """``gamma(n + 1)``, and 0 below 0."""
     if exact or extend != "zero":
         raise unsupported(f"scipy.special.factorial with {'exact=True' if exact else f'extend={extend!r}'}")
-    x = _floating(n)
+    x = floating(n)
     value = sc.gamma(np.where(x < 0, 0.0, x) + 1.0)
     return as_scalar(np.where(x < 0, 0.0, value))
 
@@ -185,7 +179,7 @@ def lambertw(z: object, k: object = 0, tol: float = 1e-8) -> TracedArray:
     branch = concrete(k, "scipy.special.lambertw with a traced branch")
     if np.ndim(branch) or branch not in (0, -1):
         raise unsupported(f"scipy.special.lambertw with k={branch}, a complex branch,")
-    x = _floating(z)
+    x = floating(z)
     return as_scalar(apply(_lambertw, x, branch=int(branch)))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from scipy.optimize import OptimizeResult
 
 from ...trace import TracedArray, apply, unsupported
+from ..shaping import scalar_if_0d
 from .solver_arguments import value_of
 from .solver_call import SolverCall, without_rule
 
@@ -54,5 +55,5 @@ def text_of(call: SolverCall, args: list[TracedArray], field: str, seen: list[Tr
 def field(value: TracedArray, moving: TracedArray, name: str, call: SolverCall) -> TracedArray:
     """A field of the result; one of real numbers has a value and no derivative."""
     if value.dtype.kind in FLAGS:
-        return TracedArray(value.home, value.id, value.type, scalar=not value.shape)
+        return scalar_if_0d(value)
     return apply(without_rule, value, moving, scalar=not value.shape, field=f"`{name}` of {call.name}", site=call.site)
