@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...ops.view_ops import slice_
 from ...ops.shaping import traced
+from ...ops.view_ops import slice_
 from ...tape import Builder, Tape
 from ...trace import Trace, splice
 
