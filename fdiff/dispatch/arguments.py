@@ -1,4 +1,8 @@
-"""Arguments of a call: what identifies them, how they are traced, and which are refused."""
+"""Arguments of a call: their signature, how each leaf is traced, and which are refused.
+
+Leaves that are float arrays and floats are traced; all others (ints, strings, objects) are handed
+to the function as they are, and are part of the signature by value.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records an
 
 
 def leaf_key(leaf: object) -> object:
-    """What a variant depends on: the type of arrays and floats, the value of all else."""
+    """A leaf in a signature: the type of arrays and floats, the value of everything else."""
     kind = type(leaf)
     if kind is np.ndarray:
         if leaf.dtype.kind in NUMERIC:  # type: ignore[attr-defined] - its class was looked at
@@ -47,7 +51,7 @@ def leaf_key(leaf: object) -> object:
 
 
 def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
-    """The key of arguments that are leaves themselves, or None: what most calls need."""
+    """The signature of arguments that are leaves themselves, as in most calls; else None."""
     key: list[object] = []
     for arg in args:
         kind = arg.__class__
@@ -75,7 +79,7 @@ def called(name: str, f: object) -> str:
 
 
 def is_direct(leaf: object) -> bool:
-    """Whether `leaf` goes to the tiers as it stands."""
+    """Whether `leaf` is an input of the tape as it stands."""
     return (
         isinstance(leaf, np.ndarray)
         and type(leaf) is np.ndarray
@@ -85,7 +89,7 @@ def is_direct(leaf: object) -> bool:
 
 
 def native(leaf: object) -> np.ndarray:
-    """An argument as the tiers take it: native byte order; without axes, a scalar."""
+    """An argument as an input of the tape: in native byte order; without axes, a scalar."""
     if isinstance(leaf, np.ndarray):
         array = np.asarray(leaf)  # a plain array of a memmap
         if not array.dtype.isnative:
@@ -146,6 +150,7 @@ def _holds_traced(out: np.ndarray | np.generic) -> bool:
 
 
 def as_input(leaf: object, *, differentiate: bool) -> Input:
+    """How a leaf is traced."""
     if isinstance(leaf, TracedArray):
         return Input(leaf.type, leaf.scalar, leaf.weak, leaf, differentiate)
     array = np.asarray(leaf)
@@ -177,13 +182,13 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         way = TAKE_NUMBERS if is_table(leaf) else LEAVE_OUT
         raise InputError(message(call, f"{fact}{_place(spec, k)}.", way, where))
     dtype = np.asarray(leaf).dtype
-    if dtype.kind not in "fc":  # whether complex inputs have a derivative, the operator knows
+    if dtype.kind not in "fc":  # complex inputs are judged by the operator
         fact = f"only floating-point inputs can be differentiated, not {dtype}{_place(spec, k)}."
         raise DtypeError(message(call, fact, _as_float(leaf, dtype, spec), where))
 
 
 def _as_float(leaf: object, dtype: np.dtype, spec: Spec) -> str:
-    """How an argument that is not floating point is made so, or left out where there are others."""
+    """Advice for an argument that is not floating point: convert it, or leave it out."""
     if dtype.kind not in NUMERIC:
         return LEAVE_OUT
     how = "with x.astype(float)" if isinstance(leaf, np.ndarray) else ": float(x)"
@@ -198,7 +203,7 @@ def argument(spec: Spec, k: int) -> str:
 
 
 def _place(spec: Spec, k: int) -> str:
-    """Where leaf `k` stands, if it is not an argument itself."""
+    """The name of leaf `k` in parentheses, if it is inside an argument."""
     name = argument(spec, k)
     return f" ({name})" if name.endswith("]") or "." in name else ""
 

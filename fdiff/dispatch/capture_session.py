@@ -1,4 +1,9 @@
-"""What the functions run by a trace read from outside, and who watches them."""
+"""Capture sessions: functions run as private copies, and everything they read is written down.
+
+The outermost trace of a thread has one session. `watched` opens it around a run of the user's
+function; at its end the variant gets what each function read (`Reads`), what was written goes to
+the user's own variables, and relying on values kept from an earlier call is refused.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +37,20 @@ replaces(inspect.getattr_static)(getattr_static)
 
 
 class CaptureSession:
-    """What the functions of one outermost trace read: a `Capture` each; who met which array."""
+    """What the functions of one outermost trace read: a `Capture` for each function.
+
+    Captured arrays are numbered in the order in which they were met: `order` holds for each the
+    number of its function and its number there, `handles` the traced array that stands for it.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self._trace = ref(trace)  # which knows this session: no reference goes round
         self.parts: list[tuple[Callable[..., object], Capture]] = []
         self.order: list[tuple[int, int]] = []
-        self.handles: list[TracedArray] = []  # of the captured arrays, in this order
+        self.handles: list[TracedArray] = []
         self.running: list[Capture] = []  # of the functions that run, innermost last
         self.over: list[Capture] = []  # of those that have run, in the order in which they ended
-        self.kept: list[tuple[Kept, Line | None]] = []  # that was taken to be absent
+        self.kept: list[tuple[Kept, Line | None]] = []  # places taken to be empty, by branches
 
     @property
     def trace(self) -> Trace:
@@ -53,7 +62,7 @@ class CaptureSession:
         return trace
 
     def private(self, f: Callable[..., object]) -> Callable[..., object]:
-        """What to run in place of `f`; its reads are watched from now on."""
+        """A private copy of `f`, whose reads are watched."""
         part, count = len(self.parts), 0
 
         def handle(array: np.ndarray) -> TracedArray:
@@ -95,14 +104,14 @@ class CaptureSession:
             return cast("Function", call)()
 
     def original(self, value: object) -> object:
-        """The user's own object, where `value` stands in for one."""
+        """The user's own object, where `value` is its proxy."""
         for _, capture in self.parts:
             if (found := capture.original(value)) is not value:
                 return found
         return value
 
     def finish(self) -> tuple[tuple[Callable[..., object], Reads], ...]:
-        """What was read; what was written goes to the user's own variables and arrays."""
+        """What was read, at the end of a run; writes go to the user's own variables and arrays."""
         for (part, count), handle in zip(self.order, self.handles, strict=True):
             if handle.id != handle.made:
                 self._store(self.parts[part][1], count, handle)
@@ -111,7 +120,7 @@ class CaptureSession:
         return tuple((f, capture.finish()) for f, capture in self.parts)
 
     def _store(self, capture: Capture, count: int, handle: TracedArray) -> None:
-        """What the run stored in a captured array goes there; the tape reads what was there."""
+        """Write to a captured array what the run stored in it; the tape reads its old entries."""
         array, place = capture.array(count)
         capture.note(f"a write to the array `{place}`")
         try:
@@ -147,7 +156,7 @@ class CaptureSession:
         return self._place(same) or self._place_of_key(same)
 
     def place_of_key(self, key: object) -> Kept | None:
-        """Where a dict that the run has as it is keeps something under a key."""
+        """Where a dict of the user's own keeps something under a key."""
         return self._place_of_key(lambda value: type(value) is type(key) and value == key)
 
     def _place(self, fits: Callable[[object], bool]) -> Kept | None:
@@ -158,17 +167,17 @@ class CaptureSession:
         return next((kept for capture in self.running for kept in capture.caches.keys(fits)), None)
 
     def asked(self, place: Kept) -> None:
-        """A branch was taken as if nothing had been kept there."""
+        """Note that a branch was taken as if nothing had been kept there; `check` verifies it."""
         self.kept.append((place, self.trace.where()))
 
     def _found_again(self, place: Kept) -> bool:
-        """Whether `f` has stored there what it had kept before."""
+        """Whether `f` has stored in that place again what it had kept there."""
         now, put = place.now(), place.put
         stored = isinstance(put, TracedArray) and put.id != put.made
         return (stored or now is not place.before) and agree(now, place.value)
 
     def check(self) -> None:
-        """Raise where the run kept what has no value, or relied on what an earlier one had kept."""
+        """Raise if the run kept what has no value, or relied on what an earlier run kept."""
         for _, capture in self.parts:
             for place, value in capture.refused:
                 raise _no_value(self.trace, place, cast("TracedArray", value))
@@ -217,9 +226,9 @@ def _no_value(trace: Trace, place: str, value: TracedArray) -> TraceError:
 
 
 def settled(value: object) -> object:
-    """What plain code would have in place of a traced array, or NoValueError.
+    """The concrete value in place of a traced array, or NoValueError.
 
-    There is no one value of an element of a batch, and of arguments that stand for types.
+    A mapped element of a batch has no single value, nor has an argument that stands for a type.
     """
     given = resolve(value)
     if type(given) is Text:
@@ -241,7 +250,7 @@ def settled(value: object) -> object:
 
 
 def depends(value: object) -> bool:
-    """Whether a derivative is taken for what a value, or a tuple of values, depends on."""
+    """Whether a value, or a tuple of values, depends on a differentiated input."""
     if isinstance(value, tuple):
         return any(map(depends, value))
     given = resolve(value)
@@ -255,7 +264,10 @@ def depends(value: object) -> bool:
 
 @contextmanager
 def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[CaptureSession]:
-    """What the function reads is watched by the outermost trace, and put into its `inner`."""
+    """The session of the outermost trace, opened if `trace` is that one.
+
+    At its end `inner` gets each function that ran, with what it read.
+    """
     root = root_trace()
     if root is trace:
         root.session = CaptureSession(trace)
@@ -279,7 +291,7 @@ def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[Capt
 
 
 def _refused(error: Exception) -> tuple[str, str] | None:
-    """Fact and way out, where C code could not take a traced array and said so in its own words."""
+    """Fact and way out for an error that C code raised because it met a traced array."""
     if "TracedKey" in str(error) or "buffer API" in str(error):
         return (
             f"the bytes of a differentiated array were read as numbers or text ({error}).",
@@ -299,7 +311,7 @@ def _refused(error: Exception) -> tuple[str, str] | None:
 
 
 def own_result(tree: object, session: CaptureSession) -> object:
-    """What the function returned, with the user's own objects in place of stand-ins."""
+    """What the function returned, with the user's own objects in place of proxies."""
 
     def own(leaf: object) -> object:
         if isinstance(leaf, Items):

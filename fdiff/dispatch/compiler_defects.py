@@ -1,8 +1,7 @@
-"""Failures of fdiff's own compiler: who did not ask for a kernel gets the results all the same.
+"""Failures of fdiff's own compiler, as a warning or an error that says what to report.
 
-A tape of which no kernel can be made stays with the interpreter or the evaluator, and a warning
-says once that this is a defect of fdiff and what to report. Who asked for a kernel gets the same
-as an error.
+A tape that fails to compile is run by NumPy or as bytecode, so that results come all the same, and
+a warning says once that this is a defect of fdiff. A user who asked for a kernel gets an error.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _warned: dict[tuple[str, ...], None] = {}
 
 
 class Defect:
-    """What went wrong when fdiff compiled for a tape: `fault` is the exception in one line."""
+    """A failure to compile `what` for a tape; `fault` is the exception in one line."""
 
     __slots__ = ("fault", "tape", "what")
 
@@ -38,7 +37,7 @@ class Defect:
         return f"fdiff failed to make its {self.what}, a defect worth reporting: {self.fault}"
 
     def warn(self) -> None:
-        """Tell the user, once for each program: the same operations at other sizes are no news."""
+        """Warn once for each sequence of operations, whatever their sizes."""
         program = (self.what, *(node.primitive.name for node in self.tape.nodes))
         if program in _warned:
             return
@@ -53,13 +52,13 @@ class Defect:
         warn(fact, DefectWarning)
 
     def error(self, call: str) -> CompileError:
-        """The error for who asked for a kernel, or fixed the tier."""
+        """The error for a user who asked for a kernel, or fixed the tier."""
         fact = f"fdiff failed to make the {self.what}."
         way = f"Leave fdiff the choice of how to run it: results are right. {self._report()}"
         return CompileError(message(call, fact, way, user_line()))
 
     def _report(self) -> str:
-        """What is worth reporting."""
+        """What to report: the exception, versions, and the tape, shortened in the middle."""
         rows = str(self.tape).splitlines()
         if len(rows) > _MOST_ROWS:
             half = _MOST_ROWS // 2

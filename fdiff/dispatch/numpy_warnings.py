@@ -1,9 +1,9 @@
-"""NumPy's floating-point warnings, as plain code gives them.
+"""NumPy's floating-point warnings for compiled programs, as plain code gives them.
 
-Whatever runs a program leaves a hint where a number was divided by zero, invalid or too large
-(`float_flags`). A hint is asked about: the tape of the function is interpreted, and if its own
-values, not those of a derivative alone, are to blame, the function is called once as plain Python.
-So words, line, filters and `numpy.errstate` are those of plain code.
+The processor's flags (`float_flags`) hint that a kernel divided by zero, overflowed or was given an
+invalid argument. They do not tell where, or whether a derivative alone did. So after a hint the
+tape of the function is interpreted; if its own values are to blame, the function is called once as
+plain Python, so that words, line, filters and `numpy.errstate` are those of plain code.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ def answer(
     variant: Variant,
     arrays: Sequence[np.ndarray],
 ) -> None:
-    """Warn, or raise, as plain code does for these arguments, if a hint in this thread is right.
+    """After a hint: warn, or raise, as plain code does for these arguments.
 
-    The inputs of the tape of the `variant` are `arrays`.
+    `arrays` are the inputs of the tape of the variant. A hint that comes to nothing is counted, so
+    that functions that hint at every call are asked about less and less often.
     """
     doubts = variant.doubts
     if not _wanted(doubts, variant):
@@ -56,10 +57,10 @@ def answer(
         doubts.false = 0 if found else doubts.false + 1
         if not found:
             return
-        if not variant.cacheable:  # it reads or writes what a second call would find changed
-            _placed(found, variant)
+        if not variant.cacheable:  # a second call might find its world changed
+            _warn_at_lines(found, variant)
             return
-    _plainly(program, f, given)
+    _call_plainly(program, f, given)
 
 
 def warning_hook(
@@ -70,9 +71,9 @@ def warning_hook(
     *,
     out: bool,
 ) -> Callable[..., None]:
-    """What the entry stub calls with its arguments where the processor hints at something.
+    """What the entry stub of a fast path calls after a hint, with the arguments of the call.
 
-    Without `f`, that comes before the arguments.
+    Where `f` is None, the function comes before the arguments.
     """
 
     def hinted(*args: object, **kwargs: object) -> None:
@@ -95,7 +96,7 @@ def warning_hook(
 
 
 def _wanted(doubts: Doubts, variant: Variant) -> bool:
-    """Whether anybody would see what a hint comes to."""
+    """Whether a warning or an error would reach the user, under his filters and `errstate`."""
     rare = doubts.rare()
     modes = {mode for kind, mode in np.geterr().items() if kind in KINDS}
     if modes - {"ignore", "warn"} or _is_strict(variant):
@@ -111,7 +112,7 @@ def _wanted(doubts: Doubts, variant: Variant) -> bool:
 
 
 def _action() -> str:
-    """What filters do with a RuntimeWarning wherever it comes from."""
+    """The action of the warning filters for a RuntimeWarning from anywhere."""
     for action, words, category, module, line in warnings.filters:
         if issubclass(RuntimeWarning, category):
             if words is None and module is None and not line:
@@ -122,7 +123,7 @@ def _action() -> str:
 
 
 def _is_strict(variant: Variant) -> bool:
-    """Whether the function says itself that NumPy is to do more than to warn."""
+    """Whether the function itself sets `numpy.errstate` to more than warnings."""
     codes = [getattr(g, "__code__", None) for g, _ in variant.inner]
     while codes:
         code = codes.pop()
@@ -137,8 +138,8 @@ def _is_strict(variant: Variant) -> bool:
 # ---------------------------------------------------------------------------------- plain code
 
 
-def _plainly(program: Program, f: Function, given: Arguments) -> None:
-    """Call the function as plain code, for what NumPy has to say of it."""
+def _call_plainly(program: Program, f: Function, given: Arguments) -> None:
+    """Call the function as plain code, so that NumPy warns or raises."""
     args, kwargs = cast("Arguments", map_leaves(_own, given))
     try:
         if program.plain is not None:
@@ -146,7 +147,7 @@ def _plainly(program: Program, f: Function, given: Arguments) -> None:
         elif isinstance(f, FunctionType | MethodType):
             f(*args, **kwargs)
         else:
-            _called_there(f, args, kwargs)
+            _call_at_user_line(f, args, kwargs)
     except (FloatingPointError, Warning):
         raise
     except Exception:
@@ -157,14 +158,14 @@ def _plainly(program: Program, f: Function, given: Arguments) -> None:
 
 
 def _own(leaf: object) -> object:
-    """An argument that plain code may write to, or divide by as fdiff does: a number of NumPy's."""
+    """A copy of an argument, which plain code may write to; Python floats as NumPy scalars."""
     if isinstance(leaf, np.ndarray):
         return leaf.copy()
     return np.array(leaf)[()] if type(leaf) in (float, complex) else leaf
 
 
-def _called_there(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Call what has no line of its own, such as `numpy.log`, at the user's line that runs now."""
+def _call_at_user_line(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Call a function without Python code, such as `numpy.log`, as if from the user's line."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
@@ -176,8 +177,8 @@ def _called_there(f: Function, args: tuple[object, ...], kwargs: dict[str, objec
     eval(code, frame.f_globals, {"f": f, "args": args, "kwargs": kwargs})  # noqa: S307 - our text
 
 
-def _placed(found: Sequence[tuple[str, int]], variant: Variant) -> None:
-    """Say what is found of a tape, in words like NumPy's, at the lines of the nodes."""
+def _warn_at_lines(found: Sequence[tuple[str, int]], variant: Variant) -> None:
+    """Warn of what was found in a tape, in NumPy's words, at the user's lines of the nodes."""
     tape, state = variant.tape, np.geterr()
     flags = {"divide by zero": 1, "overflow": 2, "underflow": 4, "invalid value": 8}
     modes = {words: state[kind] for kind, words in KINDS.items()}

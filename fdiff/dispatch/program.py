@@ -1,4 +1,9 @@
-"""A function made ready: its variants, and the way from a call to the one that holds."""
+"""Programs: all traces of one function under one operator, and the look-up of the one that holds.
+
+In comes a call's arguments, out come the variant (a trace of the function with the operator's plan)
+and the inputs of its tape. Programs are shared by all functions of the same code, so that a lambda
+that is made again finds what was traced before.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ from .variant import Variant, trace_variant
 
 Derive = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
 
-VARIANTS = 128  # signatures remembered for one function
+VARIANTS = 128  # signatures remembered for one function, the oldest dropped first
 _BUILT = {  # what operators make of a traced function
     "grad": "the gradient",
     "value_and_grad": "the gradient",
@@ -42,7 +47,7 @@ def building(call: str) -> Stage:
 
 
 def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:
-    """The leaves of arguments, and what the variants for them are found by."""
+    """The leaves of arguments, and their signature: the key under which variants are kept."""
     key = None if kwargs else flat_key(args)
     if key is not None:
         return args, key
@@ -51,12 +56,12 @@ def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[
 
 
 class Program:
-    """Every variant of one function under one operator.
+    """Every variant of one function under one operator, by the signature of the arguments.
 
-    `derive` turns a new variant into the operator's plan; `name` is the public call and `argnums`
-    tells which arguments are differentiated (None: none). `body` is what is run on traced arguments
-    (the function itself where left out). `eager` tells that a plan can be made of an eager trace,
-    `lists` that a list of numbers counts as an array where it is differentiated.
+    `name` is the public call, `argnums` tells which arguments are differentiated (None: none), and
+    `derive` turns a new variant into the operator's plan. `body` is what is run on traced arguments
+    (None: the function itself). With `eager`, calls may be differentiated eagerly; with `lists`, a
+    list of numbers counts as an array where it is differentiated.
     """
 
     __slots__ = (
@@ -91,13 +96,13 @@ class Program:
         self.body = body or call_private
         self.argnums = argnums
         self.derive = derive
-        self.plain: Body | None = None  # what plain code does, if that is not to call the function
+        self.plain: Body | None = None  # what plain code would run in place of `f`
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, OperatorPlan] = OrderedDict()
         self.stability: dict[object, BranchStability] = {}
-        self.ratios: list[float] = []  # of eager calls, by the time of their operations alone
-        self.seconds = 0.0  # spent in eager calls, until the user is told that they are slow
-        self.steady = False  # whether the last call took the way of the one before
+        self.ratios: list[float] = []  # times of eager calls, by that of their operations
+        self.seconds = 0.0  # spent in eager calls since the user was told
+        self.steady = False  # whether the last two calls took the same path
 
     def find(
         self,
@@ -109,7 +114,8 @@ class Program:
     ) -> tuple[Variant, list[np.ndarray]]:
         """The variant that holds for these arguments, and the inputs of its tape.
 
-        Unless it has to be `sure`, the guards of the latest are left to its plan, if that asks.
+        The guards of the latest variant are left to its plan where the plan checks them, unless
+        they have to be checked here (`sure`).
         """
         leaves, key = _key(args, kwargs)
         known: Sequence[Variant] = self.variants.get(key, ())
@@ -145,7 +151,7 @@ class Program:
     def latest(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Variant | None:
-        """The variant that is asked first for such arguments, of those that do not know values."""
+        """The variant that is asked first; None if it relies on values or layouts of arrays."""
         for variant in self.variants.get(_key(args, kwargs)[1], ()):
             if variant.refresh(f) is not None:
                 known = variant.pinned or variant.swapped
@@ -155,7 +161,7 @@ class Program:
     def _taken(
         self, known: list[Variant], variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool
     ) -> bool:
-        """Whether a variant that depends on values holds; it is asked first next time."""
+        """Whether a variant that relies on values holds; if so, it is asked first next time."""
         first = variant is known[0]
         if not variant.holds(arrays, sure=sure or not first or not self.steady):
             return False
@@ -196,7 +202,7 @@ class Program:
         return variant, [*inputs, *extra]
 
     def _plan(self, variant: Variant) -> OperatorPlan:
-        """The plan of an equal trace, or a new one: deriving costs more than tracing."""
+        """The plan of an equal trace if there is one: deriving a plan costs more than tracing."""
         if any(variant.outs):
             return self.derive(variant)
         key = (
@@ -218,7 +224,7 @@ class Program:
 
 
 _programs: OrderedDict[object, Program] = OrderedDict()
-MOST = 4 * VARIANTS  # programs remembered
+MOST = 4 * VARIANTS  # programs remembered, the oldest dropped first
 
 
 def program_of(

@@ -1,12 +1,15 @@
-"""How a tape is executed: interpreted at once, evaluated or compiled when that pays.
+"""Tiered execution: a tape is interpreted at once, and run as bytecode or compiled when that pays.
+
+`runner(tape)` gives the `Runner` of a tape: arrays in, arrays out, by the tier that is right now.
 
 The switch is the ski-rental rule (Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching",
-Algorithmica 3, 1988): compile when the time spent on a slower tier, plus the next call, reaches
-what compiling is expected to cost. Never worse than twice the best choice. Where a kernel can be
-made in the background, nobody waits for it, and it is started at a quarter of that: what may be in
-vain is work of a core that had none. No kernel is made for a program that is called once, and none
-that is predicted to take more than two seconds: the process waits at its end for the kernel under
-way.
+Algorithmica 3, 1988): compile at the break-even point, where the time spent on a slower tier, plus
+the next call, reaches what compiling is expected to cost. That is never worse than twice the best
+choice. Where a second core is free, kernels are compiled in the background, so that nobody waits,
+and already at a quarter of the break-even point. A program that is called once is not compiled, nor
+one that is predicted to take more than two seconds, because a process waits at its end for the
+kernel under way.
+
 `FDIFF_TIER` set to ``interpret``, ``evaluate`` or ``compile`` fixes the tier.
 """
 
@@ -28,18 +31,18 @@ from ..interpret import Plan
 from ..process import background
 from ..process.progress import Stage
 from ..tape import CONSTANT, Tape
-from .bytecode_tier import EARLY, LOAD_SECONDS, START_SECONDS, Evaluated, waited
+from .bytecode_tier import EARLY, LOAD_SECONDS, START_SECONDS, BytecodeTier, waited
 from .compiler_defects import Defect
 
 if TYPE_CHECKING:
     from ..kernels import Executable, Parts
 
-PATIENCE = 0.02  # interpreting less than this in all is not worth asking what a kernel costs
-ASK_FIRST = 2.0  # a kernel predicted to compile longer than this is compiled only when asked for
-LOOK_SECONDS = 1e-5  # a node, to see whether its kernel is on disk
-WRITE_SECONDS = 1e-4  # a node, for the text that the price is read from; compiling takes longer
+PATIENCE = 0.02  # seconds of interpreting before anybody asks what a kernel costs
+ASK_FIRST = 2.0  # seconds: a kernel predicted to take longer is compiled only on request
+LOOK_SECONDS = 1e-5  # for each node, to see whether the kernel is on disk
+WRITE_SECONDS = 1e-4  # for each node, to generate the source from which the cost is estimated
 NAMED = 3  # ops that are named where there is no kernel
-COPY_BELOW = 65536  # bytes: a strided input up to here is copied, not worth a kernel of its own
+COPY_BELOW = 65536  # bytes: smaller strided inputs are copied; larger ones get a kernel
 PLAIN = 0x101  # ndarray.flags: C-contiguous and aligned
 VARIABLE = "FDIFF_TIER"
 _RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}
@@ -49,12 +52,14 @@ KEPT = 512  # runners remembered, the least recently used dropped first
 class Runner:
     """One tape made executable; equal tapes share their runner.
 
-    `tier` is what ran it last, `state` tells what would run it now and why.
+    `tier` is what ran it last, `spent` the seconds that slower tiers took, `asked` whether the user
+    asked for a kernel. Kernels are kept by the layouts of their inputs: "C" for contiguous arrays,
+    "A" for any strides.
     """
 
     __slots__ = (
-        "_defects", "_due", "_evaluated", "_failures", "_fast", "_handed", "_held", "_kernels",
-        "_plan", "_price", "_slots", "asked", "call", "spent", "tape", "tier",
+        "_break_even", "_bytecode", "_defects", "_failures", "_fast", "_in_background", "_kernels",
+        "_plan", "_price", "_slots", "_workspace", "asked", "call", "spent", "tape", "tier",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -64,20 +69,26 @@ class Runner:
         self._plan: Plan | None = None
         self._kernels: dict[tuple[str, ...], Executable] = {}
         self._fast: Executable | None = None
-        self._defects: dict[tuple[str, ...], Defect] = {}  # by layouts, where fdiff failed
-        self._evaluated = Evaluated(self.tape)
-        self._due: dict[tuple[str, ...], float] = {}  # seconds that pay for a kernel
-        self._held: int | None = None  # bytes of the kernel's workspace, once asked for
-        self._handed: set[tuple[str, ...]] = set()  # what is made in the background
-        self._failures: dict[tuple[str, ...], Exception] = {}  # what was raised there
-        self._price = math.nan  # what the last kernel asked for is expected to cost
+        self._defects: dict[
+            tuple[str, ...], Defect
+        ] = {}  # by layouts, where fdiff failed to compile
+        self._bytecode = BytecodeTier(self.tape)
+        self._break_even: dict[
+            tuple[str, ...], float
+        ] = {}  # by layouts, the `spent` at which to compile
+        self._workspace: int | None = None  # bytes of the kernel's workspace, once known
+        self._in_background: set[tuple[str, ...]] = (
+            set()
+        )  # layouts whose kernels are compiled there
+        self._failures: dict[tuple[str, ...], Exception] = {}  # by layouts, what was raised there
+        self._price = math.nan  # expected seconds of compiling, once estimated
         self.call = ""  # the public call that uses it, for messages
         self.spent = 0.0
         self.asked = False
         self.tier = ""
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """Outputs at `arrays`: fresh, writable, the caller's own."""
+        """Outputs of the tape at `arrays`: new arrays, which nobody else holds."""
         for array in arrays:
             if array.__class__ is np.ndarray and array.flags.num & PLAIN != PLAIN:
                 return self._strided(arrays)
@@ -85,17 +96,17 @@ class Runner:
             try:
                 outs = self._fast(*arrays)
             except CompileError as error:
-                outs = self._without(error, arrays)
+                outs = self._after_late_failure(error, arrays)
         else:
             outs = self._slow(arrays, ("C",) * len(arrays))
-        return outs if self._slots is None else self._spread(outs)
+        return outs if self._slots is None else self._copied_where_shared(outs)
 
     def parts(self) -> Parts | None:
-        """The kernel for plain arrays, taken apart; None while there is none."""
+        """The kernel for contiguous arrays, as the fast path needs it; None if there is none."""
         return None if self._fast is None else self._fast.parts()
 
     def compiled(self) -> bool:
-        """Whether there is a kernel for plain arrays."""
+        """Whether there is a kernel for contiguous arrays."""
         return self._fast is not None
 
     def slots(self) -> Sequence[int]:
@@ -109,82 +120,84 @@ class Runner:
         )
         run = self._fast if "A" not in layouts else self._kernels.get(layouts)
         outs = self._slow(arrays, layouts) if run is None else self._run(run, arrays)
-        return outs if self._slots is None else self._spread(outs)
+        return outs if self._slots is None else self._copied_where_shared(outs)
 
-    def _spread(self, outs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Outputs that are one node of the tape, as arrays of their own."""
+    def _copied_where_shared(self, outs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs of the tape, of which several are one output of the kernel, as copies."""
         return [np.array(outs[k]) for k in self._slots or ()]
 
     def _slow(self, arrays: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Sequence[np.ndarray]:
-        """One call by the tier that is right now; the kernel is kept for the next ones."""
+        """One call without a kernel at hand: compile it if it is due, else take a slower tier."""
         tier = fixed_tier()
-        if tier == "interpret":  # whatever that costs, nothing is to be decided by it
+        if tier == "interpret":  # what is fixed needs no account of its time
             self.tier = tier
             return self._interpret(arrays)
         run = self._kernel(layouts, tier)
         if run is not None:
             return self._run(run, arrays)
-        evaluated = self._evaluated
+        bytecode = self._bytecode
         run_it = None
         if tier in ("", "evaluate"):
-            run_it = evaluated.choose(self.spent, forced=tier == "evaluate")
+            run_it = bytecode.choose(self.spent, forced=tier == "evaluate")
         start = perf_counter()
-        if run_it is not None and not evaluated.load(forced=tier == "evaluate"):
+        if run_it is not None and not bytecode.load(forced=tier == "evaluate"):
             run_it = None
         outs = self._interpret(arrays) if run_it is None else run_it(arrays)
         seconds = perf_counter() - start
         self.spent += seconds
         if run_it is None:
-            evaluated.interpreted = min(evaluated.interpreted, seconds)
-            waited[0] += 0.0 if evaluated.refused else seconds
+            bytecode.interpreted = min(bytecode.interpreted, seconds)
+            waited[0] += 0.0 if bytecode.refused else seconds
         else:
-            evaluated.took(seconds)
+            bytecode.account(seconds)
         self.tier = "interpret" if run_it is None else "evaluate"
         return outs
 
     def _run(self, run: Executable, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """The kernel's results; arguments that need another kernel may find that it fails."""
+        """The kernel's results; for huge angles it may compile another one, which may fail."""
         try:
             return run(*arrays)
         except CompileError as error:
-            return self._without(error, arrays)
+            return self._after_late_failure(error, arrays)
 
-    def _without(self, error: CompileError, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """A call for which fdiff failed to make a kernel while it ran."""
+    def _after_late_failure(
+        self, error: CompileError, arrays: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Interpret a call whose kernel failed to compile while it ran."""
         defect = Defect("kernel", self.tape, error)
-        self._told(defect, fixed_tier())
+        self._report_defect(defect, fixed_tier())
         return self._interpret(arrays)
 
     def _kernel(self, layouts: tuple[str, ...], tier: str, call: str = "") -> Executable | None:
-        """The kernel if it is asked for or has been paid for; None where there is none.
+        """The kernel if the user asked for it or it breaks even, else None.
 
-        If fdiff fails to make it, `call` is told if it asked for one; others are warned.
+        If it fails to compile, the user gets an error if he asked for it, else a warning.
         """
-        found = self._made(layouts, tier)
+        found = self._kernel_or_defect(layouts, tier)
         if isinstance(found, Defect):
-            self._told(found, tier, call)
+            self._report_defect(found, tier, call)
             return None
         return found
 
-    def _made(self, layouts: tuple[str, ...], tier: str) -> Executable | Defect | None:
-        """The same, or why fdiff failed: known for good once it did, and never raised here."""
+    def _kernel_or_defect(self, layouts: tuple[str, ...], tier: str) -> Executable | Defect | None:
+        """The same, or the defect: a compile that failed once is not tried again."""
         if (defect := self._defects.get(layouts)) is not None:
             return defect if tier in ("", "compile") else None
         try:
-            return self._compiled(layouts) if self._worth(layouts, tier) else None
+            return self._compile(layouts) if self._breaks_even(layouts, tier) else None
         except InputError:  # a variable of the environment that is set to what it cannot be
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
             defect = self._defects[layouts] = Defect("kernel", self.tape, error)
             return defect
 
-    def _told(self, defect: Defect, tier: str, call: str = "") -> None:
-        """An error for who asked for a kernel, a warning for anybody else."""
+    def _report_defect(self, defect: Defect, tier: str, call: str = "") -> None:
+        """Raise an error if the user asked for a kernel, else warn."""
         if tier == "compile" or (self.asked and not tier):
             raise defect.error(call or (f"{VARIABLE}={tier}" if tier else "jit")) from None
         defect.warn()
 
-    def _compiled(self, layouts: tuple[str, ...]) -> Executable:
+    def _compile(self, layouts: tuple[str, ...]) -> Executable:
         with self._scheduling():
             run = self._kernels[layouts] = kernels.compile(self.tape, layouts)
         if all(kind == "C" for kind in layouts):
@@ -193,44 +206,44 @@ class Runner:
         return run
 
     def _scheduling(self) -> Stage:
-        """The stage in which the kernel's text is made; compiling it is a stage of its own."""
+        """The stage, for progress reports, in which the kernel's source is generated."""
         length = len(self.tape)
         return Stage("scheduling", self.call, size=length, seconds=WRITE_SECONDS * length)
 
     def compile(self, call: str) -> None:
-        """Make the kernel for plain arrays now, as `call` asks; `state` says why there is none."""
+        """Compile the kernel for contiguous arrays now, because the public call `call` asks."""
         self.asked = True
         if self._fast is None:
             self._kernel(self._plain, fixed_tier(), call)
 
     @property
     def _plain(self) -> tuple[str, ...]:
-        """The layouts of plain arrays."""
+        """The layouts of contiguous arrays."""
         return ("C",) * len(self.tape.inputs)
 
     def fits(self, limit: int) -> bool:
-        """Whether a kernel for plain arrays is there or worth compiling, and holds no more bytes.
+        """Whether a kernel exists or breaks even, and holds at most `limit` bytes of intermediates.
 
-        A kernel of blocks of rows holds a block of what the interpreter holds all of.
+        A tiled kernel holds one tile of rows where the interpreter holds whole arrays.
         """
         layouts = self._plain
         if layouts in self._defects:
             return False
         try:
-            if self._fast is None and not self._worth(layouts, fixed_tier()):
+            if self._fast is None and not self._breaks_even(layouts, fixed_tier()):
                 return False
-            if self._held is None:
+            if self._workspace is None:
                 with self._scheduling():
-                    self._held = kernels.workspace(self.tape, layouts)
+                    self._workspace = kernels.workspace(self.tape, layouts)
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001 - as for kernels themselves; the next call tells
             self._defects[layouts] = Defect("kernel", self.tape, error)
             return False
-        return self._held <= limit
+        return self._workspace <= limit
 
     def lacking(self) -> str:
-        """What there is no kernel for, in words; empty if there should be one for the tape."""
+        """The operations or dtypes that have no kernel, in words; empty if all have one."""
         try:
             found = kernels.missing(self.tape)
         except Exception as error:  # noqa: BLE001 - as for kernels themselves
@@ -239,7 +252,7 @@ class Runner:
         return ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" * (len(found) > NAMED))
 
     def state(self) -> str:
-        """Which tier runs the tape for plain arrays, and why, in words."""
+        """Which tier runs the tape now, and why, in words: a line of the `repr` of a function."""
         if self._fast is not None:
             words = "compiled" if self.asked else f"compiled after {_words(self.spent)}"
             return words + self._fast.note
@@ -251,16 +264,16 @@ class Runner:
         now = _RUN_BY[self.tier]
         if tier and tier != "compile":
             return f"{now}, FDIFF_TIER={tier}"
-        return f"{now}, {self._evaluated.reason}; {self._no_kernel()}"
+        return f"{now}, {self._bytecode.reason}; {self._no_kernel()}"
 
     def _no_kernel(self) -> str:
         """Why there is no kernel."""
         lacking = self.lacking()
         if lacking:
             return f"there is no kernel for {lacking}"
-        if self._plain in self._handed:
+        if self._plain in self._in_background:
             return f"after {_words(self.spent)} a kernel is made in the background"
-        due = self._due.get(self._plain)
+        due = self._break_even.get(self._plain)
         if due is None or (math.isnan(self._price) and due < math.inf):
             return f"{_words(self.spent)} so far are too few to think of a kernel"
         if due == math.inf:
@@ -270,49 +283,51 @@ class Runner:
     def _interpret(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         if self._plan is None:
             self._plan = Plan(self.tape)
-        return self._own(self._plan(*arrays), arrays)
+        return self._owned(self._plan(*arrays), arrays)
 
-    def _worth(self, layouts: tuple[str, ...], tier: str) -> bool:
-        """Whether a kernel is asked for, or has been paid for and has to be made at once.
+    def _breaks_even(self, layouts: tuple[str, ...], tier: str) -> bool:
+        """Whether to compile a kernel now: the user asked for it, or it breaks even.
 
-        What failed in the background is raised here, where it would have been raised without one.
+        Where there is a background thread, the kernel is handed to that, and the answer is no. What
+        failed there is raised here.
         """
         if tier == "compile" or self.asked:
             return tier not in ("interpret", "evaluate") and kernels.supported(self.tape)
-        if tier or self.spent < self._due.get(layouts, PATIENCE):
+        if tier or self.spent < self._break_even.get(layouts, PATIENCE):
             return False
         if layouts in self._failures:
             raise self._failures.pop(layouts)
         if background.allowed():
-            if not self._evaluated.first():
-                self._hand_over(layouts)
+            if not self._bytecode.goes_first():
+                self._compile_later(layouts)
             return False
-        self._due[layouts] = self._cost(layouts, self.spent)
-        return self.spent >= self._due[layouts]
+        self._break_even[layouts] = self._cost(layouts, self.spent)
+        return self.spent >= self._break_even[layouts]
 
-    def _hand_over(self, layouts: tuple[str, ...]) -> None:
-        """Have the kernel made, or at least its price known, while calls go on."""
-        if layouts not in self._handed:
-            self._handed.add(layouts)
+    def _compile_later(self, layouts: tuple[str, ...]) -> None:
+        """Have the background thread estimate the kernel's cost, and compile it if it is due."""
+        if layouts not in self._in_background:
+            self._in_background.add(layouts)
             make = partial(self._make_in_background, layouts)
             background.worker.submit(background.Job(make, lambda: self.spent))
 
     def _make_in_background(self, layouts: tuple[str, ...]) -> None:
-        """Make the kernel if it is paid for by now; calls go by it as soon as it is there."""
+        """Compile the kernel if it is due by now; later calls use it as soon as it is there."""
         if _runners.get(self.tape) is self and layouts not in self._kernels:
             try:
-                self._due[layouts] = EARLY * self._cost(layouts, self.spent / EARLY)
-                if self.spent >= self._due[layouts]:
-                    self._compiled(layouts)
-            except Exception as error:  # noqa: BLE001 - it is raised where calls decide
-                self._failures[layouts], self._due[layouts] = error, 0.0
-        self._handed.discard(layouts)  # a job that was interrupted starts over, and never gets here
+                self._break_even[layouts] = EARLY * self._cost(layouts, self.spent / EARLY)
+                if self.spent >= self._break_even[layouts]:
+                    self._compile(layouts)
+            except Exception as error:  # noqa: BLE001 - `_breaks_even` raises it again
+                self._failures[layouts], self._break_even[layouts] = error, 0.0
+        self._in_background.discard(layouts)  # an interrupted job starts over, and never gets here
 
     def _cost(self, layouts: tuple[str, ...], spent: float) -> float:
-        """Seconds that pay for a kernel, or for asking again what it costs; so many are `spent`.
+        """The `spent` at which to compile a kernel, or to ask again, because asking takes time too.
 
-        For what is too long ever to be compiled unasked nothing is looked at but its length, unless
-        there is a kernel of this length somewhere.
+        First the cost is bounded by the tape's length; a tape too long to be compiled unasked is
+        not looked at further, unless a kernel of this length exists. Then the disk is searched, and
+        last the source is generated and its cost predicted.
         """
         length = len(self.tape)
         price, looked = WRITE_SECONDS * length, PATIENCE + LOOK_SECONDS * length
@@ -332,8 +347,8 @@ class Runner:
         start = 0.0 if kernels.started() else START_SECONDS
         return price + start if price <= ASK_FIRST else math.inf
 
-    def _own(self, outs: Sequence[object], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Interpreted results as arrays that alias neither an input, a constant nor each other."""
+    def _owned(self, outs: Sequence[object], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Interpreted results, copied where they alias an input, a constant or each other."""
         tape = self.tape
         owned: list[np.ndarray] = []
         for node, value in zip(tape.outputs, outs, strict=True):
@@ -349,7 +364,7 @@ def _words(seconds: float) -> str:
 
 
 def plain(array: np.ndarray) -> np.ndarray:
-    """`array`, copied where it is small or unaligned."""
+    """`array`, copied into a contiguous one if it is small or unaligned."""
     if array.__class__ is not np.ndarray or (array.nbytes > COPY_BELOW and array.flags.aligned):
         return array
     return np.array(array, order="C") if not array.flags.aligned else np.ascontiguousarray(array)

@@ -1,8 +1,9 @@
-"""One trace of a function, and what must hold for it to be used again.
+"""Variants: one trace of a function, and what must hold for it to be used again.
 
-It is for one signature of arguments (types of float arrays, values of everything else), and is used
-again while what the function read from outside compares equal; captured arrays are passed along by
-reference, so that a change of their values is seen.
+`trace_variant` runs the function on traced arguments and prepares the tape. A variant serves one
+signature of arguments (types of float arrays, values of everything else), as long as what the
+function read from outside compares equal and its guards hold. Arrays that the function captured are
+inputs of the tape, so that a change of their entries is seen.
 """
 
 from __future__ import annotations
@@ -45,15 +46,21 @@ NO_PLAN = OperatorPlan()  # before the operator has made one, and after an eager
 class Variant:
     """One trace of a function, and what must hold for it to be used again.
 
-    The inputs of `tape` are the traced leaves of the arguments, then the captured arrays; its
-    outputs are the numeric leaves of the result. `wrt` are the positions of the differentiated
-    inputs. `outs` holds, for each leaf of the result, None or the object it is every time;
-    `numbers` the Python numbers among the numeric leaves, None for the others; `direct` tells
-    that the arguments are the inputs as they stand (native arrays of at least one axis).
-    `pinned`, `layouts`, `check` and `guards` are those of the recording, `swapped` the positions of
-    captured arrays in another byte order than the machine's. `eager` is the trace of a variant that
-    is for one call, and `path` a hash of what Python saw in it. `plan` is what the operator made of
-    it.
+    What was computed: the inputs of `tape` are the traced leaves of the arguments (`traced` are
+    their positions), then the captured arrays; its outputs are the numeric leaves of the result.
+    `wrt` are the positions of the differentiated inputs, `in_spec` the structure of these,
+    `out_spec` that of the result. `outs` holds for each leaf of the result None, or the object it
+    is at every call; `numbers` the Python numbers among the numeric leaves; `scalars` and
+    `input_scalars` which are NumPy scalars. With `direct`, the arguments are the inputs as they
+    stand.
+
+    What must hold: `inner` are the functions that ran with what each read from outside, `order`
+    which of them captured each array. `pinned` inputs must have the values they had, `layouts`
+    those strides; `check` is the tape of the guards, `guards` their number. Captured arrays
+    `swapped` are in another byte order than the machine's.
+
+    `plan` is what the operator made of the variant. An `eager` trace is for one call; `path` is the
+    hash of what Python saw in it.
     """
 
     call: str
@@ -81,7 +88,7 @@ class Variant:
     doubts: Doubts = field(default_factory=Doubts)
 
     def __post_init__(self) -> None:
-        # The captured arrays as they are now; None if something else that was read has changed.
+        # refresh(f): the captured arrays as they are now; None if anything else read has changed.
         self.refresh = self.inner[0][1].refresh if len(self.inner) == 1 else self._refresh_all
         self.conditional = bool(self.pinned or self.layouts or self.check)
         self.special = bool(self.swapped or self.check)
@@ -103,15 +110,16 @@ class Variant:
         return PlanStep(tape, self.check, self.call)
 
     def release(self) -> None:
-        """Let go of an eager trace: what was for one call leaves no reference that goes round."""
+        """Let go of an eager trace, so that no cycle of references outlives the call."""
         if self.eager is not None:
             self.eager.release()
             self.plan = NO_PLAN
 
     def holds(self, arrays: Sequence[np.ndarray], *, sure: bool) -> bool:
-        """Whether what Python saw and decided during the trace would be the same now.
+        """Whether Python would see and decide at these inputs what it did during the trace.
 
-        The guards are left to the plan where it asks for them, unless one has to be `sure`.
+        Guards are left to the plan if that checks them, unless they have to be checked now
+        (`sure`).
         """
         for k, seen in self.pinned:
             if np.asarray(arrays[k]).tobytes() != seen:
@@ -127,7 +135,11 @@ class Variant:
             return True
         try:
             return bool(self._checks(arrays)[0])
-        except (ArithmeticError, IndexError, ValueError):  # what is valid only if guards hold
+        except (
+            ArithmeticError,
+            IndexError,
+            ValueError,
+        ):  # raised by what an earlier guard excludes
             return False
 
 
@@ -142,7 +154,12 @@ def trace_variant(
     *,
     eager: bool = False,
 ) -> tuple[Variant, tuple[object, ...]]:
-    """Run `body` on traced arguments once; the variant, and what its further inputs stand for."""
+    """Run `body` on traced arguments once.
+
+    Returns the variant, without a plan, and what the inputs of its tape beyond the arguments stand
+    for. `leaves` and `spec` are the flattened arguments, `order` the positions of the
+    differentiated ones, `in_spec` their structure.
+    """
     for k, leaf in enumerate(leaves):
         check_leaf(leaf, call, spec, k, differentiate=k in order)
     traced = tuple(k for k, leaf in enumerate(leaves) if not is_static(leaf))
@@ -206,9 +223,10 @@ def _recorded(
     *,
     eager: bool,
 ) -> dict[str, Any]:
-    """What a variant takes from the recording; `given` of all inputs are leaves of arguments.
+    """The fields of a variant that come from the recording.
 
-    The nodes of an `eager` trace have values, which are found by the numbers they have.
+    The first `given` of `everything` are leaves of arguments, the others captured arrays. The tape
+    of an `eager` trace stays as it is, because values are known by the ids of its nodes.
     """
     return {
         "tape": recording.tape if eager else _shortened(recording.tape),
@@ -224,7 +242,7 @@ def _recorded(
 
 
 def _shortened(tape: Tape) -> Tape:
-    """The tape as transforms take it."""
+    """The tape after the rewrites that make it short (see `fdiff.transforms.pipeline`)."""
     with Stage("preparing", size=len(tape)):
         return derive(PREPARE, tape)
 

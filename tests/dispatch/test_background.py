@@ -154,9 +154,9 @@ def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch)
         np.testing.assert_allclose(run([X])[0], np.sum(np.cos(X)))
         background.worker.wait()
         assert run._failures
-        assert not run._worth.__self__._handed
+        assert not run._breaks_even.__self__._in_background
     with pytest.raises(RuntimeError, match="no kernel today"):
-        run._worth(("C",), "")
+        run._breaks_even(("C",), "")
     assert not run._failures
 
 
