@@ -19,12 +19,12 @@ from ..kernels import Input, Output, Outside
 from ..trace.trace_stack import occupied
 from .argument_registers import ArgumentRegisters, NoFastPathError
 from .arguments import Function
+from .contiguous_arrays import COPY_BELOW
 from .native_revalidation import native_reads, reads_of_function
 from .numpy_warnings import warning_hook
 from .plans import PlanStep
 from .program import Program
 from .result_template import Placeholder, ResultTemplate
-from .tiered_execution import COPY_BELOW
 from .variant import Variant
 
 Builtin = Callable[..., object]

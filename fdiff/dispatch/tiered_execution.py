@@ -30,9 +30,10 @@ from ..errors import CompileError, InputError, message
 from ..interpret import Plan
 from ..process import background
 from ..process.progress import Stage
-from ..tape import CONSTANT, Tape
+from ..tape import Tape
 from .bytecode_tier import EARLY, LOAD_SECONDS, START_SECONDS, BytecodeTier, waited
 from .compiler_defects import Defect
+from .contiguous_arrays import PLAIN, contiguous, owned
 
 if TYPE_CHECKING:
     from ..kernels import Executable, Parts
@@ -42,8 +43,6 @@ ASK_FIRST = 2.0  # seconds: a kernel predicted to take longer is compiled only o
 LOOK_SECONDS = 1e-5  # for each node, to see whether the kernel is on disk
 WRITE_SECONDS = 1e-4  # for each node, to generate the source from which the cost is estimated
 NAMED = 3  # ops that are named where there is no kernel
-COPY_BELOW = 65536  # bytes: smaller strided inputs are copied; larger ones get a kernel
-PLAIN = 0x101  # ndarray.flags: C-contiguous and aligned
 VARIABLE = "FDIFF_TIER"
 _RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}
 KEPT = 512  # runners remembered, the least recently used dropped first
@@ -114,7 +113,7 @@ class Runner:
         return range(len(self.tape.outputs)) if self._slots is None else self._slots
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        arrays = [plain(a) for a in arrays]
+        arrays = [contiguous(a) for a in arrays]
         layouts = tuple(
             ["A" if a.__class__ is np.ndarray and not a.flags.c_contiguous else "C" for a in arrays]
         )
@@ -283,7 +282,7 @@ class Runner:
     def _interpret(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         if self._plan is None:
             self._plan = Plan(self.tape)
-        return self._owned(self._plan(*arrays), arrays)
+        return owned(self.tape, self._plan(*arrays), arrays)
 
     def _breaks_even(self, layouts: tuple[str, ...], tier: str) -> bool:
         """Whether to compile a kernel now: the user asked for it, or it breaks even.
@@ -347,27 +346,9 @@ class Runner:
         start = 0.0 if kernels.started() else START_SECONDS
         return price + start if price <= ASK_FIRST else math.inf
 
-    def _owned(self, outs: Sequence[object], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Interpreted results, copied where they alias an input, a constant or each other."""
-        tape = self.tape
-        owned: list[np.ndarray] = []
-        for node, value in zip(tape.outputs, outs, strict=True):
-            array = np.asarray(value)
-            shared = not array.flags.owndata or not array.flags.writeable or node in tape.inputs
-            shared = shared or tape.nodes[node].primitive is CONSTANT
-            owned.append(np.array(array) if shared or any(array is a for a in arrays) else array)
-        return owned
-
 
 def _words(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds >= 1 else f"{1e3 * seconds:.2g} ms"
-
-
-def plain(array: np.ndarray) -> np.ndarray:
-    """`array`, copied into a contiguous one if it is small or unaligned."""
-    if array.__class__ is not np.ndarray or (array.nbytes > COPY_BELOW and array.flags.aligned):
-        return array
-    return np.array(array, order="C") if not array.flags.aligned else np.ascontiguousarray(array)
 
 
 def fixed_tier() -> str:
