@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -36,6 +36,34 @@ class Zero:
 ZERO: Final = Zero()
 
 
+class LayoutRule(NamedTuple):
+    """How the memory layout of an op's result in NumPy follows from its operands.
+
+    `strides` is ``C`` (C order), ``operands`` (as a ufunc derives it from all of them), ``first``
+    (that of the first operand), ``update`` (the same: it is the first operand with entries stored
+    over it), ``view`` (NumPy's view of the first operand) or ``join`` (as `numpy.concatenate`).
+    """
+
+    strides: Literal["C", "operands", "first", "update", "view", "join"] = "C"
+    leaves_c_order: bool = False  # a view of an array in C order has another order
+    may_copy: bool = False  # NumPy copies what it cannot view
+    part: str = ""  # the attribute of an array that is a view of part of each entry
+
+
+class EagerRule(NamedTuple):
+    """What makes an op fast in eager traces, which compute each node when it is entered.
+
+    `operator` computes the same as ``evaluate`` on NumPy's scalars and arrays. ``specialise(params,
+    given, types)`` gives a faster ``evaluate`` for nodes of these types, or None. `scalar_rule`
+    names the derivative rule for single real numbers, `sign` the operator in generated source.
+    """
+
+    operator: Callable[..., object] | None = None
+    sign: str = ""
+    scalar_rule: str = ""
+    specialise: Callable[..., Callable[..., object] | None] | None = None
+
+
 class Sample(NamedTuple):
     """Arguments an op is tested with: a maker of arrays from a random generator, and parameters."""
 
@@ -53,6 +81,9 @@ class Kink(NamedTuple):
     point: str
     mask: Callable[..., object]
     jumps: bool = False  # whether the value itself jumps there, not its slope alone
+
+
+_C_ORDER, _NOT_EAGER = LayoutRule(), EagerRule()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +106,11 @@ class Primitive:
     - ``kink`` tells where there is no derivative, None where the op is smooth on its domain;
     - ``sizeless`` tells that what the rules enter differs in shapes alone where the sizes are
       others (but the same are equal to each other, to 1 or to 0), and that of the parameters
-      `shape` and `sizes` alone depend on sizes.
+      `shape` and `sizes` alone depend on sizes;
+    - ``shorten(builder, args, params)`` looks for an equal node before one is added: its id or
+      None, and the arguments to add it with (load forwarding, dead stores, reshapes of reshapes);
+    - ``provenance(builder, node, positions)`` tells which operand those entries of a node come
+      from, and where they are in it; None where they come from several or are computed.
     """
 
     name: str
@@ -93,6 +128,12 @@ class Primitive:
     kink: Kink | None = None
     sizeless: bool = False
     samples: tuple[Sample, ...] = field(default=())
+    layout: LayoutRule = _C_ORDER
+    stops: bool = False  # the result counts as independent of the arguments
+    folds: bool = True  # a node whose arguments are constants becomes a constant
+    shorten: Callable[..., tuple[int | None, tuple[int, ...]]] | None = None
+    provenance: Callable[..., tuple[int, list[int]] | None] | None = None
+    eager: EagerRule = _NOT_EAGER
 
     def __repr__(self) -> str:
         return self.name

@@ -9,8 +9,8 @@ from typing import cast
 
 from .container_proxies import Pair, store
 from .dependency_nodes import ABSENT, Instance, Leaf
-from .proxies import Answers, Reader, Refuse, Where, label
-from .proxy_classes import Cached, state_of
+from .proxies import Answers, Cached, Reader, Refuse, Where, label
+from .proxy_classes import state_of
 from .revalidation import Walk
 from .value_kinds import MISSING, item_key, leaf_key
 

@@ -19,8 +19,8 @@ import numpy as np
 from .container_proxies import Pair, opaque
 from .dependency_nodes import Same
 from .instance_proxies import Object, become_real, own_attribute, slot, slot_dict
-from .proxies import Answers, Reader, Refuse, Where, label
-from .proxy_classes import Cached, State, load, load_special, make_shadow, shadowable, state_of
+from .proxies import Answers, Cached, Reader, Refuse, Where, label
+from .proxy_classes import State, load, load_special, make_shadow, shadowable, state_of
 from .release import NoValueError, Release
 from .revalidation import Node
 from .value_kinds import MISSING, SCALARS, field_names, is_traced, library_class, record_class

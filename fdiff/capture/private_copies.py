@@ -52,8 +52,8 @@ from .dependency_nodes import ABSENT, Array, Leaf, Parts, Same, Sequence, Table,
 from .module_proxies import wrap_module
 from .object_proxies import wrap_stand_in
 from .outcome import Outcome
-from .proxies import Answers, Globals, Module, Where
-from .proxy_classes import Cached, Shadow, Super, is_object, shadowable
+from .proxies import Answers, Cached, Globals, Module, Where
+from .proxy_classes import Shadow, Super, is_object, shadowable
 from .release import is_instance
 from .revalidation import Node
 from .value_kinds import (

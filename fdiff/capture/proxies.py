@@ -7,10 +7,11 @@ subclass with ``__missing__`` sees the first read of each name and then costs no
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, Self, cast
+from typing import Protocol, Self, cast
 
 from .data import Content
 from .dependency_nodes import ABSENT, Table
@@ -18,9 +19,6 @@ from .impure import pure_module
 from .kept_values import agree
 from .revalidation import Node
 from .value_kinds import MISSING, item_key
-
-if TYPE_CHECKING:
-    from .proxy_classes import Cached
 
 BUDGET = 256  # leaves of a container that are compared at each call; beyond, `f` is traced again
 
@@ -62,6 +60,26 @@ class Reader(Protocol):
     def plainly(self) -> Answers: ...
     @property
     def import_(self) -> Callable[..., object]: ...
+
+
+class Cached:
+    """A ``functools.cached_property`` of a private class; `real` is the user's."""
+
+    def __init__(
+        self,
+        real: functools.cached_property[object],
+        function: Callable[[object], object],
+        name: str,
+        reader: Reader,
+    ) -> None:
+        self.real = real
+        self.function = function
+        self.name = name
+        self.reader = reader
+        self.__doc__ = real.__doc__
+
+    def __get__(self, instance: object, owner: type | None = None) -> object:
+        return self if instance is None else self.reader.cached(instance, self)
 
 
 def label(where: Where) -> str:

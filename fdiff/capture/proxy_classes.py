@@ -18,7 +18,7 @@ from typing import Protocol, cast
 
 from .container_proxies import Pair, wrap_mapping, wrap_sequence
 from .dependency_nodes import ABSENT, Class, Parts
-from .proxies import Reader, Where, label
+from .proxies import Cached, Reader, Where, label
 from .revalidation import Node
 from .value_kinds import MISSING, library_class, packaged, record_class
 
@@ -269,26 +269,6 @@ def load_special(state: State) -> None:
 
 
 # ------------------------------------------------------------------------------ what a class holds
-
-
-class Cached:
-    """A ``functools.cached_property`` of a private class; `real` is the user's."""
-
-    def __init__(
-        self,
-        real: functools.cached_property[object],
-        function: Callable[[object], object],
-        name: str,
-        reader: Reader,
-    ) -> None:
-        self.real = real
-        self.function = function
-        self.name = name
-        self.reader = reader
-        self.__doc__ = real.__doc__
-
-    def __get__(self, instance: object, owner: type | None = None) -> object:
-        return self if instance is None else self.reader.cached(instance, self)
 
 
 def wrap_member(reader: Reader, value: object, where: Where) -> Pair:

@@ -16,7 +16,7 @@ from ..capture.value_kinds import leaf_key as value_key
 from ..errors import DtypeError, InputError, message, user_line
 from ..trace import Input, TracedArray
 from ..trace.local_arrays import Local, Stored
-from ..trace.traced_array import leaked
+from ..trace.recorder import leaked
 from ..tree import Spec, flatten, paths
 
 Argnums = int | tuple[int, ...] | None

@@ -27,8 +27,8 @@ from ..ops.replacements import replacement_of
 from ..ops.third_party_functions import only_captured
 from ..trace import Trace, TracedArray, private, replaces, root_trace
 from ..trace.local_arrays import plain, resolve
-from ..trace.trace_stack import stack
-from ..trace.traced_array import KEEP_NO_TRACED, suspended
+from ..trace.recorder import KEEP_NO_TRACED
+from ..trace.trace_stack import stack, suspended
 from ..trace.traced_keys import Text, TracedKey
 from ..tree import map_leaves
 from .arguments import Function, traceable
@@ -128,14 +128,14 @@ class CaptureSession:
         except NoValueError:
             capture.refused.append((place, handle))
             return
-        trace, looks = self.trace, self.trace.looks
-        given = [a for node, a in looks.given.items() if node != handle.made]
+        trace, guards = self.trace, self.trace.guards
+        given = [a for node, a in guards.given.items() if node != handle.made]
         others = [a for a in given if isinstance(a, np.ndarray)]
         if any(map(functools.partial(_overlap, array), others)):
             capture.overlapping.append(place)
             return
         before = array.copy()
-        looks.given[handle.made] = before
+        guards.given[handle.made] = before
         trace.extra[:] = [before if a is array else a for a in trace.extra]
         array[...] = entries
 
@@ -237,13 +237,13 @@ def settled(value: object) -> object:
         return given.plain
     if not isinstance(given, TracedArray):
         return value
-    looks = given.home.looks
-    if looks.closed:  # of a run before this one
+    guards = given.home.guards
+    if guards.closed:  # of a run before this one
         return value
-    if looks.apart(given.id) or (stack.examples and not only_captured(given)):
+    if guards.is_batched(given.id) or (stack.examples and not only_captured(given)):
         raise NoValueError(given)
     try:
-        array = np.array(looks.value(given.id, "kept a value beyond the run"))
+        array = np.array(guards.value(given.id, "kept a value beyond the run"))
     except (TraceError, ArithmeticError, ValueError):
         raise NoValueError(given) from None
     return array.item() if given.weak else array[()] if given.scalar else array
@@ -255,7 +255,7 @@ def depends(value: object) -> bool:
         return any(map(depends, value))
     given = resolve(value)
     if isinstance(given, TracedArray):
-        return not given.home.looks.closed and given.home.looks.depends(given.id)
+        return not given.home.guards.closed and given.home.guards.depends(given.id)
     if isinstance(given, str):
         texts = stack.traces[0].texts if stack.traces else ()
         return any(text in given for text in texts if len(text) > 3 or text == given)

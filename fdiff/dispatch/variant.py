@@ -194,7 +194,7 @@ def trace_variant(
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
         eager=trace,
-        path=0 if trace is None else hash(tuple(trace.looks.answers)),
+        path=0 if trace is None else hash(tuple(trace.guards.answers)),
         **_recorded(recording, outs, everything, len(traced), eager=eager),
     )
     return (_unless_complex(variant, trace) if trace else variant), recording.extra
@@ -233,7 +233,7 @@ def _recorded(
         "scalars": recording.scalars,
         "outs": tuple(None if traceable(out) else (out,) for out in outs),
         "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),
-        "pinned": tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.frozen),
+        "pinned": tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.pinned),
         "check": None if recording.check is None else derive(VALUE, recording.check),
         "guards": recording.guards,
         "layouts": recording.layouts,

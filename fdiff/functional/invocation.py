@@ -84,7 +84,7 @@ def _invoke_traced(
     variant, inputs = program.trace(f, args, kwargs)
     if variant.check is not None:  # the guards of the inner function hold for the outer trace
         (holds,) = replay(PlanStep(variant.check), inputs)
-        current().looks.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
+        current().guards.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
     result = variant.plan.call(inputs, vectors, replay)
     return warn_outside(result, variant, inputs) if kink_search.on else result
 

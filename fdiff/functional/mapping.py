@@ -13,7 +13,18 @@ from ..dispatch.program import program_of
 from ..errors import InputError
 from ..ops.shaping import traced as traced_of
 from ..primitive import HOOKS
-from ..trace import Input, Recording, Trace, TracedArray, current, look, private, record, splice
+from ..trace import (
+    Input,
+    Recorder,
+    Recording,
+    Trace,
+    TracedArray,
+    current,
+    look,
+    private,
+    record,
+    splice,
+)
 from ..tracebacks import public
 from ..transforms.pipeline import VMAP, derive
 from ..tree import Spec, flatten, unflatten
@@ -133,7 +144,7 @@ def _mapped(
             return unflatten(out_spec, _joined(parts, out_axes, trace.call))
 
 
-def _held(one: Recording, arrays: Sequence[TracedArray], trace: Trace) -> np.ndarray | None:
+def _held(one: Recording, arrays: Sequence[TracedArray], trace: Recorder) -> np.ndarray | None:
     """For which elements Python would decide as for the first; None if for all."""
     if one.check is None or not len(arrays[0].shape) or not arrays[0].shape[0]:
         return None
@@ -152,7 +163,7 @@ def _placed(
     arrays: Sequence[TracedArray],
     placing: tuple[object, Spec],
     sizes: tuple[int, int],
-    trace: Trace,
+    trace: Recorder,
 ) -> list[object]:
     """Leaves of the result for some elements, with the mapped axis where it shall stand.
 
@@ -246,8 +257,8 @@ def _element(x: TracedArray) -> Input:
     if not x.shape[0]:
         return Input(type_, scalar=x.ndim == 1)
     deed = "looked at an element of a mapped array"
-    value = lambda: np.asarray(x.home.looks.value(x.id, deed))[0]  # noqa: E731 - taken if it is asked for
-    return Input(type_, scalar=x.ndim == 1, value=value, origin=x)
+    value = lambda: np.asarray(x.home.guards.value(x.id, deed))[0]  # noqa: E731 - taken if it is asked for
+    return Input(type_, scalar=x.ndim == 1, value=value, batch=x)
 
 
 # --- axes -----------------------------------------------------------------------------------------

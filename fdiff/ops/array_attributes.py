@@ -9,7 +9,6 @@ import numpy as np
 
 from ..trace import TracedArray, current, implements, look, unsupported
 from ..trace.traced_keys import TracedKey
-from ..trace.views import layout
 from .in_place_functions import put
 from .setitem import assign, read_only
 from .shaping import imag, real, traced
@@ -45,7 +44,7 @@ def tolist(x: TracedArray) -> object:
 def tobytes(x: TracedArray, order: str = "C") -> bytes | TracedKey:
     """The bytes of the entries, to look up what belongs to them."""
     trace = current(x)
-    moving = trace.looks.depends(trace.own(x))
+    moving = trace.guards.depends(trace.own(x))
     found = look(x, "took the bytes of a traced array").tobytes(order)
     return TracedKey(found) if moving else found
 
@@ -63,7 +62,7 @@ class TracedFlags:
             return not read_only(self._array)
         if name not in ("c_contiguous", "f_contiguous", "contiguous", "forc", "fnc", "aligned"):
             raise unsupported(f"ndarray.flags.{name}")
-        return getattr(layout(self._array).flags, name)
+        return getattr(self._array.example().flags, name)
 
     def __getitem__(self, name: str) -> object:
         return getattr(self, _FLAGS.get(name, name.lower()))
@@ -95,7 +94,7 @@ def _set_strides(x: TracedArray, strides: object) -> None:
     )
 
 
-TracedArray.strides = property(lambda self: layout(self).strides, _set_strides)
+TracedArray.strides = property(lambda self: self.example().strides, _set_strides)
 TracedArray.__copy__ = np.copy
 TracedArray.__deepcopy__ = lambda self, memo: np.copy(self)
 

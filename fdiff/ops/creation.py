@@ -21,7 +21,7 @@ def _joined(value: object) -> TracedArray:
     if isinstance(value, (list, tuple)):
         return np.stack([_joined(v) for v in value])
     if isinstance(value, np.ndarray) and value.dtype == object:
-        return assemble(value)
+        return assemble(value, current())
     return traced(value)
 
 

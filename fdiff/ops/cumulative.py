@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..kernel_rule import KernelRule, Kind
-from ..primitive import UFUNC_METHODS, ZERO, Primitive, Sample, register
+from ..primitive import UFUNC_METHODS, ZERO, LayoutRule, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
 from .families import linear, refuse
 from .kink_marks import marked
@@ -47,6 +47,7 @@ cumsum = linear(
     batch=lambda x, *, axis, reverse: apply(cumsum, x, axis=axis + 1, reverse=reverse),
     kernel=KernelRule(Kind.CUMSUM),
     structural=True,
+    layout=LayoutRule("first"),
     samples=tuple(Sample(lambda rng: (real(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
 )
 
@@ -86,6 +87,7 @@ def _map_scan(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *,
 cumprod = register(
     Primitive(
         "cumprod", _same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, _map_scan, KernelRule(Kind.CUMPROD), "opaque",
+        layout=LayoutRule("first"),
         samples=tuple(Sample(lambda rng: (positive(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
     )
 )  # fmt: skip
@@ -128,7 +130,7 @@ cummax = register(
     Primitive(
         "cummax", _same, _scan(lambda x, axis, dtype: np.maximum.accumulate(x, axis=axis)), lambda *_, **__: [ZERO],
         lambda *_, **__: [ZERO], lambda args, mapped, size, *, axis, reverse: [apply(cummax, args[0], axis=axis + 1, reverse=reverse)],
-        KernelRule(Kind.CUMMAX), "opaque", flat=True,
+        KernelRule(Kind.CUMMAX), "opaque", flat=True, layout=LayoutRule("first"),
         samples=tuple(Sample(lambda rng: (rng.integers(-9, 9, (3, 4)),), p) for p in _SCAN_SAMPLES),
     )
 )  # fmt: skip

@@ -17,10 +17,11 @@ import numpy as np
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..errors import warn
 from ..kernel_rule import Kind
-from ..primitive import HOOKS, UFUNCS, ZERO, Kink
+from ..primitive import HOOKS, UFUNCS, ZERO, Kink, LayoutRule
 from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.operation_templates import LOOKING_BACK
+from ..trace.provenance import through_copy
 from .accurate_partials import (  # fmt: skip
     ANGLE_SLOPE,
     DIRECTION,
@@ -366,13 +367,13 @@ convert = elementwise(
     "convert", "{T}({0})", None, kind=Kind.CONVERT, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
     sample=(real,), params={"dtype": np.dtype(np.float32)}, rules=(_convert_jvp, _convert_vjp),
 )  # fmt: skip
-copy = elementwise("copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,))  # in C order
+copy = elementwise("copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,), layout=LayoutRule("C"), provenance=through_copy)
 # The slope of `x` also where the bound is the smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise(
     "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=np.minimum,
     loop=np.promote_types, sample=(real, lambda rng, shape: np.full(shape, 1e3)),
 )  # fmt: skip
-stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda x: x, sample=(real,))
+stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda x: x, sample=(real,), stops=True)
 
 
 @implements(np.where)
@@ -465,12 +466,12 @@ conjugate = elementwise(
 real_part = elementwise(
     "real", "", None, numpy=lambda x: np.asarray(x).real.copy()[()], loop=_real_type, sample=(plane,),
     rules=(lambda dots, args, outs: [np.real(dots[0])], lambda bars, args, outs: [bars[0].astype(args[0].dtype)]),
-    put=lambda parent, new: apply(pair, new, apply(imag_part, parent)),
+    put=lambda parent, new: apply(pair, new, apply(imag_part, parent)), layout=LayoutRule("operands", part="real"),
 )
 imag_part = elementwise(
     "imag", "", None, numpy=lambda x: np.asarray(x).imag.copy()[()], loop=_real_type, sample=(plane,),
     rules=(lambda dots, args, outs: [np.imag(dots[0])], lambda bars, args, outs: [apply(pair, np.zeros_like(bars[0]), -bars[0])]),
-    put=lambda parent, new: apply(pair, apply(real_part, parent), new),
+    put=lambda parent, new: apply(pair, apply(real_part, parent), new), layout=LayoutRule("operands", part="imag"),
 )
 squared_modulus = elementwise(
     "squared_modulus", "", None, numpy=lambda x: np.square(np.absolute(x)), loop=_real_type, sample=(plane,),

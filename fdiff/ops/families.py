@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from ..arraytype import ArrayType, Shape, broadcast, loop_dtypes
 from ..capture.data import is_table
 from ..errors import TraceError
 from ..kernel_rule import KernelRule, Kind
-from ..primitive import UFUNCS, ZERO, Kink, Primitive, Sample, register
+from ..primitive import UFUNCS, ZERO, EagerRule, Kink, LayoutRule, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, unsupported
 from ..trace.local_arrays import Local, Stored
 from ..trace.ufunc_fast_path import enter
@@ -106,6 +108,23 @@ def elementwise_type(loop: Callable[..., np.dtype]) -> Callable[..., tuple[Array
     return infer
 
 
+_AS_OPERANDS = LayoutRule("operands")
+# What Python's operators say of NumPy's scalars and arrays is what the ufuncs say, ten times sooner.
+_OPERATORS = {
+    "{0} + {1}": EagerRule(operator.add, "+", "add"),
+    "{0} - {1}": EagerRule(operator.sub, "-", "subtract"),
+    "{0} * {1}": EagerRule(operator.mul, "*", "multiply"),
+    "{0} / {1}": EagerRule(operator.truediv, "/"),
+    "-{0}": EagerRule(operator.neg, "", "negative"),
+    "{0} < {1}": EagerRule(operator.lt),
+    "{0} <= {1}": EagerRule(operator.le),
+    "{0} > {1}": EagerRule(operator.gt),
+    "{0} >= {1}": EagerRule(operator.ge),
+    "{0} == {1}": EagerRule(operator.eq),
+    "{0} != {1}": EagerRule(operator.ne),
+}
+
+
 def elementwise(
     name: str,
     text: str,
@@ -121,8 +140,10 @@ def elementwise(
     rules: tuple[Rule, Rule] | None = None,
     kink: Kink | None = None,
     put: Callable[..., object] | None = None,
+    layout: LayoutRule = _AS_OPERANDS,
+    **facts: Any,
 ) -> Primitive:
-    """An op applied entry by entry.
+    """An op applied entry by entry; `facts` are further fields of its record.
 
     ``partials(*args, out)`` gives one derivative per argument: an array, ``1`` or ``-1``, or
     `ZERO`. None stands for an op whose derivative vanishes wherever it exists. An op that
@@ -140,7 +161,7 @@ def elementwise(
         Primitive(
             name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
             KernelRule(kind, text, constants, literals) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
-            view=put is not None, put=put, sizeless=True,
+            view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()), **facts,
         )
     )  # fmt: skip
     if ufunc is not None and loop is None:
@@ -229,11 +250,12 @@ def linear(
     put: Rule | None = None,
     sizeless: bool = False,
     samples: tuple[Sample, ...] = (),
+    **facts: Any,
 ) -> Primitive:
     """A linear op of one argument: ``transpose(bar, src, **params)`` with `src` the argument's type.
 
-    ``batch(x, **params)`` is the op on an array with one more leading axis. `view`, `put` and
-    `sizeless` are those of the record.
+    ``batch(x, **params)`` is the op on an array with one more leading axis. `view`, `put`,
+    `sizeless` and further `facts` are those of the record.
     """
 
     def jvp(dots: Sequence[object], args: object, outs: object, **params: object) -> list[object]:
@@ -245,5 +267,5 @@ def linear(
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, kernel, "linear", structural, view, put, sizeless=sizeless, samples=samples)
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, kernel, "linear", structural, view, put, sizeless=sizeless, samples=samples, **facts)
     return register(primitive)

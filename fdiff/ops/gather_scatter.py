@@ -13,12 +13,14 @@ import numpy as np
 
 from ..arraytype import INT, ArrayType, Shape, broadcast
 from ..kernel_rule import KernelRule, Kind
-from ..primitive import PRIMITIVES, ZERO, Primitive, Sample, register
+from ..primitive import PRIMITIVES, ZERO, EagerRule, LayoutRule, Primitive, Sample, register
 from ..trace import (
     TracedArray,
     apply,
     constant_value,
 )
+from ..trace.operation_cache import READS_ENTRY
+from ..trace.provenance import through_scatter
 from .shaping import transpose_call
 from .view_ops import spread
 
@@ -106,7 +108,7 @@ gather = register(
     Primitive(
         "gather", _gathered, lambda x, *indices: x[indices], _gather_jvp, _gather_vjp, _gather_batch, KernelRule(Kind.GATHER),
         "linear", structural=True, put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
-        sizeless=True, samples=(Sample(_gather_sample),),
+        sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY),
     )
 )  # fmt: skip
 scatter_add = register(
@@ -181,6 +183,7 @@ def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
 scatter_set = register(
     Primitive(
         "scatter_set", _set_type, _set, _set_jvp, _set_vjp, _set_batch, KernelRule(Kind.SCATTER_SET), "linear", structural=True,
+        layout=LayoutRule("update"), provenance=through_scatter,
         samples=(
             Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
             Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),

@@ -42,7 +42,7 @@ def select(condition: TracedArray, frame: FrameType) -> bool | None:
     if trace is None or not trace.lines or trace.eager or is_internal(code.co_filename):
         return None
     arm = arm_at(code, frame.f_lasti)
-    if arm is None or not trace.looks.guarded(trace.own(condition)):
+    if arm is None or not trace.guards.would_guard(trace.own(condition)):
         return None
     try:
         with np.errstate(all="raise"):  # numbers that warn are Python's to compute

@@ -66,9 +66,9 @@ def _frozen(index: object) -> object:
     if not isinstance(index, TracedArray) or not index.scalar or index.dtype.kind not in "iu":
         return index
     home = index.home
-    if home.eager or not home.looks.settled(index.id):
+    if home.eager or not home.guards.is_pinned(index.id):
         return index
-    return int(home.looks.value(index.id, "was indexed by a traced integer"))
+    return int(home.guards.value(index.id, "was indexed by a traced integer"))
 
 
 def _mask_indices(mask: object) -> list[np.ndarray]:
@@ -379,9 +379,9 @@ def _counted(x: TracedArray, items: Sequence[object]) -> list[object] | None:
 def _settled(index: object) -> np.ndarray | None:
     """The integers of an index array, where they are those of the tape's own; None where they may change."""
     if isinstance(index, TracedArray):
-        if index.home.eager or not index.home.looks.settled(index.id):
+        if index.home.eager or not index.home.guards.is_pinned(index.id):
             return None
-        index = index.home.looks.value(index.id, "was indexed by a traced array of integers")
+        index = index.home.guards.value(index.id, "was indexed by a traced array of integers")
     return np.asarray(index).astype(INT)
 
 

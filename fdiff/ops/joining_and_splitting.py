@@ -12,8 +12,9 @@ import numpy as np
 
 from ..arraytype import ArrayType, promote
 from ..kernel_rule import KernelRule, Kind
-from ..primitive import ZERO, Primitive, Sample, register
+from ..primitive import ZERO, LayoutRule, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
+from ..trace.provenance import through_join
 from .shaping import (
     at_least,
     broadcast_arrays,
@@ -54,6 +55,7 @@ concatenate = register(
     Primitive(
         "concatenate", _concatenated, lambda *xs, axis: np.concatenate(xs, axis=axis), _concatenate_jvp, _concatenate_vjp,
         _concatenate_batch, KernelRule(Kind.CONCATENATE), "linear", structural=True,
+        layout=LayoutRule("join"), provenance=through_join,
         samples=(Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),),
     )
 )  # fmt: skip

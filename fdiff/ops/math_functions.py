@@ -40,14 +40,14 @@ def _attempt(function: Callable[..., object], given: list[object], out: TracedAr
     """
     trace = current()
     numbers = [g for g in given if isinstance(g, TracedArray)]
-    if not (trace.mutable and inside_try(record.__code__) and all(trace.looks.knows(trace.own(g)) for g in numbers)):
+    if not (trace.mutable and inside_try(record.__code__) and all(trace.guards.is_known(trace.own(g)) for g in numbers)):
         return
     finite = functools.reduce(np.logical_and, [np.isfinite(g) for g in given])
     number_less = functools.reduce(np.logical_or, [np.isnan(g) for g in given])
     if bool(np.isnan(out) & ~number_less) or bool(np.isinf(out) & finite):
         # Which error it is the place decides, and for these the numbers: a pole or too large.
         deed = "asked whether a number lies in a domain"
-        see = look if function in (math.pow, math.gamma, math.lgamma) else lambda g, deed: trace.looks.value(trace.own(g), deed)
+        see = look if function in (math.pow, math.gamma, math.lgamma) else lambda g, deed: trace.guards.value(trace.own(g), deed)
         function(*[float(see(g, deed)) if isinstance(g, TracedArray) else g for g in given])
 
 

@@ -198,7 +198,7 @@ def attempt(name: str, a: TracedArray) -> None:
     Only code inside a ``try`` asks; whether the matrix was refused is then a guard of the tape.
     """
     trace = current()
-    if not (trace.mutable and inside_try(record.__code__) and trace.looks.knows(trace.own(a))):
+    if not (trace.mutable and inside_try(record.__code__) and trace.guards.is_known(trace.own(a))):
         return
     if bool(apply(refused, a, name=name, lead=0)):
         words = "Matrix is not positive definite" if name == "cholesky" else "Singular matrix"

@@ -142,5 +142,5 @@ def _depends(value: object) -> bool:
         return any(map(_depends, value))
     if isinstance(value, TracedArray):
         trace = current(value)
-        return trace.looks.depends(trace.own(value))
+        return trace.guards.depends(trace.own(value))
     return isinstance(value, TracedKey)

@@ -14,7 +14,7 @@ import numpy as np
 from ..arraytype import BOOL, Shape
 from ..trace import TracedArray, apply, constant_value, current
 from ..trace.local_arrays import Local, become, resolve
-from ..trace.views import Stores, View, as_made, is_copy, outside, positions
+from ..trace.views import Stores, View, in_memory_order, is_copy, outside, positions
 from .gather_scatter import scatter_set
 from .indexing import IndexTarget, _basic, resolve_key
 from .shaping import traced
@@ -35,7 +35,7 @@ def write(handle: TracedArray, node: int) -> None:
         raise trace.fail(fact, "Write to a copy, and return it.")
     if read_only(handle):
         raise ValueError("assignment destination is read-only")
-    node = as_made(handle, node)
+    node = in_memory_order(handle, node)
     if not isinstance(link, View) or is_copy(handle):
         handle.link, handle.node = outside(handle), node
         return

@@ -14,7 +14,7 @@ from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
 from ..primitive import HOOKS, PRIMITIVES
 from ..trace import TracedArray, apply, current, implements
 from ..trace.local_arrays import Local, holds_traced
-from ..trace.views import is_copy, laid, layout, memory_axes
+from ..trace.views import is_copy, memory_axes
 from .families import kind_of
 from .view_ops import Ints, reshape, spread, transpose
 
@@ -68,7 +68,7 @@ def reshape_call(x: object, shape: object = None, order: str = "C", *, copy: obj
     array = traced(x)
     target = newshape if shape is None else shape
     if order == "A":
-        order = "F" if layout(array).flags.fnc else "C"
+        order = "F" if array.example().flags.fnc else "C"
     if order == "F":
         flipped = tuple(target)[::-1] if isinstance(target, (tuple, list)) else (target,)
         return transpose_call(reshape_call(transpose_call(array), flipped, copy=copy))
@@ -226,13 +226,13 @@ def _ordered(x: TracedArray, order: str) -> TracedArray:
     if x.ndim < 2 or not x.home.mutable:
         return fresh(x)
     if order == "A":
-        order = "F" if layout(x).flags.fnc else "C"
+        order = "F" if x.example().flags.fnc else "C"
     return with_axes(x, memory_axes(x) if order == "K" else list(range(x.ndim))[:: 1 if order == "C" else -1])
 
 
 def with_axes(x: TracedArray, axes: list[int]) -> TracedArray:
     """A copy whose axes lie in this order in memory, the slowest first."""
-    return TracedArray(x.home, laid(x.home, x.id, axes), x.type)
+    return TracedArray(x.home, x.home.copy_in_order(x.id, axes), x.type)
 
 
 def in_order(x: TracedArray, order: str | None, *, copy: bool | None = None) -> TracedArray:
@@ -275,7 +275,7 @@ def size_call(x: TracedArray, axis: int | None = None) -> int:
 
 def _model(x: TracedArray) -> np.ndarray:
     """An array of the type of `x`, laid out as it is."""
-    return layout(x) if x.ndim and x.home.mutable else np.empty(x.shape, x.dtype)
+    return x.example() if x.ndim and x.home.mutable else np.empty(x.shape, x.dtype)
 
 
 @implements(np.zeros_like, np.empty_like)

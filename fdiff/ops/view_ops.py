@@ -6,15 +6,27 @@ entries back among zeros (`unslice`), and ``update(x, part)`` is `x` with a slic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..arraytype import ArrayType, Shape
 from ..kernel_rule import KernelRule, Kind
-from ..primitive import ZERO, Primitive, Sample, register
+from ..primitive import ZERO, EagerRule, LayoutRule, Primitive, Sample, register
+from ..tape import Params
 from ..trace import TracedArray, apply
+from ..trace.load_forwarding import forward_load, forward_store, join_reshapes
+from ..trace.operation_cache import Types
+from ..trace.provenance import through_broadcast, through_reshape, through_slice, through_update
 from .families import linear, unbroadcast
+
+
+def _to_scalar(params: Params, given: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
+    """A scalar out of an array of one entry, where `numpy.reshape` gives an array without axes."""
+    return operator.itemgetter(0) if given[0][0].shape == (1,) and not types[0].shape else None
+
 
 reshape = linear(
     "reshape",
@@ -27,6 +39,10 @@ reshape = linear(
     sizeless=True,
     view=True,
     put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
+    layout=LayoutRule("view", may_copy=True),
+    shorten=join_reshapes,
+    provenance=through_reshape,
+    eager=EagerRule(specialise=_to_scalar),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3)),), {"shape": (3, 1, 2)}),),
 )
 
@@ -46,6 +62,7 @@ transpose = linear(
     sizeless=True,
     view=True,
     put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
+    layout=LayoutRule("view", leaves_c_order=True),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3, 4)),), {"axes": (2, 0, 1)}),),
 )
 spread = linear(
@@ -60,6 +77,9 @@ spread = linear(
     structural=True,
     sizeless=True,
     view=True,
+    layout=LayoutRule("view", leaves_c_order=True),
+    folds=False,
+    provenance=through_broadcast,
     samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
 )
 Ints = tuple[int, ...]
@@ -79,6 +99,15 @@ def _unslice(bar: np.ndarray, *, starts: Ints, steps: Ints, shape: Shape) -> np.
     return out
 
 
+def _of_unit_steps(params: Params, given: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
+    """A slice by steps of 1 as a key that is made once."""
+    named: dict[str, Any] = dict(params)
+    if any(step != 1 for step in named["steps"]):
+        return None
+    bounds = zip(named["starts"], named["sizes"], strict=True)
+    return operator.itemgetter(tuple([slice(a, a + n) for a, n in bounds]))
+
+
 slice_ = linear(
     "slice",
     lambda x, *, starts, sizes, steps: (ArrayType(sizes, x.dtype),),
@@ -92,6 +121,10 @@ slice_ = linear(
     sizeless=True,
     view=True,
     put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
+    layout=LayoutRule("view"),
+    shorten=forward_load,
+    provenance=through_slice,
+    eager=EagerRule(specialise=_of_unit_steps),
     samples=(
         Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)}),
         Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (4, 3), "sizes": (5, 2), "steps": (-1, -2)}),
@@ -146,6 +179,7 @@ def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
 update = register(
     Primitive(
         "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, KernelRule(Kind.UPDATE), "linear", structural=True,
+        layout=LayoutRule("update"), shorten=forward_store, provenance=through_update,
         samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
     )
 )  # fmt: skip

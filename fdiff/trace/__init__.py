@@ -4,24 +4,25 @@
 enter their nodes, `record` the way from a run to a finished tape.
 """
 
+from .node_layouts import memory_layout
 from .record import Input, Recording, private, record, splice
+from .recorder import FOLD_LIMIT, Recorder, assemble
 from .recording import (
-    FOLD_LIMIT,
     Trace,
     applied,
     apply,
     apply_many,
-    assemble,
     constant_value,
     implements,
     replaces,
 )
-from .traced_array import TracedArray, current, look, root_trace, tracing, unsupported
-from .views import memory_layout
+from .trace_stack import current, root_trace, tracing, unsupported
+from .traced_array import TracedArray, look
 
 __all__ = [
     "FOLD_LIMIT",
     "Input",
+    "Recorder",
     "Recording",
     "Trace",
     "TracedArray",

@@ -8,18 +8,13 @@ spared is the search for the op: types, conversions and templates. The arithmeti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..arraytype import BOOL, F4, F8, ArrayType
-from ..primitive import Primitive
+from .eager_recorder import EagerRecorder
+from .operation_cache import Op
 from .trace_stack import stack
 from .traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from .eager_trace import EagerTrace
-    from .operation_cache import Op
 
 _new = object.__new__
 
@@ -32,13 +27,13 @@ class EagerScalar(TracedArray):
 
     __slots__ = ()
 
-    home: EagerTrace
+    home: EagerRecorder
     scalar = True
     weak = False
     link = None
 
     @property
-    def born(self) -> EagerTrace:
+    def born(self) -> EagerRecorder:
         return self.home
 
     @property
@@ -52,7 +47,7 @@ class EagerScalar(TracedArray):
     def __bool__(self) -> bool:
         home, traces = self.home, stack.traces
         if traces and traces[-1] is home:
-            return home.looks.saw(home.builder.values[self.node])
+            return home.guards.saw(home.builder.values[self.node])
         return TracedArray.__bool__(self)
 
 
@@ -114,7 +109,7 @@ class Truth(EagerScalar):
     def __bool__(self) -> bool:
         home, traces = self.home, stack.traces
         if traces and traces[-1] is home:
-            return home.looks.saw(self.value)
+            return home.guards.saw(self.value)
         return TracedArray.__bool__(self)
 
 
@@ -129,7 +124,7 @@ def class_of(type_: ArrayType, *, weak: bool = False) -> type[EagerScalar] | Non
     return _CLASSES.get((type_, weak))
 
 
-def of_class(kind: type[EagerScalar], trace: EagerTrace, node: int) -> EagerScalar:
+def of_class(kind: type[EagerScalar], trace: EagerRecorder, node: int) -> EagerScalar:
     """A scalar of a class that is known."""
     made = _new(kind)
     made.home = trace
@@ -143,22 +138,3 @@ def weakened(x: TracedArray) -> TracedArray:
         return of_class(PythonFloat, x.home, x.node)
     x.weak = True
     return x
-
-
-# A number beside a scalar, as a node without arguments: nothing moves it, and no rule reads it.
-NUMBER = Primitive("number", lambda *, type_: (type_,), lambda **_: None, family="leaf")
-
-
-def _stored_type(base: ArrayType, *values: ArrayType, places: tuple[int, ...]) -> tuple[ArrayType]:
-    return (base,)
-
-
-def _stored(base: np.ndarray, *values: object, places: tuple[int, ...]) -> np.ndarray:
-    out = np.array(base, order="C")
-    out.reshape(-1)[list(places)] = values
-    return out
-
-
-# An array with single entries stored over it, by flat position. Its derivative rules are those of
-# `transforms/eager/eager_scalar_rules.py`: it is met in eager traces alone.
-STORE = Primitive("store_entries", _stored_type, _stored, family="linear")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..tape import INPUT, Tape
-from .eager_scalars import NUMBER, STORE
+from .eager_recorder import NUMBER, STORE
 from .eager_trace import EagerTrace
 from .recording import Trace
 

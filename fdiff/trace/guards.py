@@ -1,62 +1,85 @@
-"""What Python sees of traced values, and what must hold for it to see the same again.
+"""The guard set of a trace: values Python has seen, and what must hold for it to see the same.
 
-A value is computed, by the interpreter, only when Python demands it. What the tape relies on from
-then on is either *frozen* (inputs of integers and truth values, compared as a whole) or a *guard*:
-a node that must have the value it had.
+Python code sees a traced value where it branches on it, turns it into a number or prints it. Only
+then is the value computed, by evaluating the nodes it depends on. A finished tape is valid for
+other arguments as long as Python would see the same. For that the guard set records either
+
+- *pinned inputs*: inputs of integers and truth values, compared whole with what they were, or
+- *guards*: nodes that must have the value they had. They become the check tape of the recording.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol, TypeGuard
 
 import numpy as np
 
-from ..arraytype import BOOL, INT
-from ..primitive import PRIMITIVES
-from ..tape import INPUT, Tape
+from ..errors import TraceError
+from ..tape import INPUT, Builder
 
-if TYPE_CHECKING:
-    from .recording import Trace
-    from .traced_array import TracedArray
+Fail = Callable[[str, str], TraceError]  # the error for a fact and a way out
 
 
-class Looks:
-    """The looks taken during one trace.
-
-    `given` holds the value of each input at the arguments at hand, as an array, as the traced array
-    of an enclosing trace, or as a function; `moving` are the inputs a derivative is taken for, and
-    `origin` the traced arrays of an enclosing trace that inputs are entries of.
-    """
-
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.given: dict[int, object] = {}
-        self.moving: set[int] = set()
-        self.origin: dict[int, TracedArray] = {}
-        self.frozen: set[int] = set()
-        self.guards: dict[int, np.ndarray] = {}
-        self._known: dict[int, object] = {}
-        self._reads: list[int] = []  # by node: the inputs it depends on, as bits
-        self._slopes: list[int] = []  # those it depends on with a derivative
-        self._roots: list[int] = []  # those it depends on but through what is stopped
+class EnclosingRecorder(Protocol):
+    """What the guard set asks of an enclosing trace."""
 
     @property
-    def closed(self) -> bool:
-        """Whether the values have been let go."""
-        return not hasattr(self, "trace")
+    def guards(self) -> GuardSet: ...
+
+
+class EnclosingValue(Protocol):
+    """What the guard set asks of a traced array of an enclosing trace."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def home(self) -> EnclosingRecorder: ...
+    def example(self) -> np.ndarray: ...
+
+
+def is_enclosing(value: object) -> TypeGuard[EnclosingValue]:
+    """Whether the value of an input is a traced array of an enclosing trace."""
+    return hasattr(value, "home")
+
+
+class GuardSet:
+    """The guards and pinned inputs of one trace, and the values they are taken from.
+
+    `given` holds the value of each input at the arguments at hand: an array, the traced array of an
+    enclosing trace, or a function that gives an array. `active` are the inputs a derivative is
+    taken for. `batch_of` holds, for an input that is one entry of a batch, the traced array of the
+    enclosing trace that holds the whole batch.
+    """
+
+    def __init__(self, builder: Builder, fail: Fail) -> None:
+        self.builder = builder
+        self.fail = fail
+        self.closed = False  # whether the values have been released
+        self.given: dict[int, object] = {}
+        self.active: set[int] = set()
+        self.batch_of: dict[int, EnclosingValue] = {}
+        self.pinned: set[int] = set()
+        self.expected: dict[int, np.ndarray] = {}  # by node: the value a guard compares it with
+        self._known: dict[int, object] = {}  # by node: its value at the arguments at hand
+        # By node, each a set of inputs as the bits of an integer:
+        self._depends: list[int] = []  # inputs it depends on in any way
+        self._differentiable: list[int] = []  # inputs it depends on with a derivative
+        self._unstopped: list[int] = []  # inputs it depends on other than through stop_gradient
 
     def close(self) -> None:
-        """Let go of the values, and of the trace, which would keep each other alive."""
-        del self.trace
+        """Release the values, and the trace, which would keep each other alive."""
+        self.closed = True
+        del self.builder, self.fail
         self._known.clear()
         self.given.clear()
-        self.origin.clear()
+        self.batch_of.clear()
 
     # ------------------------------------------------------------------------------- values
 
     def value(self, node_id: int, deed: str) -> object:
-        """Value of a node at the arguments at hand."""
-        known, nodes = self._known, self.trace.builder.nodes
+        """Value of a node at the arguments at hand; `deed` is what `f` did with it, for errors."""
+        known, nodes = self._known, self.builder.nodes
         stack = [node_id]
         with np.errstate(all="ignore"):
             while stack:
@@ -77,183 +100,136 @@ class Looks:
     def _input(self, node_id: int, deed: str) -> object:
         given = self.given.get(node_id)
         if given is None:
-            trace = self.trace
-            raise trace.fail(
-                f"`f` {deed}; it depends on an argument of type {trace.builder.type(node_id)}"
+            raise self.fail(
+                f"`f` {deed}; it depends on an argument of type {self.builder.type(node_id)}"
                 " whose value is not known.",
                 "Use numpy functions (numpy.where for a branch).",
             )
         if isinstance(given, np.ndarray):
             return given
-        if callable(given):
-            return given()
-        outer: TracedArray = given  # type: ignore[assignment] - the input of a trace around this one
-        return np.asarray(outer.home.looks.value(outer.id, deed))
+        if is_enclosing(given):
+            return np.asarray(given.home.guards.value(given.id, deed))
+        make: Callable[[], object] = given  # type: ignore[assignment] - what remains is a function
+        return make()
 
     # ----------------------------------------------------------------------------- dependence
 
     def _extend(self, node_id: int) -> None:
-        nodes, inputs = self.trace.builder.nodes, self.trace.builder.inputs
+        """Bring the sets of inputs up to date, up to this node."""
+        nodes, inputs = self.builder.nodes, self.builder.inputs
         place = {i: k for k, i in enumerate(inputs)}
-        for i in range(len(self._reads), node_id + 1):
+        for i in range(len(self._depends), node_id + 1):
             node = nodes[i]
             if node.primitive is INPUT:
-                bits = slopes = roots = 1 << place[i]
+                depends = differentiable = unstopped = 1 << place[i]
             else:
-                bits = slopes = roots = 0
+                depends = differentiable = unstopped = 0
                 for a in node.args:
-                    bits |= self._reads[a]
-                    slopes |= self._slopes[a]
-                    roots |= self._roots[a]
+                    depends |= self._depends[a]
+                    differentiable |= self._differentiable[a]
+                    unstopped |= self._unstopped[a]
             smooth = not node.primitive.flat and any(t.floating for t in node.types)
-            self._reads.append(bits)
-            self._slopes.append(slopes if smooth else 0)
-            self._roots.append(0 if node.primitive.name == "stop_gradient" else roots)
+            self._depends.append(depends)
+            self._differentiable.append(differentiable if smooth else 0)
+            self._unstopped.append(0 if node.primitive.stops else unstopped)
 
-    def _inputs(self, bits: int) -> list[int]:
-        return [i for k, i in enumerate(self.trace.builder.inputs) if bits >> k & 1]
+    def _members(self, bits: int) -> list[int]:
+        """The inputs in a set."""
+        return [i for k, i in enumerate(self.builder.inputs) if bits >> k & 1]
 
-    def moves(self, node_id: int) -> bool:
-        """Whether a derivative is taken for something the node depends on with a derivative."""
+    def _inputs(self, node_id: int) -> list[int]:
+        """The inputs a node depends on in any way."""
         self._extend(node_id)
-        for i in self._inputs(self._slopes[node_id]):
-            outer = self.origin.get(i, self.given.get(i))
-            if i in self.moving:
-                return True
-            if hasattr(outer, "home") and outer.home.looks.moves(outer.id):  # type: ignore[union-attr] - only a traced array has a home
+        return self._members(self._depends[node_id])
+
+    def is_active(self, node_id: int) -> bool:
+        """Whether the node has a derivative with respect to something that is differentiated."""
+        self._extend(node_id)
+        for i in self._members(self._differentiable[node_id]):
+            outer = self.batch_of.get(i, self.given.get(i))
+            if i in self.active or (is_enclosing(outer) and outer.home.guards.is_active(outer.id)):
                 return True
         return False
 
     def depends(self, node_id: int) -> bool:
-        """The same for what depends on it in any way: a rounded value, a truth value."""
+        """The same, where a rounded value or a truth value counts too."""
         self._extend(node_id)
-        for i in self._inputs(self._roots[node_id]):
-            outer = self.origin.get(i, self.given.get(i))
-            if i in self.moving:
-                return True
-            if hasattr(outer, "home") and outer.home.looks.depends(outer.id):  # type: ignore[union-attr] - only a traced array has a home
+        for i in self._members(self._unstopped[node_id]):
+            outer = self.batch_of.get(i, self.given.get(i))
+            if i in self.active or (is_enclosing(outer) and outer.home.guards.depends(outer.id)):
                 return True
         return False
 
-    def knows(self, node_id: int) -> bool:
+    def is_known(self, node_id: int) -> bool:
         """Whether the value of a node can be computed."""
-        self._extend(node_id)
-        return all(i in self.given for i in self._inputs(self._reads[node_id]))
+        return all(i in self.given for i in self._inputs(node_id))
 
-    def apart(self, node_id: int) -> bool:
-        """Whether a node depends on entries of a mapped array, of which only one is at hand."""
-        self._extend(node_id)
-        for i in self._inputs(self._reads[node_id]):
+    def is_batched(self, node_id: int) -> bool:
+        """Whether a node depends on a batch, of which only one entry is at hand."""
+        for i in self._inputs(node_id):
             outer = self.given.get(i)
-            if i in self.origin:
+            if i in self.batch_of:
                 return True
-            if hasattr(outer, "home") and outer.home.looks.apart(outer.id):  # type: ignore[union-attr] - only a traced array has a home
+            if is_enclosing(outer) and outer.home.guards.is_batched(outer.id):
                 return True
         return False
 
-    def settle(self, node_id: int) -> bool:
-        """Freeze what the node depends on, if that is nothing but integers and truth values."""
-        self._extend(node_id)
-        inputs = self._inputs(self._reads[node_id])
-        if not all(self._countable(i) for i in inputs):
+    # -------------------------------------------------------------------------- pinned inputs
+
+    def pin(self, node_id: int) -> bool:
+        """Pin the inputs of a node, if all of them hold integers or truth values."""
+        inputs = self._inputs(node_id)
+        if not all(map(self._can_pin, inputs)):
             return False
         for i in inputs:
             outer = self.given.get(i)
-            if hasattr(outer, "home"):
-                outer.home.looks.settle(outer.id)  # type: ignore[union-attr] - only a traced array has a home
+            if is_enclosing(outer):
+                outer.home.guards.pin(outer.id)
             else:
-                self.frozen.add(i)
+                self.pinned.add(i)
         return True
 
-    def settled(self, node_id: int) -> bool:
-        """Whether a node depends on nothing but constants and what is frozen already."""
-        self._extend(node_id)
-        for i in self._inputs(self._reads[node_id]):
+    def is_pinned(self, node_id: int) -> bool:
+        """Whether a node depends on nothing but constants and inputs that are pinned already."""
+        for i in self._inputs(node_id):
             outer = self.given.get(i)
-            if hasattr(outer, "home"):
-                if not outer.home.looks.settled(outer.id):  # type: ignore[union-attr] - a traced array of the trace around this one
+            if is_enclosing(outer):
+                if not outer.home.guards.is_pinned(outer.id):
                     return False
-            elif i not in self.frozen:
+            elif i not in self.pinned:
                 return False
         return True
 
-    def _countable(self, input_id: int) -> bool:
-        if input_id in self.origin or self.trace.builder.type(input_id).dtype.kind not in "biu":
+    def _can_pin(self, input_id: int) -> bool:
+        if input_id in self.batch_of or self.builder.type(input_id).dtype.kind not in "biu":
             return False
         outer = self.given.get(input_id)
-        if hasattr(outer, "home"):
-            looks: Looks = outer.home.looks  # type: ignore[union-attr] - only a traced array has a home
-            looks._extend(outer.id)  # type: ignore[union-attr] - only a traced array has a home
-            return all(looks._countable(i) for i in looks._inputs(looks._reads[outer.id]))  # type: ignore[union-attr] - only a traced array has a home
+        if is_enclosing(outer):
+            guards = outer.home.guards
+            return all(map(guards._can_pin, guards._inputs(outer.id)))
         return isinstance(outer, np.ndarray)
 
     # --------------------------------------------------------------------------------- guards
 
-    def look(self, node_id: int, deed: str) -> np.ndarray:
+    def guard(self, node_id: int, deed: str) -> np.ndarray:
         """Value of a node, which the tape relies on from now on."""
-        node = self.trace.builder.nodes[node_id]
+        node = self.builder.nodes[node_id]
         if node.value is not None:
             return node.value
-        if node_id not in self.guards:
+        if node_id not in self.expected:
             value = np.asarray(self.value(node_id, deed))
-            if self.settle(node_id):
+            if self.pin(node_id):
                 return value
-            self.guards[node_id] = np.array(value)
-        return self.guards[node_id]
+            self.expected[node_id] = np.array(value)
+        return self.expected[node_id]
 
-    def guarded(self, node_id: int) -> bool:
-        """Whether a look at a node would enter a guard."""
-        if node_id in self.guards or self.trace.builder.nodes[node_id].value is not None:
+    def would_guard(self, node_id: int) -> bool:
+        """Whether `guard` would add a guard: none is there, and the inputs cannot be pinned."""
+        if node_id in self.expected or self.builder.nodes[node_id].value is not None:
             return False
-        self._extend(node_id)
-        return not all(self._countable(i) for i in self._inputs(self._reads[node_id]))
+        return not all(map(self._can_pin, self._inputs(node_id)))
 
     def expect(self, node_id: int, value: object) -> None:
         """Rely on a value without computing it."""
-        if self.trace.builder.nodes[node_id].value is None:
-            self.guards.setdefault(node_id, np.asarray(value))
-
-    def check(self) -> Tape | None:
-        """Tape that tells whether every guard holds; None where there is none."""
-        if not self.guards:
-            return None
-        trace, holds = self.trace, -1
-        for node_id, value in self.guards.items():
-            one = _equal(trace, node_id, value)
-            holds = one if holds < 0 else trace.add(PRIMITIVES["logical_and"], (holds, one))
-        return trace.builder.finish([holds])
-
-
-def _equal(trace: Trace, node_id: int, value: np.ndarray) -> int:
-    """Node that tells whether a node has this value, NaN being equal to NaN."""
-    type_ = trace.builder.type(node_id)
-    if type_.dtype == BOOL and not type_.shape:
-        return node_id if value else trace.add(PRIMITIVES["logical_not"], (node_id,))
-    constant = trace.builder.constant(np.array(value, type_.dtype, order="C"))
-    same = trace.add(PRIMITIVES["equal"], (node_id, constant))
-    if type_.floating and np.isnan(value).any():
-        unknown = trace.builder.constant(np.isnan(value))
-        here = trace.add(PRIMITIVES["isnan"], (node_id,))
-        both = trace.add(PRIMITIVES["logical_and"], (here, unknown))
-        same = trace.add(PRIMITIVES["logical_or"], (same, both))
-    if type_.shape:
-        same = trace.add(PRIMITIVES["all"], (same,), (("axes", tuple(range(type_.ndim))),))
-    return same
-
-
-def truth(trace: Trace, node_id: int) -> int:
-    """Node of the truth value of a node."""
-    if trace.builder.type(node_id).dtype == BOOL:
-        return node_id
-    zero = trace.builder.constant(np.zeros((), trace.builder.type(node_id).dtype))
-    return trace.add(PRIMITIVES["not_equal"], (node_id, zero))
-
-
-def whole(trace: Trace, node_id: int) -> int:
-    """Node of the integer Python makes of a node."""
-    if trace.builder.type(node_id).dtype.kind in "biu":
-        return node_id
-    seen = np.asarray(trace.looks.value(node_id, "turned a traced array into a Python int"))
-    if not np.all(np.abs(seen) < 2.0**63):  # too large for the tape, or no number: Python decides
-        return node_id
-    return trace.add(PRIMITIVES["convert"], (node_id,), (("dtype", INT),))
+        if self.builder.nodes[node_id].value is None:
+            self.expected.setdefault(node_id, np.asarray(value))

@@ -1,29 +1,40 @@
-"""Reads that see through stores, while a tape is recorded: what was stored is what is read."""
+"""Load forwarding and its like, applied when a node is added to a tape.
+
+- Store-to-load forwarding: a slice of what was just stored is the stored value; a slice beside the
+  store reads what lay under it.
+- Dead store elimination: a store over another store of the same entries replaces it; a store of
+  what is there already is none.
+- A reshape of a reshape is one reshape.
+
+Each rule is the `shorten` of an op's record. It gets the builder, the arguments and the parameters
+of a node to be added; it gives the id of an equal node, or None, and the arguments to add it with.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from ..arraytype import disjoint
-from ..tape import Builder, Params
-from .provenance import TELLING, origin
+from ..tape import Builder, Node, Params
+from .provenance import origin
 
 Ids = tuple[int, ...]
 Ints = tuple[int, ...]
 Rule = Callable[[Builder, Ids, Params], tuple[int | None, Ids]]
 
-_LOOKED_AT = TELLING | {"update"}
+
+def _is_store(node: Node) -> bool:
+    return node.primitive.shorten is forward_store
 
 
-def _read(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
-    """A slice: of the same entries as a store, what was stored; beside it, of what lay under it."""
+def forward_load(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
+    """Rule of slices: through stores, to what was stored or to what lay under it."""
     (source,) = args
-    if builder.nodes[source].primitive.name not in _LOOKED_AT:
+    if builder.nodes[source].primitive.provenance is None:
         return None, args
     params: dict[str, Ints] = dict(given)  # type: ignore[arg-type] - parameters are objects to the checker
     sizes, starts, steps = params["sizes"], params["starts"], params["steps"]
-    while (node := builder.nodes[source]).primitive.name == "update":
+    while _is_store(node := builder.nodes[source]):
         put = dict(node.params)
         shape = builder.type(node.args[1]).shape
         begins: Ints = put["starts"]  # type: ignore[assignment] - parameters are objects to the checker
@@ -36,42 +47,39 @@ def _read(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
     return origin(builder, source, params), (source,)
 
 
-def _store(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
-    """A store over another of the same entries; a store of what is there already."""
+def forward_store(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
+    """Rule of stores of a slice: over another one of the same entries, or of what is there."""
     params = dict(given)
     base, part = args
     shape = builder.type(part).shape
     node = builder.nodes[base]
-    if node.primitive.name == "update" and dict(node.params) == params:
+    if _is_store(node) and dict(node.params) == params:
         if node.args[1] == part:
             return base, args
         if builder.type(node.args[1]).shape == shape:
             base = node.args[0]
     node = builder.nodes[part]
-    if node.primitive.name == "slice" and node.args[0] == base:
+    if node.primitive.shorten is forward_load and node.args[0] == base:
         read = dict(node.params)
         if (read["starts"], read["steps"]) == (params["starts"], params["steps"]):
             return base, args
     return None, (base, part)
 
 
-def _reshaped(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
-    """A reshape of a reshape; none where the shape is the same.
+def join_reshapes(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
+    """Rule of reshapes: of another reshape, or to the shape that is there.
 
-    One in between that may have copied stays: what comes of it lies in C order.
+    A reshape in between that may have copied stays, because its result is in C order.
     """
     (source,) = args
     shape: Ints = given[0][1]  # type: ignore[assignment] - parameters are objects to the checker
-    while (node := builder.nodes[source]).primitive.name == "reshape":
+    while (node := builder.nodes[source]).primitive.shorten is join_reshapes:
         before, between = builder.type(node.args[0]).shape, node.type.shape
-        if min(len(before), len(shape)) > 1 and _long(before) != _long(between):
+        if min(len(before), len(shape)) > 1 and _without_ones(before) != _without_ones(between):
             break
         source = node.args[0]
     return (source if node.types[0].shape == shape else None), (source,)
 
 
-def _long(shape: Ints) -> Ints:
+def _without_ones(shape: Ints) -> Ints:
     return tuple([n for n in shape if n != 1])
-
-
-SHORTER: Final[dict[str, Rule]] = {"slice": _read, "update": _store, "reshape": _reshaped}

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..primitive import FUNCTIONS
 from .memory import constant, handles_of, read_only, whole_of
-from .recording import _ARRAYS
-from .traced_array import TracedArray, current
+from .recorder import ARRAY_CLASSES
+from .trace_stack import current
+from .traced_array import TracedArray
 
 NUMERIC = "biufc"
 _PLAIN = (int, slice, type(...), type(None), str)
@@ -135,7 +136,7 @@ def _part(name: str) -> property:
 Local.real, Local.imag = _part("real"), _part("imag")  # type: ignore[misc,assignment] - in place of the stubs' properties
 
 
-_ARRAYS.add(Local)
+ARRAY_CLASSES.add(Local)
 
 
 class LocalFlat:

@@ -7,7 +7,8 @@ import numpy as np
 from ..arraytype import real_dtype
 from ..primitive import PRIMITIVES
 from .recording import apply
-from .traced_array import TracedArray, current
+from .trace_stack import current
+from .traced_array import TracedArray
 from .views import View
 
 

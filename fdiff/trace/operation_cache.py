@@ -6,7 +6,6 @@ computes it and, once asked for, its derivative rules.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,23 +17,10 @@ from ..tape import CONSTANT, ITEM, Constant, Params
 MOST = 1 << 13  # ops and templates remembered, of all functions
 SMALL = 64  # entries up to which a constant is part of what an op is
 
-Types = tuple[ArrayType, ...]
+# Scalar rules (`EagerRule.scalar_rule`) of ops on arrays and single entries.
+READS_ENTRY, STORES_ENTRIES = "entry", "store_entries"
 
-# What Python's operators say of NumPy scalars and arrays is what the ufuncs say, ten times sooner.
-INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
-_FASTER: dict[str, Callable[..., object]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-    "negative": operator.neg,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-}
+Types = tuple[ArrayType, ...]  # of the outputs of a node
 
 
 class Op:
@@ -66,23 +52,20 @@ class Op:
         self.floating = any(t.floating for t in self.types)
         self.call = caller(primitive, params, given, self.types)
         self.rules: dict[object, Any] = {}
-        self.quick = _quick(primitive, given, self.types)
+        self.quick = _scalar_rule(primitive, given, self.types)
 
 
-_ARITHMETIC = frozenset(("add", "subtract", "multiply", "negative"))
-
-
-def _quick(primitive: Primitive, given: tuple[Types, ...], types: Types) -> str:
-    """The name of the rule for single real numbers that serves an op; empty if there is none."""
-    name = primitive.name
-    if types[0].dtype.kind != "f" or any(t[0].dtype.kind == "c" for t in given):
+def _scalar_rule(primitive: Primitive, given: tuple[Types, ...], types: Types) -> str:
+    """The name of the derivative rule for single real numbers that an op has; empty for none."""
+    rule = primitive.eager.scalar_rule
+    if not rule or types[0].dtype.kind != "f" or any(t[0].dtype.kind == "c" for t in given):
         return ""
-    if name in _ARITHMETIC:
-        return name if not types[0].shape else ""
-    if name == "gather":
-        single = not types[0].shape and given[0][0].ndim == len(given) - 1
-        return "entry" if single and not any(t[0].shape for t in given[1:]) else ""
-    return name if name == "store_entries" else ""
+    if rule == STORES_ENTRIES:
+        return rule
+    single = not types[0].shape and not any(t[0].shape for t in given[1:])
+    if rule == READS_ENTRY:
+        return rule if single and given[0][0].ndim == len(given) - 1 else ""
+    return rule if not types[0].shape else ""
 
 
 def _inferred(primitive: Primitive, params: Params, given: tuple[Types, ...]) -> Types:
@@ -98,14 +81,11 @@ def caller(
     if primitive is CONSTANT:
         value = primitive.evaluate(**dict(params))
         return lambda: value
-    if primitive.name == "reshape" and given[0][0].shape == (1,) and not types[0].shape:
-        return operator.itemgetter(0)  # a scalar, where `reshape` gives an array without axes
-    if primitive.name == "slice":
-        named: dict[str, Any] = dict(params)
-        if all(step == 1 for step in named["steps"]):
-            kept = zip(named["starts"], named["sizes"], strict=True)
-            return operator.itemgetter(tuple([slice(a, a + n) for a, n in kept]))
-    call = _FASTER.get(primitive.name, primitive.evaluate)
+    if primitive.eager.specialise is not None:
+        special = primitive.eager.specialise(params, given, types)
+        if special is not None:
+            return special
+    call = primitive.eager.operator or primitive.evaluate
     return partial(call, **dict(params)) if params else call
 
 

@@ -7,20 +7,18 @@ for the same again and again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..arraytype import ArrayType
 from ..primitive import UFUNCS
 from ..tape import Node
+from .eager_recorder import EagerRecorder
 from .eager_scalars import class_of, of_class
 from .operation_cache import MOST, Op, op_of
 from .traced_array import TracedArray, handle, ufunc_handler
 from .views import Outside
-
-if TYPE_CHECKING:
-    from .eager_trace import EagerTrace
 
 _CONSTANTS = frozenset((np.float64, np.float32, np.int64, np.bool_))
 _UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))  # their rules read no constants
@@ -50,7 +48,7 @@ class Template:
         self.weak = result.weak
         self.kind = class_of(result.type, weak=result.weak) if result.scalar else None
 
-    def handle(self, trace: EagerTrace, node_id: int) -> TracedArray:
+    def handle(self, trace: EagerRecorder, node_id: int) -> TracedArray:
         """The traced array that stands for the result."""
         return handle(trace, node_id, self.type, self.scalar, self.weak)
 
@@ -64,7 +62,17 @@ def _keep(key: object, template: Template | None) -> None:
     _templates[key] = template
 
 
-def of_ufunc(trace: EagerTrace, ufunc: np.ufunc, operands: tuple[Any, ...]) -> object:
+def replay(trace: EagerRecorder, template: Template, ids: list[int]) -> TracedArray:
+    """The nodes of a template, entered for the operands `ids`."""
+    enter = trace.builder.enter
+    for op, refs in template.steps:
+        ids.append(enter(op, tuple([ids[r] for r in refs])))
+    node = ids[template.out]
+    kind = template.kind
+    return template.handle(trace, node) if kind is None else of_class(kind, trace, node)
+
+
+def of_ufunc(trace: EagerRecorder, ufunc: np.ufunc, operands: tuple[Any, ...]) -> object:
     """``ufunc(*operands)`` in an eager trace, by its template where there is one."""
     handler = UFUNCS.get(ufunc) or ufunc_handler(ufunc)
     key: list[object] = [ufunc]
@@ -98,13 +106,15 @@ def of_ufunc(trace: EagerTrace, ufunc: np.ufunc, operands: tuple[Any, ...]) -> o
     whole = tuple(key)
     template = _templates.get(whole)
     if template is not None:
-        return trace.run(template, ids)
+        return replay(trace, template, ids)
     if whole in _templates:  # what it does depends on more than types
         return handler(*given)
     return _record(trace, whole, ids, lambda: handler(*given))
 
 
-def of_entry(trace: EagerTrace, x: TracedArray, key: Any, getitem: Callable[..., object]) -> object:
+def of_entry(
+    trace: EagerRecorder, x: TracedArray, key: Any, getitem: Callable[..., object]
+) -> object:
     """``x[key]`` for integers, by its template where there is one."""
     one = key.__class__ is int
     if not one and (key.__class__ is not tuple or any(k.__class__ is not int for k in key)):
@@ -114,13 +124,13 @@ def of_entry(trace: EagerTrace, x: TracedArray, key: Any, getitem: Callable[...,
     whole = (key, x.type)
     template = _templates.get(whole)
     if template is not None:
-        return trace.run(template, [x.node])
+        return replay(trace, template, [x.node])
     if whole in _templates:
         return getitem(x, key)
     return _record(trace, whole, [x.node], lambda: getitem(x, key))
 
 
-def _record(trace: EagerTrace, key: object, ids: list[int], call: Callable[[], Any]) -> object:
+def _record(trace: EagerRecorder, key: object, ids: list[int], call: Callable[[], Any]) -> object:
     """Call a handler, and keep what it entered if that depends on types alone."""
     start = len(trace.builder.nodes)
     before, trace.tainted = trace.tainted, False
@@ -133,7 +143,9 @@ def _record(trace: EagerTrace, key: object, ids: list[int], call: Callable[[], A
     return out if kind is None else of_class(kind, trace, out.node)
 
 
-def _template(trace: EagerTrace, ids: list[int], start: int, out: TracedArray) -> Template | None:
+def _template(
+    trace: EagerRecorder, ids: list[int], start: int, out: TracedArray
+) -> Template | None:
     """The nodes from `start` on in terms of the operands; None where they need anything else."""
     builder = trace.builder
     places = {node_id: k for k, node_id in reversed([*enumerate(ids)])}

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from inspect import signature
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 from ..primitive import HOOKS
-
-if TYPE_CHECKING:
-    from .traced_array import TracedArray
-
 
 _HOLDING = frozenset((list, tuple))
 
@@ -74,7 +70,7 @@ def taking_out(handler: Callable[..., object], name: str) -> Callable[..., objec
         return handler
 
     @wraps(handler)
-    def method(self: TracedArray, *args: object, **kwargs: object) -> object:
+    def method(self: object, *args: object, **kwargs: object) -> object:
         if len(args) < place and "out" not in kwargs:
             return handler(self, *args, **kwargs)
         return call_with_out(handler, name, (self, *resolved(args)), kwargs)

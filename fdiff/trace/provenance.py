@@ -1,15 +1,20 @@
-"""Where a few entries come from that are read out of an array to which entries were stored.
+"""Provenance of array entries: which operand a few entries of a node come from.
 
-Only such stores make one look: their places are part of the structure of a kernel anyway, whereas
-what slices read of other slices depends on sizes.
+A slice of a few entries of an array to which entries were stored is followed back to the operand
+that holds them, through reshapes, slices, broadcasts, stores and joins. Each op's rule is the
+`provenance` of its record: it gets the builder, a node and positions of entries in it, and gives
+the operand they come from with the positions there, or None.
+
+Only a slice beneath which entries were stored one by one, or a number repeated, is followed:
+the positions of such stores are part of the structure of a kernel anyway, while the results of
+following other slices would depend on sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -18,25 +23,23 @@ from ..tape import Builder, Node
 
 Ints = tuple[int, ...]
 Flat = list[int]  # positions of entries in a node, in C order
-Came = tuple[int, Flat] | None  # the operand they are entries of, and where; None if not of one
-Rule = Callable[[Builder, Node, Flat], Came]
+Came = tuple[int, Flat] | None  # the operand that entries come from, and where they are in it
 
 FEW = 16  # entries that are followed one by one
 MOST = 256  # operands of a join, or places of a store, among which an entry is sought
 
 
-# What a slice is looked at for: nothing is stored, and no number repeated, beneath anything else.
-TELLING: Final = frozenset(("reshape", "slice", "broadcast_to", "scatter_set"))
-
-
 def origin(builder: Builder, source: int, params: dict[str, Ints]) -> int | None:
-    """What a slice of a few entries reads, taken from where they were put; None if it does not."""
+    """Node of what a slice of a few entries reads, taken from where the entries were put.
+
+    `source` is what is sliced. None where it is not known, or no better than the slice.
+    """
     sizes = params["sizes"]
-    if not 0 < prod(sizes) <= FEW or not _tells(builder, source, prod(sizes)):
+    if not 0 < prod(sizes) <= FEW or not _is_followed(builder, source, prod(sizes)):
         return None
     within = (params["starts"], params["steps"], builder.type(source).shape)
     at = [_sliced(k, sizes, *within) for k in range(prod(sizes))]
-    while (rule := _CAME.get((node := builder.nodes[source]).primitive.name)) is not None:
+    while (rule := (node := builder.nodes[source]).primitive.provenance) is not None:
         if (came := rule(builder, node, at)) is None:
             break
         source, at = came
@@ -45,13 +48,13 @@ def origin(builder: Builder, source: int, params: dict[str, Ints]) -> int | None
     return _run(builder, source, at, sizes)
 
 
-def _tells(builder: Builder, source: int, count: int) -> bool:
-    """Whether entries were stored last, or one of a number repeated is read; through what moves."""
-    while (node := builder.nodes[source]).primitive.name in ("reshape", "slice"):
+def _is_followed(builder: Builder, source: int, count: int) -> bool:
+    """Whether, beneath reshapes and slices, entries were scattered or a constant was repeated."""
+    while (node := builder.nodes[source]).primitive.provenance in (through_reshape, through_slice):
         source = node.args[0]
-    if node.primitive.name == "broadcast_to":
+    if node.primitive.provenance is through_broadcast:
         return count == 1 and builder.nodes[node.args[0]].value is not None
-    return node.primitive.name == "scatter_set" and _places(builder, node) is not None
+    return node.primitive.provenance is through_scatter and _places(builder, node) is not None
 
 
 def _constant(builder: Builder, value: np.ndarray) -> int:
@@ -83,7 +86,7 @@ def _run(builder: Builder, source: int, at: Flat, sizes: Ints) -> int | None:
     return builder.add(PRIMITIVES["reshape"], (source,), (("shape", sizes),))
 
 
-# --- by op: which operand entries come from, and where they are there --------------------------
+# --- rules by op -------------------------------------------------------------------------------
 
 
 def _spot(flat: int, shape: Ints) -> Ints:
@@ -108,18 +111,25 @@ def _sliced(flat: int, sizes: Ints, starts: Ints, steps: Ints, shape: Ints) -> i
     return _flat(tuple([a + k * s for k, a, s in zip(spot, starts, steps, strict=True)]), shape)
 
 
-def _of_same(b: Builder, node: Node, at: Flat) -> Came:
+def through_reshape(b: Builder, node: Node, at: Flat) -> Came:
+    """A reshape leaves the positions in C order as they are."""
     return node.args[0], at
 
 
-def _of_slice(b: Builder, node: Node, at: Flat) -> Came:
+def through_copy(b: Builder, node: Node, at: Flat) -> Came:
+    """A copy has the same entries."""
+    return node.args[0], at
+
+
+def through_slice(b: Builder, node: Node, at: Flat) -> Came:
+    """Of the array that is sliced."""
     named: dict[str, Any] = dict(node.params)
     within = (named["sizes"], named["starts"], named["steps"], b.type(node.args[0]).shape)
     return node.args[0], [_sliced(k, *within) for k in at]
 
 
-def _of_broadcast(b: Builder, node: Node, at: Flat) -> Came:
-    """Of a constant, or one entry: several of anything else may be the same one, and no slice."""
+def through_broadcast(b: Builder, node: Node, at: Flat) -> Came:
+    """Of what was repeated: one entry, or several of a constant, as several may be the same."""
     if len(at) > 1 and b.nodes[node.args[0]].value is None:
         return None
     shape, lead = b.type(node.args[0]).shape, len(node.type.shape)
@@ -128,7 +138,8 @@ def _of_broadcast(b: Builder, node: Node, at: Flat) -> Came:
     return node.args[0], [_flat(s, shape) for s in own]
 
 
-def _of_update(b: Builder, node: Node, at: Flat) -> Came:
+def through_update(b: Builder, node: Node, at: Flat) -> Came:
+    """Of the part that was stored, or of the base beside it."""
     base, part = node.args
     named: dict[str, Any] = dict(node.params)
     sizes = b.type(part).shape
@@ -143,8 +154,8 @@ def _of_update(b: Builder, node: Node, at: Flat) -> Came:
     return None if inside else (base, at)
 
 
-def _of_scatter(b: Builder, node: Node, at: Flat) -> Came:
-    """Of values stored in places of a vector; the last counts where a place comes twice."""
+def through_scatter(b: Builder, node: Node, at: Flat) -> Came:
+    """Of the values scattered into a vector, the last one where a place comes twice, or of it."""
     base, values, *_ = node.args
     if (places := _places(b, node)) is None:
         return None
@@ -163,7 +174,8 @@ def _places(b: Builder, node: Node) -> np.ndarray | None:
     return places if places is not None and places.ndim == 1 and places.size <= MOST else None
 
 
-def _of_join(b: Builder, node: Node, at: Flat) -> Came:
+def through_join(b: Builder, node: Node, at: Flat) -> Came:
+    """Of the one operand that was joined and holds them all."""
     named: dict[str, Any] = dict(node.params)
     axis, shape = named["axis"], node.type.shape
     if len(node.args) > MOST:
@@ -181,14 +193,3 @@ def _of_join(b: Builder, node: Node, at: Flat) -> Came:
             return None
         lo = hi
     return None
-
-
-_CAME: Final[dict[str, Rule]] = {
-    "reshape": _of_same,
-    "copy": _of_same,
-    "slice": _of_slice,
-    "broadcast_to": _of_broadcast,
-    "update": _of_update,
-    "scatter_set": _of_scatter,
-    "concatenate": _of_join,
-}

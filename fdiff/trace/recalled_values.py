@@ -7,30 +7,29 @@ again what it had stored, which is checked at the end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Collection
 
 import numpy as np
 
 from ..capture.kept_values import Kept
 from ..tape import CONSTANT, INPUT
-
-if TYPE_CHECKING:
-    from .recording import Trace
+from .guards import is_enclosing
+from .recorder import Recorder
 
 FEW = 64  # nodes a predicate of this kind is made of, at most
 
 
-def recalled(trace: Trace, node_id: int, root: Trace) -> bool | None:
+def recalled(trace: Recorder, node_id: int, root: Recorder) -> bool | None:
     """The truth value of a node as if nothing had been kept; None where that makes no difference.
 
     `root` is the outermost trace, whose session knows what is kept.
     """
-    looks = trace.looks
+    guards = trace.guards
     session = root.session
-    if not looks.moving or session is None or not session.keeps():
+    if not guards.active or session is None or not session.keeps():
         return None
     cone = _cone(trace, node_id)
-    if cone is None or looks.moving.isdisjoint(cone):
+    if cone is None or guards.active.isdisjoint(cone):
         return None
     kept = {i: place for i in cone if (place := _place(trace, root, i)) is not None}
     found = {i: place for i, place in kept.items() if _met(trace, i, cone)}
@@ -44,10 +43,10 @@ def recalled(trace: Trace, node_id: int, root: Trace) -> bool | None:
     return gone
 
 
-def recalled_key(key: object, root: Trace) -> bool:
+def recalled_key(key: object, root: Recorder) -> bool:
     """Whether a key made of the differentiated argument is taken to be absent from a dict."""
     session = root.session
-    if session is None or not root.looks.moving:
+    if session is None or not root.guards.active:
         return False
     place = session.place_of_key(key)
     if place is not None:
@@ -55,7 +54,7 @@ def recalled_key(key: object, root: Trace) -> bool:
     return place is not None
 
 
-def _cone(trace: Trace, node_id: int) -> list[int] | None:
+def _cone(trace: Recorder, node_id: int) -> list[int] | None:
     """The nodes a node is made of, in order; None if they are many or one has no known value."""
     nodes, seen, pending = trace.builder.nodes, {node_id}, [node_id]
     while pending:
@@ -65,46 +64,46 @@ def _cone(trace: Trace, node_id: int) -> list[int] | None:
                 pending.append(a)
         if len(seen) > FEW:
             return None
-    return sorted(seen) if trace.looks.knows(node_id) else None
+    return sorted(seen) if trace.guards.is_known(node_id) else None
 
 
-def _place(trace: Trace, root: Trace, node_id: int) -> Kept | None:
+def _place(trace: Recorder, root: Recorder, node_id: int) -> Kept | None:
     """Where `f` keeps what a node is, or None: a captured array, or a number that was read."""
     node, session = trace.builder.nodes[node_id], root.session
     assert session is not None, "only a session tells what is kept"
-    if node.primitive is INPUT and node_id not in trace.looks.moving:
-        outer = trace.looks.given.get(node_id)
-        inner = hasattr(outer, "home") and outer.home is root  # type: ignore[union-attr] - only a traced array has a home
-        return session.place_of_array(outer.id if inner else node_id)  # type: ignore[union-attr] - as above
+    if node.primitive is INPUT and node_id not in trace.guards.active:
+        outer = trace.guards.given.get(node_id)
+        if is_enclosing(outer) and outer.home is root:
+            node_id = outer.id
+        return session.place_of_array(node_id)
     if node.primitive is CONSTANT and node.type.floating and node.type.size == 1:
         return session.place_of_number(node.value.item())  # type: ignore[union-attr] - a constant has one
     return None
 
 
-def _met(trace: Trace, node_id: int, cone: list[int]) -> bool:
+def _met(trace: Recorder, node_id: int, cone: list[int]) -> bool:
     """Whether some value that moves is equal to the one kept, in every entry."""
-    nodes, looks = trace.builder.nodes, trace.looks
-    kept = np.asarray(looks.value(node_id, "compared a value"))
+    nodes, guards = trace.builder.nodes, trace.guards
+    kept = np.asarray(guards.value(node_id, "compared a value"))
     return any(
-        looks.moves(i)
+        guards.is_active(i)
         and nodes[i].type.shape == kept.shape
-        and np.array_equal(np.asarray(looks.value(i, "compared a value")), kept)
+        and np.array_equal(np.asarray(guards.value(i, "compared a value")), kept)
         for i in cone
         if len(nodes[i].types) == 1
     )
 
 
-def _evaluate(trace: Trace, cone: list[int], gone: object) -> bool:
+def _evaluate(trace: Recorder, cone: list[int], gone: Collection[int]) -> bool:
     """The truth value of the last node, with infinity for what is `gone`."""
     known: dict[int, object] = {}
-    away = cast("dict[int, object]", gone)
     with np.errstate(all="ignore"):
         for i in cone:
             node = trace.builder.nodes[i]
-            if i in away:
+            if i in gone:
                 known[i] = np.full(node.type.shape, np.inf, node.type.dtype)
             elif node.primitive is INPUT or node.primitive is CONSTANT:
-                known[i] = trace.looks.value(i, "compared a value")
+                known[i] = trace.guards.value(i, "compared a value")
             else:
                 args = [known[a] for a in node.args]
                 known[i] = node.primitive.evaluate(*args, **dict(node.params))

@@ -13,25 +13,28 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..process.progress import Stage
 from ..tape import INPUT, Tape
+from .guard_nodes import check_tape
+from .recorder import Recorder
 from .recording import Trace
 from .session import Session
-from .traced_array import TracedArray, root_trace
+from .trace_stack import root_trace
+from .traced_array import TracedArray
 
 
 class Input(NamedTuple):
     """How an argument is traced.
 
-    `value` is what Python sees when it looks: an array, a traced array of an enclosing trace, or a
-    function that gives an array. `moving` tells that a derivative is taken for it; `origin` is the
-    traced array of an enclosing trace that it is an entry of.
+    `value` is its value, for when Python asks: an array, a traced array of an enclosing trace, or a
+    function that gives an array. `active` tells that a derivative is taken for it. For one entry
+    of a batch, `batch` is the traced array of an enclosing trace that holds the whole batch.
     """
 
     type: ArrayType
     scalar: bool = False
     weak: bool = False
     value: object = None
-    moving: bool = False
-    origin: TracedArray | None = None
+    active: bool = False
+    batch: TracedArray | None = None
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Recording:
     """A finished trace: the tape, what its extra inputs stand for, and what was looked at.
 
     The first inputs of the tape are the arguments, the others stand for `extra`, in order.
-    `frozen` are positions among the inputs whose values the tape relies on; `check`, where there is
+    `pinned` are positions among the inputs whose values the tape relies on; `check`, where there is
     one, has the same inputs and tells whether what Python decided by values it would decide again.
     `scalars` tells which outputs NumPy would give as scalars, `layouts` those of inputs where that
     decided what is a view. `shown` tells that text was made of a value,
@@ -48,7 +51,7 @@ class Recording:
 
     tape: Tape
     extra: tuple[np.ndarray | TracedArray, ...]
-    frozen: tuple[int, ...]
+    pinned: tuple[int, ...]
     scalars: tuple[bool, ...]
     session: Session | None = None
     check: Tape | None = None
@@ -65,35 +68,34 @@ def record(
 ) -> Recording:
     """Run `run` on traced arguments; its results are the outputs of the tape."""
     trace = trace or Trace(call)
-    looks = trace.looks
+    guards, layouts = trace.guards, trace.layouts.of_inputs
     with trace, _stage(trace):
         arguments = [trace.input(i.type, scalar=i.scalar, weak=i.weak) for i in inputs]
         for traced, given in zip(arguments, inputs, strict=True):
             if given.value is not None:
-                looks.given[traced.node] = given.value
-            if given.moving:
-                looks.moving.add(traced.node)
-            if given.origin is not None:
-                looks.origin[traced.node] = given.origin
+                guards.given[traced.node] = given.value
+            if given.active:
+                guards.active.add(traced.node)
+            if given.batch is not None:
+                guards.batch_of[traced.node] = given.batch
         trace.arguments = arguments
         trace.begin()
         outputs = run(trace, arguments)
         if trace.refused is not None:
             raise trace.refused
         ids = [trace.lift(out) for out in outputs]
-        check, guards = looks.check(), len(looks.guards)
+        check, count = check_tape(trace), len(guards.expected)
     scalars = tuple(
         out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray)
         for out in outputs
     )
-    frozen = tuple(k for k, i in enumerate(trace.builder.inputs) if i in looks.frozen)
-    layouts = tuple(
-        (k, trace.layouts[i]) for k, i in enumerate(trace.builder.inputs) if i in trace.layouts
-    )
+    places = tuple(enumerate(trace.builder.inputs))
+    pinned = tuple(k for k, i in places if i in guards.pinned)
+    decisive = tuple((k, layouts[i]) for k, i in places if i in layouts)
     tape = trace.builder.finish(ids)
     extra = tuple(trace.extra)
     return Recording(
-        tape, extra, frozen, scalars, trace.session, check, layouts, trace.shown, guards
+        tape, extra, pinned, scalars, trace.session, check, decisive, trace.shown, count
     )
 
 
@@ -111,7 +113,7 @@ def private(f: Callable[..., object]) -> Callable[..., object]:
     return f if session is None else session.private(f)
 
 
-def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Trace) -> list[TracedArray]:
+def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Recorder) -> list[TracedArray]:
     """Replay `tape` in `trace` with `inputs` in place of its own; its outputs there."""
     ids: dict[int, int] = {i: trace.own(x) for i, x in zip(tape.inputs, inputs, strict=True)}
     for i, node in enumerate(tape.nodes):

@@ -1,36 +1,81 @@
-"""The traces under way, in each thread."""
+"""The traces under way in each thread, innermost last."""
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
 
-if TYPE_CHECKING:
-    from .recording import Trace
+from ..errors import LeakError, UnsupportedError, message, user_line
+from .recorder import KEEP_NO_TRACED, Handle, Recorder, leaked
 
 
 class Stack(threading.local):
     """The traces under way in this thread, innermost last."""
 
     def __init__(self) -> None:
-        self.traces: list[Trace] = []
+        self.traces: list[Recorder] = []
         self.examples = False  # whether arguments are zeros that stand for types
         self.branches: Any = None  # a counter of the lines that branch, where somebody counts
 
 
 stack = Stack()
 
-# What makes calls in any thread more than calls of kernels: traces under way, and a policy that was
-# ever asked for. Machine code asks for its length.
+# Why the fast path of calls from machine code is closed: the traces under way in any thread, and
+# names of policies that were ever asked for. Machine code reads the length of this dict.
 occupied: dict[object, None] = {}
 
 
-def _alone() -> None:
+def _forget_other_threads() -> None:
     """In a forked child: other threads are gone, and their traces."""
     for reason in [r for r in occupied if not isinstance(r, str) and r not in stack.traces]:
         del occupied[reason]
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_alone)
+    os.register_at_fork(after_in_child=_forget_other_threads)
+
+
+def current(*values: object) -> Recorder:
+    """The innermost trace of this thread, where `values` are used."""
+    if not stack.traces:
+        for value in values:
+            if isinstance(value, Handle):
+                raise leaked(value)
+        fact = "a traced array was used after its trace had ended."
+        raise LeakError(message("fdiff", fact, KEEP_NO_TRACED, user_line()))
+    return stack.traces[-1]
+
+
+def root_trace() -> Recorder:
+    """The outermost trace of this thread."""
+    current()
+    return stack.traces[0]
+
+
+def tracing() -> bool:
+    """Whether a trace is under way in this thread."""
+    return bool(stack.traces)
+
+
+@contextmanager
+def suspended() -> Generator[None]:
+    """Code that runs in this context does not see the traces under way."""
+    traces, stack.traces = stack.traces, []
+    try:
+        yield
+    finally:
+        stack.traces = traces
+
+
+def unsupported(name: str) -> UnsupportedError:
+    """The error for a NumPy function without a rule."""
+    trace = current()
+    fact = f"{name} has no derivative rule in fdiff yet."
+    way = (
+        "Write it with supported NumPy functions,"
+        " or compute it outside the differentiated function."
+    )
+    return UnsupportedError(message(trace.call, fact, way, trace.where()))

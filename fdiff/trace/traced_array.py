@@ -8,83 +8,28 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, shadow
-from ..errors import (
-    LeakError,
-    TraceError,
-    UnsupportedError,
-    is_internal,
-    message,
-    scipy_call,
-    show_line,
-    user_line,
-)
+from ..errors import LeakError, TraceError, is_internal, scipy_call
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, load_tables
-from .guards import truth, whole
+from .guard_nodes import integer, truth
 from .out_arguments import call_with_out, resolved, stored
 from .recalled_values import recalled
-from .trace_stack import stack
+from .recorder import Handle, Recorder
+from .trace_stack import current, stack, unsupported
 from .traced_keys import Text
-
-if TYPE_CHECKING:
-    from .recording import Trace
-    from .views import Link
-
-KEEP_NO_TRACED = "Return it from the function instead of storing it."
 
 Number = TypeVar("Number", bool, int, float, complex)
 
 
-def current(*values: object) -> Trace:
-    """The innermost trace of this thread, where `values` are used."""
-    if not stack.traces:
-        for value in values:
-            if isinstance(value, TracedArray):
-                raise leaked(value)
-        fact = "a traced array was used after its trace had ended."
-        raise LeakError(message("fdiff", fact, KEEP_NO_TRACED, user_line()))
-    return stack.traces[-1]
-
-
-def leaked(traced: TracedArray) -> LeakError:
-    """The error for a traced array that outlived its trace; says where it was made."""
-    made = traced.home.builder.lines.get(traced.id, (None,))[0]
-    where = f"It was made here:{show_line(made)}" if made else "It is an argument of the function."
-    fact = f"a traced array was used after its trace had ended. {where}\nIt was used here:"
-    return LeakError(message(traced.home.call, fact, KEEP_NO_TRACED, user_line()))
-
-
-def tracing() -> bool:
-    """Whether a trace is under way in this thread."""
-    return bool(stack.traces)
-
-
-@contextmanager
-def suspended() -> Generator[None]:
-    """What runs here takes no notice of the traces under way."""
-    traces, stack.traces = stack.traces, []
-    try:
-        yield
-    finally:
-        stack.traces = traces
-
-
-def root_trace() -> Trace:
-    """The outermost trace of this thread."""
-    current()
-    return stack.traces[0]
-
-
-class TracedArray:
+class TracedArray(Handle):
     """Stands for an array while a function is traced; use it as you would the array."""
 
-    __slots__ = ("born", "home", "link", "made", "node", "scalar", "type", "weak")
+    __slots__ = ()
     __array_priority__ = 1000.0
     __pandas_priority__ = 10000  # above that of a DataFrame: ours is asked
     __fdiff_traced__ = True
@@ -96,7 +41,7 @@ class TracedArray:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: Recorder,
         node_id: int,
         type_: ArrayType,
         *,
@@ -105,17 +50,11 @@ class TracedArray:
     ) -> None:
         self.home = trace
         self.born = stack.traces[-1] if stack.traces else trace  # the trace that runs
-        self.node = self.made = node_id  # as it is now; as it was made, which tells the layout
+        self.node = self.made = node_id
         self.type = type_
         self.scalar = scalar
         self.weak = weak
-        self.link: Link | None = None
-
-    @property
-    def id(self) -> int:
-        """The node that holds the entries now."""
-        link = self.link
-        return self.node if link is None else link.current(self)
+        self.link = None
 
     @property
     def shape(self) -> Shape:
@@ -168,12 +107,12 @@ class TracedArray:
 
     def _shown(self) -> object:
         """The value at the arguments at hand, to be printed; None where it is not known."""
-        if not self.home.alive or self.home.looks.apart(self.id):
+        if not self.home.alive or self.home.guards.is_batched(self.id):
             return None
         for trace in stack.traces:
             trace.shown = True
         try:
-            return self.home.looks.value(self.id, "printed a traced array")
+            return self.home.guards.value(self.id, "printed a traced array")
         except (TraceError, ArithmeticError, ValueError):
             return None
 
@@ -187,7 +126,7 @@ class TracedArray:
 
     def _text(self, text: str) -> Text:
         """Text made of the value; a key that holds it names the value."""
-        if stack.traces and text and self.home.looks.depends(self.id):
+        if stack.traces and text and self.home.guards.depends(self.id):
             stack.traces[0].texts.add(text)
         return Text(text)
 
@@ -204,7 +143,7 @@ class TracedArray:
             inputs = resolved(inputs)
         if method == "__call__" and not kwargs:
             if stack.traces and stack.traces[-1].eager:
-                return stack.traces[-1].ufunc(ufunc, inputs)  # type: ignore[attr-defined] - the innermost trace is an eager one here
+                return stack.traces[-1].ufunc(ufunc, inputs)
             return (UFUNCS.get(ufunc) or ufunc_handler(ufunc))(*inputs)
         outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment] - NumPy gives a tuple
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
@@ -281,7 +220,7 @@ class TracedArray:
         return self._one(bool, truth)
 
     def __int__(self) -> int:
-        return self._one(int, whole)
+        return self._one(int, integer)
 
     def __index__(self) -> int:
         return operator.index(shadow(self.type)) if self.dtype.kind not in "iu" else int(self)
@@ -311,7 +250,9 @@ class TracedArray:
     def __trunc__(self) -> int:
         return int(self)
 
-    def _one(self, kind: Callable[[Any], Number], of: Callable[[Trace, int], int] | None) -> Number:
+    def _one(
+        self, kind: Callable[[Any], Number], of: Callable[[Recorder, int], int] | None
+    ) -> Number:
         """The Python number of an array of one entry; `of` gives the node of what Python sees."""
         if self.type.size != 1 or (kind is not bool and self.ndim):
             kind(shadow(self.type))  # raises what NumPy raises, or warns
@@ -319,7 +260,7 @@ class TracedArray:
         node_id = trace.own(self)
         deed = f"turned a traced array into a Python {kind.__name__}"
         try:
-            if of is None and trace.looks.moves(node_id):
+            if of is None and trace.guards.is_active(node_id):
                 raise trace.fail(
                     f"`f` {deed}, which would drop its derivative.",
                     "Use numpy functions (numpy.sin for math.sin), f-strings,"
@@ -328,7 +269,7 @@ class TracedArray:
             seen = node_id if of is None else of(trace, node_id)
             if kind is bool and (gone := recalled(trace, seen, stack.traces[0])) is not None:
                 return kind(gone)
-            return kind(trace.looks.look(seen, deed).item())
+            return kind(trace.guards.guard(seen, deed).item())
         except LeakError:
             raise
         except TraceError as error:
@@ -348,7 +289,7 @@ def _within(package: str) -> bool:
 
 
 def handle(
-    trace: Trace,
+    trace: Recorder,
     node_id: int,
     type_: ArrayType,
     scalar: bool = False,  # noqa: FBT001,FBT002 - half the time of a call by name
@@ -378,18 +319,7 @@ def ufunc_handler(ufunc: np.ufunc, method: str = "__call__") -> Callable[..., ob
     return handler
 
 
-def unsupported(name: str) -> UnsupportedError:
-    """The error for a NumPy function without a rule."""
-    trace = current()
-    fact = f"{name} has no derivative rule in fdiff yet."
-    way = (
-        "Write it with supported NumPy functions,"
-        " or compute it outside the differentiated function."
-    )
-    return UnsupportedError(message(trace.call, fact, way, trace.where()))
-
-
 def look(traced: TracedArray, deed: str) -> np.ndarray:
     """Concrete value of `traced`, which the tape relies on from now on."""
     trace = current(traced)
-    return trace.looks.look(trace.own(traced), deed)
+    return trace.guards.guard(trace.own(traced), deed)

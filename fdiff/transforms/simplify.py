@@ -20,7 +20,6 @@ from ..primitive import Primitive
 from ..process.progress import Stage
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
 from ..trace import FOLD_LIMIT
-from ..trace.load_forwarding import SHORTER
 from ..trace.load_forwarding import Rule as Shorter
 from .rewrites.rewrite_context import SCALED, Kind, kind
 from .rewrites.rewrite_rules import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS
@@ -213,7 +212,7 @@ def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
         primitive, args, params, types = node
         if primitive is not INPUT:
             place[i] = len(tape.inputs) + len(steps)
-            mode, shorter = MODES.get(primitive, 0), SHORTER.get(primitive.name)
+            mode, shorter = MODES.get(primitive, 0), primitive.shorten
             noted = bool(mode & NOTED) or kind(node) == SCALED
             places = tuple([place[a] for a in args])
             take = itemgetter(*places) if len(places) > 1 else None

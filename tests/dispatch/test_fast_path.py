@@ -11,7 +11,7 @@ import pytest
 
 import fdiff
 from fdiff.functional import invocation
-from fdiff.trace.recording import Trace
+from fdiff.trace import Trace
 from fdiff.trace.trace_stack import occupied
 
 X = np.array([1.0, 2.0, 3.0])
@@ -463,7 +463,7 @@ FORKED = """
 import os, sys, threading
 import numpy as np
 import fdiff
-from fdiff.trace.recording import Trace
+from fdiff.trace import Trace
 from fdiff.trace.trace_stack import occupied
 
 call, x = fdiff.grad(lambda x: np.sum(x**3)), np.array([1.0, 2.0])

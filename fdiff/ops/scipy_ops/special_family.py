@@ -11,7 +11,7 @@ from scipy import special as sc
 from ...arraytype import ArrayType, broadcast, loop_dtypes
 from ...errors import UnsupportedError, message
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import PRIMITIVES, UFUNCS, ZERO, Primitive, Sample, register
+from ...primitive import PRIMITIVES, UFUNCS, ZERO, LayoutRule, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many, current, unsupported
 from ..families import (
     add_up,
@@ -102,7 +102,7 @@ def special(
         Primitive(
             name, infer, _of_reals(evaluate) if evaluate else function, jvp, vjp,
             lambda args, mapped, size, **params: [apply(primitive, *align(args, mapped), **params)],
-            KernelRule(Kind.ELEMENTWISE, text) if text else None, "elementwise",
+            KernelRule(Kind.ELEMENTWISE, text) if text else None, "elementwise", layout=LayoutRule("operands"),
             samples=tuple(Sample(lambda rng: tuple(make(rng, (2, 3)) for make in sample), p) for p in params),
         )
     )  # fmt: skip

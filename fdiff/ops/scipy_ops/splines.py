@@ -43,7 +43,7 @@ def real(x: object) -> TracedArray:
 def increasing(x: TracedArray) -> None:
     """Refuse points that are not in order, as SciPy does, where their values are known."""
     trace = current()
-    if trace.looks.knows(trace.own(x)) and not bool(np.all(np.diff(x) > 0)):
+    if trace.guards.is_known(trace.own(x)) and not bool(np.all(np.diff(x) > 0)):
         raise ValueError("`x` must be strictly increasing sequence.")
 
 

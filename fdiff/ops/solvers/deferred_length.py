@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ...trace import TracedArray
+from ...trace.recorder import Handle
 from ..indexing import getitem
 
-_node: Any = vars(TracedArray)["node"]
-_made: Any = vars(TracedArray)["made"]
-_type: Any = vars(TracedArray)["type"]
+_node: Any = vars(Handle)["node"]
+_made: Any = vars(Handle)["made"]
+_type: Any = vars(Handle)["type"]
 
 
 class DeferredLength(TracedArray):

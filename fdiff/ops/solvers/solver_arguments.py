@@ -27,7 +27,7 @@ def value_of(x: object) -> np.ndarray:
     if not isinstance(given, TracedArray):
         return np.asarray(given)
     trace = current(given)
-    return np.asarray(trace.looks.value(trace.own(given), "called a solver of SciPy"))
+    return np.asarray(trace.guards.value(trace.own(given), "called a solver of SciPy"))
 
 
 def concrete_options(options: dict[str, object], name: str) -> tuple[tuple[str, object], ...]:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from ...ops.view_ops import slices, unslice
 from ...tape import CONSTANT, INPUT, Constant, Tape
 from ...trace.eager_trace import EagerTrace
-from ...trace.operation_cache import INFIX, Op, caller, op_of
+from ...trace.operation_cache import Op, caller, op_of
 from ..batch import batch
 from ..rule_templates import Seeds, pulled, pushed
 from ..simplify import simplify
@@ -94,7 +94,7 @@ def _function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
         args = [f"v{a}" for a in node.args]
         if node.primitive is CONSTANT:
             names[f"v{i}"] = node.primitive.evaluate(**dict(node.params))
-        elif (sign := INFIX.get(node.primitive.name)) is not None:
+        elif sign := node.primitive.eager.sign:
             body.append(f"    v{i} = {f' {sign} '.join(args)}")
         else:
             given = tuple(tape.nodes[a].types for a in node.args)

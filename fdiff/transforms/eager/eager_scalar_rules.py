@@ -1,7 +1,7 @@
 """Derivative rules of single numbers in eager traces, written out for values.
 
 What `eager_rules.py` would make of these ops does the same, in a microsecond more. Stores of
-single entries (`trace/eager_scalars.py: STORE`) have no other rules.
+single entries (`trace/eager_recorder.py: STORE`) have no other rules.
 """
 
 from __future__ import annotations

@@ -1,0 +1,300 @@
+"""A recording under way in terms of nodes: what traced arrays ask of the trace they belong to.
+
+A `Recorder` adds nodes to a tape that grows, lifts Python values to nodes, and holds what is known
+of the run: its guard set, the memory layouts of its nodes, the errors it has met. A `Handle` is the
+part of a traced array that a recorder deals with: the node it names. `traced_array.py` makes of it
+an array for NumPy, `recording.py` makes of the recorder a `Trace`, which hands out traced arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol, cast
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..errors import InputError, LeakError, Line, TraceError, message, show_line, user_line
+from ..primitive import FUNCTIONS, PRIMITIVES, Primitive
+from ..tape import CONSTANT, Builder
+from .guards import GuardSet
+from .node_layouts import (
+    NodeLayouts,
+    dense_example,
+    example_of,
+    memory_layout,
+    slowest_first,
+)
+from .session import Session
+
+FOLD_LIMIT = 4096  # constants up to this many entries are folded while tracing
+KEEP_NO_TRACED = "Return it from the function instead of storing it."
+
+# Classes of arrays that may become constants; `local_arrays.py` adds its own.
+ARRAY_CLASSES: set[type] = {np.ndarray, np.memmap}
+
+
+class Link(Protocol):
+    """What stands between a handle and its node: a view, stores that wait, the caller's array."""
+
+    def current(self, handle: Handle, /) -> int:
+        """The node that holds the entries now."""
+        ...
+
+    def example(self, handle: Handle, /) -> np.ndarray | None:
+        """An untouched array of the strides that the link decides; None where it decides none."""
+        ...
+
+
+class Handle:
+    """Names a node of a trace: all that a recorder knows of a traced array.
+
+    `home` is the trace of the node, `born` the trace that ran when the handle was made. `node` is
+    the node as it is now and `made` the one it was made for, whose layout it keeps. `scalar` tells
+    that NumPy would give a scalar, `weak` that it stands for a Python number.
+    """
+
+    __slots__ = ("born", "home", "link", "made", "node", "scalar", "type", "weak")
+
+    home: Recorder
+    born: Recorder
+    node: int
+    made: int
+    type: ArrayType
+    scalar: bool
+    weak: bool
+    link: Link | None
+
+    @property
+    def id(self) -> int:
+        """The node that holds the entries now."""
+        link = self.link
+        return self.node if link is None else link.current(self)
+
+    def example(self) -> np.ndarray:
+        """An array with the strides NumPy would give this one, whose memory is never touched."""
+        link, trace = self.link, self.home
+        if link is not None and (linked := link.example(self)) is not None:
+            return linked
+        if self.type.shape and any(self is argument for argument in trace.arguments):
+            return example_of(self.type, trace.layouts.of_input(self.made))
+        return dense_example(self.type, trace.layouts.axes(self.made))
+
+
+class Recorder:
+    """One recording under way: its builder, and what it met from outside.
+
+    `call` is the public call, for messages. `refused` is the first value that was asked for and not
+    given: plain code would have gone on with it, so the trace is void. `shown` tells that text was
+    made of a value. `tainted` tells that what was entered depended on a value, not on types alone.
+    The outermost trace of a thread holds `session`, which captures what `f` reads from outside,
+    `texts` made of differentiated values, and `inner`, the guard sets of traces that ended in it.
+    """
+
+    eager = False  # whether nodes are computed as they are entered
+
+    def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:
+        self.builder = builder or Builder()
+        self.call = call
+        self.lines = lines  # whether nodes remember the user's line that runs
+        self.mutable = lines  # whether code of the user runs, which may store into arrays
+        self.line: Line | None = None  # where `lines` is off: the line of every node
+        self.alive = False
+        self.guards = GuardSet(self.builder, self.fail)
+        self.layouts = NodeLayouts(self.builder, self.guards)
+        self.arguments: Sequence[Handle] = ()
+        self.refused: TraceError | None = None
+        self.shown = False
+        self.tainted = False
+        self.session: Session | None = None
+        self.texts: set[str] = set()
+        self.inner: list[GuardSet] = []
+        self._numbers: dict[tuple[object, np.dtype], int] = {}
+
+    def where(self, depth: int = 1) -> Line | None:
+        """The line that is being run; at least `depth` frames above this one are not the user's."""
+        return user_line(depth + 1) if self.lines else self.line
+
+    def fail(self, fact: str, way_out: str = "") -> TraceError:
+        """The error for something `f` did that cannot go on the tape."""
+        return TraceError(message(self.call, fact, way_out, self.where()))
+
+    def ufunc(self, ufunc: np.ufunc, operands: tuple[object, ...]) -> object:
+        """``ufunc(*operands)``, in a trace whose nodes are computed as they are entered."""
+        raise NotImplementedError
+
+    # --------------------------------------------------------------------------- values as nodes
+
+    def own(self, handle: Handle) -> int:
+        """Id of a traced array in this trace; one of an enclosing trace becomes an input."""
+        if handle.home is self:
+            return handle.id
+        if not handle.home.alive:
+            raise leaked(handle)
+        return self.enclosing(handle)
+
+    def enclosing(self, handle: Handle) -> int:
+        """Id of the input that stands for a traced array of an enclosing trace."""
+        raise NotImplementedError
+
+    def lift(self, value: object, dtype: np.dtype | None = None) -> int:
+        """Id of `value` as a node of dtype `dtype` (its own where left out)."""
+        if not isinstance(value, Handle):
+            if (handle := getattr(value, "handle", None)) is not None:
+                return self.lift(handle, dtype)
+            if dtype is not None and type(value) in (int, float):
+                return self.number(cast("float", value), dtype)
+            return self._lift_plain(value, dtype)
+        node = self.own(value)
+        if dtype is not None and value.type.dtype != dtype:
+            return self.add(PRIMITIVES["convert"], (node,), (("dtype", dtype),))
+        return node
+
+    def _lift_plain(self, value: object, dtype: np.dtype | None) -> int:
+        """Id of the constant that an array, or what NumPy makes an array of, is."""
+        array = np.asarray(value)
+        if isinstance(value, np.ndarray) and type(value) not in ARRAY_CLASSES:
+            name = type(value).__name__
+            fact = f"an array of type {name} met a traced array, and such are not supported."
+            raise self.fail(fact, "Use a plain array: numpy.asarray(a), or a.filled(...).")
+        if array.dtype == object:
+            return self.lift(assemble(array, self), dtype)
+        if array.dtype.kind not in "biufc":
+            fact = f"NumPy arrays of dtype {array.dtype} cannot be traced."
+            raise InputError(message(self.call, fact, "", self.where()))
+        return self._lift_array(array, array.dtype.newbyteorder("=") if dtype is None else dtype)
+
+    def number(self, value: float, dtype: np.dtype) -> int:
+        """Id of the constant that a Python number is."""
+        known = self._numbers.get((value, dtype))
+        if known is None:
+            known = self.builder.constant(np.array(value, dtype), _scalar_types(dtype))
+            if value:  # not -0.0, which equals 0.0
+                self._numbers[value, dtype] = known
+        return known
+
+    def _lift_array(self, array: np.ndarray, dtype: np.dtype) -> int:
+        """A constant of the tape; an array of one repeated value is a scalar, broadcast."""
+        copied = np.array(array, dtype=dtype, order="C")
+        if copied.size > 1 and copied.dtype.kind == "f":
+            first = copied.ravel()[:1]
+            if copied.tobytes() == first.tobytes() * copied.size:
+                scalar = self.builder.constant(first.reshape(()))
+                node = self.add(PRIMITIVES["broadcast_to"], (scalar,), (("shape", copied.shape),))
+                return self._with_layout_of(array, node)
+        return self._with_layout_of(array, self.builder.constant(copied))
+
+    def _with_layout_of(self, array: np.ndarray, node: int) -> int:
+        """The node of a constant, or a copy of it if an equal one has another layout."""
+        layout = memory_layout(array)
+        if array.ndim < 2 or self.layouts.agrees(node, layout):
+            return node
+        return self.copy_in_order(node, slowest_first(layout) or list(range(array.ndim)))
+
+    # ------------------------------------------------------------------------------------- nodes
+
+    def add(
+        self,
+        primitive: Primitive,
+        args: tuple[int, ...],
+        params: tuple[tuple[str, object], ...] = (),
+        line: Line | None = None,
+        types: tuple[ArrayType, ...] | None = None,
+    ) -> int:
+        """Add a node; one whose arguments are all small constants is computed at once.
+
+        The `line` is looked for where it is not given, the `types` are inferred.
+        """
+        builder = self.builder
+        if primitive.shorten is not None:
+            found, args = primitive.shorten(builder, args, params)
+            if found is not None:
+                return found
+        node_id = builder.add(primitive, args, params, line or self.where(2), types)
+        nodes = builder.nodes
+        if (
+            args
+            and nodes[args[0]].primitive is CONSTANT
+            and all(nodes[a].primitive is CONSTANT for a in args)
+        ):
+            types = nodes[node_id].types
+            if len(types) == 1 and types[0].size <= FOLD_LIMIT and primitive.folds:
+                with np.errstate(all="ignore"):
+                    value = primitive.evaluate(*[nodes[a].value for a in args], **dict(params))
+                folded = builder.constant(np.array(value, dtype=types[0].dtype, order="C"))
+                return folded if self._same_layout(folded, node_id) else node_id
+        return node_id
+
+    def _same_layout(self, folded: int, node_id: int) -> bool:
+        """Whether the constant may take the place of the node: equal constants share one layout."""
+        if not self.mutable or self.builder.type(node_id).ndim < 2:
+            return True
+        return self.layouts.agrees(folded, self.layouts.of(node_id))
+
+    def copy_in_order(self, node_id: int, axes: list[int]) -> int:
+        """Node of the same entries without gaps, its axes in this order, the slowest first.
+
+        Constants are not folded here: equal ones are one node, which has one layout.
+        """
+        if len(axes) < 2 or not self.mutable:
+            return node_id
+        in_c, add, line = list(range(len(axes))), self.builder.add, self.where()
+        type_ = self.builder.type(node_id)
+        dense = () if axes == in_c else memory_layout(dense_example(type_, axes))
+        if self.layouts.of(node_id) == dense:
+            return node_id
+        if axes == in_c:
+            return add(PRIMITIVES["copy"], (node_id,), (), line)
+        turned = add(PRIMITIVES["transpose"], (node_id,), (("axes", tuple(axes)),), line)
+        copied = add(PRIMITIVES["copy"], (turned,), (), line)
+        back = tuple(sorted(in_c, key=axes.__getitem__))
+        return add(PRIMITIVES["transpose"], (copied,), (("axes", back),), line)
+
+    def store(self, base: int, type_: ArrayType, entries: dict[int, int]) -> int:
+        """Node of `base` with single entries, by flat position, stored over it.
+
+        All entries make a new array, a few at even distances an update, others a scatter.
+        """
+        places = sorted(entries)
+        one = (("shape", (1,)),)
+        parts = tuple([self.add(PRIMITIVES["reshape"], (entries[k],), one) for k in places])
+        values = parts[0]
+        if len(parts) > 1:
+            values = self.add(PRIMITIVES["concatenate"], parts, (("axis", 0),))
+        shape = (("shape", type_.shape),)
+        if len(places) == type_.size:
+            return self.add(PRIMITIVES["reshape"], (values,), shape)
+        flat = self.add(PRIMITIVES["reshape"], (base,), (("shape", (type_.size,)),))
+        gaps = set(np.diff(places).tolist())
+        if len(gaps) <= 1:
+            params = (("starts", (places[0],)), ("steps", (gaps.pop() if gaps else 1,)))
+            new = self.add(PRIMITIVES["update"], (flat, values), params)
+        else:
+            where = self.builder.constant(np.array(places))
+            new = self.add(PRIMITIVES["scatter_set"], (flat, values, where))
+        return self.add(PRIMITIVES["reshape"], (new,), shape)
+
+
+@lru_cache(maxsize=64)
+def _scalar_types(dtype: np.dtype) -> tuple[ArrayType, ...]:
+    return (ArrayType((), dtype),)
+
+
+def assemble(array: np.ndarray, trace: Recorder) -> object:
+    """A traced array out of an object array of traced scalars and numbers."""
+    entries = list(array.ravel())
+    if not any(isinstance(e, Handle) for e in entries):
+        raise trace.fail("an object array met a traced array.", "Use arrays of numbers.")
+    stacked = FUNCTIONS[np.stack](
+        [np.asarray(e) if not isinstance(e, Handle) else e for e in entries]
+    )
+    return stacked.reshape(array.shape)  # type: ignore[attr-defined] - a traced array, whose methods `fdiff.ops` enters
+
+
+def leaked(handle: Handle) -> LeakError:
+    """The error for a traced array that outlived its trace; says where it was made."""
+    made = handle.home.builder.lines.get(handle.id, (None,))[0]
+    where = f"It was made here:{show_line(made)}" if made else "It is an argument of the function."
+    fact = f"a traced array was used after its trace had ended. {where}\nIt was used here:"
+    return LeakError(message(handle.home.call, fact, KEEP_NO_TRACED, user_line()))
