@@ -31,10 +31,10 @@ from .ir.graph_of_tape import kernel_graph, no_kernel
 from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.graph_of_tape import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.parallel import PARTS, THREADS
-from .kernel_source import KernelSource, elementary, has_steps, patient
-from .runtime import worker_code as crewing
+from .kernel_source import KernelSource, elementary, has_outlined, libm_fallback
 from .runtime.blas import table
 from .runtime.routines import text_of as text_of_routine
+from .runtime.worker_code import TEXTS
 from .source_cache import (
     SelectedSource,
     forget,
@@ -44,7 +44,7 @@ from .source_cache import (
     select_source,
     write_to_disk,
 )
-from .thread_pool import Code, pool, threads
+from .thread_pool import WorkerCode, pool, threads
 
 if TYPE_CHECKING:
     from .executable import Executable, Kernel
@@ -143,7 +143,7 @@ def cache_clear(*, disk: bool = False) -> None:
     """Forget the kernels in memory, and on request those on disk."""
     _kernels.clear()
     forget()
-    _patient.cache_clear()
+    _fallback.cache_clear()
     if started():
         with no_fork:
             from .executable import release_spare  # noqa: PLC0415 - it needs LLVM
@@ -190,10 +190,10 @@ def _make(graph: KernelGraph, choice: SelectedSource, layouts: tuple[str, ...]) 
 
     made = choice.source
     addresses = _addresses(made.routines, shared=made.shared)
-    again = None if patient(made.text) is None else partial(_patient, made.text)
+    again = None if libm_fallback(made.text) is None else partial(_fallback, made.text)
     code = _obtain(made.text)
     write_to_disk(graph, choice)
-    run = _crew() if made.shared else 0
+    run = _parallel_run() if made.shared else 0
     return Kernel(code, addresses, made.buffers, made.text, layouts, again, entry_stub, run)
 
 
@@ -245,19 +245,18 @@ _stub_jobs = {
 }
 
 
-def _crew() -> int:
+def _parallel_run() -> int:
     """The function by which several threads run a kernel; they start with the first such."""
-    texts = (crewing.PART, crewing.WAIT, crewing.GRAB, crewing.SERVE, crewing.RUN)
-    code = Code(*(_function(text, "glue") for text in texts))
+    code = WorkerCode(**{name: _function(text, "glue") for name, text in TEXTS.items()})
     pool.ready(code)
     return code.run
 
 
 @lru_cache(maxsize=64)
-def _patient(text: str) -> Loaded:
-    """The kernel for sines of huge arguments, compiled when the first is met."""
+def _fallback(text: str) -> Loaded:
+    """The kernel by libm, compiled when the first argument is out of range."""
     with compiling():
-        return _obtain(cast("str", patient(text)))
+        return _obtain(cast("str", libm_fallback(text)))
 
 
 def _obtain(text: str) -> Loaded:
@@ -272,7 +271,7 @@ def _obtain(text: str) -> Loaded:
             module = module_of(text, "kernel", len(elementary(text)))
         checkpoint()
         # half of what long kernels would take, for not one instruction of an LSTM's
-        code = object_code(module, packed=not has_steps(text))
+        code = object_code(module, packed=not has_outlined(text))
         _spent[0] += time.perf_counter() - begin
         _count["compiled"] += 1
         return code
@@ -339,6 +338,6 @@ def _addresses(names: tuple[str, ...], *, shared: bool) -> tuple[int, ...]:
 
     vector = 64 if has("avx512f") else 32
     texts = [text_of_routine(name, vector) for name in names]
-    found = [_function(text, "vectors" if "rt.vector(" in text else "loops") for text in texts]
+    found = [_function(text, "vectors" if "rt.load_vector(" in text else "loops") for text in texts]
     tables = (table(), table(alone=True)) if shared else (table(),)
     return (*found, *(int(t.ctypes.data) for t in tables))

@@ -19,7 +19,7 @@ from .llvm.call_descriptor import Given, Input, Machinery, Make, Output
 from .llvm.dispatch_table import caller, fault
 from .llvm.machine import Loaded
 from .llvm.python_stub import portable
-from .runtime.status import OUTSIDE, SINGULAR, ZERO_AT
+from .runtime.status import OUT_OF_BOUNDS, SINGULAR, ZERO_AT
 from .runtime.worker_code import HEADER
 from .thread_pool import pool, threads
 
@@ -57,7 +57,7 @@ class Parts(NamedTuple):
 
 def _fail(status: int) -> None:
     """The exception a status stands for."""
-    if status == OUTSIDE:
+    if status == OUT_OF_BOUNDS:
         raise IndexError("index is out of bounds")
     if status == SINGULAR:
         raise np.linalg.LinAlgError("Singular matrix")
@@ -181,7 +181,7 @@ class Executable:
         if not self._kernel.run:
             return machinery._replace(address=code.address, owner=code)
         most = min(self._parts, self._threads)
-        words = {"ITS_POOL": pool.address, "ITS_CODE": code.address, "ITS_MOST": most}
+        words = {"JOB_POOL": pool.address, "JOB_CODE": code.address, "JOB_THREADS": most}
         before = np.zeros(len(HEADER), np.int64)
         for name, value in words.items():
             before[HEADER[name]] = value

@@ -130,17 +130,17 @@ def elementary(text: str) -> list[str]:
     return _MATHS.findall(text)
 
 
-def has_steps(text: str) -> bool:
-    """Whether a kernel is so long that functions stand before it."""
+def has_outlined(text: str) -> bool:
+    """Whether outlined functions stand before the kernel."""
     return not text.startswith("def kernel(")
 
 
-def patient(text: str) -> str | None:
-    """The kernel with sines, cosines and tangents of libm, which serve any argument one by one.
+def libm_fallback(text: str) -> str | None:
+    """The kernel with sines, cosines and tangents of libm, which take any argument, one at a time.
 
-    None if it has none of the others.
+    None if it calls none.
     """
-    if "rt.far(" not in text:
+    if "rt.out_of_range(" not in text:
         return None
-    text = re.sub(r"\n *far \|= .*", "", text)
+    text = re.sub(r"\n *out_of_range \|= .*", "", text)
     return re.sub(r"\brt\.(sin|cos|tan)\(", r"math.\1(", text)

@@ -1,10 +1,12 @@
-"""The threads that share the loops of large kernels: how many, when they start, when they go.
+"""The thread pool that runs parallel loops: how many threads, when they start and stop.
 
-``FDIFF_NUM_THREADS`` says how many, with the thread that calls; else ``OMP_NUM_THREADS``; else
-there is one for each core that this process may use. They start when the first large kernel is
-made. Workers of `multiprocessing` have none, as their siblings use the other cores, and nor have
-forked children: the threads go before a fork and come back in the parent. A call that finds them
-at work for another thread runs alone, and gives the same numbers.
+``FDIFF_NUM_THREADS`` says how many there are, the calling thread included; else
+``OMP_NUM_THREADS``; else there is one for each core that this process may use. They start when the
+first parallel kernel is made. Workers of `multiprocessing` have no threads, as their siblings use
+the other cores, and neither have forked children: threads stop before a fork and restart in the
+parent. A call that finds the pool busy runs on its own thread, and gives the same numbers.
+
+What the threads do is machine code: `runtime.worker_code`.
 """
 
 from __future__ import annotations
@@ -21,138 +23,136 @@ import numpy as np
 
 from ..errors import InputError, message, user_line
 from ..process.forking import no_fork
-from .runtime.worker_code import MEMBER, NUMBERS, POOL
+from .runtime.worker_code import CONSTANTS, POOL, WORKER
 
-VARIABLE = "FDIFF_NUM_THREADS"
-MOST = 64  # threads of one crew
-_WORDS = POOL["MEMBERS"] + NUMBERS["LINE"] * MOST
+VARIABLE, _OPENMP = "FDIFF_NUM_THREADS", "OMP_NUM_THREADS"
+MOST = 64  # threads
+_LINE = CONSTANTS["LINE"]
+_WORDS = POOL["WORKERS"] + _LINE * MOST
 
 
-class Code(NamedTuple):
-    """Addresses of the functions in `runtime.crew`."""
+class WorkerCode(NamedTuple):
+    """Addresses of the functions of `runtime.worker_code`."""
 
-    part: int
-    wait: int
-    grab: int
+    next_part: int
+    barrier: int
+    take: int
     serve: int
     run: int
 
 
 class Pool:
-    """The memory that the threads share, which stays where it is, and the threads."""
+    """The memory that the threads share, which stays at one address, and the threads."""
 
     def __init__(self) -> None:
-        room = np.zeros(_WORDS + NUMBERS["LINE"], np.int64)
-        first = -(room.ctypes.data // 8) % NUMBERS["LINE"]
-        self._words = room[first : first + _WORDS]
+        memory = np.zeros(_WORDS + _LINE, np.int64)
+        first = -(memory.ctypes.data // 8) % _LINE
+        self._words = memory[first : first + _WORDS]
         self._words[POOL["SIZE"]] = 1
-        self._words[POOL["INSIDE"]] = NUMBERS["CLOSED"]
+        self._words[POOL["ENTERED"]] = CONSTANTS["CLOSED"]
         self.address = int(self._words.ctypes.data)
-        self._code: Code | None = None
+        self._code: WorkerCode | None = None
         self._threads: list[threading.Thread] = []
-        self._lock = threading.RLock()  # for whoever starts and stops
-        self._resting = False  # the threads are to come back after a fork
+        self._lock = threading.RLock()  # for whoever starts and stops threads
+        self._restart = False  # whether threads were stopped for a fork
         self.off = False
 
-    def ready(self, code: Code) -> None:
-        """Have the threads that `threads` tells of."""
+    def ready(self, code: WorkerCode) -> None:
+        """Start as many threads as `threads` says, unless they run already."""
         with self._lock:
             if self._code is None:
-                self._furnish(code)
+                self._initialise(code)
             self._start(threads())
 
-    def _member(self, k: int) -> np.ndarray:
+    def _worker(self, k: int) -> np.ndarray:
         """The words of one thread."""
-        begin = POOL["MEMBERS"] + NUMBERS["LINE"] * k
-        return self._words[begin : begin + NUMBERS["LINE"]]
+        begin = POOL["WORKERS"] + _LINE * k
+        return self._words[begin : begin + _LINE]
 
-    def _furnish(self, code: Code) -> None:
-        """What machine code has to find."""
+    def _initialise(self, code: WorkerCode) -> None:
+        """Write the addresses that machine code reads."""
         self._words[POOL["ACQUIRE"]] = _address("PyThread_acquire_lock")
         self._words[POOL["RELEASE"]] = _address("PyThread_release_lock")
         for k in range(MOST):
-            self._member(k)[:] = 0
-            self._member(k)[MEMBER["ME"]] = k
-            self._member(k)[MEMBER["HOME"]] = self.address
-            self._member(k)[MEMBER["PART"]] = code.part
-            self._member(k)[MEMBER["WAIT"]] = code.wait
+            self._worker(k)[:] = 0
+            self._worker(k)[WORKER["NUMBER"]] = k
+            self._worker(k)[WORKER["HOME"]] = self.address
+            self._worker(k)[WORKER["NEXT_PART"]] = code.next_part
+            self._worker(k)[WORKER["BARRIER"]] = code.barrier
         self._code = code
 
     def _start(self, count: int) -> None:
-        """Have so many, with the one that calls; fewer if the system refuses."""
+        """Have so many threads, the calling one included; fewer if the system refuses."""
         assert self._code is not None
-        there = 1 + len(self._threads)
+        running = 1 + len(self._threads)
         serve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(self._code.serve)
         self._words[POOL["STOP"]] = 0
-        for k in range(there if there > 1 else 0, count):
-            for lock in (MEMBER["BED"], MEMBER["DOOR"]):
-                self._member(k)[lock] = self._member(k)[lock] or _closed_lock()
-        for k in range(there, count):
-            made = threading.Thread(
+        for k in range(running if running > 1 else 0, count):
+            for lock in (WORKER["SLEEP_LOCK"], WORKER["START_LOCK"]):
+                self._worker(k)[lock] = self._worker(k)[lock] or _acquired_lock()
+        for k in range(running, count):
+            thread = threading.Thread(
                 target=serve, args=(self.address, k), name=f"fdiff-{k}", daemon=True
             )
             try:
-                made.start()
+                thread.start()
             except RuntimeError:  # no more threads for this process
                 break
-            self._threads.append(made)
+            self._threads.append(thread)
         self._words[POOL["SIZE"]] = 1 + len(self._threads)
 
     def stop(self) -> bool:
-        """Send the threads home; whether there were any, and none of them was at work."""
+        """Stop the threads; whether there were any. A pool in use by a call is left as it is."""
         if self._code is None or not self._threads:
             return False
-        if not ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._code.grab)(self.address):
+        if not ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._code.take)(self.address):
             return False
         self._words[POOL["SIZE"]] = 1
         self._words[POOL["STOP"]] = 1
         for k in range(1, 1 + len(self._threads)):
-            ctypes.pythonapi.PyThread_release_lock(ctypes.c_void_p(int(self._member(k)[_DOOR])))
+            lock = int(self._worker(k)[WORKER["START_LOCK"]])
+            ctypes.pythonapi.PyThread_release_lock(ctypes.c_void_p(lock))
         for one in self._threads:
             one.join()
         self._threads.clear()
-        self._words[POOL["TAKEN"]] = 0
+        self._words[POOL["BUSY"]] = 0
         return True
 
     def before_fork(self) -> None:
-        """Nothing of the threads is copied."""
+        """Stop the threads, so that the child gets no memory that they are changing."""
         self._lock.acquire()
-        self._resting = self.stop()
+        self._restart = self.stop()
 
     def after_fork(self) -> None:
-        """In the parent they come back."""
-        if self._resting:
+        """Restart the threads in the parent."""
+        if self._restart:
             self._start(threads())
         self._lock.release()
 
     def forget(self) -> None:
-        """In a child there are none, whatever they were doing."""
+        """In a child there are no threads, whatever those of the parent were doing."""
         self._lock = threading.RLock()
         self._threads.clear()
         self._words[POOL["SIZE"]] = 1
-        self._words[POOL["TAKEN"]] = 0
+        self._words[POOL["BUSY"]] = 0
         self.off = True
 
 
-_DOOR = MEMBER["DOOR"]
 pool = Pool()
 atexit.register(pool.stop)
 no_fork.at_fork(pool.before_fork, pool.after_fork, pool.forget)
 
 
 def threads() -> int:
-    """How many threads there may be, with the one that calls."""
+    """How many threads there may be, the calling one included."""
     processes = sys.modules.get("multiprocessing.process")
     worker = processes is not None and processes.parent_process() is not None
-    return 1 if pool.off or worker else _wanted(*map(os.environ.get, (VARIABLE, _SHARED)))
-
-
-_SHARED = "OMP_NUM_THREADS"
+    return 1 if pool.off or worker else _wanted(*map(os.environ.get, (VARIABLE, _OPENMP)))
 
 
 @lru_cache(maxsize=8)
 def _wanted(own: str | None, shared: str | None) -> int:
-    """What the environment says, or the processor."""
+    """The number that the environment says, or that of the processor's cores."""
     if own:
         if not own.isdecimal() or not int(own):
             fact = f"{own!r} is no number of threads."
@@ -170,8 +170,8 @@ def _address(name: str) -> int:
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
-def _closed_lock() -> int:
-    """A lock of Python's C interface that whoever comes next has to wait for."""
+def _acquired_lock() -> int:
+    """A lock of Python's C interface, which the next thread that acquires it has to wait for."""
     make, take = ctypes.pythonapi.PyThread_allocate_lock, ctypes.pythonapi.PyThread_acquire_lock
     make.restype, take.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int]
     lock = int(make() or 0)

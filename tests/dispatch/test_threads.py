@@ -112,7 +112,7 @@ def compiled(tape):
 
 
 def is_shared(kernel):
-    return "crew" in kernel.source
+    return "worker" in kernel.source
 
 
 def same(a, b):

@@ -82,7 +82,7 @@ def test_a_fact_that_does_not_hold_sends_calls_through_python(name, monkeypatch)
     ("text", "wrong", "words"),
     [
         ("rt.call(d[D_Py_DecRef], given[k])", "rt.call(d[D_PyErr_Clear])", "references"),
-        ("x = rt.words(registers)[x]\n", "x = d[D_none]\n", "another result"),
+        ("x = rt.int64(registers)[x]\n", "x = d[D_none]\n", "another result"),
     ],
 )
 def test_a_stub_that_errs_is_not_run(text, wrong, words, monkeypatch):

@@ -232,7 +232,7 @@ def test_a_text_for_threads_is_kept_as_it_is(monkeypatch):
     made = made_here(monkeypatch)
     kernel = kernels.compile(tape, ("C",))
     want = kernel(x)
-    assert "crew" in kernel.source
+    assert "worker" in kernel.source
     assert len(made) == 2
     kernels.cache_clear()
     kernel = kernels.compile(tape, ("C",))
@@ -242,7 +242,7 @@ def test_a_text_for_threads_is_kept_as_it_is(monkeypatch):
     smaller = kernels.compile(
         tape_of(lambda x: (np.sum(np.exp(np.sin(x))), np.tanh(x) * 2.0), x[:50]), ("C",)
     )
-    assert "crew" not in smaller.source
+    assert "worker" not in smaller.source
     assert len(made) == 2
 
 

@@ -1,4 +1,4 @@
-"""Kernels of unrolled programs: loops that are cut, and steps that are compiled once."""
+"""Kernels of unrolled programs: loops that are cut, and functions that are outlined."""
 
 import ctypes
 import importlib
@@ -10,7 +10,7 @@ from tapes import tape_of
 
 from fdiff import kernels
 from fdiff.interpret import evaluate
-from fdiff.kernels.codegen import kernel
+from fdiff.kernels.codegen import kernel, outlining
 from fdiff.kernels.llvm.machine import Loaded, object_code, optimised
 from fdiff.kernels.llvm.module import module_of
 from fdiff.kernels.passes.tile import repeated_lines
@@ -24,11 +24,11 @@ CUT = importlib.import_module(
 
 @pytest.fixture(params=[1, 2])
 def short(monkeypatch, request):
-    """Every loop of more than a few statements is cut, every kernel is in steps."""
+    """Every loop of more than a few statements is cut, every kernel is outlined."""
     n = request.param
     for module, limits in (
         (kernel, {"LONG": 0}),
-        (kernel.steps, {"APART": 1}),
+        (outlining, {"STRAIGHT": 1}),
         (CUT, {"LONG": 3 * n, "LEAST": n, "PIECE": n, "MOST": 2 * n - 1, "ROWS": "3"}),
     ):
         for name, limit in limits.items():
@@ -125,7 +125,7 @@ def test_a_long_program_is_compiled_as_it_is_interpreted(case):
     _, pulled, given = with_gradient(f, *arrays)
     assert len(pulled) > 800
     source = agree(pulled, given, 1e-4 if case == "single precision" else 1e-11)
-    assert source.startswith("def step0(")
+    assert source.startswith("def outlined0(")
 
 
 @pytest.mark.parametrize("case", ["rows of arrays", "numbers", "recurrent cells"])
@@ -137,8 +137,8 @@ def test_what_repeats_is_compiled_once(case):
         _, pulled, given = with_gradient(f, *arrays)
         source = kernels.source(pulled, ("C",) * len(given))
         functions, calls = (
-            re.findall(r"^def step", source, re.MULTILINE),
-            re.findall(r"step\d+\(", source),
+            re.findall(r"^def outlined", source, re.MULTILINE),
+            re.findall(r"outlined\d+\(", source),
         )
         return len(functions), len(calls) - len(functions)
 
@@ -156,7 +156,7 @@ def test_terms_that_stand_side_by_side_are_pieces_that_are_alike(shape, dtype):
     _, pulled, given = with_gradient(f, *arrays)
     source = agree(pulled, given, 1e-11 if dtype == "f8" else 1e-4)
     assert f"block = {CUT.MORE_ROWS}\n" in source
-    longest = max(len(step.splitlines()) for step in source.split("def ")[1:-1])
+    longest = max(len(one.splitlines()) for one in source.split("def ")[1:-1])
     assert longest < 200
 
 
@@ -200,7 +200,7 @@ def test_the_same_functions_serve_all_layers_of_a_short_kernel_too(short):
 
     arrays = (np.linspace(-1.5, 1.2, 11), np.array([3, -1, 3, 0, 7]))
     tape = tape_of(f, *arrays)
-    assert "step1(" in agree(tape, arrays)
+    assert "outlined1(" in agree(tape, arrays)
     bars = [np.cos(np.arange(t.size)).reshape(t.shape)[()] for t in tape.output_types]
     agree(simplify(vjp(tape, [0])), (*arrays, *bars))
 
@@ -227,7 +227,7 @@ def test_an_index_out_of_bounds_is_an_error_in_a_long_kernel():
     x, v = np.linspace(0.1, 0.9, 20), np.zeros(20)
     tape = tape_of(g, x, v, np.arange(20))
     run = kernels.compile(tape, ("C",) * 3)
-    assert "step0(" in run.source
+    assert "outlined0(" in run.source
     np.testing.assert_allclose(run(x, v, np.arange(20))[0], f(x, v))
     with pytest.raises(IndexError):
         run(x, v, np.arange(20) + 1)
@@ -238,7 +238,7 @@ def test_huge_angles_in_a_long_kernel_are_exact():
     _, pulled, _ = with_gradient(orbit(130), np.array([0.3, 0.2]))
     given = (np.array([3e10, 0.2]), np.array(1.0))
     source = agree(pulled, given)
-    assert "far = step" in source or re.search(r"far, .*= step|, far.*= step", source)
+    assert re.search(r"out_of_range(, .*)? = outlined|, out_of_range.* = outlined", source)
 
 
 def test_an_accumulator_and_what_reads_it_stay_together(short):
@@ -261,46 +261,46 @@ def test_a_scan_along_an_inner_axis_stays_in_one_loop(short):
     x = normal(4, 5, 3)
     tape = tape_of(f, x)
     source = agree(tape, (x,))
-    assert "step0(" in source
+    assert "outlined0(" in source
     agree(simplify(vjp(tape, [0])), (x, np.cos(x), np.sin(x)))
 
 
-def test_a_step_gives_what_is_read_later():
+def test_an_outlined_function_returns_what_is_read_later():
     """Loops of one text are two functions where a local of only one of them is read again."""
-    units = [
-        kernel.steps.Unit((f"for i0 in range(n{k}):", f"    s{k} = x{k}[i0] * 2.0"))
+    regions = [
+        outlining.Region((f"for i0 in range(n{k}):", f"    s{k} = x{k}[i0] * 2.0"))
         for k in range(3)
     ]  # fmt: skip
-    functions, body = kernel.steps.in_steps(units, ["out0[0] = s0 + s2", "return 0"], {"x1": "r4"})
-    assert body == ["s0 = step0(n0, x0)", "step1(n1, r4)", "s2 = step0(n2, x2)"]
+    functions, body = outlining.outline(regions, ["out0[0] = s0 + s2", "return 0"], {"x1": "r4"})
+    assert body == ["s0 = outlined0(n0, x0)", "outlined1(n1, r4)", "s2 = outlined0(n2, x2)"]
     assert [line for line in functions if line.startswith("def ")] == [
-        "def step0(n0, x0):", "def step1(n1, x1):",
+        "def outlined0(n0, x0):", "def outlined1(n1, x1):",
     ]  # fmt: skip
 
 
-def test_no_step_is_given_one_place_under_two_names():
+def test_no_outlined_function_is_given_one_buffer_by_two_names():
     lines = ("for i0 in range(n0):", "    t1[i0] = t2[i0]")
-    functions, body = kernel.steps.in_steps(
-        [kernel.steps.Unit(lines)], ["return 0"], {"t1": "r0", "t2": "r0"}
+    functions, body = outlining.outline(
+        [outlining.Region(lines)], ["return 0"], {"t1": "r0", "t2": "r0"}
     )
     assert not functions
     assert body == list(lines)
 
 
 def summed(lines):
-    """The module of a step with a loop of so many lines."""
+    """The module of an outlined function with a loop of so many lines."""
     middle = "".join(f"        v{k + 1} = rt.tanh(v{k}) + x[i0]\n" for k in range(lines))
     return module_of(SUMMED.format(middle=middle, last=f"v{lines}"), "summed")
 
 
 @pytest.mark.parametrize("lines", [4, 40])
-def test_only_short_loops_of_steps_are_interleaved(lines):
+def test_only_short_outlined_loops_are_interleaved(lines):
     """Several vectors of turns side by side make sums faster where there is little else to do."""
     made = optimised(summed(lines), packed=False)
-    (step,) = (
-        f for f in made.functions if f.name.startswith("local_step0") and "_of_" not in f.name
+    (function,) = (
+        f for f in made.functions if f.name.startswith("local_outlined0") and "_of_" not in f.name
     )
-    (body,) = (block for block in step.blocks if block.name == "vector.body")
+    (body,) = (block for block in function.blocks if block.name == "vector.body")
     sums = sum(1 for i in body.instructions if i.opcode == "phi") - 1
     assert (sums > 1) == (lines == 4)
 
@@ -323,7 +323,7 @@ def test_the_last_turns_of_a_loop_touch_nothing_behind_it(lines):
 
 
 SUMMED = """
-def step0(n, x, y):
+def outlined0(n, x, y):
     s = np.float64(0)
     for i0 in range(n):
         v0 = x[i0]
@@ -337,12 +337,12 @@ def kernel(
     ints: "i8* ints", floats: "f8* floats",
 ):
     n0 = ints[0]
-    s = step0(n0, x0, out0)
+    s = outlined0(n0, x0, out0)
     out1[0] = s
     return 0
 """
 DIRECT = """
-def step0(t):
+def outlined0(t):
     for i0 in range(3):
         t[i0] = t[i0] + 1.0
     return
@@ -356,7 +356,7 @@ def kernel(
     t1[0] = 1.0
     t1[1] = 2.0
     t1[2] = 3.0
-    step0(r0)
+    outlined0(r0)
     out0[0] = t1[0] + t1[1] * t1[2]
     return 0
 """

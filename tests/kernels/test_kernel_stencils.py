@@ -157,8 +157,8 @@ def test_the_adjoint_is_one_loop_over_the_window(f):
     text = kernels.source(simplify(vjp(tape_of(f, x), [0])), ("C", "C"))
     nests = text.split("    # ")
     assert sum("in range(max(" in nest for nest in nests) == 1
-    assert sum("rt.unvectorised()" in nest for nest in nests) == 1
-    assert all("rt.add(out1" not in nest for nest in nests if "rt.unvectorised()" not in nest)
+    assert sum("rt.keep_scalar()" in nest for nest in nests) == 1
+    assert all("rt.add(out1" not in nest for nest in nests if "rt.keep_scalar()" not in nest)
 
 
 def test_what_is_one_operation_on_a_kept_array_is_computed_again():

@@ -197,10 +197,10 @@ def twice(x: "f8*", k: "i8") -> "f8":
     return x[k] + x[k]
 
 def f(n: "i8"):
-    x = rt.float64(rt.room(n))
+    x = rt.float64(rt.stack(n))
     for i in range(n):
         x[i] = i
-    return twice(rt.at(x, 2), 1)
+    return twice(rt.offset(x, 2), 1)
 """
     assert function(text, 1)(5) == 6
     with pytest.raises(UnknownWordError):
@@ -219,7 +219,7 @@ def test_fortran_takes_every_argument_by_its_address():
     address = cast(routine, c_void_p).value
     text = f"""
 def f(k: "i8"):
-    x = rt.float64(rt.room(1))
+    x = rt.float64(rt.stack(1))
     x[0] = 0.25
     rt.fortran({address}, "t" if k > 2 else "n", k, np.float32(1.5), x)
     return x[0]
@@ -231,11 +231,11 @@ def f(k: "i8"):
 def test_vectors_are_read_combined_and_stored():
     text = """
 def f(n: "i8"):
-    x = rt.float64(rt.room(9))
+    x = rt.float64(rt.stack(9))
     for i in range(9):
         x[i] = i
-    twice = rt.multiply(rt.vector(x, 1, 4), rt.spread(np.float64(n), 4))
-    rt.put(x, 5, rt.add(twice, rt.vector(x, 0, 4)))
+    twice = rt.multiply(rt.load_vector(x, 1, 4), rt.broadcast(np.float64(n), 4))
+    rt.store_vector(x, 5, rt.add(twice, rt.load_vector(x, 0, 4)))
     return x[4] + 100 * x[5] + 10000 * x[8]
 """
     assert function(text, 1)(3) == 4 + 100 * 3 + 10000 * 15

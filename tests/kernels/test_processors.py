@@ -15,8 +15,7 @@ from fdiff.errors import InputError
 from fdiff.kernels.bytecode import interpreter, opcodes
 from fdiff.kernels.kernel_source import elementary
 from fdiff.kernels.llvm import entry_stub, machine, module
-from fdiff.kernels.runtime import routines
-from fdiff.kernels.runtime import worker_code as crewing
+from fdiff.kernels.runtime import routines, worker_code
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -69,8 +68,8 @@ def functions():
     opcodes_ = opcodes.table()
     yield "entry stub", entry_stub.text()
     yield "evaluator", interpreter.text_of(list(opcodes_.lines))
-    for name in ("PART", "WAIT", "GRAB", "SERVE", "RUN"):
-        yield f"pool {name}", getattr(crewing, name)
+    for name, text in worker_code.TEXTS.items():
+        yield f"pool {name}", text
     for name in routines._TEXTS:
         for dtype in ("f4", "f8"):
             yield f"{name}_{dtype}", routines.text_of(f"{name}_{dtype}", 32)
@@ -118,7 +117,7 @@ def test_kernels_of_the_benchmarks_are_compiled_for_aarch64(case):
 def test_functions_are_compiled_for_aarch64(name, source):
     code = machine.object_code(module.function_of(source), unrolled=False)
     assert plain(undefined(code)) <= LIBRARY, name
-    if "rt.vector(" in source:
+    if "rt.load_vector(" in source:
         code = machine.routine_code(module.function_of(source), name.rsplit("_", 1)[0])
         assert plain(undefined(code)) <= LIBRARY, name
 

@@ -49,7 +49,7 @@ _COPY = (
                 g = to + j0 * to0 + j1 * to1 + j2 * to2
                 if to3 == 1 and from3 == 1 and c3 < 8:
                     for i in range(c3):
-                        rt.unvectorised()
+                        rt.keep_scalar()
                         ints[g + i] = ints[e + i]
                 elif to3 == 1 and from3 == 1:
                     for i in range(c3):

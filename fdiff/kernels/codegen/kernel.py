@@ -1,4 +1,4 @@
-"""From loop nests to the text of a kernel: Python that people can read, and LLVM compiles."""
+"""From a loop program to the text of a kernel, in the subset of Python that `llvm` compiles."""
 
 from __future__ import annotations
 
@@ -8,161 +8,125 @@ from collections.abc import Iterable, Iterator
 from ...kernel_rule import Kind
 from ...process.background import checkpoint
 from ..ir.graph import KernelGraph
-from ..ir.loops import NUMPY, Call, Conditional, LoopProgram, Nest, TileLoop, VersionedLoop
+from ..ir.loops import NUMPY, LoopProgram, TileLoop
 from ..ir.parallel import ParallelProgram
-from ..kernel_source import INDENT, KernelSource, WorkspaceBuffer
-from ..runtime.status import FAR
-from .loop_nest import emit_nest
-from .outlining import LONG, Unit, in_steps
-from .parallel_regions import TABLES, begin_crew, crew_of, emit_item, named
-from .row_tiles import emit_blocks, emit_runs
-from .workspace import furnish
+from ..kernel_source import KernelSource, WorkspaceBuffer
+from ..runtime.status import OUT_OF_RANGE
+from .items import Item, RoutineTable, emit_item, indented, tile_head
+from .outlining import LONG, Region, outline
+from .parallel_regions import BLAS_TABLES, emit_parallel, parallel_text, worker_prologue
+from .workspace import allocate
 
 _WORD = re.compile(r"\w+")
 _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 
 
 def emit(program: LoopProgram | ParallelProgram, graph: KernelGraph) -> KernelSource:
-    """``kernel(inputs, constants, outputs, strides, ints, floats, rooms)``: a status."""
-    routines = tuple(dict.fromkeys(call.routine for call in program.calls))
+    """``kernel(inputs, constants, outputs, strides, ints, floats, buffers)``: a status.
+
+    The integer table holds sizes and integers of the graph, then the addresses of routines and the
+    table of BLAS, then the beginnings of the buffers in the workspace.
+    """
+    names = tuple(dict.fromkeys(call.routine for call in program.calls))
+    routines = RoutineTable(names, graph.sizes + graph.ints)
     if isinstance(program, ParallelProgram):
-        return _for_crew(program, graph, routines)
-    where, buffers = furnish(program)
-    units = [unit for item in program.items for unit in _units(item, graph, routines)]
-    lines = [line for unit in units for line in unit.lines]
+        return _emit_parallel(program, graph, routines)
+    where, buffers = allocate(program)
+    regions = [region for item in program.items for region in _regions(item, routines)]
+    lines = [line for region in regions for line in region.lines]
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
-    tail.append(_end(lines))
-    steps: list[str] = []
+    tail.append(_return(lines))
+    functions: list[str] = []
     memory = {t.name: f"r{where[t.name]}" for t in program.temporaries}
-    body = [line for unit in units for line in unit.indented(unit.lines)]
+    body = [line for region in regions for line in region.indented(region.lines)]
     if len(body) > LONG:
-        steps, body = in_steps(units, tail, memory)
-    known = set(_WORD.findall("\n".join(body))) if steps else memory.keys()
+        functions, body = outline(regions, tail, memory)
+    known = set(_WORD.findall("\n".join(body))) if functions else memory.keys()
     body = [*(f"{t} = {r}" for t, r in memory.items() if t in known), *body, *tail]
-    begin = graph.sizes + graph.ints + len(routines) + bool(routines)
-    kernel = _kernel(graph, [*_begin(lines), *body], _work(buffers, begin))
-    return KernelSource("\n".join([*steps, *kernel]) + "\n", routines, buffers)
+    begin = routines.first + len(names) + bool(names)
+    kernel = _kernel(graph, [*_flag(lines), *body], _buffer_parameters(buffers, begin))
+    return KernelSource("\n".join([*functions, *kernel]) + "\n", names, buffers)
 
 
-def _for_crew(
-    program: ParallelProgram, graph: KernelGraph, routines: tuple[str, ...]
+def _emit_parallel(
+    program: ParallelProgram, graph: KernelGraph, routines: RoutineTable
 ) -> KernelSource:
     """The kernel that several threads run."""
-    where, buffers = furnish(program)
-    crew = crew_of(where, buffers, len(program.outputs))
-
-    def call(item: Call, *, part: bool) -> list[str]:
-        return _call(item, graph, routines, part=part)
-
-    body = [line for item in program.items for line in emit_item(item, crew, call)]
-    tail = [f"{INDENT}{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
-    tail = ["if me == 0:", *tail] if tail else []
-    memory = [named(t, crew) for t in program.temporaries]
-    begin = graph.sizes + graph.ints + len(routines) + TABLES * bool(routines)
-    lines = [*begin_crew(buffers, begin + len(buffers) + 1), *_begin(body), *memory, *body, *tail]
-    parameters = [*_work(buffers, begin), 'crew: "i8* crew"']
-    kernel = _kernel(graph, [*lines, _end(body)], parameters)
-    return KernelSource("\n".join(kernel) + "\n", routines, buffers, shared=True)
+    where, buffers = allocate(program)
+    text = parallel_text(where, len(program.outputs), routines)
+    body = [line for item in program.items for line in emit_parallel(item, text)]
+    tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
+    tail = ["if thread == 0:", *indented(tail)] if tail else []
+    memory = [text.memory(t) for t in program.temporaries]
+    begin = routines.first + len(routines.names) + BLAS_TABLES * bool(routines.names)
+    prologue = worker_prologue(buffers, begin + len(buffers) + 1)
+    lines = [*prologue, *_flag(body), *memory, *body, *tail, _return(body)]
+    parameters = [*_buffer_parameters(buffers, begin), 'worker: "i8* worker"']
+    kernel = _kernel(graph, lines, parameters)
+    return KernelSource("\n".join(kernel) + "\n", routines.names, buffers, shared=True)
 
 
-def _begin(lines: Iterable[str]) -> list[str]:
-    return ["far = False"] if any("far |=" in line for line in lines) else []
+def _flag(lines: Iterable[str]) -> list[str]:
+    """The flag that an argument was out of the range of `rt.sin` and its like, if one is set."""
+    return ["out_of_range = False"] if any("out_of_range |=" in line for line in lines) else []
 
 
-def _end(lines: Iterable[str]) -> str:
-    return f"return {FAR} if far else 0" if _begin(lines) else "return 0"
+def _return(lines: Iterable[str]) -> str:
+    return f"return {OUT_OF_RANGE} if out_of_range else 0" if _flag(lines) else "return 0"
 
 
-def _kernel(graph: KernelGraph, lines: list[str], work: list[str]) -> list[str]:
-    """The function of these lines."""
-    parameters = ", ".join([*_parameters(graph), *work])
+def _kernel(graph: KernelGraph, lines: list[str], parameters: list[str]) -> list[str]:
+    """The kernel's function of these lines; `parameters` follow those of the graph."""
+    every = ", ".join([*_parameters(graph), *parameters])
     prologue = _prologue(graph, "\n".join(lines))
-    return [f"def kernel({parameters}):", *(INDENT + line for line in (*prologue, *lines))]
+    return [f"def kernel({every}):", *indented((*prologue, *lines))]
 
 
-def _units(
-    item: Nest | Call | TileLoop | VersionedLoop | Conditional,
-    graph: KernelGraph,
-    routines: tuple[str, ...],
-    depth: int = 0,
-) -> Iterator[Unit]:
-    """The lines of an item, of each nest in a loop over blocks by themselves."""
+def _regions(item: Item, routines: RoutineTable, depth: int = 0) -> Iterator[Region]:
+    """The lines of an item; a tile loop is a region for its head, and one for each item inside."""
     checkpoint()
     if isinstance(item, TileLoop):
-        yield Unit(tuple(emit_blocks(item)), depth)
+        yield Region(tuple(tile_head(item)), depth)
         for inner in item.items:
-            yield from _units(inner, graph, routines, depth + 1)
-    elif isinstance(item, VersionedLoop):
-        inside = [u for inner in item.fallback.items for u in _units(inner, graph, routines)]
-        lines = [line for unit in inside for line in unit.indented(unit.lines)]
-        yield Unit(tuple(emit_runs(item, lines)), depth)
-    elif isinstance(item, Conditional):
-        cases = ([INDENT + line for line in emit_nest(nest)] for nest in (item.zero, item.other))
-        zero, other = cases
-        yield Unit((f"if {item.local} == 0:", *zero, "else:", *other), depth)
+            yield from _regions(inner, routines, depth + 1)
     else:
-        lines = _call(item, graph, routines) if isinstance(item, Call) else emit_nest(item)
-        yield Unit(tuple(lines), depth)
+        yield Region(tuple(emit_item(item, routines)), depth)
 
 
 def _parameters(graph: KernelGraph) -> list[str]:
-    """Inputs, constants and outputs, and the tables."""
+    """Inputs, constants and outputs, then the tables of numbers."""
     inputs = [graph.ops[i] for i in graph.inputs]
-    kinds = [(f"x{k}", part.dtype + "*" * bool(part.dims)) for k, part in enumerate(inputs)]
+    types = [(f"x{k}", op.dtype + "*" * bool(op.dims)) for k, op in enumerate(inputs)]
     arrays = {p.data[0]: p.dtype for p in graph.ops if p.kind is Kind.ARRAY}
-    kinds += [(f"k{k}", f"{arrays[k]}*") for k in range(graph.arrays)]
-    kinds += [(f"out{k}", f"{graph.ops[o].dtype}*") for k, o in enumerate(graph.outputs)]
-    out = [f'{name}: "{kind} data[{k}]"' for k, (name, kind) in enumerate(kinds)]
+    types += [(f"k{k}", f"{arrays[k]}*") for k in range(graph.arrays)]
+    types += [(f"out{k}", f"{graph.ops[o].dtype}*") for k, o in enumerate(graph.outputs)]
+    out = [f'{name}: "{type_} data[{k}]"' for k, (name, type_) in enumerate(types)]
     return [*out, 'strides: "i8* strides"', 'ints: "i8* ints"', 'floats: "f8* floats"']
 
 
-def _work(buffers: tuple[WorkspaceBuffer, ...], begin: int) -> list[str]:
-    """The rooms of the workspace."""
-    return [f'r{k}: "{room.dtype}* work[{begin + k}]"' for k, room in enumerate(buffers)]
+def _buffer_parameters(buffers: tuple[WorkspaceBuffer, ...], begin: int) -> list[str]:
+    """The buffers of the workspace, which lie where the integer table says from `begin` on."""
+    return [f'r{k}: "{buffer.dtype}* work[{begin + k}]"' for k, buffer in enumerate(buffers)]
 
 
 def _prologue(graph: KernelGraph, body: str) -> list[str]:
-    """Sizes, table entries and flat views of what the body names."""
+    """Assignments of the strides, sizes and numbers that the body names."""
     used = set(_NAMES.findall(body))
     lines: list[str] = []
     first = 0
     for k, i in enumerate(graph.inputs):
-        part = graph.ops[i]
-        axes = range(len(part.dims))
+        op = graph.ops[i]
+        axes = range(len(op.dims))
         lines += [f"x{k}_{a} = strides[{first + a}]" for a in axes if f"x{k}_{a}" in used]
-        first += len(axes) if part.data[1] == "A" else 0
+        first += len(axes) if op.data[1] == "A" else 0
     lines += [f"n{k} = ints[{k}]" for k in range(graph.sizes) if f"n{k}" in used]
-    for part in graph.ops:
-        if part.kind is Kind.VALUE and part.text in used:
-            table = "ints" if part.text[0] == "m" else "floats"
-            at = int(part.text[1:]) + (graph.sizes if table == "ints" else 0)
-            plain = part.dtype in ("i8", "f8")
-            lines.append(
-                f"{part.text} = {table}[{at}]"
-                if plain
-                else f"{part.text} = {NUMPY[part.dtype]}({table}[{at}])"
-            )
-            used.discard(part.text)
+    for op in graph.ops:
+        if op.kind is Kind.VALUE and op.text in used:
+            table = "ints" if op.text[0] == "m" else "floats"
+            at = int(op.text[1:]) + (graph.sizes if table == "ints" else 0)
+            entry = f"{table}[{at}]"
+            plain = op.dtype in ("i8", "f8")
+            lines.append(f"{op.text} = {entry if plain else f'{NUMPY[op.dtype]}({entry})'}")
+            used.discard(op.text)
     lines += [f"m{k} = ints[{graph.sizes + k}]" for k in range(graph.ints) if f"m{k}" in used]
     return lines
-
-
-def _call(
-    item: Call, graph: KernelGraph, routines: tuple[str, ...], *, part: bool = False
-) -> list[str]:
-    """The call of a routine; in a `part` of a loop by the table for several threads."""
-    first = graph.sizes + graph.ints
-    at = first + routines.index(item.routine)
-    table = first + len(routines) + part
-    begins = item.begins or ("",) * len(item.buffers)
-    buffers = [
-        f"rt.at({name}, {begin})" if begin else name
-        for name, begin in zip(item.buffers, begins, strict=True)
-    ]
-    given = ", ".join((*buffers, *item.sizes, f"ints[{table}]"))
-    return [
-        f"# {item.comment}",
-        f"status = rt.call(ints[{at}], {given})",
-        "if status != 0:",
-        f"{INDENT}return status",
-    ]

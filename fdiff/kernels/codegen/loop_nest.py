@@ -1,18 +1,21 @@
-"""One loop nest as lines of text: every statement in the outermost loop that knows its operands."""
+"""A loop nest as lines of text.
+
+Each statement stands in the outermost loop where all its operands are known (loop-invariant code
+motion), and so does the part of an address that inner loops do not change.
+"""
 
 from __future__ import annotations
 
-from ..ir.indexing import plus, strides, times
-from ..ir.loops import Access, Guard, Nest, Statement
+from ..ir.loops import Access, Guard, Nest, Statement, plus, strides, times
+from ..kernel_source import INDENT
 from ..passes.tile.loop_collapse import collapse
-from ..runtime.status import OUTSIDE
+from ..runtime.status import OUT_OF_BOUNDS
 
-INDENT = "    "
-PERIODIC = ("rt.sin(", "rt.cos(", "rt.tan(")  # they serve arguments up to a bound
+_PERIODIC = ("rt.sin(", "rt.cos(", "rt.tan(")  # which have a largest argument
 
 
 class _Lines:
-    """Lines before and after the loop of each depth, and where each local is known."""
+    """The lines before and after the loop of each depth; `depth` is where each local is known."""
 
     def __init__(self, nest: Nest, prefix: str) -> None:
         self.rank = len(nest.domain)
@@ -21,10 +24,10 @@ class _Lines:
         self.depth: dict[str, int] = {}
         self.bases: dict[str, str] = {}
         self.prefix = prefix
-        self.watched: set[str] = set()
+        self.checked: set[str] = set()  # arguments of sin, cos and tan
 
     def address(self, access: Access) -> str:
-        """Position in the flat buffer; the part that outer loops fix is computed there, once."""
+        """Position in the flat buffer; its part that outer loops determine is computed there."""
         steps = access.buffer.strides or strides(access.dims)
         outer, inner, deepest, dynamic = "0", "0", 0, False
         for axis, step in zip(access.index, steps, strict=True):
@@ -42,13 +45,14 @@ class _Lines:
         return plus(outer, inner)
 
     def base(self, text: str, depth: int) -> str:
+        """A local for an expression, computed once at this depth."""
         if text not in self.bases:
             self.bases[text] = f"p{self.prefix}{len(self.bases)}"
             self.before[depth].append(f"{self.bases[text]} = {text}")
         return self.bases[text]
 
     def level(self, statement: Statement) -> int:
-        """The depth at which all operands are known."""
+        """The smallest depth at which all operands are known."""
         known = [self.depth.get(name, 0) for name in statement.operands]
         if statement.access is not None:
             known += [axis.var + 1 for axis in statement.access.index]
@@ -56,11 +60,11 @@ class _Lines:
 
 
 def emit_nest(nest: Nest) -> list[str]:
-    """Lines of the nest, flattened where memory is walked through in order."""
+    """Lines of the nest; loops that walk through memory in order are collapsed into one."""
     nest = nest if nest.excluded else collapse(nest)
     lines = _Lines(nest, _number(nest))
     for accumulator in nest.accumulators:
-        if accumulator.identity != accumulator.name:  # or it has been begun
+        if accumulator.identity != accumulator.name:  # else it continues
             lines.before[accumulator.depth].append(f"{accumulator.name} = {accumulator.identity}")
     for statement in nest.statements:
         _emit(lines, statement)
@@ -84,7 +88,7 @@ def emit_nest(nest: Nest) -> list[str]:
 
 
 def _branch(lines: _Lines, guard: Guard, statements: tuple[Statement, ...]) -> None:
-    """Statements in the innermost loop: what they read is there only where the guard holds."""
+    """Statements in the innermost loop that run where the guard holds."""
     inner = lines.before[lines.rank]
     tests = [f"{begin} <= i{k} < {end}" for k, begin, end in guard]
     indent = INDENT if tests else ""
@@ -92,8 +96,10 @@ def _branch(lines: _Lines, guard: Guard, statements: tuple[Statement, ...]) -> N
         inner.append(f"if {' and '.join(tests)}:")
     for statement in statements:
         lines.depth[statement.target] = lines.rank
-        inner += [indent + line for line in _watch(lines, statement) + _text(lines, statement)]
-    lines.watched.clear()
+        inner += [
+            indent + line for line in _range_check(lines, statement) + _text(lines, statement)
+        ]
+    lines.checked.clear()
 
 
 def _range(nest: Nest, depth: int) -> str:
@@ -102,7 +108,7 @@ def _range(nest: Nest, depth: int) -> str:
 
 
 def _outer(lines: _Lines, nest: Nest) -> tuple[list[str], str]:
-    """The loops outside the innermost, and what tells that they are inside the hole."""
+    """The outer loops, and the test that their iteration is inside the excluded box."""
     out: list[str] = []
     last = lines.rank - 1
     for depth in range(last):
@@ -114,7 +120,7 @@ def _outer(lines: _Lines, nest: Nest) -> tuple[list[str], str]:
 
 
 def _around(lines: _Lines, nest: Nest) -> list[str]:
-    """Loops that leave the hole out: the innermost runs up to it, then on from its end."""
+    """Loops around the excluded box: the innermost runs up to it, then on from its end."""
     out, inside = _outer(lines, nest)
     last = lines.rank - 1
     size, own = nest.domain[last], nest.excluded[last]
@@ -128,9 +134,9 @@ def _around(lines: _Lines, nest: Nest) -> list[str]:
 
 
 def _edges(lines: _Lines, nest: Nest) -> list[str]:
-    """The same for few entries: one loop that jumps over the hole, with as little code as can be.
+    """The same for the few entries of an edge: one scalar loop that jumps over the excluded box.
 
-    Vectorising it would take longer than it ever runs.
+    It is little code, as LLVM would take longer to vectorise it than it ever runs.
     """
     out, inside = _outer(lines, nest)
     last = lines.rank - 1
@@ -148,12 +154,12 @@ def _edges(lines: _Lines, nest: Nest) -> list[str]:
         )
         out.append(f"{indent}for e in range({size} - skip):")
         jump = [f"i{last} = e if e < begin else e + skip"]
-    body = [*jump, "rt.unvectorised()", *lines.before[lines.rank]]
+    body = [*jump, "rt.keep_scalar()", *lines.before[lines.rank]]
     return out + [INDENT * lines.rank + line for line in body]
 
 
 def _number(nest: Nest) -> str:
-    """A prefix that makes the nest's own names unique in the kernel: its first local's number."""
+    """A prefix that makes the nest's own names unique: the number of its first local."""
     inside = [s for _, statements in nest.branches for s in statements]
     names = [s.target[1:] for s in (*nest.statements, *inside) if s.target[:1] == "v"]
     return f"{names[0]}_" if names else "_"
@@ -163,19 +169,19 @@ def _emit(lines: _Lines, statement: Statement) -> None:
     fixed = statement.kind in ("store", "update", "accumulate", "pick", "carry")
     level = lines.rank if fixed else lines.level(statement)
     lines.depth[statement.target] = level
-    lines.before[level] += _watch(lines, statement) + _text(lines, statement)
+    lines.before[level] += _range_check(lines, statement) + _text(lines, statement)
 
 
-def _watch(lines: _Lines, statement: Statement) -> list[str]:
-    """Before the first sine, cosine or tangent of a value, whether it is too large for them."""
-    if not statement.text.startswith(PERIODIC) or statement.operands[0] in lines.watched:
+def _range_check(lines: _Lines, statement: Statement) -> list[str]:
+    """Before the first sine, cosine or tangent of a value: whether it is out of their range."""
+    if not statement.text.startswith(_PERIODIC) or statement.operands[0] in lines.checked:
         return []
-    lines.watched.add(statement.operands[0])
-    return [f"far |= rt.far({statement.operands[0]})"]
+    lines.checked.add(statement.operands[0])
+    return [f"out_of_range |= rt.out_of_range({statement.operands[0]})"]
 
 
 def _text(lines: _Lines, statement: Statement) -> list[str]:
-    kind, target, text, operands, access, _ = statement
+    kind, target, text, operands, access = statement
     if kind == "let":
         return [f"{target} = {text.format(*operands)}"]
     if kind == "accumulate":
@@ -185,7 +191,7 @@ def _text(lines: _Lines, statement: Statement) -> list[str]:
         return [
             f"{target} = {position} + {text} if {position} < 0 else {position}",
             f"if {target} < 0 or {target} >= {text}:",
-            f"{INDENT}return {OUTSIDE}",
+            f"{INDENT}return {OUT_OF_BOUNDS}",
         ]
     assert access is not None
     name, at = access.buffer.name, lines.address(access)

@@ -1,193 +1,181 @@
-"""Text of what several threads do together: parts taken from a counter, and meetings.
+"""The text of a kernel that several threads run: parts of loops, barriers, reductions.
 
-How many parts there are follows from the sizes, and what is added up for each part is added in
-their order: a result is the same for any number of threads.
+All workers run the same text (SPMD). A parallel loop is split into parts, which workers take from a
+shared counter; `first_part` is the number of a loop's first part in the whole kernel. How many
+parts there are follows from the sizes alone, and what is reduced for each part is combined in the
+order of the parts: a result is the same for any number of threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from ..ir.indexing import size
-from ..ir.loops import NUMPY, Call, Conditional, Nest, Temporary, TileLoop, VersionedLoop
+from ..ir.loops import NUMPY, Nest, Temporary, size
 from ..ir.parallel import THREADS, ParallelLoop, PrivateReduction, SerialRegion
-from ..kernel_source import WorkspaceBuffer
+from ..kernel_source import INDENT, WorkspaceBuffer
 from ..passes.parallel.parallelise import own
-from ..runtime.worker_code import MEMBER, NUMBERS
+from ..runtime.worker_code import CONSTANTS, WORKER
+from .items import RoutineTable, emit_item, indented
 from .loop_nest import emit_nest
-from .row_tiles import emit_blocks, emit_runs
 
-INDENT = "    "
-Item = Nest | Call | TileLoop | VersionedLoop | Conditional | ParallelLoop | SerialRegion
-TABLES = 2  # of addresses: for one thread, which may use BLAS as it is, and for each of several
-
-
-class Called(Protocol):
-    """What writes the call of a routine."""
-
-    def __call__(self, item: Call, *, part: bool) -> list[str]: ...
+BLAS_TABLES = 2  # of addresses: for serial regions, and for the parts of parallel loops
 
 
 @dataclass(frozen=True)
-class Crew:
-    """What the text of a kernel for several threads has to name: how to wait, and the rooms."""
+class ParallelText:
+    """What the lines of a parallel kernel refer to: which buffer each temporary lies in, and
+    `barrier`, the lines in which a worker waits until all parts before `first_part` are done.
+    """
 
-    wait: tuple[str, ...]
     buffers: Mapping[str, int]
+    barrier: tuple[str, ...]
+    routines: RoutineTable
 
-    def place(self, name: str, part: str) -> str:
-        """Where a copy begins among the others."""
-        return f"{part} * width{self.buffers[name]}"
+    def copy(self, name: str, number: str) -> str:
+        """Position of a copy in a buffer that has one for each thread or part."""
+        return f"{number} * copy_size{self.buffers[name]}"
 
-
-def crew_of(where: Mapping[str, int], buffers: tuple[WorkspaceBuffer, ...], outputs: int) -> Crew:
-    """Who waits names all memory that is written to, or LLVM would keep what it has read."""
-    written = [f"out{k}" for k in range(outputs)] + [f"r{k}" for k in range(len(buffers))]
-    call = f"rt.call(wait, {', '.join(['crew', 'first', *written])})"
-    return Crew((f"if {call} != 0:", f"{INDENT}return {NUMBERS['GONE']}"), where)
-
-
-def begin_crew(buffers: tuple[WorkspaceBuffer, ...], first: int) -> list[str]:
-    """Who this is, and how many parts; `first` is where the table goes on after the rooms."""
-    widths = [f"width{k} = ints[{first + 1 + k}]" for k, room in enumerate(buffers) if room.copies]
-    places = {"me": "ME", "take": "PART", "wait": "WAIT"}
-    own = [f"{name} = crew[{MEMBER[place]}]" for name, place in places.items()]
-    return [*own, f"parts = ints[{first}]", *widths, "first = 0"]
+    def memory(self, temporary: Temporary) -> str:
+        """The line that names the memory of a temporary; a worker knows only its own copy."""
+        name, buffer = temporary.name, f"r{self.buffers[temporary.name]}"
+        if temporary.copies == THREADS:
+            return f"{name} = rt.offset({buffer}, {self.copy(name, 'thread')})"
+        return f"{name} = {buffer}"
 
 
-def named(temporary: Temporary, crew: Crew) -> str:
-    """The memory of a temporary; a thread knows no other's copy."""
-    room = f"r{crew.buffers[temporary.name]}"
-    if temporary.copies == THREADS:
-        return f"{temporary.name} = rt.at({room}, {crew.place(temporary.name, 'me')})"
-    return f"{temporary.name} = {room}"
+def parallel_text(buffers: Mapping[str, int], outputs: int, routines: RoutineTable) -> ParallelText:
+    """The barrier is given all memory that is written, so that LLVM reads that again after it."""
+    count = 1 + max(buffers.values(), default=-1)
+    written = [f"out{k}" for k in range(outputs)] + [f"r{k}" for k in range(count)]
+    call = f"rt.call(barrier, {', '.join(['worker', 'first_part', *written])})"
+    leave = f"{INDENT}return {CONSTANTS['ABANDONED']}"
+    return ParallelText(buffers, (f"if {call} != 0:", leave), routines)
 
 
-def emit_item(item: Item, crew: Crew, call: Called, *, part: bool = False) -> list[str]:
-    """The lines of an item; `part` tells that it is one part of a loop, `call` writes calls."""
+def worker_prologue(buffers: tuple[WorkspaceBuffer, ...], first: int) -> list[str]:
+    """Which worker this is, and how many parts there are: entry `first` of the integer table.
+
+    The sizes of single copies of the buffers follow it there.
+    """
+    fields = {"thread": "NUMBER", "next_part": "NEXT_PART", "barrier": "BARRIER"}
+    own_words = [f"{name} = worker[{WORKER[field]}]" for name, field in fields.items()]
+    sizes = [f"copy_size{k} = ints[{first + 1 + k}]" for k, b in enumerate(buffers) if b.copies]
+    return [*own_words, f"parts = ints[{first}]", *sizes, "first_part = 0"]
+
+
+def emit_parallel(item: Nest | ParallelLoop | SerialRegion, text: ParallelText) -> list[str]:
+    """The lines of an item of a parallel program."""
     if isinstance(item, Nest):
         return emit_nest(item)
-    if isinstance(item, Call):
-        return call(item, part=part)
-    if isinstance(item, TileLoop):
-        inside = [x for inner in item.items for x in emit_item(inner, crew, call, part=part)]
-        return [*emit_blocks(item, part=part), *(INDENT + line for line in inside)]
-    if isinstance(item, VersionedLoop):
-        inside = [x for one in item.fallback.items for x in emit_item(one, crew, call, part=part)]
-        return emit_runs(item, inside, part=part)
-    if isinstance(item, Conditional):
-        zero, other = ((INDENT + x for x in emit_nest(nest)) for nest in (item.zero, item.other))
-        return [f"if {item.local} == 0:", *zero, "else:", *other]
     if isinstance(item, ParallelLoop):
-        return emit_shared(item, emit_item(item.item, crew, call, part=True), crew)
-    inside = [x for one in item.items for x in emit_item(one, crew, call)]
-    return emit_alone(item, inside, crew)
+        return _emit_loop(item, emit_item(item.item, text.routines, part=True), text)
+    return _emit_serial(item, text)
 
 
-def emit_alone(item: SerialRegion, inside: Iterable[str], crew: Crew) -> list[str]:
-    """Lines for one thread; what locals it makes, the others find in memory."""
+def _emit_serial(item: SerialRegion, text: ParallelText) -> list[str]:
+    """Lines for one worker; the others read the locals that they need from memory."""
+    lines = [line for one in item.items for line in emit_item(one, text.routines)]
     stored = (f"{slot}[0] = {name}" for name, slot in item.locals)
-    return [
-        *_once([*inside, *stored], crew),
-        *(f"{name} = {slot}[0]" for name, slot in item.locals),
-    ]
+    loaded = (f"{name} = {slot}[0]" for name, slot in item.locals)
+    return [*_once([*lines, *stored], text), *loaded]
 
 
-def _once(lines: Iterable[str], crew: Crew) -> list[str]:
-    """Lines for whoever is there first."""
+def _once(lines: Iterable[str], text: ParallelText) -> list[str]:
+    """Lines for the first worker that comes: a loop of one part."""
     return [
-        f"if {_taken('first + 1', 0)} == 0:",
-        *(INDENT + line for line in lines),
-        f"{INDENT}{_taken('first + 1', 1)}",
-        "first = first + 1",
-        *crew.wait,
+        f"if {_taken('first_part + 1', 0)} == 0:",
+        *indented(lines),
+        f"{INDENT}{_taken('first_part + 1', 1)}",
+        "first_part = first_part + 1",
+        *text.barrier,
     ]
 
 
 def _taken(end: str, done: int) -> str:
-    """The part that is taken next."""
-    return f"rt.call(take, crew, {end}, {done}) - first"
+    """The next part, counted from the first one of this loop; `done` parts were finished."""
+    return f"rt.call(next_part, worker, {end}, {done}) - first_part"
 
 
-def emit_shared(item: ParallelLoop, inside: Iterable[str], crew: Crew) -> list[str]:
-    """Lines of one part after the other, then of what they come to."""
+def _emit_loop(item: ParallelLoop, inside: Iterable[str], text: ParallelText) -> list[str]:
+    """The parts of a loop, then what their private results come to."""
     totals = item.totals
     continues = [t for t in totals if t.continues]
-    one = [
-        *(line for _, some in item.copies for line in _cleared(some, crew)),
+    one_part = [
+        *(line for _, private in item.copies for line in _zeroed(private, text)),
         *(f"{t.name} = {t.neutral}" for t in totals if not t.continues),
         *(f"{t.name} = before_{t.slot} if part == 0 else {t.neutral}" for t in continues),
         *inside,
-        *(f"{t.slot}[{crew.place(t.slot, 'part')}] = {t.name}" for t in totals),
+        *(f"{t.slot}[{text.copy(t.slot, 'part')}] = {t.name}" for t in totals),
     ]
     return [
         *(f"before_{t.slot} = {t.name}" for t in continues),
-        *_parts(one, crew),
-        *(line for t in totals for line in _totalled(t, crew)),
-        *_final(item, crew),
-        *_added(item, crew),
+        *_parts(one_part, text),
+        *(line for t in totals for line in _reduced(t, text)),
+        *_final(item, text),
+        *_added(item, text),
     ]
 
 
-def _parts(one: Iterable[str], crew: Crew) -> list[str]:
-    """A loop over the parts that this thread takes, and a wait for the others."""
+def _parts(one_part: Iterable[str], text: ParallelText) -> list[str]:
+    """A loop over the parts that this worker takes, and a barrier."""
     return [
-        f"part = {_taken('first + parts', 0)}",
+        f"part = {_taken('first_part + parts', 0)}",
         "while part < parts:",
-        *(INDENT + line for line in one),
-        f"{INDENT}part = {_taken('first + parts', 1)}",
-        "first = first + parts",
-        *crew.wait,
+        *indented(one_part),
+        f"{INDENT}part = {_taken('first_part + parts', 1)}",
+        "first_part = first_part + parts",
+        *text.barrier,
     ]
 
 
-def _cleared(some: Temporary, crew: Crew) -> list[str]:
-    """A part's own copy of memory, with zeros."""
+def _zeroed(private: Temporary, text: ParallelText) -> list[str]:
+    """A part's own copy of memory, filled with zeros."""
     return [
-        f"{own(some)} = rt.at({some.name}, {crew.place(some.name, 'part')})",
-        f"for entry in range({size(some.dims)}):",
-        f"{INDENT}{own(some)}[entry] = {NUMPY[some.dtype]}(0)",
+        f"{own(private)} = rt.offset({private.name}, {text.copy(private.name, 'part')})",
+        f"for entry in range({size(private.dims)}):",
+        f"{INDENT}{own(private)}[entry] = {NUMPY[private.dtype]}(0)",
     ]
 
 
-def _totalled(total: PrivateReduction, crew: Crew) -> list[str]:
-    entry = f"{total.slot}[{crew.place(total.slot, 'turn')}]"
+def _reduced(total: PrivateReduction, text: ParallelText) -> list[str]:
+    """A reduction over the results of all parts, in their order."""
+    entry = f"{total.slot}[{text.copy(total.slot, 'other')}]"
     return [
         f"{total.name} = {total.neutral}",
-        "for turn in range(parts):",
-        f"{INDENT}rt.unvectorised()",
+        "for other in range(parts):",
+        f"{INDENT}rt.keep_scalar()",
         f"{INDENT}{total.name} = {total.combine.format(total.name, entry)}",
     ]
 
 
-def _final(item: ParallelLoop, crew: Crew) -> list[str]:
-    """Where totals go: all threads know them, one writes them."""
-    lines = tuple(s for s in item.final if s.access is None)
-    writes = tuple(s for s in item.final if s.access is not None)
-    known = emit_nest(Nest((), lines)) if lines else []
-    return [*known, *(_once(emit_nest(Nest((), writes)), crew) if writes else ())]
+def _final(item: ParallelLoop, text: ParallelText) -> list[str]:
+    """What is made of reductions: all workers compute it, one stores it."""
+    values = tuple(s for s in item.final if s.access is None)
+    stores = tuple(s for s in item.final if s.access is not None)
+    computed = emit_nest(Nest((), values)) if values else []
+    return [*computed, *(_once(emit_nest(Nest((), stores)), text) if stores else ())]
 
 
-def _added(item: ParallelLoop, crew: Crew) -> list[str]:
-    """The copies of all parts added to memory, each thread some of the entries.
+def _added(item: ParallelLoop, text: ParallelText) -> list[str]:
+    """The private copies of all parts added to memory: a parallel loop over its entries.
 
-    Vectors would be dear to compile, for little that there is to do.
+    It is kept scalar, as vectorising it would take LLVM long, for little work.
     """
     if not item.copies:
         return []
-    one: list[str] = []
+    one_part: list[str] = []
     ends = ("part", "part + 1")
-    for whole, some in item.copies:
-        count, entry, total = size(whole.dims), f"{whole.name}[entry]", f"sum_{some.name}"
-        other = f"{some.name}[{crew.place(some.name, 'turn')} + entry]"
-        one += [
-            f"for entry in range({', '.join(f'rt.share({count}, {p}, parts)' for p in ends)}):",
+    for whole, private in item.copies:
+        count, entry, total = size(whole.dims), f"{whole.name}[entry]", f"sum_{private.name}"
+        other = f"{private.name}[{text.copy(private.name, 'other')} + entry]"
+        bounds = ", ".join(f"rt.part_begin({count}, {end}, parts)" for end in ends)
+        one_part += [
+            f"for entry in range({bounds}):",
             f"{INDENT}{total} = {entry}",
-            f"{INDENT}for turn in range(parts):",
-            f"{INDENT * 2}rt.unvectorised()",
+            f"{INDENT}for other in range(parts):",
+            f"{INDENT * 2}rt.keep_scalar()",
             f"{INDENT * 2}{total} = rt.add({total}, {other})",
             f"{INDENT}{entry} = {total}",
         ]
-    return _parts(one, crew)
+    return _parts(one_part, text)

@@ -1,4 +1,4 @@
-"""Words in memory that several threads read and write: ``rt.fresh``, ``rt.swap`` and their kin.
+"""Atomic operations on words of memory: ``rt.atomic_load``, ``rt.atomic_exchange`` and others.
 
 All are sequentially consistent: whoever sees a word that a thread wrote sees everything that the
 thread wrote before it.

@@ -21,7 +21,7 @@ from .types import BYTE, WORD, TypedValue, convert, is_pointer, llvm_type, store
 
 TABLES = ("data", "strides", "ints", "floats")
 TYPES = (BYTE.as_pointer().as_pointer(), WORD.as_pointer(), WORD.as_pointer(), llvm_type("f8*"))
-WORKER = "crew"  # the fifth argument
+WORKER = "worker"  # the fifth argument
 _ENTRIES = {"ints": "i8", "strides": "i8", "floats": "f8"}
 
 

@@ -58,7 +58,7 @@ RESULT_HOW = ("MOVED", "SCALAR", "GROUP", "MADE", "CONSTANT", "GIVEN", "TABLE", 
 # Tell of flags; 0 if that has raised an error.
 _HEARD = """
 def heard(table: "i8", args: "i8", n: "i8", names: "i8") -> "i8":
-    d = rt.words(table)
+    d = rt.int64(table)
     rt.clear_flags()
     told = rt.call(d[D_PyObject_Vectorcall], d[D_hinted], args, n, names)
     if told == 0:
@@ -69,7 +69,7 @@ def heard(table: "i8", args: "i8", n: "i8", names: "i8") -> "i8":
 
 _CALL = """
 def call(self: "i8", args: "i8", n: "i8", names: "i8"):
-    d = rt.words(rt.words(self)[HEAD])
+    d = rt.int64(rt.int64(self)[HEAD])
     ok = n == d[D_arguments]
     if d[D_keyword_count] == 0:
         ok = ok and names == 0
@@ -77,72 +77,72 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     elif ok:
         ok = names != 0
         if ok:
-            ok = named(rt.words(self)[HEAD], names) == 1
+            ok = named(rt.int64(self)[HEAD], names) == 1
     # ---
     # +++
     if ok:
-        ok = rt.words(d[D_occupied])[HEAD] == 0
+        ok = rt.int64(d[D_occupied])[HEAD] == 0
     # ---
     filled = d[D_given]
     registers = args
     # +++
     if ok and d[D_unpack_count] != 0:
-        registers = rt.room(d[D_registers])
+        registers = rt.stack(d[D_registers])
         for k in range(filled):
-            rt.words(registers)[k] = rt.words(args)[k]
-        filled = unpacked(rt.words(self)[HEAD], registers)
+            rt.int64(registers)[k] = rt.int64(args)[k]
+        filled = unpacked(rt.int64(self)[HEAD], registers)
         if filled < 0:
             ok = False
             filled = -1 - filled
     # ---
-    given = rt.words(registers)
-    room = rt.room(d[D_room])
-    data = rt.words(room)
+    given = rt.int64(registers)
+    room = rt.stack(d[D_room])
+    data = rt.int64(room)
     slots = room + d[D_slots]
-    strides = rt.words(room + d[D_strides])
-    copies = rt.words(room + d[D_copies])
+    strides = rt.int64(room + d[D_strides])
+    copies = rt.int64(room + d[D_copies])
     copied = 0
     # --- what is given
     for k in range(d[D_input_count]):
         if not ok:
             break
-        r = rt.words(d[D_inputs] + 8 * INPUT * k)
+        r = rt.int64(d[D_inputs] + 8 * INPUT * k)
         x = r[I_object]
         if r[I_source] >= 0:
             x = given[r[I_source]]
-        o = rt.words(x)
+        o = rt.int64(x)
         begin = o[HEAD]
         if o[HEAD - 1] == d[D_array]:
-            ok = rt.halves(x)[2 * HEAD + 2] == r[I_rank]
+            ok = rt.int32(x)[2 * HEAD + 2] == r[I_rank]
             if ok and o[HEAD + 5] != r[I_descr]:
                 ok = rt.call(d[D_EquivTypes], o[HEAD + 5], r[I_descr]) & 255 != 0
             if ok:
-                dims = rt.words(o[HEAD + 2])
-                wanted = rt.words(r[I_dims])
+                dims = rt.int64(o[HEAD + 2])
+                wanted = rt.int64(r[I_dims])
                 for axis in range(r[I_rank]):
                     if dims[axis] != wanted[axis]:
                         ok = False
-            if ok and rt.halves(x)[2 * HEAD + 12] & r[I_mask] != r[I_mask]:
+            if ok and rt.int32(x)[2 * HEAD + 12] & r[I_mask] != r[I_mask]:
                 ok = r[I_most] > 0
                 moved = 0
                 if ok and r[I_near] and begin & 7 == 0:
-                    width = rt.words(o[HEAD + 2])[r[I_rank] - 1]
-                    along = rt.words(o[HEAD + 3])[r[I_rank] - 1]
-                    rows = rt.words(o[HEAD + 2])[0] if r[I_rank] == 2 else 1
-                    across = rt.words(o[HEAD + 3])[0] if r[I_rank] == 2 else 0
+                    width = rt.int64(o[HEAD + 2])[r[I_rank] - 1]
+                    along = rt.int64(o[HEAD + 3])[r[I_rank] - 1]
+                    rows = rt.int64(o[HEAD + 2])[0] if r[I_rank] == 2 else 1
+                    across = rt.int64(o[HEAD + 3])[0] if r[I_rank] == 2 else 0
                     if (along | across) & 7 == 0:
-                        moved = rt.room(rows * width + 1)
+                        moved = rt.stack(rows * width + 1)
                         for j in range(rows):
-                            row = rt.words(moved + 8 * width * j)
+                            row = rt.int64(moved + 8 * width * j)
                             place = begin + across * j
                             for m in range(0, width - 3, 4):
-                                row[m] = rt.words(place)[0]
-                                row[m + 1] = rt.words(place + along)[0]
-                                row[m + 2] = rt.words(place + 2 * along)[0]
-                                row[m + 3] = rt.words(place + 3 * along)[0]
+                                row[m] = rt.int64(place)[0]
+                                row[m + 1] = rt.int64(place + along)[0]
+                                row[m + 2] = rt.int64(place + 2 * along)[0]
+                                row[m + 3] = rt.int64(place + 3 * along)[0]
                                 place = place + 4 * along
                             for m in range(width & -4, width):
-                                row[m] = rt.words(begin + across * j + along * m)[0]
+                                row[m] = rt.int64(begin + across * j + along * m)[0]
                         begin = moved
                 if ok and moved == 0:
                     x = rt.call(d[D_NewCopy], x, 0)
@@ -150,12 +150,12 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                     if ok:
                         copies[copied] = x
                         copied = copied + 1
-                        o = rt.words(x)
+                        o = rt.int64(x)
                         begin = o[HEAD]
                     else:
                         rt.call(d[D_PyErr_Clear])
             if ok and r[I_strides] >= 0:
-                steps = rt.words(o[HEAD + 3])
+                steps = rt.int64(o[HEAD + 3])
                 for axis in range(r[I_rank]):
                     strides[r[I_strides] + axis] = steps[axis] // r[I_width]
                     if steps[axis] % r[I_width] != 0:
@@ -168,13 +168,13 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             ok = False
     # +++
     if ok and d[D_written] != 0:
-        ok = apart(rt.words(self)[HEAD], rt.at(data, 0)) == 1
+        ok = apart(rt.int64(self)[HEAD], rt.offset(data, 0)) == 1
     # --- what was read from outside
     if ok:
-        known = rt.words(room + d[D_known])
-        known[0] = rt.words(args)[0] if n > 0 else 0
+        known = rt.int64(room + d[D_known])
+        known[0] = rt.int64(args)[0] if n > 0 else 0
         for k in range(d[D_read_count]):
-            r = rt.words(d[D_reads] + 8 * READ * k)
+            r = rt.int64(d[D_reads] + 8 * READ * k)
             how = r[R_how]
             if how == 0:
                 ok = rt.call(r[R_function], r[R_object], r[R_argument]) == r[R_value]
@@ -184,9 +184,9 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                     x = known[x]
                 held = rt.call(r[R_function], x, r[R_argument])
                 if how & ATTRIBUTES and held != 0:
-                    held = rt.words(held)[0]
+                    held = rt.int64(held)[0]
                     if held != 0:
-                        held = rt.words(held)[HEAD]
+                        held = rt.int64(held)[HEAD]
                 if how & INTO:
                     known[r[R_into]] = held
                     ok = held != 0
@@ -197,7 +197,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             if not ok:
                 break
         for k in range(d[D_place_count]):
-            r = rt.words(d[D_places] + 16 * k)
+            r = rt.int64(d[D_places] + 16 * k)
             if ok:
                 held = rt.call(d[D_PyObject_CallOneArg], r[0], r[1])
                 ok = held == d[D_true]
@@ -207,14 +207,14 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             rt.call(d[D_PyErr_Clear])
     # ---
     # --- memory for what comes out
-    made = rt.words(room + d[D_made])
+    made = rt.int64(room + d[D_made])
     count = 0
     out = 0
     failed = False
     for k in range(d[D_output_count]):
         if not ok:
             break
-        r = rt.words(d[D_outputs] + 8 * OUTPUT * k)
+        r = rt.int64(d[D_outputs] + 8 * OUTPUT * k)
         made[k] = 0
         if r[O_scalar]:
             data[d[D_first] + k] = slots + 16 * k
@@ -228,15 +228,15 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                 ok = False
                 failed = True
             else:
-                data[d[D_first] + k] = rt.words(x)[HEAD]
+                data[d[D_first] + k] = rt.int64(x)[HEAD]
         count = k + 1
     for k in range(d[D_constant_count]):
-        data[d[D_first] - d[D_constant_count] + k] = rt.words(d[D_constants])[k]
+        data[d[D_first] - d[D_constant_count] + k] = rt.int64(d[D_constants])[k]
     # --- the kernel
     raw = 0
     if ok and d[D_size]:
-        raw = rt.words(d[D_cell])[0]
-        rt.words(d[D_cell])[0] = 0
+        raw = rt.int64(d[D_cell])[0]
+        rt.int64(d[D_cell])[0] = 0
         if raw == 0:
             raw = rt.call(d[D_PyMem_RawMalloc], d[D_size] + 64)
         ok = raw != 0
@@ -246,25 +246,25 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         state = 0
         if d[D_release]:
             state = rt.call(d[D_PyEval_SaveThread])
-        status = rt.call(d[D_kernel], data, strides, rt.words(d[D_ints]), rt.words(d[D_floats]))
+        status = rt.call(d[D_kernel], data, strides, rt.int64(d[D_ints]), rt.int64(d[D_floats]))
         if d[D_release]:
             rt.call(d[D_PyEval_RestoreThread], state)
-        if raw != 0 and d[D_keep] != 0 and rt.words(d[D_cell])[0] == 0:
-            rt.words(d[D_cell])[0] = raw
+        if raw != 0 and d[D_keep] != 0 and rt.int64(d[D_cell])[0] == 0:
+            rt.int64(d[D_cell])[0] = raw
         elif raw != 0:
             rt.call(d[D_PyMem_RawFree], raw)
     # +++
     if ok and status == 0 and d[D_guard] > 0:
-        ok = rt.halves(data[d[D_first] + d[D_guard] - 1])[0] & 255 != 0
+        ok = rt.int32(data[d[D_first] + d[D_guard] - 1])[0] & 255 != 0
     # ---
     # --- flags of floating point: a hint that plain code may have warned
     if ok and status == 0 and rt.flags() != 0:
-        failed = heard(rt.words(self)[HEAD], args, n, names) == 0
+        failed = heard(rt.int64(self)[HEAD], args, n, names) == 0
         ok = not failed
     # --- the result
     if ok and status == 0 and d[D_result_count] != 0:
-        table = rt.words(self)[HEAD]
-        out = built(table, rt.at(made, 0), rt.at(data, 0), registers, room + d[D_stack])
+        table = rt.int64(self)[HEAD]
+        out = built(table, rt.offset(made, 0), rt.offset(data, 0), registers, room + d[D_stack])
         failed = out == 0
     elif ok and d[D_result_count] == 0:
         out = rt.call(d[D_PyLong_FromLong], status)

@@ -6,49 +6,49 @@ must be as it was; `BUILD` runs the recipe of the result on a stack of objects.
 
 UNPACK = """
 def alike(table: "i8", x: "i8", wanted: "i8"):
-    d = rt.words(table)
-    kind = rt.words(x)[HEAD - 1]
+    d = rt.int64(table)
+    kind = rt.int64(x)[HEAD - 1]
     same = 0
     if x == wanted:
         same = 1
-    elif kind == rt.words(wanted)[HEAD - 1]:
+    elif kind == rt.int64(wanted)[HEAD - 1]:
         if kind == d[D_text] or kind == d[D_whole] or kind == d[D_bytes]:
             same = rt.call(d[D_PyObject_RichCompareBool], x, wanted, 2) & 255
     return same
 
 def named(table: "i8", names: "i8"):
-    d = rt.words(table)
+    d = rt.int64(table)
     same = 0
     if rt.call(d[D_PyTuple_Size], names) == d[D_keyword_count]:
         same = 1
     for k in range(d[D_keyword_count]):
         if same == 1:
-            wanted = rt.words(d[D_keywords])[k]
+            wanted = rt.int64(d[D_keywords])[k]
             same = alike(table, rt.call(d[D_PyTuple_GetItem], names, k), wanted)
     return same
 
 def unpacked(table: "i8", registers: "i8"):
-    d = rt.words(table)
-    at = rt.words(registers)
+    d = rt.int64(table)
+    at = rt.int64(registers)
     filled = d[D_given]
-    where = rt.room(3)
-    entry = rt.words(where)
+    where = rt.stack(3)
+    entry = rt.int64(where)
     ok = True
     for k in range(d[D_unpack_count]):
         if not ok:
             break
-        r = rt.words(d[D_unpacks] + 8 * UNPACK * k)
+        r = rt.int64(d[D_unpacks] + 8 * UNPACK * k)
         x = at[r[U_source]]
         how = r[U_how]
         size = r[U_size]
         if how == SAME:
             ok = alike(table, x, r[U_what]) == 1
-        elif rt.words(x)[HEAD - 1] != r[U_kind]:
+        elif rt.int64(x)[HEAD - 1] != r[U_kind]:
             ok = False
         elif how == FIELDS:
             for j in range(size):
                 if ok:
-                    y = rt.call(d[D_PyObject_GetAttr], x, rt.words(r[U_what])[j])
+                    y = rt.call(d[D_PyObject_GetAttr], x, rt.int64(r[U_what])[j])
                     ok = y != 0
                     if ok:
                         at[filled] = y
@@ -70,7 +70,7 @@ def unpacked(table: "i8", registers: "i8"):
                     more = rt.call(d[D_PyDict_Next], x, where, where + 8, where + 16) & 255
                     ok = more == 1
                 if ok:
-                    ok = alike(table, entry[1], rt.words(r[U_what])[j]) == 1
+                    ok = alike(table, entry[1], rt.int64(r[U_what])[j]) == 1
                 if ok:
                     y = entry[2]
                     rt.call(d[D_Py_IncRef], y)
@@ -79,13 +79,13 @@ def unpacked(table: "i8", registers: "i8"):
     return filled if ok else -1 - filled
 
 def apart(table: "i8", tables: "i8*"):
-    d = rt.words(table)
+    d = rt.int64(table)
     same = 1
     for k in range(d[D_input_count]):
-        r = rt.words(d[D_inputs] + 8 * INPUT * k)
+        r = rt.int64(d[D_inputs] + 8 * INPUT * k)
         if r[I_written]:
             for j in range(d[D_input_count]):
-                other = rt.words(d[D_inputs] + 8 * INPUT * j)
+                other = rt.int64(d[D_inputs] + 8 * INPUT * j)
                 a = tables[r[I_at]]
                 b = tables[other[I_at]]
                 if j != k and a < b + other[I_bytes] and b < a + r[I_bytes]:
@@ -95,17 +95,17 @@ def apart(table: "i8", tables: "i8*"):
 
 BUILD = """
 def built(table: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8"):
-    d = rt.words(table)
-    stack = rt.words(base)
+    d = rt.int64(table)
+    stack = rt.int64(base)
     depth = 0
     x = 0
     for k in range(d[D_result_count]):
-        c = rt.words(d[D_result] + 8 * RESULT * k)
+        c = rt.int64(d[D_result] + 8 * RESULT * k)
         how = c[S_how]
         size = c[S_size]
         x = c[S_what]
         if how == MOVED:
-            moved = rt.at(made, x)
+            moved = rt.offset(made, x)
             x = moved[0]
             moved[0] = 0
         elif how == GROUP:
@@ -126,7 +126,7 @@ def built(table: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8"):
         elif how == CONSTANT:
             rt.call(d[D_Py_IncRef], x)
         elif how == GIVEN:
-            x = rt.words(registers)[x]
+            x = rt.int64(registers)[x]
             rt.call(d[D_Py_IncRef], x)
         # ---
         # +++
@@ -135,7 +135,7 @@ def built(table: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8"):
             if x != 0:
                 depth = depth - size
                 for j in range(size):
-                    rt.call(d[D_PyDict_SetItem], x, rt.words(c[S_names])[j], stack[depth + j])
+                    rt.call(d[D_PyDict_SetItem], x, rt.int64(c[S_names])[j], stack[depth + j])
                     rt.call(d[D_Py_DecRef], stack[depth + j])
         else:
             depth = depth - size

@@ -11,7 +11,7 @@ from .macros import define
 # LU factors of the transpose of `a` in `lu`; 0 if regular.
 FACTOR = """
 def factor(a: "ENTRY*", lu: "ENTRY*", swaps: "i4*", n: "i8", blas: "i8*"):
-    info = rt.halves(rt.room(1))
+    info = rt.int32(rt.stack(1))
     for i in range(n * n):
         lu[i] = a[i]
     rt.fortran(blas[GETRF], n, n, lu, n, swaps, info)
@@ -88,7 +88,7 @@ def cholesky_large(a: "ENTRY*", x: "ENTRY*", n: "i8", blas: "i8*"):
             x[i * n + j] = a[i * n + j]
         for j in range(i + 1, n):
             x[i * n + j] = 0
-    info = rt.halves(rt.room(1))
+    info = rt.int32(rt.stack(1))
     rt.fortran(blas[POTRF], "u", n, x, n, info)
     return info[0]
 """
@@ -106,7 +106,7 @@ def cofactor_large(
         before = before + lu[i] * lu[i]
     if factor(lu, lu, swaps, n, blas) != 0:
         return 1
-    log = rt.float64(rt.room(1))
+    log = rt.float64(rt.stack(1))
     sign = magnitude(lu, swaps, log, n)
     scale = sign * math.exp(log[0])
     invert(lu, swaps, inverse, n, blas)

@@ -76,40 +76,40 @@ def solve(
     a: "ENTRY*", b: "ENTRY*", x: "ENTRY*", work: "ENTRY*",
     stack: "i8", n: "i8", columns: "i8", blas: "i8*",
 ):
-    lu = rt.float64(rt.room(FEW * FEW))
-    room = rt.room(n + 1)
+    lu = rt.float64(rt.stack(FEW * FEW))
+    room = rt.stack(n + 1)
     for s in range(stack):
-        here = rt.at(a, s * n * n)
-        given = rt.at(b, s * n * columns)
-        found = rt.at(x, s * n * columns)
+        here = rt.offset(a, s * n * n)
+        given = rt.offset(b, s * n * columns)
+        found = rt.offset(x, s * n * columns)
         if n >= FEW:
-            if factor(here, work, rt.halves(room), n, blas) != 0:
+            if factor(here, work, rt.int32(room), n, blas) != 0:
                 return SINGULAR
             for i in range(n * columns):
                 found[i] = given[i]
-            divide(work, rt.halves(room), found, n, columns, blas)
+            divide(work, rt.int32(room), found, n, columns, blas)
         else:
             copy(here, lu, n)
-            if factor_small(lu, rt.words(room), n) == 0:
+            if factor_small(lu, rt.int64(room), n) == 0:
                 return SINGULAR
-            substitute(lu, rt.words(room), given, found, n, columns)
+            substitute(lu, rt.int64(room), given, found, n, columns)
     return 0
 """
 
 # The inverse of each matrix.
 _INV = """
 def inv(a: "ENTRY*", x: "ENTRY*", work: "ENTRY*", stack: "i8", n: "i8", blas: "i8*"):
-    lu = rt.float64(rt.room(FEW * FEW))
-    room = rt.room(n + 1)
-    rows = rt.words(room)
-    place = rt.words(rt.room(n + 1))
+    lu = rt.float64(rt.stack(FEW * FEW))
+    room = rt.stack(n + 1)
+    rows = rt.int64(room)
+    place = rt.int64(rt.stack(n + 1))
     for s in range(stack):
-        here = rt.at(a, s * n * n)
-        found = rt.at(x, s * n * n)
+        here = rt.offset(a, s * n * n)
+        found = rt.offset(x, s * n * n)
         if n >= FEW:
-            if factor(here, work, rt.halves(room), n, blas) != 0:
+            if factor(here, work, rt.int32(room), n, blas) != 0:
                 return SINGULAR
-            invert(work, rt.halves(room), found, n, blas)
+            invert(work, rt.int32(room), found, n, blas)
         else:
             copy(here, lu, n)
             if factor_small(lu, rows, n) == 0:
@@ -129,11 +129,11 @@ def sign_of(
 ) -> "f8":
     log[0] = -np.inf
     if n >= FEW:
-        if factor(a, work, rt.halves(room), n, blas) > 0:
+        if factor(a, work, rt.int32(room), n, blas) > 0:
             return 0.0
-        return magnitude(work, rt.halves(room), log, n)
+        return magnitude(work, rt.int32(room), log, n)
     copy(a, lu, n)
-    sign = np.float64(factor_small(lu, rt.words(room), n))
+    sign = np.float64(factor_small(lu, rt.int64(room), n))
     if sign == 0:
         return sign
     total = 0.0
@@ -148,17 +148,17 @@ def sign_of(
 # The determinant of each matrix.
 _DET = """
 def det(a: "ENTRY*", x: "ENTRY*", work: "ENTRY*", stack: "i8", n: "i8", blas: "i8*"):
-    lu = rt.float64(rt.room(FEW * FEW))
-    room = rt.room(n + 1)
-    log = rt.float64(rt.room(1))
+    lu = rt.float64(rt.stack(FEW * FEW))
+    room = rt.stack(n + 1)
+    log = rt.float64(rt.stack(1))
     for s in range(stack):
-        here = rt.at(a, s * n * n)
+        here = rt.offset(a, s * n * n)
         if n >= FEW:
             sign = sign_of(here, work, lu, room, log, n, blas)
             x[s] = sign * math.exp(log[0])
         else:
             copy(here, lu, n)
-            value = np.float64(factor_small(lu, rt.words(room), n))
+            value = np.float64(factor_small(lu, rt.int64(room), n))
             for i in range(n):
                 value = value * lu[i * n + i]
             x[s] = value
@@ -170,11 +170,11 @@ _SLOGDET = """
 def slogdet(
     a: "ENTRY*", signs: "ENTRY*", logs: "ENTRY*", work: "ENTRY*", stack: "i8", n: "i8", blas: "i8*"
 ):
-    lu = rt.float64(rt.room(FEW * FEW))
-    room = rt.room(n + 1)
-    log = rt.float64(rt.room(1))
+    lu = rt.float64(rt.stack(FEW * FEW))
+    room = rt.stack(n + 1)
+    log = rt.float64(rt.stack(1))
     for s in range(stack):
-        signs[s] = sign_of(rt.at(a, s * n * n), work, lu, room, log, n, blas)
+        signs[s] = sign_of(rt.offset(a, s * n * n), work, lu, room, log, n, blas)
         logs[s] = log[0]
     return 0
 """
@@ -202,8 +202,8 @@ def cholesky_small(a: "ENTRY*", x: "ENTRY*", n: "i8"):
 _CHOLESKY = """
 def cholesky(a: "ENTRY*", x: "ENTRY*", stack: "i8", n: "i8", blas: "i8*"):
     for s in range(stack):
-        here = rt.at(a, s * n * n)
-        found = rt.at(x, s * n * n)
+        here = rt.offset(a, s * n * n)
+        found = rt.offset(x, s * n * n)
         if n >= FEW:
             if cholesky_large(here, found, n, blas) != 0:
                 return INDEFINITE
@@ -288,13 +288,13 @@ _COFACTOR = """
 def cofactor(
     a: "ENTRY*", x: "ENTRY*", lu: "f8*", inverse: "f8*", stack: "i8", n: "i8", blas: "i8*"
 ):
-    rows = rt.words(rt.room(n + 1))
-    columns = rt.words(rt.room(n + 1))
-    swaps = rt.halves(rt.room(n + 1))
-    y = rt.float64(rt.room(n + 1))
+    rows = rt.int64(rt.stack(n + 1))
+    columns = rt.int64(rt.stack(n + 1))
+    swaps = rt.int32(rt.stack(n + 1))
+    y = rt.float64(rt.stack(n + 1))
     for s in range(stack):
-        here = rt.at(a, s * n * n)
-        found = rt.at(x, s * n * n)
+        here = rt.offset(a, s * n * n)
+        found = rt.offset(x, s * n * n)
         if n >= FEW and cofactor_large(here, found, lu, inverse, swaps, n, SAFE, blas) == 0:
             continue
         copy(here, lu, n)

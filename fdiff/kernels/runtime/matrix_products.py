@@ -41,12 +41,15 @@ def _block(rows: int, vectors: int) -> str:
         '    c: "ENTRY* noalias", lead_c: "i8", a: "ENTRY* noalias", down: "i8", step: "i8",',
         '    b: "ENTRY* noalias", lead: "i8", k: "i8",',
         "):",
-        *[f"    c{r}{v} = rt.spread(np.REAL(0), LANES)" for r, v in each],
+        *[f"    c{r}{v} = rt.broadcast(np.REAL(0), LANES)" for r, v in each],
         "    for p in range(k):",
-        *[f"        b{v} = rt.vector(b, p * lead + {v} * LANES, LANES)" for v in range(vectors)],
-        *[f"        a{r} = rt.spread(a[{r} * down + p * step], LANES)" for r in range(rows)],
+        *[
+            f"        b{v} = rt.load_vector(b, p * lead + {v} * LANES, LANES)"
+            for v in range(vectors)
+        ],
+        *[f"        a{r} = rt.broadcast(a[{r} * down + p * step], LANES)" for r in range(rows)],
         *[f"        c{r}{v} = rt.add(c{r}{v}, rt.multiply(a{r}, b{v}))" for r, v in each],
-        *[f"    rt.put(c, {r} * lead_c + {v} * LANES, c{r}{v})" for r, v in each],
+        *[f"    rt.store_vector(c, {r} * lead_c + {v} * LANES, c{r}{v})" for r, v in each],
         "    return 0",
     ]
     return "\n".join(["", *lines, ""])
@@ -66,7 +69,7 @@ def panel_of(
     else:
         for q in range(k):
             for v in range(0, n, LANES):
-                rt.put(room, q * n + v, rt.vector(b, q * lead + v, LANES))
+                rt.store_vector(room, q * n + v, rt.load_vector(b, q * lead + v, LANES))
     return 0
 """
 
@@ -81,7 +84,7 @@ def blocks(
         wide = n - j > LANES and n >= 2 * LANES
         width = 2 * LANES if wide else LANES
         begin = min(j, n - width)
-        columns = rt.at(b, begin * lead if flip else begin)
+        columns = rt.offset(b, begin * lead if flip else begin)
         if packed:
             panel_of(room, columns, lead, k, width, flip)
             columns = room
@@ -89,8 +92,8 @@ def blocks(
         i = 0
         while i < m:
             r = i if m < 4 else min(i, m - 4)
-            to = rt.at(c, r * lead_c + begin)
-            line = rt.at(a, r * down)
+            to = rt.offset(c, r * lead_c + begin)
+            line = rt.offset(a, r * down)
             if wide and m >= 4:
                 block42(to, lead_c, line, down, step, columns, across, k)
             elif m >= 4:
@@ -114,15 +117,15 @@ _DOTS = "\n".join(
         '    c: "ENTRY* noalias", lead_c: "i8", a: "ENTRY* noalias", lead_a: "i8",',
         '    b: "ENTRY* noalias", lead_b: "i8", k: "i8",',
         "):",
-        *[f"    s{r}{q} = rt.spread(np.REAL(0), LANES)" for r, q in _FOUR],
+        *[f"    s{r}{q} = rt.broadcast(np.REAL(0), LANES)" for r, q in _FOUR],
         "    last = k - k % LANES",
         "    for p in range(0, last, LANES):",
-        *[f"        a{r} = rt.vector(a, {r} * lead_a + p, LANES)" for r in range(4)],
-        *[f"        b{q} = rt.vector(b, {q} * lead_b + p, LANES)" for q in range(4)],
+        *[f"        a{r} = rt.load_vector(a, {r} * lead_a + p, LANES)" for r in range(4)],
+        *[f"        b{q} = rt.load_vector(b, {q} * lead_b + p, LANES)" for q in range(4)],
         *[f"        s{r}{q} = rt.add(s{r}{q}, rt.multiply(a{r}, b{q}))" for r, q in _FOUR],
-        *[f"    t{r}{q} = rt.total(s{r}{q})" for r, q in _FOUR],
+        *[f"    t{r}{q} = rt.sum_vector(s{r}{q})" for r, q in _FOUR],
         "    for p in range(last, k):",
-        "        rt.unvectorised()",
+        "        rt.keep_scalar()",
         *[f"        e{r} = a[{r} * lead_a + p]" for r in range(4)],
         *[f"        g{q} = b[{q} * lead_b + p]" for q in range(4)],
         *[f"        t{r}{q} = rt.add(t{r}{q}, rt.multiply(e{r}, g{q}))" for r, q in _FOUR],
@@ -138,9 +141,9 @@ _DOTS = "\n".join(
         "        r = min(i, m - 4)",
         "        for j in range(0, n, 4):",
         "            q = min(j, n - 4)",
-        "            to = rt.at(c, r * lead_c + q)",
-        "            line = rt.at(a, r * lead_a)",
-        "            dots44(to, lead_c, line, lead_a, rt.at(b, q * lead_b), lead_b, k)",
+        "            to = rt.offset(c, r * lead_c + q)",
+        "            line = rt.offset(a, r * lead_a)",
+        "            dots44(to, lead_c, line, lead_a, rt.offset(b, q * lead_b), lead_b, k)",
         "    return 0",
         "",
     ]
@@ -182,11 +185,11 @@ def matmul(
     size = 2 * LANES * k if wide else min(k * n, BLAS_FROM)
     # few rows of many entries each: copying a panel would take as long as multiplying by it
     long = flip_b and not flip_a and 4 <= m < 64 and 4 <= n < 64 and k >= 4 * LANES
-    room = rt.REAL(rt.room(size if packed and few else 1))
+    room = rt.REAL(rt.stack(size if packed and few else 1))
     for s in range(stack):
-        x = rt.at(a, s * step_a)
-        y = rt.at(b, s * step_b)
-        z = rt.at(c, s * step_c)
+        x = rt.offset(a, s * step_a)
+        y = rt.offset(b, s * step_b)
+        z = rt.offset(c, s * step_c)
         step = lead_a if flip_a else 1
         down = 1 if flip_a else lead_a
         if long:
@@ -201,7 +204,7 @@ def matmul(
             below = room if flip_b else y
             lead = n if flip_b else lead_b
             for i in range(m):
-                row(rt.at(z, i * lead_c), rt.at(x, i * down), step, below, lead, k, n)
+                row(rt.offset(z, i * lead_c), rt.offset(x, i * down), step, below, lead, k, n)
     return 0
 """
 
@@ -235,10 +238,10 @@ def NAME(
     below = 1 if flip_b else lead_b
     across = lead_b if flip_b else 1
     for s in range(stack):
-        x = rt.at(a, s * step_a)
-        y = rt.at(b, s * step_b)
+        x = rt.offset(a, s * step_a)
+        y = rt.offset(b, s * step_b)
         for i in range(m):
-            z = rt.at(c, s * step_c + i * lead_c)
+            z = rt.offset(c, s * step_c + i * lead_c)
             none = np.REAL(0)
             for j in range(n):
                 none = rt.add(none, rt.multiply(z[j], np.REAL(0)))

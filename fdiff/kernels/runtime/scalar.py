@@ -39,7 +39,7 @@ TEXTS: dict[str, tuple[tuple[str, str], ...]] = {
             "f",
             """
 def remainder(x, y):
-    r = rt.rest(x, y)
+    r = rt.frem(x, y)
     if r != 0.0:
         return r + y if (y < 0.0) != (r < 0.0) else r
     return math.copysign(r, y)""",
@@ -53,7 +53,7 @@ def remainder(x, y):
 def floor_divide(x, y):
     if y == 0.0:
         return x / y
-    r = rt.rest(x, y)
+    r = rt.frem(x, y)
     q = (x - r) / y
     if r != 0.0 and (y < 0.0) != (r < 0.0):
         q = q - 1.0
@@ -65,7 +65,7 @@ def floor_divide(x, y):
         ("iu", "def floor_divide(x, y): return x // y"),
     ),
     "fmod": (
-        ("f", "def fmod(x, y): return rt.rest(x, y)"),
+        ("f", "def fmod(x, y): return rt.frem(x, y)"),
         (
             "i",
             """

@@ -1,7 +1,7 @@
-"""Status codes: what a kernel returns in place of 0 when it could not finish."""
+"""Status codes: what a kernel returns instead of 0 if it could not finish."""
 
-OUTSIDE = 1  # an index lies outside of the array
+OUT_OF_BOUNDS = 1  # an index lies outside of its array
 SINGULAR = 2  # a matrix is singular
 INDEFINITE = 3  # a matrix is not positive definite
-ZERO_AT = 16  # a triangular matrix has a zero on its diagonal, at the place that is added
-FAR = -2  # an argument of a sine, cosine or tangent is beyond what `rt.sin` serves
+ZERO_AT = 16  # plus k: the diagonal of a triangular matrix is zero at position k
+OUT_OF_RANGE = -2  # an argument of sin, cos or tan is too large for `rt.sin` and its like

@@ -60,8 +60,8 @@ def triangular(
     low: "ENTRY*", b: "ENTRY*", x: "ENTRY*", stack: "i8", n: "i8", columns: "i8", blas: "i8*"
 ):
     for s in range(stack):
-        here = rt.at(low, s * n * n)
-        found = rt.at(x, s * n * columns)
+        here = rt.offset(low, s * n * n)
+        found = rt.offset(x, s * n * columns)
         CHECK
         for i in range(n * columns):
             found[i] = b[s * n * columns + i]
@@ -107,7 +107,7 @@ def bar_rows(low: "ENTRY* noalias", bar: "ENTRY* noalias", lead: "i8", n: "i8"):
 # R <- R - C' B - (D + D') R, where those changed are cotangents. Fortran sees transposes.
 _BAR_BLOCKS = """
 def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
-    both = rt.REAL(rt.room(BLOCK * BLOCK))
+    both = rt.REAL(rt.stack(BLOCK * BLOCK))
     one = np.REAL(1)
     minus = np.REAL(-1)
     end = n
@@ -116,10 +116,10 @@ def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
         w = end - j
         m = n - end
         at = j * n
-        diagonal = rt.at(low, at + j)
-        diagonal_bar = rt.at(bar, at + j)
-        below = rt.at(low, end * n + j)
-        below_bar = rt.at(bar, end * n + j)
+        diagonal = rt.offset(low, at + j)
+        diagonal_bar = rt.offset(bar, at + j)
+        below = rt.offset(low, end * n + j)
+        below_bar = rt.offset(bar, end * n + j)
         if m > 0:
             rt.fortran(blas[TRSM], "l", "u", "n", "n", w, m, one, diagonal, n, below_bar, n)
             rt.fortran(
@@ -127,11 +127,11 @@ def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
             )
         bar_rows(diagonal, diagonal_bar, n, w)
         if j > 0:
-            left = rt.at(low, at)
-            left_bar = rt.at(bar, at)
+            left = rt.offset(low, at)
+            left_bar = rt.offset(bar, at)
             if m > 0:
-                first = rt.at(low, end * n)
-                first_bar = rt.at(bar, end * n)
+                first = rt.offset(low, end * n)
+                first_bar = rt.offset(bar, end * n)
                 rt.fortran(
                     blas[GEMM], "n", "n", j, m, w, minus, left, n, below_bar, n, one, first_bar, n
                 )
@@ -154,8 +154,8 @@ def cholesky_bar(
     low: "ENTRY*", given: "ENTRY*", x: "ENTRY*", stack: "i8", n: "i8", blas: "i8*"
 ):
     for s in range(stack):
-        here = rt.at(low, s * n * n)
-        found = rt.at(x, s * n * n)
+        here = rt.offset(low, s * n * n)
+        found = rt.offset(x, s * n * n)
         for i in range(n * n):
             found[i] = given[s * n * n + i]
         bar_blocks(here, found, n, blas)

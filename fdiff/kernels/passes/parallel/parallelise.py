@@ -237,8 +237,8 @@ def _of_part(bounds: tuple[str, str], part: str) -> str:
     """Where a part begins, as text."""
     begin, end = bounds
     if begin == "0":
-        return f"rt.share({end}, {part}, parts)"
-    return f"({begin}) + rt.share(max(({end}) - ({begin}), 0), {part}, parts)"
+        return f"rt.part_begin({end}, {part}, parts)"
+    return f"({begin}) + rt.part_begin(max(({end}) - ({begin}), 0), {part}, parts)"
 
 
 def _dtype(neutral: str) -> str:

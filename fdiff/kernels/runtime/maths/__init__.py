@@ -15,7 +15,7 @@ _ALL: tuple[Formula, ...] = (
     exponential.tanh, exponential.expit, gaussian.erf, gaussian.erfc, gaussian.ndtr, logarithm.log,
     logarithm.log1p, logarithm.log2, logarithm.log10, logarithm.asinh, logarithm.acosh,
     logarithm.atanh, logarithm.logaddexp, logarithm.logaddexp2, trigonometric.sin,
-    trigonometric.cos, trigonometric.tan, trigonometric.far, inverse.asin, inverse.acos,
+    trigonometric.cos, trigonometric.tan, trigonometric.out_of_range, inverse.asin, inverse.acos,
     inverse.atan, inverse.atan2, power.power, power.cbrt, power.hypot, slopes.sech_squared,
     exponential.logistic_slope, exponential.exp_product, exponential.exp_minus_square,
     slopes.first_share, slopes.second_share, slopes.first_share2,
@@ -25,4 +25,4 @@ _ALL: tuple[Formula, ...] = (
     slopes.second_angle_slope,
 )  # fmt: skip
 FORMULAS = {formula.__name__: formula for formula in _ALL}
-TESTS = frozenset(["far"])  # they give truth values
+TESTS = frozenset(["out_of_range"])  # they give truth values

@@ -1,4 +1,4 @@
-"""Sine, cosine and tangent up to `REACH`; beyond it they are NaN, and `far` says so.
+"""Sine, cosine and tangent up to `REACH`; beyond it they are NaN, and `out_of_range` says so.
 
 Arguments are reduced by multiples of pi/2 in three parts with fused operations: the first step is
 exact, so that also next to a multiple of pi/2 the remainder keeps its precision (Cody and Waite;
@@ -31,7 +31,7 @@ _COS = (
 ), (0.04166664555668831, -0.001388730714097619, 2.443130324536469e-05)  # fmt: skip
 
 
-def far(x: Value) -> Value:
+def out_of_range(x: Value) -> Value:
     """Whether a finite `x` is beyond what these functions take."""
     size = fabs(x)
     return (size > x.pick(*REACH)) & (size < inf)
