@@ -47,11 +47,9 @@ SAME_CLASS_NAMES = {
     "Sweep",
     "Table",
     "Template",
-    "Unit",
     "View",
     "_Lines",
     "_Rewrite",
-    "_Steps",
     "_Sweep",
 }
 
