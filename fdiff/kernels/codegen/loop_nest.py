@@ -6,7 +6,8 @@ motion), and so does the part of an address that inner loops do not change.
 
 from __future__ import annotations
 
-from ..ir.loops import Access, Guard, Nest, Statement, plus, strides, times
+from ..ir.indexing import plus, strides, times
+from ..ir.loops import Access, Guard, Nest, Statement
 from ..kernel_source import INDENT
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status import OUT_OF_BOUNDS
@@ -181,7 +182,7 @@ def _range_check(lines: _Lines, statement: Statement) -> list[str]:
 
 
 def _text(lines: _Lines, statement: Statement) -> list[str]:
-    kind, target, text, operands, access = statement
+    kind, target, text, operands, access, _ = statement
     if kind == "let":
         return [f"{target} = {text.format(*operands)}"]
     if kind == "accumulate":

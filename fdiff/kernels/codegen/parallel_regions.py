@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..ir.loops import NUMPY, Nest, Temporary, size
+from ..ir.indexing import size
+from ..ir.loops import NUMPY, Nest, Temporary
 from ..ir.parallel import THREADS, ParallelLoop, PrivateReduction, SerialRegion
 from ..kernel_source import INDENT, WorkspaceBuffer
 from ..passes.parallel.parallelise import own
