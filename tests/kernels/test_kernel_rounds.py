@@ -5,7 +5,7 @@ import pytest
 from tapes import tape_of
 
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
-from fdiff.kernels.passes.fuse.dependences import needs_of
+from fdiff.kernels.passes.fuse.dependences import dependences_of
 from fdiff.kernels.passes.fuse.effects import effects_of_plan
 from fdiff.kernels.passes.materialise.graph_analysis import Structure
 from fdiff.kernels.passes.materialise.materialisation import make_plan
@@ -87,7 +87,7 @@ def test_a_term_of_a_sum_waits_for_the_one_before_it():
     """And so for all of them, though not by name: those grow with the square of the terms."""
     plan = make_plan(structure_of(terms))
     effects = effects_of_plan(plan)
-    needs = needs_of(plan, effects)
+    needs = dependences_of(plan, effects)
     assert sum(map(len, needs)) < 3 * len(effects)
     before = []
     for mine in needs:

@@ -6,11 +6,11 @@ from ...kernel_rule import Kind
 from .graph import Operation
 from .loops import NUMPY
 
-_EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic Numba does in the dtype itself
+_EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic stays in the dtype
 
 
 def literal(op: Operation) -> str:
-    """A constant where it is used: a local read from a table, or a number in its dtype."""
+    """The text of a constant: a local that was read from a table, or a number in its dtype."""
     text = op.text
     if text[:1] in "mf" or op.dtype == "b1":
         return text
@@ -20,9 +20,9 @@ def literal(op: Operation) -> str:
 
 
 def expression(op: Operation, *, narrow: bool) -> str:
-    """Text of an elementwise op in ``{0}``, ``{1}``, ...; kept within the output's dtype.
+    """The text of an elementwise operation in ``{0}``, ``{1}``, ..., converted to its dtype.
 
-    `narrow` tells of truth values that are made of others.
+    `narrow`: a truth value computed from truth values, which needs that conversion, too.
     """
     text = op.text.replace("{T}", NUMPY[op.dtype])
     narrow = op.dtype not in (*_EXACT, "b1") or (narrow and op.kind is not Kind.SELECT)
@@ -30,7 +30,7 @@ def expression(op: Operation, *, narrow: bool) -> str:
 
 
 def identity_of(kind: Kind, dtype: str) -> str:
-    """What a reduction starts from, as text in `dtype`."""
+    """The neutral element of a reduction, as text in `dtype`."""
     type_ = NUMPY[dtype]
     if kind in (Kind.ANY, Kind.ALL):
         return "False" if kind is Kind.ANY else "True"

@@ -1,4 +1,7 @@
-"""Stores into temporaries that nothing reads: their readers share the nest and have the value."""
+"""Dead store elimination: stores into temporaries that nothing reads.
+
+They are left where all readers of a value share the nest that computes it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from ...ir.loops import Call, LoopProgram, Nest, Statement
 
 
 def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
-    """The program without those stores, and without the temporaries."""
+    """The program without dead stores, and without the temporaries they wrote to."""
     read = _read(program)
     unread = {t.name for t in program.temporaries} - read
     if not unread:
@@ -22,7 +25,7 @@ def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
 
 
 def _read(program: LoopProgram) -> set[str]:
-    """The memory that is read by anything."""
+    """The names of all memory that a nest or a call reads."""
     read: set[str] = set()
     for item in program.items:
         if isinstance(item, Call):

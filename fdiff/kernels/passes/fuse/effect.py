@@ -1,4 +1,4 @@
-"""An effect of a kernel: one kept node is computed, or a part of it."""
+"""Effects: what a kernel does to memory, one materialised node or a part of it at a time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple
 from ...ir.indexing import Dims, Index
 from ...ir.loops import Buffer, Guard, Ranges
 
-View = tuple[int, Index]  # a node, and where it is read
+View = tuple[int, Index]  # a node, and the index at which it is read
 
 
 class ShiftedTerm(NamedTuple):
-    """A term that lies at ``begin`` to ``end`` on each axis of the sum, in steps of one.
+    """A term of a sum that covers ``begin`` to ``end`` of each axis of the sum, in steps of one.
 
-    `loops` are the axes of the sum, by the loops over the term.
+    `loops` has, for each loop over the term, the axis of the sum it runs along.
     """
 
     term: View
@@ -27,12 +27,12 @@ class ShiftedTerm(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """One effect over `domain`; two are equal only if they are one.
+    """One effect over an iteration domain; two effects are equal only if they are one object.
 
-    Kinds: ``local`` and ``store`` (the first of `values`, or their sum), ``update`` (added to
-    memory), ``reduce``, ``argument``, ``scan``, and ``call``. `reduced` are the loops that are
-    summed over, or the one that is scanned. `positions` are index arrays whose entries stand
-    first in `index`.
+    Kinds: ``local`` (a local is assigned), ``store`` (the first of `values`, or their sum),
+    ``update`` (the value is added to memory), ``reduce``, ``argument`` (the position of an extreme
+    entry), ``scan``, and ``call`` of a routine. `reduced` are the loops that are reduced over, or
+    the one that is scanned. `positions` are index arrays whose entries stand first in `index`.
     """
 
     kind: str
@@ -46,25 +46,25 @@ class Effect:
     reduced: tuple[int, ...] = ()
     positions: tuple[View, ...] = ()
     compute: bool = False  # the first value is the node itself, to be computed here
-    forwards: bool = False  # the value stored can be used in the same nest
-    after: tuple[int, ...] = field(default=())  # nodes of which all earlier effects come first
-    excluded: Ranges = ()  # what of the domain is left out
-    ranges: Ranges = ()  # what of it is run over
-    boundary: bool = False  # of few entries, around what another effect computes
-    guard: Guard = ()  # where of the domain there is anything to do
-    shifts: tuple[ShiftedTerm, ...] = ()  # of a gather: its terms whose axes are in order
-    continues: bool = False  # a sum that another effect has begun
-    copied: tuple[int, ...] = ()  # nodes that hold all this copies, where it copies what they hold
-    overwrites: int = -1  # the node whose memory is written over
+    forwards: bool = False  # later effects of the nest may use the value stored
+    after: tuple[int, ...] = field(default=())  # nodes all earlier effects of which come first
+    excluded: Ranges = ()  # a box of the domain that is left out
+    ranges: Ranges = ()  # the box of the domain that is run over
+    boundary: bool = False  # few entries, around the interior that another effect computes
+    guard: Guard = ()  # the condition under which an iteration does anything
+    shifts: tuple[ShiftedTerm, ...] = ()  # of a gather: its terms with axes in the order of the sum
+    continues: bool = False  # a reduction that goes on from the result of another effect
+    copies_of: tuple[int, ...] = ()  # nodes with the same entries: no copy if it is in place
+    overwrites: int = -1  # the node whose memory is written over; -1 if none is
 
     @property
     def computes(self) -> int:
-        """The kept node that is the value itself, computed and not read; -1 if there is none."""
+        """The node that is computed here, and not read from memory; -1 if there is none."""
         return self.node if self.compute and self.kind != "scan" else -1
 
     @property
     def result(self) -> View | None:
-        """What later effects of the same nest can use without reading memory."""
+        """The view whose value later effects of the nest can use without reading memory."""
         return (
             (self.node, self.index)
             if self.kind in ("local", "store", "scan") and (self.compute or self.forwards)

@@ -1,4 +1,4 @@
-"""The effects of a kernel in order: each computes one kept node, or a part of it."""
+"""The effects that compute the materialised nodes of a plan, in order."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ..materialise.materialisation import Plan
 from ..normalise.component_graph import Slices
 from .effect import Effect, View
 from .stencil_adjoint import stencil_adjoint_effects
-from .store_effects import filling, store_effects
+from .store_effects import fill_literal, store_effects
 
 
 def effects_of_plan(plan: Plan) -> list[Effect]:
-    """Effects in an order in which each finds what it needs."""
+    """The effects of all nodes, in the order of the graph, then copies to further outputs."""
     effects: list[Effect] = []
     for i, op in enumerate(plan.ops):
         if op.kind.is_routine:
             effects.append(Effect("call", i, (), tuple((a, ()) for a in op.args)))
         elif i in plan.kept and op.kind is not Kind.ITEM:
-            effects.extend(_made_once(plan, i, op))
+            effects.extend(_memoised_effects(plan, i, op))
     for k, o in enumerate(plan.graph.outputs):
         if plan.outputs.get(plan.laid(o)) != k:
             dims = plan.ops[o].dims
@@ -46,9 +46,9 @@ def effects_of_plan(plan: Plan) -> list[Effect]:
     return effects
 
 
-def _made_once(plan: Plan, i: int, op: Operation) -> list[Effect]:
-    """The effects of a node: the same for all plans that agree on what they depend on."""
-    filled = filling(plan, op.args[0]) if op.kind.is_store else ""
+def _memoised_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
+    """The effects of a node, made once for all plans that agree on what these depend on."""
+    filled = fill_literal(plan, op.args[0]) if op.kind.is_store else ""
     state = (i, plan.names[i], plan.reused.get(i, -1), filled)
     found = plan.of.effects.get(state)
     if found is None:
@@ -110,7 +110,7 @@ def _concatenated(plan: Plan, i: int, op: Operation) -> list[Effect]:
 
 
 def _placed(plan: Plan, i: int, op: Operation) -> list[Effect]:
-    """Each term at the start and step it has on every axis."""
+    """Stores of each operand at the start and step it has on every axis."""
     effects: list[Effect] = []
     for a, pairs in zip(op.args, cast("tuple[Slices, ...]", op.data), strict=True):
         dims = plan.ops[a].dims
@@ -147,7 +147,10 @@ def _reduction(
     place: Index,
     reduced: tuple[int, ...],
 ) -> list[Effect]:
-    """One loop with a local accumulator; memory is filled first if a kept loop lies inside."""
+    """A reduction with a local accumulator, if the loops reduced over are the innermost.
+
+    Else memory is filled with the neutral element first, and each iteration updates it.
+    """
     op = plan.ops[i]
     buffer = Buffer(f"s{i}") if plan.local(i) else plan.buffer(i)
     inner = _trailing(domain, reduced)
@@ -169,7 +172,7 @@ def _reduction(
 
 
 def _trailing(domain: Dims, reduced: tuple[int, ...]) -> int:
-    """How many of the innermost loops are reduced."""
+    """How many of the innermost loops are reduced over."""
     count = 0
     while count < len(domain) and len(domain) - 1 - count in reduced:
         count += 1
@@ -177,7 +180,7 @@ def _trailing(domain: Dims, reduced: tuple[int, ...]) -> int:
 
 
 def _argument(plan: Plan, i: int, op: Operation) -> Effect:
-    """The position of the largest or smallest entry: its axis is the innermost loop."""
+    """The position of the largest or smallest entry along an axis, which is the innermost loop."""
     source = plan.ops[op.args[0]].dims
     axis = op.parameter("axis", int)
     place = identity(op.dims)

@@ -1,4 +1,9 @@
-"""Which effects share a loop nest."""
+"""Loop fusion: which effects share a loop nest.
+
+A greedy partition of the dependence graph into nests of one domain each; K. Kennedy and K. S.
+McKinley, Maximizing loop parallelism and improving data locality via loop fusion and distribution,
+LCPC 1993.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +14,20 @@ from operator import attrgetter
 from ...ir.indexing import Dims
 from ...ir.loops import Ranges
 from ..materialise.materialisation import Plan
-from .dependences import Needs, needs_of
+from .dependences import Dependences, dependences_of
 from .effect import Effect
 
 _NUMBER = attrgetter("number")
-_MANY = 400  # beyond this many groups, sinking would cost more than it gains
+_MANY = 400  # groups from which on sinking costs more than it gains
 
 
-Span = tuple[Dims | None, Ranges, Ranges, bool]  # the entries that are run over
+# What effects of one nest agree on: domain, excluded box, ranges, whether it is a boundary.
+Span = tuple[Dims | None, Ranges, Ranges, bool]
 
 
 @dataclass
 class Group:
-    """Roots, by number, that run over one domain together; a call stands alone."""
+    """Effects, by number, that share a nest; the call of a routine stands alone."""
 
     span: Span
     members: list[int]
@@ -41,16 +47,16 @@ class Group:
 
 
 def group_effects(plan: Plan, effects: list[Effect]) -> list[Group]:
-    """Put each effect into the first nest of its domain that comes late enough."""
-    needs = needs_of(plan, effects)
+    """Put each effect into the first nest over its domain that no dependence forbids."""
+    dependences = dependences_of(plan, effects)
     groups: list[Group] = []
-    alike: dict[Span, list[Group]] = {}
+    equal_spans: dict[Span, list[Group]] = {}
     place: list[Group] = []
     for r, effect in enumerate(effects):
-        low = max([place[p].number + (not close) for p, close in needs[r].items()], default=0)
+        low = max([place[p].number + (not close) for p, close in dependences[r].items()], default=0)
         call = effect.kind == "call"
         span = (None if call else effect.domain, effect.excluded, effect.ranges, effect.boundary)
-        there = alike.setdefault(span, [])
+        there = equal_spans.setdefault(span, [])
         at = len(there) if call else bisect_left(there, low, key=_NUMBER)
         if at < len(there):
             mine = there[at]
@@ -64,15 +70,15 @@ def group_effects(plan: Plan, effects: list[Effect]) -> list[Group]:
             insort(there, mine, key=_NUMBER)
         mine.members.append(r)
         place.append(mine)
-    return _sink(groups, needs) if len(groups) < _MANY else groups
+    return _sink(groups, dependences) if len(groups) < _MANY else groups
 
 
-def _sink(groups: list[Group], needs: list[Needs]) -> list[Group]:
-    """Move a nest down to the next one of its domain if nothing in between waits for it."""
+def _sink(groups: list[Group], dependences: list[Dependences]) -> list[Group]:
+    """Merge a nest into the next one over its domain if no nest in between depends on it."""
     for g in range(len(groups) - 2, -1, -1):
         here = set(groups[g].members)
         for later in groups[g + 1 :]:
-            uses = [needs[r][p] for r in later.members for p in needs[r] if p in here]
+            uses = [dependences[r][p] for r in later.members for p in dependences[r] if p in here]
             if groups[g].domain is not None and later.span == groups[g].span:
                 if all(uses):
                     later.members = sorted(groups[g].members + later.members)

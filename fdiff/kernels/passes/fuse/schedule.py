@@ -13,7 +13,7 @@ from ....process.background import checkpoint
 from ..materialise.in_place import reuse
 from ..materialise.materialisation import Plan, make_plan
 from ..materialise.recomputation import computed_again
-from .dependences import in_order
+from .dependences import ordered
 from .effect import Effect
 from .loop_fusion import group_effects
 from .stencil_adjoint import fuse_reductions_with_gathers
@@ -40,7 +40,7 @@ def fuse(plan: Plan) -> Schedule:
         checkpoint()
         rounds += 1
         plan, effects = reuse(plan, also)
-        effects = in_order(plan, fuse_reductions_with_gathers(plan, effects))
+        effects = ordered(plan, fuse_reductions_with_gathers(plan, effects))
         nests = [[effects[k] for k in g.members] for g in group_effects(plan, effects)]
         again = computed_again(plan, nests) if rounds < _ROUNDS else set()
         if not again:

@@ -1,9 +1,11 @@
-"""Sums of slices put back, the transpose of ``x[1:] - x[:-1]`` and its kin.
+"""Adjoints of stencils: sums of terms that are added to overlapping slices, turned into gathers.
 
-Where the slices overlap, as those of a stencil do, an entry is *gathered*: one loop over the window
-that all of them cover adds up what each gives there, and only the few entries around it are added
-to slice by slice. One accumulating loop a slice over all of it would read and write the sum each
-time, and one loop that scatters would carry a dependence that stops vectorisation.
+The adjoint of ``x[1:] - x[:-1]`` adds one array to two slices of a sum. Where such slices overlap,
+a nest over their intersection (the interior) computes each entry of the sum from all terms at once:
+a gather. Only the few entries around it (the boundary) are added to slice by slice. A loop a slice
+would read and write the sum each time, and one loop that scatters would carry a dependence, which
+prevents vectorisation. J. Hueckelheim et al., Automatic differentiation for adjoint stencil loops,
+ICPP 2019.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ from ...ir.loops import Ranges
 from ..materialise.materialisation import Plan
 from .effect import Effect, Guard, ShiftedTerm, View
 
-Leaf = tuple[int, tuple[int, ...], Dims]  # a term, the nodes it is pushed through, its shape
+Leaf = tuple[int, tuple[int, ...], Dims]  # a term, the views between it and the sum, its shape
 
 
 def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
-    """The effects of a sum whose terms are carried out one by one."""
+    """The effects of a sum of slices: gathers where terms overlap, updates for all others."""
     dims = plan.ops[i].dims
     dense: list[View] = []
     shifted: list[ShiftedTerm] = []
@@ -47,7 +49,7 @@ def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
         place = _push(plan, identity(shape), shape, chain)
         term = (leaf, through_broadcast(identity(shape), op.dims, shape))
         slices = [plan.ops[c] for c in chain if plan.ops[c].kind is Kind.UNSLICE]
-        moved = _shifted(term, place, shape, dims) if all(s.wide for s in slices) else None
+        moved = _shifted_term(term, place, shape, dims) if all(s.wide for s in slices) else None
         if not slices and place == identity(dims):
             dense.append(term)
         elif slices and moved is not None and i not in plan.reused:
@@ -58,11 +60,11 @@ def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
         return [replace(u, overwrites=plan.reused[i]) for u in others]
     if shifted:
         return [*_gathered(plan, i, dense, shifted), *others]
-    return [_first(plan, i, dense), *others]
+    return [_initial_store(plan, i, dense), *others]
 
 
-def _first(plan: Plan, i: int, dense: list[View], excluded: Ranges = ()) -> Effect:
-    """The terms that cover all of the sum, or zeros."""
+def _initial_store(plan: Plan, i: int, dense: list[View], excluded: Ranges = ()) -> Effect:
+    """The store that begins the sum: of the terms that cover all of it, or of zeros."""
     dims = plan.ops[i].dims
     index = identity(dims)
     literal = "" if dense else "0"
@@ -78,7 +80,7 @@ def _first(plan: Plan, i: int, dense: list[View], excluded: Ranges = ()) -> Effe
         excluded=excluded,
     )
     whole = len(dense) == 1 and dense[0][1] == index and not excluded
-    return replace(first, copied=(dense[0][0],)) if whole else first
+    return replace(first, copies_of=(dense[0][0],)) if whole else first
 
 
 def _update(plan: Plan, i: int, term: View, place: Index, shape: Dims) -> Effect:
@@ -87,7 +89,7 @@ def _update(plan: Plan, i: int, term: View, place: Index, shape: Dims) -> Effect
 
 
 def _scatter(plan: Plan, i: int, op: Operation, leaf: int, chain: tuple[int, ...]) -> Effect:
-    """``out[positions] += bar``: positions wrap and are checked at run time."""
+    """``out[positions] += bar``, with positions that are checked at run time."""
     bar, *positions = op.args
     dims = plan.ops[bar].dims
     lead = len(plan.ops[positions[0]].dims)
@@ -98,7 +100,7 @@ def _scatter(plan: Plan, i: int, op: Operation, leaf: int, chain: tuple[int, ...
 
 
 def _leaves(plan: Plan, i: int) -> list[Leaf]:
-    """Leaves of the sum, each with the nodes it is pushed through (innermost first), its shape."""
+    """The terms of the sum, each with the views it passes through (innermost first), its shape."""
     out: list[Leaf] = []
     stack: list[Leaf] = [(i, (), plan.ops[i].dims)]
     while stack:
@@ -115,7 +117,7 @@ def _leaves(plan: Plan, i: int) -> list[Leaf]:
 
 
 def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index:
-    """Where entry `index` of a leaf comes to lie in the sum."""
+    """The index in the sum of the entry `index` of a term."""
     for c in chain:
         op = plan.ops[c]
         if op.kind is Kind.UNSLICE:
@@ -132,8 +134,8 @@ def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index
 # --- gathering --------------------------------------------------------------------------------
 
 
-def _shifted(term: View, place: Index, shape: Dims, dims: Dims) -> ShiftedTerm | None:
-    """The term as a shift of the sum's axes; None if it is more than that."""
+def _shifted_term(term: View, place: Index, shape: Dims, dims: Dims) -> ShiftedTerm | None:
+    """The term as one that is shifted along axes of the sum; None if it is more than that."""
     axes = [a for a, d in enumerate(dims) if d != ONE]
     if any(place[a].var < 0 or place[a].step != "1" for a in axes):
         return None
@@ -151,22 +153,23 @@ def _shifted(term: View, place: Index, shape: Dims, dims: Dims) -> ShiftedTerm |
 
 
 def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[ShiftedTerm]) -> list[Effect]:
-    """All terms in one loop over the window they share, and what lies around it."""
+    """A gather of all terms over the interior, and updates of the boundary around it."""
     dims = plan.ops[i].dims
     domain, index = nonunit(dims), identity(dims)
     ranges: Ranges = tuple(
-        _common([(s.begin[k], s.end[k]) for s in shifted], size) for k, size in enumerate(domain)
+        _intersection([(s.begin[k], s.end[k]) for s in shifted], size)
+        for k, size in enumerate(domain)
     )
-    values = (*dense, *(_seen(s, s.term) for s in shifted))
+    values = (*dense, *(_shifted_view(s, s.term) for s in shifted))
     inner = Effect("store", i, domain, values, dims, index, plan.buffer(i), ranges=ranges)
     if not any(ranges):
         return [replace(inner, ranges=())]
-    around = [replace(_first(plan, i, dense, excluded=ranges), boundary=True)]
+    around = [replace(_initial_store(plan, i, dense, excluded=ranges), boundary=True)]
     if len({(s.begin, s.end) for s in shifted}) > 1:
         around += [
             Effect(
-                "update", i, domain, (_seen(s, s.term),), dims, index, plan.buffer(i),
-                after=(i,), excluded=ranges, boundary=True, guard=_within(s, domain),
+                "update", i, domain, (_shifted_view(s, s.term),), dims, index, plan.buffer(i),
+                after=(i,), excluded=ranges, boundary=True, guard=_guard_of(s, domain),
             )
             for s in shifted
         ]  # fmt: skip
@@ -175,7 +178,10 @@ def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[ShiftedTerm])
 
 
 def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effect]:
-    """Sums over all entries of a slice, in the loops that gather what is put back into it."""
+    """The effects, with reductions of a slice moved into the nest that gathers its adjoint.
+
+    Such a reduction is done in two: over the interior, and over the boundary.
+    """
     gathers = [effect for effect in effects if effect.shifts]
     if not gathers:
         return effects
@@ -184,7 +190,9 @@ def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effe
         op = plan.ops[effect.node]
         whole = effect.kind == "reduce" and len(effect.reduced) == len(effect.domain) > 0
         plain = whole and op.kind in (Kind.SUM, Kind.CONTRACT) and op.dtype == "f8"
-        found = _alongside(plan, gathers, effect) if plain and plan.local(effect.node) else None
+        found = (
+            _matching_gather(plan, gathers, effect) if plain and plan.local(effect.node) else None
+        )
         if found is None:
             out.append(effect)
             continue
@@ -192,10 +200,10 @@ def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effe
         moved = replace(
             effect,
             domain=gather.domain,
-            values=tuple(_seen(s, v) for v in effect.values),
+            values=tuple(_shifted_view(s, v) for v in effect.values),
             boundary=True,
         )
-        out.append(replace(moved, excluded=gather.ranges, guard=_within(s, gather.domain)))
+        out.append(replace(moved, excluded=gather.ranges, guard=_guard_of(s, gather.domain)))
         out.append(
             replace(
                 moved, ranges=gather.ranges, boundary=False, after=(effect.node,), continues=True
@@ -204,13 +212,12 @@ def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effe
     return out
 
 
-def _alongside(
+def _matching_gather(
     plan: Plan, gathers: list[Effect], reduction: Effect
 ) -> tuple[Effect, ShiftedTerm] | None:
-    """A gather with a term over the domain of a reduction, and the term.
+    """A gather with a term over the domain of a reduction, and that term; None if there is none.
 
-    Of several it is the one that has most in common with what is reduced: entries of that are at
-    hand then, where those beside it would be computed again.
+    Of several, the one that shares most operations with the reduction, which are computed once.
     """
     domain, best, most = reduction.domain, None, -1
     own: set[int] | None = None
@@ -218,15 +225,15 @@ def _alongside(
         for s in effect.shifts:
             if nonunit(s.shape) != domain:
                 continue
-            own = _computed(plan, [v[0] for v in reduction.values]) if own is None else own
-            common = len(own & _computed(plan, [s.term[0]]))
+            own = _fused_nodes(plan, [v[0] for v in reduction.values]) if own is None else own
+            common = len(own & _fused_nodes(plan, [s.term[0]]))
             if common > most:
                 best, most = (effect, s), common
     return best
 
 
-def _computed(plan: Plan, nodes: list[int]) -> set[int]:
-    """What an entry of these nodes is computed of, as far as it is not kept."""
+def _fused_nodes(plan: Plan, nodes: list[int]) -> set[int]:
+    """The nodes that are computed, and not read from memory, for an entry of these nodes."""
     found: set[int] = set()
     waiting = [*nodes]
     while waiting:
@@ -237,8 +244,8 @@ def _computed(plan: Plan, nodes: list[int]) -> set[int]:
     return found
 
 
-def _common(ranges: list[tuple[str, str]], size: str) -> tuple[str, str] | None:
-    """Where all of the ranges overlap; None for the whole axis."""
+def _intersection(ranges: list[tuple[str, str]], size: str) -> tuple[str, str] | None:
+    """The intersection of the ranges; None if it is the whole axis."""
     begins, ends = (list(dict.fromkeys(bounds)) for bounds in zip(*ranges, strict=True))
     if begins == ["0"] and ends == [size]:
         return None
@@ -250,8 +257,8 @@ def _minus(text: str) -> str:
     return times("-1", text)
 
 
-def _seen(s: ShiftedTerm, term: View) -> View:
-    """A value over the loops of the term, as it is read for an entry of the sum."""
+def _shifted_view(s: ShiftedTerm, term: View) -> View:
+    """A value over the loops of a term, as it is read in loops over the sum."""
     node, index = term
     moved = [
         axis
@@ -266,7 +273,7 @@ def _seen(s: ShiftedTerm, term: View) -> View:
     return node, tuple(moved)
 
 
-def _within(s: ShiftedTerm, domain: Dims) -> Guard:
-    """Where the term is, of the axes on which it is not everywhere."""
+def _guard_of(s: ShiftedTerm, domain: Dims) -> Guard:
+    """The condition under which an entry of the sum has this term."""
     ranges = enumerate(zip(s.begin, s.end, domain, strict=True))
     return tuple((k, begin, end) for k, (begin, end, n) in ranges if (begin, end) != ("0", n))

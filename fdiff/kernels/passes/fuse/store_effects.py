@@ -1,4 +1,4 @@
-"""Arrays with other entries in some places: what they were before, then loops over the places."""
+"""Effects of stores: a copy of the array, unless the store is in place; then the store."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ...ir.operation_text import literal
 from ..materialise.materialisation import Plan
 from .effect import Effect
 
-_MOST_KIN = 8  # stores whose memory one may take over
+_MOST_KIN = 8  # earlier stores whose memory a store may take over
 
 
 def store_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
-    """The entries around those that are stored, unless they are in place, and the store."""
+    """The effects of storing into a slice, or at index arrays: a copy if need be, and the store."""
     index = op.kind is Kind.SCATTER_SET
-    excluded = () if index else _hole(op, plan.ops[op.args[1]].dims)
+    excluded = () if index else _excluded(op, plan.ops[op.args[1]].dims)
     whole = not index and _whole(op, plan.ops[op.args[1]].dims)
     overwrites = plan.reused.get(i, -1)
-    before = [] if overwrites >= 0 or whole else [_base(plan, i, op, excluded)]
+    before = [] if overwrites >= 0 or whole else [_copy_of_base(plan, i, op, excluded)]
     after = (i,) if before and not excluded else ()
     store = _indexed(plan, i, op) if index else _sliced(plan, i, op)
     return [*before, replace(store, after=after, overwrites=overwrites)]
@@ -43,7 +43,7 @@ def _sliced(plan: Plan, i: int, op: Operation) -> Effect:
 
 
 def _indexed(plan: Plan, i: int, op: Operation) -> Effect:
-    """In row-major order of the indices: of those that name one entry the last is stored last."""
+    """The store at index arrays, in row-major order: of equal indices the last one counts."""
     _, new, *positions = op.args
     dims = plan.ops[new].dims
     lead = len(plan.ops[positions[0]].dims)
@@ -62,20 +62,20 @@ def _indexed(plan: Plan, i: int, op: Operation) -> Effect:
     )
 
 
-def _base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect:
-    """The array as it was, or only what lies around the hole."""
+def _copy_of_base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect:
+    """A copy of the array as it was, without the entries that are `excluded`."""
     base, dims = op.args[0], op.dims
-    number = filling(plan, base)
+    number = fill_literal(plan, base)
     values = () if number else ((base, identity(dims)),)
-    copied = (base, *_kin(plan, i, op))
+    copies_of = (base, *_earlier_stores_there(plan, i, op))
     return Effect(
         "store", i, nonunit(dims), values, dims, identity(dims), plan.buffer(i), number,
-        excluded=excluded, copied=copied,
+        excluded=excluded, copies_of=copies_of,
     )  # fmt: skip
 
 
-def _kin(plan: Plan, i: int, op: Operation) -> list[int]:
-    """Earlier stores at the same place in the same array: the rest of it is the same."""
+def _earlier_stores_there(plan: Plan, i: int, op: Operation) -> list[int]:
+    """Earlier stores into the same slice of the same array: all other entries are equal."""
     ops = plan.ops
     if op.kind is not Kind.UPDATE:
         return []
@@ -86,18 +86,17 @@ def _kin(plan: Plan, i: int, op: Operation) -> list[int]:
     ][-_MOST_KIN:]  # fmt: skip
 
 
-def filling(plan: Plan, i: int) -> str:
-    """The number that fills node `i`; empty if none does."""
+def fill_literal(plan: Plan, i: int) -> str:
+    """The number that all entries of node `i` are; empty if there is none."""
     while plan.ops[i].kind in (Kind.RESHAPE, Kind.BROADCAST) and i not in plan.kept:
         i = plan.ops[i].args[0]
     return literal(plan.ops[i]) if plan.ops[i].kind is Kind.VALUE else ""
 
 
-def _hole(op: Operation, new: Dims) -> Ranges:
-    """What the store covers, if it is a large block with as many axes as the array has.
+def _excluded(op: Operation, new: Dims) -> Ranges:
+    """The box that a store covers, if it is large: only the entries around it are copied then.
 
-    Only the frame around it is copied then. Of a small block that would be nearly all, in loops
-    that cannot be merged.
+    Around a small box lie nearly all entries, and a nest that leaves out a box fuses with few.
     """
     if op.large and nonunit(new) and len(nonunit(new)) == len(nonunit(op.dims)):
         pairs = op.slices

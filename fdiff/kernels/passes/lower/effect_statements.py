@@ -79,7 +79,7 @@ def _store(body: Body, effect: Effect) -> None:
 
 
 def _picked(body: Body, effect: Effect) -> tuple[list[str], Index]:
-    """Where the entry lies: the positions found in index arrays first, checked."""
+    """The index of the entry, of which the first positions come from index arrays, checked."""
     if not effect.positions:
         return [], effect.index
     picked = body.wrap([_value(body, p) for p in effect.positions], effect.dims)
@@ -152,7 +152,7 @@ def _accumulate(
     value: str,
     inner: int,
 ) -> None:
-    """A local accumulator around the `inner` innermost loops; single precision adds in double."""
+    """A local accumulator over the `inner` innermost loops; sums of f4 are accumulated in f8."""
     wide = op.dtype == "f4" and kind is Kind.SUM
     dtype = "f8" if wide else op.dtype
     local = body.plan.local(effect.node)
@@ -229,5 +229,5 @@ def _scan(body: Body, effect: Effect) -> None:
 
 
 def _before(axis: Axis) -> Axis:
-    """The entry the scan has just left."""
+    """The entry of the previous iteration of a scan."""
     return axis._replace(start=plus(axis.start, "1" if axis.step == "-1" else "-1"))

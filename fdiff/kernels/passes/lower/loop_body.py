@@ -1,4 +1,4 @@
-"""The statements of one loop nest: values of nodes at an index, each computed once."""
+"""The statements of one loop nest: each value, a node at an index, is computed once in it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..materialise.materialisation import Plan
 from ..materialise.value_keys import Key
 
 _NOWHERE = Buffer("")
-_TEMPORARY = "v"  # what the names of values that one nest computes for itself begin with
+_TEMPORARY = "v"  # how names of values that only one nest uses begin
 
 
 class Body:
-    """Grows the statements of one nest; `names` numbers the locals of the whole kernel."""
+    """Builds the statements of one nest; `names` numbers the locals of the whole kernel."""
 
     def __init__(self, plan: Plan, names: Iterator[int]) -> None:
         self.plan = plan
@@ -27,7 +27,7 @@ class Body:
         self.memo: dict[Key, str] = {}
         self.dtypes: dict[str, str] = {}
         self._names = names
-        self._keys: dict[str, list[Key]] = {}  # under which a value is known, by its name
+        self._keys: dict[str, list[Key]] = {}  # the keys of the values that each local holds
         self._wrapped: dict[tuple[str, str], str] = {}
 
     def fresh(self) -> str:
@@ -40,7 +40,10 @@ class Body:
         return name
 
     def value(self, key: Key, compute: int = -1) -> str:
-        """Name or literal of the value; `compute` is a kept node to be computed, not read."""
+        """The local or literal that holds a value, computed with all it depends on if need be.
+
+        `compute` is a materialised node that is to be computed, and not read.
+        """
         memo, names, below = self.memo, self.plan.names, self.plan.keys.below
         stack = [key]
         while stack:
@@ -61,15 +64,15 @@ class Body:
         return memo[key]
 
     def know(self, key: Key, name: str) -> None:
-        """Enter the name of a value; views of one entry are several keys of one name."""
+        """Note which local holds a value; views of one entry are several keys of one local."""
         self.memo[key] = name
         self._keys.setdefault(name, []).append(key)
 
     def assign(self, local: str, name: str) -> None:
         """Give a local of the kernel the value called `name`.
 
-        Where the last statement has computed it, that statement assigns the local itself, by which
-        the value is known from then on. What is a local already keeps its own name.
+        If the last statement has computed the value, it assigns the local itself, which holds the
+        value from then on. The value of another local of the kernel is copied.
         """
         last = self.statements[-1] if self.statements else None
         own = last is not None and last.target == name and last.kind in ("let", "load")
@@ -112,7 +115,7 @@ class Body:
         return name
 
     def _position(self, key: Key) -> str:
-        """The row-major number of the entry itself."""
+        """The row-major number of the entry, as a value."""
         name = self.fresh()
         self.statements.append(
             Statement("position", name, "", (), Access(_NOWHERE, key.dims, key.index))
@@ -128,7 +131,7 @@ class Body:
         return self.load(Access(self.plan.buffer(op.args[0]), source.dims, place), tuple(picked))
 
     def wrap(self, positions: list[str], dims: Dims) -> list[str]:
-        """Positions counted from the front, after a check that they lie within `dims`."""
+        """Index values counted from the front, checked to lie within `dims`."""
         out: list[str] = []
         for position, dim in zip(positions, dims, strict=False):
             if (position, dim) not in self._wrapped:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.indexing import nonunit
-from ..fuse.dependences import needs_of
+from ..fuse.dependences import dependences_of
 from ..fuse.effect import Effect
 from ..fuse.effects import effects_of_plan
 from .materialisation import Plan, make_plan
@@ -33,13 +33,15 @@ def reuse(plan: Plan, also: Iterable[int]) -> tuple[Plan, list[Effect]]:
     while True:
         rounds += 1
         effects = effects_of_plan(plan)
-        copied = {
-            c: _in_memory(plan, effect.copied) for c, effect in enumerate(effects) if effect.copied
+        copies_of = {
+            c: _in_memory(plan, effect.copies_of)
+            for c, effect in enumerate(effects)
+            if effect.copies_of
         }
-        if not any(copied.values()):
+        if not any(copies_of.values()):
             return plan, effects
         flow = _Flow(plan, effects)
-        for c, sources in copied.items():
+        for c, sources in copies_of.items():
             any(flow.decide(c, effects[c].node, source) for source in sources)
         if rounds == _ROUNDS or not flow.wanted:
             plan = replace(plan, reused=flow.found)
@@ -73,7 +75,7 @@ class _Flow:
                 keys = self.readers.setdefault(plan.laid(key.node), {})
                 keys.setdefault(r, []).append(key)
         self.later = [0] * len(self.effects)
-        needs = needs_of(plan, self.effects)
+        needs = dependences_of(plan, self.effects)
         for r in range(len(self.effects) - 1, -1, -1):
             for p in needs[r]:
                 self.later[p] |= self.later[r] | 1 << r
