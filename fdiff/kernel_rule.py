@@ -48,6 +48,7 @@ class Kind(StrEnum):
     ADD = "add", Category.ELEMENTWISE
     SUBTRACT = "subtract", Category.ELEMENTWISE
     MULTIPLY = "multiply", Category.ELEMENTWISE
+    DIVIDE = "divide", Category.ELEMENTWISE
     NEGATIVE = "negative", Category.ELEMENTWISE
     MAXIMUM = "maximum", Category.ELEMENTWISE
     MINIMUM = "minimum", Category.ELEMENTWISE
@@ -94,6 +95,7 @@ class Kind(StrEnum):
 
     category: Category
     is_leaf: bool
+    is_elementwise: bool
     is_view: bool
     is_scatter: bool
     is_store: bool
@@ -108,6 +110,7 @@ class Kind(StrEnum):
         self = str.__new__(cls, label)
         self._value_, self.category = label, category
         self.is_leaf = category is Category.LEAF
+        self.is_elementwise = category is Category.ELEMENTWISE
         self.is_view = category is Category.VIEW
         self.is_scatter = category is Category.SCATTER
         self.is_store = category is Category.STORE
@@ -136,6 +139,27 @@ class Routine(NamedTuple):
     broadcast: bool = False  # operands are broadcast to the shape of the result first
 
 
+COMPLEX = "c16"
+
+
+class ComplexFormula(NamedTuple):
+    """How the bytecode interpreter computes an elementwise op that reads or gives complex numbers.
+
+    `before` are lines of code, `parts` expressions of the real and the imaginary part of the result
+    (one if it is real). Operand `k` is ``f<k>`` if real, ``u<k>`` and ``v<k>`` if complex, ``t<k>``
+    if a truth value and ``n<k>`` if whole.
+    """
+
+    reads: tuple[str, ...]  # dtypes
+    parts: tuple[str, ...]
+    before: tuple[str, ...] = ()
+
+    @property
+    def gives(self) -> str:
+        """Dtype of the result."""
+        return COMPLEX if len(self.parts) == 2 else "f8"
+
+
 class KernelRule(NamedTuple):
     """How a kernel computes an op, on the op's record.
 
@@ -143,11 +167,14 @@ class KernelRule(NamedTuple):
       operands' entries and ``{T}``, the NumPy name of the result's dtype;
     - `constants` are shorter texts for values of the second operand that stand in the tape;
     - `literals` are values of the second operand that stand in the text as they are;
-    - `routine` is what computes an op of category `Category.ROUTINE`.
+    - `checks_whole` tells that NumPy looks at whole numbers before it takes them, so that bytecode
+      leaves them to NumPy;
+    - `routine` is what computes an op of the category ``routine``.
     """
 
     kind: Kind
     text: str = ""
     constants: tuple[tuple[float, str], ...] = ()
     literals: tuple[float, ...] = ()
+    checks_whole: bool = False
     routine: Routine | None = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
 import numpy as np
 
-from .kernel_rule import KernelRule, Kind
+from .kernel_rule import ComplexFormula, KernelRule, Kind
 from .process.forking import no_fork
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ class Primitive:
     - ``batch(args, mapped, size, **params)`` gives outputs with a new leading axis, where
       ``mapped[i]`` tells whether argument `i` carries one;
     - ``kernel`` tells how a kernel computes it, None if no kernel does;
+    - ``complex_formulas`` tell how bytecode computes it of complex numbers;
     - ``kink`` tells where there is no derivative, None where the op is smooth on its domain;
     - ``sizeless`` tells that what the rules enter differs in shapes alone where the sizes are
       others (but the same are equal to each other, to 1 or to 0), and that of the parameters
@@ -127,6 +128,7 @@ class Primitive:
     flat: bool = False  # carries no derivative, whatever its argument
     kink: Kink | None = None
     sizeless: bool = False
+    complex_formulas: tuple[ComplexFormula, ...] = ()
     samples: tuple[Sample, ...] = field(default=())
     layout: LayoutRule = _C_ORDER
     stops: bool = False  # the result counts as independent of the arguments

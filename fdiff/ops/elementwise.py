@@ -22,6 +22,7 @@ from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.operation_templates import LOOKING_BACK
 from ..trace.provenance import through_copy
+from . import complex_formulas as formulas
 from .accurate_partials import (  # fmt: skip
     ANGLE_SLOPE,
     DIRECTION,
@@ -63,10 +64,10 @@ FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None), jumps=True)
 EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 
 # --- arithmetic -------------------------------------------------------------------------------
-add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, numpy=np.add, sample=(real, real))
-subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, numpy=np.subtract, sample=(real, real))
-multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, numpy=np.multiply, sample=(real, real))
-divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), numpy=np.divide, sample=(real, real), kink=DENOMINATOR)
+add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), numpy=np.add, sample=(real, real))
+subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), numpy=np.subtract, sample=(real, real))
+multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,), numpy=np.multiply, sample=(real, real))
+divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), numpy=np.divide, sample=(real, real), kink=DENOMINATOR)
 
 
 _general_divide = UFUNCS[np.divide]
@@ -80,9 +81,9 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 
 
 UFUNCS[np.divide] = divide_call
-negative = elementwise("negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, numpy=np.negative, sample=(real,))
+negative = elementwise("negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), numpy=np.negative, sample=(real,))
 reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
-square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), numpy=np.square, sample=(real,))
+square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,), numpy=np.square, sample=(real,))
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)
 cbrt = elementwise("cbrt", "rt.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,), kink=AT_ZERO)
 floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, numpy=np.floor_divide, sample=(real, real), kink=MULTIPLE)
@@ -124,7 +125,7 @@ power = elementwise(
     constants=(
         (0, "{T}(1)"), (1, "{0}"), (2, "{0} * {0}"), (3, "{0} * {0} * {0}"), (-1, "{T}(1) / {0}"), (-2, "{T}(1) / ({0} * {0})"),
     ),
-    literals=(0.5,), kink=_POWER,  # LLVM makes a square root of it
+    literals=(0.5,), checks_whole=True, kink=_POWER,  # LLVM makes a square root of it
 )
 UFUNCS[np.float_power] = ufunc_caller(power, np.float_power)
 _general_power = ufunc_caller(power, np.power)
@@ -169,7 +170,7 @@ UFUNCS[np.square] = square_call
 LOOKING_BACK[np.square] = LOOKING_BACK[np.power] = _inside_absolute
 
 # --- exponentials and logarithms --------------------------------------------------------------
-exp = elementwise("exp", "rt.exp({0})", lambda x, out: (out,), numpy=np.exp, sample=(real,))
+exp = elementwise("exp", "rt.exp({0})", lambda x, out: (out,), complex_formulas=(formulas.EXP,), numpy=np.exp, sample=(real,))
 exp2 = elementwise("exp2", "rt.exp2({0})", lambda x, out: (out * LN2,), numpy=np.exp2, sample=(real,))
 expm1 = elementwise("expm1", "rt.expm1({0})", lambda x, out: (np.exp(x),), numpy=np.expm1, sample=(real,))
 log = elementwise("log", "rt.log({0})", lambda x, out: (1.0 / x,), numpy=np.log, sample=(positive,), kink=AT_ZERO)
@@ -255,7 +256,7 @@ def _absolute_vjp(bars: list[object], args: list[TracedArray], outs: list[Traced
     return [bar * (np.sign(x) if x.dtype.kind != "c" else np.conjugate(_ratio(x, outs[0])))]
 
 
-absolute = elementwise("absolute", "abs({0})", None, numpy=np.absolute, sample=(real,), kink=AT_ZERO, rules=(_absolute_jvp, _absolute_vjp))
+absolute = elementwise("absolute", "abs({0})", None, complex_formulas=(formulas.ABSOLUTE,), numpy=np.absolute, sample=(real,), kink=AT_ZERO, rules=(_absolute_jvp, _absolute_vjp))
 UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
 maximum = elementwise(
     "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM, numpy=np.maximum, sample=(real, real), kink=TIE
@@ -361,10 +362,10 @@ def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
 # `where` selects instead of multiplying, so that no NaN of the other branch comes through, and
 # `convert` changes the dtype of the tangent with the value.
 where = elementwise(
-    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, numpy=np.where, loop=_chosen, sample=(truth, real, real), rules=(_where_jvp, _where_vjp)
+    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen, sample=(truth, real, real), rules=(_where_jvp, _where_vjp)
 )
 convert = elementwise(
-    "convert", "{T}({0})", None, kind=Kind.CONVERT, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
+    "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
     sample=(real,), params={"dtype": np.dtype(np.float32)}, rules=(_convert_jvp, _convert_vjp),
 )  # fmt: skip
 copy = elementwise("copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,), layout=LayoutRule("C"), provenance=through_copy)
@@ -460,28 +461,28 @@ def _paired(x: object, y: object) -> object:
 
 
 conjugate = elementwise(
-    "conjugate", "", None, numpy=np.conjugate, loop=lambda x: x, sample=(plane,),
+    "conjugate", "", None, complex_formulas=(formulas.CONJUGATE,), numpy=np.conjugate, loop=lambda x: x, sample=(plane,),
     rules=(lambda dots, args, outs: [np.conjugate(dots[0])], lambda bars, args, outs: [np.conjugate(bars[0])]),
 )
 real_part = elementwise(
-    "real", "", None, numpy=lambda x: np.asarray(x).real.copy()[()], loop=_real_type, sample=(plane,),
+    "real", "", None, complex_formulas=(formulas.REAL,), numpy=lambda x: np.asarray(x).real.copy()[()], loop=_real_type, sample=(plane,),
     rules=(lambda dots, args, outs: [np.real(dots[0])], lambda bars, args, outs: [bars[0].astype(args[0].dtype)]),
     put=lambda parent, new: apply(pair, new, apply(imag_part, parent)), layout=LayoutRule("operands", part="real"),
 )
 imag_part = elementwise(
-    "imag", "", None, numpy=lambda x: np.asarray(x).imag.copy()[()], loop=_real_type, sample=(plane,),
+    "imag", "", None, complex_formulas=(formulas.IMAG,), numpy=lambda x: np.asarray(x).imag.copy()[()], loop=_real_type, sample=(plane,),
     rules=(lambda dots, args, outs: [np.imag(dots[0])], lambda bars, args, outs: [apply(pair, np.zeros_like(bars[0]), -bars[0])]),
     put=lambda parent, new: apply(pair, apply(real_part, parent), new), layout=LayoutRule("operands", part="imag"),
 )
 squared_modulus = elementwise(
-    "squared_modulus", "", None, numpy=lambda x: np.square(np.absolute(x)), loop=_real_type, sample=(plane,),
+    "squared_modulus", "", None, complex_formulas=(formulas.SQUARED_MODULUS,), numpy=lambda x: np.square(np.absolute(x)), loop=_real_type, sample=(plane,),
     rules=(
         lambda dots, args, outs: [2.0 * (np.real(args[0]) * np.real(dots[0]) + np.imag(args[0]) * np.imag(dots[0]))],
         lambda bars, args, outs: [2.0 * bars[0] * np.conjugate(args[0])],
     ),
 )
 pair = elementwise(
-    "complex", "", None, numpy=_paired, loop=_complex_type, sample=(real, real),
+    "complex", "", None, complex_formulas=(formulas.PAIR,), numpy=_paired, loop=_complex_type, sample=(real, real),
     rules=(
         lambda dots, args, outs: [apply(pair, *(np.zeros(a.shape, a.dtype) if d is ZERO else d for d, a in zip(dots, args, strict=True)))],
         lambda bars, args, outs: [np.real(bars[0]), -np.imag(bars[0])],

@@ -136,6 +136,7 @@ def elementwise(
     kind: Kind = Kind.ELEMENTWISE,
     constants: tuple[tuple[float, str], ...] = (),
     literals: tuple[float, ...] = (),
+    checks_whole: bool = False,
     params: dict[str, object] | None = None,
     rules: tuple[Rule, Rule] | None = None,
     kink: Kink | None = None,
@@ -160,7 +161,7 @@ def elementwise(
     primitive = register(
         Primitive(
             name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
-            KernelRule(kind, text, constants, literals) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
+            KernelRule(kind, text, constants, literals, checks_whole) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
             view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()), **facts,
         )
     )  # fmt: skip

@@ -12,7 +12,7 @@ import fdiff
 from fdiff import kernels
 from fdiff.dispatch.tiered_execution import Runner
 from fdiff.errors import InputError, UnsupportedError
-from fdiff.kernel_rule import Category, Kind
+from fdiff.kernel_rule import Kind
 from fdiff.kernels import bytecode
 from fdiff.kernels.bytecode import compiler, opcodes
 from fdiff.kernels.bytecode.assembler import Left
@@ -101,11 +101,7 @@ def test_ops_of_the_tables_have_opcodes(op, rng):
         assert not held(tape) or left(tape) == []
 
 
-ELEMENTWISE = [
-    op
-    for op in PRIMITIVES.values()
-    if op.kind is not None and op.kind.category is Category.ELEMENTWISE
-]
+ELEMENTWISE = [op for op in PRIMITIVES.values() if op.kind is not None and op.kind.is_elementwise]
 SHAPES = {
     "single": ((), ()),
     "vectors": ((13,), (13,)),

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...kernel_rule import Kind
+from ...kernel_rule import COMPLEX, Kind
 from ...primitive import Primitive
 from ...tape import CONSTANT, ITEM, Node, Tape
 from .assembler import FOREVER, Encoder, Left, Plan, RefusedError, Rows, Value, room_of
-from .complex_opcodes import COMPLEX
 from .layout import Layout, by_slots, columns, in_order, joined, laid, row_major, viewed
 from .lowering import MAKERS, blocks
 from .opcode_bodies import RANK

@@ -22,30 +22,19 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import BOOL, F8, INT, ArrayType, loop_dtypes
-from ...kernel_rule import Category, Kind
+from ...kernel_rule import Kind
 from ...primitive import PRIMITIVES, Primitive
 from ..ir.loops import NUMPY
-from .complex_opcodes import FORMULAS, forms
+from .complex_opcodes import forms
 from .opcode_bodies import ROUTINES
 
 DTYPES = {"f8": F8, "i8": INT, "b1": BOOL}
 PADDED = 8  # entries that a vector form takes at a time, whether there are so many or not
 Key = tuple[str, tuple[str, ...], str]  # name of the op, dtypes of operands and result, form
 ALWAYS = ""
-_COMMON = frozenset(
-    [
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "negative",
-        "fill",
-        "move",
-        "move padded",
-        "copy",
-        "sum f8",
-    ]
-)
+# What every interpreter has: of numbers, these operations; and these instructions.
+_COMMON = (Kind.ADD, Kind.SUBTRACT, Kind.MULTIPLY, Kind.DIVIDE, Kind.NEGATIVE)
+_COMMON_ROUTINES = ("fill", "move", "move padded", "copy", "sum f8")
 _SLOT = re.compile(r"\{(\d)\}")
 _ANGLES = re.compile(r"\brt\.(sin|cos|tan)\(")
 
@@ -70,11 +59,12 @@ class _Entry(NamedTuple):
     reads: tuple[str, ...]
     gives: str
     text: str
+    common: bool
 
 
 def table() -> Table:
     """The opcodes of all ops there are by now; SciPy's are there once it has been met."""
-    return _table(tuple(p for p in PRIMITIVES.values() if _textual(p)))
+    return _table(tuple(p for p in PRIMITIVES.values() if _textual(p) or p.complex_formulas))
 
 
 @lru_cache(maxsize=4)
@@ -88,22 +78,22 @@ def _table(primitives: tuple[Primitive, ...]) -> Table:
                 numbers[entry.name, (*entry.reads, entry.gives), form] = len(lines)
                 lines.append(tuple(text))
                 families.append(_family(entry))
-    for name, formulas in FORMULAS.items():
-        for formula in formulas:
+    for primitive in primitives:
+        for formula in primitive.complex_formulas:
             for form, text in forms(formula):
-                numbers[name, (*formula.reads, formula.gives), form] = len(lines)
+                numbers[primitive.name, (*formula.reads, formula.gives), form] = len(lines)
                 lines.append(tuple(text))
-                families.append(f"complex {name} {' '.join(formula.reads)}")
+                families.append(f"complex {primitive.name} {' '.join(formula.reads)}")
     for name, text in ROUTINES.items():
         numbers[name, (), ""] = len(lines)
         lines.append(text)
-        families.append(ALWAYS if name in _COMMON else name)
+        families.append(ALWAYS if name in _COMMON_ROUTINES else name)
     return Table(tuple(lines), tuple(families), numbers)
 
 
 def _family(entry: _Entry) -> str:
     """What is compiled together: an evaluator has `ALWAYS` and the families a tape asks for."""
-    if entry.name in _COMMON and set(entry.reads) == {"f8"}:
+    if entry.common and set(entry.reads) == {"f8"}:
         return ALWAYS
     return f"{entry.name} {' '.join(entry.reads)} {entry.gives}"
 
@@ -111,7 +101,7 @@ def _family(entry: _Entry) -> str:
 def _textual(primitive: Primitive) -> bool:
     """Whether the table of ops has an expression for it; a mere copy needs none."""
     rule = primitive.kernel
-    return rule is not None and rule.kind.category is Category.ELEMENTWISE and rule.text != "{0}"
+    return rule is not None and rule.kind.is_elementwise and rule.text != "{0}"
 
 
 def short_name(primitive: Primitive, value: float) -> str:
@@ -124,30 +114,31 @@ def short_name(primitive: Primitive, value: float) -> str:
 
 def _entries(primitive: Primitive) -> Iterator[_Entry]:
     rule = primitive.kernel
-    assert rule is not None
-    text = rule.text
+    if rule is None or not _textual(primitive):
+        return
+    text, common = rule.text, rule.kind in _COMMON
     if rule.kind is Kind.CONVERT:
         for source, target in product(DTYPES, repeat=2):
             if source != target:
-                yield _Entry(primitive.name, (source,), target, text)
+                yield _Entry(primitive.name, (source,), target, text, common)
         return
     arity = 1 + max(int(k) for k in _SLOT.findall(text))
     for reads in product(DTYPES, repeat=arity):
         gives = _result(primitive, reads)
         if gives is not None:
-            yield _Entry(primitive.name, reads, gives, text)
+            yield _Entry(primitive.name, reads, gives, text, common)
             if reads == ("f8", "f8"):
                 for value, short in rule.constants:
-                    yield _Entry(short_name(primitive, value), ("f8",), gives, short)
+                    yield _Entry(short_name(primitive, value), ("f8",), gives, short, common=False)
 
 
 def _result(primitive: Primitive, reads: tuple[str, ...]) -> str | None:
     """Dtype of the result; None if the op is of other dtypes, to which a tape converts.
 
-    Powers of whole numbers are NumPy's, which refuses negative exponents.
+    Whole numbers that NumPy checks, such as negative exponents, are left to NumPy.
     """
     dtypes = tuple(DTYPES[name] for name in reads)
-    if primitive.name == "power" and "f8" not in reads:
+    if primitive.kernel is not None and primitive.kernel.checks_whole and "f8" not in reads:
         return None
     function = primitive.evaluate
     try:

@@ -18,7 +18,7 @@ class Operation(NamedTuple):
     """A node without sizes and values; `data`: structural parameters, names of run-time ones.
 
     `name` is that of the op, where the kind is that of many; it stands in comments only. `routine`
-    is what computes an operation of category `Category.ROUTINE`.
+    is what computes one of the category ``routine``.
     """
 
     kind: Kind

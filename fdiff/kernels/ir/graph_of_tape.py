@@ -18,7 +18,7 @@ import numpy as np
 from ...arraytype import Shape, disjoint
 from ...attributes import cached_property
 from ...errors import TapeError
-from ...kernel_rule import Category, KernelRule, Kind
+from ...kernel_rule import KernelRule, Kind
 from ...tape import CONSTANT, INPUT, Constant, Node, Tape
 from . import masked_operands
 from .graph import Data, KernelGraph, Operation, Values
@@ -171,7 +171,7 @@ def _operation(draft: _Draft, i: int, node: Node) -> Operation:
     if rule is None:
         raise no_kernel(draft.tape)
     name = node.primitive.name if rule.kind in (Kind.ELEMENTWISE, Kind.ROUTINE) else ""
-    if rule.kind.category is Category.ELEMENTWISE:
+    if rule.kind.is_elementwise:
         text, used = _expression(draft, node, rule)
         args = tuple([_argument(draft, node, slot) for slot in range(used)])
         return Operation(rule.kind, text, args, dtypes, shapes, (), name)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from ...arraytype import Shape
-from ...kernel_rule import Category, Kind
+from ...kernel_rule import Kind
 from ...tape import Tape
 
 MOST = 4  # components of any array
@@ -51,7 +51,7 @@ def many_rows(tape: Tape, small: Collection[int]) -> int:
         kind = node.primitive.kind
         if kind is not None and (kind.is_reduction or kind.is_extremum):
             shape = tape.nodes[node.args[0]].type.shape
-        elif kind is not None and kind.category is Category.ELEMENTWISE:
+        elif kind is not None and kind.is_elementwise:
             shape = node.type.shape
         elif not node.args:
             _count(turned, node.type.shape, ())

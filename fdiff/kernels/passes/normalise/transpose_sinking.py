@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from ....kernel_rule import Category, Kind
+from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation, users_of
 from ...ir.indexing import ONE, Dims, nonunit, same_nonunit
 from .routine_selection import takes
@@ -61,7 +61,7 @@ def _wanted(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
 
 
 def _elementwise(op: Operation) -> bool:
-    return op.kind.category is Category.ELEMENTWISE and "{0}" in op.text and len(op.shapes) == 1
+    return op.kind.is_elementwise and "{0}" in op.text and len(op.shapes) == 1
 
 
 def _order(
