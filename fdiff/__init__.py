@@ -1,4 +1,9 @@
-"""Exact derivatives of plain NumPy functions, compiled just in time."""
+"""Exact derivatives of plain NumPy functions, compiled just in time.
+
+The code is read in this order: `functional` (what users call), `dispatch` (from a call to its
+result), `trace` and `capture` (from Python to a tape), `transforms` (from tape to tape), `kernels`
+(from a tape to machine code). `ops` holds the operations.
+"""
 
 from .process import forking as forking  # first, so that a fork waits for all the others
 
@@ -56,5 +61,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """The public names alone: the modules below are nobody's concern but fdiff's."""
+    """The public names alone, without the modules of the package."""
     return [*__all__, "__version__"]

@@ -1,4 +1,9 @@
-"""What users call: derivatives of functions, and transforms of functions."""
+"""What users call: derivatives of functions, and transforms of functions.
+
+Each operator (`gradients`, `products`, `jacobians`, `hessians`, `mapping`, `programs`) says how to
+turn a traced function into a plan, that is into derivative tapes and the structure of the result.
+`invocation` does the rest, the same for all: it finds or makes the trace, and runs the plan.
+"""
 
 from .checking import gradcheck, gradgradcheck
 from .gradients import grad, value_and_grad

@@ -1,4 +1,4 @@
-"""Compare derivatives with measured ones: complex step where `f` allows it, else differences."""
+"""`gradcheck`: compare derivatives with ones measured by complex steps or finite differences."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Tolerance(NamedTuple):
 
 
 def _points(inputs: object, f: Function, name: str) -> Arrays:
-    """Copies of the inputs; float64, or differences measure nothing."""
+    """Copies of the inputs; refuses any but float64, for which differences are too coarse."""
     args, _ = check_inputs(inputs, f, name)
     points = tuple(np.array(a, copy=True) for a in args)
     for point in points:
@@ -214,7 +214,7 @@ def gradgradcheck(
 
 
 def _pull_back(f: Function, v: Arrays) -> Callable[..., object]:
-    """The vector product as a function of the inputs alone."""
+    """The vector-Jacobian product with `v`, as a function of the inputs alone."""
 
     def product(*inputs: object) -> object:
         if any(isinstance(x, np.ndarray) and x.dtype.kind == "c" for x in inputs):

@@ -1,7 +1,8 @@
 """Complex inputs and outputs: which derivatives exist, and by which convention.
 
-A complex output of real inputs has a complex derivative, without further ado. A function of complex
-inputs has one in two cases only, and the caller says which is meant.
+A complex output of real inputs has a complex derivative. A function of complex inputs has one in
+two cases: "conjugate", the gradient of a real output, and "holomorphic", the complex derivative of
+a complex output. The caller says which is meant (`complex_inputs`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PRODUCTS = "fdiff.jvp and fdiff.vjp take any function of complex arrays."
 
 
 def check_choice(choice: object, call: str) -> str:
-    """One of the conventions."""
+    """The convention, checked."""
     if choice not in CHOICES:
         fact = f"complex_inputs must be one of {', '.join(map(repr, CHOICES))}, not {choice!r}."
         raise failure(InputError, call, fact)
@@ -43,7 +44,7 @@ def _inputs(variant: Variant) -> list[ArrayType]:
 
 
 def check_complex(variant: Variant, choice: str) -> None:
-    """Refuse complex inputs whose derivative would not be what `choice` says it is."""
+    """Refuse complex inputs without a derivative of the kind `choice`."""
     found = _complex(_inputs(variant))
     if found is None:
         return
@@ -66,7 +67,7 @@ def check_complex(variant: Variant, choice: str) -> None:
 
 
 def _check_holomorphic(variant: Variant) -> None:
-    """Refuse functions that take conjugates, parts or absolute values of what moves."""
+    """Refuse functions that take conjugates, parts or absolute values of what depends on inputs."""
     spot = conjugation(variant.tape, variant.wrt)
     if spot is None:
         return
@@ -80,10 +81,11 @@ def _check_holomorphic(variant: Variant) -> None:
 
 
 def conjugation(tape: Tape, wrt: Sequence[int]) -> tuple[str, str] | None:
-    """Where the derivative stops being linear over the complex numbers; None if nowhere.
+    """The operation that makes a derivative not complex-linear; None if there is none.
 
-    Told from the tape of the tangents, which for a holomorphic function are only multiplied, added
-    and moved (the Cauchy-Riemann equations); a conjugate or a real part of one is what breaks it.
+    The tangents of a holomorphic function are only multiplied, added and rearranged (the
+    Cauchy-Riemann equations). So the tape of the tangents is searched for a conjugate or a real
+    part of a tangent. Returns the operation's name, and the user's line for messages.
     """
     pushed = derive(TANGENTS, tape, wrt=wrt)
     dots = pushed.inputs[len(tape.inputs) :]
@@ -100,7 +102,7 @@ def conjugation(tape: Tape, wrt: Sequence[int]) -> tuple[str, str] | None:
 
 
 def refuse_complex(variant: Variant) -> None:
-    """Second derivatives and vectors for them are those of real functions of real inputs."""
+    """Refuse complex numbers in second derivatives."""
     for what, types in (("inputs", _inputs(variant)), ("outputs", variant.tape.output_types)):
         if found := _complex(types):
             fact = f"complex {what} ({found.dtype}) are not supported for second derivatives."

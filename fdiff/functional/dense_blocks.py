@@ -1,8 +1,14 @@
-"""Dense Jacobians and Hessians: every column (or row) at once, or in chunks under a byte budget."""
+"""Plans of dense Jacobians and Hessians.
+
+Four ways lead to the blocks of a Jacobian, the first that applies: a few compressed sweeps where
+its pattern is sparse; every column (or row) at once in one batched tape, if its intermediate values
+fit the memory budget; the same by a kernel, which holds less; column by column in chunks. A call
+that is differentiated eagerly sweeps through its trace (`eager_results`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -29,82 +35,27 @@ from ..dispatch.variant import Variant
 from ..tape import Tape
 from ..transforms.derivative_tapes import assembled
 from ..transforms.pipeline import (
-    COLUMNS,
-    COTANGENTS,
     GRADIENT,
     HESSIAN,
     JACOBIAN,
-    ROWS,
     SPARSE_HESSIAN,
     SPARSE_JACOBIAN,
-    TANGENTS,
     Request,
     attempt,
     derive,
 )
-from ..tree import unflatten
+from .block_results import Finish, block_type, mirrored, nested, nested_square
 from .eager_results import DenseBlocks, hessian_values, jacobian_values
-from .invocation import deliver
+from .seeded_blocks import SeededBlock, column_blocks, pick_mode, row_blocks
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
-Finish = Callable[[Sequence[object]], object]
-
-
-def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
-    """Forward where there are no more inputs than outputs, else reverse."""
-    if mode != "auto":
-        return mode
-    rows = sum(t.size for t in tape.output_types if t.floating)
-    columns = sum(tape.input_types[k].size for k in wrt)
-    return "forward" if columns <= rows else "reverse"
-
-
-def seed_bytes(derived: Tape) -> int:
-    """Bytes of all values that depend on the last input: what one more seed costs."""
-    marked = {derived.inputs[-1]}
-    total = 0
-    for i, node in enumerate(derived.nodes):
-        if i in marked or any(a in marked for a in node.args):
-            marked.add(i)
-            total += sum(t.nbytes for t in node.types)
-    return max(total, 1)
-
-
-class Block:
-    """Part of a Jacobian that one seeded derivative gives: `count` columns or rows.
-
-    ``build(size, chunked)`` makes the tape; each of its outputs belongs to the entry of `targets`
-    at the same position, a block ``(rows, columns)`` of the Jacobian.
-    """
-
-    def __init__(
-        self,
-        build: Callable[[int, bool], Tape],
-        count: int,
-        per_seed: int,
-        targets: Sequence[tuple[int, int]],
-    ) -> None:
-        self.build = build
-        self.count = count
-        self.per_seed = per_seed
-        self.targets = targets
-        self.steps: dict[int, PlanStep] = {}
-
-    def chunk(self, chunk_size: int | None) -> int:
-        """How many seeds are run at a time; as many as the budget allows where not told."""
-        wanted = BUDGET // self.per_seed if chunk_size is None else chunk_size
-        return max(1, min(self.count, wanted))
-
-    def step(self, size: int) -> PlanStep:
-        if size not in self.steps:
-            self.steps[size] = PlanStep(self.build(size, True))
-        return self.steps[size]
 
 
 class JacobianPlan(OperatorPlan):
-    """All blocks of a Jacobian in one step, or block by block in chunks where memory asks for it.
+    """The plan of all blocks of a Jacobian; `finish` puts them into the structure of the result.
 
-    With an `eager` step, that step gives them.
+    `whole` is the step of all seeds at once, made when it is first needed; for an eager trace it is
+    the `eager` step. `chunks` are the numbers of seeds at a time, for each of the seeded `blocks`.
     """
 
     pipeline, sparse_pipeline = JACOBIAN, SPARSE_JACOBIAN
@@ -116,11 +67,11 @@ class JacobianPlan(OperatorPlan):
         self.finish = finish
         self.mode, self.outs, self.ins, self.types, chunk_size, _ = asked
         self.whole: Step | None = eager
-        self.blocks: list[Block] = []
+        self.blocks: list[SeededBlock] = []
         if eager is None:
-            split = _forward if self.mode == "forward" else _reverse
+            split = column_blocks if self.mode == "forward" else row_blocks
             self.blocks = split(variant.tape, variant.wrt)
-        self.chunks = [b.chunk(chunk_size) for b in self.blocks]
+        self.chunks = [b.chunk(chunk_size, BUDGET) for b in self.blocks]
         self.auto = chunk_size is None
         self.spent = 0.0  # seconds that chunks took
         self.sparse = chunk_size is None and self.mode == "forward" and eager is None
@@ -161,15 +112,15 @@ class JacobianPlan(OperatorPlan):
 
     @cached_property
     def together(self) -> PlanStep:
-        """All seeds at once; its steps decide nothing, as those of chunks."""
+        """All seeds at once, like chunks without a check of the guards."""
         with building(self.variant.call):
             return PlanStep(self.dense())
 
     def at_once(self, arrays: Arrays, *, asked: bool) -> PlanStep | None:
-        """All seeds at once, where a kernel does it within the budget.
+        """The step of all seeds at once, where a kernel runs it within the budget.
 
-        What decides about chunks are the values that the interpreter would hold. A kernel holds
-        few of them, and what does not depend on the seeds it computes once.
+        Whether to run in chunks is decided by the values that the interpreter would hold. A kernel
+        holds few of them, and computes only once what does not depend on the seeds.
         """
         asked |= fixed_tier() == "compile"
         if not (asked or self.spent) or not all(map(_in_order, arrays)):
@@ -181,7 +132,7 @@ class JacobianPlan(OperatorPlan):
 
     @cached_property
     def compressed(self) -> PlanStep | None:
-        """The way of few sweeps, where the Jacobian is made of blocks or its pattern is sparse."""
+        """The step of a few compressed sweeps, where the Jacobian is sparse or separable."""
         if not self.sparse or len(self.types) != 1:
             return None
         source, wrt = self.variant.tape, self.variant.wrt
@@ -214,7 +165,9 @@ class JacobianPlan(OperatorPlan):
                     )
         return found
 
-    def _put(self, whole: np.ndarray, part: np.ndarray, lo: int, size: int, block: Block) -> None:
+    def _put(
+        self, whole: np.ndarray, part: np.ndarray, lo: int, size: int, block: SeededBlock
+    ) -> None:
         if not whole.size:
             return
         if self.mode == "forward":
@@ -231,51 +184,6 @@ def _in_order(array: object) -> bool:
     return not isinstance(array, np.ndarray) or array.flags.c_contiguous
 
 
-def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
-    """Type of a Jacobian block; complex where the output or the input is."""
-    dtype = out.dtype if mode == "forward" and out.floating else inn.dtype
-    if "c" in (out.dtype.kind, inn.dtype.kind):
-        dtype = np.result_type(dtype, np.complex64)
-    return ArrayType((*out.shape, *inn.shape), dtype)
-
-
-def _forward(tape: Tape, wrt: Sequence[int]) -> list[Block]:
-    """Columns, one block for each input; outputs that are integers are left out: they are zero."""
-    keep = [o for o, t in enumerate(tape.output_types) if t.floating]
-    return [
-        Block(
-            partial(_columns, tape, k, keep),
-            tape.input_types[k].size,
-            seed_bytes(derive(TANGENTS, tape, wrt=(k,))),
-            [(o, i) for o in keep],
-        )
-        for i, k in enumerate(wrt)
-        if keep
-    ]
-
-
-def _columns(tape: Tape, k: int, keep: Sequence[int], size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
-    return derive(COLUMNS, tape, wrt=(k,), of=keep, size=size, chunked=chunked)
-
-
-def _reverse(tape: Tape, wrt: Sequence[int]) -> list[Block]:
-    """Rows, one block for each output that is floating."""
-    return [
-        Block(
-            partial(_rows, tape, wrt, o),
-            type_.size,
-            seed_bytes(derive(COTANGENTS, tape, wrt=wrt, of=(o,))),
-            [(o, i) for i in range(len(wrt))],
-        )
-        for o, type_ in enumerate(tape.output_types)
-        if type_.floating
-    ]
-
-
-def _rows(tape: Tape, wrt: Sequence[int], o: int, size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
-    return derive(ROWS, tape, wrt=wrt, of=(o,), size=size, chunked=chunked)
-
-
 class HessianPlan(JacobianPlan):
     """The Jacobian of the gradient, forward over reverse, made exactly symmetric."""
 
@@ -284,67 +192,6 @@ class HessianPlan(JacobianPlan):
 
     def in_chunks(self, arrays: Arrays) -> list[np.ndarray]:
         return mirrored(super().in_chunks(arrays), [t.size for t in self.ins])
-
-
-def mirrored(rows: list[np.ndarray], sizes: Sequence[int]) -> list[np.ndarray]:
-    """Blocks of a Hessian made exactly symmetric, in place."""
-    n = len(sizes)
-    for i in range(n):
-        for j in range(i, n):
-            upper = rows[i * n + j].reshape((sizes[i], sizes[j]))
-            if i == j:
-                _make_symmetric(upper)
-            else:
-                rows[j * n + i].reshape((sizes[j], sizes[i]))[...] = upper.T
-    return rows
-
-
-def _make_symmetric(square: np.ndarray, stripe: int = 256) -> None:
-    """Replace a matrix by the mean of itself and its transpose, in place, stripe by stripe."""
-    for lo in range(0, len(square), stripe):
-        part = slice(lo, lo + stripe)
-        mean = 0.5 * (square[part, lo:] + square[lo:, part].T)
-        square[part, lo:] = mean
-        square[lo:, part] = mean.T
-
-
-def nested(variant: Variant) -> Callable[[Sequence[object]], object]:
-    """Blocks in the structure of the outputs, each in the structure of the inputs."""
-    columns = len(variant.wrt)
-    rows = len(variant.tape.outputs)
-
-    def finish(blocks: Sequence[object]) -> object:
-        if rows == columns == 1 and variant.out_spec.kind is None and variant.in_spec.kind is None:
-            return deliver(blocks[0], variant.scalars[0] and variant.input_scalars[variant.wrt[0]])
-        made = []
-        for o in range(rows):
-            row = [
-                deliver(blocks[o * columns + i], variant.scalars[o] and variant.input_scalars[k])
-                for i, k in enumerate(variant.wrt)
-            ]
-            made.append(unflatten(variant.in_spec, row))
-        return unflatten(variant.out_spec, made)
-
-    return finish
-
-
-def nested_square(variant: Variant) -> Callable[[Sequence[object]], object]:
-    """Hessian blocks in the structure of the inputs, twice."""
-    n = len(variant.wrt)
-
-    def finish(blocks: Sequence[object]) -> object:
-        if n == 1 and variant.in_spec.kind is None:
-            return deliver(blocks[0], variant.input_scalars[variant.wrt[0]])
-        rows = []
-        for i, k in enumerate(variant.wrt):
-            row = [
-                deliver(blocks[i * n + j], variant.input_scalars[k] and variant.input_scalars[m])
-                for j, m in enumerate(variant.wrt)
-            ]
-            rows.append(unflatten(variant.in_spec, row))
-        return unflatten(variant.in_spec, rows)
-
-    return finish
 
 
 def jacobian_plan(variant: Variant, mode: str, chunk_size: int | None) -> JacobianPlan:

@@ -1,4 +1,4 @@
-"""Gradients of scalar functions."""
+"""Gradients of scalar functions: `grad` and `value_and_grad`, by one reverse sweep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEVERAL = "Use fdiff.jacobian for several outputs."
 
 
 class GradPlan(OperatorPlan):
-    """Value, gradient and whatever else the function returns, from one evaluation."""
+    """The plan of a gradient: with the value, and with what else the function returns (aux)."""
 
     guards = True
     of = (0,)

@@ -1,4 +1,7 @@
-"""Second derivatives of scalar functions: dense Hessians and their products with vectors."""
+"""Second derivatives of scalar functions: `hessian`, and products `hvp` and `vhp` with vectors.
+
+Forward mode over reverse mode: a tangent is pushed through the tape of the gradient.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ from .products import product
 
 
 def _second_order(plan: Derive, name: str, *, strict: bool) -> Derive:
+    """What makes the plan, after the checks of second derivatives."""
+
     def checked(variant: Variant) -> OperatorPlan:
         check_one_element(variant, name)
         if strict:
@@ -36,7 +41,7 @@ def _second_order(plan: Derive, name: str, *, strict: bool) -> Derive:
 
 
 class HvpPlan(OperatorPlan):
-    """Value if asked for, and the Hessian times a vector: forward mode over the gradient."""
+    """The plan of a Hessian-vector product, with the value if that is asked for."""
 
     guards = True
     order = 2
@@ -333,7 +338,7 @@ def _way(
     chunk_size: object,
     loose: bool,  # noqa: FBT001 - a setting like the others: not `strict`
 ) -> tuple[tuple[object, ...], Derive]:
-    """What settings of `hessian` mean, once they are found to be valid."""
+    """The options that settings of `hessian` stand for, and what makes the plan; checks them."""
     call = called("hessian", f)
     check_device(device, call)
     way = check_mode("auto", strategy, call, "outer_jacobian_strategy")

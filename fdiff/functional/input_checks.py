@@ -1,4 +1,4 @@
-"""What the torch-style calls accept, and the words they refuse the rest with.
+"""Input checks of the torch-style calls: what they accept, and errors for the rest.
 
 The rules are those of ``torch.autograd.functional``, word for word where torch has words.
 """
@@ -37,7 +37,7 @@ _EVERY = tuple([tuple(range(count)) for count in range(9)])
 def given(
     inputs: object, argnums: object, f: object, name: str
 ) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
-    """Arguments and argnums where a call names the point: checked, but for plain arrays."""
+    """Arguments and argnums of a call that names the point; plain arrays need no check."""
     if argnums.__class__ is int and argnums == 0:
         if inputs.__class__ is np.ndarray:
             return (inputs,), 0
@@ -56,7 +56,7 @@ def given(
 def check_inputs(
     inputs: object, f: object, name: str
 ) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
-    """Arguments of the function, and the argnums that say how results are nested."""
+    """The same for any other point: lists of numbers, dicts, dataclasses, tuples of these."""
     if not isinstance(inputs, tuple):
         point = as_point(inputs)
         return (point,) if _is_tree(point) else _entries(point, "inputs", name, called(name, f)), 0
@@ -98,7 +98,7 @@ def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ..
 
 
 def check_outputs(variant: Variant, name: str) -> None:
-    """An array, or a tuple of arrays that is not empty."""
+    """Refuse results that are neither an array nor a non-empty tuple of arrays."""
     stem = f"The {OUTPUTS} given to {name} {ARRAY_OR_TUPLE}"
     spec = variant.out_spec
     if spec.kind is tuple and not spec.children:
@@ -121,7 +121,7 @@ def _kind(kind: type) -> str:
 
 
 def check_one_element(variant: Variant, name: str) -> None:
-    """A single array with a single element, whatever its shape."""
+    """Refuse results that are no single array with a single element."""
     check_outputs(variant, name)
     refuse_complex(variant)
     if variant.out_spec.kind is not None:
@@ -195,7 +195,7 @@ def _leaves(v: object, spec: Spec, like: str, call: str) -> tuple[object, ...]:
 
 
 def _fits(entry: object, type_: ArrayType) -> bool:
-    """Whether nothing need be checked or converted: what most calls pass."""
+    """Whether an entry of `v` is an array of exactly this type, as in most calls."""
     if not isinstance(entry, np.ndarray) or not type_.shape:
         return False
     return entry.shape == type_.shape and entry.dtype == type_.dtype and type(entry) is np.ndarray

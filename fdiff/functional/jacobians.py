@@ -1,4 +1,4 @@
-"""Dense Jacobians, in the mode that costs less or the one asked for."""
+"""Dense Jacobians: `jacobian`, `jacrev` and `jacfwd`, in the cheaper mode or the one asked for."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ def jacobian(
         If a differentiated argument is not floating point, or is complex and has no derivative of
         the kind that `complex_inputs` asks for.
     TraceError
-        If `f` takes a traced array out of NumPy, for instance ``float(x[0])``.
+        If `f` hands a traced array to code that takes numbers or memory alone, for instance
+        ``memoryview(x)`` or ``decimal.Decimal(x[0])``. ``float(x[0])`` and `math` work.
 
     References
     ----------
@@ -189,7 +190,7 @@ def _way(
     complex_inputs: object,
     loose: bool,  # noqa: FBT001 - a setting like the others: not `strict`
 ) -> tuple[tuple[object, ...], Derive]:
-    """What settings of `jacobian` mean, once they are found to be valid."""
+    """The options that settings of `jacobian` stand for, and what makes the plan; checks them."""
     call = called("jacobian", f)
     check_device(device, call)
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
@@ -211,7 +212,8 @@ def dense(
 ) -> object:
     """The dense derivative at `inputs`; with `inputs` left out, the prepared function.
 
-    `settings` are what `operator` was given, in the order that `named` knows.
+    `settings` are what `operator` was given, in the order of `options.named`; `options` what they
+    stand for, which `derive` knows already.
     """
     if argnums.__class__ is int and argnums == 0 and inputs is not LEFT_OUT:
         result = known_fast_path(f, inputs, derive)(f, inputs)
@@ -225,7 +227,7 @@ def dense(
 
 
 def _numeric(variant: Variant) -> None:
-    """Every leaf of the result must be a number or an array."""
+    """Refuse results with leaves that are neither numbers nor arrays."""
     bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
     if bad or not variant.outs:
         fact = f"the function must return arrays, not {bad[0] if bad else 'nothing'}."

@@ -1,4 +1,9 @@
-"""Points without derivative: the policy in force, and the search for such points."""
+"""Kinks, points without derivative: the policy in force (`kinks`), and the search for such points.
+
+Under the policy "raise" each call first traces the function afresh, and evaluates a tape that tells
+where the derivative does not exist. Inside another trace the results are marked instead, and looked
+at when that trace is done.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +33,7 @@ WAY_OUT = 'fdiff.kinks("table"), the default, gives the value stated in docs/kin
 policy: ContextVar[str] = ContextVar("fdiff.kinks", default="table")
 
 
-ASKED = "kinks"  # in `occupied` once the process has asked for an error
+ASKED = "kinks"  # a key of `occupied`, for good once "raise" was used
 
 
 def kinks(policy: str) -> AbstractContextManager[None]:
@@ -72,7 +77,7 @@ def kinks(policy: str) -> AbstractContextManager[None]:
 @contextmanager
 def _in_force(name: str) -> Generator[None]:
     token = policy.set(name)
-    if name == "raise":  # for good: a context may be copied and outlive its ``with``
+    if name == "raise":  # a context may be copied, and outlive its ``with``
         occupied[ASKED] = None
     try:
         yield
@@ -85,7 +90,8 @@ def refuse_kinks(
 ) -> None:
     """Raise if the derivative that `program` takes does not exist at these arguments.
 
-    The function is traced afresh, so that those built of several ops mark their own kinks.
+    The function is traced afresh with the search on, in which functions made of several operations
+    mark their own kinks.
     """
     fresh = Program(program.name, program.argnums, program.derive, program.body)
     kink_search.on = True
@@ -106,9 +112,9 @@ def refuse_kinks(
 
 
 def warn_outside(result: object, variant: Variant, inputs: Sequence[object]) -> object:
-    """The result of an operator inside another trace, marked with the kinks it met.
+    """The result of an operator inside another trace, marked with conditions for its kinks.
 
-    They are looked at when that trace is done; until then no value is known.
+    The conditions are evaluated when that trace is done; until then no value is known.
     """
     for tape, wrt, of in _differentiated(variant):
         found, checks = find_kinks(tape, wrt, of)
@@ -126,7 +132,7 @@ def warn_outside(result: object, variant: Variant, inputs: Sequence[object]) -> 
 
 
 def _faulty(leaf: object, condition: object, check: Check, call: str) -> object:
-    """A result that may not be used where the condition holds, with the line that is to blame."""
+    """A result marked so that its use raises where the condition holds, with the user's line."""
     if not isinstance(leaf, TracedArray):
         return leaf
     inner = check.function if check.fault else call
@@ -138,9 +144,10 @@ def _faulty(leaf: object, condition: object, check: Check, call: str) -> object:
 
 
 def _differentiated(variant: Variant) -> list[tuple[Tape, Sequence[int], Sequence[int]]]:
-    """The tapes that are differentiated, with respect to what, and of which outputs.
+    """The tapes that are differentiated, with respect to which inputs, and which outputs of them.
 
-    A program that differentiates nothing is looked at for the operators it calls.
+    The function itself, and for second derivatives its gradient. A program that differentiates
+    nothing may call operators that do.
     """
     plan = variant.plan
     tape, count = variant.tape, len(variant.tape.outputs)

@@ -1,4 +1,8 @@
-"""Map a function over an axis of its arguments, without a loop."""
+"""`vmap`: map a function over an axis of its arguments, without a loop.
+
+The function is traced for one element, and the tape is batched. Where elements take different
+branches, each group of elements that take the same ones is traced and batched on its own.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +95,7 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
 def _one_by_one(
     f: Function, args: tuple[object, ...], kwargs: dict[str, object], in_axes: object
 ) -> None:
-    """What `vmap` stands for: a loop of calls."""
+    """What `vmap` stands for, a loop of calls; run as plain code for NumPy's warnings."""
     leaves, spec = flatten((args, kwargs))
     axes = _axes_of_arguments(in_axes, args, kwargs, "vmap")
     moved = [
@@ -129,7 +133,7 @@ def _mapped(
     size = _size(arrays, trace.call)
     parts: list[tuple[np.ndarray, list[object], Spec]] = []
     rest = np.arange(size)
-    while True:  # where elements decide branches differently, each part has a tape of its own
+    while True:  # each turn serves the elements that take the same branches as the first one left
         some = arrays if len(rest) == size else [x[rest] for x in arrays]
         one, outs, out_spec = _record_one(f, leaves, spec, mapped, some, trace.call)
         holds = _held(one, some, trace)
@@ -145,7 +149,7 @@ def _mapped(
 
 
 def _held(one: Recording, arrays: Sequence[TracedArray], trace: Recorder) -> np.ndarray | None:
-    """For which elements Python would decide as for the first; None if for all."""
+    """Which elements take the branches of the first one, as a mask; None if all do."""
     if one.check is None or not len(arrays[0].shape) or not arrays[0].shape[0]:
         return None
     size = arrays[0].shape[0]
@@ -165,9 +169,9 @@ def _placed(
     sizes: tuple[int, int],
     trace: Recorder,
 ) -> list[object]:
-    """Leaves of the result for some elements, with the mapped axis where it shall stand.
+    """Leaves of the result for some elements, with the mapped axis where `out_axes` says.
 
-    Of several parts the axis stands in front, to be joined.
+    Where these are not all elements, the axis stays in front, so that groups can be joined.
     """
     size, total = sizes
     carries = [*(True for _ in arrays), *(False for _ in one.extra)]
@@ -252,7 +256,7 @@ def _record_one(
 
 
 def _element(x: TracedArray) -> Input:
-    """The first element of `x`, whose value Python may see where it may see that of `x`."""
+    """How one element of `x` is traced: it has the value of the first, where `x` has a value."""
     type_ = ArrayType(x.shape[1:], x.dtype)
     if not x.shape[0]:
         return Input(type_, scalar=x.ndim == 1)
@@ -286,7 +290,7 @@ def _axes_of_arguments(
 
 
 def _prefix(axes: object, spec: Spec, name: str, call: str) -> list[Axis]:
-    """The axis of each leaf below `spec`; a single axis stands for all of them."""
+    """The axis of each leaf of `spec`; a single axis stands for all leaves below it."""
     if axes is None or is_int(axes):
         return [cast("Axis", axes)] * spec.leaves
     leaves, own = flatten(axes)
@@ -305,13 +309,13 @@ def _prefix(axes: object, spec: Spec, name: str, call: str) -> list[Axis]:
 
 
 def _children(tree: object, spec: Spec, leaves: list[object]) -> list[object]:
-    """The trees right below the root."""
+    """The subtrees right below the root."""
     taken = iter(leaves)
     return [unflatten(child, [next(taken) for _ in range(child.leaves)]) for child in spec.children]
 
 
 def _front(leaf: object, axis: int, name: str, call: str) -> TracedArray:
-    """The mapped axis moved to the front."""
+    """The leaf with its mapped axis moved to the front."""
     if not isinstance(leaf, TracedArray):
         fact = f"vmap was asked to map axis {axis} of a value of type {type(leaf).__name__}"
         way = "Pass it whole: in_axes=(0, None), for instance."
@@ -326,7 +330,7 @@ _moveaxis = cast("Callable[[TracedArray, int, int], TracedArray]", np.moveaxis)
 
 
 def _size(mapped: Sequence[TracedArray], call: str) -> int:
-    """The length all mapped axes have."""
+    """The common length of the mapped axes; raises if they differ."""
     sizes = sorted({x.shape[0] for x in mapped})
     if len(sizes) == 1:
         return sizes[0]
@@ -335,7 +339,7 @@ def _size(mapped: Sequence[TracedArray], call: str) -> int:
 
 
 def _place(out: TracedArray, one: ArrayType, axis: Axis, size: int, call: str) -> TracedArray:
-    """The mapped axis, in front if `out` has one, moved to where it is wanted."""
+    """The result with its mapped axis, which is in front if there is one, moved to `axis`."""
     mapped = out.ndim > len(one.shape)
     if axis is None:
         if mapped:

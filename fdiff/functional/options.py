@@ -1,4 +1,4 @@
-"""What may be given beside a function and its inputs: argnums, mode, chunk_size, device."""
+"""Options of operators, checked: argnums, mode, chunk_size, device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
 
 
 class LeftOut:
-    """The default of `inputs`: left out, a prepared function is wanted; None is a mistake."""
+    """The type of the default of `inputs`: a prepared function is wanted (None is a mistake)."""
 
     def __repr__(self) -> str:
         return "<left out>"
@@ -31,8 +31,8 @@ def check_callable(f: object, name: str) -> None:
         raise failure(InputError, name, f"expects a function first, not {type(f).__name__}.")
 
 
-# What an operator is given besides `f`, `inputs` and `argnums`, in the order it hands on: after
-# the type of chunk_size, and with the negation of strict at the end, both for their look-up.
+# The settings of an operator besides `f`, `inputs` and `argnums`, in the order of its tuple of
+# settings. There the type of chunk_size comes first, and the negation of strict last.
 _SETTINGS = {
     "jacobian": ("device", "mode", "strategy", "chunk_size", "complex_inputs"),
     "hessian": ("device", "outer_jacobian_strategy", "chunk_size"),
@@ -40,7 +40,7 @@ _SETTINGS = {
 
 
 def named(name: str, settings: tuple[object, ...]) -> dict[str, object]:
-    """The settings of a dense operator as keyword arguments."""
+    """The tuple of settings of a dense operator as keyword arguments."""
     return {**dict(zip(_SETTINGS[name], settings[1:-1], strict=True)), "strict": not settings[-1]}
 
 
@@ -90,7 +90,7 @@ def check_chunk(chunk_size: object, call: str) -> int | None:
 
 
 def check_device(device: object, call: str) -> None:
-    """Only the CPU so far; never a silent fallback."""
+    """Refuse any device but the CPU; there is no silent fallback."""
     if device != "cpu":
         fact = f"device={device!r} is not available in this version."
         raise failure(InputError, call, fact, "Leave device out, or write device='cpu'.")

@@ -87,7 +87,7 @@ def array_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object
 
 
 def vector_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """The same, and a tuple of numbers is an array, too."""
+    """The same, where a tuple of numbers is an array, too."""
     result = call_private(f, args, kwargs)
     return array(result) if _shape(result) else result
 
@@ -109,10 +109,10 @@ _RESULTS: dict[str, Body] = dict.fromkeys(
 
 
 def body_of(name: str, argnums: Argnums) -> Body | None:
-    """What the operator of that name runs in place of `f`, if a list of numbers is an array for it.
+    """What the operator of that name runs in place of `f`: a list of numbers is an array for it.
 
-    A Jacobian by one argument is an array where SciPy's solvers want one; by several it is nested
-    as torch's is, tuples of results first.
+    None for operators that take lists as structure. A Jacobian by one argument is an array where
+    SciPy's solvers want one; by several it is nested as torch's is, tuples of results first.
     """
     if name == "jacobian" and isinstance(argnums, int):
         return vector_result

@@ -1,4 +1,8 @@
-"""What an operator returns: a function that tells how it runs, and can be compiled at once."""
+"""Prepared functions: what an operator such as `grad` returns.
+
+A prepared function is called like the user's, tells by its `repr` how it runs, can be compiled
+before its first call, and is pickled as the operator, the function and the options.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ _TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")  # as the repr shows them
 
 
 class Origin(NamedTuple):
-    """What a prepared function was made by, and how to make it again."""
+    """The operator and the options that a prepared function was made by."""
 
     operator: Callable[..., object]
     options: dict[str, object]
@@ -43,7 +47,7 @@ class Origin(NamedTuple):
 if TYPE_CHECKING:
 
     class _Callable(partial[R], Generic[P, R]):
-        """What type checkers take a prepared function for."""
+        """The type of a prepared function, for type checkers."""
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
@@ -79,7 +83,7 @@ class Prepared(_Callable[P, R]):
         return self.origin.again(deepcopy(self.__wrapped__, memo))
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        """Made again from the operator, the function and the options, where it is unpickled."""
+        """Pickle the operator, the function and the options; unpickling applies them again."""
         if _is_global(self):  # as a decorated function is, whose own name leads to this object
             return self.__qualname__
         return Origin.again, (self.origin, self.__wrapped__)
@@ -130,7 +134,7 @@ class Prepared(_Callable[P, R]):
         return self
 
     def _compile(self, call: str, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        """The same, in the words of the public call."""
+        """Compile for these types; `call` is the public call, for messages."""
         args, vectors = self.split(tuple([_example(t, call) for t in types]))
         args = floating(args, self.program.argnums, lists=self.program.lists)
         named = {name: _example(value, call) for name, value in kwargs.items()}
@@ -156,7 +160,7 @@ Prepared.__doc__ = ComputedAttribute(  # type: ignore[assignment] - a descriptor
 
 
 def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
-    """In place of a run: the kernel is made, and the results are zeros."""
+    """Stand-in for `execute` that compiles the kernel of a step and returns zeros."""
     assert isinstance(step, PlanStep), "no kernel is made of an eager trace"
     lacking = step.runner.lacking()
     if lacking:
@@ -167,7 +171,7 @@ def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
 
 
 def _example(given: object, call: str) -> object:
-    """An argument of a type that is spelled out, or what was given."""
+    """Zeros of a type that is spelled out, such as "f8[10,3]"; any other argument as it is."""
     found = _TYPE.fullmatch(given) if isinstance(given, str) else None
     if found is None:
         return given
@@ -181,7 +185,7 @@ def _example(given: object, call: str) -> object:
 
 
 def _states(program: Program) -> Iterator[str]:
-    """A line for each signature, and each step that runs for it."""
+    """A line for each signature and each of its steps: which tier runs it, and why."""
     for variants in program.variants.values():
         for variant in variants:
             types = ", ".join(map(str, variant.tape.input_types[: len(variant.traced)]))

@@ -1,4 +1,4 @@
-"""Products of Jacobians with vectors, in both modes."""
+"""Products of Jacobians with vectors: `vjp` by a reverse sweep, `jvp` by a forward sweep."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .prepared import Origin, Prepared
 
 
 class VjpPlan(OperatorPlan):
-    """Outputs, and the vector pulled back to the inputs."""
+    """The plan of a vector-Jacobian product: outputs, and the vector pulled back to the inputs."""
 
     guards = True
 
@@ -55,7 +55,7 @@ class VjpPlan(OperatorPlan):
 
 
 class JvpPlan(OperatorPlan):
-    """Outputs, and the vector pushed forward to them."""
+    """The plan of a Jacobian-vector product: outputs, and the vector pushed forward to them."""
 
     guards = True
 
@@ -75,7 +75,10 @@ class JvpPlan(OperatorPlan):
 
 
 def checked(plan: Derive, name: str, *, strict: bool, choice: str | None = None) -> Derive:
-    """The plan of a variant that was checked; `choice` of a convention where there is one."""
+    """What makes the plan, after the checks of an operator.
+
+    `choice` is the convention for complex inputs, where the operator has one.
+    """
 
     def derive(variant: Variant) -> OperatorPlan:
         check_outputs(variant, name)
@@ -102,7 +105,11 @@ def product(
     derive: Derive,
     operator: Function,
 ) -> object:
-    """The result of a product at `inputs`; with `inputs` left out, the prepared function."""
+    """The result of a product at `inputs`; with `inputs` left out, the prepared function.
+
+    `operator` is the public function of that `name`, `options` are its settings, which `derive`
+    knows already.
+    """
     if inputs is not LEFT_OUT:
         if argnums.__class__ is int and argnums == 0:
             result = known_fast_path(f, inputs, derive)(f, inputs, v)
@@ -136,7 +143,7 @@ def _arrange(x: object, /, v: object = None, *args: object, **kwargs: object) ->
 def place(
     x: object, args: tuple[object, ...], argnums: Argnums, f: object, name: str
 ) -> tuple[object, ...]:
-    """The arguments of `f`: `x` where `argnums` says, the others in their order."""
+    """The arguments of `f`: `x` at the positions `argnums`, the others in their order."""
     if argnums == 0:
         return (x, *args)
     chosen = (argnums,) if isinstance(argnums, int) else argnums or ()

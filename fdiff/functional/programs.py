@@ -1,4 +1,4 @@
-"""Programs as such: compile one, look at it, forget them all."""
+"""`jit`, `make_tape`, `source`, `stop_gradient` and the caches: programs without derivatives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class JitPlan(ValuePlan):
-    """The function itself, compiled."""
+    """The plan of the function itself, compiled at its first call."""
 
     def __init__(self, variant: Variant) -> None:
         super().__init__(variant)

@@ -1,7 +1,7 @@
-"""Code that stays slow, because it branches another way at each call: the user is told once.
+"""A warning about code that stays slow, because it takes other branches at each call.
 
-Derivatives of such code are taken eagerly, operation by operation. What helps is to write branches
-as arithmetic, which only the user can do; so the line that branches most is named.
+Such code is differentiated eagerly, operation by operation. It gets faster if branches are written
+as arithmetic, which only the user can do; so the warning names the line that branches most.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ..errors import Line, RetraceWarning, show_line, warn
 from ..trace.eager_trace import EagerTrace
 from ..trace.trace_stack import stack
 
-TIMES = 20.0  # the plain function's time: a call that takes longer is slow
+TIMES = 20.0  # a call is slow that takes so many times as long as its operations alone
 SECONDS = 1.0  # spent in eager calls before anything is said
-LOOKS = 3  # calls that are compared with their operations: the fastest counts
+LOOKS = 3  # calls that are compared with their operations, of which the fastest counts
 
 
 @contextmanager
 def timed(program: Program) -> Generator[list[Variant]]:
-    """A call that may be eager, whose variant is put into the list and released at the end.
+    """Times a call that may be eager; its variant is put into the list, and released at the end.
 
-    Once eager calls took a second in all, the branches of the next ones are counted by lines.
+    Once eager calls took a second in all, branches are counted by lines during the next ones.
     """
     found: list[Variant] = []
     asked = program.seconds >= SECONDS
@@ -65,7 +65,7 @@ def _tell(program: Program, call: str, branches: Counter[Line | None]) -> None:
 
 
 def replayed(trace: EagerTrace) -> float:
-    """Seconds that the operations of a trace take by themselves, about those of plain code."""
+    """Seconds that the operations of a trace take by themselves, as in plain code."""
     builder = trace.builder
     values = builder.values
     calls = [(op.call, a) for op, a in zip(builder.ops, builder.args, strict=True) if a]

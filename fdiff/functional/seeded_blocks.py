@@ -1,0 +1,103 @@
+"""Seeded blocks: the parts of a dense Jacobian that one batched derivative tape computes.
+
+Forward mode gives columns, one block for each input; reverse mode rows, one block for each output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ..dispatch.plans import PlanStep
+from ..tape import Tape
+from ..transforms.pipeline import COLUMNS, COTANGENTS, ROWS, TANGENTS, derive
+
+
+def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
+    """Forward where there are no more inputs than outputs, else reverse."""
+    if mode != "auto":
+        return mode
+    rows = sum(t.size for t in tape.output_types if t.floating)
+    columns = sum(tape.input_types[k].size for k in wrt)
+    return "forward" if columns <= rows else "reverse"
+
+
+def seed_bytes(derived: Tape) -> int:
+    """Bytes of all values that depend on the last input: what one more seed costs."""
+    marked = {derived.inputs[-1]}
+    total = 0
+    for i, node in enumerate(derived.nodes):
+        if i in marked or any(a in marked for a in node.args):
+            marked.add(i)
+            total += sum(t.nbytes for t in node.types)
+    return max(total, 1)
+
+
+class SeededBlock:
+    """Part of a Jacobian that one seeded derivative gives: `count` columns or rows.
+
+    ``build(size, chunked)`` makes the tape of so many seeds; its outputs are the blocks
+    ``(output, input)`` of the Jacobian in `targets`. Another seed takes `per_seed` bytes. `steps`
+    are those made so far, by the number of seeds.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[int, bool], Tape],
+        count: int,
+        per_seed: int,
+        targets: Sequence[tuple[int, int]],
+    ) -> None:
+        self.build = build
+        self.count = count
+        self.per_seed = per_seed
+        self.targets = targets
+        self.steps: dict[int, PlanStep] = {}
+
+    def chunk(self, chunk_size: int | None, budget: int) -> int:
+        """How many seeds run at a time: `chunk_size`, or as many as the budget allows."""
+        wanted = budget // self.per_seed if chunk_size is None else chunk_size
+        return max(1, min(self.count, wanted))
+
+    def step(self, size: int) -> PlanStep:
+        """The step that takes the arguments and the number of the first of `size` seeds."""
+        if size not in self.steps:
+            self.steps[size] = PlanStep(self.build(size, True))
+        return self.steps[size]
+
+
+def column_blocks(tape: Tape, wrt: Sequence[int]) -> list[SeededBlock]:
+    """Columns, one block for each input; outputs that are integers are left out: they are zero."""
+    keep = [o for o, t in enumerate(tape.output_types) if t.floating]
+    return [
+        SeededBlock(
+            partial(_columns, tape, k, keep),
+            tape.input_types[k].size,
+            seed_bytes(derive(TANGENTS, tape, wrt=(k,))),
+            [(o, i) for o in keep],
+        )
+        for i, k in enumerate(wrt)
+        if keep
+    ]
+
+
+def _columns(tape: Tape, k: int, keep: Sequence[int], size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
+    return derive(COLUMNS, tape, wrt=(k,), of=keep, size=size, chunked=chunked)
+
+
+def row_blocks(tape: Tape, wrt: Sequence[int]) -> list[SeededBlock]:
+    """Rows, one block for each output that is floating."""
+    return [
+        SeededBlock(
+            partial(_rows, tape, wrt, o),
+            type_.size,
+            seed_bytes(derive(COTANGENTS, tape, wrt=wrt, of=(o,))),
+            [(o, i) for i in range(len(wrt))],
+        )
+        for o, type_ in enumerate(tape.output_types)
+        if type_.floating
+    ]
+
+
+def _rows(tape: Tape, wrt: Sequence[int], o: int, size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
+    return derive(ROWS, tape, wrt=wrt, of=(o,), size=size, chunked=chunked)
