@@ -180,10 +180,10 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
     if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex)):
         fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
         way = TAKE_NUMBERS if is_table(leaf) else LEAVE_OUT
-        raise InputError(message(call, f"{fact}{_place(spec, k)}.", way, where))
+        raise InputError(message(call, f"{fact}{_inside(spec, k)}.", way, where))
     dtype = np.asarray(leaf).dtype
     if dtype.kind not in "fc":  # complex inputs are judged by the operator
-        fact = f"only floating-point inputs can be differentiated, not {dtype}{_place(spec, k)}."
+        fact = f"only floating-point inputs can be differentiated, not {dtype}{_inside(spec, k)}."
         raise DtypeError(message(call, fact, _as_float(leaf, dtype, spec), where))
 
 
@@ -202,7 +202,7 @@ def argument(spec: Spec, k: int) -> str:
     return f"argument {head}{rest}"
 
 
-def _place(spec: Spec, k: int) -> str:
+def _inside(spec: Spec, k: int) -> str:
     """The name of leaf `k` in parentheses, if it is inside an argument."""
     name = argument(spec, k)
     return f" ({name})" if name.endswith("]") or "." in name else ""

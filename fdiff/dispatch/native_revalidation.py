@@ -36,7 +36,7 @@ def native_reads(pins: Pins) -> Outside:
         *[(check, found) for check, found in places if check is not revalidation.known],
     ]
     for check, found in kinds:
-        look, left = _LOOKS.get(check), []
+        look, left = _NATIVE_READS.get(check), []
         for one in found:
             seen = None if look is None else look(*one)
             if seen is None:
@@ -134,7 +134,7 @@ def _address(value: object) -> int:
     return 0 if value is MISSING else id(value)
 
 
-_LOOKS: dict[object, Any] = {
+_NATIVE_READS: dict[object, Any] = {
     revalidation.items: _item,
     revalidation.attributes: _attribute,
     revalidation.contents: _content,

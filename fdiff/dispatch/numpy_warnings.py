@@ -35,7 +35,7 @@ _STRICT = ("raise", "call", "print", "log")
 Arguments = tuple[tuple[object, ...], dict[str, object]]
 
 
-def answer(
+def warn_after_hint(
     program: Program,
     f: Function,
     given: Arguments,
@@ -87,7 +87,7 @@ def warning_hook(
         if captured is not None:
             arrays = [native(x) for x in variant.leaves(own, kwargs)]
             try:
-                answer(program, function, (own, kwargs), variant, [*arrays, *captured])
+                warn_after_hint(program, function, (own, kwargs), variant, [*arrays, *captured])
             except BaseException as error:
                 trim(error)
                 raise

@@ -127,9 +127,9 @@ class Variant:
         for k, layout in self.layouts:
             if memory_layout(arrays[k]) != layout:
                 return False
-        return (not sure and self.plan.guards) or self.decides(arrays)
+        return (not sure and self.plan.guards) or self.guards_hold(arrays)
 
-    def decides(self, arrays: Sequence[np.ndarray]) -> bool:
+    def guards_hold(self, arrays: Sequence[np.ndarray]) -> bool:
         """Whether every guard holds."""
         if self._checks is None:
             return True

@@ -317,20 +317,20 @@ def hessian(
         kind = chunk_size.__class__  # 1.0 is no 1
         settings = (kind, device, outer_jacobian_strategy, chunk_size, not strict)
         try:
-            options, derive = _known[settings]
+            options, derive = _by_settings[settings]
         except (KeyError, TypeError):  # met for the first time, or not hashable
             check_callable(f, "hessian")
-            options, derive = _known[settings] = _way(f, *settings)
+            options, derive = _by_settings[settings] = _checked_settings(f, *settings)
         return dense(f, "hessian", inputs, argnums, options, derive, hessian, settings)
     except BaseException as error:
         trim(error)
         raise
 
 
-_known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid
+_by_settings: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid
 
 
-def _way(
+def _checked_settings(
     f: Function,
     _: type,
     device: object,

@@ -34,7 +34,7 @@ NOT_STRICT = "This is not allowed in strict mode."
 _EVERY = tuple([tuple(range(count)) for count in range(9)])
 
 
-def given(
+def check_point(
     inputs: object, argnums: object, f: object, name: str
 ) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
     """Arguments and argnums of a call that names the point; plain arrays need no check."""

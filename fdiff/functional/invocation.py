@@ -18,7 +18,7 @@ import numpy as np
 from ..dispatch.arguments import Argnums, Function, called, native
 from ..dispatch.fast_path import FastPath, immediate_fast_path
 from ..dispatch.fast_path_builder import Split
-from ..dispatch.numpy_warnings import answer
+from ..dispatch.numpy_warnings import warn_after_hint
 from ..dispatch.plans import (
     Arrays,
     EagerStep,
@@ -43,9 +43,9 @@ from ..tracebacks import trim
 from ..transforms.pipeline import VALUE, derive
 from ..tree import map_leaves, unflatten
 from .eager_results import output_values
-from .kink_policy import ASKED, policy, refuse_kinks, warn_outside
+from .kink_policy import ASKED, mark_kinks, policy, refuse_kinks
 from .out_arguments import call_into
-from .points import body_of, floating
+from .points import body_of_operator, floating
 from .prepared import Origin, Prepared, prepare
 from .slow_code import timed
 
@@ -86,7 +86,7 @@ def _invoke_traced(
         (holds,) = replay(PlanStep(variant.check), inputs)
         current().guards.expect(holds.id, True)  # type: ignore[attr-defined] - a check has one traced output
     result = variant.plan.call(inputs, vectors, replay)
-    return warn_outside(result, variant, inputs) if kink_search.on else result
+    return mark_kinks(result, variant, inputs) if kink_search.on else result
 
 
 def _invoke_concrete(
@@ -108,7 +108,7 @@ def _invoke_concrete(
         else:
             result, variant = first.plan.call(arrays, vectors, execute), first
         if noted.hint:
-            answer(program, f, (args, kwargs), variant, arrays)
+            warn_after_hint(program, f, (args, kwargs), variant, arrays)
         return result
     finally:
         if taken is None:
@@ -137,7 +137,7 @@ def _invoke_special(
     except GuardMiss:
         pass
     except (ArithmeticError, IndexError, ValueError):
-        if variant.decides(arrays):
+        if variant.guards_hold(arrays):
             raise
     # The check decides alone: next to a tie a kernel may round its guards to the other side.
     noted.hint = False
@@ -237,7 +237,7 @@ def operator_program(
     f: Function, name: str, argnums: Argnums, options: tuple[object, ...], derive: Derive
 ) -> Program:
     """The program of `f` under an operator, which may take lists of numbers for arrays."""
-    body = body_of(name, argnums)
+    body = body_of_operator(name, argnums)
     return program_of(f, name, argnums, options, derive, body, lists=body is not None)
 
 
@@ -251,7 +251,12 @@ def prepared_operator(
 ) -> Prepared[..., Any]:
     """The prepared function of an operator whose calls take the arguments of `f`."""
     program = operator_program(f, name, argnums, options, derive)
-    return prepared_function(program, f, lambda args: (args, ()), origin)
+    return prepared_function(program, f, no_vectors, origin)
+
+
+def no_vectors(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """How arguments are split that are all for the function."""
+    return args, ()
 
 
 def prepared_function(
@@ -277,7 +282,7 @@ def prepared_function(
                 args, kwargs = arrange(*args, **kwargs)
             if "out" in kwargs and fast_path.writes_out:
                 return call_into(call, called(name, f), fast_path, args, kwargs)
-            own, vectors = split(args)
+            own, vectors = (args, ()) if split is no_vectors else split(args)
             result = invoke(program, f, own, kwargs, vectors)
             if not occupied:
                 fast_path.seek(args, kwargs)

@@ -15,7 +15,7 @@ from ..tracebacks import public, trim
 from .annotations import Array, P, Point
 from .complex_rules import check_choice, check_complex
 from .dense_blocks import jacobian_plan
-from .input_checks import given
+from .input_checks import check_point
 from .invocation import failure, immediate_call, prepared_operator
 from .options import (
     LEFT_OUT,
@@ -27,7 +27,7 @@ from .options import (
     named,
 )
 from .prepared import Origin, Prepared
-from .products import checked
+from .products import with_checks
 
 
 @overload
@@ -167,20 +167,20 @@ def jacobian(
         kind = chunk_size.__class__  # 1.0 is no 1
         settings = (kind, device, mode, strategy, chunk_size, complex_inputs, not strict)
         try:
-            options, derive = _known[settings]
+            options, derive = _by_settings[settings]
         except (KeyError, TypeError):  # met for the first time, or not hashable
             check_callable(f, "jacobian")
-            options, derive = _known[settings] = _way(f, *settings)
+            options, derive = _by_settings[settings] = _checked_settings(f, *settings)
         return dense(f, "jacobian", inputs, argnums, options, derive, jacobian, settings)
     except BaseException as error:
         trim(error)
         raise
 
 
-_known: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid
+_by_settings: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid
 
 
-def _way(
+def _checked_settings(
     f: Function,
     _: type,
     device: object,
@@ -196,7 +196,7 @@ def _way(
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
     choice = check_choice(complex_inputs, call)
     plan = lambda variant: jacobian_plan(variant, way, chunk)  # noqa: E731 - its choices bound
-    derive = checked(plan, "jacobian", strict=not loose, choice=choice)
+    derive = with_checks(plan, "jacobian", strict=not loose, choice=choice)
     return (way, chunk, not loose, choice), derive
 
 
@@ -223,10 +223,10 @@ def dense(
     if inputs is LEFT_OUT:
         origin = Origin(operator, {"argnums": argnums, **named(name, settings)})
         return prepared_operator(f, name, check_argnums(argnums, f, name), options, derive, origin)
-    return immediate_call(f, name, inputs, options, derive, given(inputs, argnums, f, name))
+    return immediate_call(f, name, inputs, options, derive, check_point(inputs, argnums, f, name))
 
 
-def _numeric(variant: Variant) -> None:
+def _check_numeric(variant: Variant) -> None:
     """Refuse results with leaves that are neither numbers nor arrays."""
     bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
     if bad or not variant.outs:
@@ -242,7 +242,7 @@ def _jac(
     choice = check_choice(complex_inputs, called(name, f))
 
     def derive(variant: Variant) -> OperatorPlan:
-        _numeric(variant)
+        _check_numeric(variant)
         check_complex(variant, choice)
         return jacobian_plan(variant, mode, chunk)
 

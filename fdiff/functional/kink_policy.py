@@ -111,7 +111,7 @@ def refuse_kinks(
                 raise _error(variant.call, check, hit, np.asarray(values[check.first + 1]))
 
 
-def warn_outside(result: object, variant: Variant, inputs: Sequence[object]) -> object:
+def mark_kinks(result: object, variant: Variant, inputs: Sequence[object]) -> object:
     """The result of an operator inside another trace, marked with conditions for its kinks.
 
     The conditions are evaluated when that trace is done; until then no value is known.

@@ -33,7 +33,7 @@ from ..tracebacks import public
 from ..transforms.pipeline import VMAP, derive
 from ..tree import Spec, flatten, unflatten
 from .annotations import P
-from .invocation import ValuePlan, failure, prepared_function
+from .invocation import ValuePlan, failure, no_vectors, prepared_function
 from .options import check_callable, is_int
 from .prepared import Origin, Prepared
 
@@ -89,7 +89,7 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
 
     program.plain = lambda g, args, kwargs: _one_by_one(g, args, kwargs, ins)
     origin = Origin(vmap, {"in_axes": in_axes, "out_axes": out_axes})
-    return prepared_function(program, f, lambda args: (args, ()), origin, out=False)
+    return prepared_function(program, f, no_vectors, origin, out=False)
 
 
 def _one_by_one(
@@ -128,7 +128,8 @@ def _mapped(
     axes = _axes_of_arguments(in_axes, args, kwargs, trace.call)
     mapped = [k for k, axis in enumerate(axes) if axis is not None]
     arrays = [
-        _front(leaves[k], cast("int", axes[k]), argument(spec, k), trace.call) for k in mapped
+        _mapped_axis_first(leaves[k], cast("int", axes[k]), argument(spec, k), trace.call)
+        for k in mapped
     ]
     size = _size(arrays, trace.call)
     parts: list[tuple[np.ndarray, list[object], Spec]] = []
@@ -136,10 +137,10 @@ def _mapped(
     while True:  # each turn serves the elements that take the same branches as the first one left
         some = arrays if len(rest) == size else [x[rest] for x in arrays]
         one, outs, out_spec = _record_one(f, leaves, spec, mapped, some, trace.call)
-        holds = _held(one, some, trace)
+        holds = _same_branches(one, some, trace)
         mine = [x[holds] for x in some] if holds is not None else some
         count = len(rest) if holds is None else int(np.sum(holds))
-        placed = _placed(one, outs, mine, (out_axes, out_spec), (count, size), trace)
+        placed = _results_with_axis(one, outs, mine, (out_axes, out_spec), (count, size), trace)
         if count == size:
             return unflatten(out_spec, placed)
         parts.append((rest if holds is None else rest[holds], placed, out_spec))
@@ -148,7 +149,9 @@ def _mapped(
             return unflatten(out_spec, _joined(parts, out_axes, trace.call))
 
 
-def _held(one: Recording, arrays: Sequence[TracedArray], trace: Recorder) -> np.ndarray | None:
+def _same_branches(
+    one: Recording, arrays: Sequence[TracedArray], trace: Recorder
+) -> np.ndarray | None:
     """Which elements take the branches of the first one, as a mask; None if all do."""
     if one.check is None or not len(arrays[0].shape) or not arrays[0].shape[0]:
         return None
@@ -161,7 +164,7 @@ def _held(one: Recording, arrays: Sequence[TracedArray], trace: Recorder) -> np.
     return None if seen.all() else seen
 
 
-def _placed(
+def _results_with_axis(
     one: Recording,
     outs: Sequence[object],
     arrays: Sequence[TracedArray],
@@ -184,7 +187,9 @@ def _placed(
     places = _prefix(placing[0], placing[1], "out_axes", trace.call)
     types = iter(one.tape.output_types)
     return [
-        _place(next(numeric), next(types), axis, size, trace.call) if traceable(out) else out
+        _axis_moved_to(next(numeric), next(types), axis, size, trace.call)
+        if traceable(out)
+        else out
         for out, axis in zip(outs, places, strict=True)
     ]
 
@@ -201,11 +206,12 @@ def _joined(
     places = _prefix(out_axes, spec, "out_axes", call)
     columns = zip(*(leaves for _, leaves, _ in parts), strict=True)
     return [
-        _column(leaves, order, axis, call) for axis, leaves in zip(places, columns, strict=True)
+        _joined_leaf(leaves, order, axis, call)
+        for axis, leaves in zip(places, columns, strict=True)
     ]
 
 
-def _column(leaves: Sequence[object], order: np.ndarray, axis: Axis, call: str) -> object:
+def _joined_leaf(leaves: Sequence[object], order: np.ndarray, axis: Axis, call: str) -> object:
     """One leaf of the results of all parts."""
     traced = [leaf for leaf in leaves if isinstance(leaf, TracedArray)]
     if not traced and all(leaf is leaves[0] or _alike(leaf, leaves[0]) for leaf in leaves):
@@ -218,7 +224,7 @@ def _column(leaves: Sequence[object], order: np.ndarray, axis: Axis, call: str) 
         raise failure(InputError, call, fact)
     whole = cast("TracedArray", np.concatenate(traced))[order]
     one = ArrayType(whole.shape[1:], whole.dtype)
-    return _place(whole, one, axis, whole.shape[0], call)
+    return _axis_moved_to(whole, one, axis, whole.shape[0], call)
 
 
 def _alike(one: object, other: object) -> bool:
@@ -314,7 +320,7 @@ def _children(tree: object, spec: Spec, leaves: list[object]) -> list[object]:
     return [unflatten(child, [next(taken) for _ in range(child.leaves)]) for child in spec.children]
 
 
-def _front(leaf: object, axis: int, name: str, call: str) -> TracedArray:
+def _mapped_axis_first(leaf: object, axis: int, name: str, call: str) -> TracedArray:
     """The leaf with its mapped axis moved to the front."""
     if not isinstance(leaf, TracedArray):
         fact = f"vmap was asked to map axis {axis} of a value of type {type(leaf).__name__}"
@@ -338,7 +344,9 @@ def _size(mapped: Sequence[TracedArray], call: str) -> int:
     raise failure(InputError, call, f"vmap got {found if sizes else 'no array to map over'}.")
 
 
-def _place(out: TracedArray, one: ArrayType, axis: Axis, size: int, call: str) -> TracedArray:
+def _axis_moved_to(
+    out: TracedArray, one: ArrayType, axis: Axis, size: int, call: str
+) -> TracedArray:
     """The result with its mapped axis, which is in front if there is one, moved to `axis`."""
     mapped = out.ndim > len(one.shape)
     if axis is None:

@@ -108,7 +108,7 @@ _RESULTS: dict[str, Body] = dict.fromkeys(
 )
 
 
-def body_of(name: str, argnums: Argnums) -> Body | None:
+def body_of_operator(name: str, argnums: Argnums) -> Body | None:
     """What the operator of that name runs in place of `f`: a list of numbers is an array for it.
 
     None for operators that take lists as structure. A Jacobian by one argument is an array where

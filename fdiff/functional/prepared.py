@@ -89,7 +89,7 @@ class Prepared(_Callable[P, R]):
         return Origin.again, (self.origin, self.__wrapped__)
 
     def __repr__(self) -> str:
-        lines = list(dict.fromkeys(_states(self.program)))
+        lines = list(dict.fromkeys(_tier_lines(self.program)))
         head = f"<fdiff.{self.__fdiff__} of {_name(self.__wrapped__)}"
         if not lines:
             return f"{head}, not called yet>"
@@ -184,7 +184,7 @@ def _example(given: object, call: str) -> object:
         raise InputError(message(call, fact, way, user_line())) from None
 
 
-def _states(program: Program) -> Iterator[str]:
+def _tier_lines(program: Program) -> Iterator[str]:
     """A line for each signature and each of its steps: which tier runs it, and why."""
     for variants in program.variants.values():
         for variant in variants:

@@ -16,7 +16,7 @@ from ..tracebacks import trim
 from ..transforms.pipeline import JVP, VJP, derive
 from .complex_rules import check_complex
 from .eager_results import jvp_values, vjp_values
-from .input_checks import check_outputs, check_strict, check_vector, given
+from .input_checks import check_outputs, check_point, check_strict, check_vector
 from .invocation import (
     Call,
     failure,
@@ -74,7 +74,7 @@ class JvpPlan(OperatorPlan):
         return results(self.variant, outs[: self.count]), tangents(self.variant, outs[self.count :])
 
 
-def checked(plan: Derive, name: str, *, strict: bool, choice: str | None = None) -> Derive:
+def with_checks(plan: Derive, name: str, *, strict: bool, choice: str | None = None) -> Derive:
     """What makes the plan, after the checks of an operator.
 
     `choice` is the convention for complex inputs, where the operator has one.
@@ -91,8 +91,8 @@ def checked(plan: Derive, name: str, *, strict: bool, choice: str | None = None)
     return derive
 
 
-_VJP = {strict: checked(VjpPlan, "vjp", strict=strict) for strict in (False, True)}
-_JVP = {strict: checked(JvpPlan, "jvp", strict=strict) for strict in (False, True)}
+_VJP = {strict: with_checks(VjpPlan, "vjp", strict=strict) for strict in (False, True)}
+_JVP = {strict: with_checks(JvpPlan, "jvp", strict=strict) for strict in (False, True)}
 
 
 def product(
@@ -116,7 +116,7 @@ def product(
             if result is not None:
                 return result
         check_callable(f, name)
-        point = given(inputs, argnums, f, name)
+        point = check_point(inputs, argnums, f, name)
         return immediate_call(f, name, inputs, options, derive, point, (v,))
     check_callable(f, name)
     if v is not None:
@@ -129,7 +129,7 @@ def product(
         if not args:
             fact = "the point and the vector are missing."
             raise failure(InputError, called(name, f), fact, "Give an example or a type of each.")
-        return place(args[0], args[2:], nums, f, name), args[1:2] or (None,)
+        return arguments_at(args[0], args[2:], nums, f, name), args[1:2] or (None,)
 
     origin = Origin(operator, {"argnums": argnums, "strict": options[0]})
     return prepared_function(program, f, split, origin, arrange=_arrange)
@@ -140,7 +140,7 @@ def _arrange(x: object, /, v: object = None, *args: object, **kwargs: object) ->
     return (x, v, *args), kwargs
 
 
-def place(
+def arguments_at(
     x: object, args: tuple[object, ...], argnums: Argnums, f: object, name: str
 ) -> tuple[object, ...]:
     """The arguments of `f`: `x` at the positions `argnums`, the others in their order."""
