@@ -1,0 +1,109 @@
+"""No code outside `fdiff/ops` compares a string with an op's name: records tell the facts."""
+
+import ast
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import fdiff
+from fdiff.primitive import PRIMITIVES
+
+ROOT = Path(fdiff.__file__).parent
+STATEMENT = "kinds of statements and effects of loop programs, one of which is `update`"
+FUNCTION = "functions of kernel texts (`rt.isnan`, `rt.power`), which ops name in their texts"
+ROUTINE = "routines, which ops name on their records"
+SCALARS = (
+    "isnan isinf isfinite signbit sign heaviside remainder floor_divide fmod power gcd lcm "
+    "spacing nextafter invert left_shift right_shift"
+)
+# The words in each module that are an op's name and mean something else, and what they mean. An
+# entry that is no longer needed is deleted.
+ALLOWED: dict[str, tuple[str, str]] = {
+    "capture/kept_values.py": ("update", "methods of dicts and sets"),
+    "dispatch/numpy_warnings.py": ("divide all log", "words of `numpy.errstate` and `warnings`"),
+    "functional/complex_rules.py": ("conjugate", "a choice of the user's"),
+    "kernels/bytecode/opcode_bodies.py": (
+        "copy cumsum cumprod cummax recurrence gather scatter_set", "names of instructions",
+    ),
+    "kernels/codegen/loop_nest.py": ("update", STATEMENT),
+    "kernels/codegen/outlining.py": ("max min", "builtins of Python in kernel texts"),
+    "kernels/ir/printing.py": ("update", STATEMENT),
+    "kernels/ir/verify.py": ("update", STATEMENT),
+    "kernels/passes/fuse/dependences.py": ("update", STATEMENT),
+    "kernels/passes/lower/effect_statements.py": ("update", STATEMENT),
+    "kernels/passes/tile/contiguous_runs.py": ("update", STATEMENT),
+    "kernels/passes/tile/loop_fission.py": ("update", STATEMENT),
+    "kernels/passes/tile/row_dependence.py": ("update", STATEMENT),
+    "kernels/passes/tile/staging.py": ("update", STATEMENT),
+    "kernels/runtime/linalg.py": ("solve inv det slogdet cholesky cofactor", ROUTINE),
+    "kernels/runtime/scalar.py": (SCALARS, FUNCTION),
+    "kernels/runtime/triangular.py": ("cholesky_bar", ROUTINE),
+    "process/background.py": ("max", "a word of the kernel's file `cpu.max`"),
+}  # fmt: skip
+UNFINISHED = ("transforms/", "trace/")  # folders where names are still compared
+
+
+def literals(node):
+    """The strings that stand in a literal."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        for entry in node.elts:
+            yield from literals(entry)
+
+
+def compared(tree):
+    """The strings that something is compared with: operands, entries of sets, keys and cases."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                values = [left, *others]
+            case ast.Dict(keys=keys):
+                values = [key for key in keys if key is not None]
+            case ast.Call(func=ast.Name(id="set" | "frozenset") | ast.Attribute(attr="fromkeys")):
+                values = node.args[:1]
+            case ast.Set() | ast.MatchValue():
+                values = [node] if isinstance(node, ast.Set) else [node.value]
+            case _:
+                continue
+        for value in values:
+            yield from literals(value)
+
+
+def found():
+    """The names of ops that are compared, by module; SciPy's functions are ops too."""
+    for path in (ROOT / "ops" / "scipy_ops").glob("[a-z]*.py"):
+        import_module(f"fdiff.ops.scipy_ops.{path.stem}")
+    out = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        module = path.relative_to(ROOT).as_posix()
+        names = {*compared(ast.parse(path.read_text(encoding="utf-8")))} & PRIMITIVES.keys()
+        if names and not module.startswith(("ops/", *UNFINISHED)):
+            out[module] = names
+    return out
+
+
+def test_no_code_outside_ops_compares_names_of_ops():
+    assert found() == {module: set(words.split()) for module, (words, _) in ALLOWED.items()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if name == 'update': pass",
+        "x = name not in ('slice', 'update')",
+        "x = {'update': 1}",
+        "X = frozenset(['update'])",
+        "X = {'update', 'other'}",
+        "X = dict.fromkeys(('update', 'slice'), 1)",
+        "match name:\n    case 'update': pass",
+    ],
+)
+def test_comparisons_are_found(text):
+    assert "update" in {*compared(ast.parse(text))}
+    assert PRIMITIVES["update"]
+
+
+def test_other_strings_are_not_found():
+    assert not {*compared(ast.parse("x = PRIMITIVES['update']; y = f('update'); z = ['update']"))}
