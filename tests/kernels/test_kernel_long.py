@@ -1,7 +1,6 @@
 """Kernels of unrolled programs: loops that are cut, and functions that are outlined."""
 
 import ctypes
-import importlib
 import re
 
 import numpy as np
@@ -13,13 +12,9 @@ from fdiff.interpret import evaluate
 from fdiff.kernels.codegen import kernel, outlining
 from fdiff.kernels.llvm.machine import Loaded, object_code, optimised
 from fdiff.kernels.llvm.module import module_of
-from fdiff.kernels.passes.tile import repeated_lines
+from fdiff.kernels.passes.tile import loop_fission, repeated_lines
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
-
-CUT = importlib.import_module(
-    "fdiff.kernels.passes.tile.loop_fission"
-)  # in the package, a function
 
 
 @pytest.fixture(params=[1, 2])
@@ -29,7 +24,16 @@ def short(monkeypatch, request):
     for module, limits in (
         (kernel, {"LONG": 0}),
         (outlining, {"STRAIGHT": 1}),
-        (CUT, {"LONG": 3 * n, "LEAST": n, "PIECE": n, "MOST": 2 * n - 1, "ROWS": "3"}),
+        (
+            loop_fission,
+            {
+                "LONGEST_BODY": 3 * n,
+                "SHORTEST_PIECE": n,
+                "USUAL_PIECE": n,
+                "LONGEST_PIECE": 2 * n - 1,
+                "SMALL_TILE": "3",
+            },
+        ),
     ):
         for name, limit in limits.items():
             monkeypatch.setattr(module, name, limit)
@@ -155,7 +159,7 @@ def test_terms_that_stand_side_by_side_are_pieces_that_are_alike(shape, dtype):
     arrays = [normal(*n).astype(dtype) / 3 for n in (shape, shape, (60, *shape))]
     _, pulled, given = with_gradient(f, *arrays)
     source = agree(pulled, given, 1e-11 if dtype == "f8" else 1e-4)
-    assert f"block = {CUT.MORE_ROWS}\n" in source
+    assert f"block = {loop_fission.LARGE_TILE}\n" in source
     longest = max(len(one.splitlines()) for one in source.split("def ")[1:-1])
     assert longest < 200
 
@@ -166,7 +170,7 @@ def test_turns_are_cut_into_equal_pieces(before, period):
     """The rest comes first, so that no piece but the first and the last is unlike the others."""
     end = before + 161 * period
     shapes = [*range(-before, 0), *(list(range(1, period + 1)) * 161), 100]
-    bounds = repeated_lines.bounds_of_turns(shapes, [True] * len(shapes))
+    bounds = repeated_lines.bounds_of_repeats(shapes, [True] * len(shapes))
     sizes = set(np.diff(bounds[1:-1]))
     assert bounds[0] == 0
     assert bounds[-2:] == [end, end + 1]
@@ -177,15 +181,15 @@ def test_turns_are_cut_into_equal_pieces(before, period):
 def test_pieces_begin_where_they_may():
     shapes = [1, 2, 3] * 60
     free = [k % 3 == 2 for k in range(180)]
-    bounds = repeated_lines.bounds_of_turns(shapes, free)
+    bounds = repeated_lines.bounds_of_repeats(shapes, free)
     assert len(bounds) > 3
     assert all(free[k] for k in bounds[1:-1])
-    assert repeated_lines.bounds_of_turns(shapes, [False] * 180) == [0, 180]
+    assert repeated_lines.bounds_of_repeats(shapes, [False] * 180) == [0, 180]
 
 
 def test_what_does_not_repeat_or_is_short_stays_whole():
-    assert repeated_lines.bounds_of_turns(range(900), [True] * 900) == [0, 900]
-    assert repeated_lines.bounds_of_turns([1, 2] * 20, [True] * 40) == [0, 40]
+    assert repeated_lines.bounds_of_repeats(range(900), [True] * 900) == [0, 900]
+    assert repeated_lines.bounds_of_repeats([1, 2] * 20, [True] * 40) == [0, 40]
 
 
 def test_the_same_functions_serve_all_layers_of_a_short_kernel_too(short):

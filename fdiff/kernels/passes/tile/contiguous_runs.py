@@ -1,10 +1,10 @@
-"""Rows of which the places follow each other, or stay: loops over them gather nothing.
+"""Versions of indirect loops for contiguous runs of indices (loop versioning by run-time tests).
 
-Index vectors of pairs, of the entries of sparse rows or of what was sorted come in runs: one of
-them counts, place by place, while the others stay. ``for i: for j > i`` is what such a run stands
-for. What is read at places that stay is read once, what is added there is summed first, and what
-is read or added where places count lies side by side. Whether there is a run is found as the
-kernel runs: index vectors are data.
+Index vectors of pairs, of the entries of sparse rows or of sorted data come in runs: one of them
+counts up by one from row to row, while the others stay the same, as in ``for i: for j > i``. In a
+run no load is a gather: entries at indices that stay are read once, additions there are reduced
+first, and entries at indices that count are contiguous. Whether rows are a run is tested as the
+kernel runs, because index vectors are data.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from ...ir.combiners import Combiner
 from ...ir.indexing import Axis, plus, times
 from ...ir.loops import AHEAD, BEGIN, END, NUMPY, Access, Accumulator, LoopVersion, Nest, Statement
 from ...ir.operation_costs import SLOW, flops_of
-from .row_dependence import for_rows
+from .row_dependence import restricted_to_tile
 
-_MOST = 3  # index vectors, for each of which there is a loop of its own
-_LONG, _DEAR = 150, 4  # statements of such a loop, and elementary functions among them
-_WIDE = 8  # entries from row to row, up to which processors load them into vectors
+_MOST_VECTORS = 3  # index vectors: there is a version for each
+_MOST_STATEMENTS, _MOST_FUNCTIONS = 150, 4  # of a version, and elementary functions among them
+_WIDEST = 8  # entries from row to row up to which processors load vectors of them
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A nest of one loop that reads and adds at places found at run time, and all its dtypes."""
+class IndexedRows:
+    """A nest of one loop with indirect accesses, and the dtypes of all memory."""
 
     nest: Nest
     dtypes: Mapping[str, str]
 
     @cached_property
-    def wraps(self) -> dict[str, Statement]:
-        """The places."""
+    def checked_indices(self) -> dict[str, Statement]:
+        """The statements that check an index, by the local they assign."""
         return {s.target: s for s in self.nest.statements if s.kind == "wrap"}
 
     @cached_property
-    def vectors(self) -> list[str]:
-        """The numbers the places come from, as they stand in index vectors."""
-        return list(dict.fromkeys(s.operands[0] for s in self.wraps.values()))
+    def index_vectors(self) -> list[str]:
+        """The locals that hold entries of index vectors."""
+        return list(dict.fromkeys(s.operands[0] for s in self.checked_indices.values()))
 
-    def picks(self, s: Statement) -> bool:
-        """Whether memory is used at a place."""
-        places = self.wraps
+    def is_indirect(self, s: Statement) -> bool:
+        """Whether a statement accesses memory at a checked index."""
+        places = self.checked_indices
         return bool(places and s.access and any(a.start in places for a in s.access.index))
 
-    def adds(self, s: Statement) -> bool:
-        """Whether floating-point numbers are added at a place, which may be done in any order."""
+    def adds_indirectly(self, s: Statement) -> bool:
+        """Whether a statement adds floating-point numbers at indices alone."""
         assert s.access is not None
         fixed = not s.access.injective_loops
         real = self.dtypes[s.access.buffer.name] in ("f8", "f4")
         return s.combiner is Combiner.ADD and fixed and real
 
-    # --- how far places stay or count -----------------------------------------------------------
+    # --- the length of runs -----------------------------------------------------------
 
     @cached_property
-    def _found(self) -> list[Statement]:
-        """What the numbers are found by, in order."""
-        needed = set(self.vectors)
+    def _index_computation(self) -> list[Statement]:
+        """The statements that compute the entries of index vectors, in order."""
+        needed = set(self.index_vectors)
         out: list[Statement] = []
         for s in reversed(self.nest.statements):
             if s.target in needed:
@@ -68,12 +68,12 @@ class Rows:
         return out
 
     def measured(self) -> tuple[Nest, ...]:
-        """Locals of each vector: its first number, and how far the next stay or count."""
-        names = {s.target: f"first_{s.target}" for s in self._found}
-        first = [_begun(s, names) for s in self._found]
+        """Nests that find the first entry of each index vector, and how far it stays or counts."""
+        names = {s.target: f"first_{s.target}" for s in self._index_computation}
+        first = [_at_first_row(s, names) for s in self._index_computation]
         lines: list[Statement] = []
         sums: list[Accumulator] = []
-        for v in self.vectors:
+        for v in self.index_vectors:
             first.append(Statement("let", f"from_{v}", "np.int64({0})", (f"first_{v}",)))
             first.append(Statement("let", f"shift_{v}", f"{{0}} - {BEGIN}", (f"from_{v}",)))
             lines.append(Statement("let", f"at_{v}", "np.int64({0})", (v,)))
@@ -83,35 +83,38 @@ class Rows:
             lines.append(Statement("accumulate", f"count_{v}", count, (f"at_{v}", f"shift_{v}")))
             sums += [Accumulator(f"{kind}_{v}", AHEAD, 0, ()) for kind in ("stay", "count")]
         ranges = ((BEGIN, AHEAD),)
-        loop = Nest(self.nest.domain, (*self._found, *lines), tuple(sums), "runs?", (), ranges)
+        loop = Nest(
+            self.nest.domain, (*self._index_computation, *lines), tuple(sums), "runs?", (), ranges
+        )
         return Nest((), tuple(first), (), "the first"), loop
 
     # --- the loops ------------------------------------------------------------------------------
 
     def versions(self) -> list[LoopVersion]:
-        """A loop for each vector that may count while the others stay."""
+        """A version for each index vector that may count while the others stay."""
         lets = (s for s in self.nest.statements if s.kind == "let")
-        dear = [s for s in lets if flops_of(s.text) >= SLOW]
-        if len(self.nest.statements) > _LONG or len(dear) > _DEAR:
-            return []  # where so much is computed, it takes longer than to gather
-        if len(self.vectors) > _MOST or not self._plain():
+        functions = [s for s in lets if flops_of(s.text) >= SLOW]
+        if len(self.nest.statements) > _MOST_STATEMENTS or len(functions) > _MOST_FUNCTIONS:
+            return []  # versions of long bodies cost more than gathers
+        if len(self.index_vectors) > _MOST_VECTORS or not self._is_simple():
             return []
-        return [self._run(v) for v in self.vectors if self._side_by_side(v)]
+        return [self._version(v) for v in self.index_vectors if self._is_contiguous(v)]
 
-    def _plain(self) -> bool:
-        """Whether places serve to read and add alone, and are not found at other places."""
-        used = {n for s in self.nest.statements if not self.picks(s) for n in locals_of(s)}
+    def _is_simple(self) -> bool:
+        """Whether indices serve loads and additions only, and depend on no indirect load."""
+        used = {n for s in self.nest.statements if not self.is_indirect(s) for n in locals_of(s)}
         writes = [s for s in self.nest.statements if s.kind in ("store", "update")]
         return (
-            used.isdisjoint(self.wraps)
-            and not any(map(self.picks, self._found))
-            and all(self.adds(s) for s in writes if self.picks(s))
+            used.isdisjoint(self.checked_indices)
+            and not any(map(self.is_indirect, self._index_computation))
+            and all(self.adds_indirectly(s) for s in writes if self.is_indirect(s))
         )
 
-    def _side_by_side(self, vector: str) -> bool:
-        """Whether what is used at places that count lies in rows of a few entries.
+    def _is_contiguous(self, vector: str) -> bool:
+        """Whether accesses at indices that count are contiguous, or a few entries apart.
 
-        Where several are added in one array, so that it is seen how far they lie apart.
+        Several additions to one array have to count along its first axis, so that they provably
+        do not alias.
         """
         used = [(s, self._axes(s.access, vector)) for s in self.nest.statements if s.access]
         used = [(s, axes) for s, axes in used if axes]
@@ -119,54 +122,54 @@ class Rows:
         for s, axes in used:
             assert s.access is not None
             many = counts[s.access.buffer.name] > 1
-            if len(axes) > 1 or not _narrow(s.access, axes[0]) or (many and axes[0] > 0):
+            if len(axes) > 1 or not _has_short_rows(s.access, axes[0]) or (many and axes[0] > 0):
                 return False
         return bool(used)
 
     def _axes(self, access: Access, vector: str) -> list[int]:
-        """The axes along which places of this vector are counted."""
-        starts = [self.wraps.get(a.start) for a in access.index]
+        """The axes along which an access has indices from this vector."""
+        starts = [self.checked_indices.get(a.start) for a in access.index]
         return [k for k, s in enumerate(starts) if s is not None and s.operands[0] == vector]
 
-    def _run(self, vector: str) -> LoopVersion:
-        """The loop for rows where the places of this vector count."""
-        nest = for_rows(self.nest, {})
+    def _version(self, vector: str) -> LoopVersion:
+        """The version for runs in which this index vector counts."""
+        nest = restricted_to_tile(self.nest, {})
         lines: list[Statement] = []
         sums: list[Accumulator] = list(nest.accumulators)
         for s in nest.statements:
             axes = self._axes(s.access, vector) if s.access is not None else []
             if s.kind == "wrap":
-                lines.append(_known(s, counts=s.operands[0] == vector))
-            elif s.kind == "update" and self.picks(s) and not axes:
-                line, total = summed(s, self.dtypes, {})
+                lines.append(_index_in_run(s, counts=s.operands[0] == vector))
+            elif s.kind == "update" and self.is_indirect(s) and not axes:
+                line, total = as_reduction(s, self.dtypes, {})
                 lines.append(line)
                 sums.append(total)
             else:
-                lines.append(_along(s, axes))
+                lines.append(_with_loop_variable(s, axes))
         final = [s for total in sums for s in total.final]
         made = replace(
             nest,
-            statements=tuple(_without_unread(lines, final)),
+            statements=tuple(_without_dead_values(lines, final)),
             accumulators=tuple(sums),
             comment=f"{nest.comment}, a run",
         )
-        ends = tuple(f"count_{v}" if v == vector else f"stay_{v}" for v in self.vectors)
-        return LoopVersion(ends, tuple(self._inside(vector)), (made,))
+        ends = tuple(f"count_{v}" if v == vector else f"stay_{v}" for v in self.index_vectors)
+        return LoopVersion(ends, tuple(self._bounds_tests(vector)), (made,))
 
-    def _inside(self, vector: str) -> Iterator[str]:
-        """That no place of the run has to be wrapped or refused; no sum here can overflow."""
-        for s in self.wraps.values():
+    def _bounds_tests(self, vector: str) -> Iterator[str]:
+        """Tests that no index of the run is negative or too large (their sums cannot overflow)."""
+        for s in self.checked_indices.values():
             (v,) = s.operands
             end = f"<= {s.text} - ({END} - {BEGIN})" if v == vector else f"< {s.text}"
             yield f"0 <= from_{v} {end}"
 
 
-def summed(
+def as_reduction(
     s: Statement, dtypes: Mapping[str, str], places: Mapping[str, str]
 ) -> tuple[Statement, Accumulator]:
-    """An update at one place for all rows as a sum of its own, which is added there at the end.
+    """An update of one entry by all rows, as a reduction that updates the entry once.
 
-    `places` are other locals that hold some of its places.
+    `places` are other names for some of the indices.
     """
     assert s.access is not None
     name = f"sum_{s.target}"
@@ -179,13 +182,13 @@ def summed(
 
 
 def locals_of(s: Statement) -> list[str]:
-    """The locals that a statement reads."""
+    """The locals that a statement reads, as operands or positions."""
     starts = [a.start for a in s.access.index] if s.access is not None else []
     return [*s.operands, *starts]
 
 
-def _begun(s: Statement, names: Mapping[str, str]) -> Statement:
-    """The statement for the row at `BEGIN`, where its locals have other names."""
+def _at_first_row(s: Statement, names: Mapping[str, str]) -> Statement:
+    """The statement for the row `BEGIN`, with its locals renamed."""
     operands = tuple(names.get(n, n) for n in s.operands)
     access = s.access
     if access is not None:
@@ -197,23 +200,23 @@ def _begun(s: Statement, names: Mapping[str, str]) -> Statement:
     return s._replace(target=names[s.target], operands=operands, access=access)
 
 
-def _known(wrap: Statement, *, counts: bool) -> Statement:
-    """A place, from that of the first row; where places count, the loop's variable is added."""
+def _index_in_run(wrap: Statement, *, counts: bool) -> Statement:
+    """An index from that of the first row; one that counts is relative to the loop's variable."""
     (vector,) = wrap.operands
     source = f"shift_{vector}" if counts else f"from_{vector}"
     return Statement("let", wrap.target, "{0}", (source,))
 
 
-def _along(s: Statement, axes: list[int]) -> Statement:
-    """The statement with the loop's variable along these axes."""
+def _with_loop_variable(s: Statement, axes: list[int]) -> Statement:
+    """The statement with the loop's variable added along these axes."""
     if s.access is None or not axes:
         return s
     index = tuple(a._replace(var=0) if k in axes else a for k, a in enumerate(s.access.index))
     return s._replace(access=s.access._replace(index=index))
 
 
-def _without_unread(lines: list[Statement], final: list[Statement]) -> list[Statement]:
-    """The lines without what nothing reads, as no run reads its index vectors."""
+def _without_dead_values(lines: list[Statement], final: list[Statement]) -> list[Statement]:
+    """The statements without values that nothing reads (dead code elimination)."""
     read = {n for s in final for n in locals_of(s)}
     out: list[Statement] = []
     for s in reversed(lines):
@@ -223,12 +226,12 @@ def _without_unread(lines: list[Statement], final: list[Statement]) -> list[Stat
     return out[::-1]
 
 
-def _narrow(access: Access, axis: int) -> bool:
-    """Whether few entries lie between one place along the axis and the next."""
+def _has_short_rows(access: Access, axis: int) -> bool:
+    """Whether consecutive positions along an axis are at most a few entries apart."""
     after = access.dims[axis + 1 :]
     if access.buffer.strides is not None or access.index[axis]._replace(start="0") != Axis():
         return False
     wide = 1
     for dim in after:
-        wide *= int(dim) if dim.isdigit() else _WIDE + 1
-    return wide <= _WIDE
+        wide *= int(dim) if dim.isdigit() else _WIDEST + 1
+    return wide <= _WIDEST

@@ -1,4 +1,4 @@
-"""Two loops become one where every access walks through both in memory order."""
+"""Loop collapsing: two adjacent loops become one if every access runs through both contiguously."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...ir.loops import Access, Nest, Statement
 
 
 def collapse(nest: Nest) -> Nest:
-    """Merge adjacent loops, innermost first, as long as nothing tells them apart."""
+    """Merge adjacent loops, innermost first, as far as all accesses allow it."""
     nest = _map(nest, _without_ones)
     k = len(nest.domain) - 2
     while k >= 0:
@@ -41,7 +41,7 @@ def _mergeable(nest: Nest, k: int) -> bool:
 
 
 def _walks(access: Access, nest: Nest, k: int) -> bool:
-    """Whether `access` uses neither loop, or both side by side over the whole extent."""
+    """Whether `access` depends on neither loop, or runs contiguously through all of both."""
     at = [p for p, axis in enumerate(access.index) if axis.var in (k, k + 1)]
     if not at:
         return True

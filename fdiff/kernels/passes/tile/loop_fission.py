@@ -1,11 +1,11 @@
-"""Loops around thousands of statements, cut into several around some hundred each.
+"""Loop fission (distribution): loops around thousands of statements, cut into shorter loops.
 
-What LLVM takes for a loop grows with more than the square of its length. Pieces take turns, a few
-rows at a time, and hand values on in memory, which stays in the cache; what is read from memory
-that the loop leaves alone is read again. An unrolled program does the same again and again, and its
-pieces had better be the same: cuts are made where the statements that follow occur most often. In
-a long program shorter loops are cut, too, where they do the same again and again and hand on next
-to nothing.
+LLVM's time for a loop grows faster than the square of its length. The pieces run one after another
+for a tile of a few rows. Values that later pieces need are spilled to memory, which stays in the
+cache, or loaded again. Unrolled programs repeat themselves, and equal pieces are compiled once: so
+cuts are made where the statements that follow occur most often. In a long program shorter loops are
+cut, too, where they repeat themselves and few values have to be spilled. Legality: K. Kennedy and
+K. S. McKinley, Loop distribution with arbitrary control flow, Supercomputing 1990.
 """
 
 from __future__ import annotations
@@ -33,15 +33,22 @@ from ...ir.loops import (
     TileLoop,
     VersionedLoop,
 )
-from .repeated_lines import bounds_of_turns
-from .row_dependence import finished, for_rows, rowwise, started
+from .repeated_lines import bounds_of_repeats
+from .row_dependence import finalisation, initialisation, restricted_to_tile, rowwise
 
-LONG = 1000  # statements up to which a loop stays whole
-SHORT = 160  # those of a loop in which nobody looks for what it does again and again
-LEAST, PIECE, MOST = 120, 240, 400  # statements of a piece
-ROWS = "64"  # at a time
-FEW, MORE_ROWS = 2, "256"  # values that are next to nothing; rows at a time where so few wait
-_ALIKE = 12  # statements that are compared with those at other places
+LONGEST_BODY = 1000  # statements up to which a loop stays whole
+SHORTEST_BODY = 160  # statements up to which a loop is not searched for repeats
+SHORTEST_PIECE, USUAL_PIECE, LONGEST_PIECE = (
+    120,
+    240,
+    400,
+)  # statements of a piece: at least, as a rule, at most
+SMALL_TILE = "64"  # rows of a tile
+FEW_VALUES, LARGE_TILE = (
+    2,
+    "256",
+)  # values spilled at a cheap cut; rows of a tile between such
+_COMPARED = 12  # statements compared to find out how often they occur
 _NUMBERS = re.compile(r"\d+")
 _WRITES = ("store", "update")
 
@@ -49,46 +56,53 @@ _WRITES = ("store", "update")
 def split_long_loops(program: LoopProgram) -> LoopProgram:
     """The program with loops around thousands of statements cut into several."""
     items: list[Nest | Call | TileLoop | VersionedLoop] = []
-    rooms: list[Temporary] = []
-    long = sum(len(item.statements) for item in program.items if isinstance(item, Nest)) > LONG
+    spill_buffers: list[Temporary] = []
+    long = (
+        sum(len(item.statements) for item in program.items if isinstance(item, Nest)) > LONGEST_BODY
+    )
     for item in program.items:
         pieces = _pieces(item, program.dtypes, long=long) if isinstance(item, Nest) else None
         items += pieces.items() if pieces is not None else [item]
-        rooms += pieces.rooms if pieces is not None else []
+        spill_buffers += pieces.spill_buffers if pieces is not None else []
     if all(map(is_, items, program.items)):
         return program
-    return replace(program, items=tuple(items), temporaries=(*program.temporaries, *rooms))
+    return replace(program, items=tuple(items), temporaries=(*program.temporaries, *spill_buffers))
 
 
 def _pieces(nest: Nest, dtypes: Mapping[str, str], *, long: bool) -> _Pieces | None:
-    """The pieces of a loop of a program that is `long` or not; None if it stays whole."""
+    """The pieces of a nest, in a program that is `long` or not; None if it is not cut."""
     count = len(nest.statements)
-    if nest.excluded or nest.ranges or nest.branches or count <= (SHORT if long else LONG):
+    if (
+        nest.excluded
+        or nest.ranges
+        or nest.branches
+        or count <= (SHORTEST_BODY if long else LONGEST_BODY)
+    ):
         return None
     if nest.domain and not rowwise(nest, nest.domain[0]):
         return None
-    if count > LONG:
+    if count > LONGEST_BODY:
         return _Pieces(nest, dtypes)
-    pieces = _Pieces(nest, dtypes, MORE_ROWS) if nest.domain else None
+    pieces = _Pieces(nest, dtypes, LARGE_TILE) if nest.domain else None
     return pieces if pieces is not None and len(pieces.bounds) > 2 else None
 
 
-def _touched(s: Statement) -> list[str]:
-    """The locals that a statement reads or makes."""
+def _locals_of(s: Statement) -> list[str]:
+    """The locals that a statement reads or assigns."""
     starts = [a.start for a in s.access.index] if s.access is not None else []
     return [s.target, *s.operands, *starts] if s.target else [*s.operands, *starts]
 
 
 class _Pieces:
-    """A nest and where it is cut; pieces take turns, so many `rows` at a time."""
+    """A nest and where it is cut; the pieces run for tiles of so many `rows`."""
 
-    def __init__(self, nest: Nest, dtypes: Mapping[str, str], rows: str = ROWS) -> None:
+    def __init__(self, nest: Nest, dtypes: Mapping[str, str], rows: str = SMALL_TILE) -> None:
         self.nest = nest
         self.rows = rows
         self.dtypes = dtypes
-        self.rooms: list[Temporary] = []
+        self.spill_buffers: list[Temporary] = []
         self.lines = nest.statements
-        self.made = {s.target: k for k, s in enumerate(self.lines) if s.target}
+        self.definitions = {s.target: k for k, s in enumerate(self.lines) if s.target}
         self.sums = {a.name: a for a in nest.accumulators}
         self.written = {
             s.access.buffer.name for s in self.lines if s.access is not None and s.kind in _WRITES
@@ -96,10 +110,10 @@ class _Pieces:
         self.depth = self._depths()
 
     def _depths(self) -> dict[str, int]:
-        """How many loops each local depends on."""
+        """How many loops enclose the assignment of each local."""
         out: dict[str, int] = {name: len(self.nest.domain) for name in self.sums}
         for s in self.lines:
-            known = [out.get(name, 0) for name in _touched(s) if name != s.target]
+            known = [out.get(name, 0) for name in _locals_of(s) if name != s.target]
             if s.access is not None:
                 known += [axis.var + 1 for axis in s.access.index]
             inner = s.kind in ("accumulate", "pick", "carry", "update")
@@ -109,32 +123,32 @@ class _Pieces:
     # --- where it can be cut ------------------------------------------------------------------
 
     @cached_property
-    def held(self) -> list[bool]:
-        """Before which statements it cannot be cut: turns of the loops would change places."""
+    def inseparable(self) -> list[bool]:
+        """Positions where fission would violate a loop-carried dependence."""
         out = [False] * (len(self.lines) + 1)
         if not self.nest.domain:
             return out
-        for begin, end in self._together():
+        for begin, end in self._inseparable_ranges():
             out[begin + 1 : end + 1] = [True] * (end - begin)
         return out
 
-    def _together(self) -> Iterator[tuple[int, int]]:
-        """The first and last of statements that have to stay in one loop."""
+    def _inseparable_ranges(self) -> Iterator[tuple[int, int]]:
+        """The first and last of statements that have to stay in one loop, for each such group."""
         touches: dict[str, list[int]] = {}
         for k, s in enumerate(self.lines):
-            for name in {n for n in _touched(s) if n in self.sums}:
+            for name in {n for n in _locals_of(s) if n in self.sums}:
                 touches.setdefault(name, []).append(k)
             if s.access is not None and s.access.buffer.name in self.written:
                 touches.setdefault(f"[{s.access.buffer.name}]", []).append(k)
         for name, places in touches.items():
-            if name in self.sums or not self._independent([self.lines[k] for k in places]):
+            if name in self.sums or not self._iterations_commute([self.lines[k] for k in places]):
                 yield places[0], places[-1]
         for name, last in self._last_uses():
-            if not self._movable(name):
-                yield self.made[name], last
+            if not self._transferable(name):
+                yield self.definitions[name], last
 
-    def _independent(self, touches: list[Statement]) -> bool:
-        """Whether all are additions, or each turn has an entry of its own."""
+    def _iterations_commute(self, touches: list[Statement]) -> bool:
+        """Whether iterations commute: all are additions, or each has an entry of its own."""
         if all(s.kind == "update" for s in touches):
             return True
         access = touches[0].access
@@ -149,43 +163,48 @@ class _Pieces:
         """The last statement that reads each local."""
         last: dict[str, int] = {}
         for k, s in enumerate(self.lines):
-            last.update((n, k) for n in _touched(s) if n != s.target and n in self.made)
+            last.update((n, k) for n in _locals_of(s) if n != s.target and n in self.definitions)
         return last.items()
 
-    def _movable(self, name: str) -> bool:
-        """Whether a later piece can have the value."""
-        s = self.lines[self.made[name]]
+    def _transferable(self, name: str) -> bool:
+        """Whether a later piece can get the value: spilled, loaded again, or loop-invariant."""
+        s = self.lines[self.definitions[name]]
         known = s.kind in ("let", "load") and name in self.dtypes
-        return not self.depth[name] or known or self._again(name)
+        return not self.depth[name] or known or self._reloadable(name)
 
-    def _again(self, name: str) -> bool:
-        """Whether the value can as well be read again."""
-        s = self.lines[self.made[name]]
+    def _reloadable(self, name: str) -> bool:
+        """Whether the value can be loaded again from memory that the nest does not write."""
+        s = self.lines[self.definitions[name]]
         return (
             s.kind in ("load", "position") and s.access is not None
             and s.access.buffer.name not in self.written
-            and not any(n in self.made for n in _touched(s) if n != name)
+            and not any(n in self.definitions for n in _locals_of(s) if n != name)
         )  # fmt: skip
 
     @cached_property
-    def free(self) -> list[bool]:
-        """Before which statements a cut hands on few values."""
+    def cheap_cuts(self) -> list[bool]:
+        """Positions where a cut is legal and spills few values."""
         more = [0] * (len(self.lines) + 1)
         for name, last in self._last_uses():
-            if self.depth[name] and not self._again(name):
-                more[self.made[name] + 1] += 1
+            if self.depth[name] and not self._reloadable(name):
+                more[self.definitions[name] + 1] += 1
                 more[last + 1] -= 1
-        return [n <= FEW and not held for n, held in zip(accumulate(more), self.held, strict=True)]
+        return [
+            n <= FEW_VALUES and not inseparable
+            for n, inseparable in zip(accumulate(more), self.inseparable, strict=True)
+        ]
 
     # --- where it is cut ----------------------------------------------------------------------
 
     @cached_property
     def shapes(self) -> list[int]:
-        """A number for each statement that tells what it does, and to which of those before it."""
+        """A hash of what each statement does, and how far back its operands are: equal if alike."""
         out: list[int] = []
         for k, s in enumerate(self.lines):
             operands = [
-                str(k - self.made[n]) if n in self.made and k - self.made[n] <= _ALIKE else n[:1]
+                str(k - self.definitions[n])
+                if n in self.definitions and k - self.definitions[n] <= _COMPARED
+                else n[:1]
                 for n in s.operands
             ]
             words = [s.kind, s.text, *operands]
@@ -198,32 +217,39 @@ class _Pieces:
     @cached_property
     def bounds(self) -> list[int]:
         """Where the pieces begin, and where the last one ends."""
-        few = len(self.lines) <= LONG
-        return self._filled(bounds_of_turns(self.shapes, self.free) if few else self._often())
+        few = len(self.lines) <= LONGEST_BODY
+        return self._without_empty_pieces(
+            bounds_of_repeats(self.shapes, self.cheap_cuts)
+            if few
+            else self._cuts_before_frequent_code()
+        )
 
-    def _often(self) -> list[int]:
-        """The places where what follows occurs most often."""
+    def _cuts_before_frequent_code(self) -> list[int]:
+        """Cuts before the statements that occur most often."""
         shapes, end = self.shapes, len(self.lines)
-        following = [tuple(shapes[k : k + _ALIKE]) for k in range(end)]
-        often = Counter(following)
+        following = [tuple(shapes[k : k + _COMPARED]) for k in range(end)]
+        frequency = Counter(following)
         out = [0]
-        while end - out[-1] > MOST:
-            first, last = out[-1] + LEAST, min(out[-1] + MOST, end - LEAST)
-            places = [k for k in range(first, last + 1) if not self.held[k]]
+        while end - out[-1] > LONGEST_PIECE:
+            first, last = (
+                out[-1] + SHORTEST_PIECE,
+                min(out[-1] + LONGEST_PIECE, end - SHORTEST_PIECE),
+            )
+            places = [k for k in range(first, last + 1) if not self.inseparable[k]]
             if not places:
-                later = (k for k in range(last + 1, end) if not self.held[k])
+                later = (k for k in range(last + 1, end) if not self.inseparable[k])
                 places = [next(later, end)]
-            middle = out[-1] + PIECE
+            middle = out[-1] + USUAL_PIECE
             best = max(
                 places,
-                key=lambda k: (often[following[k]], following[k], -abs(k - middle))
+                key=lambda k: (frequency[following[k]], following[k], -abs(k - middle))
                 if k < end else (0, (), 0),
             )  # fmt: skip
             out.append(best)
         return [*out, end] if out[-1] < end else out
 
-    def _filled(self, bounds: list[int]) -> list[int]:
-        """The bounds without those between which nothing stands in the innermost loop."""
+    def _without_empty_pieces(self, bounds: list[int]) -> list[int]:
+        """The bounds without pieces that have nothing in the innermost loop."""
         rank = len(self.nest.domain)
         inner = [not s.target or self.depth[s.target] == rank for s in self.lines]
         out = bounds[:1]
@@ -235,63 +261,66 @@ class _Pieces:
     # --- the pieces ---------------------------------------------------------------------------
 
     def nests(self) -> list[Nest]:
-        """The pieces, each with what it reads of those before it and leaves to those behind it."""
+        """The pieces, each with loads of values from earlier ones, and spills for later ones."""
         bounds = self.bounds
         piece = {}
         for p, (begin, end) in enumerate(pairwise(bounds)):
             piece |= dict.fromkeys(range(begin, end), p)
-        handed = dict.fromkeys(
+        spilled = dict.fromkeys(
             name for name, last in self._last_uses()
-            if self.depth[name] and piece[last] > piece[self.made[name]] and not self._again(name)
+            if self.depth[name] and not self._reloadable(name)
+            and piece[last] > piece[self.definitions[name]]
         )  # fmt: skip
-        for name in handed:
-            waiting = self._waiting(name)
-            self.rooms.append(Temporary(waiting.buffer.name, self.dtypes[name], waiting.dims))
-        return [self._piece(begin, end, handed) for begin, end in pairwise(bounds)]
+        for name in spilled:
+            waiting = self._spill_access(name)
+            self.spill_buffers.append(
+                Temporary(waiting.buffer.name, self.dtypes[name], waiting.dims)
+            )
+        return [self._piece(begin, end, spilled) for begin, end in pairwise(bounds)]
 
     def items(self) -> list[Nest | TileLoop]:
-        """What is the same for all rows, then the pieces, for a few rows at a time."""
+        """Loop-invariant statements, then a tile loop around the pieces."""
         if not self.nest.domain:
             return list(self.nests())
-        fixed = tuple(s for k, s in enumerate(self.lines) if k in self.fixed)
-        before = [Nest((), fixed, (), "for all rows")] if fixed else []
-        inside = tuple(for_rows(piece, {}) for piece in self.nests())
+        invariant = tuple(s for k, s in enumerate(self.lines) if k in self.invariant)
+        before = [Nest((), invariant, (), "for all rows")] if invariant else []
+        inside = tuple(restricted_to_tile(piece, {}) for piece in self.nests())
         blocks = TileLoop(self.nest.domain[0], self.rows, inside)
-        return [*before, *started(self.nest), blocks, *finished(self.nest)]
+        return [*before, *initialisation(self.nest), blocks, *finalisation(self.nest)]
 
     @cached_property
-    def fixed(self) -> set[int]:
-        """The statements that are the same for all rows, by number."""
+    def invariant(self) -> set[int]:
+        """The loop-invariant statements, by number."""
         return {
             k for k, s in enumerate(self.lines)
             if s.kind in ("let", "load") and not self.depth[s.target] and self.nest.domain
             and (s.access is None or s.access.buffer.name not in self.written)
         }  # fmt: skip
 
-    def _piece(self, begin: int, end: int, handed: Mapping[str, None]) -> Nest:
-        own = [s for k, s in enumerate(self.lines[begin:end], begin) if k not in self.fixed]
-        names = dict.fromkeys(n for s in own for n in _touched(s) if n in self.made)
+    def _piece(self, begin: int, end: int, spilled: Mapping[str, None]) -> Nest:
+        own = [s for k, s in enumerate(self.lines[begin:end], begin) if k not in self.invariant]
+        names = dict.fromkeys(n for s in own for n in _locals_of(s) if n in self.definitions)
         taken = [
-            self._load(n, handed) for n in names if self.made[n] < begin and self.depth[n]
+            self._load(n, spilled) for n in names if self.definitions[n] < begin and self.depth[n]
         ]  # fmt: skip
         lines: list[Statement] = []
         for s in own:
             lines.append(s)
-            if s.target in handed:
-                lines.append(Statement("store", "", "", (s.target,), self._waiting(s.target)))
+            if s.target in spilled:
+                lines.append(Statement("store", "", "", (s.target,), self._spill_access(s.target)))
         sums = tuple(a for a in self.nest.accumulators if a.name in names or self._sum_of(a, own))
         return replace(self.nest, statements=(*taken, *lines), accumulators=sums)
 
     def _sum_of(self, accumulator: Accumulator, own: list[Statement]) -> bool:
-        return any(accumulator.name in _touched(s) for s in own)
+        return any(accumulator.name in _locals_of(s) for s in own)
 
-    def _load(self, name: str, handed: Mapping[str, None]) -> Statement:
-        if name in handed:
-            return Statement("load", name, "", (), self._waiting(name))
-        return self.lines[self.made[name]]
+    def _load(self, name: str, spilled: Mapping[str, None]) -> Statement:
+        if name in spilled:
+            return Statement("load", name, "", (), self._spill_access(name))
+        return self.lines[self.definitions[name]]
 
-    def _waiting(self, name: str) -> Access:
-        """Where a value waits for a later piece."""
+    def _spill_access(self, name: str) -> Access:
+        """The entry to which a value is spilled."""
         dims = (self.rows, *self.nest.domain[1 : self.depth[name]])
         index = (Axis(0, "1", f"-{BEGIN}"), *(Axis(k) for k in range(1, len(dims))))
         return Access(Buffer(f"h{name}"), dims, index)

@@ -1,4 +1,7 @@
-"""What nests and routines read and write, row by row or else; a nest for some of its rows."""
+"""Dependences between items over the rows of an axis, and nests restricted to a tile of rows.
+
+Two items may share a tile loop if what one writes for a row the other uses in that row only.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ from dataclasses import dataclass, field, replace
 
 from ...ir.indexing import Axis, Dims, nonunit
 from ...ir.loops import BEGIN, BLOCK, END, Access, Accumulator, Call, Nest, Statement
-from .row_products import operands_of, role_of
+from .row_products import operands_of, role_of_rows
 
-Rows = str | Dims  # where in memory the axis of the rows lies: see `rows_of`
+Rows = str | Dims  # where the axis of the rows lies in memory: see `rows_of`
 _WRITES = frozenset(["store", "update"])
 
 
 def rows_of(dims: Dims, axis: str) -> Rows | None:
-    """Where the axis of the rows lies in memory: the same for all shapes it is read in.
+    """Where the axis of the rows lies in an array; None if it is not one axis of it.
 
-    Shapes of one array that have the rows first, or last, agree on where each row lies, however
-    they name the other axes; between others only equal shapes do.
+    Two shapes under which one array is accessed place each row in the same memory if both have the
+    rows first, or both last, or if they are equal.
     """
     wide = nonunit(dims)
     if wide.count(axis) != 1:
@@ -28,23 +31,28 @@ def rows_of(dims: Dims, axis: str) -> Rows | None:
 
 
 @dataclass
-class Uses:
-    """How memory is used, by name, and in which rows (None: not by rows); which locals are."""
+class MemoryUses:
+    """The memory and locals that items use: how, by name, and in which rows.
+
+    Rows are None where memory is not accessed row by row.
+    """
 
     kinds: dict[str, set[str]] = field(default_factory=dict)
     rows: dict[str, set[Rows | None]] = field(default_factory=dict)
     reads: set[str] = field(default_factory=set)
-    totals: set[str] = field(default_factory=set)  # locals that are complete at the end only
+    totals: set[str] = field(
+        default_factory=set
+    )  # locals that are complete after the last row only
 
     written: set[str] = field(default_factory=set)  # memory that is written to, and totals
 
-    def note(self, name: str, kind: str, rows: Rows | None) -> None:
+    def add_access(self, name: str, kind: str, rows: Rows | None) -> None:
         self.kinds.setdefault(name, set()).add(kind)
         self.rows.setdefault(name, set()).add(rows)
         if kind in _WRITES:
             self.written.add(name)
 
-    def add(self, new: Uses) -> None:
+    def add(self, new: MemoryUses) -> None:
         for name, kinds in new.kinds.items():
             self.kinds.setdefault(name, set()).update(kinds)
             self.rows.setdefault(name, set()).update(new.rows[name])
@@ -52,19 +60,19 @@ class Uses:
         self.totals |= new.totals
         self.written |= new.written
 
-    def meets(self, names: set[str]) -> bool:
-        """Whether any of these is used."""
+    def touches(self, names: set[str]) -> bool:
+        """Whether any of these names is used."""
         memory = self.kinds.keys()
         apart = memory.isdisjoint(names) and self.reads.isdisjoint(names)
         return not apart or not self.totals.isdisjoint(names)
 
-    def follows(self, before: Uses) -> bool:
-        """Whether this has to come after what `before` does."""
-        return self.meets(before.written) or before.meets(self.written)
+    def depends_on(self, before: MemoryUses) -> bool:
+        """Whether this depends on what `before` does, or writes what it reads."""
+        return self.touches(before.written) or before.touches(self.written)
 
-    def together(self, new: Uses) -> bool:
-        """Whether `new` can take turns with all of this, of which that is known."""
-        if new.meets(self.totals) or self.meets(new.totals):
+    def may_share_tiles(self, new: MemoryUses) -> bool:
+        """Whether `new` may be in one tile loop with all of this: no dependence between rows."""
+        if new.touches(self.totals) or self.touches(new.totals):
             return False
         nothing: set[str] = set()
         for name, kinds in new.kinds.items():
@@ -76,20 +84,20 @@ class Uses:
         return True
 
     def by_rows(self, name: str) -> Rows | None:
-        """The one way in which memory is used, if that is row by row."""
+        """Where the rows lie in memory that is accessed row by row, in one way; else None."""
         found = self.rows.get(name, set())
         return next(iter(found)) if len(found) == 1 else None
 
 
-def uses_of(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> Uses:
-    """What the item reads and writes, as loops over the rows of `axis`."""
-    uses = Uses()
+def memory_uses(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> MemoryUses:
+    """What an item reads and writes, as a loop over the rows of `axis`."""
+    uses = MemoryUses()
     if isinstance(item, Call):
-        role = role_of(item, axis, shapes)
+        role = role_of_rows(item, axis, shapes)
         for k, (name, kind) in enumerate(operands_of(item)):
             rows = role.places[k] or None if role is not None else None
             added = role is not None and role.sums and kind == "store"
-            uses.note(name, "update" if added else kind, rows)
+            uses.add_access(name, "update" if added else kind, rows)
         return uses
     loop = row_loop(item, axis) or 0
     added = {id(s) for a in item.accumulators if 0 < a.depth <= loop for s in a.final}
@@ -98,9 +106,9 @@ def uses_of(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> Uses:
         if s.access is not None and s.access.buffer.name:
             kind = s.kind if s.kind in _WRITES else "load"
             if id(s) in added:
-                uses.note(s.access.buffer.name, "update", None)
+                uses.add_access(s.access.buffer.name, "update", None)
             else:
-                uses.note(s.access.buffer.name, kind, _rows(s.access, axis, loop))
+                uses.add_access(s.access.buffer.name, kind, _rows(s.access, axis, loop))
     totals = [a for a in item.accumulators if a.depth == 0]
     uses.totals.update(a.name for a in totals)
     uses.totals.update(s.target for a in totals for s in a.final if s.target)
@@ -111,17 +119,17 @@ def uses_of(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> Uses:
 
 
 def _rows(access: Access, axis: str, loop: int) -> Rows | None:
-    """Where the rows that a loop runs over are read in order; None where it is not as simple."""
+    """Where the rows lie in an access that reads them in the order of a loop; else None."""
     at = [k for k, a in enumerate(access.index) if a.var == loop]
     plain = len(at) == 1 and access.index[at[0]] == Axis(loop) and access.dims[at[0]] == axis
     return rows_of(access.dims, axis) if plain and access.buffer.strides is None else None
 
 
 def row_loop(nest: Nest, axis: str) -> int | None:
-    """The loop of a nest over the rows of an axis, if these may come a few at a time.
+    """The number of the loop of a nest over the rows of an axis, if that loop may be tiled.
 
-    It is the outermost loop or the innermost. What the innermost adds up for each turn of the
-    others is begun before the first rows and added to by all.
+    It is the outermost loop or the innermost. A reduction over the innermost is initialised before
+    the first tile, and updated by each.
     """
     if not nest.domain or nest.excluded or nest.ranges or nest.branches:
         return None
@@ -144,20 +152,20 @@ def row_loop(nest: Nest, axis: str) -> int | None:
 
 
 def rowwise(nest: Nest, axis: str) -> bool:
-    """Whether the outermost loop of a nest is over the rows, which may come a few at a time."""
+    """Whether the outermost loop of a nest is over the rows of an axis, and may be tiled."""
     return row_loop(nest, axis) == 0
 
 
-def for_rows(nest: Nest, short: Mapping[str, str], loop: int = 0) -> Nest:
-    """The nest for the rows of a block, which its loop number `loop` runs over.
+def restricted_to_tile(nest: Nest, tile_local: Mapping[str, str], loop: int = 0) -> Nest:
+    """The nest for the rows of one tile only, over which its loop number `loop` runs.
 
-    `short` are temporaries as long as a block, and the name of the axis that is theirs.
+    `tile_local` names temporaries of one tile's size, and the axis of the rows in each.
     """
 
     def of(s: Statement) -> Statement:
-        if s.access is None or s.access.buffer.name not in short:
+        if s.access is None or s.access.buffer.name not in tile_local:
             return s
-        at = s.access.dims.index(short[s.access.buffer.name])
+        at = s.access.dims.index(tile_local[s.access.buffer.name])
         dims = tuple(BLOCK if k == at else d for k, d in enumerate(s.access.dims))
         index = tuple(
             Axis(loop, "1", f"-{BEGIN}") if k == at else a for k, a in enumerate(s.access.index)
@@ -168,7 +176,7 @@ def for_rows(nest: Nest, short: Mapping[str, str], loop: int = 0) -> Nest:
         if a.depth == 0:
             return replace(a, identity=a.name, final=())
         final = tuple(of(s) for s in a.final)
-        return replace(a, final=_added(nest, a, final) if a.depth <= loop else final)
+        return replace(a, final=_update_by_tile(nest, a, final) if a.depth <= loop else final)
 
     ranges = tuple((BEGIN, END) if k == loop else None for k in range(len(nest.domain)))
     return replace(
@@ -179,8 +187,10 @@ def for_rows(nest: Nest, short: Mapping[str, str], loop: int = 0) -> Nest:
     )
 
 
-def _added(nest: Nest, sum_: Accumulator, final: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Where a sum over the rows of a block goes: to what those of earlier blocks came to."""
+def _update_by_tile(
+    nest: Nest, sum_: Accumulator, final: tuple[Statement, ...]
+) -> tuple[Statement, ...]:
+    """The stores of a reduction over the rows of a tile, as updates of earlier tiles' result."""
     combine = next(s.text for s in nest.statements if s.target == sum_.name)
     return tuple(
         s._replace(kind="update", target=f"at_{sum_.name}", text=combine, combiner=sum_.combiner)
@@ -193,19 +203,19 @@ def _totals(nest: Nest) -> Iterator[Accumulator]:
     return (a for a in nest.accumulators if a.depth == 0)
 
 
-def started(nest: Nest, loop: int = 0) -> list[Nest]:
-    """The sums over all rows before the first."""
+def initialisation(nest: Nest, loop: int = 0) -> list[Nest]:
+    """Nests that initialise the reductions over the rows, before the first tile."""
     lines = [Statement("let", a.name, a.identity) for a in _totals(nest) if a.identity != a.name]
     sums = [a for a in nest.accumulators if 0 < a.depth <= loop]
     return _lines(lines, "before the rows") + [
-        Nest(nest.domain[: a.depth], _begun(a), (), "before the rows")
+        Nest(nest.domain[: a.depth], _neutral_stores(a), (), "before the rows")
         for a in sums
         if any(s.kind == "store" for s in a.final)
     ]
 
 
-def _begun(sum_: Accumulator) -> tuple[Statement, ...]:
-    """The stores of a sum of nothing."""
+def _neutral_stores(sum_: Accumulator) -> tuple[Statement, ...]:
+    """The stores of a reduction, with its neutral element in place of its result."""
     names = {sum_.name: sum_.identity}
     out: list[Statement] = []
     for s in sum_.final:
@@ -216,8 +226,8 @@ def _begun(sum_: Accumulator) -> tuple[Statement, ...]:
     return tuple(out)
 
 
-def finished(nest: Nest) -> list[Nest]:
-    """Where the sums over all rows go after the last."""
+def finalisation(nest: Nest) -> list[Nest]:
+    """Nests that store the reductions over the rows, after the last tile."""
     return _lines([s for a in _totals(nest) for s in a.final], "after the rows")
 
 

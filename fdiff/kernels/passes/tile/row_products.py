@@ -1,4 +1,4 @@
-"""Products of matrices over some of the rows of an axis."""
+"""Matrix products restricted to a tile of rows."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ...ir.combiners import Combiner
 from ...ir.indexing import ONE, Dims, identity, nonunit, times
 from ...ir.loops import BEGIN, BLOCK, END, NUMPY, Access, Buffer, Call, Nest, Statement, Temporary
 
-_COUNTS = 4  # the stack, rows, summed and columns; then steps
+_COUNTS = 4  # sizes of a product: stack, rows, summed axis, columns; strides come after
 
 
 def operands_of(call: Call) -> list[tuple[str, str]]:
-    """The memory of a call, and whether it is read or written: perhaps both for most routines."""
+    """The buffers of a call, and whether each is read or written (both, if it is not known)."""
     if not call.routine.startswith("matmul"):
         return [(b, kind) for b in call.buffers for kind in ("load", "store")]
     a, b, out = call.buffers
     return [(a, "load"), (b, "load"), (out, "store")]
 
 
-class Role(NamedTuple):
-    """What the axis of the rows is to a product, and to each of its operands and the result.
+class RowRole(NamedTuple):
+    """What the axis of the rows is in a product, and in each of its operands and the result.
 
-    `sums` if the product sums over the rows. Of each array: how far one row lies from the next (""
-    where it has none), and whether the rows are its first axis or its last ("first", "last").
+    `sums`: the product sums over the rows. Of each array: the stride from row to row ("" if it has
+    no rows), and whether the rows are its first axis or its last ("first", "last").
     """
 
     sums: bool
@@ -34,8 +34,8 @@ class Role(NamedTuple):
     places: tuple[str, str, str]
 
 
-def role_of(call: Call, axis: str, shapes: Mapping[str, Dims]) -> Role | None:
-    """What the axis is to a product of arrays that lie in order; None if it is not as simple."""
+def role_of_rows(call: Call, axis: str, shapes: Mapping[str, Dims]) -> RowRole | None:
+    """The role of an axis in a product of contiguous arrays; None if it cannot be tiled."""
     if not call.routine.startswith("matmul"):
         return None
     found = [shapes.get(b, ()).count(axis) for b in call.buffers]
@@ -59,11 +59,11 @@ def role_of(call: Call, axis: str, shapes: Mapping[str, Dims]) -> Role | None:
         places.append("" if not has else "first" if first else "last" if step == ONE else "within")
     if "within" in places:
         return None
-    return Role(k == 2, (steps[0], steps[1], steps[2]), (places[0], places[1], places[2]))
+    return RowRole(k == 2, (steps[0], steps[1], steps[2]), (places[0], places[1], places[2]))
 
 
 def _step(call: Call, operand: int, k: int) -> str:
-    """How far the entries of an operand lie apart along the stack, the rows, summed or columns."""
+    """The stride of an operand along the stack, the rows, the summed axis or the columns."""
     stack, lead = call.sizes[_COUNTS + 2 * operand : _COUNTS + 2 * operand + 2]
     flips = (*call.sizes[_COUNTS + 2 * len(call.buffers) :], "0")
     axes = ((1, 2), (2, 3), (1, 3))[operand]  # its rows and its columns, among those four
@@ -71,25 +71,28 @@ def _step(call: Call, operand: int, k: int) -> str:
     return stack if k == 0 else lead if k == outer else ONE
 
 
-def of_rows(call: Call, axis: str, role: Role, short: Collection[str]) -> Call:
-    """The product for the rows of a block: of temporaries `short` all there is, a part of others.
+def product_of_tile(call: Call, axis: str, role: RowRole, tile_local: Collection[str]) -> Call:
+    """The product for the rows of one tile: all rows of `tile_local` memory, some rows of other.
 
-    A part begins where the block does, and its rows lie as far apart as in the whole.
+    In other memory the rows begin at those of the tile, and have the strides of the whole.
     """
     own = re.compile(rf"\b{axis}\b")
     sizes = [own.sub(f"({END} - {BEGIN})", text) for text in call.sizes[:_COUNTS]]
     begins: list[str] = []
     for k, name in enumerate(call.buffers):
         steps = call.sizes[_COUNTS + 2 * k : _COUNTS + 2 * k + 2]
-        sizes += [own.sub(BLOCK, text) for text in steps] if name in short else steps
-        whole = role.steps[k] and name not in short
+        sizes += [own.sub(BLOCK, text) for text in steps] if name in tile_local else steps
+        whole = role.steps[k] and name not in tile_local
         begins.append(times(BEGIN, role.steps[k]) if whole else "")
     sizes += call.sizes[_COUNTS + 2 * len(call.buffers) :]
     return replace(call, sizes=tuple(sizes), begins=tuple(begins))
 
 
-def added_up(call: Call, like: Temporary) -> tuple[Call, Nest, Nest]:
-    """A product of some rows in memory of its own, its addition to the whole, zeros for it."""
+def accumulated_product(call: Call, like: Temporary) -> tuple[Call, Nest, Nest]:
+    """A product that sums over rows: into memory of its own, that added to the result, and zeros.
+
+    The zeros initialise the result before the first tile.
+    """
     some = f"{like.name}_some"
     part = replace(call, buffers=(*call.buffers[:2], some), comment=f"{some} = matmul")
     index, domain = identity(like.dims), nonunit(like.dims)
