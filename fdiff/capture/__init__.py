@@ -1,11 +1,11 @@
-"""What a function reads from outside itself while it is traced, and whether it is still so.
+"""What a function reads from outside itself while it is traced, and whether that is still the same.
 
-`private_copies` makes the copies of functions that run in place of the user's, the modules of
-proxies what they find in place of modules, objects and data; `dependencies` compares later what was
-read. `value_kinds` tells values apart.
+`f` runs as a private copy (`private_copies.py`). The modules, containers and objects that the copy
+finds are proxies, which record what is read (`proxies.py` and its neighbours). What was read is
+kept as a graph of dependencies (`dependencies.py`), which is compared again before the next call.
 """
 
-from .dependencies import Reads
+from .dependencies import Dependencies
 from .private_copies import Capture
 
-__all__ = ["Capture", "Reads"]
+__all__ = ["Capture", "Dependencies"]

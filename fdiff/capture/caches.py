@@ -10,8 +10,8 @@ from typing import cast
 
 import numpy as np
 
-from .kept_values import ITEM, Kept, fits_within, stored_names
-from .object_proxies import Shadows
+from .kept_values import ITEM, KeptValue, fits_within, stored_names
+from .object_proxies import ObjectProxies
 from .proxies import label
 from .writes import Places
 
@@ -21,19 +21,19 @@ _ITEMS = {ITEM}
 class Caches:
     """What one run has read from places that the code of the run stores into.
 
-    `codes` are those that run, `originals` the user's own objects behind stand-ins, by id.
+    `codes` are those that run, `originals` the user's own objects behind proxies, by id.
     """
 
     def __init__(
         self,
         codes: list[CodeType],
         places: Places,
-        shadows: Shadows,
+        object_proxies: ObjectProxies,
         originals: dict[int, tuple[object, object]],
     ) -> None:
         self._codes = codes
         self._places = places
-        self._shadows = shadows
+        self._object_proxies = object_proxies
         self._originals = originals
         self._looked_at = 0
         self._names: set[str] = set()
@@ -42,7 +42,10 @@ class Caches:
         """Names that the code stores into; `ITEM` if it stores items."""
         if len(self._codes) != self._looked_at:
             self._looked_at = len(self._codes)
-            spaces = [*self._shadows.namespaces(), *(g.real for g in self._places.globals.values())]
+            spaces = [
+                *self._object_proxies.namespaces(),
+                *(g.real for g in self._places.globals.values()),
+            ]
             self._names = stored_names(self._codes, spaces)
         return self._names
 
@@ -54,15 +57,15 @@ class Caches:
         places = self._places
         return names != _ITEMS or bool(places.items or places.shared or places.arrays)
 
-    def __iter__(self) -> Iterator[Kept]:
+    def __iter__(self) -> Iterator[KeptValue]:
         names = self.names()
-        for place, name, put, now in (*self._places.read(), *self._shadows.read()):
+        for place, name, put, now in (*self._places.read(), *self._object_proxies.read()):
             own = self._originals.get(id(put), (put,))[0]
             if name in names or (ITEM in names and isinstance(own, np.ndarray)):
                 value = own.copy() if isinstance(own, np.ndarray) else own
-                yield Kept(place, put, own, value, now)
+                yield KeptValue(place, put, own, value, now)
 
-    def keys(self, fits: Callable[[object], bool]) -> Iterator[Kept]:
+    def keys(self, fits: Callable[[object], bool]) -> Iterator[KeptValue]:
         """Items of dicts that the run has as they are, whose key, or a part of it, `fits`."""
         for held, where in self._places.shared:
             if isinstance(held, dict):
@@ -72,4 +75,4 @@ class Caches:
                     if isinstance(held, defaultdict) and isinstance(value, list | dict | set):
                         continue  # what belongs to a key, no kept result
                     now = functools.partial(dict.get, found, key)
-                    yield Kept(label((where, key)), None, value, value, now)
+                    yield KeptValue(label((where, key)), None, value, value, now)

@@ -1,4 +1,4 @@
-"""Copies of the user's containers, with stand-ins for what they hold; writes to them find home."""
+"""Copies of the user's containers, with proxies for what they hold; writes to them find home."""
 
 from __future__ import annotations
 
@@ -9,26 +9,35 @@ from typing import cast
 
 from ..primitive import LIBRARY_OBJECTS
 from .data import Content, data_key
-from .dependency_nodes import Bag, Composed, Leaf, Parts, Same, Sequence, Table, attribute
-from .proxies import BUDGET, Copy, Items, Reader, Where, label
-from .revalidation import Node
+from .dependency_nodes import (
+    Attributes,
+    ComposedObject,
+    Equal,
+    Identical,
+    MappingItems,
+    SequenceItems,
+    SetItems,
+    attribute,
+)
+from .proxies import BUDGET, Copy, DictProxy, ProxyContext, Where, label
+from .revalidation import Dependency
 from .value_kinds import MISSING, SCALARS, field_names, item_key, leaf_key, library_class
 
-Pair = tuple[object, Node]
+Pair = tuple[object, Dependency]
 Tuple = tuple[object, ...]
 
 
-def opaque(reader: Reader, value: object, where: Where, words: str) -> Pair:
+def opaque(context: ProxyContext, value: object, where: Where, words: str) -> Pair:
     """The value as it is; the program cannot be used again."""
-    reader.note(f"{words} `{label(where)}`")
-    reader.shared(value, where)
-    return value, Same(value)
+    context.note(f"{words} `{label(where)}`")
+    context.shared(value, where)
+    return value, Identical(value)
 
 
-def wrap_data(reader: Reader, value: object, where: Where) -> Pair:
+def wrap_data(context: ProxyContext, value: object, where: Where) -> Pair:
     """Ordinary data as it is, compared by its content."""
     node = Content(value, data_key(value))
-    reader.data(value, node, where)
+    context.data(value, node, where)
     return value, node
 
 
@@ -43,9 +52,9 @@ def room_left(items: Collection[object], room: int) -> int:
     return room
 
 
-def wrap_dict(reader: Reader, value: dict[object, object], where: Where) -> Pair:
-    items = Items(reader, value, where)
-    reader.items(items)
+def wrap_dict(context: ProxyContext, value: dict[object, object], where: Where) -> Pair:
+    items = DictProxy(context, value, where)
+    context.items(items)
     return items, items._fdiff_table
 
 
@@ -54,96 +63,98 @@ def has_code(value: object) -> bool:
     return callable(value) or not library_class(type(value))
 
 
-def wrap_list(reader: Reader, value: list[object], where: Where) -> Pair:
+def wrap_list(context: ProxyContext, value: list[object], where: Where) -> Pair:
     if room_left(value, BUDGET) < 0:
         words = f"the list of {len(value)} items"
         if not any(map(has_code, value[:BUDGET])):
-            return opaque(reader, value, where, words)
-        reader.note(f"{words} `{label(where)}`")
+            return opaque(context, value, where, words)
+        context.note(f"{words} `{label(where)}`")
     copy: list[object] = []
-    node = Sequence(list, [])
-    reader.keep(value, copy, node)  # before its items: it may hold itself
+    node = SequenceItems(list, [])
+    context.keep(value, copy, node)  # before its items: it may hold itself
     for i, item in enumerate(value):
-        stand_in, part = reader.wrap(item, (where, i))
-        copy.append(stand_in)
+        proxy, part = context.wrap(item, (where, i))
+        copy.append(proxy)
         node.nodes.append(part)
-    reader.copied(copy, value, where)
+    context.copied(copy, value, where)
     return copy, node
 
 
-def wrap_tuple(reader: Reader, value: Tuple, where: Where) -> Pair:
+def wrap_tuple(context: ProxyContext, value: Tuple, where: Where) -> Pair:
     if leaf_key(value) is not None and SCALARS.issuperset(map(type, value)):
-        return value, Leaf(value)
+        return value, Equal(value)
     if room_left(value, BUDGET) < 0:
         words = f"the tuple of {len(value)} items"
         if not any(map(has_code, value[:BUDGET])):
-            return opaque(reader, value, where, words)
-        reader.note(f"{words} `{label(where)}`")
-    return wrap_sequence(reader, value, where)
+            return opaque(context, value, where, words)
+        context.note(f"{words} `{label(where)}`")
+    return wrap_sequence(context, value, where)
 
 
-def wrap_sequence(reader: Reader, value: Tuple, where: Where) -> tuple[Tuple, Node]:
-    """A tuple or named tuple, item by item; itself where nothing stands in for any of them."""
-    pairs = [reader.wrap(item, (where, i)) for i, item in enumerate(value)]
-    stand_ins = [stand_in for stand_in, _ in pairs]
-    node = Sequence(type(value), [part for _, part in pairs])
-    if all(map(operator.is_, value, stand_ins)):
+def wrap_sequence(context: ProxyContext, value: Tuple, where: Where) -> tuple[Tuple, Dependency]:
+    """A tuple or named tuple, item by item; itself where nothing is the proxy of any of them."""
+    pairs = [context.wrap(item, (where, i)) for i, item in enumerate(value)]
+    proxies = [proxy for proxy, _ in pairs]
+    node = SequenceItems(type(value), [part for _, part in pairs])
+    if all(map(operator.is_, value, proxies)):
         return value, node
-    return tuple.__new__(type(value), stand_ins), node
+    return tuple.__new__(type(value), proxies), node
 
 
-def wrap_set(reader: Reader, value: set[object] | frozenset[object], where: Where) -> Pair:
+def wrap_set(context: ProxyContext, value: set[object] | frozenset[object], where: Where) -> Pair:
     if type(value) is frozenset and leaf_key(value) is not None:
         for item in value:
-            reader.meet(item)
-        return value, Leaf(value)
+            context.meet(item)
+        return value, Equal(value)
     if len(value) > BUDGET:
-        return opaque(reader, value, where, f"the set of {len(value)} items")
-    pairs = [(item, *reader.wrap(item, where)) for item in value]
-    copy = type(value)([stand_in for _, stand_in, _ in pairs])
+        return opaque(context, value, where, f"the set of {len(value)} items")
+    pairs = [(item, *context.wrap(item, where)) for item in value]
+    copy = type(value)([proxy for _, proxy, _ in pairs])
     if isinstance(copy, set):
-        reader.copied(copy, cast("set[object]", value), where)
-    return copy, Bag(value, [(item, node) for item, _, node in pairs if leaf_key(item) is None])
+        context.copied(copy, cast("set[object]", value), where)
+    return copy, SetItems(
+        value, [(item, node) for item, _, node in pairs if leaf_key(item) is None]
+    )
 
 
 def wrap_mapping(
-    reader: Reader, value: dict[str, object], prefix: str
-) -> tuple[dict[str, object], Table]:
+    context: ProxyContext, value: dict[str, object], prefix: str
+) -> tuple[dict[str, object], MappingItems]:
     """A copy of a small mapping that Python reads behind our back: all of it counts."""
-    table = Table()
+    table = MappingItems()
     table.keys = tuple(map(item_key, value))
     copy: dict[str, object] = {}
     for key, item in value.items():
-        copy[key], table.reads[key] = reader.wrap(item, f"{prefix}{key}")
+        copy[key], table.reads[key] = context.wrap(item, f"{prefix}{key}")
     return copy, table
 
 
-def wrap_namespace(reader: Reader, value: SimpleNamespace, where: Where) -> Pair:
-    copy, node = SimpleNamespace(), Parts(SimpleNamespace)
-    reader.keep(value, copy, node)
-    attributes, table = wrap_mapping(reader, vars(value), f"{label(where)}.")
+def wrap_namespace(context: ProxyContext, value: SimpleNamespace, where: Where) -> Pair:
+    copy, node = SimpleNamespace(), Attributes(SimpleNamespace)
+    context.keep(value, copy, node)
+    attributes, table = wrap_mapping(context, vars(value), f"{label(where)}.")
     vars(copy).update(attributes)
-    reader.copied(vars(copy), vars(value), where)
+    context.copied(vars(copy), vars(value), where)
     node.parts.append(("__dict__", table))
     return copy, node
 
 
-def wrap_record(reader: Reader, value: object, where: Where) -> Pair:
+def wrap_record(context: ProxyContext, value: object, where: Where) -> Pair:
     """An instance of a dataclass, field by field."""
     kind = type(value)
     try:
-        copy, node = object.__new__(kind), Parts(kind)
+        copy, node = object.__new__(kind), Attributes(kind)
     except TypeError:  # a dataclass that is a dict, an array, ... as well
-        return opaque(reader, value, where, f"the {kind.__name__} object")
-    reader.keep(value, copy, node)
+        return opaque(context, value, where, f"the {kind.__name__} object")
+    context.keep(value, copy, node)
     for name in field_names(kind):
-        found, part = attribute(value, name), Same(MISSING)
+        found, part = attribute(value, name), Identical(MISSING)
         if found is not MISSING:
-            stand_in, part = reader.wrap(found, f"{label(where)}.{name}")
-            object.__setattr__(copy, name, stand_in)
+            proxy, part = context.wrap(found, f"{label(where)}.{name}")
+            object.__setattr__(copy, name, proxy)
         node.parts.append((name, part))
     if hasattr(value, "__dict__"):
-        reader.copied(vars(copy), vars(value), where)
+        context.copied(vars(copy), vars(value), where)
     return copy, node
 
 
@@ -153,15 +164,15 @@ def is_composed(value: object) -> bool:
     return entry is not None and all(attribute(value, name) is not MISSING for name in entry[0])
 
 
-def wrap_composed(reader: Reader, value: object, where: Where) -> Pair:
-    """A stand-in that a table makes of the attributes of the object."""
+def wrap_composed(context: ProxyContext, value: object, where: Where) -> Pair:
+    """A proxy that a table makes of the attributes of the object."""
     names, make = LIBRARY_OBJECTS[type(value)]
     if not names:  # nothing about it can change
-        return make(value), Same(value)
-    node, found = Composed(type(value)), []
+        return make(value), Identical(value)
+    node, found = ComposedObject(type(value)), []
     for name in names:
-        stand_in, part = reader.wrap(attribute(value, name), f"{label(where)}.{name}")
-        found.append(stand_in)
+        proxy, part = context.wrap(attribute(value, name), f"{label(where)}.{name}")
+        found.append(proxy)
         node.parts.append((name, part))
     return make(value, *found), node
 

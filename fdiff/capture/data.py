@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .revalidation import Walk
+from .revalidation import Revalidation
 from .value_kinds import leaf_key, library_class
 
 LIMIT = 1 << 26  # bytes of one object that are compared
@@ -27,7 +27,7 @@ class Content:
         self.kind = type(value)
         self.key = key
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         if type(value) is not self.kind or data_key(value) != self.key:
             return False
         walk.data.append(partial(self.same, value))

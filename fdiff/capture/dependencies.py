@@ -16,10 +16,10 @@ from typing import cast
 import numpy as np
 
 from ..errors import Line
-from .revalidation import Codes, Items, Node, Places, Walk
+from .revalidation import Codes, Dependency, DictProxy, Places, Revalidation
 from .value_kinds import MISSING
 
-Pins = tuple[object, Codes, Items, Places, list[np.ndarray]]
+Pins = tuple[object, Codes, DictProxy, Places, list[np.ndarray]]
 
 
 def siblings(f: object, g: object) -> bool:
@@ -54,7 +54,7 @@ def _alike(f: object, g: object) -> bool:
     return siblings(f, g) or (type(f) is MethodType and f == g)
 
 
-class Reads:
+class Dependencies:
     """What one traced run read from outside.
 
     `arrays` are the captured arrays in the order of their handles; `opaque` names, in words, what
@@ -71,8 +71,8 @@ class Reads:
         opaque: dict[str, Line | None],
         *,
         traced: bool,
-        root: tuple[object, Node],
-        fixed: list[tuple[object, Node]],
+        root: tuple[object, Dependency],
+        fixed: list[tuple[object, Dependency]],
     ) -> None:
         self.arrays = arrays
         self.opaque = tuple(opaque)
@@ -115,7 +115,7 @@ class Reads:
         """Read everything again and compare; pins are replaced whole, so threads see old or new."""
         if self.opaque or self.traced:
             return None
-        walk = Walk(len(self.arrays))
+        walk = Revalidation(len(self.arrays))
         try:
             if not self._root.holds(f, walk):
                 return None

@@ -8,11 +8,11 @@ from typing import cast
 
 import numpy as np
 
-from .revalidation import Node, Walk
+from .revalidation import Dependency, Revalidation
 from .value_kinds import MISSING, item_key, leaf_key
 
 
-class Leaf:
+class Equal:
     """An equal value of the same type."""
 
     __slots__ = ("value",)
@@ -20,7 +20,7 @@ class Leaf:
     def __init__(self, value: object) -> None:
         self.value = value
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         return value is self.value or (
             type(value) is type(self.value)
             and (key := leaf_key(value)) is not None
@@ -28,7 +28,7 @@ class Leaf:
         )
 
 
-class Same:
+class Identical:
     """The same object."""
 
     __slots__ = ("value",)
@@ -36,11 +36,11 @@ class Same:
     def __init__(self, value: object) -> None:
         self.value = value
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         return value is self.value
 
 
-ABSENT = Same(MISSING)
+ABSENT = Identical(MISSING)
 
 
 class Array:
@@ -53,7 +53,7 @@ class Array:
         self.dtype = array.dtype
         self.shape = array.shape
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         known = walk.arrays[self.slot]
         if known is not None:
             return value is known
@@ -67,16 +67,16 @@ class Array:
         return True
 
 
-class Sequence:
+class SequenceItems:
     """A tuple, named tuple or list of this type and length."""
 
     __slots__ = ("nodes", "type")
 
-    def __init__(self, type_: type, nodes: list[Node]) -> None:
+    def __init__(self, type_: type, nodes: list[Dependency]) -> None:
         self.type = type_
         self.nodes = nodes
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         if type(value) is not self.type:
             return False
         items = tuple(cast("Collection[object]", value))
@@ -89,17 +89,17 @@ class Sequence:
         return all(node.holds(item, walk) for node, item in zip(self.nodes, items, strict=True))
 
 
-class Table:
+class MappingItems:
     """A mapping with these values under these keys; with `keys`, these keys only, in this order."""
 
     __slots__ = ("keys", "reads", "type")
 
     def __init__(self, type_: type = dict) -> None:
         self.type = type_
-        self.reads: dict[object, Node] = {}
+        self.reads: dict[object, Dependency] = {}
         self.keys: tuple[Hashable, ...] | None = None
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         if type(value) is not self.type:
             return False
         mapping = cast("dict[object, object]", value)
@@ -117,17 +117,17 @@ class Table:
         return True
 
 
-class Bag:
+class SetItems:
     """A set of these items; `nodes` are what those that are not plain values must be."""
 
     __slots__ = ("keys", "nodes", "type")
 
-    def __init__(self, values: Collection[object], nodes: list[tuple[object, Node]]) -> None:
+    def __init__(self, values: Collection[object], nodes: list[tuple[object, Dependency]]) -> None:
         self.type = type(values)
         self.keys = frozenset(map(item_key, values))
         self.nodes = nodes
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         if type(value) is not self.type:
             return False
         items = tuple(value)
@@ -143,16 +143,16 @@ READ_ONLY = frozenset(
 )
 
 
-class Parts:
+class Attributes:
     """An object of this type whose attributes are read: function, cell, method, namespace."""
 
     __slots__ = ("parts", "type")
 
     def __init__(self, type_: type) -> None:
         self.type = type_
-        self.parts: list[tuple[str, Node]] = []
+        self.parts: list[tuple[str, Dependency]] = []
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         if type(value) is not self.type:
             return False
         if walk.met(self, value):
@@ -168,12 +168,12 @@ class Parts:
         return True
 
 
-class Composed(Parts):
+class ComposedObject(Attributes):
     """An object of a library that is told by these attributes, any of which may be set anew."""
 
     __slots__ = ()
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         if not super().holds(value, walk):
             return False
         walk.attributes += [
@@ -189,10 +189,10 @@ class Instance:
 
     def __init__(self, type_: type) -> None:
         self.type = type_
-        self.table = Table()
-        self.slots: dict[str, Node] = {}
+        self.table = MappingItems()
+        self.slots: dict[str, Dependency] = {}
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         if type(value) is not self.type or walk.other(self, value):
             return False
         if walk.met(self, value):
@@ -220,9 +220,9 @@ class Class:
     def __init__(self, kind: type) -> None:
         self.bases = kind.__mro__
         self.names = tuple(vars(kind))
-        self.reads: dict[str, Node] = {}
+        self.reads: dict[str, Dependency] = {}
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         kind = cast("type", value)
         namespace, bases = vars(kind), kind.__mro__
         if bases != self.bases or tuple(namespace) != self.names:
@@ -237,17 +237,17 @@ class Class:
         return True
 
 
-class Calls:
+class CachedCalls:
     """A cached function whose results, for the arguments it was called with, are these."""
 
     __slots__ = ("calls", "function", "wrapped")
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
-        self.calls: list[tuple[tuple[object, ...], dict[str, object], Node]] = []
-        self.wrapped: Node | None = None
+        self.calls: list[tuple[tuple[object, ...], dict[str, object], Dependency]] = []
+        self.wrapped: Dependency | None = None
 
-    def holds(self, value: object, walk: Walk) -> bool:
+    def holds(self, value: object, walk: Revalidation) -> bool:
         if value is not self.function:
             return False
         if self.wrapped is not None:

@@ -1,4 +1,4 @@
-"""A captured object of the user, and what stands in for it during one run."""
+"""A captured object of the user, and what is the proxy of it during one run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from types import MemberDescriptorType
 from typing import cast
 
 from .container_proxies import Pair, store
-from .dependency_nodes import ABSENT, Instance, Leaf
-from .proxies import Answers, Cached, Reader, Refuse, Where, label
+from .dependency_nodes import ABSENT, Equal, Instance
+from .proxies import Answers, CachedProperty, ProxyContext, Refuse, Where, label
 from .proxy_classes import state_of
-from .revalidation import Walk
+from .revalidation import Revalidation
 from .value_kinds import MISSING, item_key, leaf_key
 
 _OBJECT = frozenset(dir(object))
@@ -19,15 +19,15 @@ _WHOLE = frozenset(("__dict__", "__reduce__", "__getstate__"))  # show all attri
 own_attribute = object.__getattribute__
 
 
-class Object:
-    """A captured object: the user's, its stand-in, what was read of it and put there."""
+class ObjectProxy:
+    """A captured object: the user's, its proxy, what was read of it and put there."""
 
-    __slots__ = ("computed", "node", "places", "put", "reader", "real", "stand_in", "where")
+    __slots__ = ("computed", "context", "node", "places", "proxy", "put", "real", "where")
 
-    def __init__(self, reader: Reader, real: object, stand_in: object, where: Where) -> None:
-        self.reader = reader
+    def __init__(self, context: ProxyContext, real: object, proxy: object, where: Where) -> None:
+        self.context = context
         self.real = real
-        self.stand_in = stand_in
+        self.proxy = proxy
         self.where = where
         self.node = Instance(type(real))
         self.put: dict[str, object] = {}
@@ -35,7 +35,7 @@ class Object:
         self.places = places_of(type(real))
 
     def fetch(self, name: str) -> None:
-        """Put what the object has under this name into the stand-in."""
+        """Put what the object has under this name into the proxy."""
         if name in _OBJECT and name not in _WHOLE:
             return
         if name in _WHOLE:
@@ -43,7 +43,7 @@ class Object:
         elif (place := self.places.get(name)) is not None:
             self._fetchslot(name, place)
         elif hasattr(self.real, "__dict__"):
-            here, reads = own_attribute(self.stand_in, "__dict__"), self.node.table.reads
+            here, reads = own_attribute(self.proxy, "__dict__"), self.node.table.reads
             if name in reads or name in here:  # written before it was read
                 return
             value = vars(self.real).get(name, MISSING)
@@ -53,15 +53,15 @@ class Object:
                 self.put[name] = here[name]
 
     def _wrap(self, name: str, value: object) -> Pair:
-        return self.reader.wrap(value, f"{label(self.where)}.{name}")
+        return self.context.wrap(value, f"{label(self.where)}.{name}")
 
     def _fetchslot(self, name: str, place: MemberDescriptorType) -> None:
-        if name in self.node.slots or slot(self.stand_in, name) is not MISSING:
+        if name in self.node.slots or slot(self.proxy, name) is not MISSING:
             return
         self.node.slots[name] = ABSENT
         with suppress(AttributeError):
             value, self.node.slots[name] = self._wrap(name, place.__get__(self.real))
-            object.__setattr__(self.stand_in, name, value)
+            object.__setattr__(self.proxy, name, value)
             self.put[name] = value
 
     def fetch_all(self) -> None:
@@ -76,14 +76,14 @@ class Object:
 
     def carry_over(self, release: Answers, refuse: Refuse) -> None:
         """What the run has stored goes to the user's object."""
-        state = state_of(type(self.stand_in))
+        state = state_of(type(self.proxy))
         if state is not None and state.real is not type(self.real):
-            self.reader.note(f"a write to `{label(self.where)}.__class__`")
+            self.context.note(f"a write to `{label(self.where)}.__class__`")
             object.__setattr__(self.real, "__class__", state.real)
         for name, value in self.writes():
             if self._as_it_was(name, value):
                 continue
-            self.reader.note(f"a write to `{label(self.where)}.{name}`")
+            self.context.note(f"a write to `{label(self.where)}.{name}`")
             with refuse(f"{label(self.where)}.{name}"):
                 self._store(name, value if value is MISSING else release(value))
 
@@ -97,20 +97,20 @@ class Object:
 
     def writes(self) -> list[tuple[str, object]]:
         """`(name, value)` of what the run stored, MISSING for what it deleted."""
-        now = {name: slot(self.stand_in, name) for name in self.places}
-        now.update(slot_dict(self.stand_in))
+        now = {name: slot(self.proxy, name) for name in self.places}
+        now.update(slot_dict(self.proxy))
         names = dict.fromkeys((*now, *self.put))  # in the order in which they were stored
         found = [(name, now.get(name, MISSING)) for name in names]
         return [(name, value) for name, value in found if value is not self.put.get(name, MISSING)]
 
-    def compute(self, member: Cached) -> object:
+    def compute(self, member: CachedProperty) -> object:
         """A cached property that Python computes for the user's object, and keeps there."""
         call = functools.partial(member.real.__get__, self.real, type(self.real))
         if not hasattr(self.real, "__dict__"):
             return call()  # which raises
-        here, name = own_attribute(self.stand_in, "__dict__"), member.name
+        here, name = own_attribute(self.proxy, "__dict__"), member.name
         if name not in here:  # of a base class, asked for by ``super()``, it may be
-            if self.reader.plainly(call) is MISSING:
+            if self.context.plainly(call) is MISSING:
                 return MISSING
             self.node.table.reads.pop(name, None)
             self.fetch(name)
@@ -127,20 +127,20 @@ class Object:
             before = slot(self.real, name)
         else:
             before = slot_dict(self.real).get(name, MISSING)
-        if not Leaf(value).holds(before, Walk(0)):
+        if not Equal(value).holds(before, Revalidation(0)):
             return False
-        reads.setdefault(name, Leaf(value))
+        reads.setdefault(name, Equal(value))
         return True
 
     def become_real(self) -> None:
-        """Whoever still has the stand-in finds the user's attributes in it."""
+        """Whoever still has the proxy finds the user's attributes in it."""
         values = {name: slot(self.real, name) for name in self.places}
-        become_real(self.stand_in)
+        become_real(self.proxy)
         if hasattr(self.real, "__dict__"):
-            object.__setattr__(self.stand_in, "__dict__", vars(self.real))
+            object.__setattr__(self.proxy, "__dict__", vars(self.real))
         for name, value in values.items():
             if value is not MISSING:
-                object.__setattr__(self.stand_in, name, value)
+                object.__setattr__(self.proxy, name, value)
 
 
 def places_of(kind: type) -> dict[str, MemberDescriptorType]:
@@ -161,7 +161,7 @@ def slot(value: object, name: str) -> object:
 
 
 def become_real(value: object) -> bool:
-    """Make an instance of a shadow one of the class that the shadow stands for.
+    """Make an instance of a proxy class one of the class that the proxy class stands for.
 
     Python refuses that where a class with a ``__dict__`` is derived from one with slots alone.
     """

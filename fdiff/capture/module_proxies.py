@@ -1,27 +1,29 @@
-"""Stand-ins for modules: of the user, whose globals are read, and of libraries, which we answer."""
+"""Proxies for modules: of the user, whose globals are read, and of libraries, which we answer."""
 
 from __future__ import annotations
 
 from types import ModuleType
 
 from .container_proxies import Pair
-from .dependency_nodes import Same
+from .dependency_nodes import Identical
 from .impure import RANDOM
-from .proxies import Answers, Library, Module, Reader, Where
+from .proxies import Answers, LibraryProxy, ModuleProxy, ProxyContext, Where
 from .value_kinds import library_namespace
 
 _shared: dict[int, tuple[Answers, dict[int, dict[str, object]]]] = {}
 
 
-def wrap_module(reader: Reader, module: ModuleType, where: Where) -> Pair:
-    if isinstance(module, Module | Library):  # of the run around this one, which watches it
-        return module, Same(module)
+def wrap_module(context: ProxyContext, module: ModuleType, where: Where) -> Pair:
+    if isinstance(
+        module, ModuleProxy | LibraryProxy
+    ):  # of the run around this one, which watches it
+        return module, Identical(module)
     namespace = vars(module)
     if not library_namespace(namespace):
-        return Module(module, reader.namespace(namespace)), Same(module)
+        return ModuleProxy(module, context.namespace(namespace)), Identical(module)
     if module.__name__ in RANDOM:  # its functions are methods of one object
-        reader.note(f"random numbers (`{module.__name__}`)")
-    return Library(module, reader, _answered(reader.answer, module)), Same(module)
+        context.note(f"random numbers (`{module.__name__}`)")
+    return LibraryProxy(module, context, _answered(context.answer, module)), Identical(module)
 
 
 def _answered(answers: Answers, module: ModuleType) -> dict[str, object]:

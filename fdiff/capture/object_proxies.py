@@ -1,7 +1,7 @@
-"""Stand-ins for objects of the user's classes: attributes are read when they are looked up.
+"""Proxies for objects of the user's classes: attributes are read when they are looked up.
 
-What a run stores in a stand-in goes to the user's object at the end. Objects that private code
-makes itself are instances of shadows too, and of the user's own classes from the end on.
+What a run stores in a proxy goes to the user's object at the end. Objects that private code
+makes itself are instances of proxy classes too, and of the user's own classes from the end on.
 """
 
 from __future__ import annotations
@@ -17,54 +17,61 @@ from typing import cast
 import numpy as np
 
 from .container_proxies import Pair, opaque
-from .dependency_nodes import Same
-from .instance_proxies import Object, become_real, own_attribute, slot, slot_dict
-from .proxies import Answers, Cached, Reader, Refuse, Where, label
-from .proxy_classes import State, load, load_special, make_shadow, shadowable, state_of
+from .dependency_nodes import Identical
+from .instance_proxies import ObjectProxy, become_real, own_attribute, slot, slot_dict
+from .proxies import Answers, CachedProperty, ProxyContext, Refuse, Where, label
+from .proxy_classes import (
+    ProxyClassState,
+    can_be_proxied,
+    load,
+    load_special,
+    make_proxy_class,
+    state_of,
+)
 from .release import NoValueError, Release
-from .revalidation import Node
+from .revalidation import Dependency
 from .value_kinds import MISSING, SCALARS, field_names, is_traced, library_class, record_class
 from .writes import Read
 
 # ---------------------------------------------------------------------------------- those of a run
 
 
-class Shadows:
+class ObjectProxies:
     """What stands for classes and objects of the user in one run."""
 
-    def __init__(self, reader: Reader) -> None:
-        self.reader = reader
-        self.states: list[State] = []
-        self.objects: dict[int, Object] = {}  # by the id of the stand-in
+    def __init__(self, context: ProxyContext) -> None:
+        self.context = context
+        self.states: list[ProxyClassState] = []
+        self.objects: dict[int, ObjectProxy] = {}  # by the id of the proxy
         self.made: list[object] = []  # objects of the run's own that the user will see
-        self.release = Release(reader)
+        self.release = Release(context)
         self._ready: set[tuple[type, str]] = set()
 
     def of_class(self, kind: type, where: Where) -> Pair:
         root: list[type] = []
         try:
-            state = make_shadow(self.reader, kind, self._hooks(root))
+            state = make_proxy_class(self.context, kind, self._hooks(root))
         except (AttributeError, RuntimeError, TypeError, ValueError):  # a base that will have none
-            return opaque(self.reader, kind, where, "attributes of the class")
-        root.append(state.shadow)
+            return opaque(self.context, kind, where, "attributes of the class")
+        root.append(state.proxy_class)
         self.states.append(state)
         for base in filter(library_class, kind.__mro__):  # whose methods are not private
-            self.reader.meet(base)
-        node = Same(kind)
-        self.reader.keep(kind, state.shadow, node)  # before its methods, which may name it
+            self.context.meet(base)
+        node = Identical(kind)
+        self.context.keep(kind, state.proxy_class, node)  # before its methods, which may name it
         load_special(state)
-        return state.shadow, node
+        return state.proxy_class, node
 
     def of_object(self, value: object, where: Where) -> Pair:
         kind: type = type(value)
-        shadow = cast("type", self.reader.wrap(kind, kind.__name__)[0])
-        if shadow is kind:
-            return opaque(self.reader, value, where, f"attributes of the {kind.__name__} object")
-        found = Object(self.reader, value, object.__new__(shadow), where)
-        self.objects[id(found.stand_in)] = found
-        return found.stand_in, found.node
+        proxy_class = cast("type", self.context.wrap(kind, kind.__name__)[0])
+        if proxy_class is kind:
+            return opaque(self.context, value, where, f"attributes of the {kind.__name__} object")
+        found = ObjectProxy(self.context, value, object.__new__(proxy_class), where)
+        self.objects[id(found.proxy)] = found
+        return found.proxy, found.node
 
-    def cached(self, instance: object, member: Cached) -> object:
+    def cached(self, instance: object, member: CachedProperty) -> object:
         """The value of a cached property, which its object keeps.
 
         The user's object keeps what plain code computes, so that the run reads it as any other
@@ -97,7 +104,7 @@ class Shadows:
         kinds = {state.real for state in self.states}
         for found in self.objects.values():
             values = slot_dict(found.real).values()
-            kinds |= {type(value) for value in values if shadowable(type(value))}
+            kinds |= {type(value) for value in values if can_be_proxied(type(value))}
         return (vars(base) for kind in kinds for base in kind.__mro__ if not library_class(base))
 
     def keep_computed(self) -> None:
@@ -107,12 +114,12 @@ class Shadows:
         """
         for found in tuple(self.objects.values()):
             for name, value in found.computed.items():
-                if slot_dict(found.stand_in).get(name) is value:
+                if slot_dict(found.proxy).get(name) is value:
                     with suppress(NoValueError):
                         vars(found.real)[name] = self.release(value)
-                        self.reader.note(f"a write to `{label(found.where)}.{name}`")
+                        self.context.note(f"a write to `{label(found.where)}.{name}`")
 
-    def see(self, other: Shadows) -> None:
+    def see(self, other: ObjectProxies) -> None:
         """What another run has stored in objects of the user is what this one finds from now on."""
         mine = {id(found.real): found for found in self.objects.values()}
         for theirs in other.objects.values():
@@ -120,9 +127,9 @@ class Shadows:
                 for name, value in theirs.writes():
                     found.fetch(name)
                     if value is not MISSING:
-                        object.__setattr__(found.stand_in, name, value)
-                    elif slot(found.stand_in, name) is not MISSING:
-                        object.__delattr__(found.stand_in, name)
+                        object.__setattr__(found.proxy, name, value)
+                    elif slot(found.proxy, name) is not MISSING:
+                        object.__delattr__(found.proxy, name)
 
     def _hooks(self, root: list[type]) -> dict[str, Callable[..., object]]:
         """How attributes of instances are looked up and stored; `root` is where these stand."""
@@ -135,7 +142,7 @@ class Shadows:
                 ready.add((kind, name))
             if (found := objects.get(id(self))) is not None:
                 found.fetch(name)
-            elif (state := state_of(kind)) is not None and not state.reader.running:
+            elif (state := state_of(kind)) is not None and not state.context.running:
                 if become_real(self):
                     return getattr(self, name)
                 if name == "__class__":  # what `isinstance` asks for
@@ -167,11 +174,11 @@ class Shadows:
             return value
         if kind in {tuple, list, dict} or (isinstance(value, tuple) and hasattr(kind, "_fields")):
             return self._adopt_items(value)
-        if dataclasses.is_dataclass(kind) and (shadowable(kind) or record_class(kind)):
+        if dataclasses.is_dataclass(kind) and (can_be_proxied(kind) or record_class(kind)):
             return self._adopt_fields(value)
-        if kind in {FunctionType, MethodType, functools.partial} or shadowable(kind):
-            return self.reader.wrap(value, cast("type", kind).__name__)[0]
-        self.reader.meet(value)
+        if kind in {FunctionType, MethodType, functools.partial} or can_be_proxied(kind):
+            return self.context.wrap(value, cast("type", kind).__name__)[0]
+        self.context.meet(value)
         return value
 
     def _adopt_items(self, value: object) -> object:
@@ -187,8 +194,8 @@ class Shadows:
     def _adopt_fields(self, value: object) -> object:
         """A dataclass among the arguments was made for this call, of traced arrays."""
         kind: type = type(value)
-        if shadowable(kind):
-            kind = cast("type", self.reader.wrap(kind, kind.__name__)[0])
+        if can_be_proxied(kind):
+            kind = cast("type", self.context.wrap(kind, kind.__name__)[0])
         own = object.__new__(kind)
         names = dict.fromkeys((*field_names(kind), *slot_dict(value)))
         for name in names:
@@ -199,7 +206,7 @@ class Shadows:
     # ------------------------------------------------------------------------------- the end
 
     def carry_over(self, refuse: Refuse, release: Answers | None = None) -> None:
-        """The user's objects and classes get what the run has stored in their stand-ins."""
+        """The user's objects and classes get what the run has stored in their proxies."""
         release = release or self.release
         for found in tuple(self.objects.values()):
             found.carry_over(release, refuse)
@@ -211,7 +218,7 @@ class Shadows:
                 with refuse(f"{state.real.__name__}.{name}"):
                     type.__setattr__(state.real, name, release(value))
 
-    def finish(self) -> list[tuple[object, Node]]:
+    def finish(self) -> list[tuple[object, Dependency]]:
         """The classes that were read, when the run is over."""
         for found in self.objects.values():
             found.become_real()
@@ -225,13 +232,13 @@ class Shadows:
         return [(state.real, state.node) for state in self.states]
 
 
-def wrap_stand_in(reader: Reader, value: object, where: Where) -> Pair:
-    """A stand-in of the run around this one passes; one of a run that is over is the user's."""
+def wrap_proxy(context: ProxyContext, value: object, where: Where) -> Pair:
+    """A proxy of the run around this one passes; one of a run that is over is the user's."""
     kind = cast("type", value if isinstance(value, type) else type(value))
     state = state_of(kind)
-    if state is None or state.reader.running:
-        return value, Same(value)
+    if state is None or state.context.running:
+        return value, Identical(value)
     if kind is value:
-        return reader.wrap(state.real, where)
+        return context.wrap(state.real, where)
     become_real(value)
-    return reader.wrap(value, where)
+    return context.wrap(value, where)

@@ -1,8 +1,9 @@
-"""Shadows of the user's classes: what private code finds where it looks for a class.
+"""Proxies of the user's classes.
 
-A shadow has the name and the bases of the class it stands for, shadows of the user's bases among
-them, so that ``super()``, ``isinstance`` and ``type(x) is C`` mean inside what they mean outside.
-Its functions are private copies, made when they are looked up; what is looked up is compared later.
+A proxy class has the name of the class it stands for, and as bases the proxies of that class's
+bases (library classes as they are). So ``super()``, ``isinstance`` and ``type(x) is C`` give in
+private copies what they give outside. Its methods are private copies, made when they are looked up;
+each lookup becomes a dependency.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from types import MemberDescriptorType
 from typing import Protocol, cast
 
 from .container_proxies import Pair, wrap_mapping, wrap_sequence
-from .dependency_nodes import ABSENT, Class, Parts
-from .proxies import Cached, Reader, Where, label
-from .revalidation import Node
+from .dependency_nodes import ABSENT, Attributes, Class
+from .proxies import CachedProperty, ProxyContext, Where, label
+from .revalidation import Dependency
 from .value_kinds import MISSING, library_class, packaged, record_class
 
 STATE = "_fdiff_state"
@@ -38,7 +39,7 @@ _mro = vars(type)["__mro__"].__get__
 _of_super = super.__getattribute__
 
 
-def shadowable(kind: type) -> bool:
+def can_be_proxied(kind: type) -> bool:
     """Whether instances of a class may be stood for: an ordinary class of the user.
 
     Its instances have an ordinary ``__dict__`` or slots, and attributes are found as Python finds
@@ -51,7 +52,7 @@ def shadowable(kind: type) -> bool:
         and not packaged(kind)
         and _layout(kind) is object
         and kind.__getattribute__ is object.__getattribute__
-        and not hasattr(kind, "__del__")  # would run for the stand-in too
+        and not hasattr(kind, "__del__")  # would run for the proxy too
         and not record_class(kind)
     )
 
@@ -64,23 +65,23 @@ def _layout(kind: type) -> type:
 
 
 def is_object(value: object) -> bool:
-    return shadowable(type(value))
+    return can_be_proxied(type(value))
 
 
-class State:
-    """The class a shadow stands for, and what was read of it."""
+class ProxyClassState:
+    """The class a proxy class stands for, and what was read of it."""
 
-    __slots__ = ("node", "put", "reader", "real", "shadow")
+    __slots__ = ("context", "node", "proxy_class", "put", "real")
 
-    def __init__(self, reader: Reader, real: type, shadow: type) -> None:
-        self.reader = reader
+    def __init__(self, context: ProxyContext, real: type, proxy_class: type) -> None:
+        self.context = context
         self.real = real
-        self.shadow = shadow
+        self.proxy_class = proxy_class
         self.node = Class(real)
         self.put: dict[str, object] = {}
 
     def load(self, name: str) -> None:
-        """Put a private copy of what the class has under this name into the shadow."""
+        """Put a private copy of what the class has under this name into the proxy class."""
         reads = self.node.reads
         if name in reads or name in _RAW:
             return
@@ -88,11 +89,11 @@ class State:
         if value is MISSING or isinstance(value, MemberDescriptorType):
             return
         reads[name] = ABSENT  # until it is known: it may lead here again
-        stand_in, reads[name] = wrap_member(self.reader, value, f"{self.real.__name__}.{name}")
+        proxy, reads[name] = wrap_member(self.context, value, f"{self.real.__name__}.{name}")
         if name == "__init_subclass__":
-            stand_in = _unless_shadowing(cast("classmethod[object, ..., object]", stand_in))
-        self.put[name] = stand_in
-        type.__setattr__(self.shadow, name, stand_in)
+            proxy = _unless_proxying(cast("classmethod[object, ..., object]", proxy))
+        self.put[name] = proxy
+        type.__setattr__(self.proxy_class, name, proxy)
 
     def load_all(self) -> None:
         for name in tuple(vars(self.real)):
@@ -100,14 +101,14 @@ class State:
 
     def writes(self) -> list[tuple[str, object]]:
         """`(name, value)` of what the run stored, MISSING for what it deleted."""
-        now = _dict(self.shadow)
+        now = _dict(self.proxy_class)
         names = self.node.reads.keys() | self.put.keys()
         changed = [n for n in names if now.get(n, MISSING) is not self.put.get(n, MISSING)]
         return [(n, now.get(n, MISSING)) for n in changed]
 
 
-def state_of(kind: type) -> State | None:
-    """The state of a shadow; None for any other class, one derived from a shadow too."""
+def state_of(kind: type) -> ProxyClassState | None:
+    """The state of a proxy class; None for any other class, one derived from a proxy class too."""
     return _dict(kind).get(STATE)
 
 
@@ -125,8 +126,8 @@ def _load(bases: tuple[type, ...], name: str) -> None:
             return
 
 
-class Shadow(type):
-    """The class of shadows."""
+class ProxyMeta(type):
+    """The class of proxy classes."""
 
     def __getattribute__(cls, name: str) -> object:
         load(cls, name)
@@ -164,8 +165,8 @@ class Shadow(type):
         found: list[type] = [*type.__subclasses__(cls)]
         if state is None:
             return found
-        state.reader.note(f"the subclasses of the class `{state.real.__name__}`")
-        wrap = state.reader.wrap
+        state.context.note(f"the subclasses of the class `{state.real.__name__}`")
+        wrap = state.context.wrap
         real = [cast("type", wrap(k, k.__name__)[0]) for k in state.real.__subclasses__()]
         return [*real, *(kind for kind in found if kind not in real)]
 
@@ -177,21 +178,21 @@ class Shadow(type):
 
 def _note_write(cls: type, name: str) -> None:
     state = state_of(cls)
-    if state is not None and state.reader.running:
+    if state is not None and state.context.running:
         state.load(name)
         state.node.reads.setdefault(name, ABSENT)
-        state.reader.note(f"a write to `{state.real.__name__}.{name}`")
+        state.context.note(f"a write to `{state.real.__name__}.{name}`")
 
 
 @lru_cache(maxsize=64)
 def _metaclass(kind: type) -> type:
-    return Shadow if kind is type else type(Shadow)("Shadow", (Shadow, kind), {})
+    return ProxyMeta if kind is type else type(ProxyMeta)("Shadow", (ProxyMeta, kind), {})
 
 
 def fetch(value: object, name: str) -> None:
-    """Put what Python finds under `name` into a stand-in and its class, for raw lookups."""
+    """Put what Python finds under `name` into a proxy and its class, for raw lookups."""
     kind = type(value)
-    if isinstance(kind, Shadow):
+    if isinstance(kind, ProxyMeta):
         hook = cast("Callable[[object, str], None]", type.__getattribute__(kind, "_fdiff_fetch"))
         hook(value, name)
 
@@ -216,24 +217,26 @@ class Super(super):
 # -------------------------------------------------------------------------------------- making one
 
 
-def _unless_shadowing(method: classmethod[object, ..., object]) -> classmethod[object, ..., object]:
-    """An ``__init_subclass__`` that takes no notice of shadows."""
+def _unless_proxying(method: classmethod[object, ..., object]) -> classmethod[object, ..., object]:
+    """An ``__init_subclass__`` that takes no notice of proxy classes."""
 
     def __init_subclass__(cls: type, *args: object, **keywords: object) -> object:  # noqa: N807 - it goes into a class
-        if state_of(cls) is None and _dict(cls).get("_fdiff_shadow") is not None:
+        if state_of(cls) is None and _dict(cls).get("_fdiff_proxy_class") is not None:
             return None
         return method.__func__(cls, *args, **keywords)
 
     return classmethod(__init_subclass__)
 
 
-def make_shadow(reader: Reader, real: type, hooks: dict[str, Callable[..., object]]) -> State:
-    """The shadow of a class, still without its functions.
+def make_proxy_class(
+    context: ProxyContext, real: type, hooks: dict[str, Callable[..., object]]
+) -> ProxyClassState:
+    """The proxy class of a class, still without its functions.
 
     `hooks` are the methods by which attributes of instances are looked up and stored. They stand in
-    the shadows at the root, and hand on what they do not know themselves.
+    the proxy classes at the root, and hand on what they do not know themselves.
     """
-    bases = tuple([_base(reader, base) for base in real.__bases__])
+    bases = tuple([_base(context, base) for base in real.__bases__])
     given = vars(real)
     namespace = {name: given[name] for name in _RAW & given.keys() if name.startswith("__")}
     for name in ("__dict__", "__weakref__", "__classcell__", "__slots__"):
@@ -241,22 +244,22 @@ def make_shadow(reader: Reader, real: type, hooks: dict[str, Callable[..., objec
     if "__slots__" in given:
         places = [n for n, v in given.items() if isinstance(v, MemberDescriptorType)]
         namespace["__slots__"] = (*places, *({"__dict__", "__weakref__"} & given.keys()))
-    if not any(isinstance(base, Shadow) for base in bases):
+    if not any(isinstance(base, ProxyMeta) for base in bases):
         namespace.update(hooks)
-    namespace["_fdiff_shadow"] = True
-    shadow = _metaclass(type(real))(real.__name__, bases, namespace)
+    namespace["_fdiff_proxy_class"] = True
+    proxy_class = _metaclass(type(real))(real.__name__, bases, namespace)
     if (abstract := given.get("__abstractmethods__")) is not None:
-        type.__setattr__(shadow, "__abstractmethods__", abstract)
-    state = State(reader, real, shadow)
-    type.__setattr__(shadow, STATE, state)
+        type.__setattr__(proxy_class, "__abstractmethods__", abstract)
+    state = ProxyClassState(context, real, proxy_class)
+    type.__setattr__(proxy_class, STATE, state)
     return state
 
 
-def _base(reader: Reader, base: type) -> type:
-    return cast("type", reader.wrap(base, base.__name__)[0]) if shadowable(base) else base
+def _base(context: ProxyContext, base: type) -> type:
+    return cast("type", context.wrap(base, base.__name__)[0]) if can_be_proxied(base) else base
 
 
-def load_special(state: State) -> None:
+def load_special(state: ProxyClassState) -> None:
     """Methods that Python looks up on the type, behind our back.
 
     With a ``__setattr__`` of the user's also what decides how an attribute is stored.
@@ -271,58 +274,60 @@ def load_special(state: State) -> None:
 # ------------------------------------------------------------------------------ what a class holds
 
 
-def wrap_member(reader: Reader, value: object, where: Where) -> Pair:
-    """What stands in a shadow for what stands in the class."""
+def wrap_member(context: ProxyContext, value: object, where: Where) -> Pair:
+    """What stands in a proxy class for what stands in the class."""
     kind = type(value)
     make = _MEMBERS.get(kind)
-    return reader.wrap(value, where) if make is None else make(reader, value, where)
+    return context.wrap(value, where) if make is None else make(context, value, where)
 
 
-def _bound(reader: Reader, value: object, where: Where) -> Pair:
+def _bound(context: ProxyContext, value: object, where: Where) -> Pair:
     kind = cast("Callable[[object], object]", type(value))
-    function, part = reader.wrap(value.__func__, where)  # type: ignore[attr-defined] - a classmethod or a staticmethod
-    node = Parts(type(value))
+    function, part = context.wrap(value.__func__, where)  # type: ignore[attr-defined] - a classmethod or a staticmethod
+    node = Attributes(type(value))
     node.parts.append(("__func__", part))
     return kind(function), node
 
 
-def _property(reader: Reader, value: property, where: Where) -> Pair:
-    node, made = Parts(property), []
+def _property(context: ProxyContext, value: property, where: Where) -> Pair:
+    node, made = Attributes(property), []
     for name in ("fget", "fset", "fdel"):
-        function, part = reader.wrap(getattr(value, name), where)
+        function, part = context.wrap(getattr(value, name), where)
         made.append(function)
         node.parts.append((name, part))
     return property(*made, value.__doc__), node  # type: ignore[arg-type] - three functions
 
 
-def _cached(reader: Reader, value: functools.cached_property[object], where: Where) -> Pair:
-    function, part = reader.wrap(value.func, where)
-    node = Parts(functools.cached_property)
+def _cached(context: ProxyContext, value: functools.cached_property[object], where: Where) -> Pair:
+    function, part = context.wrap(value.func, where)
+    node = Attributes(functools.cached_property)
     node.parts.append(("func", part))
     name = value.attrname or label(where).rpartition(".")[2]
-    return Cached(value, cast("Callable[[object], object]", function), name, reader), node
+    return CachedProperty(value, cast("Callable[[object], object]", function), name, context), node
 
 
-def _partial(reader: Reader, value: functools.partialmethod[object], where: Where) -> Pair:
-    function, function_node = reader.wrap(value.func, where)
-    args, args_node = wrap_sequence(reader, value.args, where)
-    keywords, table = wrap_mapping(reader, value.keywords, f"{label(where)}: ")
-    node = Parts(functools.partialmethod)
+def _partial(context: ProxyContext, value: functools.partialmethod[object], where: Where) -> Pair:
+    function, function_node = context.wrap(value.func, where)
+    args, args_node = wrap_sequence(context, value.args, where)
+    keywords, table = wrap_mapping(context, value.keywords, f"{label(where)}: ")
+    node = Attributes(functools.partialmethod)
     node.parts += ("func", function_node), ("args", args_node), ("keywords", table)
     made = functools.partialmethod(cast("Callable[..., object]", function), *args, **keywords)
     return made, node
 
 
-def _generic(reader: Reader, value: functools.singledispatchmethod[object], where: Where) -> Pair:
-    dispatcher, part = reader.wrap(value.dispatcher, where)
-    node = Parts(functools.singledispatchmethod)
+def _generic(
+    context: ProxyContext, value: functools.singledispatchmethod[object], where: Where
+) -> Pair:
+    dispatcher, part = context.wrap(value.dispatcher, where)
+    node = Attributes(functools.singledispatchmethod)
     node.parts.append(("dispatcher", part))
     made = functools.singledispatchmethod(cast("Callable[..., object]", dispatcher))
     made.dispatcher = dispatcher  # type: ignore[assignment] - in place of one without methods
     return made, node
 
 
-_MEMBERS: dict[type, Callable[..., tuple[object, Node]]] = {
+_MEMBERS: dict[type, Callable[..., tuple[object, Dependency]]] = {
     classmethod: _bound,
     staticmethod: _bound,
     property: _property,

@@ -1,6 +1,6 @@
 """What a run leaves in the user's containers and objects: plain numbers and arrays.
 
-While `f` runs, its lists, dicts, objects and arrays may hold traced values and stand-ins. When the
+While `f` runs, its lists, dicts, objects and arrays may hold traced values and proxies. When the
 run ends, each place that the user can reach gets what plain NumPy would have left there.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from .dependency_nodes import attribute
 from .instance_proxies import slot_dict, slots
-from .proxies import Globals, Reader
-from .proxy_classes import Shadow
+from .proxies import GlobalsProxy, ProxyContext
+from .proxy_classes import ProxyMeta
 from .value_kinds import SCALARS, is_ours, is_traced, record_class
 
 _PLAIN = frozenset((*SCALARS, np.float64, np.float32, np.int64, np.bool_, np.complex128))
@@ -29,14 +29,14 @@ class NoValueError(LookupError):
 
 
 class Release:
-    """The user's own in place of stand-ins, and numbers in place of traced values.
+    """The user's own in place of proxies, and numbers in place of traced values.
 
     Containers that the run has made are changed in place, once each, so that what was one object
     stays one. A value without a number raises `NoValueError`.
     """
 
-    def __init__(self, reader: Reader) -> None:
-        self.reader = reader
+    def __init__(self, context: ProxyContext) -> None:
+        self.context = context
         self._released: dict[int, tuple[object, object]] = {}
 
     def forget(self) -> None:
@@ -50,7 +50,7 @@ class Release:
             return value
         if isinstance(value, tuple):
             return _rebuilt(value, [self(item) for item in cast("tuple[object, ...]", value)])
-        found = self.reader.original(value)
+        found = self.context.original(value)
         if found is not value:
             return found
         if (known := self._released.get(id(value))) is not None:
@@ -70,7 +70,7 @@ class Release:
         return value
 
     def _settled(self, value: object) -> object:
-        own = self.reader.settle(value)
+        own = self.context.settle(value)
         if own is value and isinstance(value, np.ndarray):
             array = np.ndarray.view(value, np.ndarray)
             if array.dtype.kind in "biufc":  # else it stands for a traced one
@@ -166,7 +166,7 @@ class Release:
 
     def _function(self, value: FunctionType) -> None:
         """A function that the run has made keeps what its cells and defaults hold."""
-        if not isinstance(value.__globals__, Globals):
+        if not isinstance(value.__globals__, GlobalsProxy):
             return
         for cell in value.__closure__ or ():
             item = attribute(cell, "cell_contents")
@@ -207,5 +207,5 @@ def _is_ours(kind: type) -> bool:
 
 
 def is_instance(value: object) -> bool:
-    """Whether `value` is an instance of a shadow, or of a class derived from one."""
-    return isinstance(type(value), Shadow)
+    """Whether `value` is an instance of a proxy class, or of a class derived from one."""
+    return isinstance(type(value), ProxyMeta)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .value_kinds import MISSING
 
-Items = tuple[tuple[Mapping[object, object], object, object], ...]  # mapping, key, value
+DictProxy = tuple[tuple[Mapping[object, object], object, object], ...]  # mapping, key, value
 Call = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
 Codes = tuple[tuple[FunctionType, CodeType], ...]
 
@@ -27,7 +27,7 @@ def objects(found: tuple[tuple[object, type, object], ...]) -> bool:
     return True
 
 
-def items(found: Items) -> bool:
+def items(found: DictProxy) -> bool:
     return all(mapping.get(key, MISSING) is value for mapping, key, value in found)
 
 
@@ -61,7 +61,7 @@ def calls(found: tuple[tuple[Call, object], ...]) -> bool:
     return all(function(*args, **keys) is result for (function, args, keys), result in found)
 
 
-class Walk:
+class Revalidation:
     """One pass over everything that was read: the arrays it met, by slot, and where it looked."""
 
     __slots__ = (
@@ -83,7 +83,7 @@ class Walk:
         self.seen: set[tuple[int, int]] = set()
         self.nodes: dict[int, object] = {}  # node of an object, object of a node: by id
 
-    def met(self, node: Node, value: object) -> bool:
+    def met(self, node: Dependency, value: object) -> bool:
         """Whether this pair is being compared already: functions and containers may be cyclic."""
         key = (id(node), id(value))
         if key in self.seen:
@@ -91,7 +91,7 @@ class Walk:
         self.seen.add(key)
         return False
 
-    def other(self, node: Node, value: object) -> bool:
+    def other(self, node: Dependency, value: object) -> bool:
         """Whether this object has stood elsewhere, or another here: code may ask for identity."""
         one = self.nodes.setdefault(id(node), value)
         return one is not value or self.nodes.setdefault(id(value), node) is not node
@@ -106,7 +106,7 @@ class Walk:
         return tuple((check, tuple(found)) for check, found in kinds if found)
 
 
-class Node(Protocol):
+class Dependency(Protocol):
     """What a value that was read must be."""
 
-    def holds(self, value: object, walk: Walk, /) -> bool: ...
+    def holds(self, value: object, walk: Revalidation, /) -> bool: ...

@@ -11,29 +11,29 @@ import numpy as np
 
 from .container_proxies import changed, set_cell, store, write_back
 from .data import Content, is_table
-from .dependency_nodes import Parts, Same, attribute
+from .dependency_nodes import Attributes, Identical, attribute
 from .kept_values import ITEM
-from .proxies import Answers, Copy, Globals, Items, Refuse, Where, label
+from .proxies import Answers, Copy, DictProxy, GlobalsProxy, Refuse, Where, label
 from .release import Release
 
 # How the user would name a place, the name that code stores into, what was read, what is there now.
 Read = tuple[str, str, object, Callable[[], object]]
 
 
-class Cell(NamedTuple):
+class CellCopy(NamedTuple):
     """A private cell and the user's; `put` holds what was put into the private one, once it was."""
 
     name: str
     private: CellType
     real: CellType
-    node: Parts | Same
+    node: Attributes | Identical
     put: list[object]
 
     def written(self) -> bool:
         return bool(self.put) and attribute(self.private, "cell_contents") is not self.put[0]
 
 
-class CopyOf(NamedTuple):
+class ContainerCopy(NamedTuple):
     """A copy of a container of the user, with what was put into it."""
 
     copy: Copy
@@ -49,10 +49,10 @@ class Places:
     """All places outside of objects that a run may have written to."""
 
     def __init__(self) -> None:
-        self.globals: dict[int, Globals] = {}
-        self.cells: dict[int, Cell] = {}
-        self.copies: list[CopyOf] = []
-        self.items: list[Items] = []
+        self.globals: dict[int, GlobalsProxy] = {}
+        self.cells: dict[int, CellCopy] = {}
+        self.copies: list[ContainerCopy] = []
+        self.items: list[DictProxy] = []
         self.arrays: list[np.ndarray] = []  # captured ones, which the run may store into
         self.named: list[Where] = []  # where each of them was read
         self.data: list[tuple[object, Content, Where]] = []  # ordinary data

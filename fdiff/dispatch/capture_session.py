@@ -16,9 +16,9 @@ from weakref import ref
 
 import numpy as np
 
-from ..capture import Capture, Reads
-from ..capture.kept_values import Kept, agree
-from ..capture.proxies import Items
+from ..capture import Capture, Dependencies
+from ..capture.kept_values import KeptValue, agree
+from ..capture.proxies import DictProxy
 from ..capture.proxy_classes import getattr_static
 from ..capture.release import NoValueError
 from ..capture.value_kinds import MISSING
@@ -50,7 +50,7 @@ class CaptureSession:
         self.handles: list[TracedArray] = []
         self.running: list[Capture] = []  # of the functions that run, innermost last
         self.over: list[Capture] = []  # of those that have run, in the order in which they ended
-        self.kept: list[tuple[Kept, Line | None]] = []  # places taken to be empty, by branches
+        self.kept: list[tuple[KeptValue, Line | None]] = []  # places taken to be empty, by branches
 
     @property
     def trace(self) -> Trace:
@@ -110,7 +110,7 @@ class CaptureSession:
                 return found
         return value
 
-    def finish(self) -> tuple[tuple[Callable[..., object], Reads], ...]:
+    def finish(self) -> tuple[tuple[Callable[..., object], Dependencies], ...]:
         """What was read, at the end of a run; writes go to the user's own variables and arrays."""
         for (part, count), handle in zip(self.order, self.handles, strict=True):
             if handle.id != handle.made:
@@ -145,32 +145,32 @@ class CaptureSession:
         """Whether code that runs stores into places that outlive the run."""
         return any(capture.caches.some() for capture in self.running)
 
-    def place_of_array(self, node_id: int) -> Kept | None:
+    def place_of_array(self, node_id: int) -> KeptValue | None:
         """Where `f` keeps the captured array that a node stands for."""
         found = [handle for handle in self.handles if handle.made == node_id]
         return self._place(lambda value: value is found[0]) if found else None
 
-    def place_of_number(self, number: float) -> Kept | None:
+    def place_of_number(self, number: float) -> KeptValue | None:
         """Where `f` keeps a number."""
         same = lambda value: isinstance(value, float) and value == number  # noqa: E731 - used twice
         return self._place(same) or self._place_of_key(same)
 
-    def place_of_key(self, key: object) -> Kept | None:
+    def place_of_key(self, key: object) -> KeptValue | None:
         """Where a dict of the user's own keeps something under a key."""
         return self._place_of_key(lambda value: type(value) is type(key) and value == key)
 
-    def _place(self, fits: Callable[[object], bool]) -> Kept | None:
+    def _place(self, fits: Callable[[object], bool]) -> KeptValue | None:
         found = (kept for capture in self.running for kept in capture.caches if fits(kept.put))
         return next(found, None)
 
-    def _place_of_key(self, fits: Callable[[object], bool]) -> Kept | None:
+    def _place_of_key(self, fits: Callable[[object], bool]) -> KeptValue | None:
         return next((kept for capture in self.running for kept in capture.caches.keys(fits)), None)
 
-    def asked(self, place: Kept) -> None:
+    def asked(self, place: KeptValue) -> None:
         """Note that a branch was taken as if nothing had been kept there; `check` verifies it."""
         self.kept.append((place, self.trace.where()))
 
-    def _found_again(self, place: Kept) -> bool:
+    def _found_again(self, place: KeptValue) -> bool:
         """Whether `f` has stored in that place again what it had kept there."""
         now, put = place.now(), place.put
         stored = isinstance(put, TracedArray) and put.id != put.made
@@ -263,7 +263,7 @@ def depends(value: object) -> bool:
 
 
 @contextmanager
-def watched(trace: Trace, inner: list[tuple[Function, Reads]]) -> Generator[CaptureSession]:
+def watched(trace: Trace, inner: list[tuple[Function, Dependencies]]) -> Generator[CaptureSession]:
     """The session of the outermost trace, opened if `trace` is that one.
 
     At its end `inner` gets each function that ran, with what it read.
@@ -314,7 +314,7 @@ def own_result(tree: object, session: CaptureSession) -> object:
     """What the function returned, with the user's own objects in place of proxies."""
 
     def own(leaf: object) -> object:
-        if isinstance(leaf, Items):
+        if isinstance(leaf, DictProxy):
             return map_leaves(own, leaf.copy())
         leaf = plain(leaf)
         return leaf if traceable(leaf) else session.original(leaf)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..capture import Reads
+from ..capture import Dependencies
 from ..errors import Line, RetraceWarning, show_line, user_line, warn
 from ..ops.eager_scalar_operators import install
 from ..process.float_flags import Doubts
@@ -72,7 +72,7 @@ class Variant:
     numbers: tuple[object, ...]
     scalars: tuple[bool, ...]
     traced: tuple[int, ...]
-    inner: tuple[tuple[Callable[..., object], Reads], ...]
+    inner: tuple[tuple[Callable[..., object], Dependencies], ...]
     order: tuple[tuple[int, int], ...]
     pinned: tuple[tuple[int, bytes], ...]
     cacheable: bool
@@ -166,7 +166,7 @@ def trace_variant(
     inputs = [as_input(leaves[k], differentiate=k in order) for k in traced]
     outs: list[object] = []
     out_spec = [Spec(None)]
-    inner: list[tuple[Function, Reads]] = []
+    inner: list[tuple[Function, Dependencies]] = []
 
     def run(trace: Trace, arguments: list[TracedArray]) -> list[object]:
         given = list(leaves)
@@ -256,7 +256,7 @@ def _cacheable(
     call: str,
     leaves: Sequence[object],
     outs: Sequence[object],
-    inner: Sequence[tuple[object, Reads]],
+    inner: Sequence[tuple[object, Dependencies]],
     *,
     shown: bool,
 ) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ..capture.kept_values import Kept
+from ..capture.kept_values import KeptValue
 from ..tape import CONSTANT, INPUT
 from .guards import is_enclosing
 from .recorder import Recorder
@@ -67,7 +67,7 @@ def _cone(trace: Recorder, node_id: int) -> list[int] | None:
     return sorted(seen) if trace.guards.is_known(node_id) else None
 
 
-def _place(trace: Recorder, root: Recorder, node_id: int) -> Kept | None:
+def _place(trace: Recorder, root: Recorder, node_id: int) -> KeptValue | None:
     """Where `f` keeps what a node is, or None: a captured array, or a number that was read."""
     node, session = trace.builder.nodes[node_id], root.session
     assert session is not None, "only a session tells what is kept"
