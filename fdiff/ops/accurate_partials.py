@@ -51,14 +51,14 @@ def slope_op(
 
 
 def _sum_error(x: Array, y: Array, total: Array) -> Array:
-    """What ``total = x + y`` lost to rounding (Knuth, The Art of Computer Programming 2, 4.2.2); 0 of infinite sums."""
+    """The rounding error of ``total = x + y`` (TwoSum: Knuth, The Art of Computer Programming 2, 4.2.2); 0 for infinite sums."""
     other = total - x
     lost = (x - (total - other)) + (y - other)
     return np.where(np.isfinite(lost), lost, lost.dtype.type(0))
 
 
 def product_error(x: Array, y: Array, out: Array) -> Array:
-    """What ``out = x * y`` lost to rounding (Dekker); 0 where halves overflow."""
+    """The rounding error of ``out = x * y`` (TwoProduct: Dekker, Numerische Mathematik 18, 1971); 0 where splitting overflows."""
     a, b = x * _SPLIT, y * _SPLIT
     x_high, y_high = a - (a - x), b - (b - y)
     x_low, y_low = x - x_high, y - y_high
@@ -70,7 +70,7 @@ def product_error(x: Array, y: Array, out: Array) -> Array:
 
 
 def _sech_squared(x: Array) -> object:
-    """The square of a root, so that no digit is lost before the result itself is subnormal."""
+    """``1 / cosh(x)**2`` as a square, so that no digit is lost before the result itself is subnormal."""
     e = np.exp(-np.abs(x))
     root = (e + e) / (1.0 + e * e)
     return root * root
@@ -90,7 +90,7 @@ def _logistic_slope(x: Array) -> object:
     return e / np.square(1.0 + e)
 
 
-# Not the product of `expit` at x and -x: differentiated again, that is a difference of equal numbers at 0.
+# The derivative of `expit`. As the product expit(x) expit(-x) its own derivative would cancel at 0.
 logistic_slope = slope_op(
     "logistic_slope",
     "rt.logistic_slope({0})",
@@ -117,7 +117,7 @@ def _share(exp: np.ufunc, unit: float, second: bool) -> Callable[[Array, Array],
 
 
 def _add_share(name: str, exp: np.ufunc, unit: float, *, second: bool) -> Primitive:
-    """The share of one argument in ``b**x + b**y``; its slopes are the product of both shares."""
+    """The op ``b**x / (b**x + b**y)`` (or with y on top): a partial derivative of `logaddexp`. Its own partial derivatives are plus and minus the product of both shares."""
     pair = SHARES[exp]
 
     def slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
@@ -134,8 +134,8 @@ def _add_share(name: str, exp: np.ufunc, unit: float, *, second: bool) -> Primit
     )
 
 
-# The shares of the first and of the second argument. Both take the arguments in one order, so that they have
-# their exponential in common.
+# The shares of the first and of the second argument. Both take the arguments in the same order, so that a kernel
+# computes their exponential once.
 SHARES: dict[np.ufunc, list[Primitive]] = {np.exp: [], np.exp2: []}
 for _exp, _ending, _unit in ((np.exp, "", 1.0), (np.exp2, "2", _LN2)):
     SHARES[_exp] += [
@@ -163,7 +163,7 @@ exp_product = slope_op(
     sample=(real, real),
 )
 
-# Of its own, because bounds of one number are cheaper than those of a product.
+# An op of its own, because it has one argument whose range has to be checked, and not two.
 exp_minus_square = slope_op(
     "exp_minus_square",
     "rt.exp_minus_square({0})",
@@ -192,7 +192,7 @@ def _power_sum_slopes(
     return lower, slope, slope
 
 
-# ``x**(y + z)`` for an exponent that is no number of the format.
+# ``x**(y + z)``, where ``y + z`` need not be representable.
 power_sum = slope_op(
     "power_sum", "rt.power_sum({0}, {1}, {2})", _power_sum_slopes,
     numpy=power_of_sum, sample=(positive, real, real),
@@ -217,7 +217,7 @@ def _power_curvatures(
     return lower, apply(power_sum, x, y, z) + by_z, by_z
 
 
-# ``y x**(y + z)``, also where only the power leaves the range.
+# ``y x**(y + z)``, without overflow of the power where the product is finite.
 power_slope = slope_op(
     "power_slope", "rt.power_slope({0}, {1}, {2})", _power_curvatures,
     numpy=_power_slope, sample=(positive, real, real),
@@ -240,7 +240,7 @@ def _over_one_plus_square(x: Array) -> object:
     return (inverse * np.where(far, inverse, x.dtype.type(1)))[()]
 
 
-# ``1 / (1 + x**2)``, also where the square leaves the range.
+# ``1 / (1 + x**2)``, without overflow of the square.
 over_one_plus_square = slope_op(
     "over_one_plus_square",
     "rt.over_one_plus_square({0})",
@@ -254,7 +254,7 @@ def _over_root_one_plus_square(x: Array) -> object:
     return 1.0 / np.hypot(x, x.dtype.type(1))
 
 
-# ``1 / sqrt(1 + x**2)``, likewise.
+# ``1 / sqrt(1 + x**2)``, without overflow of the square.
 over_root_one_plus_square = slope_op(
     "over_root_one_plus_square", "rt.over_root_one_plus_square({0})", lambda x, out: (-((x * out) * out) * out,),
     numpy=_over_root_one_plus_square, sample=(real,),
@@ -264,7 +264,7 @@ over_root_one_plus_square = slope_op(
 
 
 def _into_range(x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Both numbers by a power of two that lets their squares be added, and that power."""
+    """Both numbers times a power of two with which their squares neither overflow nor underflow, and that power."""
     most, down, least, up = (
         (63, -65, -55, 90) if np.asarray(x).dtype == np.float32 else (511, -513, -480, 600)
     )
@@ -293,7 +293,7 @@ def _angle_slope(x: Array, y: Array, *, second: bool) -> object:
 def _pair_of(
     name: str, evaluate: Callable[..., object], slopes: Callable[..., tuple[object, object]]
 ) -> list[Primitive]:
-    """An op for each of two arguments, both of which take them in one order, so that kernels share a root."""
+    """A pair of ops, one for each of two arguments; both take the arguments in the same order, so that kernels share the root."""
     return [
         slope_op(
             f"{which}_{name}", f"rt.{which}_{name}({{0}}, {{1}})", partial(slopes, second=second), numpy=partial(evaluate, second=second),
@@ -306,7 +306,7 @@ def _pair_of(
 def _direction_slopes(
     x: TracedArray, y: TracedArray, out: TracedArray, *, second: bool
 ) -> tuple[object, object]:
-    """``(y**2, -x y) / h**3``, where the rule of a quotient would subtract equal numbers for x >> y."""
+    """``(y**2, -x y) / h**3``; the quotient rule would subtract almost equal numbers for x >> y."""
     other, h = apply(DIRECTION[not second], x, y), np.hypot(x, y)
     over = other / np.where(h == 0, 1.0, h)
     along, across = other * over, -out * over

@@ -42,7 +42,7 @@ def tolist(x: TracedArray) -> object:
 
 @implements(method="tobytes")
 def tobytes(x: TracedArray, order: str = "C") -> bytes | TracedKey:
-    """The bytes of the entries, to look up what belongs to them."""
+    """The bytes of the entries; of a differentiated array they may only be used as a key (`TracedKey`)."""
     trace = current(x)
     moving = trace.guards.depends(trace.own(x))
     found = look(x, "took the bytes of a traced array").tobytes(order)
@@ -50,7 +50,7 @@ def tobytes(x: TracedArray, order: str = "C") -> bytes | TracedKey:
 
 
 class TracedFlags:
-    """``x.flags``: what NumPy would say of the memory; nothing can be set."""
+    """``x.flags`` as NumPy would report them; none can be set."""
 
     __slots__ = ("_array",)
 
@@ -100,7 +100,7 @@ TracedArray.__deepcopy__ = lambda self, memo: np.copy(self)
 
 
 class TracedFlatiter:
-    """``x.flat``: the entries in C order, to read, to store and to walk over."""
+    """``x.flat``: the entries in C order, to read, store and iterate over."""
 
     __slots__ = ("array",)
 
@@ -147,5 +147,5 @@ TracedArray.imag = property(imag, _store_imag)
 
 @implements(np.array_repr, np.array_str, np.array2string)
 def array_text(a: object, *_: object, **__: object) -> str:
-    """What printing a traced array gives."""
+    """The text of a traced array, as `print` shows it."""
     return repr(a)

@@ -20,7 +20,7 @@ def _weak(x: TracedArray) -> TracedArray:
 
 
 def _one(x: object) -> object:
-    """A number as `cmath` takes it: traced, of double precision and without axes, or as it is."""
+    """A traced number in double precision and without axes, as `cmath` takes it; other values as they are."""
     if not isinstance(x, (TracedArray, Stored)):
         return x
     given: TracedArray = resolve(x)
@@ -34,7 +34,7 @@ def _is_complex(x: object) -> bool:
 
 
 def number(re: object, im: object = 0.0) -> TracedArray:
-    """A Python complex that stays traced: ``re + 1j * im``, where nothing is multiplied if both are real."""
+    """A Python complex that stays traced: ``re + 1j * im``, without the product if both are real."""
     x, y = _one(re), _one(im)
     if _is_complex(x) or _is_complex(y):
         return _weak(np.add(x, np.multiply(1j, y)) if y is not im or y != 0.0 else np.positive(x))
@@ -42,7 +42,7 @@ def number(re: object, im: object = 0.0) -> TracedArray:
 
 
 class _ComplexMeta(type):
-    """Of the class that stands for `complex`: instances and subclasses are those of `complex`."""
+    """The class of `Complex`: what is an instance or subclass of `complex` is one of `Complex`."""
 
     def __instancecheck__(cls, value: object) -> bool:
         if isinstance(value, TracedArray):
@@ -66,7 +66,7 @@ class _ComplexMeta(type):
 
 
 class Complex(complex, metaclass=_ComplexMeta):
-    """Stands for `complex`, which cannot hold a traced value; NumPy reads it as complex128."""
+    """The replacement of `complex`, which cannot hold a traced value; NumPy takes it for the dtype complex128."""
 
     __slots__ = ()
     dtype = np.dtype(complex)
@@ -76,7 +76,7 @@ replaces(builtins.complex)(Complex)
 
 
 def _answer(function: Callable[..., object], call: Callable[..., object]) -> None:
-    """Traced numbers go to `call`, all others where they would have gone."""
+    """Register `call` for traced numbers; others go to `function` itself."""
 
     @wraps(function)
     def answer(*args: object, **keywords: object) -> object:

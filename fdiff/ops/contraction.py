@@ -47,7 +47,7 @@ def _contracted(a: ArrayType, b: ArrayType, *, subscripts: str) -> tuple[ArrayTy
 
 
 def _evaluate(a: np.ndarray, b: np.ndarray, *, subscripts: str) -> np.ndarray:
-    """Through BLAS where NumPy's einsum finds a way; plain product where nothing is summed."""
+    """By `np.dot` for products of matrices and vectors, else by NumPy's einsum, which uses BLAS where it can."""
     left, right, out = parse(subscripts)
     if left[-1:] == right[:1] and left[:-1] + right[1:] == out and len(left) <= 2 and len(right) <= 2 and left != right:
         return np.dot(a, b)
@@ -81,7 +81,7 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
     return Sample(lambda rng: (rng.normal(size=a), rng.normal(size=b)), {"subscripts": subscripts})
 
 
-# Two operands, no label twice in one, every label that is summed in both: closed under transposition.
+# An einsum of two operands; no label occurs twice in one operand, and summed labels occur in both. Closed under transposition.
 contract = register(
     Primitive(
         "contract", _contracted, _evaluate, _contract_jvp, _contract_vjp, _contract_batch, KernelRule(Kind.CONTRACT), "bilinear",
@@ -98,7 +98,7 @@ contract = register(
 
 
 def _alone(x: TracedArray, labels: str, keep: str) -> tuple[TracedArray, str]:
-    """One operand made canonical: repeated labels to diagonals, labels nobody else has summed."""
+    """One operand without repeated labels (diagonals are taken) and without labels that occur nowhere else (they are summed)."""
     while dup := next((s for s in labels if labels.count(s) > 1), None):
         first, second = labels.index(dup), labels.rindex(dup)
         x = diagonal(x, 0, first, second)
@@ -115,7 +115,7 @@ def _permuted(x: TracedArray, labels: str, out: str) -> TracedArray:
 
 
 def _couple(left: tuple[TracedArray, str], right: tuple[TracedArray, str], keep: str) -> tuple[TracedArray, str]:
-    """Contract two operands, summing the labels nobody else needs; axes of length 1 stretch."""
+    """Contract two operands, summing the labels that are not in `keep`; axes of length 1 broadcast."""
     a, la = _alone(*left, keep + right[1])
     b, lb = _alone(*right, keep + la)
     for s in set(la) & set(lb):
@@ -193,7 +193,7 @@ def einsum(subscripts: object, *operands: object, optimize: object = False, dtyp
 
 @lru_cache(maxsize=4096)
 def _plain(a: ArrayType, b: ArrayType, left: str, right: str, out: str) -> str | None:
-    """Subscripts of a product whose operands are taken as they are, in its own order; None for any other."""
+    """Subscripts of `contract`, if the product is one contraction of its operands as they are; else None."""
     sizes = dict(zip(left, a.shape, strict=True))
     same = a.dtype == b.dtype and all(sizes.get(s, n) == n for s, n in zip(right, b.shape, strict=True))
     single = len(set(left)) == len(left) and len(set(right)) == len(right)
@@ -285,7 +285,7 @@ def outer(x: object, y: object, out: object = None) -> TracedArray:
 
 @implements(np.kron)
 def kron(x: object, y: object) -> TracedArray:
-    """Kronecker product of arrays, the shorter shape filled with ones in front."""
+    """Kronecker product; the shape with fewer axes gets axes of length 1 in front."""
     a, b = traced(x), traced(y)
     a, b = deepened(a, b.ndim), deepened(b, a.ndim)
     wide = a.reshape(tuple(n for m in a.shape for n in (m, 1))) * b.reshape(tuple(n for m in b.shape for n in (1, m)))
@@ -330,6 +330,6 @@ def cross(a: object, b: object, axisa: int = -1, axisb: int = -1, axisc: int = -
 
 @implements(np.einsum_path)
 def einsum_path(*operands: object, optimize: object = "greedy", einsum_call: bool = False) -> object:
-    """The order of a product, which goes by the shapes alone."""
+    """The order of contractions, which depends on the shapes alone."""
     shapes = [np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, TracedArray) else x for x in operands]
     return np.einsum_path(*shapes, optimize=optimize)

@@ -45,7 +45,7 @@ def array(value: object, dtype: object = None, **keywords: object) -> object:
 
 
 def _like_asarray(function: Callable[..., object], ndim: int, order: str) -> Callable[..., object]:
-    """A converter that gives an array itself, and so an alias, where it need not convert."""
+    """A converter that returns the given array itself (an alias) where nothing has to be converted."""
 
     def convert(a: object, dtype: object = None, *args: object, **keywords: object) -> object:
         if not holds_traced(a):
@@ -66,13 +66,13 @@ def _like_asarray(function: Callable[..., object], ndim: int, order: str) -> Cal
 
 @replaces(np.isscalar)
 def is_scalar(value: object) -> bool:
-    """``np.isscalar`` of the same kind."""
+    """``np.isscalar`` of what a traced array stands for."""
     return value.scalar or value.weak if isinstance(value, TracedArray) else np.isscalar(value)
 
 
 @replaces(np.ndenumerate)
 def ndenumerate(arr: object) -> Iterator[tuple[tuple[int, ...], object]]:
-    """Places and entries, in C order."""
+    """Positions and entries, in C order."""
     x = resolve(arr)
     if not isinstance(x, TracedArray):
         return np.ndenumerate(arr)
@@ -80,7 +80,7 @@ def ndenumerate(arr: object) -> Iterator[tuple[tuple[int, ...], object]]:
 
 
 def _of_memory(function: Callable[..., object], way_out: str) -> None:
-    """A function that walks over memory, of which a traced array has none."""
+    """Register a function that reads memory, which a traced array does not have: it raises for one."""
 
     @wraps(function)
     def walk(*args: object, **keywords: object) -> object:

@@ -28,7 +28,7 @@ def _same(x: ArrayType, *_: ArrayType, **__: object) -> tuple[ArrayType, ...]:
 
 
 def _scan(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """A NumPy scan that can also run from the end."""
+    """A cumulative function of NumPy that can also run from the last entry to the first (`reverse`)."""
 
     def evaluate(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
         turned = np.flip(x, axis) if reverse else x
@@ -53,7 +53,7 @@ cumsum = linear(
 
 
 def _shift(x: TracedArray, axis: int, *, back: bool, fill: float) -> TracedArray:
-    """Entries moved by one along `axis` (towards the end, or the start if `back`), `fill` moved in."""
+    """Entries shifted by one along `axis`, towards the end (or the start, if `back`), with `fill` at the free end."""
     if not x.shape[axis]:
         return x  # there is no entry to be moved in
     before = (slice(None),) * axis
@@ -64,7 +64,7 @@ def _shift(x: TracedArray, axis: int, *, back: bool, fill: float) -> TracedArray
 
 
 def _previous(x: TracedArray, axis: int, reverse: bool, fill: float) -> TracedArray:
-    """For each entry the one the scan met just before."""
+    """For each entry, the one before it in the order of the scan."""
     return _shift(x, axis, back=reverse, fill=fill)
 
 
@@ -117,7 +117,7 @@ def _recurrence_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: S
     return [b_bar * _previous(outs[0], axis, reverse, 0.0), b_bar]
 
 
-# s[i] = a[i] * s[i-1] + b[i]: the derivative of a running product, exact where entries are zero.
+# s[i] = a[i] * s[i-1] + b[i], from s[-1] = 0: the derivative of a cumulative product, exact where entries are zero.
 recurrence = register(
     Primitive(
         "recurrence", _same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, _map_scan, KernelRule(Kind.RECURRENCE), "opaque",
@@ -125,7 +125,7 @@ recurrence = register(
     )
 )  # fmt: skip
 
-# The running maximum by itself carries no derivative: `maximum.accumulate` picks entries with it.
+# The cumulative maximum as an op has no derivative: `maximum.accumulate` gathers entries at positions found with it.
 cummax = register(
     Primitive(
         "cummax", _same, _scan(lambda x, axis, dtype: np.maximum.accumulate(x, axis=axis)), lambda *_, **__: [ZERO],
@@ -135,7 +135,7 @@ cummax = register(
     )
 )  # fmt: skip
 
-# --- what answers for NumPy -------------------------------------------------------------------
+# --- NumPy's functions -------------------------------------------------------------------------
 
 
 def wide(x: TracedArray, dtype: object, ufunc: np.ufunc) -> TracedArray:
@@ -195,7 +195,7 @@ def _accumulate(call: Callable[..., TracedArray], ufunc: np.ufunc) -> Callable[.
 
 
 def running_max(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
-    """Each entry picks the last one that is as large as all before it; a NaN stays from there on."""
+    """`maximum.accumulate`: a gather at the position where the maximum was last attained; NaN stays NaN."""
     array = traced(x) if dtype is None else traced(x).astype(dtype)
     at = normal_axis(axis, array.ndim)
     best = apply(cummax, array, axis=at, reverse=False)
@@ -207,14 +207,14 @@ def running_max(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
 
 
 def running_min(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
-    """The running maximum of what is turned round: integers and bools by their bits, so that none wraps."""
+    """`minimum.accumulate`: the cumulative maximum of the negated array; integers and bools are negated bit by bit, so that none overflows."""
     array = traced(x) if dtype is None else traced(x).astype(dtype)
     turn = np.negative if array.type.floating else np.invert
     return turn(running_max(turn(array), axis))
 
 
 def _first(array: TracedArray, best: TracedArray, count: np.ndarray, axis: int) -> TracedArray:
-    """For each entry where the extremum up to it was reached first."""
+    """For each entry, the position at which the extremum so far was first attained."""
     before = _shift(best, axis, back=False, fill=0)
     rises = np.where((array > before) & (count > 0), count, 0)
     return apply(cummax, rises, axis=axis, reverse=False)

@@ -20,8 +20,8 @@ from .sorting import argsort, lexsort, searchsorted_call, sort
 # --- where something holds --------------------------------------------------------------------
 
 
-def seen(mask: object, deed: str) -> np.ndarray:
-    """The value of a mask that decides a shape."""
+def look_if_traced(mask: object, deed: str) -> np.ndarray:
+    """The value of a mask or count that decides a shape; a traced one is looked at, which becomes a guard."""
     return look(mask, deed) if isinstance(mask, TracedArray) else np.asarray(mask)
 
 
@@ -32,10 +32,10 @@ def _truth(x: object) -> object:
 
 @implements(np.nonzero, method="nonzero")
 def nonzero(a: object) -> tuple[np.ndarray, ...]:
-    """Places of entries that are not zero."""
+    """Positions of the entries that are not zero."""
     if not np.ndim(a):
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead. If the context of this error is of the form `arr[nonzero(cond)]`, just use `arr[cond]`.")
-    return np.nonzero(seen(_truth(a), "asked where an array is not zero, which gives a shape that depends on traced values"))
+    return np.nonzero(look_if_traced(_truth(a), "asked where an array is not zero, which gives a shape that depends on traced values"))
 
 
 @implements(np.flatnonzero)
@@ -46,7 +46,7 @@ def flatnonzero(a: object) -> np.ndarray:
 @implements(np.argwhere)
 def argwhere(a: object) -> np.ndarray:
     if not np.ndim(a):
-        return np.argwhere(seen(_truth(a), "asked where an array is not zero"))
+        return np.argwhere(look_if_traced(_truth(a), "asked where an array is not zero"))
     return np.transpose(nonzero(a))
 
 
@@ -55,7 +55,7 @@ _choose_between = FUNCTIONS[np.where]
 
 @implements(np.where)
 def where(condition: object, *branches: object) -> object:
-    """``np.where``: with a condition alone, the places where it holds."""
+    """``np.where``; with a condition alone, the positions where it holds."""
     return _choose_between(condition, *branches) if branches else nonzero(condition)
 
 
@@ -63,7 +63,7 @@ def where(condition: object, *branches: object) -> object:
 def trim_zeros(filt: object, trim: str = "fb", axis: object = None) -> TracedArray:
     """The array without the zeros at its ends."""
     array = traced(filt)
-    held = seen(_truth(array), "trimmed zeros, which gives a shape that depends on traced values")
+    held = look_if_traced(_truth(array), "trimmed zeros, which gives a shape that depends on traced values")
     if any(c not in "fb" for c in trim.lower()):
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     axes = range(array.ndim) if axis is None else [normal_axis(a, array.ndim) for a in np.atleast_1d(axis)]
@@ -80,13 +80,13 @@ def trim_zeros(filt: object, trim: str = "fb", axis: object = None) -> TracedArr
 
 
 def _distinct(ordered: TracedArray, *, equal_nan: bool) -> np.ndarray:
-    """Which entries (rows) of a sorted array differ from the one before; the first does."""
+    """Mask of the entries (rows) of a sorted array that differ from the one before, and of the first."""
     after, before = ordered[1:], ordered[:-1]
     differ = after != before
     if equal_nan and ordered.type.floating:
         differ = differ & ~(np.isnan(after) & np.isnan(before))
     differ = np.any(differ, axis=1) if ordered.ndim == 2 else differ
-    found = seen(differ, "asked for distinct values, whose number depends on traced values")
+    found = look_if_traced(differ, "asked for distinct values, whose number depends on traced values")
     return np.concatenate([np.ones(min(1, ordered.shape[0]), bool), found])
 
 
@@ -95,7 +95,7 @@ def unique(
     ar: object, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None, *,
     equal_nan: bool = True, sorted: bool = True,  # noqa: A002 - NumPy's name
 ) -> TracedArray | tuple[object, ...]:  # fmt: skip
-    """Distinct values in order, gathered from their first places; counts and the like are integers."""
+    """Distinct values in order: a gather of their first occurrences; positions and counts are integers."""
     array = traced(ar)
     if axis is None:
         rows = moved = array.reshape(-1)
@@ -144,13 +144,13 @@ def unique_all(x: object) -> object:
 
 
 def _named(function: Callable[..., tuple[object, ...]], *parts: object) -> object:
-    """The named tuple that `function` gives, of these parts."""
+    """These parts as the named tuple that `function` returns."""
     return type(function(np.zeros(0)))(*parts)
 
 
 @implements(np.isin)
 def isin(element: object, test_elements: object, assume_unique: bool = False, invert: bool = False, *, kind: object = None) -> TracedArray:
-    """Which entries are among others: each is looked for in the sorted others."""
+    """Mask of the entries that occur among others, by a search in the sorted others."""
     x, others = traced(element), traced(test_elements).reshape(-1)
     if not others.shape[0]:
         return traced(np.full(x.shape, bool(invert)))
@@ -173,7 +173,7 @@ def intersect1d(ar1: object, ar2: object, assume_unique: bool = False, return_in
     joined = concatenate_call((one, two))
     order = apply(argsort, joined, axis=0, kind="stable")
     ordered = joined[order]
-    same = np.flatnonzero(seen(ordered[1:] == ordered[:-1], "intersected sets, which gives a shape that depends on traced values"))
+    same = np.flatnonzero(look_if_traced(ordered[1:] == ordered[:-1], "intersected sets, which gives a shape that depends on traced values"))
     values = ordered[same]
     if not return_indices:
         return values
@@ -184,7 +184,7 @@ def intersect1d(ar1: object, ar2: object, assume_unique: bool = False, return_in
 @implements(np.setdiff1d)
 def setdiff1d(ar1: object, ar2: object, assume_unique: bool = False) -> TracedArray:
     one, two = (traced(ar1).reshape(-1), ar2) if assume_unique else (unique(ar1), ar2)
-    return one[np.flatnonzero(seen(isin(one, two, invert=True), "took a set from another, which gives a shape that depends on traced values"))]
+    return one[np.flatnonzero(look_if_traced(isin(one, two, invert=True), "took a set from another, which gives a shape that depends on traced values"))]
 
 
 @implements(np.setxor1d)
@@ -193,6 +193,6 @@ def setxor1d(ar1: object, ar2: object, assume_unique: bool = False) -> TracedArr
     joined = sort(concatenate_call([traced(a).reshape(-1) if assume_unique else unique(a) for a in (ar1, ar2)]))
     if not joined.shape[0]:
         return joined
-    differ = seen(joined[1:] != joined[:-1], "took the difference of sets, which gives a shape that depends on traced values")
+    differ = look_if_traced(joined[1:] != joined[:-1], "took the difference of sets, which gives a shape that depends on traced values")
     edge = np.concatenate([[True], differ, [True]])
     return joined[np.flatnonzero(edge[1:] & edge[:-1])]

@@ -23,7 +23,7 @@ from .shaping import scalar_if_0d, traced
 from .singular_values import svd, svdvals
 from .stacked_matrices import mh
 
-# --- what answers for NumPy -------------------------------------------------------------------
+# --- NumPy's functions -------------------------------------------------------------------------
 
 EigResult = type(np.linalg.eig(np.eye(1)))
 EighResult = type(np.linalg.eigh(np.eye(1)))
@@ -56,13 +56,13 @@ def _triangle(uplo: str) -> str:
 
 
 def _equal(w: TracedArray) -> TracedArray:
-    """Whether a value of the stack has an equal neighbour, for each matrix."""
+    """For each matrix of the stack, whether two of its values are equal."""
     same = np.expand_dims(w, -2) == np.expand_dims(w, -1)
     return np.any(same & ~np.eye(w.shape[-1], dtype=bool), axis=(-2, -1))
 
 
 def _marked_vectors(v: TracedArray, w: TracedArray, function: str, point: str) -> TracedArray:
-    """Vectors, which have no derivative where the values of their matrix are equal."""
+    """The vectors, marked as without a derivative where two values of their matrix are equal."""
     return marked(v, lambda: np.expand_dims(_equal(w), (-2, -1)), function, point)
 
 
@@ -99,7 +99,7 @@ def eigvals_call(a: object) -> TracedArray:
 
 @implements(np.linalg.svd)
 def svd_call(a: object, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> object:
-    """Singular value decomposition; vectors of the null spaces turn as little as they can."""
+    """Singular value decomposition; vectors of the null spaces rotate as little as possible."""
     x = _matrices(a, square=bool(hermitian))
     if not compute_uv:
         return _values(apply(svdvals, x, hermitian=bool(hermitian)))
@@ -163,7 +163,7 @@ def _two_dimensional(x: TracedArray) -> TracedArray:
 
 @implements(np.linalg.lstsq)
 def lstsq(a: object, b: object, rcond: object = None) -> tuple[TracedArray, ...]:
-    """Least squares of smallest norm, residuals, rank and singular values."""
+    """The least squares solution of smallest norm, residuals, rank and singular values."""
     left, right = traced(a), traced(b)
     line = right.ndim == 1
     left, right = _two_dimensional(left), _two_dimensional(right[:, None] if line else right)

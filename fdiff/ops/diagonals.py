@@ -22,7 +22,7 @@ def diagonal(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Trac
     rows = np.arange(n) + max(-offset, 0)
     found = resolve_key(moved, (..., rows, rows + offset))
     out = apply(gather, found.view, *found.indices)
-    if out.home.mutable:  # a view that NumPy lets nobody write to
+    if out.home.mutable:  # NumPy gives a read-only view
         out.link = View(found.view, gather, (), found.view.id, tuple(i.id for i in found.indices), fixed=True)
     return transpose_call(out, found.order) if found.order else out
 

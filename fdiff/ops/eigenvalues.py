@@ -57,24 +57,24 @@ def _gaps(w: TracedArray) -> TracedArray:
 
 
 def _row(v: TracedArray, k: int) -> np.ndarray:
-    """One in row `k` of a matrix like `v`, 0 elsewhere."""
+    """Mask of row `k` of a matrix like `v`: 1 there, 0 elsewhere."""
     one = np.zeros(v.shape[-2:], real_dtype(v.dtype))
     one[k : k + 1 or None] = 1.0
     return one
 
 
 def _drift(moved: object, v: TracedArray, one: object) -> TracedArray:
-    """How fast the entries marked by `one` would leave the real axis, as an angle, for each column."""
+    """For each column, the rate of the phase of the entry that the mask `one` marks; LAPACK keeps that phase 0."""
     return np.sum(np.imag(moved) * one, axis=-2) * reciprocal_or_zero(np.sum(np.real(v) * one, axis=-2))
 
 
 def _held(moved: object, v: TracedArray, one: object) -> TracedArray:
-    """The tangent of the columns of `v`, turned so that the entries marked by `one` stay real."""
+    """The tangent of the columns of `v`, with the change of phase that keeps the marked entries real."""
     return moved - 1j * scale_columns(v, _drift(moved, v, one)) if v.dtype.kind == "c" else moved
 
 
 def _released(v_bar: object, v: TracedArray, one: object, turn: object) -> TracedArray:
-    """The transpose of `_held`; `turn` is the cotangent of the angle of each column."""
+    """The transpose of `_held`; `turn` is the cotangent of the phase of each column."""
     return v_bar - 1j * scale_columns(one, turn * reciprocal_or_zero(np.sum(np.real(v) * one, axis=-2)))
 
 
@@ -86,7 +86,7 @@ def _turn(v: object, v_bar: object) -> TracedArray:
 
 
 def _mirrored(dot: TracedArray, uplo: str) -> TracedArray:
-    """The Hermitian matrix of which NumPy reads one triangle; of the diagonal it reads the real part."""
+    """The Hermitian matrix of which NumPy reads one triangle, and the real part of the diagonal."""
     strict = np.tril(dot, -1) if uplo == "L" else np.triu(dot, 1)
     return strict + mh(strict) + np.real(dot) * eye_like(dot)
 
@@ -146,7 +146,7 @@ def _eig_type(a: ArrayType, *, real: bool) -> tuple[ArrayType, ...]:
 
 
 def _eig(a: np.ndarray, *, real: bool) -> tuple[np.ndarray, np.ndarray]:
-    """NumPy's, in the dtype of the trace; real results that turn out complex become NaN."""
+    """NumPy's `eig` in the dtype of the trace: where results were real in the trace and are complex now, NaN."""
     w, v = np.linalg.eig(a)
     if real and w.dtype.kind == "c":
         lost = (w.imag != 0).any(-1)
@@ -156,7 +156,7 @@ def _eig(a: np.ndarray, *, real: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _largest(v: TracedArray) -> TracedArray:
-    """One at the largest entry of each column, which LAPACK makes real; 0 elsewhere."""
+    """Mask of the largest entry of each column, which LAPACK makes real."""
     size = np.square(np.real(v)) + np.square(np.imag(v))
     at = np.expand_dims(np.argmax(size, axis=-2), -2)
     return (at == np.arange(v.shape[-2])[:, None]).astype(size.dtype)
@@ -208,7 +208,7 @@ def _all_real(a: np.ndarray, *, kept: int) -> np.ndarray:
     return np.all(np.imag(np.linalg.eigvals(a)) == 0, axis=tuple(range(kept, a.ndim - 1)))
 
 
-# Whether all eigenvalues are real, over all but the first `kept` axes: NumPy's dtypes depend on it.
+# Whether all eigenvalues are real, over all but the first `kept` axes; the dtypes of NumPy's results depend on it.
 real_spectrum = register(
     Primitive(
         "real_spectrum", lambda a, *, kept: (ArrayType(a.shape[:kept], BOOL),), _all_real, lambda dots, args, outs, *, kept: [ZERO],

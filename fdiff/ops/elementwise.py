@@ -74,7 +74,7 @@ _general_divide = UFUNCS[np.divide]
 
 
 def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
-    """``x / y``; a term over a sum that it is part of is one op, whose slope loses no digits."""
+    """``x / y``; where y is a sum and x is one of its terms, one op whose derivative loses no digits (`quotients_of_sums.py`)."""
     if not keywords and isinstance(x, TracedArray) and isinstance(y, TracedArray) and x.home is y.home and (out := over_a_sum(x, y)) is not None:
         return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
     return _general_divide(x, y, **keywords)
@@ -92,7 +92,7 @@ fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((
 
 
 def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
-    """Slope in the base, exact for constant exponents; 0 at exponent 0 and for ``0 ** y``, y >= 0."""
+    """Partial derivatives ``y x**(y-1)`` and ``x**y log(x)``; the first without rounding of y - 1 for constant exponents, 0 at exponent 0; the second 0 for ``0 ** y``, y >= 0."""
     value = constant_value(y)
     if value is None:
         slope = y * np.power(x, y - 1.0) if x.dtype.kind == "c" else apply(power_slope, x, y, -np.ones((), y.dtype))
@@ -108,7 +108,7 @@ def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[obj
 
 
 def _power_below(x: TracedArray, y: TracedArray) -> object:
-    """``x**(y - 1)``, where y - 1 is no number of the format too."""
+    """``x**(y - 1)``, also where y - 1 is not representable."""
     one = np.ones((), y.dtype)
     return np.power(x, y - one) if y.dtype.kind == "c" else apply(power_sum, x, y, -one)
 
@@ -132,7 +132,7 @@ _general_power = ufunc_caller(power, np.power)
 
 
 def power_call(x: object, y: object, **keywords: object) -> TracedArray:
-    """``x ** y``: squares and first powers by themselves, as NumPy takes them."""
+    """``x ** y``; exponents 1 and 2 are ops of their own, as in NumPy."""
     value = None
     if isinstance(x, TracedArray):
         number = y.__class__ is int or y.__class__ is float
@@ -150,7 +150,7 @@ _general_square = UFUNCS[np.square]
 
 
 def square_call(x: object, **keywords: object) -> TracedArray:
-    """``np.square``; of an absolute value without its kink, so that ``abs(z) ** 2`` is smooth at 0 too."""
+    """``np.square``; the square of an absolute value is computed without the absolute value, so that it is differentiable at 0."""
     node = x.home.builder.nodes[x.id] if isinstance(x, TracedArray) and not keywords else None
     if node is None or node.primitive.name != "absolute":
         return _general_square(x, **keywords)
@@ -186,7 +186,7 @@ logaddexp2 = elementwise(
 
 
 def _shares(exp: np.ufunc, x: TracedArray, y: TracedArray) -> tuple[object, object]:
-    """Shares of both in the sum; an infinite sum belongs to its infinite terms, and none to -inf."""
+    """Partial derivatives of `logaddexp`: the share of each term in the sum of the exponentials."""
     first, second = SHARES[exp]
     return apply(first, x, y), apply(second, x, y)
 
@@ -280,7 +280,7 @@ _real_sign = UFUNCS[np.sign]
 
 
 def sign_call(x: object, **keywords: object) -> TracedArray:
-    """``np.sign``; of a complex number ``x / |x|``, which turns with `x`, and 0 at 0."""
+    """``np.sign``; of a complex number ``x / |x|``, which has a derivative, and 0 at 0."""
     if keywords or promote(kind_of(x)).kind != "c":
         return _real_sign(x, **keywords)
     out = _ratio(x, np.absolute(x))
@@ -347,7 +347,7 @@ def _convert_jvp(dots: list[object], args: object, outs: list[TracedArray], *, d
 
 
 def _convert_vjp(bars: list[object], args: list[TracedArray], outs: object, *, dtype: np.dtype) -> list[object]:
-    """A real number that became complex moves along the real axis only."""
+    """The cotangent in the dtype of the argument; a real argument takes the real part."""
     source = args[0].type
     bar = np.real(bars[0]) if source.dtype.kind == "f" else bars[0]
     return [bar.astype(source.dtype) if source.floating else ZERO]
@@ -359,8 +359,8 @@ def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
     return dtype
 
 
-# `where` selects instead of multiplying, so that no NaN of the other branch comes through, and
-# `convert` changes the dtype of the tangent with the value.
+# The rules of `where` select instead of multiplying, so that a NaN of the branch not taken does not spread.
+# `convert` changes the dtype of the tangent with that of the value.
 where = elementwise(
     "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen, sample=(truth, real, real), rules=(_where_jvp, _where_vjp)
 )
@@ -369,7 +369,7 @@ convert = elementwise(
     sample=(real,), params={"dtype": np.dtype(np.float32)}, rules=(_convert_jvp, _convert_vjp),
 )  # fmt: skip
 copy = elementwise("copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,), layout=LayoutRule("C"), provenance=through_copy)
-# The slope of `x` also where the bound is the smaller: `logsumexp` bounds infinite terms.
+# The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise(
     "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=np.minimum,
     loop=np.promote_types, sample=(real, lambda rng, shape: np.full(shape, 1e3)),
@@ -379,7 +379,7 @@ stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda 
 
 @implements(np.where)
 def where_call(condition: object, *branches: object) -> object:
-    """``np.where`` with three arguments; with one it asks for a shape that depends on values."""
+    """``np.where`` with three arguments; with one: see `data_dependent_shapes.py`."""
     if not branches:
         raise current().fail(
             "numpy.where(condition) gives arrays whose shape depends on traced values.", "Use numpy.where(condition, x, y)."
@@ -437,8 +437,8 @@ def positive_call(x: object, **keywords: object) -> object:
 UFUNCS[np.positive] = positive_call
 
 # --- complex numbers --------------------------------------------------------------------------
-# The pairing of cotangents and tangents is Re(bar * dot), without a conjugate, so that an op that is complex
-# differentiable transposes as over the reals. These four are linear over the reals only.
+# The pairing of cotangents and tangents is Re(bar * dot), without a conjugate, so that a holomorphic op has the same
+# rules as over the reals. These four are linear over the reals only.
 
 
 def _real_type(x: np.dtype) -> np.dtype:
@@ -454,7 +454,7 @@ def _complex_type(x: np.dtype, y: np.dtype) -> np.dtype:
 
 
 def _paired(x: object, y: object) -> object:
-    """The complex number with these parts; nothing is multiplied, so that infinite parts stay apart."""
+    """The complex number with these parts, without a product ``1j * y``, which would make NaN of infinite parts."""
     out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), np.result_type(np.asarray(x).dtype, np.complex64))
     out.real, out.imag = x, y
     return out[()]

@@ -47,20 +47,20 @@ def kind_of(operand: object) -> np.dtype | type:
 
 
 def table_met(table: object) -> TraceError:
-    """The error for an object of pandas: its methods and indices mean other things than NumPy's."""
+    """The error for an operand from pandas, whose operators match labels where NumPy's match positions."""
     fact = f"a pandas {type(table).__name__} met a traced array in arithmetic."
     return current().fail(fact, "Take its numbers: `series.to_numpy()`, `frame.to_numpy()`.")
 
 
 def other_class(array: np.ndarray) -> TraceError:
-    """The error for an array of a class that may mean something else by its entries: masks, units."""
+    """The error for an array of a subclass of `ndarray`, whose entries may have another meaning (masks, units)."""
     name = type(array).__name__
     way = "Use a plain array: numpy.asarray(a), or a.filled(...)."
     return current().fail(f"an array of type {name} met a traced array, and such are not supported.", way)
 
 
 def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
-    """What answers for `ufunc`: operands converted to NumPy's loop dtypes, then one node."""
+    """What computes `ufunc` on traced arrays: operands are converted to the dtypes of NumPy's loop, then one node is added."""
 
     def call(*operands: object, dtype: object = None, **keywords: object) -> TracedArray:
         if dtype is None and not keywords and (out := enter(ufunc, operands, primitive)) is not None:
@@ -87,7 +87,7 @@ _HARMLESS = {"casting", "order", "subok"}  # they change no value of a float arr
 
 
 def refuse(ufunc: np.ufunc, keywords: dict[str, object]) -> None:
-    """Raise for keywords of a ufunc that mean something and are not implemented."""
+    """Raise for keywords of a ufunc that change its result and are not implemented."""
     for name, value in keywords.items():
         if name not in _HARMLESS and not (name == "where" and value is True):
             raise unsupported(f"numpy.{ufunc.__name__} with {name}=")
@@ -146,8 +146,8 @@ def elementwise(
 ) -> Primitive:
     """An op applied entry by entry; `facts` are further fields of its record.
 
-    ``partials(*args, out)`` gives one derivative per argument: an array, ``1`` or ``-1``, or
-    `ZERO`. None stands for an op whose derivative vanishes wherever it exists. An op that
+    ``partials(*args, out)`` gives the partial derivative for each argument: an array, ``1`` or ``-1``, or
+    `ZERO`. None stands for an op whose derivative is zero wherever it exists. An op that
     selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. An op of complex numbers
     has no kernel yet, and no `text`.
     """
@@ -175,7 +175,7 @@ def _ufunc_loop(ufunc: np.ufunc) -> Callable[..., np.dtype]:
 
 
 def slope_rules(partials: Callable[..., Sequence[object]] | None) -> tuple[Rule, Rule]:
-    """Both modes of an elementwise op from its partial derivatives."""
+    """The JVP and VJP rules of an elementwise op from its partial derivatives (the chain rule)."""
 
     def slopes(args: Sequence[TracedArray], out: TracedArray, params: dict[str, object]) -> Sequence[object]:
         if partials is None or not out.type.floating:
@@ -194,7 +194,7 @@ def slope_rules(partials: Callable[..., Sequence[object]] | None) -> tuple[Rule,
 
 
 def _pulled(bar: object, slope: object) -> object:
-    """Cotangent of one argument; a function, called where it is needed, if the slope is one."""
+    """The cotangent of one argument; if its partial derivative is a function, a function too, called only if it is needed."""
     return (lambda: _pulled(bar, slope())) if callable(slope) else ZERO if slope is ZERO else times(bar, slope)
 
 
@@ -221,7 +221,7 @@ def stretch(value: object, shape: Shape) -> object:
 
 
 def unbroadcast(bar: TracedArray, shape: Shape) -> TracedArray:
-    """The transpose of broadcasting from `shape`: sum over the axes that were stretched."""
+    """The transpose of broadcasting from `shape`: the sum over the broadcast axes."""
     if bar.shape == shape:
         return bar
     lead = bar.ndim - len(shape)
@@ -230,7 +230,7 @@ def unbroadcast(bar: TracedArray, shape: Shape) -> TracedArray:
 
 
 def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[TracedArray]:
-    """Give mapped arguments ones behind their leading axis, so that trailing axes still match."""
+    """Arguments of a batch with axes of length 1 behind the batch axis, so that the trailing axes still broadcast."""
     ndim = max(a.ndim - m for a, m in zip(args, mapped, strict=True))
     return [
         a.reshape((a.shape[0], *(1,) * (ndim - a.ndim + 1), *a.shape[1:])) if m and a.ndim - 1 < ndim else a

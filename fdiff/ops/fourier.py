@@ -90,7 +90,7 @@ irdft = linear(
     ),
 )
 
-# --- what answers for NumPy -------------------------------------------------------------------
+# --- NumPy's functions -------------------------------------------------------------------------
 
 
 def _fitted(x: TracedArray, n: int, axis: int) -> TracedArray:

@@ -60,7 +60,7 @@ def _none(args: Sequence[TracedArray]) -> list[object]:
 
 
 def _lead(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[TracedArray]:
-    """Indices of a batch: a leading axis each, and a first index that counts the batch."""
+    """Index arrays for a batch: each gets the batch axis in front, and a first index counts along the batch."""
     ndim = max(i.ndim - m for i, m in zip(indices, mapped, strict=True))
     shape = (size, *indices[mapped.index(True)].shape[1:]) if any(mapped) else (size, *indices[0].shape)
     full = [i if m else np.broadcast_to(i, shape) for i, m in zip(indices, mapped, strict=True)]
@@ -156,7 +156,7 @@ def _set_vjp(bars: Sequence[object], args: Args, outs: object) -> list[object]:
 
 
 def _last(x: TracedArray, indices: Args) -> TracedArray | None:
-    """Which values are still there: those no later one was stored over; None for all of them."""
+    """Mask of the values that were not overwritten by a later store to the same entry; None if all indices differ."""
     known = [k for i in indices if (k := constant_value(i)) is not None]
     shape = x.shape[: len(indices)]
     if len(known) == len(indices):

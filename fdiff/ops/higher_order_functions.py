@@ -15,7 +15,7 @@ from ..tape import CONSTANT, INPUT
 from ..trace import TracedArray, current, implements, replaces, unsupported
 from ..trace.local_arrays import holds_traced
 from .creation import array as array_call
-from .data_dependent_shapes import seen
+from .data_dependent_shapes import look_if_traced
 from .shaping import broadcast_to, normal_axis, traced
 from .third_party_functions import replaces_if_traced
 
@@ -24,7 +24,7 @@ from .third_party_functions import replaces_if_traced
 
 @implements(np.apply_along_axis)
 def apply_along_axis(func1d: Callable[..., object], axis: int, arr: object, *args: object, **kwargs: object) -> TracedArray:
-    """`func1d` of each line along an axis; its results stand where the line stood."""
+    """`func1d` of each line along an axis; its results take the place of the line."""
     array = traced(arr)
     at = normal_axis(axis, array.ndim)
     lines = np.moveaxis(array, at, -1)
@@ -55,7 +55,7 @@ def apply_over_axes(func: Callable[..., object], a: object, axes: object) -> obj
 
 
 def _entrywise(nodes: Sequence[object]) -> bool:
-    """Whether all of these nodes work entry by entry."""
+    """Whether all nodes are elementwise."""
     return all(n.primitive in (CONSTANT, INPUT) or n.primitive.family == "elementwise" or n.primitive.name == "broadcast_to" for n in nodes)
 
 
@@ -63,8 +63,8 @@ def _entrywise(nodes: Sequence[object]) -> bool:
 def piecewise(x: object, condlist: object, funclist: Sequence[object], *args: object, **kw: object) -> TracedArray:
     """One function for each condition.
 
-    A function that works entry by entry is taken of all entries, and chosen from; any other of the
-    entries its condition picks, which are then looked at.
+    An elementwise function is applied to all entries, and its results are selected; any other function is applied
+    to the entries where its condition holds, which is then looked at.
     """
     array = traced(x)
     conditions, functions = _conditions(condlist, array), list(funclist)
@@ -95,7 +95,7 @@ def _chosen(x: TracedArray, condition: object, function: object, out: object, ar
     value = function(x, *args, **kw)
     if _entrywise(nodes[before:]):
         return np.where(held, traced(value).astype(x.dtype), out)
-    places = np.flatnonzero(np.broadcast_to(seen(held, "gave numpy.piecewise a function that does not work entry by entry"), x.shape))
+    places = np.flatnonzero(np.broadcast_to(look_if_traced(held, "gave numpy.piecewise a function that does not work entry by entry"), x.shape))
     picked = traced(function(x.reshape(-1)[places], *args, **kw)).astype(x.dtype)
     full = broadcast_to(picked, places.shape)
     ranks = np.zeros(x.size, INT)
@@ -106,7 +106,7 @@ def _chosen(x: TracedArray, condition: object, function: object, out: object, ar
 
 @replaces(np.vectorize)
 class TracedVectorize:
-    """``np.vectorize`` whose calls with traced values take the function of each entry."""
+    """``np.vectorize``; with traced values the function is traced once for each entry."""
 
     def __init__(self, pyfunc: object = np._NoValue, otypes: object = None, doc: str | None = None, excluded: object = None, cache: bool = False, signature: str | None = None) -> None:
         keywords = {"otypes": otypes, "doc": doc, "excluded": excluded, "cache": cache, "signature": signature}
@@ -141,7 +141,7 @@ class TracedVectorize:
         return self._stacked(outs, shape, 0)
 
     def _stacked(self, entries: Sequence[object], shape: tuple[int, ...], j: int) -> TracedArray:
-        """Results in the dtype of the first of them, or of `otypes`, as NumPy has it."""
+        """The results in the dtype of the first one, or of `otypes`, as in NumPy."""
         given_types = self._plain.otypes
         kind = np.dtype(given_types[j]) if given_types else traced(entries[0]).dtype
         return np.stack([traced(e).astype(kind) for e in entries]).reshape(shape)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arraytype import BOOL, INT, promote
 from ..trace import TracedArray, apply, implements, unsupported
-from .data_dependent_shapes import seen
+from .data_dependent_shapes import look_if_traced
 from .families import kind_of
 from .gather_scatter import scatter_add
 from .reductions import as_scalar
@@ -41,7 +41,7 @@ def bincount(x: object, /, weights: object = None, minlength: int = 0) -> Traced
     w = np.ones(places.shape, INT) if weights is None else traced(weights).astype(np.float64)
     if w.shape != places.shape:
         raise ValueError("The weights and list don't have the same length.")
-    low, high = (0, -1) if not places.shape[0] else (int(seen(f(places), "counted integers, whose largest decides a shape")) for f in (np.min, np.max))
+    low, high = (0, -1) if not places.shape[0] else (int(look_if_traced(f(places), "counted integers, whose largest decides a shape")) for f in (np.min, np.max))
     if low < 0:
         raise ValueError("'list' argument must have no negative elements")
     return _tally(places, traced(w), max(high + 1, index(minlength)))
@@ -94,7 +94,7 @@ def _automatic(a: TracedArray, name: str, low: object, high: object, *, ranged: 
     if name == "stone":
         raise unsupported("numpy.histogram with bins='stone'")
     if ranged:
-        a = a[np.flatnonzero(seen((a >= low) & (a <= high), "chose bins for the values in a range"))]
+        a = a[np.flatnonzero(look_if_traced((a >= low) & (a <= high), "chose bins for the values in a range"))]
     if not a.size:
         return 1
     if name == "auto":
@@ -105,7 +105,7 @@ def _automatic(a: TracedArray, name: str, low: object, high: object, *, ranged: 
     if a.dtype.kind in "iu":
         width = np.where((width < 1) & (width != 0), 1.0, width)
     count = np.where(width != 0, np.ceil((high - low) / np.where(width != 0, width, 1.0)), 1.0)
-    return int(seen(count, "let NumPy choose the number of bins"))
+    return int(look_if_traced(count, "let NumPy choose the number of bins"))
 
 
 def _outer_edges(a: TracedArray, range_: Sequence[object] | None) -> tuple[object, object]:

@@ -30,13 +30,13 @@ _ARRAYS = (Stored, Local, TracedArray, np.ndarray)
 
 
 class _NotConvertible(Exception):  # noqa: N818 - it never leaves this file
-    """The arm meets something that only Python may go on with."""
+    """The branch does something that cannot be converted to a select."""
 
 
 def select(condition: TracedArray, frame: FrameType) -> bool | None:
-    """Record the arm that `condition` decides on in a frame, and give the truth that passes it by.
+    """Record the branch on `condition` at the current position of a frame as a select.
 
-    None where there is no such arm.
+    Returns the truth value with which Python skips the branch; None where the branch cannot be converted.
     """
     code, trace = frame.f_code, stack.traces[-1] if stack.traces else None
     if trace is None or not trace.lines or trace.eager or is_internal(code.co_filename):
@@ -56,7 +56,7 @@ def select(condition: TracedArray, frame: FrameType) -> bool | None:
 
 
 def _run(arm: Arm, frame: FrameType) -> tuple[Any, Any, Any]:
-    """The array, the key and the value that an arm stores."""
+    """Evaluate the steps of a branch: the array, the key and the value that it stores."""
     local, stack = frame.f_locals, list[Any]()
     for name, detail in arm.steps:
         if name == "load":

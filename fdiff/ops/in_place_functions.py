@@ -101,7 +101,7 @@ def at(ufunc: np.ufunc) -> Callable[..., None]:
 
 
 def _add_at(sums: TracedArray, indices: object, b: object) -> None:
-    """Put into `sums` the total of what falls on each entry."""
+    """Store into `sums`, which is zero, the sum of the values that fall on each entry."""
     found = resolve_key(sums, indices)
     fault = "array is not broadcastable to correct shape"
     part = stretched(traced(b).astype(sums.dtype), picked_shape(found), fault)
@@ -113,7 +113,7 @@ def _add_at(sums: TracedArray, indices: object, b: object) -> None:
 
 
 def place_flat(x: TracedArray, indices: object) -> np.ndarray:
-    """Flat positions that an index names, which Python must see."""
+    """Flat positions of ``x[indices]``; a traced index is looked at."""
     numbers = np.arange(x.size).reshape(x.shape)
     key = tuple(_seen(i) for i in indices) if isinstance(indices, tuple) else _seen(indices)
     return np.asarray(numbers[key])
@@ -129,7 +129,7 @@ def _seen(index: object) -> object:
 
 
 def _rounds(flat: np.ndarray) -> list[np.ndarray]:
-    """Positions in `flat` split so that no index comes twice in a part, in order."""
+    """Positions in `flat` in rounds: within a round no index occurs twice, and rounds keep the order."""
     order = np.argsort(flat, kind="stable")
     sorted_ = flat[order]
     first = np.flatnonzero(np.r_[True, sorted_[1:] != sorted_[:-1]])
@@ -141,7 +141,7 @@ def _rounds(flat: np.ndarray) -> list[np.ndarray]:
 
 HOOKS["at"] = at  # of every ufunc
 
-# --- functions that write -------------------------------------------------------------------------
+# --- functions that store into their argument -----------------------------------------------------
 
 
 @implements(np.put)

@@ -14,7 +14,7 @@ import numpy as np
 from ..arraytype import BOOL, INT, promote
 from ..primitive import UFUNCS
 from ..trace import TracedArray, implements
-from .data_dependent_shapes import nonzero, seen
+from .data_dependent_shapes import look_if_traced, nonzero
 from .families import kind_of, refuse
 from .joining_and_splitting import concatenate_call
 from .reductions import as_scalar
@@ -23,7 +23,7 @@ from .take_functions import take, take_along_axis
 
 
 def _nan_arg(pick: Callable[..., TracedArray], fill: float) -> Callable[..., TracedArray]:
-    """The place of an extremum of what is no NaN; 0 where there is nothing else."""
+    """The position of an extremum among the entries that are not NaN; 0 where all are."""
 
     def place(a: object, axis: int | None = None, out: object = None, *, keepdims: object = np._NoValue) -> TracedArray:
         array = traced(a)
@@ -39,7 +39,7 @@ nanargmin = implements(np.nanargmin)(_nan_arg(np.argmin, np.inf))
 
 @implements(np.choose)
 def choose(a: object, choices: Sequence[object], out: object = None, mode: str = "raise") -> TracedArray:
-    """For each entry of `a` the entry of that one of the choices."""
+    """For each entry of `a`, the entry of the choice with that number."""
     options = [traced(c) for c in choices]
     shape = np.broadcast_shapes(np.shape(a), *(c.shape for c in options))
     dtype = promote(*map(kind_of, choices))
@@ -62,14 +62,14 @@ def choose_method(x: TracedArray, choices: object, out: object = None, mode: str
 
 @implements(np.insert)
 def insert(arr: object, obj: object, values: object, axis: int | None = None) -> TracedArray:
-    """The array with values put in before the places `obj`: a gather from both put end to end.
+    """The array with values inserted before the positions `obj`: a gather from both, concatenated.
 
-    NumPy itself inserts counters into a counted line, and so decides where each value goes.
+    The indices of the gather come from NumPy's own `insert`, applied to ``arange(n)``.
     """
     array = traced(arr)
     array, at = (array.reshape(-1), 0) if axis is None else (array, normal_axis(axis, array.ndim))
     n = array.shape[at]
-    places = seen(obj, "inserted at traced places") if isinstance(obj, TracedArray) else obj
+    places = look_if_traced(obj, "inserted at traced places") if isinstance(obj, TracedArray) else obj
     new = traced(values).astype(array.dtype)
     new = new.reshape((*(1,) * (array.ndim - new.ndim), *new.shape))
     whole = np.arange(n)[places] if isinstance(places, slice) else np.asarray(places)
@@ -83,7 +83,7 @@ def insert(arr: object, obj: object, values: object, axis: int | None = None) ->
 
 @implements(np.resize)
 def resize(a: object, new_shape: object) -> TracedArray:
-    """The flattened array over and over, as long as the new shape needs."""
+    """The flattened array, repeated as often as the new shape needs."""
     array = traced(a).reshape(-1)
     shape = tuple(index(n) for n in np.atleast_1d(np.asarray(new_shape, INT)))
     if any(n < 0 for n in shape):
@@ -95,7 +95,7 @@ def resize(a: object, new_shape: object) -> TracedArray:
 
 @implements(np.ix_)
 def ix_(*args: object) -> tuple[object, ...]:
-    """Index arrays that span a grid; masks give the places where they hold."""
+    """Index arrays that span a grid; masks become the positions where they hold."""
     out = []
     for k, each in enumerate(args):
         line = each if isinstance(each, TracedArray) else np.asarray(each)
@@ -108,7 +108,7 @@ def ix_(*args: object) -> tuple[object, ...]:
 
 @implements(np.ravel_multi_index)
 def ravel_multi_index(multi_index: Sequence[object], dims: Sequence[int], mode: object = "raise", order: str = "C") -> TracedArray:
-    """Flat places from places along axes."""
+    """Flat positions from positions along axes."""
     modes = (mode,) * len(dims) if isinstance(mode, str) else mode
     flat: object = 0
     axes = range(len(dims)) if order == "C" else reversed(range(len(dims)))
@@ -124,7 +124,7 @@ def ravel_multi_index(multi_index: Sequence[object], dims: Sequence[int], mode: 
 
 @implements(np.unravel_index)
 def unravel_index(indices: object, shape: object, order: str = "C") -> tuple[TracedArray, ...]:
-    """Places along axes from flat places."""
+    """Positions along axes from flat positions."""
     rest = traced(indices)
     if rest.dtype.kind not in "iu":
         raise TypeError("only int indices permitted")
@@ -137,7 +137,7 @@ def unravel_index(indices: object, shape: object, order: str = "C") -> tuple[Tra
 
 
 def _by_shape(function: Callable[..., object]) -> None:
-    """Register a function that asks for the shape alone."""
+    """Register a function that depends on the shape of its argument alone."""
     implements(function)(lambda arr, *args, **keywords: function(np.empty(np.shape(arr)), *args, **keywords))
 
 
@@ -146,7 +146,7 @@ for _function in (np.tril_indices_from, np.triu_indices_from, np.diag_indices_fr
 
 
 def bitwise_count(x: object, **keywords: object) -> TracedArray:
-    """Ones among the bits of the absolute value."""
+    """The number of ones among the bits of the absolute value."""
     refuse(np.bitwise_count, keywords)
     value = traced(x)
     if value.dtype.kind not in "biu":

@@ -16,7 +16,7 @@ from .shaping import traced
 
 
 def _range_of(key: slice) -> object:
-    """What a slice means to ``np.r_``: a range, or with an imaginary step so many points."""
+    """What a slice means in ``np.r_``: a range; with an imaginary step, that number of points."""
     start = 0 if key.start is None else key.start
     if isinstance(key.step, complex):
         return linspace(start, key.stop, int(abs(key.step))) if holds_traced((start, key.stop)) else np.linspace(start, key.stop, int(abs(key.step)))
@@ -24,7 +24,7 @@ def _range_of(key: slice) -> object:
 
 
 class TracedConcatenator:
-    """``np.r_`` and ``np.c_``: the real one joins, with counters in place of what is traced."""
+    """``np.r_`` and ``np.c_``: NumPy's own object joins arrays of positions, and the result is a gather."""
 
     def __init__(self, plain: object) -> None:
         self.plain = plain

@@ -28,7 +28,7 @@ from .view_ops import reshape, slice_
 
 
 def _expanded(key: tuple[object, ...], ndim: int) -> list[object]:
-    """The key as a list with one entry per axis (None for new axes), Ellipsis filled in."""
+    """The key as a list with one item per axis (None for new axes); Ellipsis is written out as slices."""
     items: list[object] = [i if _simple(i) else _frozen(_array_index(i)) for i in key]
     used = sum(0 if i is None else i.ndim if _boolean(i) else 1 for i in items if i is not Ellipsis)
     if sum(i is Ellipsis for i in items) > 1:
@@ -50,7 +50,7 @@ def _boolean(item: object) -> bool:
 
 
 def _array_index(item: object) -> object:
-    """An index array, traced or concrete; anything else is NumPy's IndexError."""
+    """An index array, traced or concrete; NumPy's IndexError for anything else."""
     array = item if isinstance(item, TracedArray) else np.asarray(item)
     if array.dtype == object:
         array = traced(array)
@@ -62,7 +62,7 @@ def _array_index(item: object) -> object:
 
 
 def _frozen(index: object) -> object:
-    """A scalar index that the tape relies on anyway as the number it is: what it names is a slice then."""
+    """A traced scalar index as a Python integer, where a guard fixes its value already: it then needs no gather."""
     if not isinstance(index, TracedArray) or not index.scalar or index.dtype.kind not in "iu":
         return index
     home = index.home
@@ -72,17 +72,17 @@ def _frozen(index: object) -> object:
 
 
 def _mask_indices(mask: object) -> list[np.ndarray]:
-    """Index arrays of a mask whose values can be seen; its count decides a shape."""
+    """Index arrays of a mask, which is looked at: how many entries hold decides a shape."""
     if isinstance(mask, TracedArray):
         mask = look(mask, "indexed with a boolean mask, which gives a shape that depends on traced values")
     return list(np.nonzero(mask))
 
 
 class IndexTarget(NamedTuple):
-    """What a key names: a view, or what index arrays pick from the leading axes of one.
+    """What ``x[key]`` refers to: a view, or a gather with index arrays from the leading axes of a view.
 
-    `order` are the axes of what is picked in the order in which NumPy gives them, `entry` is the
-    position of a single entry, `scalar` tells that NumPy gives a scalar.
+    `order` is the permutation that puts the axes of the gathered array where NumPy has them; `entry` is the
+    position of a single entry; `scalar` tells whether NumPy gives a scalar.
     """
 
     view: TracedArray
@@ -93,9 +93,9 @@ class IndexTarget(NamedTuple):
 
 
 class BasicIndex(NamedTuple):
-    """What a key without arrays takes: parameters of a slice and of a reshape, None where none is needed.
+    """A key without arrays as the parameters of a slice and of a reshape, None where that op is not needed.
 
-    `entry` and `scalar` as in `Place`; `types` are those of the slice, where they are known.
+    `entry` and `scalar` as in `IndexTarget`; `types` is the output type of the slice, if it is known.
     """
 
     within: Params | None
@@ -106,7 +106,7 @@ class BasicIndex(NamedTuple):
 
 
 def resolve_key(x: TracedArray, key: object, *, read: bool = False) -> IndexTarget:
-    """Where ``x[key]`` is; if it is only to be `read`, it may be picked from a part of `x`."""
+    """What ``x[key]`` refers to; if it is only `read`, a gather may be made from a part of `x`, or become a slice."""
     if (cut := _basic_index_of(x, key)) is not None:
         return IndexTarget(_apply_basic_index(x, cut)) if cut.entry is None else IndexTarget(x, entry=cut.entry, scalar=cut.scalar)
     given = key if isinstance(key, tuple) else (key,)
@@ -124,14 +124,14 @@ def resolve_key(x: TracedArray, key: object, *, read: bool = False) -> IndexTarg
 
 
 def _entry(shape: Shape, items: Sequence[object]) -> tuple[int, ...] | None:
-    """The position of the entry that integers alone name; None for any other key."""
+    """The position of a single entry, if the key consists of integers; else None."""
     if not all(isinstance(i, (int, np.integer)) for i in items):
         return None
     return tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, shape, strict=True))])
 
 
 def _basic_index_of(x: TracedArray, key: object) -> BasicIndex | None:
-    """What a key of Python's integers, slices of such, None and Ellipsis takes; None for any other."""
+    """The basic index for a key of Python integers, slices of these, None and Ellipsis; None for any other key."""
     parts: list[object] = []
     for item in key if key.__class__ is tuple else (key,):  # type: ignore[attr-defined] - its class was looked at
         kind = item.__class__
@@ -153,7 +153,7 @@ def _basic_index_of(x: TracedArray, key: object) -> BasicIndex | None:
 
 @lru_cache(maxsize=4096)
 def _cached_basic_index(type_: ArrayType, parts: tuple[object, ...]) -> BasicIndex:
-    """What such a key takes from an array of a type."""
+    """The same by type and key, kept."""
     shape = type_.shape
     given = tuple([slice(*part) if isinstance(part, tuple) else part for part in parts])
     items = _expanded(given, len(shape))
@@ -189,7 +189,7 @@ def _getitem(x: TracedArray, key: object) -> TracedArray:
 
 
 def _number(x: TracedArray, k: int) -> TracedArray:
-    """``x[k]`` of a vector: what loops over entries ask for most."""
+    """``x[k]`` of a vector, the most frequent read of loops over entries."""
     trace = current(x)
     start = _inside(k, x.type.shape[0], 0)
     params = (("sizes", (1,)), ("starts", (start,)), ("steps", (1,)))
@@ -207,7 +207,7 @@ def _types_of_number(dtype: np.dtype) -> tuple[tuple[ArrayType], tuple[ArrayType
 
 
 def _known_entry(x: TracedArray, entry: tuple[int, ...]) -> TracedArray | None:
-    """An entry that was stored and not read since, or one beside those."""
+    """An entry of an array with pending stores (load forwarding): the stored value, or an entry that no store covers."""
     if x.link is None:
         return None
     root, flat = x, None
@@ -235,7 +235,7 @@ def _inside(k: int, n: int, axis: int) -> int:
 
 
 def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray, list[object]]:
-    """Masks turned into index arrays; a bare True or False indexes a new axis of length one."""
+    """The key with index arrays in place of masks; a bare True or False indexes a new axis of length one."""
     out: list[object] = []
     shape: list[int] = []
     axes = iter(x.shape)
@@ -259,7 +259,7 @@ def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray,
 
 
 def _basic(x: TracedArray, items: Sequence[object]) -> TracedArray:
-    """Slices, integers and new axes: at most one slice and one reshape, a view of `x`."""
+    """Basic indexing: at most one slice and one reshape, a view of `x`."""
     return _apply_basic_index(x, _basic_index(x.shape, items))
 
 
@@ -273,7 +273,7 @@ def _apply_basic_index(x: TracedArray, cut: BasicIndex) -> TracedArray:
 
 
 def _basic_index(source: Shape, items: Sequence[object]) -> BasicIndex:
-    """What slices, integers and new axes take from an array of a shape."""
+    """The slice and the reshape for slices, integers and new axes on an array of shape `source`."""
     starts, sizes, steps, shape = [], [], [], []
     axes = iter(source)
     axis = 0
@@ -304,10 +304,10 @@ def _whole(value: object) -> object:
 
 
 def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> IndexTarget:
-    """Integer arrays among the items: slices first, then one gather over the indexed axes.
+    """Advanced indexing: slices first, then one gather over the axes that are indexed by arrays.
 
-    The new axes stand where the index arrays stood if those were side by side, else in front.
-    An integer beside an index array counts as an index array, as in NumPy.
+    The new axes take the place of the index arrays if these are adjacent, and come first otherwise. An integer
+    beside an index array counts as an index array, as in NumPy.
     """
     spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
     side_by_side = spots[-1] - spots[0] + 1 == len(spots)
@@ -329,10 +329,10 @@ def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> Index
 
 
 def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, list[object]]:
-    """What ``x[i, 0]`` picks from, ``x[:, 0]``, and the items that are left: one index array less.
+    """Apply the integers of a key with index arrays first: ``x[i, 0]`` becomes ``x[:, 0][i]``, with one index array less.
 
-    Only where index arrays and numbers are side by side, so that the new axes stand where they would, and where
-    at least half as much is picked as the part has, because kernels lay it out in memory.
+    Returns the sliced array and the remaining items. Only where index arrays and integers are adjacent, so that the
+    order of axes stays, and where at least half of the sliced part is gathered, because kernels materialise it.
     """
     spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
     numbers = [k for k in spots if isinstance(items[k], (int, np.integer))]
@@ -347,14 +347,14 @@ def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, li
     return _basic(x, cut), [i for k, i in enumerate(items) if k not in numbers]
 
 
-FEWEST = 3  # entries of an index array: any two are equally spaced, by accident
+FEWEST = 3  # entries of an index array that may be a slice: any two are equally spaced
 
 
 def _counted(x: TracedArray, items: Sequence[object]) -> list[object] | None:
-    """The items with a slice for the only index array, where that counts: ``x[np.arange(n) + 1]``.
+    """The items with a slice in place of the only index array, if its entries are equally spaced: ``x[np.arange(n) + 1]``.
 
-    Only arrays that the tape holds as constants, or that it relies on anyway, so that the program is for these very
-    entries in any case. Not where NumPy moves the new axis to the front.
+    Only for index arrays that are constants of the tape, or that a guard fixes, so that the tape is specific to these
+    entries anyway. Not where NumPy moves the new axis to the front.
     """
     spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
     arrays = [k for k in spots if not isinstance(items[k], (int, np.integer))]
@@ -367,7 +367,7 @@ def _counted(x: TracedArray, items: Sequence[object]) -> list[object] | None:
     size = x.shape[sum(i is not None for i in items[:at])]
     low, high = int(entries.min()), int(entries.max())
     if low < -size or high >= size or low < 0 <= high:
-        return None  # an error, which is told of the array, or both ends of an axis
+        return None  # out of range, which is reported for the array, or indices from both ends of the axis
     first, step = int(entries[0]), int(entries[1]) - int(entries[0])
     if not step or not np.array_equal(entries, first + step * np.arange(len(entries))):
         return None
@@ -377,7 +377,7 @@ def _counted(x: TracedArray, items: Sequence[object]) -> list[object] | None:
 
 
 def _settled(index: object) -> np.ndarray | None:
-    """The integers of an index array, where they are those of the tape's own; None where they may change."""
+    """The integers of an index array that is constant, or that a guard fixes; None where they may change."""
     if isinstance(index, TracedArray):
         if index.home.eager or not index.home.guards.is_pinned(index.id):
             return None
@@ -386,7 +386,7 @@ def _settled(index: object) -> np.ndarray | None:
 
 
 def _checked(index: object, size: int, axis: int) -> object:
-    """An index array whose values, where they can be seen now, lie inside the axis."""
+    """An index array; IndexError if its values are known and one lies outside of the axis."""
     if isinstance(index, TracedArray):
         return index
     array = np.asarray(index)

@@ -60,7 +60,7 @@ concatenate = register(
     )
 )  # fmt: skip
 
-# --- what answers for NumPy -------------------------------------------------------------------
+# --- NumPy's functions -------------------------------------------------------------------------
 
 
 @implements(np.concatenate)
@@ -75,7 +75,7 @@ def concatenate_call(arrays: Sequence[object], axis: int | None = 0, *, dtype: o
 
 
 def _same_rank(parts: Sequence[TracedArray], axis: int) -> None:
-    """Raise NumPy's own ValueError if the parts do not fit together."""
+    """Raise NumPy's own ValueError if the shapes cannot be concatenated."""
     small = [np.empty(tuple(0 if k == normal_axis(axis, p.ndim) else n for k, n in enumerate(p.shape))) if p.ndim else np.empty(()) for p in parts]
     if all(s.nbytes == 0 for s in small):
         np.concatenate(small, axis=axis)
@@ -131,7 +131,7 @@ def array_split(x: object, indices_or_sections: object, axis: int = 0) -> list[T
 
 
 def _split(function: object, x: object, sections: object, axis: int) -> list[TracedArray]:
-    """Parts along `axis`; NumPy splits an index vector and so tells where each begins."""
+    """Parts along `axis`, as slices; NumPy's own function, applied to ``arange(n)``, gives their bounds."""
     array = traced(x)
     at = normal_axis(axis, array.ndim)
     parts = function(np.arange(array.shape[at]), sections)
@@ -158,7 +158,7 @@ def flipud(m: object) -> TracedArray:
 
 @implements(np.roll)
 def roll(x: object, shift: object, axis: object = None) -> TracedArray:
-    """Entries moved cyclically; two slices put side by side for each axis."""
+    """Entries moved cyclically: two slices, concatenated, for each axis."""
     array = traced(x)
     if axis is None:
         return np.copy(roll(array.reshape(-1), shift, 0).reshape(array.shape), "C")

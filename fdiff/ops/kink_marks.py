@@ -20,7 +20,7 @@ from .sample_domains import real, truth
 
 
 class KinkSearch(threading.local):
-    """Whether functions are traced for their kinks in this thread."""
+    """Whether this thread traces functions in search of kinks."""
 
     on: bool = False
 
@@ -42,8 +42,8 @@ def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **par
     return [apply(mark, *align(args, mapped), **params)]
 
 
-# The value itself: the result of `function`, which has no derivative where the condition holds, at
-# `point`. With `always` the value may not even be used there.
+# The identity op on the result of `function`, which has no derivative where the condition holds: at `point`. With
+# `always` even the use of the value there is reported.
 mark = register(
     Primitive(
         "mark", elementwise_type(_marked_dtype), lambda x, condition, **_: np.array(np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(condition))))[()],

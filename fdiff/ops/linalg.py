@@ -22,16 +22,16 @@ from .stacked_matrices import mt
 # --- Cholesky: of the lower triangle, the upper one is never read -----------------------------
 
 
-# The cotangent of a matrix whose factor is L with cotangent B: phi(S + S') with S = inv(L') phi(L' B) inv(L). It is
-# an op because kernels do it block by block with a fifth of the work. Its rules hold for any regular L:
-# with M = phi(dL' B), N = inv(L') dL' (S + S') it moves by phi(inv(L') (M + M') inv(L) - N - N').
+# The cotangent of A from the factor L and its cotangent B: phi(S + S') with S = inv(L') phi(L' B) inv(L). It is an op
+# because kernels compute it block by block with a fifth of the work (Murray 2016, section 3.2). Its own tangent, for any
+# regular L, with M = phi(dL' B) and N = inv(L') dL' (S + S'): phi(inv(L') (M + M') inv(L) - N - N').
 
 
-# --- what answers for NumPy -------------------------------------------------------------------
+# --- NumPy's functions -------------------------------------------------------------------------
 
 
 def _square(x: object, name: str) -> TracedArray:
-    """A stack of square floating matrices, or NumPy's own error."""
+    """`x` as a stack of square matrices of floating-point numbers, or NumPy's own error."""
     a = traced(x)
     if a.ndim < 2:
         raise np.linalg.LinAlgError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")

@@ -17,7 +17,7 @@ from ..trace.local_arrays import holds_traced, localised
 from ..trace.traced_array import call_with_out
 from .creation import array
 
-# Their lists are lists of arrays, which NumPy hands over if one of them is traced.
+# Functions of lists of arrays; NumPy hands such a call to its protocol if one of the arrays is traced.
 OF_ARRAYS = {
     np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_stack, np.select, np.lexsort, np.choose, np.linalg.multi_dot,
     np.histogramdd, np.piecewise,
@@ -27,28 +27,28 @@ LEFT_ALONE = {np.block, np.copyto, np.put, np.putmask, np.place, np.fill_diagona
 
 
 def list_to_array(value: object) -> object:
-    """A list or tuple that holds traced numbers as one array; anything else as it is."""
+    """A list or tuple that holds traced numbers becomes one array; anything else stays as it is."""
     if isinstance(value, (list, tuple)) and holds_traced(value) and _floating(value):
         return array(value)
     return value
 
 
 def _floating(value: object) -> bool:
-    """Whether something in nested lists is floating: lists of integers alone are shapes and axes."""
+    """Whether nested lists hold floating-point numbers; lists of integers alone are shapes and axes."""
     if isinstance(value, (list, tuple)):
         return any(map(_floating, value))
     return isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", "") in ("f", "c")
 
 
 def _lists_to_arrays(value: object) -> object:
-    """A list of arrays, each of which may be a list itself."""
+    """A list of arrays, each of which may be a list of traced numbers itself."""
     if isinstance(value, (list, tuple)) and holds_traced(value):
         return [array(v) if isinstance(v, (list, tuple)) or (holds_traced(v) and not isinstance(v, TracedArray)) else v for v in value]
     return value
 
 
 def accepting_lists(function: Callable[..., object], convert: Callable[[object], object]) -> Callable[..., object]:
-    """`function` for which lists of traced values are arrays."""
+    """`function`, with arrays in place of lists of traced values."""
 
     @functools.wraps(function)
     def call(*args: object, **keywords: object) -> object:
@@ -68,7 +68,7 @@ def accepting_lists(function: Callable[..., object], convert: Callable[[object],
 
 
 class ListUfunc:
-    """Stands for a ufunc: a call takes lists of traced values, all else is the ufunc's own."""
+    """A ufunc that also takes lists of traced values; in all else it is the ufunc."""
 
     __slots__ = ("_ufunc",)
 

@@ -17,7 +17,7 @@ from .python_builtins import number
 
 
 def _of_numbers(function: Callable[..., object], call: Callable[..., object]) -> None:
-    """Traced numbers go to NumPy's function, all others where they would have gone."""
+    """Register `call` for traced numbers; others go to `function` itself."""
 
     @wraps(function)
     def answer(*args: object, **keywords: object) -> object:
@@ -34,9 +34,9 @@ def _of_numbers(function: Callable[..., object], call: Callable[..., object]) ->
 
 
 def _attempt(function: Callable[..., object], given: list[object], out: TracedArray) -> None:
-    """Raise here, where the user would catch it, what Python's function raises outside its domain.
+    """Raise what Python's function raises outside its domain, if the user's code would catch it.
 
-    Only code inside a ``try`` asks, as in `linalg.attempt`; elsewhere the result is NumPy's NaN or infinity.
+    This is checked inside a ``try`` alone, as in `matrix_ops.attempt`; elsewhere the result is NumPy's NaN or infinity.
     """
     trace = current()
     numbers = [g for g in given if isinstance(g, TracedArray)]
@@ -45,7 +45,7 @@ def _attempt(function: Callable[..., object], given: list[object], out: TracedAr
     finite = functools.reduce(np.logical_and, [np.isfinite(g) for g in given])
     number_less = functools.reduce(np.logical_or, [np.isnan(g) for g in given])
     if bool(np.isnan(out) & ~number_less) or bool(np.isinf(out) & finite):
-        # Which error it is the place decides, and for these the numbers: a pole or too large.
+        # Which error it is depends on the function, and for these three on the numbers too (a pole, or an overflow).
         deed = "asked whether a number lies in a domain"
         see = look if function in (math.pow, math.gamma, math.lgamma) else lambda g, deed: trace.guards.value(trace.own(g), deed)
         function(*[float(see(g, deed)) if isinstance(g, TracedArray) else g for g in given])
@@ -56,7 +56,7 @@ def _log(x: object, base: object = math.e) -> object:
 
 
 def _is_close(a: object, b: object, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
-    """``math.isclose``: infinities are close to themselves alone."""
+    """``math.isclose``: an infinity is close to itself alone."""
     if rel_tol < 0.0 or abs_tol < 0.0:
         raise ValueError("tolerances must be non-negative")
     gap = abs(b - a)

@@ -63,7 +63,7 @@ def _weighted(bar: object, matrix: TracedArray) -> TracedArray:
 
 
 def _paired(a: object, b: object) -> TracedArray:
-    """Sum over entries of the product, for each matrix of the stack."""
+    """The inner product of two matrices, for each matrix of the stack."""
     return np.sum(a * b, axis=(-2, -1))
 
 
@@ -193,9 +193,10 @@ refused = register(
 
 
 def attempt(name: str, a: TracedArray) -> None:
-    """Raise here, where the user would catch it, what the op would raise when it is run.
+    """Raise LinAlgError while tracing, if the user's code would catch it.
 
-    Only code inside a ``try`` asks; whether the matrix was refused is then a guard of the tape.
+    This is checked inside a ``try`` alone; whether the matrix is refused then becomes a guard. Elsewhere the op
+    raises when the tape is run.
     """
     trace = current()
     if not (trace.mutable and inside_try(record.__code__) and trace.guards.is_known(trace.own(a))):

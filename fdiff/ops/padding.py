@@ -60,7 +60,7 @@ def pad(array: object, pad_width: object, mode: object = "constant", **keywords:
 
 
 def _along_axes(x: TracedArray, widths: Sequence[Sequence[int]], extend: Callable[..., TracedArray], extras: Sequence[object]) -> TracedArray:
-    """One axis after the other, moved to the front."""
+    """Extend one axis after the other; each is moved to the front for `extend`."""
     for axis, (width, extra) in enumerate(zip(widths, extras, strict=True)):
         if any(width):
             x = np.moveaxis(extend(np.moveaxis(x, axis, 0), width, extra), 0, axis)
@@ -103,7 +103,7 @@ def _odd(x: TracedArray, left: int, right: int, *, rim: bool) -> TracedArray:
     return x
 
 
-_MODES = ("edge", "reflect", "symmetric", "wrap")  # each copies entries: one gather an axis
+_MODES = ("edge", "reflect", "symmetric", "wrap")  # the border copies entries: one gather for each axis
 
 
 def pad_plainly(array: object, pad_width: object, mode: str = "constant", **keywords: object) -> TracedArray:

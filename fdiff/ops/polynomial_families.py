@@ -15,7 +15,7 @@ import numpy as np
 from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial
 
 from ..trace import TracedArray, implements
-from .data_dependent_shapes import seen
+from .data_dependent_shapes import look_if_traced
 from .joining_and_splitting import concatenate_call
 from .polynomials import fit_matrix, poly
 from .shaping import normal_axis, traced
@@ -184,7 +184,7 @@ def _trimmed(c: object) -> TracedArray:
         raise ValueError("Coefficient array is not 1-d")
     if not series.shape[0]:
         raise ValueError("Coefficient array is empty")
-    held = np.flatnonzero(seen(series != 0, "computed with the coefficients of polynomials, where zeros at the end decide a shape"))
+    held = np.flatnonzero(look_if_traced(series != 0, "computed with the coefficients of polynomials, where zeros at the end decide a shape"))
     return series[: int(held[-1]) + 1 if held.size else 1]
 
 

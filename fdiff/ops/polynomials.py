@@ -8,7 +8,7 @@ from operator import index
 import numpy as np
 
 from ..trace import TracedArray, implements
-from .data_dependent_shapes import seen
+from .data_dependent_shapes import look_if_traced
 from .joining_and_splitting import concatenate_call
 from .sampled_functions import convolve
 from .shaping import traced
@@ -43,7 +43,7 @@ def polysub(a1: object, a2: object) -> object:
 
 def _without_lead(p: TracedArray) -> TracedArray:
     """Coefficients from the first that is not zero; one of them at least."""
-    held = seen(p != 0, "multiplied polynomials, whose leading zeros decide a shape")
+    held = look_if_traced(p != 0, "multiplied polynomials, whose leading zeros decide a shape")
     first = int(np.argmax(held)) if held.any() else p.shape[0] - 1
     return p[first:]
 
@@ -63,7 +63,7 @@ def polydiv(u: object, v: object) -> tuple[object, object]:
         factor = rest[k] / divisor[0]
         quotient.append(factor)
         rest = concatenate_call([rest[:k], rest[k : k + n + 1] - factor * divisor, rest[k + n + 1 :]])
-    near = seen(np.abs(rest) <= 1e-8, "divided polynomials, where zeros of the remainder decide a shape")
+    near = look_if_traced(np.abs(rest) <= 1e-8, "divided polynomials, where zeros of the remainder decide a shape")
     first = min(int(np.argmin(near)) if not near.all() else m, m)
     q = np.stack(quotient) if quotient else np.zeros(1, rest.dtype)
     return _wrapped(q, u, v), _wrapped(rest[first:], u, v)
@@ -111,7 +111,7 @@ def poly(seq_of_zeros: object) -> object:
     out = traced(np.ones(1, zeros.dtype))
     for zero in zeros:
         out = concatenate_call([out, [0.0]]) - zero * concatenate_call([[0.0], out])
-    if out.dtype.kind == "c" and seen(np.all(sort(zeros) == sort(np.conj(zeros))), "asked whether zeros come in conjugate pairs"):
+    if out.dtype.kind == "c" and look_if_traced(np.all(sort(zeros) == sort(np.conj(zeros))), "asked whether zeros come in conjugate pairs"):
         out = np.real(out)
     return out.astype(zeros.dtype) if out.dtype.kind == zeros.dtype.kind else out
 
@@ -122,7 +122,7 @@ def roots(p: object) -> object:
     c = _coefficients(p)
     if c.ndim != 1:
         raise ValueError("Input must be a rank-1 array.")
-    held = np.flatnonzero(seen(c != 0, "asked for the roots of a polynomial, whose zeros decide a shape"))
+    held = np.flatnonzero(look_if_traced(c != 0, "asked for the roots of a polynomial, whose zeros decide a shape"))
     if not held.size:
         return np.array([])
     behind = c.shape[0] - int(held[-1]) - 1

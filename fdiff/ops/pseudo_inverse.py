@@ -33,7 +33,7 @@ EPS = float(np.finfo(np.float64).eps)  # NumPy calls LAPACK in double precision,
 
 
 def _stein(p: np.ndarray, r: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """The x with ``x - p x n = r``, by doubling (R. A. Smith, SIAM J. Appl. Math. 16(1), 1968)."""
+    """The solution x of the Stein equation ``x - p x n = r``, by doubling (R. A. Smith, SIAM J. Appl. Math. 16(1), 1968)."""
     size = np.max(np.abs(p), axis=(-2, -1), keepdims=True, initial=0.0)
     size = np.where(size == 0, 1.0, size)
     p, n, x = p / size, n * size, r
@@ -72,7 +72,7 @@ def _truncates(rcond: object, a: TracedArray) -> bool:
 
 
 class _PinvDerivative:
-    """What the derivative of X, the pseudo-inverse of A, is made of.
+    """The derivative of X, the pseudo-inverse of A, in both modes.
 
     Golub and Pereyra 1973: dX = -X dA X + X X' dA' (I - A X) + (I - X A) dA' X' X. Where `rcond` cuts
     off singular values that are not 0, the middle term is the B of B - X X' B N N' = X X' (X dA N' + dA')
@@ -146,7 +146,7 @@ def _pinv_sample(shape: tuple[int, ...], rcond: float, **params: bool) -> Sample
     return Sample(lambda rng: (rng.normal(size=shape), np.array(rcond)), {"hermitian": False, "truncates": False, **params})
 
 
-# No slope in `rcond`: it decides which singular values count.
+# No derivative in `rcond`, which decides the singular values that count.
 pinv = register(
     Primitive(
         "pinv", _pinv_type, lambda a, rcond, *, hermitian, truncates: np.linalg.pinv(a, rcond, hermitian), _pinv_jvp, _pinv_vjp, _pinv_batch,
@@ -174,7 +174,7 @@ def _lstsq(a: np.ndarray, b: np.ndarray, *, rcond: float) -> tuple[np.ndarray, .
 
 
 def _solver(a: TracedArray, rcond: float) -> tuple[TracedArray, _PinvDerivative]:
-    """The pseudo-inverse that least squares apply, and its derivative; below 0, `rcond` is LAPACK's own."""
+    """The pseudo-inverse that solves the least squares problem, and its derivative; a negative `rcond` means LAPACK's default."""
     cut = rcond if rcond >= 0 else EPS
     truncates = _truncates(cut, a)
     x = apply(pinv, a, np.array(cut), hermitian=False, truncates=truncates)

@@ -35,7 +35,7 @@ def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
 
 
 def class_of(value: object) -> type:
-    """The class of what `value` stands for, as the function knows it: ``type(1.0) is float``."""
+    """The class of what `value` stands for, as the user's function knows it: ``type(1.0) is float``."""
     given = resolve(value)
     kind = type(given)
     if isinstance(given, TracedArray):
@@ -48,7 +48,7 @@ def class_of(value: object) -> type:
 
 
 class _TypeMeta(type):
-    """Of the class that stands for `type`: instances and subclasses are those of `type`."""
+    """The class of `Type`: what is an instance or subclass of `type` is one of `Type`."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, type) if cls is Type else super().__instancecheck__(value)
@@ -69,7 +69,7 @@ class _TypeMeta(type):
 
 
 class Type(type, metaclass=_TypeMeta):
-    """Stands for `type`, which sees through to what traced and tracked arrays stand for."""
+    """The replacement of `type`, which gives the class that a traced or tracked array stands for."""
 
 
 replaces(type)(Type)
@@ -77,7 +77,7 @@ replaces(type)(Type)
 
 @replaces(hasattr)
 def has_attribute(value: object, name: str) -> bool:
-    """``hasattr`` of the same kind: a scalar has no ``__len__``, by which it is often told."""
+    """``hasattr`` of what a traced array stands for: a scalar has no ``__len__``, for instance."""
     value = resolve(value)
     return hasattr(_class_of(value) if isinstance(value, TracedArray) else value, name)
 
@@ -92,7 +92,7 @@ def number(x: object) -> TracedArray:
 
 
 class _FloatMeta(type):
-    """Of the class that stands for `float`: instances and subclasses are those of `float`."""
+    """The class of `Float`: what is an instance or subclass of `float` is one of `Float`."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, float) or (
@@ -120,7 +120,7 @@ class _FloatMeta(type):
 
 
 class Float(float, metaclass=_FloatMeta):
-    """Stands for `float`, which cannot hold a traced value; NumPy reads it as float64."""
+    """The replacement of `float`, which cannot hold a traced value; NumPy takes it for the dtype float64."""
 
     __slots__ = ()
     dtype = np.dtype(float)
@@ -132,7 +132,7 @@ replaces(builtins.float)(Float)
 
 @replaces(builtins.hash)
 def hash_of(value: object) -> object:
-    """Stands for `hash`; that of a value for which a derivative is taken only looks things up."""
+    """The replacement of `hash`: the hash of a differentiated value may only be used as a key (`TracedKey`)."""
     found = hash(value)
     return TracedKey(found) if _depends(value) else found
 

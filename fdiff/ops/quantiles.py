@@ -39,7 +39,7 @@ def _ordered(x: TracedArray) -> TracedArray:
 
 
 def _at(rows: TracedArray, places: object) -> TracedArray:
-    """``rows[..., places]`` where every row has places of its own, in front of the rows' axes."""
+    """``rows[..., places]``, where each row has its own positions; further axes of `places` come first."""
     extra = places.ndim - (rows.ndim - 1)
     front = rows.reshape((*(1,) * extra, *rows.shape))
     full = broadcast_to(front, (*places.shape[:extra], *rows.shape))
@@ -48,7 +48,7 @@ def _at(rows: TracedArray, places: object) -> TracedArray:
 
 
 def _spoiled(rows: TracedArray, out: TracedArray) -> TracedArray:
-    """NaN where a sorted row holds one: it is then the last entry."""
+    """NaN for each sorted row that contains one (it is then the last entry), else `out`."""
     if not rows.type.floating:
         return out
     last = rows[..., -1]
@@ -73,7 +73,7 @@ def median(a: object, axis: object = None, out: object = None, overwrite_input: 
 
 @implements(np.nanmedian)
 def nanmedian(a: object, axis: object = None, out: object = None, overwrite_input: bool = False, keepdims: object = False) -> TracedArray:
-    """The median of what is no NaN; NaN where nothing is left."""
+    """The median of the entries that are not NaN; NaN where all are."""
     array = traced(a)
     if not array.type.floating:
         return median(array, axis, None, False, keepdims)
@@ -106,7 +106,7 @@ def _boundary(place: object, down: object) -> object:
 
 
 def _place(n: object, q: object, method: str) -> object:
-    """Where quantile `q` of `n` sorted entries lies; an integer where nothing is interpolated."""
+    """The position of quantile `q` among `n` sorted entries; an integer where nothing is interpolated."""
     if method == "inverted_cdf":
         place = n * q - 1
         return _boundary(place, place == np.floor(place))
@@ -126,7 +126,7 @@ def _place(n: object, q: object, method: str) -> object:
 
 
 def _share(place: object, below: object, method: str) -> object:
-    """How far between its neighbours the quantile lies."""
+    """The weight of the upper neighbour in the interpolation."""
     gamma = place - below
     if method == "averaged_inverted_cdf":
         return np.where(gamma == 0, 0.5, 1.0)
@@ -134,7 +134,7 @@ def _share(place: object, below: object, method: str) -> object:
 
 
 def _blend(low: TracedArray, high: TracedArray, t: object) -> TracedArray:
-    """``low + t (high - low)``, from the nearer end, so that equal ends give themselves."""
+    """``low + t (high - low)``, computed from the nearer end, so that it is exact for equal ends."""
     step = high - low
     return np.where(t >= 0.5, high - step * (1 - t), low + step * t)
 
@@ -156,7 +156,7 @@ def _interpolated(ordered: TracedArray, count: object, q: object, method: str, *
 
 
 def _row_shape(places: object, rows: TracedArray) -> object:
-    """Places with an axis for each of the rows."""
+    """Positions broadcast to the axes of the rows."""
     extra = np.ndim(places) - (rows.ndim - 1)
     return np.broadcast_to(places, (*places.shape[:extra], *rows.shape[:-1]))
 
@@ -174,7 +174,7 @@ def _weighted(rows: TracedArray, weights: TracedArray, count: object, q: object)
 
 
 def _check(array: TracedArray, q: object, weights: object, method: str) -> None:
-    """What NumPy refuses; of traced quantiles and weights the values are not known here."""
+    """Raise NumPy's errors for wrong arguments; the values of traced quantiles and weights are not checked."""
     if array.dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
     if q.ndim > 2:

@@ -17,7 +17,7 @@ from ..trace.operation_templates import LOOKING_BACK
 from .accurate_partials import slope_op
 from .sample_domains import positive, real
 
-_MOST = 64  # nodes that are compared
+_MOST = 64  # nodes compared before two values count as different
 
 
 def _term_slopes(
@@ -46,7 +46,7 @@ over_difference_from = slope_op(
 
 
 def _same(nodes: Sequence[Node], one: int, other: int) -> bool:
-    """Whether two nodes compute the same: eager traces enter equal terms twice."""
+    """Whether two nodes compute the same value; eager traces do not share equal nodes."""
     pairs = [(one, other)]
     for _ in range(_MOST):
         if not pairs:
@@ -64,7 +64,7 @@ def _same(nodes: Sequence[Node], one: int, other: int) -> bool:
 
 
 def _term(nodes: Sequence[Node], x: int, d: int) -> tuple[Primitive, int] | None:
-    """The op that is ``x / d``, and the other term of `d`; None where `x` is not a term of `d`."""
+    """The op for ``x / d`` and the other term of the sum `d`; None where `x` is not a term of `d`."""
     node, numerator = nodes[d], nodes[x]
     name = node.primitive.name
     if name not in ("add", "subtract") or numerator.value is not None:

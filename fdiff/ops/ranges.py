@@ -11,7 +11,7 @@ from ..trace import TracedArray, look, replaces
 from ..trace.local_arrays import holds_traced
 from ..trace.views import View
 from .creation import array as array_call
-from .data_dependent_shapes import seen
+from .data_dependent_shapes import look_if_traced
 from .families import kind_of
 from .shaping import broadcast_to, fresh, traced, with_axes
 from .third_party_functions import replaces_if_traced
@@ -24,7 +24,7 @@ def _length(start: object, stop: object, step: object) -> int:
 
 @replaces_if_traced(np.arange)
 def arange(start: object, stop: object = None, step: object = 1, dtype: object = None, **_: object) -> object:
-    """``start + k step``: the values are traced, their number is looked at."""
+    """``start + k step``: the values are traced, and their number is looked at."""
     begin, end = (0, start) if stop is None else (start, stop)
     if not holds_traced((begin, end, step)):
         return np.arange(begin, end, step, dtype)
@@ -43,9 +43,9 @@ def full(shape: object, fill_value: object, dtype: object = None, order: str = "
 
 @replaces_if_traced(np.asarray_chkfinite)
 def asarray_chkfinite(a: object, dtype: object = None, order: object = None) -> object:
-    """The array, whose finiteness is looked at."""
+    """The array, after a look at whether all entries are finite."""
     out = array_call(a, dtype)
-    if out.dtype.kind in "fc" and not seen(np.all(np.isfinite(out)), "asked whether all entries are finite"):
+    if out.dtype.kind in "fc" and not look_if_traced(np.all(np.isfinite(out)), "asked whether all entries are finite"):
         raise ValueError("array must not contain infs or NaNs")
     return a if isinstance(a, TracedArray) and dtype is None else out
 
@@ -62,7 +62,7 @@ def fromiter(iter: object, dtype: object, count: int = -1, **keywords: object) -
 
 @replaces_if_traced(np.require)
 def require(a: object, dtype: object = None, requirements: Iterable[object] | None = None, **_: object) -> TracedArray:
-    """The array, or a copy of it that lies in memory as asked for."""
+    """The array, or a copy in the memory order asked for."""
     wanted = {str(r)[0].upper() for r in requirements or ()}
     if wanted >= {"C", "F"}:
         raise ValueError('Cannot specify both "C" and "F" order')

@@ -41,7 +41,7 @@ def _up(axes: Axes) -> Axes:
 
 
 def _expand(value: object, shape: Shape, axes: Axes) -> TracedArray:
-    """A reduced value put back beside the entries it was made of, ready to broadcast."""
+    """A reduced value with axes of length 1 in place of the reduced ones, ready to broadcast."""
     return np.reshape(value, _kept(shape, axes))
 
 
@@ -76,7 +76,7 @@ def reduction(
     *,
     sizeless: bool = True,
 ) -> Primitive:
-    """A reduction whose derivative is a weighted sum: ``slope(x, out, kept, axes)``."""
+    """A reduction whose derivative is a sum with the weights ``slope(x, out, kept, axes)``; `kept` is `out` with keepdims."""
 
     def weights(args: Sequence[TracedArray], outs: Sequence[TracedArray], axes: Axes) -> object:
         return ZERO if slope is None else slope(args[0], outs[0], _expand(outs[0], args[0].shape, axes), axes)
@@ -100,13 +100,13 @@ def reduction(
 
 
 def _even_share(x: TracedArray, out: TracedArray, kept: TracedArray, axes: Axes) -> object:
-    """An extremum's slope, split evenly over the entries that attain it."""
+    """The weights of an extremum: 1, shared evenly among the entries that attain it."""
     hit = np.where(x == kept, 1.0, 0.0).astype(x.dtype)
     return hit / np.sum(hit, axis=axes, keepdims=True)
 
 
 def _others(x: TracedArray, out: TracedArray, kept: TracedArray, axes: Axes) -> object:
-    """Product of all other entries: exclusive products from both sides, exact with zeros."""
+    """The products of all other entries, from exclusive cumulative products of both directions; exact with zeros."""
     if not x.size:
         return np.ones(x.shape, x.dtype)
     rest = [k for k in range(x.ndim) if k not in axes]
@@ -121,7 +121,7 @@ def _others(x: TracedArray, out: TracedArray, kept: TracedArray, axes: Axes) -> 
 
 
 def _several(pick: Callable[..., object]) -> Kink:
-    """More than one entry attains the extremum."""
+    """The kink where more than one entry attains the extremum."""
     return Kink("a tie", lambda x, axes: np.sum(x == pick(x, axis=axes, keepdims=True), axis=axes) > 1)
 
 
@@ -148,7 +148,7 @@ def _arg(name: str, kind: Kind, function: Callable[..., object]) -> Primitive:
 
 argmax = _arg("argmax", Kind.ARGMAX, lambda x, *, axis: np.argmax(x, axis=axis))
 argmin = _arg("argmin", Kind.ARGMIN, lambda x, *, axis: np.argmin(x, axis=axis))
-# --- what answers for NumPy -------------------------------------------------------------------
+# --- NumPy's functions -------------------------------------------------------------------------
 
 
 def _finish(out: TracedArray, shape: Shape, axes: Axes, *, keepdims: object) -> TracedArray:
@@ -164,7 +164,7 @@ def _masked(x: TracedArray, where: object, fill: object) -> TracedArray:
 
 
 def _widened(x: object, dtype: object, ufunc: np.ufunc) -> TracedArray:
-    """`x` in the dtype NumPy accumulates in; no copy where it is that already."""
+    """`x` in the dtype in which NumPy accumulates."""
     array = traced(x)
     if dtype is None and total_dtype(ufunc, array.type.dtype) == array.type.dtype:
         return array
@@ -260,14 +260,14 @@ def argmin_call(x: object, axis: int | None = None, out: object = None, *, keepd
     return _arg_call(argmin, x, axis, keepdims)
 
 def as_scalar(x: TracedArray) -> TracedArray:
-    """The result of a reduction: a scalar where nothing is left, as NumPy has it."""
-    if not x.scalar:  # the class of an eager scalar says that it is one
+    """Mark the result of a reduction as a NumPy scalar where no axis is left (in place; see `scalar_if_0d` for a new handle)."""
+    if not x.scalar:  # eager scalars have a class of their own, whose `scalar` cannot be set
         x.scalar = not x.shape
     return x
 
 
 def _ufunc_reduce(call: Callable[..., TracedArray]) -> Callable[..., TracedArray]:
-    """``ufunc.reduce``: the same, over axis 0 unless told."""
+    """``ufunc.reduce`` by a function like `sum_call`; over axis 0 by default."""
 
     def reduce(x: object, axis: object = 0, dtype: object = None, **keywords: object) -> TracedArray:
         return call(x, axis, **({"dtype": dtype} if dtype is not None else {}), **keywords)
@@ -295,7 +295,7 @@ for _ufunc in list(UFUNCS):
 
 
 def _log_sum(ufunc: np.ufunc, exp: np.ufunc, log: np.ufunc) -> Callable[..., TracedArray]:
-    """``logaddexp.reduce``: the largest term is taken out, so that nothing overflows."""
+    """``logaddexp.reduce``; the largest term is subtracted first, so that nothing overflows."""
 
     def reduce(x: object, axis: object = 0, dtype: object = None, keepdims: object = False, **keywords: object) -> TracedArray:
         refuse(ufunc, keywords)

@@ -18,9 +18,9 @@ _making: dict[int, tuple[object, Callable[..., object]]] = {}
 
 
 def replacement_of(value: object) -> object:
-    """What a private copy of a function finds in place of `value`."""
+    """What a private copy of a function finds in place of `value`: its replacement, or the value itself."""
     found = REPLACEMENTS.get(id(value))
-    if LAZY_TABLES:  # objects reach `f` in ways that no private copy sees
+    if LAZY_TABLES:  # objects of these modules may be reached through attributes, which no private copy sees
         load_tables("scipy.sparse", "scipy.stats", "scipy.interpolate")
     if found is None and is_scipy_function(value):
         load_tables()
@@ -35,7 +35,7 @@ def _of_numpy(value: object) -> bool:
 
 
 def _noticed(function: object) -> object:
-    """A function of NumPy whose results notice what is stored into them."""
+    """A NumPy function whose result is tracked, so that a later store of a traced value into it is noticed."""
     known = _making.get(id(function))
     if known is None:
         call: Callable[..., object] = function
@@ -48,6 +48,6 @@ def _noticed(function: object) -> object:
     return known[1]
 
 
-# What `np.empty` holds is anything: zeros, so that equal programs have equal tapes.
+# The contents of `np.empty` are arbitrary: zeros here, so that equal programs have equal tapes.
 for _function, _filled in ((np.empty, np.zeros), (np.empty_like, np.zeros_like)):
     replaces(_function)(_noticed(_filled))

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def real(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Away from zero and from small integers, where kinks and jumps lie."""
+    """Real numbers away from zero and from small integers, where kinks and jumps lie."""
     return (rng.integers(0, 3, shape) + rng.uniform(0.15, 0.4, shape)) * rng.choice([-1.0, 1.0], shape)
 
 

@@ -95,7 +95,7 @@ def geomspace(start: object, stop: object, num: int = 50, endpoint: bool = True,
 
 
 def _periodic(x: TracedArray, xp: TracedArray, fp: TracedArray, period: object) -> tuple[TracedArray, TracedArray, TracedArray]:
-    """Points and data brought into one period, and the data continued on both sides."""
+    """Points and data reduced to one period, and the data extended by one point on both sides."""
     if not isinstance(period, TracedArray) and period == 0:
         raise ValueError("period must be a non-zero value")
     length = np.abs(period)
@@ -107,7 +107,7 @@ def _periodic(x: TracedArray, xp: TracedArray, fp: TracedArray, period: object) 
 
 @implements(np.interp)
 def interp(x: object, xp: object, fp: object, left: object = None, right: object = None, period: object = None) -> TracedArray:
-    """Straight lines between data points; at a data point the slope is that of the line behind it."""
+    """Linear interpolation; at a data point the derivative is that of the line to the right of it."""
     at, places, data = traced(x), traced(xp).astype(np.float64), traced(fp)
     if at.dtype.kind == "c":
         raise TypeError("Cannot cast array data from dtype('complex128') to dtype('float64') according to the rule 'safe'")
@@ -197,7 +197,7 @@ def _end(f0: TracedArray, f1: TracedArray, f2: TracedArray, p: object, q: object
 
 @implements(np.unwrap)
 def unwrap(p: object, discont: object = None, axis: int = -1, *, period: object = 2 * np.pi) -> TracedArray:
-    """Jumps of more than half a period taken out; the slope is that of the samples."""
+    """Jumps of more than half a period removed by multiples of the period; the derivative is that of the samples."""
     array = traced(p)
     at = normal_axis(axis, array.ndim)
     step = np.diff(array, axis=at)
@@ -235,7 +235,7 @@ def _convolve_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: obj
 
 
 def _convolve_vjp(bars: Sequence[TracedArray], args: Sequence[TracedArray], outs: object) -> list[object]:
-    """``a_bar[i] = sum_k bar[k] v[k - i]``: a convolution with the other one turned round."""
+    """``a_bar[i] = sum_k bar[k] v[k - i]``: a convolution with the other operand reversed."""
     n = [a.shape[-1] for a in args]
     turned = [apply(convolution, bars[0], other[..., ::-1]) for other in (args[1], args[0])]
     return [t[..., n[1 - k] - 1 : n[1 - k] - 1 + n[k]] if a.type.floating else ZERO for k, (t, a) in enumerate(zip(turned, args, strict=True))]

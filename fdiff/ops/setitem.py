@@ -19,11 +19,11 @@ from .gather_scatter import scatter_set
 from .indexing import IndexTarget, _basic, resolve_key
 from .shaping import traced
 
-# --- behind a handle ----------------------------------------------------------------------------
+# --- giving a handle another value --------------------------------------------------------------
 
 
 def write(handle: TracedArray, node: int) -> None:
-    """Put another node behind `handle` and behind all it is a view of."""
+    """Let `handle` stand for another node, and update all arrays that it is a view of."""
     trace, link = current(handle), handle.link
     if handle.home is not trace and handle.born is trace and link is None:
         handle.node = handle.made = trace.own(handle)  # a copy, made here, of what lies outside
@@ -70,7 +70,7 @@ def printed(shape: Shape) -> str:
 
 
 def stretched(part: TracedArray, shape: Shape, fault: str) -> TracedArray:
-    """`part` broadcast to `shape`, or what NumPy says where it cannot be."""
+    """`part` broadcast to `shape`; ValueError with the message `fault` where that is impossible."""
     try:
         return np.broadcast_to(part, shape)  # NumPy asks the tracer
     except ValueError:
@@ -78,7 +78,7 @@ def stretched(part: TracedArray, shape: Shape, fault: str) -> TracedArray:
 
 
 def target(array: object) -> TracedArray:
-    """The traced array to write to, where `array` is one or can become one."""
+    """The traced array to write to: `array`, if it is traced or was made inside the traced function; else an error."""
     if isinstance(array, TracedArray):
         current(array)
         return array
@@ -127,7 +127,7 @@ def setitem(x: TracedArray, key: object, value: object) -> None:
 
 
 def picked_shape(found: IndexTarget) -> Shape:
-    """The shape of what a key picks."""
+    """The shape of ``x[key]``."""
     if found.entry is not None:
         return ()
     indices = found.indices
@@ -136,7 +136,7 @@ def picked_shape(found: IndexTarget) -> Shape:
 
 
 def as_gathered(part: TracedArray, found: IndexTarget) -> TracedArray:
-    """What is stored at a key, its axes in the order in which `gather` gives them."""
+    """The stored values with their axes in the order of the gather."""
     return np.transpose(part, np.argsort(found.order).tolist()) if found.order else part
 
 
@@ -144,7 +144,7 @@ TracedArray.__setitem__ = setitem
 
 
 def _masked(x: TracedArray, key: object, value: object) -> bool:
-    """Store where a traced mask holds, if the value says nothing of how many places those are."""
+    """``x[mask] = value`` as a `where`, if the shape of the value does not depend on how many entries the mask has."""
     first = key[0] if isinstance(key, tuple) and len(key) == 1 else key
     if (
         not isinstance(first, TracedArray)
@@ -168,7 +168,7 @@ def _masked(x: TracedArray, key: object, value: object) -> bool:
 
 
 def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | None:
-    """The handle that owns one entry of `x`, and where it is there."""
+    """The handle whose memory one entry of `x` lies in, and the entry's flat position there."""
     if not isinstance(x.link, View) or is_copy(x):
         flat = 0
         for n, k in zip(x.shape, entry, strict=True):
@@ -182,7 +182,7 @@ def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | N
 
 
 def read_only(x: TracedArray) -> bool:
-    """Whether `x` is an array, or a view of one, that NumPy lets nobody write to."""
+    """Whether NumPy would refuse a store into `x`."""
     while isinstance(x.link, View) and not is_copy(x):
         if x.link.primitive.put is None or x.link.fixed:
             return True

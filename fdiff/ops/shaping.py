@@ -18,7 +18,7 @@ from ..trace.views import is_copy, memory_axes
 from .families import kind_of
 from .view_ops import Ints, reshape, spread, transpose
 
-# --- what answers for NumPy -------------------------------------------------------------------
+# --- NumPy's functions -------------------------------------------------------------------------
 
 
 def traced(x: object) -> TracedArray:
@@ -31,7 +31,7 @@ def traced(x: object) -> TracedArray:
 
 
 def fresh(x: TracedArray) -> TracedArray:
-    """The entries of `x` in memory of their own."""
+    """A copy of `x`: the same node under a new handle."""
     return TracedArray(x.home, x.id, x.type)
 
 
@@ -145,7 +145,7 @@ setattr(TracedArray, "mT", property(matrix_transpose))  # noqa: B010 - as above
 
 
 def _counted(ndim: int) -> np.ndarray:
-    """An array whose axes are told apart by their lengths, 2, 3, ...; it has one entry."""
+    """An array whose axes have the lengths 2, 3, ..., so that they can be told apart after NumPy has permuted them."""
     return shadow(ArrayType(tuple(range(2, ndim + 2)), BOOL))
 
 
@@ -195,7 +195,7 @@ def at_least(x: object, ndim: int) -> TracedArray:
 
 
 def deepened(x: TracedArray, ndim: int) -> TracedArray:
-    """`x` with axes of length one in front, `ndim` axes at least."""
+    """`x` with axes of length 1 in front, so that it has at least `ndim` axes."""
     return x.reshape((*(1,) * (ndim - x.ndim), *x.shape)) if x.ndim < ndim else x
 
 
@@ -220,7 +220,7 @@ def copy(x: object, order: str = "K", subok: bool = False) -> TracedArray:
 
 
 def _ordered(x: TracedArray, order: str) -> TracedArray:
-    """A copy that lies in memory as asked for."""
+    """A copy in the memory order asked for."""
     if order not in ("C", "F", "A", "K"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got '{order}')")
     if x.ndim < 2 or not x.home.mutable:
@@ -231,15 +231,15 @@ def _ordered(x: TracedArray, order: str) -> TracedArray:
 
 
 def with_axes(x: TracedArray, axes: list[int]) -> TracedArray:
-    """A copy whose axes lie in this order in memory, the slowest first."""
+    """A copy whose axes have this order in memory, the slowest first."""
     return TracedArray(x.home, x.home.copy_in_order(x.id, axes), x.type)
 
 
 def in_order(x: TracedArray, order: str | None, *, copy: bool | None = None) -> TracedArray:
-    """`x` itself if it lies in memory as asked for and need not be copied, else a copy."""
+    """`x` itself if it has the memory order asked for and need not be copied, else a copy."""
     order = (order or "K").upper()
     lies = True
-    if order in {"C", "F"}:  # a look at the layout, which the tape relies on from then on
+    if order in {"C", "F"}:  # looks at the layout of inputs, which thereby becomes part of the guards
         flags = _model(x).flags
         lies = flags.c_contiguous if order == "C" else flags.f_contiguous
     if lies and not copy:
@@ -274,7 +274,7 @@ def size_call(x: TracedArray, axis: int | None = None) -> int:
 
 
 def _model(x: TracedArray) -> np.ndarray:
-    """An array of the type of `x`, laid out as it is."""
+    """A NumPy array of the type and the memory layout of `x`, to ask NumPy about flags and strides."""
     return x.example() if x.ndim and x.home.mutable else np.empty(x.shape, x.dtype)
 
 
@@ -319,7 +319,7 @@ for _part, _reader in (("real", real), ("imag", imag)):
 
 @implements(method="conj")
 def conj(x: TracedArray) -> TracedArray:
-    """That of an array that is not complex is the array itself, of truth values too."""
+    """The conjugate; an array that is not complex is returned itself."""
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 

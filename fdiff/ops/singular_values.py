@@ -39,7 +39,7 @@ def _svd_type(a: ArrayType, *, full: bool, hermitian: bool) -> tuple[ArrayType, 
 
 
 def _moved(dot: TracedArray, *, hermitian: bool) -> TracedArray:
-    """The tangent of the matrix that is decomposed: NumPy reads its lower triangle if `hermitian`."""
+    """The tangent of the decomposed matrix; if `hermitian`, NumPy reads its lower triangle alone."""
     return _mirrored(dot, "L") if hermitian else dot
 
 
@@ -60,35 +60,36 @@ def _sums(s: TracedArray) -> TracedArray:
 
 
 def _beside(q: TracedArray, x: object) -> TracedArray:
-    """What is left of `x` beside the span of the columns of `q`."""
+    """The part of `x` orthogonal to the columns of `q`: ``(I - Q Q^H) x``."""
     return x - q @ (mh(q) @ x)
 
 
 def _widened(q: TracedArray, q_dot: TracedArray, away: TracedArray) -> TracedArray:
-    """The tangent of all columns of a unitary `q`, from that of the first ones, `away` beside their span.
+    """The tangent of all columns of a unitary `q`, from that of the first ones, of which `away` is the orthogonal part.
 
-    How the other columns turn among themselves is no property of the matrix: they do not.
+    A rotation of the other columns among themselves is not determined by the matrix; it is taken as zero.
     """
     k = q_dot.shape[-1]
     return q_dot if q.shape[-1] == k else np.concatenate([q_dot, -(q[..., :k] @ (mh(away) @ q[..., k:]))], axis=-1)
 
 
 def _narrowed(q: TracedArray, q_bar: TracedArray, k: int) -> TracedArray:
-    """The transpose of `_widened`: a cotangent of the first `k` columns; pertains to what is beside their span."""
+    """The transpose of `_widened`: the cotangent of the first `k` columns from that of all columns."""
     rest = q_bar[..., k:]
     return q_bar[..., :k] if q.shape[-1] == k else q_bar[..., :k] - q[..., k:] @ (mh(rest) @ q[..., :k])
 
 
 def _real_side(u: TracedArray, v: TracedArray, at_u: object, at_v: object) -> tuple[TracedArray, object]:
-    """Of both sides the one whose first row the bidiagonal reduction of LAPACK leaves real."""
+    """The factor (U or V) whose first row LAPACK's bidiagonal reduction leaves real, and its tangent or cotangent."""
     return (v, at_v) if u.shape[-2] >= v.shape[-2] else (u, at_u)
 
 
 def _svd_jvp(dots: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool) -> list[object]:
-    """With P = U' dA V and dU = U X, dV = V Y: X - Y = (P - P') / (s + s'), X + Y = (P + P') / (s' - s).
+    """The formulas of the module docstring.
 
-    Townsend's formulas for X and Y have only differences in their denominators. Taken apart, what
-    does not depend on the choice of vectors, such as U V', is right at equal singular values too.
+    Townsend's formulas for X and Y have differences ``s'^2 - s^2`` in all denominators. For X - Y and X + Y
+    separately, what does not depend on the choice of vectors (U V', for instance) is right at equal
+    singular values too.
     """
     u, s, v = _thin(outs)
     dot = _moved(dots[0], hermitian=hermitian)
@@ -107,7 +108,7 @@ def _svd_jvp(dots: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool)
 
 
 def _turned_back(outs: Args, u_bar: object, v_bar: object) -> tuple[TracedArray, TracedArray]:
-    """Cotangents of complex vectors before they were turned together to keep one row real."""
+    """The transpose of the common change of phase of U and V that keeps one row real."""
     u, s, v = _thin(outs)
     k = s.shape[-1]
     u_bar, v_bar = (np.zeros(q.shape, q.dtype) if bar is ZERO else bar for q, bar in ((outs[0], u_bar), (mh(outs[2]), v_bar)))
@@ -161,7 +162,7 @@ svd = stacked_op(
         for shape, hermitian in (((2, 4, 3), False), ((2, 3), False), ((3, 3), True))
     ),
 )  # fmt: skip
-# At a singular value of 0 the slope is 0, the mean of those of both sides.
+# At a singular value of 0 the derivative given is 0, the mean of both one-sided derivatives.
 svdvals = stacked_op(
     "svdvals", lambda a, *, hermitian: _svd_type(a, full=False, hermitian=hermitian)[1:2],
     lambda a, *, hermitian: np.linalg.svd(a, compute_uv=False, hermitian=hermitian), _svdvals_jvp, _svdvals_vjp,

@@ -68,7 +68,7 @@ def _find_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return np.sort(real(rng, (2, 5)), axis=1), real(rng, (2, 3))
 
 
-# searchsorted(a, v)[b, i] is the place of v[b, i] in the sorted row a[b].
+# searchsorted(a, v)[b, i] is the position of v[b, i] in the sorted row a[b].
 searchsorted = register(
     Primitive(
         "searchsorted", _found, _find, _flat_rules, lambda *_, **__: [ZERO, ZERO], _find_batch, family="opaque", flat=True,
@@ -89,7 +89,7 @@ _KINDS = {"q": "quicksort", "h": "heapsort", "m": "stable", "s": "stable"}
 
 
 def _kind(kind: str | None, order: object, stable: bool | None) -> str:
-    """The algorithm NumPy would take; it decides the places of equal entries."""
+    """The name of the algorithm that NumPy would use; it decides the order of equal entries."""
     if kind is not None and stable is not None:
         raise ValueError("`kind` and `stable` parameters can't be provided at the same time. Use only one of them.")
     if order is not None:
@@ -141,7 +141,7 @@ def argpartition_call(a: object, kth: object, axis: int | None = -1, kind: str =
 
 @implements(np.partition)
 def partition(a: object, kth: object, axis: int | None = -1, kind: str = "introselect", order: object = None) -> TracedArray:
-    """Entries arranged around those at the places `kth` of the sorted array."""
+    """Entries partitioned around those at the positions `kth` of the sorted array."""
     array, at = _line(a, axis)
     out = take_along_axis(array, argpartition_call(array, kth, at), at)
     return marked(out, lambda: _tied(out, at), "numpy.partition", "a tie")
@@ -174,7 +174,7 @@ def sort_complex(a: object) -> TracedArray:
 
 @implements(np.searchsorted)
 def searchsorted_call(a: object, v: object, side: str = "left", sorter: object = None) -> TracedArray:
-    """Places where entries would have to be inserted to keep order: integers, no derivative."""
+    """Positions at which entries would have to be inserted to keep the order: integers, without a derivative."""
     row, values = traced(a), traced(v)
     if row.ndim != 1:
         raise ValueError("object too deep for desired array" if row.ndim else "object of too small depth for desired array")

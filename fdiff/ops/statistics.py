@@ -63,7 +63,7 @@ EQUAL = "equal values"
 
 
 def root(x: TracedArray, function: str, point: str) -> TracedArray:
-    """Square root whose slope at 0 is 0: of a sum of squares, where 0 is the minimum.
+    """Square root whose derivative at 0 is 0, for sums of squares, which have their minimum there.
 
     `function` and `point` say in words where that is a kink; an empty point says it is none.
     """
@@ -95,7 +95,7 @@ def average(x: object, axis: object = None, weights: object = None, returned: ob
 
 
 def _along(w: TracedArray, shape: Shape, axis: object) -> TracedArray:
-    """Weights of one axis, ready to broadcast."""
+    """Weights along some axes, reshaped to broadcast against the array."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
     axes = tuple(normal_axis(a, len(shape)) for a in np.atleast_1d(axis))
@@ -119,7 +119,7 @@ def _filled(x: object, fill: float) -> TracedArray:
 
 
 def _passing(call: Callable[..., TracedArray], fill: float) -> Callable[..., TracedArray]:
-    """The reduction or scan on an array whose NaN are replaced by its neutral element."""
+    """A reduction or cumulative function that skips NaN: these are replaced by the neutral element."""
     return lambda a, *args, **keywords: call(_filled(a, fill), *args, **keywords)
 
 
@@ -130,7 +130,7 @@ for _function, _call, _fill in (
 
 
 def _extremum(call: Callable[..., TracedArray], fill: float) -> Callable[..., TracedArray]:
-    """Extremum of what is no NaN; NaN where there is nothing else."""
+    """The extremum of the entries that are not NaN; NaN where all are."""
 
     def reduce(a: object, axis: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
         array = traced(a)
@@ -158,7 +158,7 @@ UFUNC_METHODS[np.fmin, "reduce"] = _reduce(nanmin)
 
 
 def _present(x: TracedArray, where: object) -> object:
-    """The ``where=`` of the entries that count."""
+    """The ``where=`` argument for the entries that are not NaN."""
     return ~np.isnan(x) & (True if where is True or where is np._NoValue else where)
 
 
@@ -170,7 +170,7 @@ def nanmean(a: object, axis: object = None, dtype: object = None, out: object = 
 
 @implements(np.nanvar)
 def nanvar(a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
-    """Variance of what is no NaN; NaN where fewer than ``ddof + 1`` entries are left."""
+    """The variance of the entries that are not NaN; NaN where these are fewer than ``ddof + 1``."""
     x = traced(a)
     if not x.type.floating:
         return var(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)

@@ -40,7 +40,7 @@ def take_along_axis(x: object, indices: object, axis: int | None = -1) -> Traced
 
 @implements(np.repeat, method="repeat")
 def repeat(x: object, repeats: object, axis: int | None = None) -> TracedArray:
-    """Each entry several times, by a gather of counted indices."""
+    """Each entry several times: a gather."""
     array = traced(x)
     if axis is None:
         array, axis = array.reshape(-1), 0
@@ -51,7 +51,7 @@ def repeat(x: object, repeats: object, axis: int | None = None) -> TracedArray:
 
 @implements(np.tile)
 def tile(x: object, reps: object) -> TracedArray:
-    """The array laid side by side with itself."""
+    """The array repeated along its axes: a broadcast and a reshape."""
     array = traced(x)
     times = (reps,) if isinstance(reps, (int, np.integer)) else tuple(reps)
     array = deepened(array, len(times))
@@ -72,7 +72,7 @@ def delete(arr: object, obj: object, axis: int | None = None) -> TracedArray:
 
 @implements(np.compress)
 def compress(condition: object, a: object, axis: int | None = None, out: object = None) -> TracedArray:
-    """Entries along an axis where a concrete condition holds."""
+    """Entries along an axis where a condition holds, which is looked at."""
     held = look(condition, "picked entries by a traced condition") if isinstance(condition, TracedArray) else np.asarray(condition)
     return take(a, np.flatnonzero(held), axis)
 

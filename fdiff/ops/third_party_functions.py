@@ -22,19 +22,19 @@ _FUNCTIONS = (FunctionType, BuiltinFunctionType)
 _concrete_only: dict[int, tuple[object, object]] = {}
 
 
-# How a stand-in other than a traced array becomes what it stands for, by its class.
+# How a traced counterpart becomes the library's own object, by the counterpart's class.
 TO_LIBRARY: dict[type, Callable[..., object]] = {}
 
 
 def involves_traced(value: object) -> bool:
-    """Whether `value` is made of traced arrays, or a sequence that holds such a thing."""
+    """Whether `value` is a traced array, the traced counterpart of a library's object, or a sequence that holds one."""
     if type(value) is list or type(value) is tuple:
         return any(map(involves_traced, value))
     return type(value) in TO_LIBRARY or holds_traced(value)
 
 
 def replaces_if_traced(*functions: Callable[..., object]) -> Callable[[Handler], Handler]:
-    """Decorator: for traced arguments this handler answers, for others the function itself."""
+    """Decorator: this handler computes the functions if an argument is traced; otherwise they run themselves."""
 
     def enter(handler: Handler) -> Handler:
         for function in functions:
@@ -54,6 +54,46 @@ def _either(function: Callable[..., object], handler: Callable[..., object]) -> 
     return run
 
 
+def patch_method(kind: type, name: str, handler: Callable[..., object]) -> None:
+    """Let ``handler(self, *args, **keywords)`` compute a method of a library's class if an argument is traced.
+
+    For objects that were made outside of the function, whose methods no replacement can reach. All other
+    calls find the method as it was.
+    """
+    original = getattr(kind, name)
+
+    @functools.wraps(original)
+    def method(self: object, *args: object, **keywords: object) -> object:
+        given, named = [resolve(a) for a in args], {k: resolve(v) for k, v in keywords.items()}
+        if involves_traced([*given, *named.values()]):
+            return handler(self, *given, **named)
+        return original(self, *args, **keywords)
+
+    setattr(kind, name, method)
+
+
+class _ReplacedClass(type):
+    """A class of a library as private copies find it: with traced arguments it makes the traced counterpart."""
+
+    def __call__(cls, *args: object, **keywords: object) -> object:
+        given, named = [resolve(a) for a in args], {k: resolve(v) for k, v in keywords.items()}
+        make = vars(cls)["make"] if involves_traced([*given, *named.values()]) else vars(cls)["real"]
+        return make(*given, **named)
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, (vars(cls)["real"], vars(cls)["counterpart"]))
+
+    def __getattr__(cls, name: str) -> object:
+        return getattr(vars(cls)["real"], name)
+
+
+def replace_class(real: type, make: Callable[..., object], counterpart: type) -> Callable[..., object]:
+    """Let `make` construct the traced `counterpart` of a library's class where an argument is traced."""
+    found = _ReplacedClass(real.__name__, (), {"real": real, "make": make, "counterpart": counterpart})
+    replaces(real)(found)
+    return found
+
+
 def is_scipy_function(value: object) -> bool:
     """Whether `value` is a function or a class of SciPy."""
     kind = type(value)
@@ -65,7 +105,7 @@ def is_scipy_function(value: object) -> bool:
 
 
 def concrete_only(value: object) -> object:
-    """What stands in for a function of SciPy without a rule; classes stay what they are."""
+    """The replacement of a SciPy function that has no rule (it refuses traced arguments); classes stay as they are."""
     if isinstance(value, type):
         return value
     known = _concrete_only.get(id(value))
@@ -75,7 +115,7 @@ def concrete_only(value: object) -> object:
 
 
 def _checking(function: Callable[..., object]) -> Callable[..., object]:
-    """`function` for concrete arguments: it raises where one depends on what is differentiated."""
+    """`function` on concrete arguments; it raises `UnsupportedError` if an argument depends on what is differentiated."""
     name = _public(function)
 
     @functools.wraps(function)
@@ -94,12 +134,12 @@ def _checking(function: Callable[..., object]) -> Callable[..., object]:
     return run
 
 
-# Their iterations would run on traced values, and be differentiated step by step, converged or not.
+# Iterative solvers: on traced values their steps would be recorded, and differentiated whether they converged or not.
 _SOLVERS = ("scipy.optimize.", "scipy.integrate.")
 
 
 def _numeric(value: object, name: str) -> object:
-    """A function of the user that a solver without a rule may call: one that returns numbers."""
+    """A user's function that a solver without a rule may call: it must return numbers, no traced values."""
     if not isinstance(value, (FunctionType, functools.partial, MethodType)):
         return value
 
@@ -110,7 +150,7 @@ def _numeric(value: object, name: str) -> object:
 
 
 def _public(function: Callable[..., object]) -> str:
-    """Name by which users call a function: that in the outermost package that has it."""
+    """The public name of a function: the outermost package that exports it, and its name."""
     parts = function.__module__.split(".")
     packages = (".".join(parts[:k]) for k in range(2, len(parts) + 1))
     home = next((p for p in packages if getattr(sys.modules.get(p), function.__name__, None) is function), function.__module__)
@@ -118,7 +158,7 @@ def _public(function: Callable[..., object]) -> str:
 
 
 def concrete(value: object, name: str) -> object:
-    """`value` with the numbers in place of traced arrays, or an error in which `name` has no rule."""
+    """`value` with numbers in place of traced arrays; the error that `name` has no rule where one depends on an argument."""
     value = resolve(value)
     if isinstance(value, TracedArray):
         if not only_captured(value):
@@ -137,7 +177,7 @@ def concrete(value: object, name: str) -> object:
 
 
 def only_captured(traced: TracedArray) -> bool:
-    """Whether `traced` depends on captured arrays alone, and on no argument."""
+    """Whether `traced` depends on captured arrays alone, and not on an argument of the differentiated function."""
     return _only_captured(current(traced), traced)
 
 

@@ -10,7 +10,7 @@ from ..arraytype import INT
 from ..primitive import UFUNC_METHODS, UFUNCS
 from ..trace import TracedArray
 from .cumulative import cumsum_call
-from .data_dependent_shapes import seen
+from .data_dependent_shapes import look_if_traced
 from .families import refuse
 from .joining_and_splitting import concatenate_call
 from .reductions import as_scalar, given
@@ -18,7 +18,7 @@ from .shaping import normal_axis, traced
 
 
 def _fold(ufunc: np.ufunc) -> Callable[..., object]:
-    """``ufunc.reduce`` from the first entry to the last, as NumPy defines it."""
+    """``ufunc.reduce`` as a left fold: one op for each entry."""
 
     def reduce(x: object, axis: object = 0, dtype: object = None, keepdims: bool = False, initial: object = None, where: object = True) -> object:
         refuse(ufunc, {"where": where})
@@ -63,7 +63,7 @@ def _accumulate(ufunc: np.ufunc) -> Callable[..., TracedArray]:
 
 
 def _first_less_the_rest(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
-    """``subtract.accumulate``: the first entry, less the running sum of the others."""
+    """``subtract.accumulate``: the first entry minus the cumulative sum of the others."""
     array = traced(x) if dtype is None else traced(x).astype(dtype)
     at = normal_axis(axis, array.ndim)
     before = (slice(None),) * at
@@ -72,8 +72,8 @@ def _first_less_the_rest(x: object, axis: int = 0, dtype: object = None) -> Trac
 
 
 def _segments(indices: object, n: int) -> list[np.ndarray]:
-    """The places each result is made of; a start that is not before the next one stands alone."""
-    starts = seen(indices, "reduced between traced places") if isinstance(indices, TracedArray) else np.asarray(indices)
+    """The positions that each result is made of; a start that is not below the next one stands for one entry."""
+    starts = look_if_traced(indices, "reduced between traced places") if isinstance(indices, TracedArray) else np.asarray(indices)
     starts = starts.astype(INT)
     for start in starts:
         if not 0 <= start < n:
@@ -83,9 +83,9 @@ def _segments(indices: object, n: int) -> list[np.ndarray]:
 
 
 def reduceat(ufunc: np.ufunc) -> Callable[..., TracedArray]:
-    """``ufunc.reduceat``: all segments beside each other, the short ones filled up with the identity.
+    """``ufunc.reduceat``: one reduction of all segments, padded to one length with the identity.
 
-    A ufunc that has none is reduced segment by segment.
+    For a ufunc without an identity, one reduction for each segment.
     """
     identity = {np.add: 0, np.multiply: 1}.get(ufunc)
 
@@ -110,7 +110,7 @@ for _ufunc in (np.add, np.multiply, np.maximum, np.minimum):
     UFUNC_METHODS[_ufunc, "reduceat"] = reduceat(_ufunc)
 
 
-_HOMOGENEOUS = {"dd->d", "ll->l", "qq->q"}  # the result can be the next operand
+_HOMOGENEOUS = {"dd->d", "ll->l", "qq->q"}  # loops whose result can be the next operand
 for _ufunc in list(UFUNCS):
     if _ufunc.nin == 2 and _ufunc.nout == 1 and _ufunc.signature is None and (_HOMOGENEOUS & set(_ufunc.types) or _ufunc.__name__.startswith("logical")):
         for _method, _make in (("reduce", _fold), ("accumulate", _accumulate), ("reduceat", reduceat)):

@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 def _stirling(s: object) -> object:
-    """What ``log gamma(s)`` is above ``(s - 1/2) log(s) - s + log(2 pi) / 2`` (DLMF 5.11.1)."""
+    """The remainder of Stirling's formula: ``log gamma(s) - ((s - 1/2) log(s) - s + log(2 pi) / 2)`` (DLMF 5.11.1)."""
     w = 1.0 / (s * s)
     return (1.0 / 12.0 - w * (1.0 / 360.0 - w * (1.0 / 1260.0 - w * (1.0 / 1680.0 - w / 1188.0)))) / s
 

@@ -24,7 +24,7 @@ from .matrix_functions import expm, logm, lower_unit, lu_factor, permutation, sq
 
 
 def _mirrored(a: TracedArray, *, lower: bool, conjugate: bool = False) -> TracedArray:
-    """The symmetric matrix of which one triangle is read."""
+    """The symmetric (or Hermitian) matrix of which one triangle is given."""
     strict = np.tril(a, -1) if lower else np.triu(a, 1)
     other = np.conjugate(mt(strict)) if conjugate else mt(strict)
     return strict + other + a * np.eye(a.shape[-1], dtype=a.dtype)
@@ -37,7 +37,7 @@ _ASSUMED = {
 
 
 def _assumed(a: TracedArray, kind: str | None, *, lower: bool) -> TracedArray:
-    """The matrix SciPy solves with: what it does not read of `a` is taken from the rest, or is 0."""
+    """The matrix that SciPy solves with, given the structure it assumes: entries it does not read are mirrored, or 0."""
     name = _ASSUMED.get(kind, kind) if kind is not None else "gen"
     if name not in {"gen", "sym", "her", "pos", "diagonal", "tridiagonal", "upper", "lower"}:
         raise ValueError(f"{kind} is not a recognized matrix structure")
@@ -91,13 +91,13 @@ def det(a: object, overwrite_a: bool = False, check_finite: bool = True) -> Trac
 
 @replaces_if_traced(sl.cholesky)
 def cholesky(a: object, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> TracedArray:
-    """The factor, upper unless asked otherwise, of the triangle of that name."""
+    """The upper factor (the lower one if `lower`), from the triangle of the same name."""
     return np.linalg.cholesky(square(a), upper=not lower)
 
 
 @replaces_if_traced(sl.cho_factor)
 def cho_factor(a: object, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[TracedArray, bool]:
-    """The factor in its triangle; the other one keeps what was there, as in LAPACK."""
+    """The factor in its triangle; the other triangle keeps the entries of the matrix, as in LAPACK."""
     x = square(a)
     factor = cholesky(x, lower)
     return factor + (np.triu(x, 1) if lower else np.tril(x, -1)), lower
@@ -119,7 +119,7 @@ def lu_factor_call(a: object, overwrite_a: bool = False, check_finite: bool = Tr
 
 @replaces_if_traced(sl.lu_solve)
 def lu_solve(lu_and_piv: tuple[object, object], b: object, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> TracedArray:
-    """Solution from packed factors; the pivots are looked at."""
+    """Solution from the packed LU factors; the pivots are looked at."""
     factors, pivots = lu_and_piv
     left, right, line = system(square(factors), b)
     if left.ndim > 2:
@@ -182,7 +182,7 @@ def _plain_eigh(name: str, type_: int, subset: Sequence[object], driver: object)
 
 
 def _reduced(a: object, b: object, *, lower: bool) -> tuple[TracedArray, TracedArray | None, str]:
-    """The symmetric matrix whose eigenvalues are asked for, and the factor that leads to it."""
+    """The generalised problem ``a v = w b v`` as a standard one: ``inv(L) a inv(L^H)`` with ``b = L L^H``, L, and the triangle to read."""
     x = square(a)
     if b is None:
         return x, None, "L" if lower else "U"
@@ -200,7 +200,7 @@ def eigh(
 ) -> object:  # fmt: skip
     """Eigenvalues and vectors of ``a v = w v`` or ``a v = w b v``; one triangle is read.
 
-    The sign of a vector, which SciPy leaves open, is that of NumPy's `eigh`.
+    The signs of the vectors, which SciPy does not specify, are those of NumPy's `eigh`.
     """
     _plain_eigh("eigh", type, (subset_by_index, subset_by_value), driver)
     x, factor, uplo = _reduced(a, b, lower=lower)
@@ -265,7 +265,7 @@ def norm(a: object, ord: object = None, axis: object = None, keepdims: bool = Fa
 def lstsq(
     a: object, b: object, cond: object = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True, lapack_driver: object = None
 ) -> tuple[object, ...]:
-    """Least squares of smallest norm, residuals, rank and singular values."""
+    """The least squares solution of smallest norm, residuals, rank and singular values."""
     if lapack_driver not in (None, "gelsd"):
         raise unsupported(f"scipy.linalg.lstsq with lapack_driver={lapack_driver!r}")
     left, right, line = _pair_of_rows(a, b)

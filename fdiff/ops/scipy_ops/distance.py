@@ -19,7 +19,7 @@ Distance = Callable[[object, object], object]
 
 
 def _euclidean(x: object, y: object) -> object:
-    return np.linalg.norm(x - y, axis=-1)  # 0 has slope 0, as `norm` at 0
+    return np.linalg.norm(x - y, axis=-1)  # at 0 the derivative given is 0, as for `norm`
 
 
 def _squared(x: object, y: object) -> object:
@@ -36,7 +36,7 @@ def _largest(x: object, y: object) -> object:
 
 
 def _angle(x: object, y: object) -> object:
-    """One less the cosine; what rounding takes out of [0, 2] is put back without a slope."""
+    """One minus the cosine; rounding errors outside of [0, 2] are clipped without a change of the derivative."""
     product = np.sum(x * y, axis=-1)
     lengths = np.sqrt(np.sum(x * x, axis=-1) * np.sum(y * y, axis=-1))
     out = 1.0 - product / lengths

@@ -20,9 +20,10 @@ INF = float("inf")
 
 
 class Law(NamedTuple):
-    """A distribution in standard form: where it lives, which parameters it takes, its functions.
+    """A distribution in standard form (location 0, scale 1).
 
-    `inside` is a point within any support, `support` and `allowed` take the parameters.
+    `inside` is a point in the support whatever the parameters; `support` gives the ends of the support and `allowed`
+    the condition for valid parameters, both as functions of the parameters; `formulas` are its functions by name.
     """
 
     name: str
@@ -32,7 +33,7 @@ class Law(NamedTuple):
     formulas: Mapping[str, Formula]
 
     def formula(self, name: str) -> Formula:
-        """That of a function; those left out are made of the others, as SciPy makes them."""
+        """The formula of a function; one that is not given is composed of the others, as in SciPy."""
         if (found := self.formulas.get(name)) is not None:
             return found
         if name in ("pdf", "pmf"):
@@ -59,13 +60,13 @@ ROOT = sqrt(2.0 * pi)
 
 
 def exp_of(logarithm: object) -> object:
-    """0, and flat, where the logarithm is -inf: its slopes are infinite there."""
+    """``exp(logarithm)``; 0 with derivative 0 where the logarithm is -inf, whose own derivative is infinite there."""
     none = logarithm == -INF
     return np.where(none, 0.0, np.exp(np.where(none, 0.0, logarithm)))
 
 
 def times_log(c: object, x: object, log_of: Formula = sc.xlogy) -> object:
-    """``c log(x)``, or ``c log1p(x)``; a constant 0 has no slope, at x = 0 either."""
+    """``c log(x)``, or ``c log1p(x)``; for a constant c = 0 the derivative is 0, also at x = 0."""
     if isinstance(c, TracedArray):
         return log_of(c, x)
     none = np.equal(c, 0)
@@ -73,7 +74,7 @@ def times_log(c: object, x: object, log_of: Formula = sc.xlogy) -> object:
 
 
 def count_log(k: object, x: object, log_of: Formula = sc.xlogy) -> object:
-    """The same for a number of events, which carries no slope."""
+    """The same for a number of events k, which has no derivative."""
     return np.where(k == 0, 0.0, log_of(k, np.where(k == 0, 0.5, x)))
 
 
@@ -110,7 +111,7 @@ def _log_poisson(k: object, mu: object) -> object:
 
 
 def _poisson(k: object, mu: object) -> object:
-    """By powers where `mu` is 0, whose logarithm has no slope there."""
+    """By powers where `mu` is 0, because ``log(mu)`` has no derivative there."""
     none = mu == 0
     few = np.power(np.where(none, mu, 0.0), k) * np.exp(np.where(none, -mu, 0.0)) / sc.gamma(k + 1.0)
     return np.where(none, few, np.exp(_log_poisson(k, np.where(none, 1.0, mu))))
@@ -122,7 +123,7 @@ def _log_binomial(k: object, n: object, p: object) -> object:
 
 
 def _binomial(k: object, n: object, p: object) -> object:
-    """By powers where `p` is 0 or 1, whose logarithms have no slopes there."""
+    """By powers where `p` is 0 or 1, because the logarithms have no derivatives there."""
     edge = (p == 0) | (p == 1)
     at, ways = np.where(edge, p, 0.0), sc.binom(n, k)
     sure = np.where(np.isinf(ways), 0.0, ways) * np.power(at, k) * np.power(1.0 - at, n - k)

@@ -9,19 +9,19 @@ import numpy as np
 from scipy import interpolate as sp
 
 from ...primitive import LIBRARY_OBJECTS
-from ...trace import TracedArray, replaces, unsupported
+from ...trace import TracedArray, unsupported
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
 from ..shaping import traced
-from ..third_party_functions import involves_traced, replaces_if_traced
+from ..third_party_functions import patch_method, replace_class, replaces_if_traced
 from .spline_formulas import basis
-from .splines import increasing, real, told
+from .splines import increasing, real
 
 NAME = "scipy.interpolate.RegularGridInterpolator"
 
 
 class TracedGridInterpolator:
-    """Stands for a `RegularGridInterpolator` of traced points, values or places."""
+    """The traced counterpart of a `RegularGridInterpolator`."""
 
     def __init__(self, points: Sequence[object], values: object, method: str = "linear", bounds_error: bool = True, fill_value: object = np.nan, **solver: object) -> None:
         if solver:
@@ -114,22 +114,7 @@ def _tensor(spline: sp.NdBSpline, columns: Sequence[TracedArray]) -> TracedArray
     return out
 
 
-class _GridMeta(type):
-    """The class `RegularGridInterpolator`, as code under trace finds it."""
-
-    def __call__(cls, *args: object, **keywords: object) -> object:
-        given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
-        return (TracedGridInterpolator if involves_traced((*given, *named.values())) else sp.RegularGridInterpolator)(*given, **named)
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, (sp.RegularGridInterpolator, TracedGridInterpolator))
-
-
-class RegularGrid(metaclass=_GridMeta):
-    """Stands for `RegularGridInterpolator`."""
-
-
-replaces(sp.RegularGridInterpolator)(RegularGrid)
+_regular_grid_interpolator = replace_class(sp.RegularGridInterpolator, TracedGridInterpolator, TracedGridInterpolator)
 
 
 def _made_before(self: sp.RegularGridInterpolator, xi: object, method: str | None = None, *, nu: object = None) -> TracedArray:
@@ -138,7 +123,7 @@ def _made_before(self: sp.RegularGridInterpolator, xi: object, method: str | Non
     return grid(xi, method, nu=nu)
 
 
-told(sp.RegularGridInterpolator, "__call__", _made_before)
+patch_method(sp.RegularGridInterpolator, "__call__", _made_before)
 
 
 @replaces_if_traced(sp.interpn)
@@ -146,7 +131,7 @@ def interpn(points: Sequence[object], values: object, xi: object, method: str = 
     """``interpn``: a `RegularGridInterpolator` that is used once."""
     if method == "splinef2d":
         raise unsupported("scipy.interpolate.interpn with method='splinef2d'")
-    return RegularGrid(points, values, method=method, bounds_error=bounds_error, fill_value=fill_value)(xi)
+    return _regular_grid_interpolator(points, values, method=method, bounds_error=bounds_error, fill_value=fill_value)(xi)
 
 
 def _from_attributes(value: object, points: Sequence[object], *others: object) -> TracedGridInterpolator:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from functools import wraps
-
 import numpy as np
 from scipy import interpolate as sp
 
 from ...primitive import LIBRARY_OBJECTS
-from ...trace import TracedArray, replaces, unsupported
+from ...trace import TracedArray, unsupported
 from ...trace.local_arrays import resolve
 from ..shaping import traced
-from ..third_party_functions import involves_traced
+from ..third_party_functions import patch_method, replace_class
 from .splines import make_interp_spline
 
 _Bounds = tuple[object, object]
 
 
 class TracedInterp1d:
-    """Stands for an `interp1d` of which points or places are traced; the axis of `y` is its first."""
+    """The traced counterpart of an `interp1d`; the interpolation axis of `y` is its first."""
 
     def __init__(self, x: TracedArray, y: TracedArray, axis: int, fill: _Bounds | None, *, refuse: bool, kind: object = 1) -> None:
         self.x, self.y, self.axis, self.kind = x, y, axis, kind
@@ -51,7 +49,7 @@ class TracedInterp1d:
         return slope * step + self.y[low]
 
     def _check(self, places: TracedArray) -> None:
-        """Points beyond the ends are refused where the caller gave nothing for them."""
+        """Raise SciPy's error for places beyond the ends, if no value was given for these."""
         if not self.refuse:
             return
         if bool(np.any(places < self.x[0])):
@@ -61,7 +59,7 @@ class TracedInterp1d:
 
 
 def _step(side: str, ahead: int) -> object:
-    """The point before or behind each place."""
+    """A function of points and places: the number of the point before (or after, if `ahead`) each place."""
 
     def at(x: TracedArray, places: TracedArray) -> TracedArray:
         return np.clip(np.searchsorted(x, places, side="right" if ahead == 0 else "left") - 1 + ahead, 0, len(x) - 1)
@@ -70,7 +68,7 @@ def _step(side: str, ahead: int) -> object:
 
 
 def _nearest(side: str) -> object:
-    """The nearest point; of two the one below, or the one above."""
+    """A function of points and places: the number of the nearest point; between two, the lower (or the upper) one."""
 
     def at(x: TracedArray, places: TracedArray) -> TracedArray:
         half = x / 2.0
@@ -116,34 +114,7 @@ def _traced_interp1d(
     return TracedInterp1d(places, values, axis, fill, refuse=refuse, kind=kind)
 
 
-class _Interp1dMeta(type):
-    """The class `interp1d`, as code under trace finds it."""
-
-    def __call__(cls, *args: object, **keywords: object) -> object:
-        given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
-        return _traced_interp1d(*given, **named) if involves_traced((*given, *named.values())) else sp.interp1d(*given, **named)
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, (sp.interp1d, TracedInterp1d))
-
-
-class Interp1d(metaclass=_Interp1dMeta):
-    """Stands for `interp1d`."""
-
-
-replaces(sp.interp1d)(Interp1d)
-
-# An interpolation made outside of `f` holds its points in attributes. So its call is told of traced
-# places, as the methods of sparse matrices are; all other code finds what it found before.
-_original = sp.interp1d.__call__
-
-
-@wraps(_original)
-def _told(self: sp.interp1d, x: object) -> object:
-    if not involves_traced(resolve(x)):
-        return _original(self, x)
-    return _from_attributes(self, *(getattr(self, name, None) for name in _ATTRIBUTES))(x)
-
+replace_class(sp.interp1d, _traced_interp1d, TracedInterp1d)
 
 _ATTRIBUTES = ("x", "y", "axis", "bounds_error", "_kind", "_extrapolate", "_fill_value_below", "_fill_value_above")
 
@@ -154,5 +125,5 @@ def _from_attributes(value: sp.interp1d, x: object, y: object, axis: int, bounds
     return _traced_interp1d(x, y, degree, axis, bounds_error=bool(bounds_error), fill_value=fill, assume_sorted=True)
 
 
-sp.interp1d.__call__ = _told
+patch_method(sp.interp1d, "__call__", lambda self, x: _from_attributes(self, *(getattr(self, name, None) for name in _ATTRIBUTES))(x))
 LIBRARY_OBJECTS[sp.interp1d] = _ATTRIBUTES, _from_attributes

@@ -29,7 +29,7 @@ INT4 = np.dtype(np.int32)
 
 
 def _each(function: Callable[..., object], a: np.ndarray, *others: np.ndarray) -> object:
-    """`function` of each matrix of a stack."""
+    """`function` applied to each matrix of a stack."""
     stack = np.broadcast_shapes(a.shape[:-2], *(b.shape[:-2] for b in others))
     if not stack:
         return function(a, *others)
@@ -43,7 +43,7 @@ def _each(function: Callable[..., object], a: np.ndarray, *others: np.ndarray) -
 
 
 def matrix_function(name: str, function: Callable[[np.ndarray], np.ndarray], sample: Callable[..., tuple[np.ndarray, ...]]) -> Primitive:
-    """An op of square matrices: ``f([[A, E], [0, A]])`` holds the derivative at A towards E."""
+    """The op of a function of square matrices; its rules take the block of ``f([[A, E], [0, A]])`` (module docstring)."""
 
     def evaluate(a: np.ndarray) -> np.ndarray:
         out = np.asarray(_each(function, a.astype(np.result_type(a, np.float64))))  # a block matrix needs the digits
@@ -66,7 +66,7 @@ def matrix_function(name: str, function: Callable[[np.ndarray], np.ndarray], sam
 
 
 def _regular(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Close to a diagonal with positive entries: the principal root and logarithm are real and smooth."""
+    """Matrices close to diagonal ones with positive entries: their principal root and logarithm are real and smooth."""
     return (np.diag(rng.uniform(1.5, 3.0, 3)) + 0.3 * rng.normal(size=(2, 3, 3)),)
 
 
@@ -82,7 +82,7 @@ def _solved(a: ArrayType, b: ArrayType, **_: object) -> tuple[ArrayType, ...]:
 
 
 def _triangle(x: TracedArray, *, lower: bool, unit: bool) -> TracedArray:
-    """What the solver reads of a matrix, or of a tangent of one."""
+    """The part of a matrix, or of its tangent, that the triangular solver reads."""
     return np.tril(x, -1 if unit else 0) if lower else np.triu(x, 1 if unit else 0)
 
 
@@ -131,7 +131,7 @@ def _lu_type(a: ArrayType) -> tuple[ArrayType, ...]:
 
 
 def permutation(pivots: np.ndarray) -> np.ndarray:
-    """Rows in the order that LAPACK's exchanges put them."""
+    """The permutation of the rows that LAPACK's sequence of exchanges (`pivots`) amounts to."""
     order = np.arange(len(pivots), dtype=INT4)
     for k, other in enumerate(pivots):
         order[[k, other]] = order[[other, k]]
@@ -149,7 +149,7 @@ def lower_unit(lu: TracedArray) -> TracedArray:
 
 
 def _rows(x: TracedArray, order: TracedArray) -> TracedArray:
-    """Rows of each matrix in another order."""
+    """The rows of each matrix, permuted by `order`."""
     return np.take_along_axis(x, np.broadcast_to(np.expand_dims(order, -1), (*order.shape, x.shape[-1])), axis=-2)
 
 

@@ -16,13 +16,13 @@ from .distributions import INF, ROOT, Law, count_log, exp_of, law, log_normal, t
 
 
 def _power(x: object, c: object) -> object:
-    """``x**c`` of a positive power; where `x` is 0, it is flat in `c`."""
+    """``x**c`` for c > 0; at x = 0 the derivative in `c` is 0."""
     none = x == 0
     return np.where(none, 0.0, np.power(np.where(none, 1.0, x), c))
 
 
 def _log_mass(a: object, b: object) -> object:
-    """Logarithm of the normal probability between two ends, without loss in the tails."""
+    """Logarithm of the normal probability of an interval, accurate in the tails."""
     right, left = a > 0, b <= 0
     low, high = np.where(right, -b, a), np.where(right, -a, b)
     tail = right | left

@@ -12,7 +12,7 @@ from ...trace import TracedArray, unsupported
 from ..shaping import normal_axis, traced
 from ..third_party_functions import replaces_if_traced
 
-# What NumPy's `pad` calls the ways ndimage goes on beyond the edges.
+# The boundary modes of ndimage by their names in `numpy.pad`.
 _PADS = {
     "reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant", "grid-constant": "constant", "nearest": "edge", "mirror": "reflect",
     "wrap": "wrap", "grid-wrap": "wrap",
@@ -92,7 +92,7 @@ def uniform_filter1d(input: object, size: int, axis: int = -1, output: object = 
 
 
 def _bell(sigma: object, order: int, radius: int) -> object:
-    """Gaussian weights of sum 1, or those of a derivative: a Hermite polynomial times the bell."""
+    """Gaussian weights with sum 1; for `order` > 0 those of its derivative, a Hermite polynomial times the Gaussian."""
     if order < 0:
         raise ValueError("order must be non-negative")
     x = np.arange(-radius, radius + 1.0)
@@ -109,7 +109,7 @@ def gaussian_filter1d(
     input: object, sigma: object, axis: int = -1, order: int = 0, output: object = None, mode: str = "reflect", cval: object = 0.0,  # noqa: A002 - as above
     truncate: float = 4.0, *, radius: int | None = None,
 ) -> TracedArray:  # fmt: skip
-    """The number of weights follows from `sigma`, which may be traced; between its steps all is smooth."""
+    """The number of weights depends on `sigma`, which may be traced; as long as the number is the same, all is smooth."""
     reach = int(truncate * sigma + 0.5) if radius is None else radius
     if reach < 0:
         raise ValueError("Radius must be a nonnegative integer.")

@@ -46,7 +46,7 @@ factored = linear(
 
 
 class CapturedFactors(TracedFactors):
-    """Stands for a `SuperLU` that was made outside of the function."""
+    """The counterpart of a `SuperLU` that was made outside of the function."""
 
     def __init__(self, real: Any) -> None:
         super().__init__(None, real)

@@ -12,23 +12,17 @@ from scipy.sparse import linalg as spl
 from ...trace import TracedArray, replaces, unsupported
 from ...trace.local_arrays import resolve
 from ..shaping import traced
-from ..third_party_functions import involves_traced, replaces_if_traced
+from ..third_party_functions import involves_traced, patch_method, replaces_if_traced
 from .traced_sparse import FORMATS, TracedSparse, gathered, lifted, places
 
-# --- how the methods of SciPy's matrices reach us ---------------------------------------------
-# They ask NumPy for an array of numbers before they let the other operand answer. So they are told
-# of traced operands, and of nothing else: all other code finds in them what it found before.
+# --- methods of SciPy's matrices --------------------------------------------------------------
+# They ask NumPy for an array of numbers before they let the other operand answer.
 _METHODS = ("__matmul__", "__rmatmul__", "__mul__", "__rmul__", "__truediv__", "__add__", "__radd__", "__sub__", "__rsub__", "dot", "multiply")
 
 
-def _told(original: Callable[..., object], name: str) -> Callable[..., object]:
-    @wraps(original)
-    def method(self: object, other: object, *args: object, **keywords: object) -> object:
-        if involves_traced(other):
-            return getattr(lifted(self), name)(resolve(other), *args, **keywords)
-        return original(self, other, *args, **keywords)
-
-    return method
+def _of_traced_matrix(name: str) -> Callable[..., object]:
+    """The method of the matrix's traced counterpart."""
+    return lambda self, *args, **keywords: getattr(lifted(self), name)(*args, **keywords)
 
 
 def _classes() -> set[type]:
@@ -39,7 +33,7 @@ def _classes() -> set[type]:
 for _class in _classes():
     for _name in _METHODS:
         if _name in vars(_class):
-            setattr(_class, _name, _told(vars(_class)[_name], _name))
+            patch_method(_class, _name, _of_traced_matrix(_name))
 
 # --- construction -----------------------------------------------------------------------------
 
@@ -68,7 +62,7 @@ def _of_entries(given: tuple[object, ...], shape: object, name: str) -> tuple[Tr
 
 
 class SparseMeta(type):
-    """A class of SciPy's sparse matrices, as code under trace finds it."""
+    """A class of SciPy's sparse matrices, as private copies find it."""
 
     real: type
     name: str
@@ -146,7 +140,7 @@ def spsolve(A: object, b: object, permc_spec: object = None, use_umfpack: bool =
 
 
 class TracedFactors:
-    """What `splu` and `factorized` give to code under trace: solves with traced right-hand sides too."""
+    """What `splu` and `factorized` return under trace: it also solves for traced right-hand sides."""
 
     def __init__(self, matrix: object, real: object) -> None:
         self._matrix, self._real = matrix, real

@@ -61,7 +61,7 @@ def _product_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed
 
 
 def _batched(primitive: Callable[[], Primitive]) -> Callable[..., Sequence[object]]:
-    """Columns beside each other where only `x` is mapped; blocks along a diagonal where entries are."""
+    """Batching: if only `x` is mapped, its columns side by side; if the entries are, a block diagonal matrix."""
 
     def batch(args: Args, mapped: Sequence[bool], size: int, *, shape: Shape, transposed: bool) -> list[object]:
         data, rows, cols, starts, x = args

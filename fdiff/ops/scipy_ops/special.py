@@ -76,7 +76,7 @@ special(
 
 
 def _erfcx_slope(x: TracedArray, out: TracedArray) -> object:
-    """``2 x erfcx(x) - 2 / sqrt(pi)``; by the asymptotic series where both terms are almost equal."""
+    """``2 x erfcx(x) - 2 / sqrt(pi)``; by the asymptotic series (DLMF 7.12.1) where both terms almost cancel."""
     far = x > 25.0
     t = 0.5 / np.square(np.where(far, x, 25.0))
     return np.where(far, TWO_ROOT_PI * _double_factorials(t, -1), 2.0 * x * out - TWO_ROOT_PI)
@@ -90,7 +90,7 @@ def _dawson_slope(x: TracedArray, out: TracedArray) -> object:
 
 
 def _exp_square(z: TracedArray, tail: TracedArray) -> object:
-    """``exp(z**2)`` where erfc(abs(z)) is `tail`: a rounded `z` would be wrong by ``2 z**2`` units."""
+    """``exp(z**2)`` where erfc(abs(z)) is `tail`; computed from `z`, the rounding error of `z` would be amplified by ``2 z**2``."""
     far = (np.abs(z) > 0.5) & np.isfinite(z) & (tail > 0)
     ratio = sc.erfcx(np.abs(np.where(far, z, 1.0))) / np.where(far, tail, 1.0)
     near = np.where(far, 0.0, z)
@@ -126,7 +126,7 @@ def _over(x: TracedArray, y: TracedArray) -> object:
 
 
 def _pseudo_huber_slopes(delta: TracedArray, r: TracedArray) -> tuple[object, object]:
-    """Of ``delta (h - delta)`` with ``h = hypot(r, delta)``, without the difference of equal numbers."""
+    """Partial derivatives of ``delta (h - delta)`` with ``h = hypot(r, delta)``, without cancellation."""
     h = np.hypot(r, delta)
     less = r * (r / (h + delta))
     return less * (less / h), delta * apply(DIRECTION[0], r, delta)
@@ -161,7 +161,7 @@ def _power_below(x: TracedArray, y: TracedArray) -> object:
 
 
 def _boxcox_slope(logarithm: object, lmbda: TracedArray) -> object:
-    """Of ``L exprel(lmbda L)`` in lmbda, smooth at lmbda = 0; at x = 0, where L is -inf, its limit."""
+    """The derivative of ``L exprel(lmbda L)`` in lmbda, smooth at lmbda = 0; its limit at x = 0, where L is -inf."""
     zero = np.isneginf(logarithm)
     safe = np.where(zero, 0.0, logarithm)
     limit = np.where(lmbda > 0, 1.0 / np.square(np.where(lmbda > 0, lmbda, 1.0)), np.inf)
@@ -201,7 +201,7 @@ def _spence_slope(z: TracedArray) -> object:
 
 
 def _turned(x: np.ndarray, ahead: int) -> np.ndarray:
-    """``sin(pi / 2 (x**2 + ahead))``: from the square, whose rounding is known, whole quarters are taken exactly."""
+    """``sin(pi / 2 (x**2 + ahead))``; multiples of a quarter turn are removed from the square and its rounding error exactly."""
     at = np.asarray(x, float)
     with np.errstate(all="ignore"):
         square = at * at

@@ -34,7 +34,7 @@ special("k0e", lambda x, out: (_unless_far("k", 0, x, 1.0, out - sc.k1e(x)),), p
 special("k1e", lambda x, out: (_unless_far("k", 1, x, 1.0, out - sc.k0e(x) - out / x),), positive)
 
 
-# --- scaled by exp(-x) and exp(x): slopes far out are differences of almost equal numbers -------
+# --- scaled by exp(-x) and exp(x): for large x the derivatives cancel ----------------------------
 FAR, _TERMS = 30.0, 18  # the least argument of the asymptotic series, and its terms
 
 
@@ -57,7 +57,7 @@ scaled_tail = special(
 
 
 def _unless_far(kind: str, v: object, x: TracedArray, sign: object, near: object) -> object:
-    """The slope `near`, and that of the series where `x` is large beside the order."""
+    """The derivative `near`; that of the asymptotic series where `x` is large compared with the order."""
     far = x > FAR + v * v
     return np.where(far, sign * apply(scaled_tail, v, np.where(far, x, FAR), kind=kind, m=1), near)
 

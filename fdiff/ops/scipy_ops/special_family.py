@@ -29,7 +29,7 @@ from ..shaping import scalar_if_0d
 Rule = Callable[..., object]
 Slopes = Callable[..., Sequence[object]]
 Rows = Callable[..., Sequence[Sequence[object]]]
-LACKING = object()  # in place of a slope: no formula is known, and asking for it is an error
+LACKING = object()  # in place of a partial derivative without a known formula; a need for it is an error
 
 
 def order(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -56,7 +56,7 @@ def _refusal(name: str, argument: str) -> Callable[[], object]:
 
 
 def _named(name: str, partials: Slopes) -> Slopes:
-    """`partials` with an error, raised when it is asked for, in place of each slope that is lacking."""
+    """`partials` with functions that raise in place of the partial derivatives that are `LACKING`."""
     names = partials.__code__.co_varnames
 
     def slopes(*values: object, **params: object) -> list[object]:
@@ -112,7 +112,7 @@ def special(
 
 
 def _real_caller(call: Rule, ufunc: np.ufunc) -> Rule:
-    """`call` for real operands: some of these functions have complex values that are not analytic."""
+    """`call`, for real operands only: some of these functions are not analytic for complex ones."""
 
     def checked(*operands: object, **keywords: object) -> object:
         kinds = [kind_of(x) for x in operands]
@@ -124,7 +124,7 @@ def _real_caller(call: Rule, ufunc: np.ufunc) -> Rule:
 
 
 def _of_reals(evaluate: Rule) -> Rule:
-    """`evaluate` in the dtype of its last argument, and of real numbers only."""
+    """`evaluate`, for real arguments only, with the dtype of its last argument."""
 
     def value(*arrays: np.ndarray, **params: object) -> object:
         if any(map(np.iscomplexobj, arrays)):
@@ -143,7 +143,7 @@ def _shape(types: Sequence[ArrayType]) -> tuple[int, ...]:
 
 
 def alias(name: str) -> None:
-    """A ufunc of SciPy that is one of NumPy's ops by another name."""
+    """Register a ufunc of SciPy that is the same function as one of NumPy's."""
     UFUNCS[_ufunc(name)] = ufunc_caller(PRIMITIVES[name], _ufunc(name))
 
 

@@ -25,9 +25,9 @@ def _peak(a: TracedArray, axes: tuple[int, ...]) -> TracedArray:
 
 @replaces_if_traced(sc.logsumexp)
 def logsumexp(a: object, axis: object = None, b: object = None, keepdims: bool = False, return_sign: bool = False) -> object:
-    """Logarithm of the sum of ``b exp(a)``: the largest terms apart, for precision, as in SciPy.
+    """Logarithm of the sum of ``b exp(a)``; the largest terms are summed separately, for precision, as in SciPy.
 
-    An infinite sum belongs to its infinite terms.
+    The derivative of an infinite sum goes to its infinite terms.
     """
     x = floating(a)
     weights = None if b is None else floating(b)
@@ -72,7 +72,7 @@ def _log_sum(x: TracedArray, b: TracedArray | None, axes: tuple[int, ...]) -> tu
 
 
 def _log_sum_of_terms(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
-    """The same without weights: its derivative is that of ``log(sum(exp(x - top)))``, and no more.
+    """The same without weights; its derivative is that of ``log(sum(exp(x - top)))``.
 
     The precise value comes in as a constant, so that nothing on the way from `x` to the sum is
     chosen by a `where`, whose masks cotangents would carry through all that `x` is made of. Where
@@ -183,6 +183,6 @@ def lambertw(z: object, k: object = 0, tol: float = 1e-8) -> TracedArray:
     return as_scalar(apply(_lambertw, x, branch=int(branch)))
 
 
-# --- functions that are sums and products of ufuncs: their own code does, on traced arrays -----
+# --- functions whose Python code in SciPy works on traced arrays as it is ------------------------
 for _function in (sc.zeta, sc.jvp, sc.yvp, sc.ivp, sc.kvp, sc.assoc_laguerre):
     replaces_if_traced(_function)(_function)

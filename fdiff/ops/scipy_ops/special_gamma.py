@@ -16,7 +16,7 @@ _STIRLING = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 
 
 def _shifted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``psi(a + b) - psi(a)`` for a > 0 and a + b > 0, as a sum whose large terms have one sign."""
+    """``psi(a + b) - psi(a)`` for a > 0 and a + b > 0, as a sum without cancellation of large terms."""
     end = a + b
     total = np.zeros_like(end)
     for k in range(_SHIFT):  # psi(x + 1) = psi(x) + 1 / x, DLMF 5.5.2
@@ -41,7 +41,7 @@ def _digamma_rise(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.where(inside, rise, sc.psi(end) - sc.psi(x))
 
 
-# ``psi(a + b) - psi(a)``, which the difference itself has no digits of for a >> b.
+# ``psi(a + b) - psi(a)``; the difference of both values would lose all digits for a >> b.
 digamma_rise = special(
     "digamma_rise", lambda a, b, out: (lambda: sc.zeta(2, a + b) - sc.zeta(2, a), lambda: sc.zeta(2, a + b)), positive, positive, evaluate=_digamma_rise
 )

@@ -23,7 +23,7 @@ def _polygamma(m: int, x: object) -> object:
 
 
 def _products(orders: tuple[int, int], logarithm: Callable[[int, int], object]) -> object:
-    """Derivatives of exp(G) over exp(G), from those of G: ``D' = G' D``, Leibniz's rule for the rest."""
+    """Derivatives of exp(G), divided by exp(G), from those of G: by the product rule from ``exp(G)' = G' exp(G)``."""
     known: dict[tuple[int, int], object] = {(0, 0): 1.0}
     for i, j in product(range(orders[0] + 1), range(orders[1] + 1)):
         if (i, j) == (0, 0):
@@ -130,7 +130,7 @@ special("betaincc", lambda a, b, x, out: _beta_slopes(a, b, x, -1.0), positive, 
 
 
 def many(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers of trials: of int64, because SciPy has done with other dtypes here."""
+    """Numbers of trials, in int64, because SciPy deprecates other dtypes here."""
     return rng.integers(6, 10, shape)
 
 
@@ -141,7 +141,7 @@ special("nbdtrc", lambda k, n, p, out: (ZERO, LACKING, lambda: -beta_density(1.0
 
 
 def _binomial_density(k: TracedArray, n: TracedArray, p: TracedArray) -> object:
-    """Slope in p of the chance of more than k out of n; none is possible from k = n on."""
+    """Derivative in p of the probability of more than k successes out of n; 0 from k = n on."""
     low = np.floor(k)
     whole = low >= n
     return np.where(whole, 0.0, beta_density(np.where(whole, 1.0, low + 1.0), np.where(whole, 1.0, n - low), p))

@@ -66,7 +66,7 @@ def _row(x: Array) -> Array:
 
 
 def _end(x: Array, y: Array, dx: Array, dxr: Array, slope: Array, condition: Condition, at: int) -> tuple[Array, Array, Array]:
-    """The equation at one end: what stands on the diagonal, beside it, and on the right."""
+    """The equation at one end: the entry on the diagonal, the one beside it, and the right-hand side."""
     near, far = (0, 1) if at == 0 else (-1, -2)
     shape = np.shape(y)[1:]
     if condition == "not-a-knot":
@@ -96,7 +96,7 @@ def _parabola(dx: Array, dxr: Array, slope: Array) -> Array:
 
 
 def _periodic(dx: Array, dxr: Array, slope: Array, n: int) -> Array:
-    """Slopes of a periodic spline: the cyclic system without its last row and column, then these."""
+    """Derivatives of a periodic spline: the cyclic tridiagonal system by elimination of its last row and column."""
     if n == 3:
         return np.broadcast_to(np.sum(slope / dxr, axis=0) / np.sum(1.0 / dxr, axis=0), (3, *np.shape(slope)[1:]))
     first = 3 * (dxr[0] * slope[-1] + dxr[-1] * slope[0])
@@ -115,7 +115,7 @@ def _periodic(dx: Array, dxr: Array, slope: Array, n: int) -> Array:
 
 
 def pchip_slopes(x: Array, y: Array) -> Array:
-    """Slopes that keep the shape of the data: harmonic means, zero where the data turn.
+    """Derivatives that keep the data's monotonicity: weighted harmonic means, 0 at local extrema.
 
     F. N. Fritsch and J. Butland, "A method for constructing local monotone piecewise cubic
     interpolants", SIAM J. Sci. Comput. 5(2), 300-304 (1984).
@@ -140,7 +140,7 @@ def _pchip_end(h0: Array, h1: Array, m0: Array, m1: Array) -> Array:
 
 
 def akima_slopes(x: Array, y: Array, method: str) -> Array:
-    """Slopes after Akima, or by the modified method ``makima``."""
+    """Derivatives by Akima's formula (H. Akima, J. ACM 17(4), 1970), or by the modified one (``makima``)."""
     h = _column(np.diff(x), np.ndim(y))
     d = np.diff(y, axis=0) / h
     if len(x) == 2:
@@ -171,7 +171,7 @@ def hermite(x: Array, y: Array, slopes: Array) -> Array:
 
 
 def interval(x: Array, places: Array) -> Array:
-    """The interval of the sorted `x` in which each of `places` lies; the ends reach to infinity."""
+    """The number of the interval of the sorted `x` in which each of `places` lies; the outer ones extend to infinity."""
     return np.clip(np.searchsorted(x, places, side="right") - 1, 0, len(x) - 2)
 
 
@@ -194,7 +194,7 @@ def polynomials(c: Array, x: Array, places: Array, nu: int) -> Array:
 
 
 def basis(t: Array, k: int, places: Array, nu: int, count: int) -> tuple[Array, list[Array]]:
-    """The last knot's number before each place, and the ``k + 1`` B-splines that do not vanish there.
+    """The number of the last knot before each place, and the ``k + 1`` B-splines that are not zero there.
 
     C. de Boor, "A Practical Guide to Splines", Springer 1978, chapter X; with derivatives of order
     `nu`. There are `count` B-splines in all.

@@ -6,8 +6,6 @@ linear in the data, and values are polynomials of the places.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -15,11 +13,17 @@ from scipy import interpolate as sp
 
 from ...arraytype import F8
 from ...primitive import LIBRARY_OBJECTS
-from ...trace import TracedArray, current, replaces, unsupported
+from ...trace import TracedArray, current, unsupported
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
 from ..shaping import traced
-from ..third_party_functions import TO_LIBRARY, concrete, involves_traced, replaces_if_traced
+from ..third_party_functions import (
+    TO_LIBRARY,
+    concrete,
+    patch_method,
+    replace_class,
+    replaces_if_traced,
+)
 from .spline_formulas import (
     akima_slopes,
     bspline,
@@ -41,14 +45,14 @@ def real(x: object) -> TracedArray:
 
 
 def increasing(x: TracedArray) -> None:
-    """Refuse points that are not in order, as SciPy does, where their values are known."""
+    """Raise SciPy's error for points that are not increasing, if their values are known."""
     trace = current()
     if trace.guards.is_known(trace.own(x)) and not bool(np.all(np.diff(x) > 0)):
         raise ValueError("`x` must be strictly increasing sequence.")
 
 
 class _Curve:
-    """Stands for a curve of one variable: the axis of the data comes first in its coefficients."""
+    """The traced counterpart of a curve of one variable; the axis of the data is the first one of its coefficients."""
 
     axis: int
     extrapolate: object
@@ -75,7 +79,7 @@ class _Curve:
 
 
 class TracedPPoly(_Curve):
-    """Stands for a `PPoly`: a `CubicSpline`, a `PchipInterpolator`, ..."""
+    """The traced counterpart of a `PPoly`: a `CubicSpline`, a `PchipInterpolator`, ..."""
 
     def __init__(self, c: object, x: object, extrapolate: object = True, axis: int = 0) -> None:
         self.c, self.x, self.axis = traced(c), traced(x), axis
@@ -127,7 +131,7 @@ class TracedPPoly(_Curve):
 
 
 class TracedBSpline(_Curve):
-    """Stands for a `BSpline`."""
+    """The traced counterpart of a `BSpline`."""
 
     def __init__(self, t: object, c: object, k: int, extrapolate: object = True, axis: int = 0) -> None:
         self.t, self.k, self.axis, self.extrapolate = traced(t), int(k), axis, extrapolate
@@ -166,7 +170,7 @@ class _CurveDerivative(_Curve):
 
 
 def _of_scipy(curve: _Curve, name: str) -> object:
-    """What SciPy's own object has under this name, where its data depend on nothing traced."""
+    """The attribute of SciPy's own object, if the data depend on nothing that is differentiated."""
     kind = sp.PPoly if isinstance(curve, TracedPPoly) else sp.BSpline
     if name.startswith("__") or not hasattr(kind, name):
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
@@ -254,7 +258,7 @@ def make_interp_spline(x: object, y: object, k: int = 3, t: object = None, bc_ty
 
 @replaces_if_traced(sp.splev)
 def splev(x: object, tck: object, der: int = 0, ext: int = 0) -> TracedArray:
-    """A curve by its knots and coefficients, as `splrep` gives them."""
+    """The values of a curve given by knots and coefficients, as `splrep` returns them."""
     if isinstance(tck, (sp.BSpline, TracedBSpline)):
         tck = tck.tck
     parts: Any = tck
@@ -269,47 +273,14 @@ def splev(x: object, tck: object, der: int = 0, ext: int = 0) -> TracedArray:
     return np.where((places < first) | (places > last), 0.0, out)
 
 
-class _SplineMeta(type):
-    """A class of SciPy, as code under trace finds it: of traced arguments ours is made."""
-
-    real: type
-    make: Callable[..., object]
-
-    def __call__(cls, *args: object, **keywords: object) -> object:
-        given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
-        make = vars(cls)["make"] if involves_traced((*given, *named.values())) else vars(cls)["real"]
-        return make(*given, **named)
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, (vars(cls)["real"], _Curve))
-
-    def __getattr__(cls, name: str) -> object:
-        return getattr(vars(cls)["real"], name)
-
-
 for _class, _make in (
     (sp.CubicSpline, _cubic), (sp.PchipInterpolator, _pchip), (sp.Akima1DInterpolator, _akima), (sp.CubicHermiteSpline, _hermite),
     (sp.PPoly, _ppoly), (sp.BSpline, _bspline),
 ):  # fmt: skip
-    replaces(_class)(_SplineMeta(_class.__name__, (), {"real": _class, "make": _make}))
+    replace_class(_class, _make, _Curve)
 
 
 # --- made before the function ---------------------------------------------------------------------
-# Their methods are told of traced arguments; all other code finds what it found before.
-
-
-def told(kind: type, method: str, handler: Callable[..., object]) -> None:
-    """Let `handler` answer for a method of SciPy's class where an argument is traced."""
-    original = getattr(kind, method)
-
-    @wraps(original)
-    def call(self: object, *args: object, **keywords: object) -> object:
-        if involves_traced(list(map(resolve, args))) or any(involves_traced(resolve(v)) for v in keywords.values()):
-            return handler(self, *args, **keywords)
-        return original(self, *args, **keywords)
-
-    setattr(kind, method, call)
-
 
 def _polynomials(curve: sp.PPoly) -> TracedPPoly:
     c = np.asarray(curve.c)
@@ -322,13 +293,13 @@ def _basis(curve: sp.BSpline) -> TracedBSpline:
     return TracedBSpline(np.asarray(curve.t), np.asarray(curve.c), curve.k, curve.extrapolate, curve.axis)
 
 
-told(sp.PPoly, "__call__", lambda self, *args, **keywords: _polynomials(self)(*args, **keywords))
-told(sp.PPoly, "integrate", lambda self, *args, **keywords: _polynomials(self).integrate(*args, **keywords))
-told(sp.BSpline, "__call__", lambda self, *args, **keywords: _basis(self)(*args, **keywords))
+patch_method(sp.PPoly, "__call__", lambda self, *args, **keywords: _polynomials(self)(*args, **keywords))
+patch_method(sp.PPoly, "integrate", lambda self, *args, **keywords: _polynomials(self).integrate(*args, **keywords))
+patch_method(sp.BSpline, "__call__", lambda self, *args, **keywords: _basis(self)(*args, **keywords))
 
 
 class TracedUnivariateSpline:
-    """Stands for a `UnivariateSpline`, or for its derivative of order `nu`."""
+    """The traced counterpart of a `UnivariateSpline`, or of its derivative of order `nu`."""
 
     def __init__(self, tck: object, ext: object, nu: int = 0) -> None:
         self._tck, self._ext, self._nu = tck, ext, nu
@@ -349,9 +320,9 @@ class TracedUnivariateSpline:
         raise unsupported(f"scipy.interpolate.UnivariateSpline.{name} of a spline that is made outside of the function")
 
 
-told(sp.UnivariateSpline, "__call__", lambda self, *args, **keywords: TracedUnivariateSpline(self._eval_args, self.ext)(*args, **keywords))
+patch_method(sp.UnivariateSpline, "__call__", lambda self, *args, **keywords: TracedUnivariateSpline(self._eval_args, self.ext)(*args, **keywords))
 
-# Global objects: their arrays become arguments, so that later changes of them are seen.
+# Captured objects: their arrays become arguments of the kernel, so that later changes of these are seen.
 for _class in (sp.PPoly, sp.CubicSpline, sp.CubicHermiteSpline, sp.PchipInterpolator, sp.Akima1DInterpolator):
     LIBRARY_OBJECTS[_class] = ("c", "x", "extrapolate", "axis"), lambda value, *parts: TracedPPoly(*parts)
 LIBRARY_OBJECTS[sp.BSpline] = ("t", "c", "k", "extrapolate", "axis"), lambda value, *parts: TracedBSpline(*parts)

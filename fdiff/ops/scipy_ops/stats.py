@@ -13,7 +13,7 @@ from ...trace import TracedArray, replaces, root_trace, unsupported
 from ...trace.local_arrays import localised, resolve
 from ..reductions import as_scalar
 from ..shaping import traced
-from ..third_party_functions import concrete_only, involves_traced
+from ..third_party_functions import concrete_only, involves_traced, patch_method
 from .dense_linalg import solve_triangular
 from .distributions import DISTRIBUTIONS, INF, Formula, Law
 from .more_distributions import MORE_DISTRIBUTIONS
@@ -46,7 +46,7 @@ def _standard(x: object, loc: object, scale: object) -> TracedArray:
 
 
 def _density(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...], scale: object) -> object:
-    """Of a point in standard form: 0 off the support, of discrete laws off the whole numbers too."""
+    """Density at a point in standard form; 0 outside of the support, for discrete distributions between integers too."""
     low, high = law.support(*shapes)
     off = [end for end, bounded in ((z < low, _bounded(low)), (z > high, _bounded(high))) if bounded]
     logarithm, discrete = name.startswith("log"), name.endswith("pmf")
@@ -67,7 +67,7 @@ def _bounded(end: object) -> bool:
 
 
 def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]) -> object:
-    """Of a point in standard form: certain beyond the ends of the support."""
+    """Distribution function at a point in standard form; 0 or 1 beyond the ends of the support."""
     low, high = law.support(*shapes)
     discrete = "logpmf" in law.formulas
     below, above = (0.0, 1.0) if name.endswith("cdf") else (1.0, 0.0)
@@ -142,14 +142,14 @@ def _multivariate(name: str, x: object, mean: object = None, cov: object = 1, al
 
 
 def _notice_chance(name: str) -> None:
-    """A function that draws numbers is traced anew at each call."""
+    """Note that random numbers are drawn: the function is then traced anew at each call."""
     session = root_trace().session
     if session is not None:
         session.note(f"random numbers (`{name}`)")
 
 
 class TracedDistribution:
-    """Stands for a distribution of SciPy; calls without a traced argument go to it.
+    """The traced counterpart of a distribution; calls without a traced argument go to SciPy's object.
 
     ``compute(name, *args, **keywords)`` is one of its functions `names`.
     """
@@ -212,10 +212,10 @@ for _real, _entry in (*DISTRIBUTIONS, *MORE_DISTRIBUTIONS):
     _names = DISCRETE if "logpmf" in _entry.formulas else CONTINUOUS
     TRACED_DISTRIBUTIONS[type(_real)] = TracedDistribution(_real, _entry.name, _names, _computed(_real, _entry))
 TRACED_DISTRIBUTIONS[type(st.multivariate_normal)] = TracedDistribution(st.multivariate_normal, "multivariate_normal", ("pdf", "logpdf"), _multivariate)
-for _stand_in in TRACED_DISTRIBUTIONS.values():
-    replaces(_stand_in._real)(_stand_in)
+for _counterpart in TRACED_DISTRIBUTIONS.values():
+    replaces(_counterpart._real)(_counterpart)
 
-# Methods that were taken off a distribution outside of `f`: their owner is the stand-in by now.
+# Bound methods taken from a distribution outside of the function: under trace their owner is the counterpart.
 
 
 def _unbound(function: Formula, name: str) -> Formula:
@@ -232,23 +232,21 @@ for _class in (st.rv_continuous, st.rv_discrete, type(st.multivariate_normal)):
         if _name in vars(_class):
             replaces(vars(_class)[_name])(_unbound(vars(_class)[_name], _name))
 
-# Distributions that were frozen outside of `f` hold their parameters in attributes. So their methods
-# are told of traced points, as those of sparse matrices are; all other code finds what it found before.
+# Distributions that were frozen outside of the function hold their parameters in attributes.
 
 
-def _told(original: Formula, name: str) -> Formula:
-    @wraps(original)
+def _of_traced_distribution(name: str) -> Formula:
+    """The method of the frozen distribution's traced counterpart."""
+
     def method(self: object, *args: object, **keywords: object) -> object:
-        points = (*map(resolve, args), *map(resolve, keywords.values()))
-        if not involves_traced(points):
-            return original(self, *args, **keywords)
+        points = (*args, *keywords.values())
         dist = getattr(self, "dist", None) or self._dist
-        stand_in = TRACED_DISTRIBUTIONS.get(type(dist))
-        if stand_in is None:
+        counterpart = TRACED_DISTRIBUTIONS.get(type(dist))
+        if counterpart is None:
             raise unsupported(f"scipy.stats.{getattr(dist, 'name', type(dist).__name__)}.{name}")
         if isinstance(self, _NORMAL):
-            return stand_in._compute(name, *points, self.mean, self.cov_object.covariance, self.cov_object.rank < self.dim)
-        return getattr(stand_in, name)(*points, *self.args, **self.kwds)
+            return counterpart._compute(name, *points, self.mean, self.cov_object.covariance, self.cov_object.rank < self.dim)
+        return getattr(counterpart, name)(*points, *self.args, **self.kwds)
 
     return method
 
@@ -257,13 +255,13 @@ _NORMAL = type(st.multivariate_normal())
 for _class in {c for kind in (type(st.norm()), type(st.poisson(1)), _NORMAL) for c in kind.__mro__}:
     for _name in {*CONTINUOUS, *DISCRETE}:
         if _name in vars(_class):
-            setattr(_class, _name, _told(vars(_class)[_name], _name))
+            patch_method(_class, _name, _of_traced_distribution(_name))
 
 
 def _frozen(value: object, args: tuple[object, ...], kwds: dict[str, object]) -> object:
-    """A frozen distribution with what was read of it; one without formulas stays what it is."""
-    stand_in = TRACED_DISTRIBUTIONS.get(type(value.dist))
-    return value if stand_in is None else FrozenDistribution(stand_in, args, dict(kwds))
+    """The counterpart of a captured frozen distribution; one without formulas stays as it is."""
+    counterpart = TRACED_DISTRIBUTIONS.get(type(value.dist))
+    return value if counterpart is None else FrozenDistribution(counterpart, args, dict(kwds))
 
 
 for _class in (type(st.norm()), type(st.poisson(1))):

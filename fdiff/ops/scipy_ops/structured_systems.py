@@ -88,7 +88,7 @@ def solve_banded(
 def solveh_banded(
     ab: object, b: object, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False, check_finite: bool = True
 ) -> TracedArray:
-    """Half of the diagonals of a symmetric matrix are given; the others are theirs transposed."""
+    """A system with a symmetric banded matrix, of which the diagonals of one triangle are given."""
     half, right, line = _bands(ab, b, "solveh_banded")
     m = half.shape[0] - 1
     other = np.conjugate(flipped(half, m, 0) if lower else flipped(half, 0, m))

@@ -19,7 +19,7 @@ FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 
 
 class TracedSparse:
-    """Stands for a sparse matrix of SciPy; `values` are its entries in order of the rows."""
+    """The traced counterpart of a sparse matrix; `values` are its entries in the order of the rows."""
 
     __slots__ = ("cols", "format", "matrix", "rows", "shape", "starts", "values")
     __array_priority__ = 1001.0
@@ -88,7 +88,7 @@ class TracedSparse:
         return self.toarray()
 
     def _no_matrix(self, what: str) -> None:
-        """Of SciPy's older kind these give a `numpy.matrix`, whose `*` is another product."""
+        """Refuse what gives a `numpy.matrix` for SciPy's older class (`csr_matrix`, ...), whose `*` is the matrix product."""
         if self.matrix:
             _refuse(f"{what}, which is a numpy.matrix (write `toarray()`, or take a sparse array instead of a sparse matrix),")
 
@@ -185,7 +185,7 @@ class TracedSparse:
         return -self._added(other, -1.0)
 
     def solved(self, b: object, *, keep: bool = False) -> TracedArray:
-        """Solution of the system; of one column SciPy's `spsolve` makes a vector, unless `keep`."""
+        """The solution of the system; for one column a vector, as SciPy's `spsolve` gives, unless `keep`."""
         if self.shape[0] != self.shape[1]:
             raise ValueError(f"matrix must be square (has shape {self.shape})")
         right = traced(b)
@@ -214,7 +214,7 @@ def is_sparse(value: object) -> bool:
 
 
 def lifted(matrix: object) -> TracedSparse:
-    """A sparse matrix of SciPy as constants of the trace under way."""
+    """A sparse matrix of SciPy as constants of the current trace."""
     if isinstance(matrix, TracedSparse):
         return matrix
     if len(matrix.shape) != 2:
@@ -227,7 +227,7 @@ def lifted(matrix: object) -> TracedSparse:
 
 
 def gathered(values: TracedArray, rows: np.ndarray, cols: np.ndarray, shape: Shape, *, format: str, matrix: bool) -> TracedSparse:  # noqa: A002 - SciPy's word
-    """From entries in any order; those that share a place are added up."""
+    """A traced sparse matrix from entries in any order; entries at the same position are added."""
     rows, cols = rows.astype(np.int64), cols.astype(np.int64)
     order = np.lexsort((cols, rows))
     rows, cols, values = rows[order], cols[order], values[order]
@@ -241,7 +241,7 @@ def gathered(values: TracedArray, rows: np.ndarray, cols: np.ndarray, shape: Sha
 
 
 def as_scipy(value: TracedSparse, name: str) -> object:
-    """The matrix itself, where its entries depend on nothing that is differentiated."""
+    """SciPy's own matrix, if the entries depend on nothing that is differentiated."""
     entries = concrete(value.values, name)
     made = sp.csr_matrix if value.matrix else sp.csr_array
     return made((entries, value.cols, value.starts), shape=value.shape).asformat(value.format)
@@ -251,5 +251,5 @@ TO_LIBRARY[TracedSparse] = as_scipy
 
 
 def places(value: object) -> np.ndarray:
-    """Indices as numbers: Python looks at them."""
+    """Indices as integers; traced ones are looked at."""
     return np.asarray(look(value, "used traced values as places in a sparse matrix") if isinstance(value, TracedArray) else value).astype(np.int64)

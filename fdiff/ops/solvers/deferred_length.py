@@ -20,7 +20,7 @@ _type: Any = vars(Handle)["type"]
 
 
 class DeferredLength(TracedArray):
-    """Rows of `padded` along `axis`, ``count + 1`` of them; those behind repeat the last one."""
+    """The first ``count + 1`` rows of `padded` along `axis`; the rows behind repeat the last one."""
 
     __slots__ = ("_axis", "_count", "_padded")
 
@@ -31,7 +31,7 @@ class DeferredLength(TracedArray):
         self._count, self._axis = count, axis
 
     def _settle(self) -> None:
-        """Look at how many steps there are: a guard."""
+        """Look at the number of steps, which becomes a guard, and slice."""
         if self._padded is not None:
             many = slice(int(self._count) + 1)
             whole = getitem(self._padded, (*(slice(None),) * self._axis, many))

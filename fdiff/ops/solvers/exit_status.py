@@ -11,17 +11,17 @@ from ...primitive import Primitive
 from ...trace import TracedArray, apply_many
 from .solver_arguments import CallSite
 
-# How a solver's run ended: as SciPy ends it, at a branch that is not traced, with an error.
+# Exit status of a solver's run: it ended as SciPy ends it; at a branch that is not traced; with an error.
 ENDED, UNTRACED, RAISED = range(3)
 
 
 def untraced_branch_error(name: str, site: CallSite) -> TraceError:
-    """The error of a derivative that needs a branch which the value did not."""
+    """The error of a derivative that meets a branch which the value did not meet."""
     fact = f"the derivative of {name} meets a branch of the function that its value did not meet."
     return TraceError(site.words(fact, "Use numpy.where, numpy.minimum or numpy.maximum in place of `if`."))
 
 
 def batch_by_unrolling(primitive: Primitive, args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
-    """One run of the solver for each row of the mapped arguments."""
+    """Batching rule: one run of the solver for each row of the mapped arguments."""
     rows = [apply_many(primitive, *(x[k] if m else x for x, m in zip(args, mapped, strict=True)), **params) for k in range(size)]
     return [np.stack(column) for column in zip(*rows, strict=True)]

@@ -34,7 +34,7 @@ def _matrix(body: TracedFunction, x: object, extras: Sequence[object]) -> Traced
 
 
 def tangent(body: TracedFunction, x: TracedArray, extras: Arrays, dots: Sequence[object]) -> object:
-    """The tangent of a solution for those of the extras."""
+    """The tangent of the solution from the tangents of the extras."""
     moving = [k for k, dot in enumerate(dots) if dot is not ZERO]
     if not moving:
         return ZERO
@@ -44,7 +44,7 @@ def tangent(body: TracedFunction, x: TracedArray, extras: Arrays, dots: Sequence
 
 
 def cotangents(body: TracedFunction, x: TracedArray, extras: Arrays, bar: TracedArray) -> list[object]:
-    """Cotangents of the extras for that of a solution, each computed where it is needed."""
+    """The cotangents of the extras from that of the solution; each is a function, called only if it is needed."""
     known: list[object] = []
 
     def weights() -> object:
@@ -58,11 +58,11 @@ def cotangents(body: TracedFunction, x: TracedArray, extras: Arrays, bar: Traced
     return [pullback(k) if e.type.floating else ZERO for k, e in enumerate(extras)]
 
 
-# --- the solution to all digits -------------------------------------------------------------------
+# --- the exact solution ---------------------------------------------------------------------------
 
 
 def _newton(start: np.ndarray, extras: Sequence[np.ndarray], body: TracedFunction) -> np.ndarray:
-    """Newton's method until its steps get no smaller."""
+    """Newton's method, until its steps stop getting smaller."""
     x, last = np.asarray(start, float), np.inf
     residual_at, matrix_at = body.bound(extras), body.jacobian().bound(extras)
     for _ in range(STEPS):

@@ -28,7 +28,7 @@ def fields(x: ArrayType, *, slopes: bool) -> tuple[ResultField, ...]:
     return (*kept, ("jac", x)) if slopes else kept
 
 
-# --- SciPy's functions, with results of one form ------------------------------------------------
+# --- SciPy's functions, with results as mappings ------------------------------------------------
 
 
 def _minimize(fun: object, x0: np.ndarray, lower: object = None, upper: object = None, **options: object) -> dict[str, object]:
@@ -53,9 +53,9 @@ SOLVERS["scipy.optimize.minimize_scalar"] = _minimize_scalar
 
 @lru_cache(maxsize=128)
 def _stationary(fun: TracedFunction, *, bounded: bool) -> TracedFunction:
-    """What vanishes at a minimum: the gradient, and for what is at a bound the distance to it.
+    """What is zero at a minimum: the gradient, or, for a variable at a bound, the distance to the bound.
 
-    The inputs behind those of the function are the bounds, and which of them hold.
+    The inputs behind those of the function are the bounds, and masks of the variables that are at each.
     """
     slope, (x, *extras) = fun.gradient(), fun.tape.input_types
     if not bounded:
@@ -71,7 +71,7 @@ def _stationary(fun: TracedFunction, *, bounded: bool) -> TracedFunction:
 
 
 def _at_bounds(call: SolverCall, x: TracedArray, lower: TracedArray, upper: TracedArray, extras: Arrays) -> list[TracedArray]:
-    """Which variables are at their lower and at their upper bounds, and are held there."""
+    """Masks of the variables that are held at their lower and at their upper bounds (active constraints)."""
     slope = call.bodies[0].gradient()
     gradient = slope.spliced([x], extras)[0].reshape(x.shape)
     matrix = slope.jacobian().spliced([x], extras)[0].reshape((x.size, x.size))
@@ -81,7 +81,7 @@ def _at_bounds(call: SolverCall, x: TracedArray, lower: TracedArray, upper: Trac
 
 
 def _system(call: SolverCall, args: Arrays, outs: Arrays) -> tuple[TracedFunction, TracedArray, list[TracedArray]]:
-    """The system that the minimum solves, the minimum to all digits, and what the system reads."""
+    """The system of equations that the minimum solves, the exact minimum, and the inputs of the system."""
     x, (starts, extras) = outs[0], call.split(args)
     inputs = [*extras]
     bounded = "lower" in call.starts

@@ -29,26 +29,26 @@ Arrays = Sequence[TracedArray]
 
 
 def fields(times: int, rows: int, n: int) -> tuple[ResultField, ...]:
-    """What is kept of a solution: times of steps, states by row, and counts."""
+    """The fields of a solution: times of the steps, states by row, and counts."""
     real = ("t", ArrayType((times,), F8)), ("y", ArrayType((rows, n), F8))
     return (*real, *((name, COUNT) for name in NUMBERS), ("success", ArrayType((), BOOL)), ("status", COUNT))
 
 
 class MoreSteps(UntracedBranch):
-    """The solver takes another number of steps than there is room for."""
+    """The solver takes more steps than the tape has rows for; the tape is then made again."""
 
     def __init__(self) -> None:
         Exception.__init__(self)
 
 
-# --- SciPy's functions, with results of one form ------------------------------------------------
+# --- SciPy's functions, with results as mappings ------------------------------------------------
 
 
 def _solve_ivp(fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, **options: object) -> dict[str, object]:
     steps = [t0]
 
     class StepRecorder(getattr(si, method)):
-        """The method, which writes down the times of the steps it accepts."""
+        """The method, which records the times of the steps that it accepts."""
 
         def step(self) -> object:
             message = super().step()
@@ -81,7 +81,7 @@ def _odeint(fun: object, y0: np.ndarray, t: np.ndarray, **options: object) -> di
 SOLVERS["scipy.integrate.solve_ivp"] = _solve_ivp
 SOLVERS["scipy.integrate.odeint"] = _odeint
 
-# --- the derivative of accepted steps -------------------------------------------------------------
+# --- explicit Runge-Kutta methods: the derivative of the accepted steps ---------------------------
 
 
 def _model_args(args: Arrays, outs: Arrays, call: SolverCall) -> list[TracedArray]:
@@ -114,12 +114,15 @@ def _steps_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Solv
     return [pullback(k) for k in range(len(args))]
 
 
-# --- the variational equations --------------------------------------------------------------------
+# --- all other methods: the variational equations -------------------------------------------------
 
 
 @lru_cache(maxsize=64)
 def _varied(fun: TracedFunction, wrt: tuple[int, ...], directions: int) -> TracedFunction:
-    """The right-hand side for a state and its sensitivities: the extras `wrt` move, by shared tangents."""
+    """The variational equations: the right-hand side for the state and its sensitivities in some directions.
+
+    The tangents of the extras `wrt` are further extras.
+    """
     n = fun.tape.input_types[1].size
     extras = fun.tape.input_types[2:]
     pushforward = fun.pushforward([1, *(2 + k for k in wrt)])
@@ -138,7 +141,7 @@ def _varied(fun: TracedFunction, wrt: tuple[int, ...], directions: int) -> Trace
 
 
 def _tiled(options: tuple[tuple[str, object], ...], times: int) -> tuple[tuple[str, object], ...]:
-    """Options for a state that is `times` as long; Jacobians are left to the solver."""
+    """Options for a state that is `times` as long; without Jacobians, which the solver then estimates."""
     kept: list[tuple[str, object]] = []
     for name, value in options:
         each = unfrozen(value)
@@ -179,7 +182,7 @@ def _slopes(call: SolverCall, t: TracedArray, y: TracedArray, extras: Arrays) ->
 
 
 def _roles(call: SolverCall, args: Arrays, outs: Arrays) -> tuple[TracedArray, TracedArray, int | None, Arrays]:
-    """The first time, the times of the rows, which argument these are, and the extras."""
+    """The initial time, the times of the rows, the index of the argument that gives these (or None), and the extras."""
     names = call.starts
     extras = args[len(names) :]
     if "t" in names:  # odeint

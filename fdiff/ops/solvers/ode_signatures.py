@@ -41,7 +41,7 @@ def _refused(taken: Arguments, name: str, words: Sequence[str]) -> None:
 
 
 def _right(function: Callable[..., object], shape: tuple[int, ...]) -> Callable[..., object]:
-    """The function, whose lists and numbers are arrays of the shape of the state."""
+    """The function, with its result as an array of the shape of the state."""
 
     def call(t: object, y: object) -> object:
         out = array_call(function(t, y))
@@ -112,7 +112,7 @@ def _solved(functions: UserFunctions, starts: dict[str, TracedArray], options: A
 
 
 def _times(found: dict[str, TracedArray], starts: dict[str, TracedArray], length: int) -> TracedArray:
-    """Times of the steps: the first and the last are the ends of the interval."""
+    """Times of the steps; the first and the last are the ends of the interval, with their derivatives."""
     index = np.arange(length + 1)
     return np.where(index == 0, starts["t0"], np.where(index >= found["count"], starts["tf"], found["t"]))
 

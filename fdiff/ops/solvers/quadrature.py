@@ -86,7 +86,7 @@ def _integral(body: TracedFunction, args: Sequence[object], options: Options, si
 
 
 def _checked(body: TracedFunction, moving: Sequence[int], site: CallSite) -> None:
-    """Refuse an integrand that decides at places which move: the integral may jump there."""
+    """Refuse an integrand with a jump at a place that depends on `moving` inputs: Leibniz's rule would miss its contribution."""
     if body.jumps(moving):
         fact = (
             f"{NAME}: the integrand, or its derivative, decides (numpy.where, an `if`, a comparison, floor, the side of a kink)"
@@ -165,7 +165,7 @@ def call(
     func: object, a: object, b: object, args: object = (), full_output: object = 0, epsabs: object = 1.49e-8, epsrel: object = 1.49e-8, limit: object = 50,
     points: object = None, weight: object = None, wvar: object = None, wopts: object = None, maxp1: object = 50, limlst: object = 50, complex_func: bool = False,
 ) -> object:  # fmt: skip
-    """``scipy.integrate.quad``: the derivative of the integral is right, that of the error estimate is zero."""
+    """``scipy.integrate.quad``; the derivative of the error estimate is zero."""
     options = {"epsabs": epsabs, "epsrel": epsrel, "limit": limit, "weight": weight, "wvar": wvar, "wopts": wopts, "maxp1": maxp1, "limlst": limlst}
     rest = bound(args)
 
@@ -218,7 +218,7 @@ def _nested(func: Callable[..., object], ranges: Sequence[object], args: tuple[o
 
 @replaces(si.nquad)
 def nquad(func: Callable[..., object], ranges: Sequence[object], args: object = None, opts: object = None, full_output: bool = False) -> tuple[object, object]:
-    """``nquad``; the error estimate is that of the outermost integral."""
+    """``nquad``; the error estimate is that of the outermost integral alone."""
     if full_output:
         raise unsupported("scipy.integrate.nquad with full_output=True")
     each = list(opts) if isinstance(opts, (list, tuple)) else [opts or {}] * len(ranges)

@@ -31,7 +31,7 @@ from .user_functions import UserFunction, UserFunctions
 
 
 class RootProblem:
-    """A call of a solver: functions of the unknown, starts, options."""
+    """A call of a root finder: functions of the unknown, starts, options."""
 
     def __init__(self, name: str, functions: Mapping[str, tuple[Callable[..., object], int]], starts: Mapping[str, TracedArray], unknown: ArrayType, args: tuple[object, ...], at: Callable[[], object]) -> None:
         self.name, self.starts, self.unknown = name, starts, unknown
@@ -43,7 +43,7 @@ class RootProblem:
         self.functions = UserFunctions([UserFunction(closed(f), lambda: [at()], (unknown,), results) for f, results in functions.values()])
 
     def moves(self, explicit: Sequence[object]) -> bool:
-        """Whether anything traced is read at all."""
+        """Whether the result depends on an argument of the differentiated function."""
         return bool(self.functions.extras) or not all_captured(explicit)
 
     def enter(self, options: Arguments, fields: tuple[ResultField, ...]) -> tuple[SolverCall, dict[str, TracedArray], list[TracedArray]]:
@@ -58,7 +58,7 @@ class RootProblem:
 
 
 def _with_slopes(taken: Mapping[str, object], main: str, others: Sequence[str]) -> dict[str, tuple[Callable[..., object], int]]:
-    """The function, and its derivatives where they are given as functions; True: it returns them."""
+    """The function with the number of values it returns, and its derivatives if they are functions; True means that it returns them too."""
     returned = 1 + sum(taken.get(k) is True for k in others)
     functions: dict[str, tuple[Callable[..., object], int]] = {main: (taken[main], returned)}
     functions |= {k: (taken[k], 1) for k in others if callable(taken.get(k))}

@@ -36,7 +36,7 @@ def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[Tra
 
 
 def _exact(call: SolverCall, outs: Sequence[TracedArray], extras: Sequence[TracedArray]) -> TracedArray:
-    """The root to all digits."""
+    """The exact root."""
     sure = np.all(outs[call.place("converged")])
     return apply(exact, outs[0], sure, *extras, body=call.bodies[0], name=call.name, site=call.site)
 
@@ -50,7 +50,7 @@ def vector_fields(n: int) -> tuple[ResultField, ...]:
     return ("x", ArrayType((n,), F8)), ("converged", TRUTH), ("nfev", COUNT), ("fun", ArrayType((n,), F8)), ("status", COUNT)
 
 
-# --- SciPy's functions, with results of one form ------------------------------------------------
+# --- SciPy's functions, with results as mappings ------------------------------------------------
 
 
 def _bracketing(function: Callable[..., tuple[float, object]]) -> Callable[..., dict[str, object]]:

@@ -41,7 +41,7 @@ def _stages(f: Right, t: object, y: object, h: object, method: type) -> tuple[li
 
 
 def _between(f: Right, t: object, y: object, h: object, method: type) -> object:
-    """What gives the values inside of a step: coefficients by power, or the polynomials of DOP853."""
+    """Coefficients of the interpolating polynomial of a step (dense output): by power, or as DOP853 has them."""
     stages, new = _stages(f, t, y, h, method)
     stages.append(f(t + h, new))
     if method is not si.DOP853:
@@ -54,7 +54,7 @@ def _between(f: Right, t: object, y: object, h: object, method: type) -> object:
 
 
 def _inside(method: type, coefficients: TracedArray, x: TracedArray, h: TracedArray) -> object:
-    """How far the state has moved at the fraction `x` of each step; coefficients by row."""
+    """The change of the state at the fraction `x` of each step, from the coefficients of `_between`."""
     x, h = x[:, None], h[:, None]
     count = coefficients.shape[1]
     out: object = 0.0
@@ -86,7 +86,7 @@ def step(fun: TracedFunction, name: str, dense: bool) -> TracedFunction:
 def model(fun: TracedFunction, name: str, length: int, places: int | None) -> TracedFunction:
     """``(t0, tf, y0, [t_eval], *extras, times, count) -> states`` at the places, or at all steps.
 
-    The times of the steps that SciPy accepted do not move, but for the first and the last.
+    The times of the steps that SciPy accepted are constants, except for the first and the last.
     """
     own = [*number_types(2), fun.tape.input_types[1], *([ArrayType((places,), F8)] if places is not None else [])]
     extras = fun.tape.input_types[2:]

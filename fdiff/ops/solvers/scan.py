@@ -42,26 +42,26 @@ def _evaluate(count: np.ndarray, *args: np.ndarray, body: TracedFunction, carry:
 
 @lru_cache(maxsize=256)
 def _steps_of(body: TracedFunction, own: int) -> TracedFunction:
-    """The body with all that changes from row to row as its own arguments."""
+    """The body with the carry and the rows as its own arguments."""
     return TracedFunction(body.tape, own)
 
 
 class _BodyInputs:
-    """The inputs of a body, by what they are."""
+    """The types of the inputs of a body: carry, rows, shared."""
 
     def __init__(self, body: TracedFunction, carry: int, rows: int) -> None:
         types = body.tape.input_types
         self.carry, self.rows, self.shared = types[:carry], types[carry : carry + rows], types[carry + rows :]
 
     def floating(self, first: int) -> list[int]:
-        """Numbers of the inputs that have derivatives, from `first` on."""
+        """Indices of the floating-point inputs, from `first` on."""
         every = [*self.carry, *self.rows, *self.shared]
         return [k for k in range(first, len(every)) if every[k].floating]
 
 
 @lru_cache(maxsize=128)
 def _pushforward(body: TracedFunction, carry: int, rows: int, moving: tuple[int, ...]) -> TracedFunction:
-    """The body of the forward loop: every carry moves, and the inputs `moving` behind the carries."""
+    """The body of the tangent loop: every carry has a tangent, and so have the inputs `moving`."""
     inputs = _BodyInputs(body, carry, rows)
     pushforward = body.pushforward([*range(carry), *moving])
     table = [k - carry for k in moving if k < carry + rows]
@@ -97,7 +97,7 @@ def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunc
 
 @lru_cache(maxsize=128)
 def _with_carries(body: TracedFunction, carry: int, rows: int) -> TracedFunction:
-    """The same body, which gives the carries it began with, too."""
+    """The same body, which also returns the carry at the start of each step (for the reverse loop)."""
     inputs = _BodyInputs(body, carry, rows)
 
     def results(own: list[TracedArray], others: list[TracedArray]) -> list[TracedArray]:
@@ -109,7 +109,7 @@ def _with_carries(body: TracedFunction, carry: int, rows: int) -> TracedFunction
 
 @lru_cache(maxsize=128)
 def _pullback(body: TracedFunction, carry: int, rows: int, needed: tuple[int, ...]) -> TracedFunction:
-    """The body of the reverse loop: cotangents of the carries and of shared inputs are carried."""
+    """The body of the adjoint loop, whose carry are the cotangents of the carry and of the shared inputs."""
     inputs = _BodyInputs(body, carry, rows)
     shared = [k for k in needed if k >= carry + rows]
     table = [k for k in needed if carry <= k < carry + rows]

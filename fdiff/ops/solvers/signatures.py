@@ -12,7 +12,7 @@ Arguments = dict[str, object]
 
 
 def replaces_solver(function: Callable[..., object], handler: Callable[[Arguments, Callable[[], object]], object]) -> None:
-    """Enter `handler`, which gets all arguments by name and the plain call, in place of `function`."""
+    """Replace a solver: under trace ``handler(arguments, plain)`` gets all arguments by name, and the call without tracing."""
     signature = inspect.signature(function)
 
     def call(*args: object, **keywords: object) -> object:
@@ -30,5 +30,5 @@ def replaces_solver(function: Callable[..., object], handler: Callable[[Argument
 
 
 def of(taken: Mapping[str, object], names: Sequence[str]) -> Arguments:
-    """Those of the named options that were given."""
+    """The named options that were given."""
     return {k: taken[k] for k in names if taken.get(k) is not None}

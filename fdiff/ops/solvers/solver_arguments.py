@@ -22,7 +22,7 @@ def number_types(count: int) -> tuple[ArrayType, ...]:
 
 
 def value_of(x: object) -> np.ndarray:
-    """The value of an argument of a solver at the arguments at hand."""
+    """The value of a solver's argument at the current arguments of the differentiated function."""
     given = resolve(x)
     if not isinstance(given, TracedArray):
         return np.asarray(given)
@@ -31,7 +31,7 @@ def value_of(x: object) -> np.ndarray:
 
 
 def concrete_options(options: dict[str, object], name: str) -> tuple[tuple[str, object], ...]:
-    """Options of a solver as a static parameter: numbers, words, and sequences of them."""
+    """Options of a solver as a static parameter (hashable): numbers, text, and sequences of these."""
     return tuple(sorted((k, _frozen(v, f"{k}= of {name}")) for k, v in options.items()))
 
 
@@ -71,7 +71,7 @@ def unfrozen(value: object) -> object:
 
 
 class CallSite(NamedTuple):
-    """Where a solver is called, for messages of errors that come when the tape is run."""
+    """Where a solver is called, for the messages of errors that are raised when the tape is run."""
 
     call: str
     line: str
@@ -86,7 +86,7 @@ def site() -> CallSite:
 
 
 def bound(args: object) -> tuple[object, ...]:
-    """``args=`` of a solver, of which a single value is one, too."""
+    """``args=`` of a solver as a tuple; a single value stands for a tuple of one."""
     return args if isinstance(args, tuple) else (args,)
 
 
@@ -106,7 +106,7 @@ def vector(x: object) -> TracedArray:
 
 
 def all_captured(values: Sequence[object]) -> bool:
-    """Whether nothing among the arguments depends on an argument of the differentiated function."""
+    """Whether no value depends on an argument of the differentiated function."""
     return all(not isinstance(v, TracedArray) or only_captured(v) for v in map(resolve, values))
 
 
@@ -120,5 +120,5 @@ def numpy_scalar(x: TracedArray) -> TracedArray:
 
 
 def inside_user_try() -> bool:
-    """Whether the user's code would catch an error of the solver here."""
+    """Whether the user's code is inside a ``try`` and might catch an error of the solver."""
     return current().mutable and inside_try(record.__code__)

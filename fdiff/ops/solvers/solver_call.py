@@ -20,10 +20,10 @@ ResultField = tuple[str, ArrayType]  # of a result: its name and type
 
 
 class SolverCall(NamedTuple):
-    """What is constant in a call of a solver.
+    """The static parameters of one solver call.
 
-    `starts` names the arguments that are traced, `bodies` the functions; `split` counts those that
-    a function returns beside each other. `fields` are the numbers of the result that are kept.
+    `starts` are the names of the traced arguments, `functions` and `bodies` the names and the tapes of the user's
+    functions; `fields` are the fields of SciPy's result that the op returns.
     """
 
     name: str
@@ -45,7 +45,7 @@ class SolverCall(NamedTuple):
             return SOLVERS[self.name](**keywords)
 
     def values(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The kept numbers of SciPy's result."""
+        """The fields of SciPy's result that the op returns."""
         result = self.run(args)
         return [np.asarray(result[name], t.dtype).reshape(t.shape) for name, t in self.fields]
 
@@ -53,16 +53,16 @@ class SolverCall(NamedTuple):
         return [name for name, _ in self.fields].index(field)
 
     def split(self, args: Sequence[TracedArray]) -> tuple[Sequence[TracedArray], Sequence[TracedArray]]:
-        """The starts, and what the functions read around them."""
+        """The traced arguments, and the values that the functions capture."""
         return args[: len(self.starts)], args[len(self.starts) :]
 
 
-# By public name: the function of keywords that gives a mapping of fields.
+# By public name: a function of keywords that returns the fields of the result as a mapping.
 SOLVERS: dict[str, Callable[..., object]] = {}
 
 
 def as_function(body: TracedFunction, extras: Sequence[np.ndarray]) -> Callable[..., object]:
-    """What SciPy calls: numbers come and go as Python floats."""
+    """The function that SciPy calls: numbers are Python floats on both sides."""
     run = body.bound(extras)
 
     def call(*own: object) -> object:
@@ -77,12 +77,12 @@ def infer(*types: ArrayType, call: SolverCall, mode: str) -> tuple[ArrayType, ..
     return (*(t for _, t in call.fields), ArrayType((), INT))
 
 
-_KEPT, _LARGEST = 16, 1 << 16  # results that are kept, and bytes of arguments that are compared
+_KEPT, _LARGEST = 16, 1 << 16  # results that are kept, and the largest arguments (bytes) for which they are
 _results: dict[object, list[np.ndarray]] = {}
 
 
 def _values(call: SolverCall, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The result of a call; a guard and the program behind it ask for the same one."""
+    """The result of a call, kept, because a guard and the program after it ask for the same one."""
     arrays = [np.asarray(x) for x in args]
     if sum(x.nbytes for x in arrays) > _LARGEST:
         return call.values(args)
@@ -111,7 +111,7 @@ def evaluate(*args: np.ndarray, call: SolverCall, mode: str) -> tuple[object, ..
 
 
 def solver_op(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[..., Sequence[object]]) -> Primitive:
-    """A kind of solver: its ops differ in their `Call`."""
+    """Register the primitive of a kind of solver; its nodes differ in their `SolverCall`."""
 
     def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
         return batch_by_unrolling(primitive, args, mapped, size, **params)
@@ -121,9 +121,9 @@ def solver_op(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[...
 
 
 def record_call(primitive: Primitive, functions: UserFunctions, starts: Sequence[TracedArray], make: Callable[[tuple[TracedFunction, ...]], SolverCall], *, always: bool = False) -> tuple[SolverCall, dict[str, TracedArray], list[TracedArray]]:
-    """Enter the op; the call, the traced fields of its result, and what the functions read.
+    """Record the op; returns the call, the traced fields of its result, and the values that the functions capture.
 
-    `always`: how it ends is a guard even where the functions have no branches.
+    The exit status becomes a guard where the functions have branches, or `always`.
     """
 
     def run(bodies: Sequence[TracedFunction], extras: Sequence[np.ndarray]) -> object:
@@ -140,7 +140,7 @@ def record_call(primitive: Primitive, functions: UserFunctions, starts: Sequence
     return call, {name: f for (name, _), f in zip(call.fields, fields, strict=True)}, extras
 
 
-# ------------------------------------------------------------------ fields without derivative rules
+# --- fields without derivative rules --------------------------------------------------------------
 
 
 def _refusal(*_: object, field: str, site: CallSite) -> list[object]:

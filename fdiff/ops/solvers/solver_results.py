@@ -16,7 +16,7 @@ FLAGS = frozenset("bi")  # kinds of dtypes that carry no derivative
 
 
 class TracedResult(OptimizeResult):
-    """An `OptimizeResult` with traced fields; what is text is made when it is asked for."""
+    """An `OptimizeResult` with traced fields; texts are computed when they are read."""
 
     def __init__(self, name: str, fields: Mapping[str, object], texts: Mapping[str, Callable[[], str]]) -> None:
         super().__init__(fields)
@@ -41,7 +41,7 @@ class TracedResult(OptimizeResult):
 
 
 def text_of(call: SolverCall, args: list[TracedArray], field: str, seen: list[TracedArray]) -> Callable[[], str]:
-    """A text of SciPy's result, at the values at hand; what it depends on is looked at."""
+    """A text of SciPy's result at the current arguments; the status it depends on is looked at."""
 
     def text() -> str:
         for flag in seen:
@@ -53,7 +53,7 @@ def text_of(call: SolverCall, args: list[TracedArray], field: str, seen: list[Tr
 
 
 def field(value: TracedArray, moving: TracedArray, name: str, call: SolverCall) -> TracedArray:
-    """A field of the result; one of real numbers has a value and no derivative."""
+    """A field of the result; one of floating-point numbers has a value, and an error in place of a derivative."""
     if value.dtype.kind in FLAGS:
         return scalar_if_0d(value)
     return apply(without_rule, value, moving, scalar=not value.shape, field=f"`{name}` of {call.name}", site=call.site)

@@ -20,7 +20,7 @@ _OPERATORS = {np.add: "{} + {}", np.subtract: "{} - {}", np.multiply: "{} * {}",
 
 
 class _PythonSource:
-    """The text of one function, written node by node."""
+    """The Python source of a tape, written node by node from the last to the first."""
 
     def __init__(self, tape: Tape, own: int) -> None:
         self.tape, self.scope = tape, {"array": np.array, "reshape": np.reshape}
@@ -41,13 +41,13 @@ class _PythonSource:
         self.needed.update(nodes)
 
     def held(self, i: int, value: object) -> str:
-        """The name of a value that belongs to a node."""
+        """Bind a value in the scope of the source; its name."""
         name = f"c{i}"
         self.scope[name] = value
         return name
 
     def line(self, i: int) -> str:
-        """The expression of a node; what it reads is wanted."""
+        """The expression of a node; its operands are marked as needed."""
         node = self.tape.nodes[i]
         primitive, args, params = node.primitive, node.args, dict(node.params)
         if primitive is INPUT:
@@ -67,7 +67,7 @@ class _PythonSource:
         return f"{self.held(i, partial(operator, **params) if params else operator)}({', '.join(names)})"
 
     def special(self, i: int, name: str, args: Sequence[int], params: dict[str, Any]) -> str:
-        """Entries that are read and put together one by one."""
+        """Shorter expressions for single entries: reads of one, and arrays built of them."""
         nodes = self.tape.nodes
         if name == "reshape" and params["shape"] == () and nodes[args[0]].type.ndim:
             inner = nodes[args[0]]
@@ -86,7 +86,7 @@ class _PythonSource:
         return ""
 
     def single(self, a: int) -> bool:
-        """Whether a node makes an array of one number."""
+        """Whether a node reshapes a number to an array of one entry."""
         node = self.tape.nodes[a]
         made = node.primitive.name == "reshape" and node.type.shape == (1,)
         return made and not self.tape.nodes[node.args[0]].type.ndim
@@ -102,7 +102,7 @@ class _PythonSource:
 
 
 def maker(tape: Tape, own: int) -> Callable[..., Run]:
-    """A function of the other inputs that gives a function of the `own` ones."""
+    """Compile a tape to a function of the inputs behind the first `own` ones, which returns a function of these."""
     text = _PythonSource(tape, own)
     scope: dict[str, Any] = dict(text.scope)
     exec(compile(text.source(own), "<fdiff solver>", "exec"), scope)  # noqa: S102 - our own text of a tape

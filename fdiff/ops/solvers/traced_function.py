@@ -17,7 +17,7 @@ from .tape_to_python import Run, maker
 
 
 class UntracedBranch(Exception):  # noqa: N818 - no error: the function decides otherwise than when it was traced
-    """A solver called a function at a point where it takes a branch that has not been traced."""
+    """Raised where a solver calls a function at a point at which it takes a branch that has not been traced."""
 
     def __init__(self, body: TracedFunction, point: Sequence[np.ndarray]) -> None:
         super().__init__(body, point)
@@ -25,10 +25,10 @@ class UntracedBranch(Exception):  # noqa: N818 - no error: the function decides 
 
 
 class TracedFunction:
-    """A tape of ``(*own, *extras) -> (holds, *results)``.
+    """A tape ``(*own, *extras) -> (holds, *results)``.
 
-    The solver gives the `own` arguments; the extras are what the function reads of traced values
-    around it. `holds` tells whether the function takes a branch that has been traced.
+    The solver passes the `own` arguments; the extras are the traced values that the function captures. `holds` tells
+    whether the function takes a branch that has been traced.
     """
 
     __slots__ = ("_maker", "own", "tape")
@@ -48,7 +48,7 @@ class TracedFunction:
 
     @property
     def has_branches(self) -> bool:
-        """Whether the function takes branches."""
+        """Whether the function has branches on traced values."""
         return self.tape.nodes[self.tape.outputs[0]].primitive is not CONSTANT
 
     @property
@@ -57,9 +57,9 @@ class TracedFunction:
         return self.tape.output_types[1:]
 
     def bound(self, extras: Sequence[np.ndarray]) -> Callable[..., Sequence[np.ndarray]]:
-        """The function of its own arguments, numbers of NumPy and arrays, for these extras.
+        """The function of its own arguments (NumPy numbers and arrays), for these extras.
 
-        It gives its results, or raises `Miss` where a branch has not been traced.
+        It returns its results, or raises `UntracedBranch`.
         """
         if self._maker is None:
             self._maker = maker(self.tape, self.own)
@@ -78,42 +78,42 @@ class TracedFunction:
         return self.bound(extras)(*own)
 
     def spliced(self, own: Sequence[object], extras: Sequence[object]) -> list[TracedArray]:
-        """The results in the trace under way."""
+        """The results as values of the current trace."""
         trace = current()
         given = [TracedArray(trace, trace.lift(x), t) for x, t in zip([*own, *extras], self.tape.input_types, strict=True)]
         return splice(self.tape, given, trace)[1:]
 
-    # ------------------------------------------------------------------------ what rules make of it
+    # -------------------------------------------------------------------- derivatives, for the rules
 
     def pushforward(self, wrt: Sequence[int]) -> TracedFunction:
-        """The function of the tangents of the inputs `wrt`, which follow the inputs, too."""
+        """The JVP: tangents of the results, a function of the inputs followed by the tangents of the inputs `wrt`."""
         return _pushforward(self, tuple(wrt))
 
     def pullback(self, wrt: int, *, seeded: bool = False) -> TracedFunction:
-        """The cotangent of input `wrt` for that of the first result, which follows the inputs.
+        """The VJP for one input: its cotangent, a function of the inputs followed by the cotangent of the first result.
 
-        `seeded`: of a number, whose cotangent is 1.
+        With `seeded` that result is a number, and its cotangent is 1.
         """
         return _pullback(self, wrt, seeded)
 
     def cotangents(self, wrt: Sequence[int]) -> TracedFunction:
-        """Cotangents of the inputs `wrt` for those of all results, which follow the inputs."""
+        """The VJP: cotangents of the inputs `wrt`, a function of the inputs followed by the cotangents of all results."""
         return _cotangents(self, tuple(wrt))
 
     def gradient(self) -> TracedFunction:
-        """The derivative of a number with respect to the last of the solver's own arguments."""
+        """The gradient of the first result, a number, with respect to the last of the solver's own arguments."""
         return self.pullback(self.own - 1, seeded=True)
 
     def jacobian(self) -> TracedFunction:
-        """The derivative of the first result with respect to the last own argument: (m, n)."""
+        """The Jacobian of the first result with respect to the last own argument: a matrix (m, n)."""
         return _jacobian(self)
 
     def batched(self, mapped: Sequence[bool], size: int) -> TracedFunction:
-        """The function whose results have a new leading axis; `mapped` are inputs that carry one."""
+        """The function whose results have a batch axis in front; `mapped` tells which inputs have one."""
         return _batched(self, tuple(map(bool, mapped)), size)
 
     def jumps(self, moving: Sequence[int]) -> bool:
-        """Whether a decision depends on the solver's own arguments and on one of the inputs `moving`."""
+        """Whether a jump (a comparison, a rounding) depends both on the solver's own arguments and on an input in `moving`."""
         return _jumps(self, tuple(moving))
 
 
@@ -173,7 +173,7 @@ def _of(tape: Tape, outputs: Sequence[int], own: int) -> TracedFunction:
     return TracedFunction(prune(Tape(tape.nodes, tape.inputs, tuple(outputs), tape.lines)), own)
 
 
-# Decisions that change no integral: single points, and what is not a number.
+# Comparisons that change no integral: they differ at single points or at NaN alone.
 _HARMLESS = frozenset({"equal", "not_equal", "isnan", "isfinite", "isinf", "stop_gradient"})
 
 
@@ -199,7 +199,7 @@ def _jumps(body: TracedFunction, moving: tuple[int, ...]) -> bool:
 
 
 def constant_body(results: Callable[[list[TracedArray], list[TracedArray]], Sequence[object]], own: Sequence[ArrayType], extras: Sequence[ArrayType], holds: object = None) -> TracedFunction:
-    """The body that a function of traced arrays is."""
+    """A `TracedFunction` from a Python function ``results(own, extras)`` of traced arrays."""
     with Trace("solver", lines=False) as trace:
         first, others = [trace.input(t) for t in own], [trace.input(t) for t in extras]
         outs = results(first, others)

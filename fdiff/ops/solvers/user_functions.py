@@ -8,22 +8,22 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import F8, ArrayType
-from ...trace import Input, Recording, Trace, TracedArray, current, private, record, splice, tracing
+from ...trace import Input, Recording, Trace, TracedArray, current, private, record, splice
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
 from ..shaping import traced
 from .solver_arguments import value_of
 from .traced_function import TracedFunction, UntracedBranch
 
-MOST = 32  # ways through a function that are traced for one solver
+MOST_PATHS = 32  # paths through a function (its branches) that are traced for one solver call
 Values = Sequence[np.ndarray]
 
 
 class UserFunction(NamedTuple):
-    """A function of the user and a point at which it is traced.
+    """A function of the user, and a point at which it is traced.
 
-    The numbers of the point are Python floats to the function. `results` is how many values it
-    returns, as a tuple if there are several.
+    Coordinates of the point without axes are Python floats to the function. `results` is the number of values that
+    it returns; several are returned as a tuple.
     """
 
     function: Callable[..., object]
@@ -34,7 +34,7 @@ class UserFunction(NamedTuple):
 
 
 def _recorded(given: UserFunction, point: Sequence[object] | None) -> Recording:
-    """One run of the function on traced arguments."""
+    """Trace the function once; at its own point, or at the given one."""
     run = private(given.function)
     values: list[object] = []
 
@@ -59,7 +59,7 @@ def _recorded(given: UserFunction, point: Sequence[object] | None) -> Recording:
 
 
 class UserFunctions:
-    """The functions of one call of a solver: their recordings, and what they read around them."""
+    """The functions of one solver call: their recordings, and the traced values that they capture."""
 
     def __init__(self, given: Sequence[UserFunction]) -> None:
         self.given = given
@@ -67,7 +67,7 @@ class UserFunctions:
 
     @property
     def extras(self) -> list[TracedArray]:
-        """The traced values around the functions that they read."""
+        """The traced values that the functions capture."""
         found: dict[tuple[int, int], TracedArray] = {}
         for recording in [r for runs in self.recordings for r in runs]:
             for x in recording.extra:
@@ -80,7 +80,7 @@ class UserFunctions:
         return [_united(g, runs, extras) for g, runs in zip(self.given, self.recordings, strict=True)]
 
     def explore(self, run: Callable[[Sequence[TracedFunction], Values], object]) -> list[TracedFunction]:
-        """The bodies, after tracing all branches that ``run(bodies, extras)`` takes at this call."""
+        """The traced functions, with all branches that ``run(functions, extras)`` takes at the current arguments."""
         bodies = self.bodies()
         while any(body.has_branches for body in bodies):
             try:
@@ -96,8 +96,8 @@ class UserFunctions:
 
     def _add(self, k: int, point: Sequence[np.ndarray]) -> None:
         runs = self.recordings[k]
-        if len(runs) >= MOST:
-            fact = f"the function that is given to SciPy's solver takes more than {MOST} different ways through its branches and loops."
+        if len(runs) >= MOST_PATHS:
+            fact = f"the function that is given to SciPy's solver takes more than {MOST_PATHS} different ways through its branches and loops."
             raise current().fail(fact, "Use numpy.where, numpy.minimum or numpy.maximum, or loops of fixed length.")
         new = _recorded(self.given[k], point)
         if new.tape.output_types != runs[0].tape.output_types:
@@ -106,7 +106,7 @@ class UserFunctions:
 
 
 def _united(given: UserFunction, runs: Sequence[Recording], extras: Sequence[TracedArray]) -> TracedFunction:
-    """One tape for all recorded ways through a function."""
+    """One tape for all recorded paths through a function: their results, selected by the guards."""
     with Trace("solver", lines=False) as trace:
         own = [trace.input(t) for t in given.types]
         place = {(id(x.home), x.id): trace.input(x.type) for x in extras}
@@ -120,11 +120,3 @@ def _united(given: UserFunction, runs: Sequence[Recording], extras: Sequence[Tra
             holds = here if holds is None else np.logical_or(holds, here)
         tape = trace.builder.finish([trace.lift(holds), *map(trace.lift, outs)])
     return TracedFunction(tape, len(given.types))
-
-
-# ------------------------------------------------------------------------------ arguments of calls
-
-
-def plainly(function: Callable[..., object], args: Sequence[object], keywords: dict[str, object]) -> bool:
-    """Whether a call is none of ours: no trace is under way."""
-    return not tracing()
