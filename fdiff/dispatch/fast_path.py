@@ -33,23 +33,49 @@ def no_fast_path(*_: object) -> None:
     """Stands for the fast path of a function that has none: there is no result."""
 
 
-class FastPath:
-    """The fast paths of one prepared function; the longer none is found, the rarer one is sought.
+class _Search:
+    """When to look for a fast path: the longer none is found, the rarer one is sought."""
+
+    __slots__ = ("_calls", "_due")
+
+    def __init__(self) -> None:
+        self._calls, self._due = 0, 2
+
+    def _is_due(self) -> bool:
+        """Count a call that went the general way; whether to look for a fast path after it."""
+        self._calls += 1
+        if self._calls < self._due:
+            return False
+        self._due = 2 * self._calls
+        return True
+
+    def _build(
+        self, program: Program, f: Function, call: SampleCall, fallback: Builtin, *, first: bool
+    ) -> Builtin | None:
+        """The fast path for such calls, if there is one by now."""
+        try:
+            return build_fast_path(program, f, call, fallback, first=first)
+        except StubPendingError:
+            self._due = self._calls + SOON
+            return None
+
+
+class FastPath(_Search):
+    """The fast paths of one prepared function.
 
     A fast path takes the place of `general`, and calls it with arguments of another kind; or calls
     the fast path before it, made for arguments of that kind. `split` separates the arguments of `f`
     from vectors. `writes_out` says that ``out=`` is for fdiff, and no argument of `f`.
     """
 
-    __slots__ = ("_calls", "_due", "_f", "_found", "_prepared", "_program", "_split", "general",
-                 "writes_out")  # fmt: skip
+    __slots__ = ("_f", "_found", "_prepared", "_program", "_split", "general", "writes_out")
     general: Builtin
 
     def __init__(self, program: Program, f: Function, *, out: bool = True) -> None:
+        super().__init__()
         self.writes_out = out and not _has_parameter(f, "out")
         self._program = program
         self._f = f
-        self._calls, self._due = 0, 2
         self._found: list[Builtin] = []  # all are kept: another thread may be about to call one
 
     def attach(self, prepared: partial[Any], general: Builtin, split: Split) -> None:
@@ -58,17 +84,11 @@ class FastPath:
 
     def seek(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Look for a fast path for such arguments, after a call that went the general way."""
-        self._calls += 1
-        if self._calls < self._due:
+        if not self._is_due():
             return
-        self._due = 2 * self._calls
         fallback = self._found[-1] if len(self._found) % CHAIN else self.general
         call = SampleCall(args, kwargs, self._split, out=self.writes_out)
-        try:
-            found = build_fast_path(self._program, self._f, call, fallback)
-        except StubPendingError:
-            self._due = self._calls + SOON
-            return
+        found = self._build(self._program, self._f, call, fallback, first=False)
         if found is not None:
             self._found.append(found)
             self.install(found)
@@ -79,7 +99,7 @@ class FastPath:
         self._prepared.__setstate__(state)  # type: ignore[attr-defined] - stubs leave it out
 
 
-class ImmediateFastPath:
+class ImmediateFastPath(_Search):
     """The fast path of calls that name the function each time, as ``jacobian(f, x)`` does.
 
     It serves every function that leads to the same objects as the one it was made for: a ``lambda``
@@ -87,11 +107,12 @@ class ImmediateFastPath:
     perhaps a vector.
     """
 
-    __slots__ = ("_calls", "_code", "_due", "_found", "builtin")
+    __slots__ = ("_code", "_found", "builtin")
 
     def __init__(self, code: object) -> None:
+        super().__init__()
         self._code = code  # kept alive, because it is known by its address
-        self._calls, self._due, self._found = 0, 2, 0
+        self._found = 0
         self.builtin: Builtin = no_fast_path
 
     def seek(
@@ -101,17 +122,11 @@ class ImmediateFastPath:
 
         The first of `args` is the point: an argument of `f`, or with `spread` a tuple of them.
         """
-        self._calls += 1
-        if self._calls < self._due:
+        if not self._is_due():
             return
-        self._due = 2 * self._calls
         fallback = self.builtin if self._found % CHAIN else no_fast_path
         call = SampleCall(args, {}, _point_spread if spread else _point, out=False)
-        try:
-            found = build_fast_path(program, f, call, fallback, first=True)
-        except StubPendingError:
-            self._due = self._calls + SOON
-            return
+        found = self._build(program, f, call, fallback, first=True)
         if found is not None:
             self._found += 1
             self.builtin = found

@@ -15,7 +15,7 @@ import numpy as np
 from .. import kernels
 from ..arraytype import ArrayType
 from ..capture.dependencies import Pins
-from ..kernels import Input, Output, Outside
+from ..kernels import KernelInput, KernelOutput, Preconditions
 from ..trace.trace_stack import occupied
 from .argument_registers import ArgumentRegisters, NoFastPathError
 from .arguments import Function
@@ -70,12 +70,12 @@ def build_fast_path(
             return None
         kernel = _KernelCall(variant, f, (own, registers.kwargs), vectors)
         template = kernel.template(registers, call.kwargs.get("out") if call.out else None)
-        outside = kernel.outside(f if first else None)
+        held = kernel.preconditions(f if first else None)
         if not first:
-            outside = outside._replace(occupied=occupied)
+            held = held._replace(occupied=occupied)
         hook = warning_hook(program, variant, call.split, None if first else f, out=call.out)
-        outside = outside._replace(general=fallback, hinted=hook)
-        return kernel.builtin(registers, template, outside)
+        held = held._replace(general=fallback, hinted=hook)
+        return kernel.builtin(registers, template, held)
     except NoFastPathError:
         return None
 
@@ -139,14 +139,14 @@ class _KernelCall:
         template.call(self._computed, self._slots)
         return template
 
-    def inputs(self, registers: ArgumentRegisters) -> list[Input]:
+    def inputs(self, registers: ArgumentRegisters) -> list[KernelInput]:
         """The kernel's inputs, each with its register or as the captured array it is."""
         types = self._step.tape.input_types
         captured = {id(array): array for array in self.captured}
         given = set(map(id, self._inputs))
         if len(self._inputs) != len(types) or not given >= captured.keys():
             raise NoFastPathError
-        found: list[Input] = []
+        found: list[KernelInput] = []
         for one, value, type_ in zip(self.parts.inputs, self._inputs, types, strict=True):
             register = registers.register.get(id(value), -1)
             if not _fits(value, type_) or (register < 0 and id(value) not in captured):
@@ -160,20 +160,20 @@ class _KernelCall:
             ))  # fmt: skip
         return found
 
-    def outside(self, f: Function | None) -> Outside:
+    def preconditions(self, f: Function | None) -> Preconditions:
         """What must be as it was; with `f`, that or a sibling of it comes before the arguments."""
         before = () if f is None else reads_of_function(f)
         if before is None:
             raise NoFastPathError
         found = [native_reads(pins) for pins in self.pins]
-        return Outside(
+        return Preconditions(
             reads=(*before, *[read for one in found for read in one.reads]),
             places=tuple([place for one in found for place in one.places]),
             kept=[one.kept for one in found],
         )
 
     def builtin(
-        self, registers: ArgumentRegisters, template: ResultTemplate, outside: Outside
+        self, registers: ArgumentRegisters, template: ResultTemplate, held: Preconditions
     ) -> Builtin | None:
         """The call's descriptor as a builtin; None where the entry stub may not run."""
         if kernels.fault(self.parts.call):
@@ -186,13 +186,13 @@ class _KernelCall:
         given_by_caller = [i.written for i in template.inputs]
         scalars = template.scalars | {self._guard}
         outputs = [
-            Output(*made, scalar=k in scalars, made=k not in given_by_caller)
+            KernelOutput(*made, scalar=k in scalars, made=k not in given_by_caller)
             for k, made in enumerate(self.parts.made)
         ]
         inputs = [*self.inputs(registers), *template.inputs]
         return kernels.caller(
             stub, self.parts.machinery, registers.given, inputs, outputs, template.steps,
-            outside, self._guard,
+            held, self._guard,
         )  # fmt: skip
 
 

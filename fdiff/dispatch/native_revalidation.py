@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..capture import revalidation
 from ..capture.value_kinds import MISSING
-from ..kernels import ATTRIBUTES, OWNED, Outside, Read
+from ..kernels import ATTRIBUTES, OWNED, Preconditions, Read
 
 if TYPE_CHECKING:
     from ..capture.dependencies import Pins
@@ -25,7 +25,7 @@ _GETTERS = {
 }
 
 
-def native_reads(pins: Pins) -> Outside:
+def native_reads(pins: Pins) -> Preconditions:
     """All that must be as it was. Captured arrays are inputs, whose types the stub compares."""
     _, codes, items, places, _ = pins
     reads: list[Read] = []
@@ -45,7 +45,7 @@ def native_reads(pins: Pins) -> Outside:
                 reads += seen
         if left:
             rest.append((check, tuple(left)))
-    return Outside(tuple(reads), tuple(rest), pins)
+    return Preconditions(tuple(reads), tuple(rest), pins)
 
 
 def reads_of_function(f: object) -> tuple[Read, ...] | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..kernels import Input, Make
+from ..kernels import KernelInput, Make
 from .argument_registers import ArgumentRegisters, NoFastPathError
 from .arguments import STATIC
 
@@ -51,7 +51,7 @@ class ResultTemplate:
     ) -> None:
         self.steps: list[Make] = []
         self.scalars: set[int] = set()
-        self.inputs: list[Input] = []
+        self.inputs: list[KernelInput] = []
         self._constants = {id(x) for x in constants}
         self._registers = registers
         self._made = parts.made
@@ -113,7 +113,7 @@ class ResultTemplate:
             plain = type(out) is np.ndarray and out.shape == shape and out.dtype == dtype
             if value.scalar or not plain:
                 raise NoFastPathError
-            self.inputs.append(Input(register, shape, dtype, written=value.output))
+            self.inputs.append(KernelInput(register, shape, dtype, written=value.output))
             self.steps.append(Make("GIVEN", register))
         else:
             below = self._registers.children(out, register)

@@ -15,7 +15,7 @@ from ..tape import Tape
 from .ir.graph import Values
 from .ir.parallel import PARTS, THREADS
 from .kernel_source import WorkspaceBuffer
-from .llvm.call_descriptor import Given, Input, Machinery, Make, Output
+from .llvm.call_descriptor import Given, KernelInput, KernelOutput, Machinery, Make
 from .llvm.dispatch_table import caller, fault
 from .llvm.machine import Loaded
 from .llvm.python_stub import portable
@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     """What a call comes to, for whoever writes his own."""
 
     machinery: Machinery
-    inputs: tuple[Input, ...]
+    inputs: tuple[KernelInput, ...]
     made: tuple[tuple[tuple[int, ...], np.dtype], ...]  # shapes and dtypes of the outputs
     call: int
 
@@ -77,7 +77,7 @@ class Executable:
         self._kernel = kernel
         self._made = tuple((t.shape, _plain(t)) for t in tape.output_types)
         self._inputs = tuple(
-            Input(k, t.shape, _plain(t), strided=layout == "A" and bool(t.shape))
+            KernelInput(k, t.shape, _plain(t), strided=layout == "A" and bool(t.shape))
             for k, (t, layout) in enumerate(zip(tape.input_types, kernel.layouts, strict=True))
         )
         self._machinery = self._furnished(values)
@@ -109,7 +109,7 @@ class Executable:
             return None
         result = [Make("MADE", k) for k in range(len(self._made))]
         result.append(Make("GROUP", tuple, len(self._made)))
-        outputs = [Output(*made) for made in self._made]
+        outputs = [KernelOutput(*made) for made in self._made]
         given = Given(len(self._inputs))
         self._quick = caller(call, self._machinery, given, self._inputs, outputs, result)
         return self._quick(*arrays)
@@ -125,7 +125,7 @@ class Executable:
     ) -> int:
         """What the kernel says of a call that goes through Python."""
         first = len(self._inputs)
-        written = [Input(first + k, *made, written=k) for k, made in enumerate(self._made)]
+        written = [KernelInput(first + k, *made, written=k) for k, made in enumerate(self._made)]
         run = portable(machinery, (*self._inputs, *written), (), status=True)
         status = run(*given, *outs)
         assert status is not None, "a kernel was given what its tape has no inputs for"
@@ -198,7 +198,7 @@ def _bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
     return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 
 
-def _laid(given: object, wanted: Input) -> np.ndarray:
+def _laid(given: object, wanted: KernelInput) -> np.ndarray:
     """The argument as an array that a kernel takes, copied if need be."""
     array = np.asarray(given)
     assert array.shape == wanted.shape, "a kernel was given what its tape has no inputs for"

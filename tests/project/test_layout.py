@@ -34,11 +34,8 @@ CIRCLES = [  # each a set of modules that import one another
 ]
 INSIDE_KERNELS: dict[str, str] = {}  # who imports what from inside of `fdiff.kernels`
 SAME_CLASS_NAMES = {
-    "Input",
     "Join",
     "Node",
-    "Output",
-    "Outside",
     "Part",
     "Parts",
     "Plan",

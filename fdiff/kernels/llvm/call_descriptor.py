@@ -13,7 +13,7 @@ from ...process.float_flags import note
 OWNED, ATTRIBUTES = 1, 2
 
 
-class Input(NamedTuple):
+class KernelInput(NamedTuple):
     """An array or number a kernel reads, or an array it writes to.
 
     `source` is its register, -1 for an `array` of one's own. `strided`: the kernel takes any
@@ -72,7 +72,7 @@ class Make(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-class Output(NamedTuple):
+class KernelOutput(NamedTuple):
     """An array, or a `scalar`, that is made for the result, unless an input is where it goes."""
 
     shape: tuple[int, ...]
@@ -113,13 +113,13 @@ class Read(NamedTuple):
     into: int = 0
 
 
-class Outside(NamedTuple):
-    """What must be as it was: all that `reads` tell, anything else that a function can tell.
+class Preconditions(NamedTuple):
+    """What must hold for a call to go to the kernel: what was read from outside is as it was.
 
-    `kept` are objects whose addresses stand in `reads`. With anything in the dict `occupied`, a
-    call is more than the kernel's. What is not as it was, or given otherwise, is for `general`;
-    without one the caller returns None. `hinted` is given the arguments where the processor's
-    floating-point flags hint at something.
+    `reads` are checked by machine code, `places` by Python functions; `kept` are the objects whose
+    addresses stand in `reads`. The dict `occupied` must be empty (see `fdiff.trace.trace_stack`).
+    Any other call goes to `general`; without one the caller returns None. `hinted` is called with
+    the arguments where the processor's floating-point flags hint at something.
     """
 
     reads: tuple[Read, ...] = ()

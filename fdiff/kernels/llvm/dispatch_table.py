@@ -21,7 +21,16 @@ from typing import Any
 import numpy as np
 
 from . import interpreter_abi
-from .call_descriptor import Given, Input, Machinery, Make, Output, Outside, Read, Unpack
+from .call_descriptor import (
+    Given,
+    KernelInput,
+    KernelOutput,
+    Machinery,
+    Make,
+    Preconditions,
+    Read,
+    Unpack,
+)
 from .entry_stub import (
     FROM,
     INTO,
@@ -37,7 +46,7 @@ from .interpreter_abi import WORD, numpy_api, python_api
 from .python_stub import portable
 
 _PLAIN, _WRITEABLE, _ALIGNED = 0x101, 0x400, 0x100  # of ndarray.flags
-_NOTHING = Outside()
+_NOTHING = Preconditions()
 _EMPTY: dict[object, None] = {}  # for those that no dict stands in the way of
 _NEAR = 512  # entries of a strided array that are put side by side on the stack
 
@@ -55,10 +64,10 @@ def caller(
     call: int,
     machinery: Machinery,
     given: Given,
-    inputs: Sequence[Input],
-    outputs: Sequence[Output],
+    inputs: Sequence[KernelInput],
+    outputs: Sequence[KernelOutput],
     result: Sequence[Make],
-    outside: Outside = _NOTHING,
+    outside: Preconditions = _NOTHING,
     guard: int | None = None,
 ) -> Callable[..., Any]:
     """A builtin that runs the kernel; a function of Python where the entry stub may not run.
@@ -86,10 +95,10 @@ def _stub(
     call: int,
     machinery: Machinery,
     given: Given,
-    inputs: Sequence[Input],
-    outputs: Sequence[Output],
+    inputs: Sequence[KernelInput],
+    outputs: Sequence[KernelOutput],
     result: Sequence[Make],
-    outside: Outside = _NOTHING,
+    outside: Preconditions = _NOTHING,
     guard: int | None = None,
 ) -> Callable[..., Any]:
     held: list[object] = [machinery, outside, given, tuple(inputs), tuple(outputs), tuple(result)]
@@ -157,7 +166,7 @@ def _furnished(machinery: Machinery, words: Words) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _outside(outside: Outside, words: Words) -> dict[str, int]:
+def _outside(outside: Preconditions, words: Words) -> dict[str, int]:
     return {
         "reads": words([word for read in outside.reads for word in _looked(read)]),
         "read_count": len(outside.reads),
@@ -185,7 +194,9 @@ _ACCESS: dict[object, tuple[str, str]] = {
 }  # fmt: skip
 
 
-def _made(step: Make, outputs: Sequence[Output], made: Counter[int], words: Words) -> list[int]:
+def _made(
+    step: Make, outputs: Sequence[KernelOutput], made: Counter[int], words: Words
+) -> list[int]:
     """A step of the recipe; `made` counts the places where each output stands."""
     how, what, make, put, names = step.how, step.what, 0, 0, 0
     where = what if how in ("MADE", "GIVEN") else id(what)
@@ -210,7 +221,7 @@ def _looked(read: Read) -> list[int]:
     return [python_api(read.function), thing, read.argument, read.value, how, read.into]  # type: ignore[list-item] - a register
 
 
-def _record(one: Input, at: int, strides: int, dims: int) -> list[int]:
+def _record(one: KernelInput, at: int, strides: int, dims: int) -> list[int]:
     written = one.written is not None
     mask = _ALIGNED if one.strided else _PLAIN | (_WRITEABLE if written else 0)
     words = one.dtype.itemsize == 8 and len(one.shape) in (1, 2) and not one.strided
@@ -277,8 +288,8 @@ def _idle() -> Machinery:
 def _rehearsed_alone(call: int) -> str:
     """What the stub of a kernel alone does that calls nothing, where it is not what it should."""
     array, number = np.arange(3.0), np.float64(0.5)
-    inputs = [Input(0, (3,), array.dtype), Input(1, (), array.dtype)]
-    steps, outputs = [Make("MADE", 0), Make("GROUP", tuple, 1)], [Output((2, 1), array.dtype)]
+    inputs = [KernelInput(0, (3,), array.dtype), KernelInput(1, (), array.dtype)]
+    steps, outputs = [Make("MADE", 0), Make("GROUP", tuple, 1)], [KernelOutput((2, 1), array.dtype)]
     stub = _stub(call, _idle(), Given(2), inputs, outputs, steps)
     counted = (array, number, array.dtype, None)
     before = [*map(sys.getrefcount, counted)]
@@ -301,14 +312,15 @@ def _rehearsed(call: int) -> str:
         Unpack("SAME", 2, str, 0, (tag,)),
     )  # fmt: skip
     inputs = [
-        Input(3, (3,), array.dtype, exact=np.ndarray), Input(4, (), array.dtype, exact=np.float64),
-        Input(5, (3,), array.dtype),
+        KernelInput(3, (3,), array.dtype, exact=np.ndarray),
+        KernelInput(4, (), array.dtype, exact=np.float64),
+        KernelInput(5, (3,), array.dtype),
     ]  # fmt: skip
     steps = [
         Make("MADE", 0), Make("GIVEN", 4), Make("GROUP", list, 1), Make("CONSTANT", tag),
         Make("TABLE", None, 2, ("x", "y")), Make("GROUP", tuple, 2),
     ]  # fmt: skip
-    outputs = [Output((2, 1), array.dtype)]
+    outputs = [KernelOutput((2, 1), array.dtype)]
     stub = _stub(call, _idle(), Given(2, ("name",), unpacks), inputs, outputs, steps)
     counted = (array, number, array.dtype, None)
     given = [array, number], {"a": array}

@@ -8,14 +8,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...process.float_flags import note_flags
-from .call_descriptor import Input, Machinery, Output
+from .call_descriptor import KernelInput, KernelOutput, Machinery
 
 _PLAIN, _WRITEABLE, _ALIGNED = 0x101, 0x400, 0x100  # of ndarray.flags
 _LINE = 64  # bytes to which a workspace is aligned
 
 
 def portable(
-    machinery: Machinery, inputs: Sequence[Input], outputs: Sequence[Output], *, status: bool
+    machinery: Machinery,
+    inputs: Sequence[KernelInput],
+    outputs: Sequence[KernelOutput],
+    *,
+    status: bool,
 ) -> Callable[..., object]:
     """A function of the inputs in their order: a tuple of outputs, or the kernel's status.
 
@@ -41,7 +45,7 @@ def portable(
 def _run(
     kernel: Callable[..., int],
     machinery: Machinery,
-    inputs: Sequence[Input],
+    inputs: Sequence[KernelInput],
     arrays: Sequence[np.ndarray],
 ) -> int:
     """The kernel's status for its inputs and what it writes to, in this order."""
@@ -58,7 +62,7 @@ def _run(
     return code
 
 
-def _taken(given: object, one: Input) -> np.ndarray | None:
+def _taken(given: object, one: KernelInput) -> np.ndarray | None:
     """The memory of an argument; None if a kernel does not take it as it lies."""
     if type(given) is not np.ndarray:
         number = one.shape == () and one.written is None
