@@ -35,14 +35,11 @@ CIRCLES = [  # each a set of modules that import one another
 INSIDE_KERNELS: dict[str, str] = {}  # who imports what from inside of `fdiff.kernels`
 SAME_CLASS_NAMES = {
     "Join",
-    "Node",
     "Part",
     "Parts",
     "Plan",
     "Program",
-    "Rows",
     "Sweep",
-    "Table",
     "Template",
     "View",
     "_Lines",
