@@ -19,7 +19,7 @@ from .llvm.call_descriptor import Given, KernelInput, KernelOutput, Machinery, M
 from .llvm.dispatch_table import caller, fault
 from .llvm.machine import Loaded
 from .llvm.python_stub import portable
-from .runtime.status import OUT_OF_BOUNDS, SINGULAR, ZERO_AT
+from .runtime.status import error_of
 from .runtime.worker_code import HEADER
 from .thread_pool import pool, threads
 
@@ -53,18 +53,6 @@ class Parts(NamedTuple):
     inputs: tuple[KernelInput, ...]
     made: tuple[tuple[tuple[int, ...], np.dtype], ...]  # shapes and dtypes of the outputs
     call: int
-
-
-def _fail(status: int) -> None:
-    """The exception a status stands for."""
-    if status == OUT_OF_BOUNDS:
-        raise IndexError("index is out of bounds")
-    if status == SINGULAR:
-        raise np.linalg.LinAlgError("Singular matrix")
-    if status >= ZERO_AT:  # as SciPy says it
-        k = status - ZERO_AT
-        raise np.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {k}")
-    raise np.linalg.LinAlgError("Matrix is not positive definite")
 
 
 class Executable:
@@ -143,7 +131,7 @@ class Executable:
             patient = self._run_by(self._machinery, self._patient())
             status = self._status(patient, given, outs)
         if status:
-            _fail(status)
+            raise error_of(status)
         return outs
 
     def _patient(self) -> Loaded:

@@ -13,15 +13,14 @@ from .blas import places
 from .linalg import DECOMPOSITIONS
 from .macros import expand
 from .matrix_products import PRODUCTS
-from .status import INDEFINITE, SINGULAR, ZERO_AT
+from .status import ROUTINE_STATUS
 from .triangular import TRIANGULAR
 
-_TEXTS = {**DECOMPOSITIONS, **PRODUCTS, **TRIANGULAR}
+# By the name on the record of an op (`kernel_rule.Routine`): the functions it calls, itself last.
+TEXTS = {**DECOMPOSITIONS, **PRODUCTS, **TRIANGULAR}
 _NUMPY = {"f4": "float32", "f8": "float64"}
 _NUMBERS = {
-    "SINGULAR": SINGULAR,
-    "INDEFINITE": INDEFINITE,
-    "ZERO_AT": ZERO_AT,
+    **ROUTINE_STATUS,
     "FEW": 20,  # rows from which LAPACK is faster: det 28, inv 24, solve 16, cholesky 14
     "PANEL": 16384,  # entries of columns that are copied to lie next to one another
     "BLOCK": 32,  # columns at a time
@@ -36,4 +35,4 @@ def text_of(routine: str, vector: int = 64) -> str:
     name, dtype = routine.rsplit("_", 1)
     words = {"ENTRY": dtype, "REAL": _NUMPY[dtype], "LANES": vector // int(dtype[1])}
     words |= {**_NUMBERS, **places(dtype)}
-    return expand("".join(_TEXTS[name]), words)
+    return expand("".join(TEXTS[name]), words)

@@ -1,7 +1,25 @@
-"""Status codes: what a kernel returns instead of 0 if it could not finish."""
+"""Status codes: what a kernel returns instead of 0 if it could not finish, and what each means."""
+
+from __future__ import annotations
+
+from numpy.linalg import LinAlgError
 
 OUT_OF_BOUNDS = 1  # an index lies outside of its array
 SINGULAR = 2  # a matrix is singular
 INDEFINITE = 3  # a matrix is not positive definite
 ZERO_AT = 16  # plus k: the diagonal of a triangular matrix is zero at position k
 OUT_OF_RANGE = -2  # an argument of sin, cos or tan is too large for `rt.sin` and its like
+
+# Those that routines return, by the words for them in their texts.
+ROUTINE_STATUS = {"SINGULAR": SINGULAR, "INDEFINITE": INDEFINITE, "ZERO_AT": ZERO_AT}
+
+
+def error_of(status: int) -> Exception:
+    """The exception that a kernel's status stands for, as NumPy and SciPy raise it."""
+    if status == OUT_OF_BOUNDS:
+        return IndexError("index is out of bounds")
+    if status == SINGULAR:
+        return LinAlgError("Singular matrix")
+    if status >= ZERO_AT:
+        return LinAlgError(f"singular matrix: resolution failed at diagonal {status - ZERO_AT}")
+    return LinAlgError("Matrix is not positive definite")
