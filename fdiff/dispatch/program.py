@@ -23,7 +23,7 @@ from .capture_session import call_private
 from .plans import OperatorPlan
 from .variant import Variant, trace_variant
 
-Derive = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
+MakePlan = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
 
 VARIANTS = 128  # signatures remembered for one function, the oldest dropped first
 _BUILT = {  # what operators make of a traced function
@@ -59,17 +59,17 @@ class Program:
     """Every variant of one function under one operator, by the signature of the arguments.
 
     `name` is the public call, `argnums` tells which arguments are differentiated (None: none), and
-    `derive` turns a new variant into the operator's plan. `body` is what is run on traced arguments
-    (None: the function itself). With `eager`, calls may be differentiated eagerly; with `lists`, a
-    list of numbers counts as an array where it is differentiated.
+    `make_plan` turns a new variant into the operator's plan. `body` is what is run on traced
+    arguments (None: the function itself). With `eager`, calls may be differentiated eagerly; with
+    `lists`, a list of numbers counts as an array where it is differentiated.
     """
 
     __slots__ = (
         "argnums",
         "body",
-        "derive",
         "eager",
         "lists",
+        "make_plan",
         "name",
         "plain",
         "plans",
@@ -84,7 +84,7 @@ class Program:
         self,
         name: str,
         argnums: Argnums,
-        derive: Derive,
+        make_plan: MakePlan,
         body: Body | None = None,
         *,
         eager: bool = True,
@@ -95,7 +95,7 @@ class Program:
         self.lists = lists
         self.body = body or call_private
         self.argnums = argnums
-        self.derive = derive
+        self.make_plan = make_plan
         self.plain: Body | None = None  # what plain code would run in place of `f`
         self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
         self.plans: OrderedDict[object, OperatorPlan] = OrderedDict()
@@ -194,7 +194,7 @@ class Program:
         variant, extra = trace_variant(
             lambda *a, **k: self.body(f, a, k), f, call, leaves, spec, order, in_spec, eager=eager
         )
-        variant.plan = self.derive(variant) if eager else self._plan(variant)
+        variant.plan = self.make_plan(variant) if eager else self._plan(variant)
         inputs = [
             leaves[k] if isinstance(leaves[k], TracedArray) else native(leaves[k])
             for k in variant.traced
@@ -204,7 +204,7 @@ class Program:
     def _plan(self, variant: Variant) -> OperatorPlan:
         """The plan of an equal trace if there is one: deriving a plan costs more than tracing."""
         if any(variant.outs):
-            return self.derive(variant)
+            return self.make_plan(variant)
         key = (
             variant.tape,
             variant.wrt,
@@ -217,7 +217,7 @@ class Program:
         )
         plan = self.plans.get(key)
         if plan is None:
-            plan = self.plans[key] = self.derive(variant)
+            plan = self.plans[key] = self.make_plan(variant)
             if len(self.plans) > VARIANTS:
                 self.plans.popitem(last=False)
         return plan
@@ -232,7 +232,7 @@ def program_of(
     name: str,
     argnums: Argnums,
     options: tuple[object, ...],
-    derive: Derive,
+    make_plan: MakePlan,
     body: Body | None = None,
     *,
     eager: bool = True,
@@ -240,16 +240,16 @@ def program_of(
 ) -> Program:
     """The program of `f` under one operator: shared by all functions of the same code.
 
-    `options` are the operator's settings, which `derive` knows: together with the name and
+    `options` are the operator's settings, which `make_plan` knows: together with the name and
     `argnums` they identify the operator.
     """
     key = (f.__code__ if type(f) is FunctionType else f, name, argnums, options)
     try:
         found = _programs.get(key)
     except TypeError:  # an unhashable callable has a program of its own
-        return Program(name, argnums, derive, body, eager=eager, lists=lists)
+        return Program(name, argnums, make_plan, body, eager=eager, lists=lists)
     if found is None:
-        found = _programs[key] = Program(name, argnums, derive, body, eager=eager, lists=lists)
+        found = _programs[key] = Program(name, argnums, make_plan, body, eager=eager, lists=lists)
         if len(_programs) > MOST:
             _programs.popitem(last=False)
     return found

@@ -94,10 +94,10 @@ def _grad_like(
     check_callable(f, name)
     nums = check_argnums(argnums, f, name)
     choice = check_choice(complex_inputs, called(name, f))
-    derive = lambda variant: _grad_plan(variant, choice, value=value, has_aux=has_aux)  # noqa: E731 - its choices bound
+    make_plan = lambda variant: _grad_plan(variant, choice, value=value, has_aux=has_aux)  # noqa: E731 - its choices bound
     options = {"argnums": argnums, "has_aux": has_aux, "complex_inputs": complex_inputs}
     origin = Origin(value_and_grad if value else grad, options)
-    return prepared_operator(f, name, nums, (has_aux, choice), derive, origin)
+    return prepared_operator(f, name, nums, (has_aux, choice), make_plan, origin)
 
 
 @public

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from ..dispatch.arguments import Function, called
 from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
-from ..dispatch.program import Derive
+from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
 from ..tracebacks import trim
 from ..transforms.forward import depends
@@ -27,7 +27,7 @@ from .prepared import Prepared
 from .products import product
 
 
-def _second_order(plan: Derive, name: str, *, strict: bool) -> Derive:
+def _second_order(plan: MakePlan, name: str, *, strict: bool) -> MakePlan:
     """What makes the plan, after the checks of second derivatives."""
 
     def checked(variant: Variant) -> OperatorPlan:
@@ -66,7 +66,7 @@ class HvpPlan(OperatorPlan):
         return deliver(outs[0], self.variant.scalars[0]), gradients(self.variant, outs[1:])
 
 
-def _hvp_plan(name: str, *, strict: bool, value: bool) -> Derive:
+def _hvp_plan(name: str, *, strict: bool, value: bool) -> MakePlan:
     def plan(variant: Variant) -> OperatorPlan:
         return HvpPlan(variant, name, value=value)
 
@@ -317,17 +317,17 @@ def hessian(
         kind = chunk_size.__class__  # 1.0 is no 1
         settings = (kind, device, outer_jacobian_strategy, chunk_size, not strict)
         try:
-            options, derive = _by_settings[settings]
+            options, make_plan = _by_settings[settings]
         except (KeyError, TypeError):  # met for the first time, or not hashable
             check_callable(f, "hessian")
-            options, derive = _by_settings[settings] = _checked_settings(f, *settings)
-        return dense(f, "hessian", inputs, argnums, options, derive, hessian, settings)
+            options, make_plan = _by_settings[settings] = _checked_settings(f, *settings)
+        return dense(f, "hessian", inputs, argnums, options, make_plan, hessian, settings)
     except BaseException as error:
         trim(error)
         raise
 
 
-_by_settings: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid
+_by_settings: dict[object, tuple[tuple[object, ...], MakePlan]] = {}  # by settings that are valid
 
 
 def _checked_settings(
@@ -337,7 +337,7 @@ def _checked_settings(
     strategy: object,
     chunk_size: object,
     loose: bool,  # noqa: FBT001 - a setting like the others: not `strict`
-) -> tuple[tuple[object, ...], Derive]:
+) -> tuple[tuple[object, ...], MakePlan]:
     """The options that settings of `hessian` stand for, and what makes the plan; checks them."""
     call = called("hessian", f)
     check_device(device, call)

@@ -30,7 +30,7 @@ from ..dispatch.plans import (
     execute_unchecked,
     replay,
 )
-from ..dispatch.program import Derive, Program, program_of
+from ..dispatch.program import MakePlan, Program, program_of
 from ..dispatch.variant import Variant
 from ..errors import FdiffError, message, user_line
 from ..ops.kink_marks import kink_search
@@ -214,31 +214,32 @@ def immediate_call(
     name: str,
     inputs: object,
     options: tuple[object, ...],
-    derive: Derive,
+    make_plan: MakePlan,
     checked: tuple[tuple[object, ...], Argnums],
     vectors: tuple[object, ...] = (),
 ) -> object:
     """One call of an operator that is given the function and the point at once.
 
-    `derive` is one object for all calls with the same name and options, `checked` are the arguments
-    and argnums that `inputs` stand for. No fast path was known; the next call may have one.
+    `make_plan` is one object for all calls with the same name and options, `checked` are the
+    arguments and argnums that `inputs` stand for. No fast path was known; the next call may have
+    one.
     """
     args, argnums = checked
-    program = operator_program(f, name, argnums, options, derive)
+    program = operator_program(f, name, argnums, options, make_plan)
     result = invoke(program, f, args, {}, vectors)
     if not occupied:
-        fast_path = immediate_fast_path(f, inputs, derive)
+        fast_path = immediate_fast_path(f, inputs, make_plan)
         if fast_path is not None:
             fast_path.seek(program, f, (inputs, *vectors), spread=argnums != 0)
     return result
 
 
 def operator_program(
-    f: Function, name: str, argnums: Argnums, options: tuple[object, ...], derive: Derive
+    f: Function, name: str, argnums: Argnums, options: tuple[object, ...], make_plan: MakePlan
 ) -> Program:
     """The program of `f` under an operator, which may take lists of numbers for arrays."""
     body = body_of_operator(name, argnums)
-    return program_of(f, name, argnums, options, derive, body, lists=body is not None)
+    return program_of(f, name, argnums, options, make_plan, body, lists=body is not None)
 
 
 def prepared_operator(
@@ -246,11 +247,11 @@ def prepared_operator(
     name: str,
     argnums: Argnums,
     options: tuple[object, ...],
-    derive: Derive,
+    make_plan: MakePlan,
     origin: Origin,
 ) -> Prepared[..., Any]:
     """The prepared function of an operator whose calls take the arguments of `f`."""
-    program = operator_program(f, name, argnums, options, derive)
+    program = operator_program(f, name, argnums, options, make_plan)
     return prepared_function(program, f, no_vectors, origin)
 
 

@@ -8,7 +8,7 @@ from typing import Any, overload
 from ..dispatch.arguments import Function, called
 from ..dispatch.fast_path import known_fast_path
 from ..dispatch.plans import OperatorPlan
-from ..dispatch.program import Derive
+from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
 from ..errors import InputError
 from ..tracebacks import public, trim
@@ -167,17 +167,17 @@ def jacobian(
         kind = chunk_size.__class__  # 1.0 is no 1
         settings = (kind, device, mode, strategy, chunk_size, complex_inputs, not strict)
         try:
-            options, derive = _by_settings[settings]
+            options, make_plan = _by_settings[settings]
         except (KeyError, TypeError):  # met for the first time, or not hashable
             check_callable(f, "jacobian")
-            options, derive = _by_settings[settings] = _checked_settings(f, *settings)
-        return dense(f, "jacobian", inputs, argnums, options, derive, jacobian, settings)
+            options, make_plan = _by_settings[settings] = _checked_settings(f, *settings)
+        return dense(f, "jacobian", inputs, argnums, options, make_plan, jacobian, settings)
     except BaseException as error:
         trim(error)
         raise
 
 
-_by_settings: dict[object, tuple[tuple[object, ...], Derive]] = {}  # by settings that are valid
+_by_settings: dict[object, tuple[tuple[object, ...], MakePlan]] = {}  # by settings that are valid
 
 
 def _checked_settings(
@@ -189,15 +189,15 @@ def _checked_settings(
     chunk_size: object,
     complex_inputs: object,
     loose: bool,  # noqa: FBT001 - a setting like the others: not `strict`
-) -> tuple[tuple[object, ...], Derive]:
+) -> tuple[tuple[object, ...], MakePlan]:
     """The options that settings of `jacobian` stand for, and what makes the plan; checks them."""
     call = called("jacobian", f)
     check_device(device, call)
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
     choice = check_choice(complex_inputs, call)
     plan = lambda variant: jacobian_plan(variant, way, chunk)  # noqa: E731 - its choices bound
-    derive = with_checks(plan, "jacobian", strict=not loose, choice=choice)
-    return (way, chunk, not loose, choice), derive
+    make_plan = with_checks(plan, "jacobian", strict=not loose, choice=choice)
+    return (way, chunk, not loose, choice), make_plan
 
 
 def dense(
@@ -206,24 +206,28 @@ def dense(
     inputs: object,
     argnums: object,
     options: tuple[object, ...],
-    derive: Derive,
+    make_plan: MakePlan,
     operator: Function,
     settings: tuple[object, ...],
 ) -> object:
     """The dense derivative at `inputs`; with `inputs` left out, the prepared function.
 
     `settings` are what `operator` was given, in the order of `options.named`; `options` what they
-    stand for, which `derive` knows already.
+    stand for, which `make_plan` knows already.
     """
     if argnums.__class__ is int and argnums == 0 and inputs is not LEFT_OUT:
-        result = known_fast_path(f, inputs, derive)(f, inputs)
+        result = known_fast_path(f, inputs, make_plan)(f, inputs)
         if result is not None:
             return result
     check_callable(f, name)
     if inputs is LEFT_OUT:
         origin = Origin(operator, {"argnums": argnums, **named(name, settings)})
-        return prepared_operator(f, name, check_argnums(argnums, f, name), options, derive, origin)
-    return immediate_call(f, name, inputs, options, derive, check_point(inputs, argnums, f, name))
+        return prepared_operator(
+            f, name, check_argnums(argnums, f, name), options, make_plan, origin
+        )
+    return immediate_call(
+        f, name, inputs, options, make_plan, check_point(inputs, argnums, f, name)
+    )
 
 
 def _check_numeric(variant: Variant) -> None:
@@ -241,7 +245,7 @@ def _jac(
     chunk = check_chunk(chunk_size, called(name, f))
     choice = check_choice(complex_inputs, called(name, f))
 
-    def derive(variant: Variant) -> OperatorPlan:
+    def make_plan(variant: Variant) -> OperatorPlan:
         _check_numeric(variant)
         check_complex(variant, choice)
         return jacobian_plan(variant, mode, chunk)
@@ -250,7 +254,7 @@ def _jac(
     settings = {"argnums": argnums, "chunk_size": chunk_size, "complex_inputs": complex_inputs}
     origin = Origin(operator, settings)
     return prepared_operator(
-        f, name, check_argnums(argnums, f, name), (chunk, choice), derive, origin
+        f, name, check_argnums(argnums, f, name), (chunk, choice), make_plan, origin
     )
 
 

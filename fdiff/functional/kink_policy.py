@@ -93,7 +93,7 @@ def refuse_kinks(
     The function is traced afresh with the search on, in which functions made of several operations
     mark their own kinks.
     """
-    fresh = Program(program.name, program.argnums, program.derive, program.body)
+    fresh = Program(program.name, program.argnums, program.make_plan, program.body)
     kink_search.on = True
     try:
         variant, inputs = fresh.trace(f, args, kwargs)

@@ -9,7 +9,7 @@ from typing import Any, cast, overload
 from ..dispatch.arguments import Argnums, Function, called
 from ..dispatch.fast_path import known_fast_path
 from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
-from ..dispatch.program import Derive
+from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
 from ..errors import InputError
 from ..tracebacks import trim
@@ -74,13 +74,13 @@ class JvpPlan(OperatorPlan):
         return results(self.variant, outs[: self.count]), tangents(self.variant, outs[self.count :])
 
 
-def with_checks(plan: Derive, name: str, *, strict: bool, choice: str | None = None) -> Derive:
+def with_checks(plan: MakePlan, name: str, *, strict: bool, choice: str | None = None) -> MakePlan:
     """What makes the plan, after the checks of an operator.
 
     `choice` is the convention for complex inputs, where the operator has one.
     """
 
-    def derive(variant: Variant) -> OperatorPlan:
+    def make_plan(variant: Variant) -> OperatorPlan:
         check_outputs(variant, name)
         if choice is not None:
             check_complex(variant, choice)
@@ -88,7 +88,7 @@ def with_checks(plan: Derive, name: str, *, strict: bool, choice: str | None = N
             check_strict(variant, each_pair=name == "jacobian")
         return plan(variant)
 
-    return derive
+    return make_plan
 
 
 _VJP = {strict: with_checks(VjpPlan, "vjp", strict=strict) for strict in (False, True)}
@@ -102,28 +102,28 @@ def product(
     v: object,
     argnums: object,
     options: tuple[object, ...],
-    derive: Derive,
+    make_plan: MakePlan,
     operator: Function,
 ) -> object:
     """The result of a product at `inputs`; with `inputs` left out, the prepared function.
 
-    `operator` is the public function of that `name`, `options` are its settings, which `derive`
+    `operator` is the public function of that `name`, `options` are its settings, which `make_plan`
     knows already.
     """
     if inputs is not LEFT_OUT:
         if argnums.__class__ is int and argnums == 0:
-            result = known_fast_path(f, inputs, derive)(f, inputs, v)
+            result = known_fast_path(f, inputs, make_plan)(f, inputs, v)
             if result is not None:
                 return result
         check_callable(f, name)
         point = check_point(inputs, argnums, f, name)
-        return immediate_call(f, name, inputs, options, derive, point, (v,))
+        return immediate_call(f, name, inputs, options, make_plan, point, (v,))
     check_callable(f, name)
     if v is not None:
         fact = "v is given without inputs."
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
     nums = check_argnums(argnums, f, name)
-    program = operator_program(f, name, nums, options, derive)
+    program = operator_program(f, name, nums, options, make_plan)
 
     def split(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
         if not args:
