@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -83,6 +83,29 @@ class Kink(NamedTuple):
     jumps: bool = False  # whether the value itself jumps there, not its slope alone
 
 
+class AxisMap(NamedTuple):
+    """How an op computes its output along one axis, entry by entry.
+
+    Of each argument `sources` holds the axis whose entries belong to those of the output's axis;
+    None where every entry takes all of the argument. `sized` names the parameter that holds the
+    axis' length ("" if none does), and is None where the op is not one for another length.
+    """
+
+    sources: tuple[int | None, ...]
+    sized: str | None = ""
+
+    def resized(
+        self, params: tuple[tuple[str, Any], ...], along: int, length: int
+    ) -> tuple[tuple[str, object], ...]:
+        """The parameters of the op where this axis has another length."""
+        return tuple(
+            [
+                (k, (*v[:along], length, *v[along + 1 :]) if k == self.sized else v)
+                for k, v in params
+            ]
+        )
+
+
 _C_ORDER, _NOT_EAGER = LayoutRule(), EagerRule()
 
 
@@ -112,6 +135,10 @@ class Primitive:
       None, and the arguments to add it with (load forwarding, dead stores, reshapes of reshapes);
     - ``provenance(builder, node, positions)`` tells which operand those entries of a node come
       from, and where they are in it; None where they come from several or are computed.
+    - ``axis_map(axis, out_type, *types, **params)`` is the `AxisMap` of an axis of the output, None
+      where its entries do not belong to those of the arguments;
+    - ``masks(mask, args, **params)`` tells of each argument which entries enter the output's
+      entries where `mask` is true; without it, that follows from the transpose.
     """
 
     name: str
@@ -129,6 +156,11 @@ class Primitive:
     kink: Kink | None = None
     sizeless: bool = False
     complex_formulas: tuple[ComplexFormula, ...] = ()
+    moves: bool = False  # each entry of the output is an entry of an argument, or zero
+    chooses: bool = False  # each entry of the output is the one of several that a comparison takes
+    unit_slopes: bool = False  # its slopes are 1, -1 or a choice: they spread no NaN
+    axis_map: Callable[..., AxisMap | None] | None = None
+    masks: Callable[..., Sequence[object]] | None = None
     samples: tuple[Sample, ...] = field(default=())
     layout: LayoutRule = _C_ORDER
     stops: bool = False  # the result counts as independent of the arguments

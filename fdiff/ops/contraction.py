@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arraytype import ArrayType, promote
 from ..kernel_rule import KernelRule, Kind
-from ..primitive import UFUNCS, ZERO, Primitive, Sample, register
+from ..primitive import UFUNCS, ZERO, AxisMap, Primitive, Sample, register
 from ..trace import TracedArray, applied, apply, implements
 from .diagonals import diagonal
 from .families import add_up, kind_of, refuse
@@ -77,6 +77,26 @@ def _contract_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: i
     return [apply(contract, *args, subscripts=f"{a},{b}->{new}{out}")]
 
 
+def _contract_axes(along: int, out: ArrayType, /, a: ArrayType, b: ArrayType, *, subscripts: str) -> AxisMap:
+    left, right, result = parse(subscripts)
+    label = result[along]
+    return AxisMap(tuple([labels.index(label) if label in labels else None for labels in (left, right)]))
+
+
+def _contract_masks(mask: TracedArray, args: Sequence[TracedArray], *, subscripts: str) -> list[object]:
+    """An entry of an operand takes part if one of the products it is summed into does."""
+    *operands, out = parse(subscripts)
+    masks: list[object] = []
+    for labels, arg in zip(operands, args, strict=True):
+        away = tuple(k for k, label in enumerate(out) if label not in labels)
+        some = np.any(mask, axis=away) if away else mask
+        left = [label for label in out if label in labels]
+        order = [left.index(label) for label in labels if label in left]
+        shape = tuple(n if label in left else 1 for label, n in zip(labels, arg.shape, strict=True))
+        masks.append(np.broadcast_to(np.reshape(np.transpose(some, order), shape), arg.shape))
+    return masks
+
+
 def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
     return Sample(lambda rng: (rng.normal(size=a), rng.normal(size=b)), {"subscripts": subscripts})
 
@@ -85,7 +105,7 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
 contract = register(
     Primitive(
         "contract", _contracted, _evaluate, _contract_jvp, _contract_vjp, _contract_batch, KernelRule(Kind.CONTRACT), "bilinear",
-        sizeless=True,
+        sizeless=True, axis_map=_contract_axes, masks=_contract_masks,
         samples=(
             _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),
             _pair((2, 3, 4), (2, 4, 2), "bij,bjk->bik"), _pair((2,), (3,), "i,j->ij"),

@@ -64,8 +64,8 @@ FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None), jumps=True)
 EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 
 # --- arithmetic -------------------------------------------------------------------------------
-add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), numpy=np.add, sample=(real, real))
-subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), numpy=np.subtract, sample=(real, real))
+add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), numpy=np.add, sample=(real, real), unit_slopes=True)
+subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), numpy=np.subtract, sample=(real, real), unit_slopes=True)
 multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,), numpy=np.multiply, sample=(real, real))
 divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), numpy=np.divide, sample=(real, real), kink=DENOMINATOR)
 
@@ -81,7 +81,7 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 
 
 UFUNCS[np.divide] = divide_call
-negative = elementwise("negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), numpy=np.negative, sample=(real,))
+negative = elementwise("negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), numpy=np.negative, sample=(real,), unit_slopes=True)
 reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,), numpy=np.square, sample=(real,))
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)
@@ -259,18 +259,18 @@ def _absolute_vjp(bars: list[object], args: list[TracedArray], outs: list[Traced
 absolute = elementwise("absolute", "abs({0})", None, complex_formulas=(formulas.ABSOLUTE,), numpy=np.absolute, sample=(real,), kink=AT_ZERO, rules=(_absolute_jvp, _absolute_vjp))
 UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
 maximum = elementwise(
-    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM, numpy=np.maximum, sample=(real, real), kink=TIE
+    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM, numpy=np.maximum, sample=(real, real), chooses=True, kink=TIE
 )
 minimum = elementwise(
-    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM, numpy=np.minimum, sample=(real, real), kink=TIE
+    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM, numpy=np.minimum, sample=(real, real), chooses=True, kink=TIE
 )
 fmax = elementwise(
     "fmax", "rt.fmax({0}, {1})",
-    lambda x, y, out: (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out)), numpy=np.fmax, sample=(real, real), kink=TIE,
+    lambda x, y, out: (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out)), numpy=np.fmax, sample=(real, real), chooses=True, kink=TIE,
 )
 fmin = elementwise(
     "fmin", "rt.fmin({0}, {1})",
-    lambda x, y, out: (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out)), numpy=np.fmin, sample=(real, real), kink=TIE,
+    lambda x, y, out: (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out)), numpy=np.fmin, sample=(real, real), chooses=True, kink=TIE,
 )
 copysign = elementwise(
     "copysign", "math.copysign({0}, {1})", lambda x, y, out: (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO), numpy=np.copysign, sample=(real, real), kink=EITHER_ZERO._replace(jumps=True)
@@ -362,11 +362,11 @@ def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
 # The rules of `where` select instead of multiplying, so that a NaN of the branch not taken does not spread.
 # `convert` changes the dtype of the tangent with that of the value.
 where = elementwise(
-    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen, sample=(truth, real, real), rules=(_where_jvp, _where_vjp)
+    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen, sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp)
 )
 convert = elementwise(
     "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
-    sample=(real,), params={"dtype": np.dtype(np.float32)}, rules=(_convert_jvp, _convert_vjp),
+    sample=(real,), params={"dtype": np.dtype(np.float32)}, unit_slopes=True, rules=(_convert_jvp, _convert_vjp),
 )  # fmt: skip
 copy = elementwise("copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,), layout=LayoutRule("C"), provenance=through_copy)
 # The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.

@@ -23,6 +23,7 @@ from ..primitive import UFUNCS, ZERO, EagerRule, Kink, LayoutRule, Primitive, Sa
 from ..trace import TracedArray, apply, current, unsupported
 from ..trace.local_arrays import Local, Stored
 from ..trace.ufunc_fast_path import enter
+from . import axis_maps
 
 Rule = Callable[..., object]
 
@@ -162,7 +163,7 @@ def elementwise(
         Primitive(
             name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
             KernelRule(kind, text, constants, literals, checks_whole) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
-            view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()), **facts,
+            view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()), axis_map=axis_maps.entrywise, **facts,
         )
     )  # fmt: skip
     if ufunc is not None and loop is None:

@@ -15,6 +15,7 @@ from ..arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
 from ..kernel_rule import KernelRule, Kind
 from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Kink, Primitive, Sample, register
 from ..trace import TracedArray, applied, apply, implements
+from . import axis_maps
 from .cumulative import cumprod, total_dtype, wide
 from .elementwise import stop
 from .families import kind_of, linear, refuse
@@ -61,6 +62,7 @@ sum_ = linear(
     batch=lambda x, *, axes: apply(sum_, x, axes=_up(axes)),
     kernel=KernelRule(Kind.SUM),
     structural=True,
+    axis_map=axis_maps.summed,
     sizeless=True,
     samples=_samples(real),
 )
@@ -75,6 +77,7 @@ def reduction(
     kink: Kink | None = None,
     *,
     sizeless: bool = True,
+    chooses: bool = False,
 ) -> Primitive:
     """A reduction whose derivative is a sum with the weights ``slope(x, out, kept, axes)``; `kept` is `out` with keepdims."""
 
@@ -94,7 +97,7 @@ def reduction(
 
     primitive = Primitive(
         name, _reduced, lambda x, *, axes: function(x, axis=axes), jvp, vjp, batch, KernelRule(kind),
-        "reduction", kink=kink, sizeless=sizeless, samples=_samples(sample),
+        "reduction", kink=kink, sizeless=sizeless, chooses=chooses, samples=_samples(sample),
     )  # fmt: skip
     return register(primitive)
 
@@ -126,8 +129,8 @@ def _several(pick: Callable[..., object]) -> Kink:
 
 
 prod = reduction("prod", lambda x, axis: np.prod(x, axis=axis, dtype=np.asarray(x).dtype), Kind.PROD, _others, positive, sizeless=False)
-amax = reduction("max", np.max, Kind.MAX, _even_share, real, _several(np.max))
-amin = reduction("min", np.min, Kind.MIN, _even_share, real, _several(np.min))
+amax = reduction("max", np.max, Kind.MAX, _even_share, real, _several(np.max), chooses=True)
+amin = reduction("min", np.min, Kind.MIN, _even_share, real, _several(np.min), chooses=True)
 any_ = reduction("any", np.any, Kind.ANY, None, truth)
 all_ = reduction("all", np.all, Kind.ALL, None, truth)
 

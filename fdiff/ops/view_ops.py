@@ -20,6 +20,7 @@ from ..trace import TracedArray, apply
 from ..trace.load_forwarding import forward_load, forward_store, join_reshapes
 from ..trace.operation_cache import Types
 from ..trace.provenance import through_broadcast, through_reshape, through_slice, through_update
+from . import axis_maps
 from .families import linear, unbroadcast
 
 
@@ -36,6 +37,8 @@ reshape = linear(
     batch=lambda x, *, shape: apply(reshape, x, shape=(x.shape[0], *shape)),
     kernel=KernelRule(Kind.RESHAPE),
     structural=True,
+    moves=True,
+    axis_map=axis_maps.reshaped,
     sizeless=True,
     view=True,
     put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
@@ -59,6 +62,8 @@ transpose = linear(
     batch=lambda x, *, axes: apply(transpose, x, axes=(0, *(a + 1 for a in axes))),
     kernel=KernelRule(Kind.TRANSPOSE),
     structural=True,
+    moves=True,
+    axis_map=axis_maps.transposed,
     sizeless=True,
     view=True,
     put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
@@ -75,6 +80,8 @@ spread = linear(
     ),
     kernel=KernelRule(Kind.BROADCAST),
     structural=True,
+    moves=True,
+    axis_map=axis_maps.broadcast,
     sizeless=True,
     view=True,
     layout=LayoutRule("view", leaves_c_order=True),
@@ -118,6 +125,8 @@ slice_ = linear(
     ),
     kernel=KernelRule(Kind.SLICE),
     structural=True,
+    moves=True,
+    axis_map=axis_maps.sliced,
     sizeless=True,
     view=True,
     put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
@@ -140,6 +149,8 @@ unslice = linear(
     ),
     kernel=KernelRule(Kind.UNSLICE),
     structural=True,
+    moves=True,
+    axis_map=axis_maps.unsliced,
     sizeless=True,
     samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
 )
@@ -179,7 +190,7 @@ def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
 update = register(
     Primitive(
         "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, KernelRule(Kind.UPDATE), "linear", structural=True,
-        layout=LayoutRule("update"), shorten=forward_store, provenance=through_update,
+        moves=True, axis_map=axis_maps.updated, layout=LayoutRule("update"), shorten=forward_store, provenance=through_update,
         samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
     )
 )  # fmt: skip

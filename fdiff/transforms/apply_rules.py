@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import message
-from ..ops.contraction import contract, parse
+from ..ops.elementwise import where
 from ..ops.families import unbroadcast
-from ..primitive import ZERO
+from ..primitive import ZERO, Primitive
 from ..tape import Node
 from ..trace import TracedArray
 
@@ -45,7 +45,7 @@ def pull(
     plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]
     inner = mask is not None and primitive.family != "elementwise"
     masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type] - stubs know no traced arrays
-    if primitive is contract and inner:
+    if primitive.masks is not None and inner:
         # It sums over entries whose cotangent is zero, and 0 * NaN is NaN.
         args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc] - stubs know no traced arrays
     results = [
@@ -53,8 +53,8 @@ def pull(
         for r, need in zip(primitive.vjp(plain, args, outs, **params), needed, strict=True)
     ]
     if primitive.family == "elementwise":
-        return [_elementwise_bar(k, primitive.name, r, mask, args) for k, r in enumerate(results)]
-    if not primitive.structural and primitive is not contract:
+        return [_elementwise_bar(k, primitive, r, mask, args) for k, r in enumerate(results)]
+    if not primitive.structural and primitive.masks is None:
         results = [_inside(m, r) for m, r in zip(masks, results, strict=True)]
     return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]  # type: ignore[arg-type] - stubs know no traced arrays
 
@@ -67,25 +67,24 @@ def _inside(mask: TracedArray | None, value: object) -> object:
 
 
 def _elementwise_bar(
-    k: int, name: str, result: object, mask: TracedArray | None, args: Sequence[TracedArray]
+    k: int,
+    primitive: Primitive,
+    result: object,
+    mask: TracedArray | None,
+    args: Sequence[TracedArray],
 ) -> Bar | None:
     """Cotangent of argument `k` of an elementwise op: the mask kept, broadcasting undone."""
     if result is ZERO:
         return None
     bar: TracedArray = result  # type: ignore[assignment] - stubs know no traced arrays
-    if mask is not None and name not in _SAFE:
+    if mask is not None and not primitive.unit_slopes:
         bar = np.where(mask, bar, 0.0)  # type: ignore[assignment] - stubs know no traced arrays
-    if name == "where":
+    if primitive is where:
         chosen = args[0] if k == 1 else np.logical_not(args[0])
         mask = chosen if mask is None else np.logical_and(mask, chosen)  # type: ignore[assignment] - stubs know no traced arrays
         mask = np.broadcast_to(mask, bar.shape)  # type: ignore[assignment,arg-type] - stubs know no traced arrays
     shape = args[k].shape
     return Bar(unbroadcast(bar, shape), None if mask is None else narrow_mask(mask, shape))
-
-
-_SAFE = frozenset(
-    {"add", "subtract", "negative", "where", "convert"}
-)  # slopes are 1, -1 or a selection
 
 
 def narrow_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
@@ -115,30 +114,13 @@ def masks_of_arguments(
         pulled = node.primitive.vjp([weight], args, outs, **params)  # type: ignore[misc] - parameters are objects to the checker
         pulled = [p() if callable(p) else p for p in pulled]
         return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
-    if node.primitive is contract:
-        return _contracted_masks(mask, args, str(params["subscripts"]))
+    if node.primitive.masks is not None:
+        return [*node.primitive.masks(mask, args, **params)]  # type: ignore[list-item] - stubs know no traced arrays
     if node.primitive.family == "reduction" and "axes" in params:
         kept = np.expand_dims(mask, params["axes"])  # type: ignore[call-overload] - parameters are objects to the checker
         return [np.broadcast_to(kept, a.shape) for a in args]  # type: ignore[misc,arg-type] - stubs know no traced arrays
     some = np.any(mask)
     return [np.broadcast_to(some, a.shape) for a in args]  # type: ignore[misc,arg-type] - stubs know no traced arrays
-
-
-def _contracted_masks(
-    mask: TracedArray, args: Sequence[TracedArray], subscripts: str
-) -> list[TracedArray | None]:
-    """An entry of an operand takes part if one of the products it is summed into does."""
-    *operands, out = parse(subscripts)
-    masks: list[TracedArray | None] = []
-    for labels, arg in zip(operands, args, strict=True):
-        away = tuple(k for k, label in enumerate(out) if label not in labels)
-        some = np.any(mask, axis=away) if away else mask
-        left = [label for label in out if label in labels]
-        order = [left.index(label) for label in labels if label in left]
-        shape = tuple(n if label in left else 1 for label, n in zip(labels, arg.shape, strict=True))
-        there = np.reshape(np.transpose(some, order), shape)
-        masks.append(np.broadcast_to(there, arg.shape))  # type: ignore[arg-type] - stubs know no traced arrays
-    return masks
 
 
 def push(

@@ -19,8 +19,6 @@ from .forward import replay_all
 Values = dict[int, TracedArray]
 Mask = TracedArray | Literal[True]
 Outputs = dict[int, tuple[TracedArray, ...]]
-# What these do not choose has no part in the derivative: its kinks do not count.
-CHOOSING = frozenset({"maximum", "minimum", "fmax", "fmin", "max", "min"})
 
 
 class Check(NamedTuple):
@@ -152,7 +150,7 @@ def _parts(
         passed = passed if mask is True else np.logical_and(mask, passed)
         whole = [np.broadcast_to(m, outs[0].shape) for m in (taken, passed)]
         return [mask, *(_narrow(m, a) for m, a in zip(whole, args[1:], strict=True))]
-    if primitive.name in CHOOSING and outs[0].type.floating:
+    if primitive.chooses and outs[0].type.floating:
         return _chosen(node, mask, args, outs)
     if primitive.structural and outs[0].type.floating:
         whole_mask = np.ones(outs[0].shape, np.bool_) if mask is True else mask
@@ -167,7 +165,10 @@ def _parts(
 def _chosen(
     node: Node, mask: Mask, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> list[TracedArray | None]:
-    """The entries that a maximum or minimum takes, where `mask` says that it takes part."""
+    """The entries that a maximum or minimum takes, where `mask` says that it takes part.
+
+    The others have no part in the derivative: their kinks do not count.
+    """
     ones = np.ones(outs[0].shape, outs[0].dtype)
     pulled = node.primitive.vjp([ones], args, outs, **dict(node.params))  # type: ignore[misc] - what chooses has a reverse rule
     taken = [p if p is ZERO else (p() if callable(p) else p) != 0 for p in pulled]

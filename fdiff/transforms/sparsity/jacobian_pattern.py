@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.view_ops import slices
+from ...ops.reductions import sum_
+from ...primitive import Primitive
 from ...tape import Node, Tape
 
 MOST_BYTES = 1 << 24  # of the bits of one node
 Bits = np.ndarray | None  # None: no entry depends on the input
-MOVES = frozenset(("reshape", "transpose", "broadcast_to", "slice"))
 
 
 def pattern(tape: Tape, k: int) -> np.ndarray | None:
     """Truth values of shape (size of output 0, size of input `k`); None where it is not told.
 
-    Ops that mix entries in a way the table below does not know leave the pattern untold, and so
-    does one too large to be worth it.
+    Other ops than those that act entry by entry, move entries or add them up leave the pattern
+    untold, and so does one too large to be worth it.
     """
     source = tape.input_types[k]
     width = -(-source.size // 8)
@@ -35,11 +35,9 @@ def pattern(tape: Tape, k: int) -> np.ndarray | None:
         args = [known.get(a) for a in node.args]
         if i in known or all(a is None for a in args) or not any(t.floating for t in node.types):
             continue
-        rule = _RULES.get(node.primitive.name)
-        if rule is None and node.primitive.family == "elementwise":
-            rule = _elementwise
         if node.primitive.flat:
             continue
+        rule = _rule(node.primitive)
         if rule is None or len(node.types) > 1:
             return None
         shapes = [tape.nodes[a].type.shape for a in node.args]
@@ -54,6 +52,12 @@ def pattern(tape: Tape, k: int) -> np.ndarray | None:
 Rule = Callable[[Node, Sequence[Bits], Sequence[tuple[int, ...]]], Bits]
 
 
+def _rule(op: Primitive) -> Rule | None:
+    if op.family == "elementwise":
+        return _elementwise
+    return _moved if op.moves else _summed if op is sum_ else None
+
+
 def _elementwise(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
     found = [a for a in args if a is not None]
     width = found[0].shape[-1]
@@ -64,39 +68,18 @@ def _elementwise(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, .
 
 
 def _moved(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
-    (bits,), (shape,) = args, shapes
-    assert bits is not None
-    numbers = np.arange(int(np.prod(shape))).reshape(shape)
-    where: Any = node.primitive.evaluate(numbers, **dict(node.params))
-    return bits.reshape((-1, bits.shape[-1]))[where]
-
-
-def _put_back(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
-    (bits,) = args
-    assert bits is not None
-    out = np.zeros((*node.type.shape, bits.shape[-1]), np.uint8)
-    named: dict[str, Any] = dict(node.params)
-    out[slices(named["starts"], shapes[0], named["steps"])] = bits
-    return out
-
-
-def _stored(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
-    base, part = args
+    """Where each entry of the result comes from the op itself tells, given numbers for entries."""
     width = next(a.shape[-1] for a in args if a is not None)
-    out = np.zeros((*node.type.shape, width), np.uint8) if base is None else base.copy()
-    named: dict[str, Any] = dict(node.params)
-    out[slices(named["starts"], shapes[1], named["steps"])] = 0 if part is None else part
-    return out
-
-
-def _joined(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
-    width = next(a.shape[-1] for a in args if a is not None)
-    whole = [
-        np.zeros((*shape, width), np.uint8) if bits is None else bits
-        for bits, shape in zip(args, shapes, strict=True)
-    ]
-    named: dict[str, Any] = dict(node.params)
-    return np.concatenate(whole, axis=named["axis"])
+    numbers, rows, count = [], [np.zeros((1, width), np.uint8)], 1
+    for bits, shape in zip(args, shapes, strict=True):
+        if bits is None:
+            numbers.append(np.zeros(shape, np.int64))
+            continue
+        rows.append(bits.reshape((-1, width)))
+        numbers.append(np.arange(count, count + len(rows[-1])).reshape(shape))
+        count += len(rows[-1])
+    where: Any = node.primitive.evaluate(*numbers, **dict(node.params))
+    return np.concatenate(rows)[where]
 
 
 def _summed(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
@@ -104,12 +87,3 @@ def _summed(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]])
     assert bits is not None
     axes: Any = dict(node.params)["axes"]
     return np.bitwise_or.reduce(bits, axis=tuple(axes)) if axes else bits
-
-
-_RULES: dict[str, Rule] = {
-    **dict.fromkeys(MOVES, _moved),
-    "unslice": _put_back,
-    "update": _stored,
-    "concatenate": _joined,
-    "sum": _summed,
-}

@@ -115,7 +115,9 @@ class _Sweep:
             self.sums[i] = [Term(node.args[0], node.args[1], shape, minus=False)]
             return True
         self.rows.add(i)
-        return rowwise(node, [self.tape.nodes[a].type if a in moving else None for a in node.args])
+        return rowwise(
+            node, [self.tape.nodes[a].type for a in node.args], [a in moving for a in node.args]
+        )
 
     def _read(self, i: int, node: Node) -> bool:
         """The input in another shape, or rows of it."""

@@ -2,65 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ...arraytype import ArrayType
-from ...ops.contraction import parse
 from ...ops.elementwise import add
 from ...ops.gather_scatter import gather, scatter_add
-from ...tape import Builder, Node, Params, Tape, prune
-
-Sources = Sequence[ArrayType | None]  # types of what is moving, None for what is not
-Rule = Callable[[dict[str, Any], ArrayType, Sources], bool]
+from ...primitive import AxisMap
+from ...tape import Builder, Node, Tape, prune
 
 
-def rowwise(node: Node, sources: Sources) -> bool:
-    """Whether each row of the result comes from the same row of what is moving."""
-    out = node.type
-    if out.ndim == 0 or any(t is not None and t.shape[:1] != out.shape[:1] for t in sources):
+def rowwise(node: Node, types: Sequence[ArrayType], moving: Sequence[bool]) -> bool:
+    """Whether each row of the result comes from the same row of the arguments that are `moving`."""
+    found = rows_of(node, types)
+    if found is None:
         return False
-    family = "elementwise" if node.primitive.family == "elementwise" else node.primitive.name
-    rule = _RULES.get(family)
-    return rule is not None and rule(dict(node.params), out, sources)
+    rows, pairs = node.type.shape[0], zip(types, found.sources, moving, strict=True)
+    return all(k == 0 and t.shape[0] == rows for t, k, moves in pairs if moves)
 
 
-def _same_axes(params: dict[str, Any], out: ArrayType, sources: Sources) -> bool:
-    return all(t is None or t.ndim == out.ndim for t in sources)
+def rows_of(node: Node, types: Sequence[ArrayType]) -> AxisMap | None:
+    """What the rows of a result are made of, with arguments of these types."""
+    rule = node.primitive.axis_map
+    if rule is None or node.type.ndim == 0:
+        return None
+    return rule(0, node.type, *types, **dict(node.params))
 
-
-def _all_rows(params: dict[str, Any], out: ArrayType, sources: Sources) -> bool:
-    return params["starts"][0] == 0 and params["steps"][0] == 1
-
-
-def _labelled(params: dict[str, Any], out: ArrayType, sources: Sources) -> bool:
-    *operands, result = parse(params["subscripts"])
-    pairs = zip(operands, sources, strict=True)
-    return all(t is None or labels[:1] == result[:1] for labels, t in pairs)
-
-
-# Of the rows there are as many before as behind: that has been looked at.
-_RULES: dict[str, Rule] = {
-    "elementwise": _same_axes,
-    "broadcast_to": _same_axes,
-    "reshape": lambda params, out, sources: True,
-    "transpose": lambda params, out, sources: params["axes"][0] == 0,
-    "sum": lambda params, out, sources: 0 not in params["axes"],
-    "concatenate": lambda params, out, sources: params["axis"] != 0,
-    "slice": _all_rows,
-    "unslice": _all_rows,
-    "update": _all_rows,
-    "contract": _labelled,
-}
 
 _MOST = 64  # terms of a sum that are put together
 
 # --- rows first ---------------------------------------------------------------------------------
 
 Added = tuple[int, int | None]  # rows, and the index vector by which they are added; None: as is
-
-# Of ops that cut or turn rows, the parameter that holds how many there are.
-_COUNTED = {"slice": "sizes", "reshape": "shape", "unslice": "shape", "transpose": ""}
 
 
 def rows_first(tape: Tape) -> Tape:
@@ -94,8 +66,8 @@ class _Rows(Builder):
             return self._picked(*args)
         if node.primitive is scatter_add and self._plain(args):
             return self._added([(args[0], args[1])], node.type)
-        if node.primitive.name in _COUNTED and sums and self._cuts(node, args[0]):
-            cut = [(self._cut(node, rows), where) for rows, where in sums[0]]
+        if sums and self._cuts(node, args):
+            cut = [(self._cut(node, args[0], rows), where) for rows, where in sums[0]]
             return self._added(cut, node.type)
         same = all(self.nodes[a].type == node.type for a in args)
         if node.primitive is add and sums and same and sum(map(len, sums)) < _MOST:
@@ -107,18 +79,22 @@ class _Rows(Builder):
         """Whether there is one index vector."""
         return len(args) == 2 and self.nodes[args[1]].type.ndim == 1
 
-    def _cuts(self, node: Node, source: int) -> bool:
-        return rowwise(node, [self.nodes[source].type])
+    def _cuts(self, node: Node, args: tuple[int, ...]) -> bool:
+        """Whether a node cuts or turns each row of one array."""
+        one = node.primitive.moves and len(args) == 1
+        return one and rowwise(node, [self.nodes[args[0]].type], [True])
 
-    def _cut(self, node: Node, rows: int) -> int:
-        """The same cut of other rows."""
-        key, count = _COUNTED[node.primitive.name], self.nodes[rows].type.shape[0]
-        return self.add(node.primitive, (rows,), _recounted(node.params, key, count))
+    def _cut(self, node: Node, source: int, rows: int) -> int:
+        """The same cut of other rows than those of `source`."""
+        found = rows_of(node, [self.nodes[source].type])
+        assert found is not None
+        params = found.resized(node.params, 0, self.nodes[rows].type.shape[0])
+        return self.add(node.primitive, (rows,), params)
 
     def _picked(self, source: int, where: int) -> int:
         node = self.nodes[source]
-        if node.primitive.name in _COUNTED and self._cuts(node, node.args[0]):
-            return self._cut(node, self._picked(node.args[0], where))
+        if self._cuts(node, node.args):
+            return self._cut(node, node.args[0], self._picked(node.args[0], where))
         return self.add(gather, (source, where))
 
     def _added(self, terms: Sequence[Added], type_: ArrayType) -> int:
@@ -135,11 +111,3 @@ class _Rows(Builder):
             total = one if total < 0 else self.add(add, (total, one))
         self._sums[total] = [(rows, where) for where, rows in together.items()]
         return total
-
-
-def _recounted(params: Params, key: str, count: int) -> Params:
-    """Parameters for so many rows."""
-    named: dict[str, Any] = dict(params)
-    if key:
-        named[key] = (count, *named[key][1:])
-    return tuple(sorted(named.items()))

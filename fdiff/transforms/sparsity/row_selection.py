@@ -6,22 +6,12 @@ as before; rows that nobody reads are not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import prod
-from typing import Any
-
-from ...ops.contraction import contract, parse
 from ...ops.gather_scatter import gather
-from ...ops.reductions import sum_
-from ...ops.view_ops import reshape, slice_, transpose
-from ...primitive import Primitive
-from ...tape import Builder, Node, Params, Tape
+from ...ops.view_ops import transpose
+from ...primitive import AxisMap
+from ...tape import Builder, Tape
 
 FEWER = 2  # rows that there must be for each index
-
-# Of each operand the axis its rows lie along, None where all of it is read for each row; and the
-# parameters of the node for another number of rows.
-Apart = tuple[tuple[int | None, ...], Callable[[int], Params]]
 
 
 def rows_read(tape: Tape) -> Tape:
@@ -55,7 +45,7 @@ def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:
         if apart is None or any(u != gather and u not in cone for u in users[i]):
             continue
         cone[i] = axis
-        for arg, a in zip(tape.nodes[i].args, apart[0], strict=True):
+        for arg, a in zip(tape.nodes[i].args, apart.sources, strict=True):
             reached.setdefault(arg, set()).add(a)
     return cone
 
@@ -96,9 +86,10 @@ def _picked(
         node, axis = tape.nodes[i], cone[i]
         apart = _apart(tape, i, axis)
         assert apart is not None
-        pairs = zip(node.args, apart[0], strict=True)
+        pairs = zip(node.args, apart.sources, strict=True)
         args = tuple([ids[a] if k is None else rows(a, k) for a, k in pairs])
-        made[i, axis] = builder.add(node.primitive, args, apart[1](tape.nodes[index].type.size))
+        params = apart.resized(node.params, axis, tape.nodes[index].type.size)
+        made[i, axis] = builder.add(node.primitive, args, params)
         if i in tape.lines:
             builder.lines[made[i, axis]] = tape.lines[i]
     return made[source, 0]
@@ -114,71 +105,11 @@ def _gathered(builder: Builder, x: int, index: int, axis: int) -> int:
     return builder.add(transpose, (x,), (("axes", back),)) if axis else x
 
 
-def _apart(tape: Tape, i: int, axis: int) -> Apart | None:
+def _apart(tape: Tape, i: int, axis: int) -> AxisMap | None:
     """How a node is computed row by row along an axis; None if it is not."""
     node = tape.nodes[i]
-    rule = _RULES.get(node.primitive)
-    if rule is None and node.primitive.family == "elementwise":
-        rule = _entrywise
-    return None if rule is None or len(node.types) > 1 else rule(tape, node, axis)
-
-
-# --- by op ----------------------------------------------------------------------------------------
-
-
-def _entrywise(tape: Tape, node: Node, axis: int) -> Apart | None:
-    own: list[int | None] = []
-    for a in node.args:
-        shape = tape.nodes[a].type.shape
-        k = axis - (node.type.ndim - len(shape))
-        own.append(k if k >= 0 and shape[k] == node.type.shape[axis] else None)
-    return tuple(own), lambda n: node.params
-
-
-def _contract(tape: Tape, node: Node, axis: int) -> Apart | None:
-    *operands, out = parse(str(dict(node.params)["subscripts"]))
-    label = out[axis]
-    own = tuple([labels.index(label) if label in labels else None for labels in operands])
-    return own, lambda n: node.params
-
-
-def _slice(tape: Tape, node: Node, axis: int) -> Apart | None:
-    named: dict[str, Any] = dict(node.params)
-    sizes = named["sizes"]
-    if tape.nodes[node.args[0]].type.shape[axis] != sizes[axis] or named["steps"][axis] != 1:
+    rule = node.primitive.axis_map
+    if rule is None or len(node.types) > 1:
         return None
-    rest = (("starts", named["starts"]), ("steps", named["steps"]))
-    return (axis,), lambda n: (("sizes", (*sizes[:axis], n, *sizes[axis + 1 :])), *rest)
-
-
-def _transpose(tape: Tape, node: Node, axis: int) -> Apart | None:
-    named: dict[str, Any] = dict(node.params)
-    return (named["axes"][axis],), lambda n: node.params
-
-
-def _reshape(tape: Tape, node: Node, axis: int) -> Apart | None:
-    source, target = tape.nodes[node.args[0]].type.shape, node.type.shape
-    before = prod(target[:axis])
-    own = [
-        k
-        for k, m in enumerate(source)
-        if m == target[axis] and prod(source[:k]) == before and m > 1
-    ]
-    if not own or not prod(target):
-        return None
-    return (own[0],), lambda n: (("shape", (*target[:axis], n, *target[axis + 1 :])),)
-
-
-def _sum(tape: Tape, node: Node, axis: int) -> Apart | None:
-    named: dict[str, Any] = dict(node.params)
-    kept = [k for k in range(tape.nodes[node.args[0]].type.ndim) if k not in named["axes"]]
-    return (kept[axis],), lambda n: node.params
-
-
-_RULES: dict[Primitive, Callable[[Tape, Node, int], Apart | None]] = {
-    contract: _contract,
-    slice_: _slice,
-    transpose: _transpose,
-    reshape: _reshape,
-    sum_: _sum,
-}
+    found = rule(axis, node.type, *[tape.nodes[a].type for a in node.args], **dict(node.params))
+    return None if found is None or found.sized is None else found
