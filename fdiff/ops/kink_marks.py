@@ -15,6 +15,7 @@ import numpy as np
 from ..arraytype import BOOL
 from ..primitive import ZERO, Kink, LayoutRule, Primitive, Sample, register
 from ..trace import TracedArray, apply
+from .axis_maps import entrywise
 from .families import align, elementwise_type, stretch
 from .sample_domains import real, truth
 
@@ -47,7 +48,7 @@ def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **par
 mark = register(
     Primitive(
         "mark", elementwise_type(_marked_dtype), lambda x, condition, **_: np.array(np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(condition))))[()],
-        _jvp, lambda bars, args, outs, **_: [bars[0], ZERO], _batch, family="elementwise", layout=LayoutRule("operands"),
+        _jvp, lambda bars, args, outs, **_: [bars[0], ZERO], _batch, family="elementwise", axis_map=entrywise, layout=LayoutRule("operands"),
         kink=Kink("a marked point", lambda x, condition, **_: (condition, None)),
         samples=(Sample(lambda rng: (real(rng, (2, 3)), truth(rng, (2, 3))), {"always": False, "function": "f", "point": "0"}),),
     )
