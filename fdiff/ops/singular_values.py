@@ -122,23 +122,27 @@ def _turned_back(outs: Args, u_bar: object, v_bar: object) -> tuple[TracedArray,
 def _svd_vjp(bars: Bars, args: Args, outs: Args, *, full: bool, hermitian: bool) -> list[object]:
     u, s, v = _thin(outs)
     u_bar, s_bar, vh_bar = hermitian_cotangents(bars)
-    k, over, none = s.shape[-1], reciprocal_or_zero(s), np.zeros(s.shape, s.dtype)
+    none = np.zeros(s.shape, s.dtype)
     inner = np.expand_dims(none if s_bar is ZERO else np.sign(s) * s_bar, -1) * eye_like(s)
     v_bar = vh_bar if vh_bar is ZERO else mh(vh_bar)
     if u.dtype.kind == "c" and not u_bar is v_bar is ZERO:
         u_bar, v_bar = _turned_back(outs, u_bar, v_bar)
-    half_u = half_v = 0.0
-    away = []
-    if u_bar is not ZERO:
-        half_u = 0.5 * (mh(u) @ u_bar[..., :k])
-        away.append(scale_columns(_beside(u, _narrowed(outs[0], u_bar, k)), over) @ mh(v))
-    if v_bar is not ZERO:
-        half_v = 0.5 * (mh(v) @ v_bar[..., :k])
-        away.append(u @ mh(scale_columns(_beside(v, _narrowed(mh(outs[2]), v_bar, k)), over)))
-    if away:
+    half_u, away_u = _pulled_vectors(u, outs[0], u_bar, s)
+    half_v, away_v = _pulled_vectors(v, mh(outs[2]), v_bar, s)
+    if not u_bar is v_bar is ZERO:
         along, apart = _gaps(s) * (half_u + half_v), _sums(s) * (half_u - half_v)
         inner = inner + (along + mh(along)) + (apart - mh(apart))
+    away = [ZERO if away_u is ZERO else away_u @ mh(v), ZERO if away_v is ZERO else u @ mh(away_v)]
     return [_unmoved(add_up([u @ inner @ mh(v), *away]), args[0], hermitian=hermitian)]
+
+
+def _pulled_vectors(q: TracedArray, whole: TracedArray, bar: object, s: TracedArray) -> tuple[object, object]:
+    """Half of ``Q^H bar`` within the span of the vectors Q, and the part of ``bar diag(1 / s)`` orthogonal to it."""
+    if bar is ZERO:
+        return 0.0, ZERO
+    k = s.shape[-1]
+    away = scale_columns(_beside(q, _narrowed(whole, bar, k)), reciprocal_or_zero(s))
+    return 0.5 * (mh(q) @ bar[..., :k]), away
 
 
 def _svdvals_jvp(dots: Bars, args: Args, outs: Args, *, hermitian: bool) -> list[object]:

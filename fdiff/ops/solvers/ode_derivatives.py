@@ -175,95 +175,112 @@ def _sensitivities(args: Arrays, outs: Arrays, call: SolverCall, start: object, 
     return found[0][:, n:].reshape((rows, directions, n))
 
 
-def _slopes(call: SolverCall, t: TracedArray, y: TracedArray, extras: Arrays) -> TracedArray:
-    """The right-hand side at each of some times."""
-    fun = call.bodies[0]
-    return fun.batched([True, True, *[False] * len(extras)], t.shape[0]).spliced([t, y], extras)[0]
-
-
-def _roles(call: SolverCall, args: Arrays, outs: Arrays) -> tuple[TracedArray, TracedArray, int | None, Arrays]:
-    """The initial time, the times of the rows, the index of the argument that gives these (or None), and the extras."""
+def _roles(call: SolverCall, args: Arrays, outs: Arrays) -> tuple[TracedArray, TracedArray, int | None]:
+    """The initial time, the times of the rows, and the index of the argument that gives these (or None)."""
     names = call.starts
-    extras = args[len(names) :]
     if "t" in names:  # odeint
         k = names.index("t")
-        return args[k][0], args[k], k, extras
+        return args[k][0], args[k], k
     if "t_eval" in names:
         k = names.index("t_eval")
-        return args[0], args[k], k, extras
-    return args[0], outs[0], None, extras
+        return args[0], args[k], k
+    return args[0], outs[0], None
 
 
 def _states(call: SolverCall, outs: Arrays) -> TracedArray:
     return outs[call.place("y")]
 
 
+class _Solution:
+    """A solution of an initial value problem, with its arguments by their roles."""
+
+    def __init__(self, call: SolverCall, args: Arrays, outs: Arrays) -> None:
+        self.call, self.args, self.outs = call, args, outs
+        self.count, self.y0 = len(call.starts), call.starts.index("y0")
+        self.y, self.extras = _states(call, outs), args[len(call.starts) :]
+        self.first, self.times, self.which = _roles(call, args, outs)
+        self.by_span = "t" not in call.starts  # the interval is (t0, tf), and not given by the times
+
+    def _slope(self, t: TracedArray, y: TracedArray) -> TracedArray:
+        """The right-hand side at one time."""
+        return self.call.bodies[0].spliced([t, y], self.extras)[0]
+
+    def first_slope(self) -> TracedArray:
+        return self._slope(self.first, self.args[self.y0])
+
+    def last_slope(self) -> TracedArray:
+        return self._slope(self.args[1], self.y[-1])
+
+    def slopes(self) -> TracedArray:
+        """The right-hand side at the times of all rows."""
+        mapped = [True, True, *[False] * len(self.extras)]
+        return self.call.bodies[0].batched(mapped, self.times.shape[0]).spliced([self.times, self.y], self.extras)[0]
+
+    def sensitivities(self, start: object, tangents: dict[int, object], directions: int) -> TracedArray:
+        return _sensitivities(self.args, self.outs, self.call, start, tangents, directions)
+
+
 def _smooth_jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
-    count, y = len(call.starts), _states(call, outs)
-    place = call.starts.index("y0")
-    first, times, which, extras = _roles(call, args, outs)
-    start: object = np.zeros(args[place].shape) if dots[place] is ZERO else dots[place]
+    solution = _Solution(call, args, outs)
+    y0, which = solution.y0, solution.which
+    start: object = np.zeros(args[y0].shape) if dots[y0] is ZERO else dots[y0]
     when = ZERO if which is None else dots[which]
-    begun = when[0] if "t" in call.starts and when is not ZERO else dots[0] if "t" not in call.starts else ZERO
+    begun = dots[0] if solution.by_span else when[0] if when is not ZERO else ZERO
     if begun is not ZERO:
-        start = start - call.bodies[0].spliced([first, args[place]], extras)[0] * begun
-    tangents = {k: dot[None] for k, dot in enumerate(dots[count:]) if dot is not ZERO}
-    out = _sensitivities(args, outs, call, start, tangents, 1)[:, 0]
+        start = start - solution.first_slope() * begun
+    tangents = {k: dot[None] for k, dot in enumerate(dots[solution.count :]) if dot is not ZERO}
+    out = solution.sensitivities(start, tangents, 1)[:, 0]
     if when is not ZERO:
-        out = out + _slopes(call, times, y, extras) * when[:, None]
+        out = out + solution.slopes() * when[:, None]
     if which is None and dots[1] is not ZERO:  # the last step ends at tf
-        last = call.bodies[0].spliced([args[1], y[-1]], extras)[0] * dots[1]
+        last = solution.last_slope() * dots[1]
         out = np.concatenate([out[:-1], (out[-1] + last)[None]])
-    return _placed(call, outs, out)
+    return [out if k == call.place("y") else ZERO for k in range(len(outs))]
 
 
-def _placed(call: SolverCall, outs: Arrays, dot: object) -> list[object]:
-    found: list[object] = [ZERO] * len(outs)
-    found[call.place("y")] = dot
-    return found
+class _Pullback(_Solution):
+    """Cotangents of the arguments from the cotangent `bar` of the states, each computed only if it is needed."""
+
+    def __init__(self, call: SolverCall, args: Arrays, outs: Arrays, bar: TracedArray) -> None:
+        super().__init__(call, args, outs)
+        self.bar, self.size = bar, args[self.y0].size
+
+    def along(self, start: object, tangents: dict[int, object], directions: int) -> object:
+        """The cotangent's products with the sensitivities in some directions."""
+        return np.einsum("rn,rdn->d", self.bar, self.sensitivities(start, tangents, directions))
+
+    def of_start(self) -> object:
+        return self.along(np.eye(self.size), {}, self.size)
+
+    def of_extra(self, k: int) -> object:
+        x = self.extras[k]
+        seeds = np.eye(x.size, dtype=x.dtype).reshape((x.size, *x.shape))
+        return lambda: self.along(np.zeros((x.size, self.size)), {k: seeds}, x.size).reshape(x.shape).astype(x.dtype)
+
+    def of_first(self) -> object:
+        return -self.along(self.first_slope(), {}, 1)[0]
+
+    def of_last(self) -> object:
+        return np.sum(self.bar[-1] * self.last_slope())
+
+    def of_times(self) -> object:
+        along = np.sum(self.bar * self.slopes(), axis=1)
+        return along if self.by_span else np.concatenate([(along[0] + self.of_first())[None], along[1:]])
 
 
 def _smooth_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
-    bar = bars[call.place("y")]
-    if bar is ZERO:
+    if (bar := bars[call.place("y")]) is ZERO:
         return [ZERO] * len(args)
-    count, y = len(call.starts), _states(call, outs)
-    place = call.starts.index("y0")
-    first, times, which, extras = _roles(call, args, outs)
-    n = args[place].size
-
-    def pullback(start: object, tangents: dict[int, object], directions: int) -> object:
-        found = _sensitivities(args, outs, call, start, tangents, directions)
-        return np.einsum("rn,rdn->d", bar, found)
-
-    def of_start() -> object:
-        return pullback(np.eye(n), {}, n)
-
-    def of_extra(k: int) -> object:
-        x = args[count + k]
-        seeds = np.eye(x.size, dtype=x.dtype).reshape((x.size, *x.shape))
-        return lambda: pullback(np.zeros((x.size, n)), {k: seeds}, x.size).reshape(x.shape).astype(x.dtype)
-
-    def of_first() -> object:
-        slope = call.bodies[0].spliced([first, args[place]], extras)[0]
-        return -pullback(slope, {}, 1)[0]
-
-    def of_times() -> object:
-        along = np.sum(bar * _slopes(call, times, y, extras), axis=1)
-        if "t" not in call.starts:
-            return along
-        return np.concatenate([(along[0] + of_first())[None], along[1:]])
-
-    bars_of_args: list[object] = [ZERO] * len(args)
-    bars_of_args[place] = of_start
-    if which is not None:
-        bars_of_args[which] = of_times
-    if "t" not in call.starts:
-        bars_of_args[0] = of_first
-    if which is None:
-        bars_of_args[1] = lambda: np.sum(bar[-1] * call.bodies[0].spliced([args[1], y[-1]], extras)[0])
-    bars_of_args[count:] = [of_extra(k) if x.type.floating else ZERO for k, x in enumerate(extras)]
-    return bars_of_args
+    pullback = _Pullback(call, args, outs, bar)
+    found: list[object] = [ZERO] * pullback.count
+    found[pullback.y0] = pullback.of_start
+    if pullback.by_span:
+        found[0] = pullback.of_first
+    if pullback.which is None:
+        found[1] = pullback.of_last
+    else:
+        found[pullback.which] = pullback.of_times
+    return [*found, *(pullback.of_extra(k) if x.type.floating else ZERO for k, x in enumerate(pullback.extras))]
 
 
 smooth: Primitive = solver_op("scipy.ode", _smooth_jvp, _smooth_vjp)

@@ -127,18 +127,21 @@ def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, b
         return lambda: np.sum(bar * (sign * _at(body, end, extras, options, site)))
 
     def of_extra(k: int) -> object:
-        def pullback() -> object:
-            wrt = body.own + k
-            _checked(body, [wrt], site)
-            if not bar.shape:  # the cotangent of a number is a factor in front of the integral
-                found = bar * _integral(body.pullback(wrt, seeded=True), [a, b, points, *extras], options, site)
-            else:
-                found = _integral(body.pullback(wrt), [a, b, points, *extras, bar], options, site)
-            return found.astype(extras[k].dtype)
-
-        return pullback if extras[k].type.floating else ZERO
+        pull = lambda: _extra_cotangent(k, bar, args, body, options, site)  # noqa: E731 - called only if it is needed
+        return pull if extras[k].type.floating else ZERO
 
     return [of_limit(a, -1.0), of_limit(b, 1.0), ZERO, *(of_extra(k) for k in range(len(extras)))]
+
+
+def _extra_cotangent(k: int, bar: TracedArray, args: Sequence[TracedArray], body: TracedFunction, options: Options, site: CallSite) -> object:
+    """The cotangent of captured value number `k`: the integral of the integrand's VJP."""
+    wrt = body.own + k
+    _checked(body, [wrt], site)
+    if not bar.shape:  # the cotangent of a number is a factor in front of the integral
+        found = bar * _integral(body.pullback(wrt, seeded=True), args, options, site)
+    else:
+        found = _integral(body.pullback(wrt), [*args, bar], options, site)
+    return found.astype(args[3 + k].dtype)
 
 
 def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, body: TracedFunction, **params: object) -> Sequence[object]:
