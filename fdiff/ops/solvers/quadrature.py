@@ -118,7 +118,7 @@ def _jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, b
 
 
 def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str) -> list[object]:
-    a, b, points, *extras = args
+    a, b, _, *extras = args
     bar = bars[0]
     if bar is ZERO:
         return [ZERO] * len(args)
