@@ -37,9 +37,9 @@ Quick = Callable[..., object]
 
 def duties(case: str) -> tuple[list[Quick], tuple[Any, ...]]:
     """The builtin of a case with one duty more at a time, the last the prepared function itself."""
-    native = importlib.import_module("fdiff.kernels.llvm.dispatch_table")
+    native = importlib.import_module("fdiff.kernels.llvm.stub_binding")
     asked: list[tuple[Any, ...]] = []
-    made = native.caller
+    made = native.bind_entry_stub
 
     def noting(*given: Any) -> Quick:
         asked.append(given)
@@ -47,15 +47,15 @@ def duties(case: str) -> tuple[list[Quick], tuple[Any, ...]]:
 
     xs, _ = CASES[case].arguments()
     derivative = prepared(CASES[case], "fdiff", fdiff_peer)
-    with mock.patch.object(native, "caller", noting):
+    with mock.patch.object(native, "bind_entry_stub", noting):
         for _ in range(8):
             derivative(*xs)
     call, machinery, shape, inputs, outputs, recipe, outside, guard = asked[-1]
-    assert outside.general is not None, f"{case} has no shortcut"
+    assert outside.fallback is not None, f"{case} has no shortcut"
     idle = machinery._replace(  # a function that returns zero
         address=native.interpreter_abi.python_api("PyErr_Occurred"), size=0, release=False
     )
-    alone = outside._replace(reads=(), places=())
+    alone = outside._replace(lookups=(), predicates=())
     parts = (
         (idle, (), (), (), alone),
         (idle, inputs, (), (), alone),

@@ -18,7 +18,7 @@ import numpy as np
 import fdiff
 from fdiff import kernels
 from fdiff.dispatch import tiered_execution
-from fdiff.kernels import compiler
+from fdiff.kernels import machine_code
 from fdiff.kernels.bytecode import execution
 
 X = np.linspace(0.1, 0.9, 6)
@@ -48,7 +48,7 @@ def forget():
     fdiff.cache_clear()
     tiered_execution.forget()
     kernels.cache_clear()
-    compiler._function.cache_clear()
+    machine_code._function.cache_clear()
     execution._functions.clear()
     execution._families.clear()
 

@@ -35,7 +35,7 @@ import fdiff
 from fdiff import kernels
 from fdiff.dispatch import tiered_execution
 from fdiff.errors import UnsupportedError
-from fdiff.kernels import bytecode, compiler, source_cache
+from fdiff.kernels import bytecode, machine_code, source_cache
 from fdiff.kernels.llvm import machine
 from fdiff.kernels.passes import pipeline
 
@@ -133,10 +133,10 @@ def compiled_quickly() -> Generator[None]:
             return from_disk(text, symbol, compiled)
         return machine.Loaded(compiled(), symbol), False
 
-    from_disk = compiler._stored
+    from_disk = machine_code._loaded
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine, "object_code", object_code)
-        patch.setattr(compiler, "_stored", stored)
+        patch.setattr(machine_code, "_loaded", stored)
         patch.setattr(source_cache, "_name", lambda *_: "")
         kernels.cache_clear()
         bytecode.provide(FAMILIES)

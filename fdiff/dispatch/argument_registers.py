@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
-from ..kernels import Given, Unpack
+from ..kernels import CallSignature, Unpack
 from ..tree import flatten, unflatten
 from .arguments import NUMERIC, STATIC, fixed
 
@@ -57,9 +57,9 @@ class ArgumentRegisters:
         self._kept = own
 
     @property
-    def given(self) -> Given:
+    def given(self) -> CallSignature:
         """The call as the stub has it."""
-        return Given(self._arguments, self._keywords, tuple(self._unpacks))
+        return CallSignature(self._arguments, self._keywords, tuple(self._unpacks))
 
     def children(self, value: object, register: int) -> list[tuple[object, int]] | None:
         """The children of a node of the tree, each with its new register; None for a leaf."""
@@ -80,7 +80,7 @@ class ArgumentRegisters:
 
     def same(self, value: object, register: int) -> None:
         """The object in a register must be the one it was."""
-        self._unpacks.append(Unpack("SAME", register, type(value), 0, (value,)))
+        self._unpacks.append(Unpack("EQUAL", register, type(value), 0, (value,)))
 
     def _take(
         self,

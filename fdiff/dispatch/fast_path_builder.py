@@ -74,7 +74,7 @@ def build_fast_path(
         if not first:
             held = held._replace(occupied=occupied)
         hook = warning_hook(program, variant, call.split, None if first else f, out=call.out)
-        held = held._replace(general=fallback, hinted=hook)
+        held = held._replace(fallback=fallback, on_flags=hook)
         return kernel.builtin(registers, template, held)
     except NoFastPathError:
         return None
@@ -153,10 +153,10 @@ class _KernelCall:
                 raise NoFastPathError
             array = isinstance(value, np.ndarray)
             found.append(one._replace(
-                source=register,
+                register=register,
                 exact=type(value) if register >= 0 else None,
                 array=captured[id(value)] if register < 0 else None,
-                copied=array and value.nbytes <= COPY_BELOW and id(value) not in self._plain,
+                copyable=array and value.nbytes <= COPY_BELOW and id(value) not in self._plain,
             ))  # fmt: skip
         return found
 
@@ -167,21 +167,21 @@ class _KernelCall:
             raise NoFastPathError
         found = [native_reads(pins) for pins in self.pins]
         return Preconditions(
-            reads=(*before, *[read for one in found for read in one.reads]),
-            places=tuple([place for one in found for place in one.places]),
-            kept=[one.kept for one in found],
+            lookups=(*before, *[one for each in found for one in each.lookups]),
+            predicates=tuple([one for each in found for one in each.predicates]),
+            kept=[each.kept for each in found],
         )
 
     def builtin(
         self, registers: ArgumentRegisters, template: ResultTemplate, held: Preconditions
     ) -> Builtin | None:
         """The call's descriptor as a builtin; None where the entry stub may not run."""
-        if kernels.fault(self.parts.call):
+        if kernels.stub_fault(self.parts.call):
             return None
         stub = kernels.entry_stub(full=True)
         if not stub:
             raise StubPendingError
-        if kernels.fault(stub, full=True):
+        if kernels.stub_fault(stub, full=True):
             return None
         given_by_caller = [i.written for i in template.inputs]
         scalars = template.scalars | {self._guard}
@@ -190,8 +190,8 @@ class _KernelCall:
             for k, made in enumerate(self.parts.made)
         ]
         inputs = [*self.inputs(registers), *template.inputs]
-        return kernels.caller(
-            stub, self.parts.machinery, registers.given, inputs, outputs, template.steps,
+        return kernels.bind_entry_stub(
+            stub, self.parts.kernel, registers.given, inputs, outputs, template.steps,
             held, self._guard,
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..capture import revalidation
 from ..capture.value_kinds import MISSING
-from ..kernels import ATTRIBUTES, OWNED, Preconditions, Read
+from ..kernels import ATTRIBUTES, OWNED, Lookup, Preconditions
 
 if TYPE_CHECKING:
     from ..capture.dependencies import Pins
@@ -28,7 +28,7 @@ _GETTERS = {
 def native_reads(pins: Pins) -> Preconditions:
     """All that must be as it was. Captured arrays are inputs, whose types the stub compares."""
     _, codes, items, places, _ = pins
-    reads: list[Read] = []
+    reads: list[Lookup] = []
     rest: list[tuple[object, object]] = []
     kinds: list[tuple[Any, tuple[Any, ...]]] = [
         (revalidation.attributes, tuple([(f, "__code__", code) for f, code in codes])),
@@ -48,20 +48,20 @@ def native_reads(pins: Pins) -> Preconditions:
     return Preconditions(tuple(reads), tuple(rest), pins)
 
 
-def reads_of_function(f: object) -> tuple[Read, ...] | None:
+def reads_of_function(f: object) -> tuple[Lookup, ...] | None:
     """Checks that the first argument leads where `f` does; None where reads cannot tell."""
     if type(f) is FunctionType:
         return _sibling(f)
     if type(f) is not MethodType:
         return None
     return (
-        Read("PyObject_Type", 0, 0, id(MethodType), OWNED),
-        Read("PyMethod_Function", 0, 0, id(f.__func__)),
-        Read("PyMethod_Self", 0, 0, id(f.__self__)),
+        Lookup("PyObject_Type", 0, 0, id(MethodType), OWNED),
+        Lookup("PyMethod_Function", 0, 0, id(f.__func__)),
+        Lookup("PyMethod_Self", 0, 0, id(f.__self__)),
     )
 
 
-def _sibling(f: FunctionType) -> tuple[Read, ...] | None:
+def _sibling(f: FunctionType) -> tuple[Lookup, ...] | None:
     """The same for a function: one of the same code, globals, defaults and closure contents."""
     try:
         contents = [cell.cell_contents for cell in f.__closure__ or ()]
@@ -70,63 +70,63 @@ def _sibling(f: FunctionType) -> tuple[Read, ...] | None:
     if f.__kwdefaults__ or f.__dict__:
         return None
     reads = [
-        Read("PyObject_Type", 0, 0, id(FunctionType), OWNED),
-        Read("PyFunction_GetCode", 0, 0, id(f.__code__)),
-        Read("PyFunction_GetGlobals", 0, 0, id(f.__globals__)),
-        Read("PyFunction_GetKwDefaults", 0),
-        Read("_PyObject_GetDictPtr", 0, how=ATTRIBUTES),
+        Lookup("PyObject_Type", 0, 0, id(FunctionType), OWNED),
+        Lookup("PyFunction_GetCode", 0, 0, id(f.__code__)),
+        Lookup("PyFunction_GetGlobals", 0, 0, id(f.__globals__)),
+        Lookup("PyFunction_GetKwDefaults", 0),
+        Lookup("_PyObject_GetDictPtr", 0, how=ATTRIBUTES),
         *_each("PyFunction_GetDefaults", f.__defaults__),
     ]
     if not contents:
-        return (*reads, Read("PyFunction_GetClosure", 0))
-    reads.append(Read("PyFunction_GetClosure", 0, into=1))
+        return (*reads, Lookup("PyFunction_GetClosure", 0))
+    reads.append(Lookup("PyFunction_GetClosure", 0, into=1))
     for k, value in enumerate(contents):
         reads += [
-            Read("PyTuple_GetItem", 1, k, into=2),
-            Read("PyCell_Get", 2, 0, id(value), OWNED),
+            Lookup("PyTuple_GetItem", 1, k, into=2),
+            Lookup("PyCell_Get", 2, 0, id(value), OWNED),
         ]
     return tuple(reads)
 
 
-def _each(function: str, values: tuple[object, ...] | None) -> list[Read]:
+def _each(function: str, values: tuple[object, ...] | None) -> list[Lookup]:
     """Checks that `function` of the first argument returns a tuple of these objects, or null."""
     if values is None:
-        return [Read(function, 0)]
-    size = Read("PyTuple_Size", 1, 0, len(values))
-    items = [Read("PyTuple_GetItem", 1, k, id(value)) for k, value in enumerate(values)]
-    return [Read(function, 0, into=1), size, *items]
+        return [Lookup(function, 0)]
+    size = Lookup("PyTuple_Size", 1, 0, len(values))
+    items = [Lookup("PyTuple_GetItem", 1, k, id(value)) for k, value in enumerate(values)]
+    return [Lookup(function, 0, into=1), size, *items]
 
 
-def _item(mapping: object, key: object, value: object) -> list[Read] | None:
+def _item(mapping: object, key: object, value: object) -> list[Lookup] | None:
     if type(mapping) is not dict or type(key) is not str:
         return None
-    return [Read("PyDict_GetItemWithError", mapping, id(key), _address(value))]
+    return [Lookup("PyDict_GetItemWithError", mapping, id(key), _address(value))]
 
 
-def _attribute(thing: object, name: str, value: object) -> list[Read] | None:
+def _attribute(thing: object, name: str, value: object) -> list[Lookup] | None:
     if type(thing) is CellType:
-        return [Read("PyCell_Get", thing, 0, _address(value), how=OWNED)]
+        return [Lookup("PyCell_Get", thing, 0, _address(value), how=OWNED)]
     if type(thing) is FunctionType and name in _GETTERS:
-        return [Read(_GETTERS[name], thing, 0, 0 if value is None else id(value))]
+        return [Lookup(_GETTERS[name], thing, 0, 0 if value is None else id(value))]
     return None
 
 
-def _content(container: object, values: tuple[object, ...]) -> list[Read] | None:
+def _content(container: object, values: tuple[object, ...]) -> list[Lookup] | None:
     if type(container) is not list:
         return None
-    size = Read("PyList_Size", container, 0, len(values))
-    return [size, *[Read("PyList_GetItem", container, k, id(x)) for k, x in enumerate(values)]]
+    size = Lookup("PyList_Size", container, 0, len(values))
+    return [size, *[Lookup("PyList_GetItem", container, k, id(x)) for k, x in enumerate(values)]]
 
 
-def _instance(thing: object, kind: type, namespace: object) -> list[Read] | None:
+def _instance(thing: object, kind: type, namespace: object) -> list[Lookup] | None:
     """The class of an object and its own dict, if that is where Python keeps one."""
     find = ctypes.pythonapi.PyObject_GenericGetDict
     find.restype, find.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
     if find(thing, None) is not namespace:
         return None
     return [
-        Read("PyObject_Type", thing, 0, id(kind), how=OWNED),
-        Read("PyObject_GenericGetDict", thing, 0, id(namespace), how=OWNED),
+        Lookup("PyObject_Type", thing, 0, id(kind), how=OWNED),
+        Lookup("PyObject_GenericGetDict", thing, 0, id(namespace), how=OWNED),
     ]
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..kernels import KernelInput, Make
+from ..kernels import KernelInput, ResultStep
 from .argument_registers import ArgumentRegisters, NoFastPathError
 from .arguments import STATIC
 
 if TYPE_CHECKING:
-    from ..kernels import Parts
+    from ..kernels import CallParts
 
 
 class Placeholder:
@@ -47,9 +47,9 @@ class ResultTemplate:
         result: object,
         constants: Sequence[object],
         registers: ArgumentRegisters,
-        parts: Parts,
+        parts: CallParts,
     ) -> None:
-        self.steps: list[Make] = []
+        self.steps: list[ResultStep] = []
         self.scalars: set[int] = set()
         self.inputs: list[KernelInput] = []
         self._constants = {id(x) for x in constants}
@@ -67,7 +67,7 @@ class ResultTemplate:
             else:
                 self._write(self._result, out, self._registers.out)
             written = [one.written for one in self.inputs]
-            shared = self.scalars.union(step.what for step in self.steps if step.how == "MADE")
+            shared = self.scalars.union(step.what for step in self.steps if step.how == "OUTPUT")
             if len(set(written)) < len(written) or not shared.isdisjoint(written):
                 return False  # an output that stands at two places
         except NoFastPathError:
@@ -78,12 +78,12 @@ class ResultTemplate:
         """Build the result by calling a function with all outputs."""
         for output in slots:
             self._output(output)
-        self.steps.append(Make("CALLED", function, len(slots)))
+        self.steps.append(ResultStep("CALL", function, len(slots)))
 
     def _output(self, output: int) -> None:
         """An output, or a copy of one that stands elsewhere too."""
-        again = any(step.how == "MADE" and step.what == output for step in self.steps)
-        self.steps.append(Make("MADE", output, int(again)))
+        again = any(step.how == "OUTPUT" and step.what == output for step in self.steps)
+        self.steps.append(ResultStep("OUTPUT", output, int(again)))
 
     def _add(self, value: object) -> None:
         """Leave `value` on the stack."""
@@ -97,7 +97,7 @@ class ResultTemplate:
             or isinstance(value, np.generic)
             or id(value) in self._constants
         ):
-            self.steps.append(Make("CONSTANT", value))
+            self.steps.append(ResultStep("CONSTANT", value))
         else:
             for child in _children(value):
                 self._add(child)
@@ -114,7 +114,7 @@ class ResultTemplate:
             if value.scalar or not plain:
                 raise NoFastPathError
             self.inputs.append(KernelInput(register, shape, dtype, written=value.output))
-            self.steps.append(Make("GIVEN", register))
+            self.steps.append(ResultStep("ARGUMENT", register))
         else:
             below = self._registers.children(out, register)
             mine = _children(value)
@@ -144,14 +144,14 @@ def _children(value: object) -> list[object]:
     return found
 
 
-def _made(value: object) -> Make:
+def _made(value: object) -> ResultStep:
     """The instruction that builds a node of the result from its children."""
     kind = type(value)
     if kind is tuple or kind is list:
-        return Make("GROUP", kind, len(value))  # type: ignore[arg-type] - its class was looked at
+        return ResultStep("GROUP", kind, len(value))  # type: ignore[arg-type] - its class was looked at
     if kind is dict:
-        return Make("TABLE", None, len(value), tuple(value))  # type: ignore[arg-type] - its class was looked at
+        return ResultStep("MAPPING", None, len(value), tuple(value))  # type: ignore[arg-type] - its class was looked at
     if isinstance(value, tuple):
-        return Make("CALLED", kind, len(value))
+        return ResultStep("CALL", kind, len(value))
     names = tuple([f.name for f in fields(value)])  # type: ignore[arg-type] - a dataclass
-    return Make("CALLED", kind, len(names), names)
+    return ResultStep("CALL", kind, len(names), names)

@@ -36,7 +36,7 @@ from .compiler_defects import Defect
 from .contiguous_arrays import PLAIN, contiguous, owned
 
 if TYPE_CHECKING:
-    from ..kernels import Executable, Parts
+    from ..kernels import CallParts, Executable
 
 PATIENCE = 0.02  # seconds of interpreting before anybody asks what a kernel costs
 ASK_FIRST = 2.0  # seconds: a kernel predicted to take longer is compiled only on request
@@ -100,7 +100,7 @@ class Runner:
             outs = self._slow(arrays, ("C",) * len(arrays))
         return outs if self._slots is None else self._copied_where_shared(outs)
 
-    def parts(self) -> Parts | None:
+    def parts(self) -> CallParts | None:
         """The kernel for contiguous arrays, as the fast path needs it; None if there is none."""
         return None if self._fast is None else self._fast.parts()
 

@@ -1,8 +1,8 @@
 """Compiled kernels of tapes: made from their structure alone, kept in memory and on disk.
 
 This page is all that the rest of fdiff knows of this folder. `compile` turns a tape into an
-`Executable`, `encode` into an `Evaluation`, which needs no compile; `caller` makes a builtin that
-calls a kernel from Python, told by the descriptors imported here.
+`Executable`, `encode` into an `Evaluation`, which needs no compile; `bind_entry_stub` makes a
+builtin that calls a kernel from Python, as the call descriptors imported here say.
 
 What is not imported here is loaded when it is first asked for: a program that is only interpreted
 needs neither the compiler nor LLVM.
@@ -18,12 +18,12 @@ from ..process.forking import no_fork
 from .llvm.call_descriptor import (
     ATTRIBUTES,
     OWNED,
-    Given,
+    CallSignature,
     KernelInput,
     KernelOutput,
-    Make,
+    Lookup,
     Preconditions,
-    Read,
+    ResultStep,
     Unpack,
 )
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         cache_clear,
         cache_info,
         compile,  # noqa: A004 - the module is the namespace
-        entry_stub,
         missing,
         on_disk,
         predict_seconds,
@@ -46,8 +45,9 @@ if TYPE_CHECKING:
         supported,
         workspace,
     )
-    from .executable import Executable, Parts
-    from .llvm.dispatch_table import caller, fault
+    from .executable import CallParts, Executable
+    from .llvm.stub_binding import bind_entry_stub, stub_fault
+    from .machine_code import entry_stub
     from .passes.pipeline import NAMES as PASSES
 
 __all__ = [
@@ -55,30 +55,30 @@ __all__ = [
     "OWNED",
     "PASSES",
     "CacheInfo",
+    "CallParts",
+    "CallSignature",
     "Evaluation",
     "Executable",
-    "Given",
     "KernelInput",
     "KernelOutput",
-    "Make",
-    "Parts",
+    "Lookup",
     "Preconditions",
-    "Read",
     "RefusedError",
+    "ResultStep",
     "Unpack",
+    "bind_entry_stub",
     "cache_clear",
     "cache_info",
-    "caller",
     "compile",
     "encode",
     "entry_stub",
-    "fault",
     "missing",
     "on_disk",
     "predict_seconds",
     "seen",
     "source",
     "started",
+    "stub_fault",
     "supported",
     "text_after",
     "workspace",
@@ -86,11 +86,12 @@ __all__ = [
 
 # Where a name is that is loaded when it is asked for; all others are in `compiler`.
 _HOMES = {
+    "entry_stub": ("machine_code", "entry_stub"),
     "PASSES": ("passes.pipeline", "NAMES"),
     "RefusedError": ("bytecode", "RefusedError"),
-    "caller": ("llvm.dispatch_table", "caller"),
+    "bind_entry_stub": ("llvm.stub_binding", "bind_entry_stub"),
     "encode": ("bytecode", "prepare"),
-    "fault": ("llvm.dispatch_table", "fault"),
+    "stub_fault": ("llvm.stub_binding", "stub_fault"),
     "text_after": ("codegen.source_generation", "text_after"),
 }
 

@@ -1,4 +1,8 @@
-"""A kernel called with arrays: what is allocated, what is passed along, what a status means."""
+"""A kernel bound to a tape, to be called with arrays.
+
+This is where tables of numbers and the workspace are laid out, where arguments are copied that no
+kernel takes as they are, and where a status becomes an exception.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +19,32 @@ from ..tape import Tape
 from .ir.graph import Values
 from .ir.parallel import PARTS, THREADS
 from .kernel_source import WorkspaceBuffer
-from .llvm.call_descriptor import Given, KernelInput, KernelOutput, Machinery, Make
-from .llvm.dispatch_table import caller, fault
+from .llvm.call_descriptor import (
+    BoundKernel,
+    CallSignature,
+    KernelInput,
+    KernelOutput,
+    ResultStep,
+)
 from .llvm.machine import Loaded
-from .llvm.python_stub import portable
+from .llvm.python_stub import call_through_python
+from .llvm.stub_binding import bind_entry_stub, stub_fault
 from .runtime.status import error_of
 from .runtime.worker_code import HEADER
 from .thread_pool import pool, threads
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
-_BRIEF = 1 << 14  # bytes of arrays up to which other threads may as well wait
-spare: dict[int, np.ndarray] = {}  # by size, a cell with the address of a workspace or 0
+_BRIEF = 1 << 14  # bytes of arrays up to which a kernel keeps the GIL
+# By size, an array that holds the address of a workspace for the next call, or 0.
+_spare: dict[int, np.ndarray] = {}
 
 
 class Kernel(NamedTuple):
     """Machine code for one structure, with the addresses of the routines it calls.
 
-    `stub` gives the address of the entry stub, 0 as long as that is made in the background;
-    `patient` makes the kernel for sines of huge arguments.
-    `run` is the address of what runs a kernel for several threads, 0 for any other.
+    `by_libm` gives the kernel for arguments of sin, cos or tan that are out of range. `stub` gives
+    the address of the entry stub, 0 as long as that is compiled in the background. `run` is the
+    address of the function that runs a parallel kernel, 0 for any other.
     """
 
     code: Loaded
@@ -41,17 +52,20 @@ class Kernel(NamedTuple):
     buffers: tuple[WorkspaceBuffer, ...]
     text: str
     layouts: tuple[str, ...]
-    patient: Callable[[], Loaded] | None
+    by_libm: Callable[[], Loaded] | None
     stub: Callable[[], int]
     run: int
 
 
-class Parts(NamedTuple):
-    """What a call comes to, for whoever writes his own."""
+class CallParts(NamedTuple):
+    """What a call consists of, for fast paths, which bind kernel and entry stub in their own way.
 
-    machinery: Machinery
+    `made` are shapes and dtypes of the outputs, `call` is the address of the entry stub.
+    """
+
+    kernel: BoundKernel
     inputs: tuple[KernelInput, ...]
-    made: tuple[tuple[tuple[int, ...], np.dtype], ...]  # shapes and dtypes of the outputs
+    made: tuple[tuple[tuple[int, ...], np.dtype], ...]
     call: int
 
 
@@ -60,7 +74,7 @@ class Executable:
 
     def __init__(self, kernel: Kernel, tape: Tape, values: Values, parts: int = 1) -> None:
         self.source = kernel.text
-        self._parts = parts  # of loops that several threads share
+        self._parts = parts  # of parallel loops
         self._threads = threads() if kernel.run else 1
         self._kernel = kernel
         self._made = tuple((t.shape, _plain(t)) for t in tape.output_types)
@@ -68,8 +82,8 @@ class Executable:
             KernelInput(k, t.shape, _plain(t), strided=layout == "A" and bool(t.shape))
             for k, (t, layout) in enumerate(zip(tape.input_types, kernel.layouts, strict=True))
         )
-        self._machinery = self._furnished(values)
-        self._apart: Parts | None = None
+        self._bound = self._bind(values)
+        self._apart: CallParts | None = None
         self._called = False
         self._quick: Callable[..., Any] = self._without_stub
 
@@ -79,15 +93,16 @@ class Executable:
 
     @property
     def note(self) -> str:
-        """Why calls go through Python although there is a kernel, in words; else empty."""
+        """Why calls go through Python although there is a kernel; empty if they do not."""
         call = self._kernel.stub() if self._called else 0
-        words = fault(call) if call else ""
+        words = stub_fault(call) if call else ""
         return f", called through Python: {words}" if words else ""
 
     def _without_stub(self, *arrays: object) -> object:
-        """None: a call goes through Python. From the second on the entry stub is wanted.
+        """The first call, which goes through Python, and the second, which binds the entry stub.
 
-        A program that is called once does not wait until the stub is compiled.
+        So a program that calls once does not wait until the stub is compiled. None tells
+        `__call__` to go through Python.
         """
         if not self._called:
             self._called = True
@@ -95,90 +110,92 @@ class Executable:
         call = self._kernel.stub()
         if not call:
             return None
-        result = [Make("MADE", k) for k in range(len(self._made))]
-        result.append(Make("GROUP", tuple, len(self._made)))
+        result = [ResultStep("OUTPUT", k) for k in range(len(self._made))]
+        result.append(ResultStep("GROUP", tuple, len(self._made)))
         outputs = [KernelOutput(*made) for made in self._made]
-        given = Given(len(self._inputs))
-        self._quick = caller(call, self._machinery, given, self._inputs, outputs, result)
+        signature = CallSignature(len(self._inputs))
+        self._quick = bind_entry_stub(call, self._bound, signature, self._inputs, outputs, result)
         return self._quick(*arrays)
 
-    def parts(self) -> Parts | None:
-        """The kernel taken apart; None as long as the entry stub is being made."""
+    def parts(self) -> CallParts | None:
+        """What a call consists of; None as long as the entry stub is being compiled."""
         if self._apart is None and (call := self._kernel.stub()):
-            self._apart = Parts(self._machinery, self._inputs, self._made, call)
+            self._apart = CallParts(self._bound, self._inputs, self._made, call)
         return self._apart
 
     def _status(
-        self, machinery: Machinery, given: list[np.ndarray], outs: tuple[np.ndarray, ...]
+        self, bound: BoundKernel, given: list[np.ndarray], outs: tuple[np.ndarray, ...]
     ) -> int:
-        """What the kernel says of a call that goes through Python."""
+        """The status of a call that goes through Python."""
         first = len(self._inputs)
         written = [KernelInput(first + k, *made, written=k) for k, made in enumerate(self._made)]
-        run = portable(machinery, (*self._inputs, *written), (), status=True)
+        run = call_through_python(bound, (*self._inputs, *written), (), status=True)
         status = run(*given, *outs)
         assert status is not None, "a kernel was given what its tape has no inputs for"
         return cast("int", status)
 
     def _careful(self, arrays: tuple[object, ...]) -> tuple[np.ndarray, ...]:
-        """A call with arguments that are laid out oddly, or that fails.
+        """A call with arguments of an unusual layout, or one that fails.
 
-        An error may come from a huge angle, of which the sine was NaN.
+        Any error may come from an angle that was out of range, whose sine was NaN.
         """
         given = [_laid(a, i) for a, i in zip(arrays, self._inputs, strict=True)]
         outs = tuple(np.empty(shape, dtype) for shape, dtype in self._made)
-        status = self._status(self._machinery, given, outs)
-        if status and self._kernel.patient is not None:
-            patient = self._run_by(self._machinery, self._patient())
-            status = self._status(patient, given, outs)
+        status = self._status(self._bound, given, outs)
+        if status and self._kernel.by_libm is not None:
+            by_libm = self._with_code(self._bound, self._libm_code())
+            status = self._status(by_libm, given, outs)
         if status:
             raise error_of(status)
         return outs
 
-    def _patient(self) -> Loaded:
-        """The kernel for sines of huge arguments, which may have to be compiled now."""
-        assert self._kernel.patient is not None, "no sine, and no other kernel"
+    def _libm_code(self) -> Loaded:
+        """The kernel that calls libm, which may have to be compiled now."""
+        assert self._kernel.by_libm is not None, "no sine, and no other kernel"
         try:
-            return self._kernel.patient()
+            return self._kernel.by_libm()
         except Exception as error:
             raise CompileError(f"{type(error).__name__}: {error}") from error
 
-    def _furnished(self, values: Values) -> Machinery:
-        """The kernel with its tables and its workspace."""
+    def _bind(self, values: Values) -> BoundKernel:
+        """The kernel with its workspace and tables; `KernelSource` describes that of integers."""
         kernel = self._kernel
         copies = {"": 1, THREADS: self._threads, PARTS: self._parts}
-        one = [room.bytes(values.ints) for room in kernel.buffers]
-        taken = [b * copies[room.copies] for b, room in zip(one, kernel.buffers, strict=True)]
+        one = [buffer.bytes(values.ints) for buffer in kernel.buffers]
+        taken = [b * copies[buffer.copies] for b, buffer in zip(one, kernel.buffers, strict=True)]
         begins = list(accumulate(taken, initial=0))
-        widths = [b // int(room.dtype[1]) for b, room in zip(one, kernel.buffers, strict=True)]
-        rest = [self._parts, *widths] if kernel.run else []
+        copy_sizes = [
+            b // int(buffer.dtype[1]) for b, buffer in zip(one, kernel.buffers, strict=True)
+        ]
+        rest = [self._parts, *copy_sizes] if kernel.run else []
         ints = np.array([*values.ints, *kernel.addresses, *begins, *rest], np.int64)
         floats = np.array(values.floats, np.float64)
         size = 1 << max(begins[-1], 4096).bit_length() if begins[-1] <= _KEEP else begins[-1]
         size = size if kernel.buffers else 0
         keep = size <= _KEEP
-        cell = spare.setdefault(size, np.zeros(1, np.int64)) if keep else np.zeros(1, np.int64)
+        spare = _spare.setdefault(size, np.zeros(1, np.int64)) if keep else np.zeros(1, np.int64)
         shapes = [*self._made, *((i.shape, i.dtype) for i in self._inputs)]
         brief = size + sum(_bytes(*pair) for pair in shapes) <= _BRIEF and not kernel.addresses
-        made = Machinery(
-            0, ints, floats, values.arrays, size, cell, keep, not brief or bool(kernel.run), None
+        made = BoundKernel(
+            0, ints, floats, values.arrays, size, spare, keep, not brief or bool(kernel.run), None
         )
-        return self._run_by(made, kernel.code)
+        return self._with_code(made, kernel.code)
 
-    def _run_by(self, machinery: Machinery, code: Loaded) -> Machinery:
-        """The same with this code, which several threads run if it is made for that."""
+    def _with_code(self, bound: BoundKernel, code: Loaded) -> BoundKernel:
+        """The same with this code. That of a parallel kernel is called by `run`, its table says."""
         if not self._kernel.run:
-            return machinery._replace(address=code.address, owner=code)
+            return bound._replace(address=code.address, owner=code)
         most = min(self._parts, self._threads)
-        words = {"JOB_POOL": pool.address, "JOB_CODE": code.address, "JOB_THREADS": most}
+        job = {"JOB_POOL": pool.address, "JOB_CODE": code.address, "JOB_THREADS": most}
         before = np.zeros(len(HEADER), np.int64)
-        for name, value in words.items():
+        for name, value in job.items():
             before[HEADER[name]] = value
-        ints = np.concatenate([before, machinery.ints])[len(HEADER) :]
-        return machinery._replace(address=self._kernel.run, owner=code, ints=ints)
+        ints = np.concatenate([before, bound.ints])[len(HEADER) :]
+        return bound._replace(address=self._kernel.run, owner=code, ints=ints)
 
 
 def _plain(type_: ArrayType) -> np.dtype[Any]:
-    """The dtype as arrays have it that were made without much thought."""
+    """The native dtype of this kind and size, without metadata: what new arrays have."""
     return np.dtype(type_.dtype.str)
 
 
@@ -187,7 +204,7 @@ def _bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
 
 
 def _laid(given: object, wanted: KernelInput) -> np.ndarray:
-    """The argument as an array that a kernel takes, copied if need be."""
+    """The argument as an array that the kernel takes, copied if necessary."""
     array = np.asarray(given)
     assert array.shape == wanted.shape, "a kernel was given what its tape has no inputs for"
     if array.dtype is not wanted.dtype:
@@ -198,10 +215,10 @@ def _laid(given: object, wanted: KernelInput) -> np.ndarray:
     return array.view(np.ndarray)
 
 
-def release_spare() -> None:
-    """Give the workspaces back to the system."""
+def release_workspaces() -> None:
+    """Give spare workspaces back to the system."""
     free = ctypes.pythonapi.PyMem_RawFree
     free.argtypes, free.restype = [ctypes.c_void_p], None
-    for cell in spare.values():
-        address, cell[0] = int(cell[0]), 0
+    for spare in _spare.values():
+        address, spare[0] = int(spare[0]), 0
         free(address)

@@ -10,9 +10,8 @@ import sys
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..process.collector import collector_paused
 from ..process.forking import no_fork
-from . import cache
+from . import cache, on_demand
 from .ir.graph import KernelGraph, Values
 from .kernel_source import GeneratedKernel, KernelSource, Work, WorkspaceBuffer
 from .thread_pool import threads
@@ -90,10 +89,7 @@ def _plain(graph: KernelGraph) -> GeneratedKernel:
     found = _read(_name(graph))
     if found is not None:
         return found
-    with no_fork, collector_paused():
-        from .codegen.source_generation import plain  # noqa: PLC0415 - what is on disk needs no scheduler
-
-    return plain(graph)
+    return on_demand.source_generation.plain(graph)
 
 
 @lru_cache(maxsize=256)
@@ -102,10 +98,7 @@ def _shared(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None
     found = _read(_name(graph, heavy))
     if found is not None:
         return found
-    with no_fork:
-        from .codegen.source_generation import shared  # noqa: PLC0415 - what is on disk needs no scheduler
-
-    return shared(graph, heavy)
+    return on_demand.source_generation.shared(graph, heavy)
 
 
 # --- on disk ----------------------------------------------------------------------------------

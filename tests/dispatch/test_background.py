@@ -150,7 +150,7 @@ def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch)
 
     run = paid(tiered_execution.runner(fdiff.make_tape(lambda x: np.sum(np.cos(x)), X)))
     with monkeypatch.context() as patch:
-        patch.setattr(kernels.compiler, "_make", fail)
+        patch.setattr(kernels.machine_code, "make_kernel", fail)
         np.testing.assert_allclose(run([X])[0], np.sum(np.cos(X)))
         background.worker.wait()
         assert run._failures
@@ -161,10 +161,10 @@ def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch)
 
 
 def test_a_stub_that_fails_is_told_once_and_calls_go_through_python(on, monkeypatch):
-    compiler = kernels.compiler
-    monkeypatch.setattr(compiler, "_stubs", {})
-    monkeypatch.setattr(compiler, "_stub_failures", {False: RuntimeError("no stub today")})
-    monkeypatch.setattr(compiler, "_stub_warned", set())
+    machine_code = kernels.machine_code
+    monkeypatch.setattr(machine_code, "_stubs", {})
+    monkeypatch.setattr(machine_code, "_stub_failures", {False: RuntimeError("no stub today")})
+    monkeypatch.setattr(machine_code, "_stub_warned", set())
     made = kernels.compile(fdiff.make_tape(np.cos, X), ("C",))
     np.testing.assert_allclose(made(X)[0], np.cos(X))
     with pytest.warns(DefectWarning, match="no stub today.*report"):

@@ -10,8 +10,8 @@ import pytest
 
 import fdiff
 from fdiff.errors import InputError
-from fdiff.kernels import compiler
-from fdiff.kernels.llvm import dispatch_table, entry_stub
+from fdiff.kernels import machine_code
+from fdiff.kernels.llvm import descriptor_layout, entry_stub, stub_binding
 from fdiff.kernels.llvm import interpreter_abi as abi
 from fdiff.trace.trace_stack import occupied
 
@@ -33,8 +33,8 @@ def anew(monkeypatch):
 
 def forget():
     abi.fault.cache_clear()
-    dispatch_table.fault.cache_clear()
-    compiler._stubs.clear()
+    stub_binding.stub_fault.cache_clear()
+    machine_code._stubs.clear()
     fdiff.cache_clear()
 
 
@@ -56,8 +56,8 @@ WRONG = {
     "another implementation": (abi.sys, "implementation", SimpleNamespace(name="pypy")),
     "no lock": (abi.sysconfig, "get_config_var", lambda name: name == "Py_GIL_DISABLED"),
     "another order of bytes": (abi.sys, "byteorder", "big"),
-    "a shorter head": (abi, "HEAD", entry_stub.HEAD - 1),
-    "a longer head": (abi, "HEAD", entry_stub.HEAD + 1),
+    "a shorter head": (abi, "HEAD", abi.HEAD - 1),
+    "a longer head": (abi, "HEAD", abi.HEAD + 1),
     "another class in the slot of arrays": (abi, "_ARRAY_TYPE", 3),
     "another version of NumPy's interface": (abi, "_MAJOR", 3),
     "larger arrays": (abi, "ARRAY_WORDS", 99),
@@ -74,7 +74,7 @@ def test_a_fact_that_does_not_hold_sends_calls_through_python(name, monkeypatch)
     assert words
     monkeypatch.undo()
     monkeypatch.setenv("FDIFF_TIER", "compile")
-    assert dispatch_table.fault(0) == words  # known by now
+    assert stub_binding.stub_fault(0) == words  # known by now
     through_python(words)
 
 
@@ -92,12 +92,12 @@ def test_a_stub_that_errs_is_not_run(text, wrong, words, monkeypatch):
     call = fdiff.grad(cube).compile("f8[3]")
     for _ in range(4):
         np.testing.assert_allclose(call(X), 3 * X**2)
-    assert words in dispatch_table.fault(compiler.entry_stub(full=True), full=True)
+    assert words in stub_binding.stub_fault(machine_code.entry_stub(full=True), full=True)
     assert not isinstance(call.func, BuiltinFunctionType)
 
 
 def part_of(text):
-    numbers = {f"D_{name}": k for k, name in enumerate(entry_stub.WORDS)}
+    numbers = {f"D_{name}": k for k, name in enumerate(descriptor_layout.HEADER)}
     for name in sorted(numbers, key=len, reverse=True):
         text = text.replace(name, str(numbers[name]))
     return text

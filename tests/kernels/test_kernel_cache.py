@@ -16,7 +16,7 @@ from tapes import tape_of, values
 
 from fdiff import kernels
 from fdiff.dispatch import bytecode_tier, tiered_execution
-from fdiff.kernels import cache, compiler, executable, source_cache
+from fdiff.kernels import cache, compiler, executable, machine_code, source_cache
 from fdiff.kernels.bytecode import execution as evaluators
 from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
@@ -279,11 +279,13 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
     monkeypatch.delenv("FDIFF_TIER", raising=False)
     asked = []
 
+    real = compiler.kernel_graph
+
     def kernel_graph(*args):
         asked.append(args)
-        return kernel_graph(*args)
+        return real(*args)
 
-    monkeypatch.setattr(compiler, "skeleton_of", kernel_graph)
+    monkeypatch.setattr(compiler, "kernel_graph", kernel_graph)
     monkeypatch.setattr(compiler, "supported", lambda _: pytest.fail("every node was looked at"))
     waited = [0.0]
     monkeypatch.setattr(evaluators, "_functions", {})  # no evaluator of another test
@@ -337,15 +339,15 @@ def test_the_name_of_a_kernel_costs_no_process_and_no_parser():
 
 def test_a_kernel_called_once_needs_no_entry_stub(monkeypatch):
     """The first call goes through Python, with the results of those that follow."""
-    monkeypatch.setattr(compiler, "_stubs", {})
+    monkeypatch.setattr(machine_code, "_stubs", {})
     made = []
-    real = compiler._function
+    real = machine_code._function
 
     def function(text, way="unrolled"):
         made.extend([text] * (way == "glue"))
         return real(text, way)
 
-    monkeypatch.setattr(compiler, "_function", function)
+    monkeypatch.setattr(machine_code, "_function", function)
     x, y = np.linspace(0.1, 1.0, 12), np.linspace(2.0, 3.0, 24)[::2]
     data = np.arange(12.0)
     tape = tape_of(
@@ -562,15 +564,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import fdiff
 from fdiff import kernels
-from fdiff.kernels import compiler
+from fdiff.kernels import machine_code
 
 x = np.arange(4.0)
 long = fdiff.make_tape(lambda x: [x := np.sin(x) * x for _ in range(40)][-1], x)
 short = fdiff.make_tape(np.cosh, x)
 with ThreadPoolExecutor(1) as pool:
     task = pool.submit(kernels.compile, long, ("C",))
-    while not task.done() and compiler._lock.acquire(blocking=False):  # until that thread has it
-        compiler._lock.release()
+    while not task.done() and machine_code._lock.acquire(blocking=False):  # until it has LLVM
+        machine_code._lock.release()
     child = os.fork()
     if child == 0:
         os._exit(0 if np.allclose(kernels.compile(short, ("C",))(x)[0], np.cosh(x)) else 1)

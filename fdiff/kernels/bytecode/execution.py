@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from ...process.float_flags import note_flags, noting
-from .. import cache, compiler
+from .. import cache, on_demand
 from .assembler import Left, Rows, Value
 from .compiler import Program
 from .interpreter import PARAMETERS, text_of
@@ -102,7 +102,7 @@ def provide(families: frozenset[str]) -> None:
 def _load(text: str) -> Callable[..., int]:
     """The evaluator, to be called with addresses and integers; calls go on without the GIL."""
     kinds = [c_int64 if kind == "i8" else c_void_p for kind in PARAMETERS.values()]
-    made = CFUNCTYPE(c_int64, *kinds)(compiler.function(text))
+    made = CFUNCTYPE(c_int64, *kinds)(on_demand.machine_code.function(text))
     return _functions.setdefault(text, made)
 
 

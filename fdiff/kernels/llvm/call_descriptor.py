@@ -1,4 +1,9 @@
-"""Call descriptors: what the entry stub is to do, before it becomes words of its table."""
+"""Call descriptors: what the entry stub has to do for the calls of one kernel.
+
+These records are what the rest of fdiff builds; `descriptor_layout` turns them into machine words.
+The stub has *registers* for Python objects: first the arguments of a call, positional ones and then
+keywords, and after them whatever is unpacked from arguments.
+"""
 
 from __future__ import annotations
 
@@ -9,61 +14,60 @@ import numpy as np
 
 from ...process.float_flags import note
 
-# How the value of a `Read` is returned: as a reference that is owned, as the place of a dict.
+# How a `Lookup` returns its value: as a new reference, or as the address of a dict's slot, of which
+# the length counts.
 OWNED, ATTRIBUTES = 1, 2
 
 
 class KernelInput(NamedTuple):
-    """An array or number a kernel reads, or an array it writes to.
+    """An array or number that a kernel reads, or an array that it writes to.
 
-    `source` is its register, -1 for an `array` of one's own. `strided`: the kernel takes any
-    strides; `copied`: what is not laid out plainly may be copied. `exact`: nothing but this class
-    is taken, an array or a class of numbers, as programs may tell them apart. `written` is the
-    number of the output that is put there.
+    It comes from a `register`, or is always the same `array` (-1). A kernel may take any strides
+    (`strided`); otherwise an array of another layout may be copied (`copyable`). With `exact` only
+    objects of this class are taken, arrays or one class of numbers, as programs may tell classes
+    apart. `written` is the number of the output that is stored there.
     """
 
-    source: int
+    register: int
     shape: tuple[int, ...]
     dtype: np.dtype
     array: np.ndarray | None = None
     strided: bool = False
-    copied: bool = False
+    copyable: bool = False
     written: int | None = None
     exact: type | None = None
 
 
 class Unpack(NamedTuple):
-    """An argument taken apart into registers, or compared with what it was.
+    """An argument whose items become registers, or that is compared with an earlier value.
 
-    `how` is ``SEQUENCE`` for tuples, named tuples and lists, whose items are unpacked; ``DICT`` or
-    ``FIELDS`` for the values behind `names`, in their order; ``SAME`` where it is that one of
-    `names`, or equals it.
+    `how` is ``SEQUENCE`` for the items of tuples, named tuples and lists; ``DICT`` or ``FIELDS``
+    for the values of the keys or attributes `names`, in this order; ``EQUAL`` for an object that
+    must be, or equal, the only one of `names`.
     """
 
     how: str
-    source: int
+    register: int
     kind: type
     size: int = 0
     names: tuple[object, ...] = ()
 
 
-class Given(NamedTuple):
-    """What a call is given: so many positional arguments, then keywords in their order.
-
-    All of them are registers, and after them what `unpacks` find in these, in turn.
-    """
+class CallSignature(NamedTuple):
+    """What a call is given: so many positional arguments, keywords in this order, and unpacking."""
 
     arguments: int
     keywords: tuple[str, ...] = ()
     unpacks: tuple[Unpack, ...] = ()
 
 
-class Make(NamedTuple):
-    """A step of a result's recipe: it takes `size` objects from the stack and leaves one.
+class ResultStep(NamedTuple):
+    """An instruction of the stack machine that builds a result: it pops `size` objects, pushes one.
 
-    ``MADE``, output number `what` (with `size` a copy of it), a ``CONSTANT``, register `what` as it
-    was ``GIVEN``; ``GROUP`` of class `what`, tuple or list; ``TABLE`` of `names`, a dict; what the
-    ``CALLED`` object `what` gives for positional arguments, or for those `names`.
+    ``OUTPUT`` pushes output number `what`, with `size` a copy of it; ``CONSTANT`` an object;
+    ``ARGUMENT`` a register; ``GROUP`` makes a tuple or list, as the class `what` says; ``MAPPING``
+    a dict with the keys `names`; ``CALL`` pushes what `what` returns for positional arguments, or
+    for keyword arguments `names`.
     """
 
     how: str
@@ -73,7 +77,7 @@ class Make(NamedTuple):
 
 
 class KernelOutput(NamedTuple):
-    """An array, or a `scalar`, that is made for the result, unless an input is where it goes."""
+    """An output of a kernel: a new array, or a `scalar`, unless an input is where it is stored."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -81,28 +85,31 @@ class KernelOutput(NamedTuple):
     made: bool = True
 
 
-class Machinery(NamedTuple):
-    """A kernel as machine code, its tables, constants and workspace of so many bytes."""
+class BoundKernel(NamedTuple):
+    """Machine code with its tables of numbers, its constants and a workspace of so many bytes.
+
+    `spare` holds the address of a workspace for the next call, or 0; a workspace goes back there
+    after a call if `keep` says so. The GIL is released while the kernel runs if `release` says so.
+    """
 
     address: int
     ints: np.ndarray
     floats: np.ndarray
     constants: tuple[np.ndarray, ...]
     size: int
-    cell: np.ndarray  # holds the address of a spare workspace
+    spare: np.ndarray
     keep: bool
     release: bool
     owner: object
 
 
-class Read(NamedTuple):
-    """A function of Python's API that looks at an object, and what it must return.
+class Lookup(NamedTuple):
+    """A call of a function of Python's C API that looks at an object, and its expected value.
 
-    `function` is given the object `thing` and `argument`. That and `value` are addresses of
-    objects, or numbers; null is a value too. `how` the value is returned: it may be ``OWNED``, or
-    the place of a dict, whose length counts (``ATTRIBUTES``). With `into` it is not compared, but
-    kept in that register, and may be the `thing` of later reads; a register is meant by its number,
-    and 0 is the first argument.
+    `function` is given the object `thing` and `argument`. The latter and `value` are addresses of
+    objects, or numbers; null is a value too. `how` is 0, ``OWNED`` or ``ATTRIBUTES``. With `into`
+    the value is not compared but kept in one of three registers of look-ups; later look-ups name
+    it by number as their `thing`. Number 0 is the first argument of the call.
     """
 
     function: str
@@ -116,15 +123,16 @@ class Read(NamedTuple):
 class Preconditions(NamedTuple):
     """What must hold for a call to go to the kernel: what was read from outside is as it was.
 
-    `reads` are checked by machine code, `places` by Python functions; `kept` are the objects whose
-    addresses stand in `reads`. The dict `occupied` must be empty (see `fdiff.trace.trace_stack`).
-    Any other call goes to `general`; without one the caller returns None. `hinted` is called with
-    the arguments where the processor's floating-point flags hint at something.
+    `lookups` are compared by the stub itself, `predicates` are functions and an argument, which
+    must return True. `kept` are objects whose addresses stand in `lookups`. The dict `occupied`
+    must be empty (see `fdiff.trace.trace_stack`). Any other call goes to `fallback`; without one it
+    returns None. `on_flags` is called with the arguments if the
+    processor's floating-point flags were set.
     """
 
-    reads: tuple[Read, ...] = ()
-    places: tuple[tuple[object, object], ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+    predicates: tuple[tuple[object, object], ...] = ()
     kept: object = None
     occupied: dict[object, None] | None = None
-    general: Callable[..., object] | None = None
-    hinted: Callable[..., object] = note
+    fallback: Callable[..., object] | None = None
+    on_flags: Callable[..., object] = note

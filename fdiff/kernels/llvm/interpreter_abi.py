@@ -16,16 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from .entry_stub import HEAD, NUMPY_API
-
+HEAD = object.__basicsize__ // 8  # words of PyObject_HEAD; the last is the address of the class
+# Slots of NumPy's table of C functions that the stub calls.
+NUMPY_API = {"NewCopy": 85, "NewFromDescr": 94, "Scalar": 60, "EquivTypes": 182}
 WORD = 8
 ARRAY_WORDS = 9  # of PyArrayObject_fields that are read: up to the flags
-_ARRAY_TYPE, _VERSION = 2, 0  # slots of NumPy's interface: the class of arrays, the binary version
-_MAJOR = 2  # of NumPy's binary interface
+_ARRAY_TYPE, _VERSION = 2, 0  # slots: the class of arrays, the version of the binary interface
+_MAJOR = 2  # of that version
 
 
 def python_api(name: str) -> int:
-    """Address of a function of Python's C interface."""
+    """The address of a function of Python's C API."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
@@ -38,7 +39,7 @@ def _slots() -> ctypes.Array[ctypes.c_void_p]:
 
 
 def numpy_api(slot: int) -> int:
-    """The address in a slot of NumPy's C interface."""
+    """The address in a slot of NumPy's table of C functions."""
     return int(_slots()[slot] or 0)
 
 
@@ -59,7 +60,7 @@ Check = Iterator[str]
 
 
 def _interpreter() -> Check:
-    """CPython with one lock for all threads, and pointers of one word."""
+    """The interpreter is CPython with a GIL; words have 64 bits, the least byte first."""
     if sys.implementation.name != "cpython":
         yield f"this is {sys.implementation.name}"
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -68,12 +69,12 @@ def _interpreter() -> Check:
         yield "pointers are not of 64 bits, least byte first"
 
 
-def _word(address: int, place: int) -> int:
-    return ctypes.c_uint64.from_address(address + WORD * place).value
+def _word(address: int, index: int) -> int:
+    return ctypes.c_uint64.from_address(address + WORD * index).value
 
 
 def _heads() -> Check:
-    """The class of an object is the last word of its head; a number stands right behind that."""
+    """The class of an object is the last word of its head; the value of a number follows it."""
     numbers: tuple[tuple[object, Callable[..., object]], ...] = (
         (1.5, ctypes.c_double), (np.float64(2.5), ctypes.c_double), (2.5j, ctypes.c_double * 2),
         (np.float32(3.5), ctypes.c_float), (np.complex128(1j), ctypes.c_double * 2),
@@ -92,7 +93,7 @@ def _heads() -> Check:
 
 
 def _arrays() -> Check:
-    """Data, rank, shape, strides, dtype and flags of an array."""
+    """Where data, rank, shape, strides, dtype and flags of an array lie."""
     if np.ndarray.__basicsize__ < WORD * (HEAD + ARRAY_WORDS - 2):
         yield "arrays are smaller than their fields"
     base = np.arange(24.0, dtype=np.float32)
@@ -103,7 +104,7 @@ def _arrays() -> Check:
             yield "the data or the dtype of an array lies elsewhere"
         if halves[2 * HEAD + 2] != array.ndim or halves[2 * HEAD + 12] != array.flags.num:
             yield "the rank or the flags of an array lie elsewhere"
-        if words[2] != words[1] + WORD * array.ndim:  # so both lead to memory of the array
+        if words[2] != words[1] + WORD * array.ndim:  # so both point into the array's own memory
             yield "the shape or the strides of an array lie elsewhere"
         lengths = (ctypes.c_int64 * (2 * array.ndim)).from_address(words[1])
         if tuple(lengths) != (*array.shape, *array.strides):
@@ -111,7 +112,7 @@ def _arrays() -> Check:
 
 
 def _slots_of_numpy() -> Check:
-    """NumPy's functions by their slots: the class of arrays first, then what each of them does."""
+    """Each slot of NumPy's table holds the function that the stub expects: try them."""
     if numpy_api(_ARRAY_TYPE) != id(np.ndarray):
         yield "NumPy's C interface does not begin with the class of arrays"
     version = ctypes.PYFUNCTYPE(ctypes.c_uint)(numpy_api(_VERSION))()
@@ -132,7 +133,7 @@ def _slots_of_numpy() -> Check:
         yield "the slot of PyArray_Scalar holds another function"
     if not alike(dtype, np.dtype("<f4")) or alike(dtype, other):
         yield "the slot of PyArray_EquivTypes holds another function"
-    ctypes.pythonapi.Py_IncRef(thing(dtype))  # which the new array takes over
+    ctypes.pythonapi.Py_IncRef(thing(dtype))  # the new array takes this reference
     lengths = (ctypes.c_int64 * 2)(3, 2)
     make = new(numpy_api(NUMPY_API["NewFromDescr"]))
     made = make(np.ndarray, id(dtype), 2, ctypes.addressof(lengths), None, None, 0, thing())
@@ -148,7 +149,7 @@ class _Sample:
 
 
 def _functions_of_python() -> Check:
-    """Which functions return borrowed and which new references, by counts before and after."""
+    """Which functions return new references and which borrowed ones, by reference counts."""
     value, key, sample = object(), "a key of a dict", _Sample()
 
     def function() -> object:
@@ -180,7 +181,7 @@ def _functions_of_python() -> Check:
 
 
 def _dicts(value: object, key: str, function: Callable[..., object]) -> Check:
-    """How long a dict is, in which order it is iterated, where a function keeps its attributes."""
+    """Where the length of a dict lies, how it is iterated, where a function's attributes lie."""
     for sample in ({}, {key: value}, dict.fromkeys(range(9))):
         if dict.__basicsize__ <= WORD * HEAD or _word(id(sample), HEAD) != len(sample):
             yield "the number of entries of a dict lies elsewhere"

@@ -1,7 +1,7 @@
 """LLVM for this machine: modules to object code, and object code to functions in memory.
 
 llvmlite lets one thread at a time into LLVM; whoever calls anything here is in
-`compiler.compiling`, so that no child is forked meanwhile.
+`machine_code.compiling`, so that no child is forked meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A kernel called through Python alone, where the entry stub may not run."""
+"""A kernel called through ctypes, where the entry stub cannot run."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...process.float_flags import note_flags
-from .call_descriptor import KernelInput, KernelOutput, Machinery
+from .call_descriptor import BoundKernel, KernelInput, KernelOutput
+from .descriptor_layout import ALIGNED, PLAIN, WRITEABLE
 
-_PLAIN, _WRITEABLE, _ALIGNED = 0x101, 0x400, 0x100  # of ndarray.flags
 _LINE = 64  # bytes to which a workspace is aligned
 
 
-def portable(
-    machinery: Machinery,
+def call_through_python(
+    bound: BoundKernel,
     inputs: Sequence[KernelInput],
     outputs: Sequence[KernelOutput],
     *,
     status: bool,
 ) -> Callable[..., object]:
-    """A function of the inputs in their order: a tuple of outputs, or the kernel's status.
+    """A function of the inputs in their order, which returns a tuple of outputs.
 
-    None for arguments of other types or layouts, and where a kernel fails that gives outputs.
+    If `status` says so, the kernel's status. For arguments of other types or layouts the function
+    returns None, and so it does if it was to return outputs and the kernel fails.
     """
-    kernel = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)(machinery.address)
+    kernel = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)(bound.address)
 
     def run(*arguments: object) -> object:
         if len(arguments) != len(inputs):
@@ -34,7 +35,7 @@ def portable(
         if any(array is None for array in arrays):
             return None
         made = [np.empty(o.shape, o.dtype) for o in outputs]
-        code = _run(kernel, machinery, inputs, [*arrays, *made])  # type: ignore[list-item] - none is None
+        code = _run(kernel, bound, inputs, [*arrays, *made])  # type: ignore[list-item] - none is None
         if status:
             return code
         return tuple(made) if code == 0 else None
@@ -44,31 +45,31 @@ def portable(
 
 def _run(
     kernel: Callable[..., int],
-    machinery: Machinery,
+    bound: BoundKernel,
     inputs: Sequence[KernelInput],
     arrays: Sequence[np.ndarray],
 ) -> int:
-    """The kernel's status for its inputs and what it writes to, in this order."""
+    """The kernel's status for its inputs and then the arrays that it writes to."""
     read = sum(one.written is None for one in inputs)
     pairs = zip(arrays, inputs, strict=False)
     strides = [s // a.itemsize for a, one in pairs if one.strided for s in a.strides]
-    work = np.empty(machinery.size + _LINE, np.uint8)
-    data = [array.ctypes.data for array in (*arrays[:read], *machinery.constants, *arrays[read:])]
+    work = np.empty(bound.size + _LINE, np.uint8)
+    data = [array.ctypes.data for array in (*arrays[:read], *bound.constants, *arrays[read:])]
     words = np.array([*data, work.ctypes.data + _LINE - 1 & -_LINE], np.int64)
     steps = np.array(strides or [0], np.int64)
-    tables = (words, steps, machinery.ints, machinery.floats)
+    tables = (words, steps, bound.ints, bound.floats)
     code = kernel(*[table.ctypes.data for table in tables])
     note_flags()
     return code
 
 
 def _taken(given: object, one: KernelInput) -> np.ndarray | None:
-    """The memory of an argument; None if a kernel does not take it as it lies."""
+    """The array that an argument is; None if the kernel does not take it as it is."""
     if type(given) is not np.ndarray:
         number = one.shape == () and one.written is None
         fits = number and isinstance(given, (float, complex, np.inexact))
         return np.array(given, one.dtype) if fits and np.dtype(type(given)) == one.dtype else None
-    mask = _ALIGNED if one.strided else _PLAIN | (_WRITEABLE if one.written is not None else 0)
+    mask = ALIGNED if one.strided else PLAIN | (WRITEABLE if one.written is not None else 0)
     fits = given.shape == one.shape and given.dtype == one.dtype and given.flags.num & mask == mask
     whole = not one.strided or not any(step % given.itemsize for step in given.strides)
     return given if fits and whole else None

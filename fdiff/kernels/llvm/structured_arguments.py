@@ -1,34 +1,35 @@
-"""Parts of the entry stub: structured arguments taken apart, structured results put together.
+"""Parts of the entry stub: structured arguments unpacked, structured results built.
 
-`UNPACK` fills registers with what lies in tuples, lists, dicts and dataclasses, and compares what
-must be as it was; `BUILD` runs the recipe of the result on a stack of objects.
+`UNPACK_ARGUMENTS` fills registers with the items of tuples, lists, dicts and dataclasses, and
+compares what must be equal; it also tells whether arrays that are written overlap others.
+`BUILD_RESULT` is a stack machine, whose instructions are the steps of the result.
 """
 
-UNPACK = """
-def alike(table: "i8", x: "i8", wanted: "i8"):
-    d = rt.int64(table)
+UNPACK_ARGUMENTS = """
+def equal(descriptor: "i8", x: "i8", wanted: "i8"):
+    d = rt.int64(descriptor)
     kind = rt.int64(x)[HEAD - 1]
     same = 0
     if x == wanted:
         same = 1
     elif kind == rt.int64(wanted)[HEAD - 1]:
-        if kind == d[D_text] or kind == d[D_whole] or kind == d[D_bytes]:
+        if kind == d[D_str] or kind == d[D_int] or kind == d[D_bytes]:
             same = rt.call(d[D_PyObject_RichCompareBool], x, wanted, 2) & 255
     return same
 
-def named(table: "i8", names: "i8"):
-    d = rt.int64(table)
+def match_keywords(descriptor: "i8", names: "i8"):
+    d = rt.int64(descriptor)
     same = 0
     if rt.call(d[D_PyTuple_Size], names) == d[D_keyword_count]:
         same = 1
     for k in range(d[D_keyword_count]):
         if same == 1:
             wanted = rt.int64(d[D_keywords])[k]
-            same = alike(table, rt.call(d[D_PyTuple_GetItem], names, k), wanted)
+            same = equal(descriptor, rt.call(d[D_PyTuple_GetItem], names, k), wanted)
     return same
 
-def unpacked(table: "i8", registers: "i8"):
-    d = rt.int64(table)
+def unpack(descriptor: "i8", registers: "i8"):
+    d = rt.int64(descriptor)
     at = rt.int64(registers)
     filled = d[D_given]
     where = rt.stack(3)
@@ -37,12 +38,12 @@ def unpacked(table: "i8", registers: "i8"):
     for k in range(d[D_unpack_count]):
         if not ok:
             break
-        r = rt.int64(d[D_unpacks] + 8 * UNPACK * k)
-        x = at[r[U_source]]
+        r = rt.int64(d[D_unpacks] + 8 * UNPACK_WORDS * k)
+        x = at[r[U_register]]
         how = r[U_how]
         size = r[U_size]
-        if how == SAME:
-            ok = alike(table, x, r[U_what]) == 1
+        if how == EQUAL:
+            ok = equal(descriptor, x, r[U_what]) == 1
         elif rt.int64(x)[HEAD - 1] != r[U_kind]:
             ok = False
         elif how == FIELDS:
@@ -70,7 +71,7 @@ def unpacked(table: "i8", registers: "i8"):
                     more = rt.call(d[D_PyDict_Next], x, where, where + 8, where + 16) & 255
                     ok = more == 1
                 if ok:
-                    ok = alike(table, entry[1], rt.int64(r[U_what])[j]) == 1
+                    ok = equal(descriptor, entry[1], rt.int64(r[U_what])[j]) == 1
                 if ok:
                     y = entry[2]
                     rt.call(d[D_Py_IncRef], y)
@@ -78,36 +79,36 @@ def unpacked(table: "i8", registers: "i8"):
                     filled = filled + 1
     return filled if ok else -1 - filled
 
-def apart(table: "i8", tables: "i8*"):
-    d = rt.int64(table)
+def disjoint(descriptor: "i8", data: "i8*"):
+    d = rt.int64(descriptor)
     same = 1
     for k in range(d[D_input_count]):
-        r = rt.int64(d[D_inputs] + 8 * INPUT * k)
+        r = rt.int64(d[D_inputs] + 8 * INPUT_WORDS * k)
         if r[I_written]:
             for j in range(d[D_input_count]):
-                other = rt.int64(d[D_inputs] + 8 * INPUT * j)
-                a = tables[r[I_at]]
-                b = tables[other[I_at]]
+                other = rt.int64(d[D_inputs] + 8 * INPUT_WORDS * j)
+                a = data[r[I_at]]
+                b = data[other[I_at]]
                 if j != k and a < b + other[I_bytes] and b < a + r[I_bytes]:
                     same = 0
     return same
 """
 
-BUILD = """
-def built(table: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8"):
-    d = rt.int64(table)
+BUILD_RESULT = """
+def build(descriptor: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8"):
+    d = rt.int64(descriptor)
     stack = rt.int64(base)
     depth = 0
     x = 0
     for k in range(d[D_result_count]):
-        c = rt.int64(d[D_result] + 8 * RESULT * k)
+        c = rt.int64(d[D_result] + 8 * STEP_WORDS * k)
         how = c[S_how]
         size = c[S_size]
         x = c[S_what]
         if how == MOVED:
-            moved = rt.offset(made, x)
-            x = moved[0]
-            moved[0] = 0
+            packed = rt.offset(made, x)
+            x = packed[0]
+            packed[0] = 0
         elif how == GROUP:
             x = rt.call(c[S_make], size)
             if x != 0:
@@ -117,7 +118,7 @@ def built(table: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8"):
         # +++
         elif how == SCALAR:
             x = rt.call(d[D_Scalar], data[d[D_first] + x], c[S_make], 0)
-        elif how == MADE:
+        elif how == OUTPUT:
             x = made[x]
             if size:
                 x = rt.call(d[D_NewCopy], x, 0)
@@ -125,12 +126,12 @@ def built(table: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8"):
                 rt.call(d[D_Py_IncRef], x)
         elif how == CONSTANT:
             rt.call(d[D_Py_IncRef], x)
-        elif how == GIVEN:
+        elif how == ARGUMENT:
             x = rt.int64(registers)[x]
             rt.call(d[D_Py_IncRef], x)
         # ---
         # +++
-        elif how == TABLE:
+        elif how == MAPPING:
             x = rt.call(d[D_PyDict_New])
             if x != 0:
                 depth = depth - size

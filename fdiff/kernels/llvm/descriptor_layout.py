@@ -1,0 +1,249 @@
+"""The layout of call descriptors in memory: 64-bit words, which the entry stub reads by position.
+
+A descriptor begins with the words of `HEADER`. Some of these are addresses of arrays of records,
+each record with the fields listed here; `encode` writes them all. Addresses of functions of
+Python's and NumPy's C API are words, too, so that none stands in compiled code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import accumulate
+
+import numpy as np
+
+from .call_descriptor import (
+    BoundKernel,
+    CallSignature,
+    KernelInput,
+    KernelOutput,
+    Lookup,
+    Preconditions,
+    ResultStep,
+    Unpack,
+)
+from .interpreter_abi import NUMPY_API, WORD, numpy_api, python_api
+
+PYTHON_API = (
+    "Py_IncRef", "Py_DecRef", "PyObject_CallOneArg", "PyErr_Clear", "PyErr_Occurred",
+    "PyTuple_New", "PyTuple_SetItem", "PyTuple_Size", "PyTuple_GetItem", "PyList_New",
+    "PyList_SetItem", "PyList_Size", "PyList_GetItem", "PyDict_New", "PyDict_SetItem",
+    "PyDict_Next", "PyDict_Size", "PyObject_GetAttr", "PyObject_RichCompareBool",
+    "PyEval_SaveThread", "PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree",
+    "PyLong_FromLong", "PyObject_Vectorcall",
+)  # fmt: skip
+
+# The stub's memory on the stack by parts, each given by the bytes before it. It begins with the
+# addresses that the kernel is given, `data` of them.
+FRAME = ("slots", "strides", "copies", "looked_up", "made", "stack")
+
+HEADER = (
+    "none", "true", "array", "str", "int", "bytes", *PYTHON_API, *NUMPY_API, "kernel", "ints",
+    "floats", "arguments", "keywords", "keyword_count", "given", "registers", "unpacks",
+    "unpack_count", *FRAME, "frame", "data", "spare", "size", "keep", "release", "inputs",
+    "input_count",
+    "constants", "constant_count", "lookups", "lookup_count", "predicates", "predicate_count",
+    "outputs",
+    "output_count", "first", "result", "result_count", "occupied", "fallback", "written", "guard",
+    "on_flags",
+)  # fmt: skip
+INPUT = (
+    "at", "register", "object", "descr", "rank", "dims", "mask", "copyable", "strides", "width",
+    "kind", "other", "near", "written", "bytes",
+)  # fmt: skip
+OUTPUT = ("descr", "rank", "dims", "scalar", "made")
+LOOKUP = ("function", "object", "argument", "value", "how", "into")
+UNPACK = ("how", "register", "kind", "size", "what", "length", "item")
+STEP = ("how", "what", "size", "names", "make", "put")
+
+# Bits of a look-up's `how` besides OWNED and ATTRIBUTES: the object is in a register of look-ups;
+# the value is kept in one.
+FROM_REGISTER, INTO_REGISTER = 4, 8
+LOOKUP_REGISTERS = 3
+UNPACK_HOW = ("SEQUENCE", "DICT", "FIELDS", "EQUAL")
+# An output that is used once is ``MOVED``, which saves counting references; ``SCALAR`` makes a
+# NumPy scalar of an output without an axis.
+STEP_HOW = ("MOVED", "SCALAR", "GROUP", "OUTPUT", "CONSTANT", "ARGUMENT", "MAPPING", "CALL")
+
+PLAIN, WRITEABLE, ALIGNED = 0x101, 0x400, 0x100  # flags of ndarray: C-contiguous and aligned, ...
+_NEAR = 512  # entries of a strided array that the stub copies to the stack by itself
+_NO_DICT: dict[object, None] = {}
+
+Words = Callable[[Sequence[int]], int]
+
+
+class Descriptor(np.ndarray):
+    """The words of a descriptor; it holds every object whose address is among them."""
+
+    held: list[object]
+
+
+def encode(
+    kernel: BoundKernel,
+    signature: CallSignature,
+    inputs: Sequence[KernelInput],
+    outputs: Sequence[KernelOutput],
+    result: Sequence[ResultStep],
+    checks: Preconditions,
+    guard: int | None,
+) -> Descriptor:
+    """The descriptor of a call, with the arguments of `stub_binding.bind_entry_stub`."""
+    held: list[object] = [kernel, checks, signature, tuple(inputs), tuple(outputs), tuple(result)]
+
+    def words(values: Sequence[int]) -> int:
+        """The address of these words."""
+        array = np.array(values or [0], np.int64)
+        held.append(array)
+        return int(array.ctypes.data)
+
+    read, constants = sum(i.written is None for i in inputs), len(kernel.constants)
+    first, strides, records = read + constants, 0, []
+    for k, one in enumerate(inputs):
+        at = k if one.written is None else first + one.written
+        records += _input(one, at, strides, words(one.shape))
+        strides += len(one.shape) if one.strided else 0
+    count = max([len(outputs), *(1 + i.written for i in inputs if i.written is not None)])
+    uses = Counter(step.what for step in result if step.how == "OUTPUT")
+    header = dict.fromkeys(HEADER, 0) | _fixed() | {
+        "data": first + count + 1, "first": first,
+        "inputs": words(records), "input_count": len(inputs), "written": len(inputs) - read,
+        "outputs": words([
+            x for o in outputs for x in (
+                id(o.dtype), len(o.shape), words(o.shape), int(o.scalar), int(o.made),
+            )
+        ]),
+        "output_count": len(outputs), "result_count": len(result),
+        "guard": 0 if guard is None else guard + 1,
+        "result": words([word for s in result for word in _step(s, outputs, uses, words)]),
+    }  # fmt: skip
+    header |= _frame({
+        "data": first + count + 1, "slots": 2 * len(outputs), "strides": strides,
+        "copies": len(inputs), "looked_up": LOOKUP_REGISTERS, "made": len(outputs),
+        "stack": len(result),
+    })  # fmt: skip
+    header |= _signature(signature, words) | _kernel(kernel, words) | _checks(checks, words)
+    descriptor = np.array([int(v) for v in header.values()], np.int64).view(Descriptor)
+    descriptor.held = held
+    return descriptor
+
+
+@lru_cache(maxsize=1)
+def _fixed() -> dict[str, int]:
+    """The words that are the same in every descriptor."""
+    out = {"none": id(None), "true": id(True), "array": id(np.ndarray), "str": id(str)}
+    out |= {"int": id(int), "bytes": id(bytes)}
+    out |= {name: python_api(name) for name in PYTHON_API}
+    return out | {name: numpy_api(k) for name, k in NUMPY_API.items()}
+
+
+def _frame(sizes: dict[str, int]) -> dict[str, int]:
+    """Where each part of the stack's memory begins, in bytes, and how many words there are."""
+    begins = accumulate(sizes.values(), initial=0)
+    found = {name: WORD * begin for name, begin in zip(sizes, begins, strict=False)}
+    return {name: found[name] for name in FRAME} | {"frame": sum(sizes.values())}
+
+
+def _signature(signature: CallSignature, words: Words) -> dict[str, int]:
+    given = signature.arguments + len(signature.keywords)
+    unpacks = signature.unpacks
+    return {
+        "arguments": signature.arguments,
+        "keywords": words([id(name) for name in signature.keywords]),
+        "keyword_count": len(signature.keywords), "given": given,
+        "registers": given + sum(one.size for one in unpacks) + 1,
+        "unpacks": words([word for one in unpacks for word in _unpack(one, words)]),
+        "unpack_count": len(unpacks),
+    }  # fmt: skip
+
+
+def _kernel(kernel: BoundKernel, words: Words) -> dict[str, int]:
+    return {
+        "kernel": kernel.address, "ints": kernel.ints.ctypes.data,
+        "floats": kernel.floats.ctypes.data, "spare": kernel.spare.ctypes.data,
+        "size": kernel.size, "keep": kernel.keep, "release": kernel.release,
+        "constants": words([a.ctypes.data for a in kernel.constants]),
+        "constant_count": len(kernel.constants),
+    }  # fmt: skip
+
+
+def _checks(checks: Preconditions, words: Words) -> dict[str, int]:
+    return {
+        "lookups": words([word for lookup in checks.lookups for word in _lookup(lookup)]),
+        "lookup_count": len(checks.lookups),
+        "occupied": id(_NO_DICT if checks.occupied is None else checks.occupied),
+        "fallback": 0 if checks.fallback is None else id(checks.fallback),
+        "predicates": words([id(x) for pair in checks.predicates for x in pair]),
+        "predicate_count": len(checks.predicates),
+        "on_flags": id(checks.on_flags),
+    }  # fmt: skip
+
+
+def _input(one: KernelInput, at: int, strides: int, dims: int) -> list[int]:
+    written = one.written is not None
+    mask = ALIGNED if one.strided else PLAIN | (WRITEABLE if written else 0)
+    simple = one.dtype.itemsize == 8 and len(one.shape) in (1, 2) and not one.strided
+    near = one.copyable and simple and math.prod(one.shape) <= _NEAR
+    kinds: tuple[type, ...] = ()
+    if not (one.shape or written):
+        kinds = NUMBERS.get(one.dtype, ()) if one.exact is None else (one.exact,)
+    kind, other = [*map(id, kinds), 0, 0][:2]
+    rank = len(one.shape) if one.exact in (None, np.ndarray) else -1  # which no array has
+    return [
+        at, one.register, id(one.array) if one.array is not None else 0, id(one.dtype),
+        rank, dims, mask, int(one.copyable), strides if one.strided else -1, one.dtype.itemsize,
+        kind, other, int(near), int(written), math.prod(one.shape) * one.dtype.itemsize,
+    ]  # fmt: skip
+
+
+# The classes of numbers of a dtype; the value stands right behind the head of such an object.
+NUMBERS: dict[np.dtype, tuple[type, ...]] = {
+    np.dtype("f8"): (float, np.float64), np.dtype("f4"): (np.float32,),
+    np.dtype("c16"): (complex, np.complex128), np.dtype("c8"): (np.complex64,),
+}  # fmt: skip
+
+
+def _unpack(one: Unpack, words: Words) -> list[int]:
+    length, item = _ACCESS.get(one.how) or _ACCESS[issubclass(one.kind, tuple)]
+    what = id(one.names[0]) if one.how == "EQUAL" else words([id(name) for name in one.names])
+    return [
+        UNPACK_HOW.index(one.how), one.register, id(one.kind), one.size, what,
+        python_api(length) if length else 0, python_api(item) if item else 0,
+    ]  # fmt: skip
+
+
+# Which functions give the length of an argument and its items; by whether it is a tuple.
+_ACCESS: dict[object, tuple[str, str]] = {
+    True: ("PyTuple_Size", "PyTuple_GetItem"), False: ("PyList_Size", "PyList_GetItem"),
+    "DICT": ("PyDict_Size", ""), "FIELDS": ("", ""), "EQUAL": ("", ""),
+}  # fmt: skip
+
+
+def _step(
+    step: ResultStep, outputs: Sequence[KernelOutput], uses: Counter[int], words: Words
+) -> list[int]:
+    """A step of the result; `uses` counts the steps that push each output."""
+    how, what, make, put, names = step.how, step.what, 0, 0, 0
+    word = what if how in ("OUTPUT", "ARGUMENT") else id(what)
+    if how == "OUTPUT" and outputs[what].scalar:
+        how, make = "SCALAR", id(outputs[what].dtype)
+    elif how == "OUTPUT" and uses[what] == 1:
+        how = "MOVED"
+    elif how == "GROUP":
+        kind = "PyTuple" if what is tuple else "PyList"
+        make, put = python_api(f"{kind}_New"), python_api(f"{kind}_SetItem")
+    elif how == "MAPPING":
+        names = words([id(name) for name in step.names])
+    elif how == "CALL" and step.names:
+        names = id(step.names)
+    return [STEP_HOW.index(how), word, step.size, names, make, put]
+
+
+def _lookup(lookup: Lookup) -> list[int]:
+    in_register = type(lookup.thing) is int
+    how = lookup.how | FROM_REGISTER * in_register | INTO_REGISTER * (lookup.into > 0)
+    thing = lookup.thing if in_register else id(lookup.thing)
+    function = python_api(lookup.function)
+    return [function, thing, lookup.argument, lookup.value, how, lookup.into]  # type: ignore[list-item] - a register

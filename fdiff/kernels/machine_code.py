@@ -1,0 +1,214 @@
+"""Machine code of kernels, routines and the entry stub: from the disk cache, or compiled by LLVM.
+
+Importing this loads LLVM (see `on_demand`). LLVM serves one thread at a time: `compiling`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from typing import Literal
+
+from ..errors import DefectWarning, warn
+from ..process.background import Job, allowed, checkpoint, worker
+from ..process.collector import collector_paused
+from ..process.forking import no_fork
+from . import cache
+from .executable import Executable as Executable  # noqa: PLC0414 - for `compiler`, on demand
+from .executable import Kernel, release_workspaces
+from .kernel_source import KernelSource, elementary, has_outlined, libm_fallback
+from .llvm import entry_stub as stub
+from .llvm import machine
+from .llvm.machine import Loaded
+from .llvm.module import function_of, module_of
+from .runtime.blas import table
+from .runtime.routines import text_of as text_of_routine
+from .runtime.worker_code import TEXTS
+from .thread_pool import WorkerCode, pool
+
+counts = {"compiled": 0, "loaded": 0}  # kernels, in this process
+seconds = [0.0]  # spent compiling them
+_functions: list[Loaded] = []  # which stay loaded
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _lock  # noqa: PLW0603 - one lock for the module, another one for a child
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+@contextmanager
+def compiling() -> Generator[None]:
+    """LLVM for this thread alone, and no fork: a child would inherit LLVM's lock as it is.
+
+    All calls of LLVM are made in here, even those for an address. A fork waits for the thread that
+    uses LLVM, and not for those that wait for it.
+    """
+    with _lock, no_fork:
+        yield
+
+
+def make_kernel(source: KernelSource, layouts: tuple[str, ...]) -> Kernel:
+    """The kernel of a text for inputs of these layouts."""
+    addresses = _addresses(source.routines, parallel=source.shared)
+    by_libm = None if (text := libm_fallback(source.text)) is None else partial(_fallback, text)
+    code = _kernel_code(source.text)
+    run = _parallel_run() if source.shared else 0
+    return Kernel(
+        code, addresses, source.buffers, source.text, layouts, by_libm, entry_stub, run
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _fallback(text: str) -> Loaded:
+    """A kernel by libm, compiled when the first argument is out of range."""
+    with compiling():
+        return _kernel_code(text)
+
+
+def release() -> None:
+    """Give back all memory that is not in use."""
+    _fallback.cache_clear()
+    release_workspaces()
+    with compiling():
+        machine.release()
+
+
+# --- object code ------------------------------------------------------------------------------
+
+
+def _kernel_code(text: str) -> Loaded:
+    """The function of a kernel's text."""
+
+    def compiled() -> bytes:
+        begin = time.perf_counter()
+        with collector_paused():
+            module = module_of(text, "kernel", len(elementary(text)))
+        checkpoint()
+        # SLP vectorisation takes half of the time for long kernels, and found nothing in an LSTM's.
+        code = machine.object_code(module, packed=not has_outlined(text))
+        seconds[0] += time.perf_counter() - begin
+        counts["compiled"] += 1
+        return code
+
+    found, from_disk = _loaded(text, "kernel", compiled)
+    counts["loaded"] += from_disk
+    return found
+
+
+def function(text: str) -> int:
+    """Address of the last function in `text`, which stays loaded."""
+    with compiling():
+        return _function(text)
+
+
+@lru_cache(maxsize=256)
+def _function(text: str, way: Literal["unrolled", "loops", "vectors", "glue"] = "unrolled") -> int:
+    """The same; `way` says how it is optimised.
+
+    With ``unrolled`` and ``loops`` loops are vectorised, and unrolled or not; with ``vectors`` the
+    text has vectors of its own; ``glue`` has no loops that are worth it.
+    """
+    name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
+
+    def compiled() -> bytes:
+        with collector_paused():
+            module = function_of(text)
+        if way == "glue":
+            return machine.glue_code(module)
+        if way == "vectors":
+            return machine.routine_code(module, name)
+        return machine.object_code(module, unrolled=way == "unrolled")
+
+    found, _ = _loaded(text, name, compiled)
+    _functions.append(found)
+    return found.address
+
+
+def _loaded(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Loaded, bool]:
+    """The function `symbol` of a text, and whether it was on disk; if not, it is put there."""
+    name = cache.name_of(text)
+    kind = f"code of {symbol}"
+    payload = cache.read(name, kind)
+    if payload is not None:
+        with suppress(RuntimeError, ValueError):  # no object code
+            return Loaded(payload, symbol), True
+    code = compiled()
+    cache.write(name, kind, code)
+    return Loaded(code, symbol), False
+
+
+# --- what kernels call, and what calls them ---------------------------------------------------
+
+
+def _addresses(routines: tuple[str, ...], *, parallel: bool) -> tuple[int, ...]:
+    """Addresses of matrix routines, and of the table of BLAS that they use.
+
+    A parallel kernel has two such tables, one for use inside parallel loops: BLAS has threads of
+    its own.
+    """
+    if not routines:
+        return ()
+    vector = 64 if machine.has("avx512f") else 32
+    texts = [text_of_routine(name, vector) for name in routines]
+    found = [_function(text, "vectors" if "rt.load_vector(" in text else "loops") for text in texts]
+    tables = (table(), table(alone=True)) if parallel else (table(),)
+    return (*found, *(int(t.ctypes.data) for t in tables))
+
+
+def _parallel_run() -> int:
+    """The function that runs a kernel on several threads, which start with the first such."""
+    code = WorkerCode(**{name: _function(text, "glue") for name, text in TEXTS.items()})
+    pool.ready(code)
+    return code.run
+
+
+_stubs: dict[bool, int] = {}  # addresses of the entry stubs: the full one, and the simple one
+_stub_failures: dict[bool, Exception] = {}  # where calls go through Python for good
+_stub_warned: set[bool] = set()
+
+
+def entry_stub(*, full: bool = False) -> int:
+    """Address of the function by which Python calls every kernel.
+
+    The `full` one does everything that fast paths need; the other calls a kernel alone, and is
+    compiled in half of the time. They are compiled in the background if possible, and 0 until then.
+    If fdiff fails to compile one, it warns once, and the address stays 0.
+    """
+    if full in _stubs:
+        return _stubs[full]
+    if full not in _stub_failures:
+        if allowed() and not cache.has(cache.name_of(stub.text(full=full))):
+            worker.submit_once(_stub_jobs[full])
+            return 0
+        _compile_stub(full=full)
+    if full in _stub_failures and full not in _stub_warned:
+        _stub_warned.add(full)
+        error = _stub_failures[full]
+        fact = f"fdiff failed to compile its entry stub ({type(error).__name__}: {error})"
+        way = "Calls go through Python. This is a defect of fdiff: please report it."
+        warn(f"{fact}. {way}", DefectWarning)
+    return _stubs.get(full, 0)
+
+
+def _compile_stub(*, full: bool) -> None:
+    try:
+        with compiling():
+            _stubs[full] = _function(stub.text(full=full), "glue")
+    except Exception as error:  # noqa: BLE001 - whatever it is, kernels can be called without it
+        _stub_failures[full] = error
+
+
+_stub_jobs = {
+    full: Job(partial(_compile_stub, full=full), lambda: math.inf) for full in (False, True)
+}
