@@ -11,11 +11,11 @@ import fdiff
 from fdiff import errors, kernels
 from fdiff.dispatch import compiler_defects, tiered_execution
 from fdiff.errors import CompileError, DefectWarning
-from fdiff.kernels import bytecode, compiler
+from fdiff.kernels import bytecode, compiler, machine_code
 from fdiff.kernels.bytecode import execution as evaluation
 from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.ir import graph_of_tape
-from fdiff.kernels.llvm import function_builder, machine, module
+from fdiff.kernels.llvm import function_builder, machine
 from fdiff.kernels.passes.lower import loop_body
 
 
@@ -40,13 +40,13 @@ STAGES = {
     "a value in a loop": (loop_body.Body, "value", broken),
     "emission": (source_generation, "emit", broken),
     "work": (source_generation, "work_of", broken),
-    "to a module": (module, "module_of", broken),
+    "to a module": (machine_code, "module_of", broken),
     "a name": (function_builder.FunctionBuilder, "read", broken),
     "LLVM refuses the module": (machine.llvm, "parse_assembly", unreadable),
     "LLVM: machine code": (machine, "object_code", broken),
-    "loading": (machine, "Loaded", broken),
-    "text of a routine": (compiler, "_addresses", broken),
-    "the executable": (compiler, "_make", broken),
+    "loading": (machine_code, "Loaded", broken),
+    "text of a routine": (machine_code, "_addresses", broken),
+    "the executable": (machine_code, "make_kernel", broken),
 }
 
 
@@ -190,7 +190,7 @@ def test_only_one_layout_fails(monkeypatch):
 
 EVALUATOR = {
     "encoding": (bytecode, "prepare"),
-    "compiling": (compiler, "function"),
+    "compiling": (machine_code, "function"),
     "an arena": (evaluation.Evaluation, "_arena"),
 }
 
@@ -221,7 +221,7 @@ def test_the_kernel_for_huge_angles_fails(monkeypatch):
     huge = np.array([1e300, 2.0])
     made = fdiff.grad(lambda x: np.sum(np.sin(x)))
     made.compile("f8[2]")
-    monkeypatch.setattr(compiler, "_obtain", broken)
+    monkeypatch.setattr(machine_code, "_kernel_code", broken)
     with pytest.raises(CompileError, match=r"^jit: fdiff failed"):
         made(huge)
     ((variant,),) = made.program.variants.values()
