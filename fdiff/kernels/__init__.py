@@ -86,6 +86,9 @@ __all__ = [
 
 # Where a name is that is loaded when it is asked for; all others are in `compiler`.
 _HOMES = {
+    "CallParts": ("executable", "CallParts"),
+    "Evaluation": ("bytecode", "Evaluation"),
+    "Executable": ("executable", "Executable"),
     "entry_stub": ("machine_code", "entry_stub"),
     "PASSES": ("passes.pipeline", "NAMES"),
     "RefusedError": ("bytecode", "RefusedError"),
