@@ -124,8 +124,8 @@ def watched(clock: Clock, stack: ExitStack) -> None:
         *[("transforms", owner, "jvp") for owner in _having("jvp", forward.jvp)],
         *[("transforms", owner, "vjp") for owner in _having("vjp", reverse.vjp)],
         *[("simplify", owner, "simplify") for owner in _having("simplify", simplify.simplify)],
-        ("plan", interpret.Plan, "__init__"),
-        ("run", interpret.Plan, "__call__"),
+        ("plan", interpret.Interpreter, "__init__"),
+        ("run", interpret.Interpreter, "__call__"),
     ]
     known = set()
     for stage, owner, name in stages:

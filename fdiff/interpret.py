@@ -15,7 +15,7 @@ from .tape import CONSTANT, INPUT, Tape
 Step = tuple[Callable[..., object], int, tuple[int, ...], tuple[int, ...]]
 
 
-class Plan:
+class Interpreter:
     """A tape laid out for evaluation: one bound function a node, and when each value dies."""
 
     __slots__ = ("constants", "inputs", "outputs", "size", "steps")
@@ -102,4 +102,4 @@ def evaluate(tape: Tape, *arrays: np.ndarray) -> Sequence[object]:
     NumPy's floating-point warnings are silent, and leave no more than a hint: a derivative formula
     may pass through a value that a ``where`` discards.
     """
-    return Plan(tape)(*arrays)
+    return Interpreter(tape)(*arrays)

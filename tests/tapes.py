@@ -17,7 +17,7 @@ from fdiff.arraytype import type_of
 from fdiff.interpret import evaluate
 from fdiff.primitive import Primitive
 from fdiff.tape import ITEM, Builder, Tape, verify
-from fdiff.trace import Input, record
+from fdiff.trace import ArgumentSpec, record
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 
@@ -34,7 +34,7 @@ def recording_of(f, *arrays, scalar=False):
 
     return record(
         run,
-        [Input(type_of(x), scalar=scalar and not x.shape) for x in map(np.asarray, arrays)],
+        [ArgumentSpec(type_of(x), scalar=scalar and not x.shape) for x in map(np.asarray, arrays)],
         "test",
     )
 

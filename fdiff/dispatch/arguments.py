@@ -14,8 +14,8 @@ from ..arraytype import type_of
 from ..capture.data import data_key, is_table
 from ..capture.value_kinds import leaf_key as value_key
 from ..errors import DtypeError, InputError, message, user_line
-from ..trace import Input, TracedArray
-from ..trace.local_arrays import Local, Stored
+from ..trace import ArgumentSpec, TracedArray
+from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.recorder import leaked
 from ..tree import Spec, flatten, paths
 
@@ -149,19 +149,21 @@ def _holds_traced(out: np.ndarray | np.generic) -> bool:
     return isinstance(out, np.ndarray) and any(isinstance(e, TracedArray) for e in out.flat)
 
 
-def as_input(leaf: object, *, differentiate: bool) -> Input:
+def as_input(leaf: object, *, differentiate: bool) -> ArgumentSpec:
     """How a leaf is traced."""
     if isinstance(leaf, TracedArray):
-        return Input(leaf.type, leaf.scalar, leaf.weak, leaf, differentiate)
+        return ArgumentSpec(leaf.type, leaf.scalar, leaf.weak, leaf, differentiate)
     array = np.asarray(leaf)
     value = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     scalar = isinstance(leaf, (float, complex, np.generic))
-    return Input(type_of(array), scalar, type(leaf) in (float, complex), value, differentiate)
+    return ArgumentSpec(
+        type_of(array), scalar, type(leaf) in (float, complex), value, differentiate
+    )
 
 
 def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bool) -> None:
     """Refuse what cannot be differentiated, before the function runs."""
-    if type(leaf) is Stored:
+    if type(leaf) is TracedLocalArray:
         raise leaked(leaf.handle)
     if isinstance(leaf, TracedArray):
         return
@@ -169,7 +171,7 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
     if (
         isinstance(leaf, np.ndarray)
         and type(leaf) is not np.ndarray
-        and not isinstance(leaf, (np.memmap, Local))  # a traced function may keep a Local
+        and not isinstance(leaf, (np.memmap, LocalArray))  # a traced function may keep a Local
     ):
         way = "Pass a plain array: numpy.asarray(x), or x.filled(...)."
         raise InputError(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..errors import Line, is_internal, warn
-from ..interpret import Plan
+from ..interpret import Interpreter
 from ..process.float_flags import OFTEN, Doubts, error_state, taken
 from ..tracebacks import trim
 from ..tree import map_leaves
@@ -52,7 +52,7 @@ def warn_after_hint(
         return
     if variant.eager is None:
         if doubts.plan is None:
-            doubts.plan = Plan(variant.tape)
+            doubts.plan = Interpreter(variant.tape)
         found = doubts.plan.flagged(arrays)
         doubts.false = 0 if found else doubts.false + 1
         if not found:

@@ -27,7 +27,7 @@ import numpy as np
 
 from .. import kernels
 from ..errors import CompileError, InputError, message
-from ..interpret import Plan
+from ..interpret import Interpreter
 from ..process import background
 from ..process.progress import Stage
 from ..tape import Tape
@@ -65,7 +65,7 @@ class Runner:
         unique = tuple(dict.fromkeys(tape.outputs))
         self.tape = Tape(tape.nodes, tape.inputs, unique, tape.lines)
         self._slots = None if unique == tape.outputs else [unique.index(o) for o in tape.outputs]
-        self._plan: Plan | None = None
+        self._plan: Interpreter | None = None
         self._kernels: dict[tuple[str, ...], Executable] = {}
         self._fast: Executable | None = None
         self._defects: dict[
@@ -281,7 +281,7 @@ class Runner:
 
     def _interpret(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         if self._plan is None:
-            self._plan = Plan(self.tape)
+            self._plan = Interpreter(self.tape)
         return owned(self.tape, self._plan(*arrays), arrays)
 
     def _breaks_even(self, layouts: tuple[str, ...], tier: str) -> bool:

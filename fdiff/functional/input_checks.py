@@ -16,7 +16,7 @@ from ..dispatch.arguments import TAKE_NUMBERS, called
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, StrictError, VectorError
 from ..trace import TracedArray
-from ..trace.local_arrays import Local
+from ..trace.local_arrays import LocalArray
 from ..transforms.forward import depends
 from ..tree import Spec, flatten
 from .complex_rules import refuse_complex
@@ -202,7 +202,7 @@ def _fits(entry: object, type_: ArrayType) -> bool:
 
 
 def _entry(entry: object, type_: ArrayType, place: str, call: str) -> object:
-    if isinstance(entry, np.ndarray) and type(entry) not in (np.ndarray, np.memmap, Local):
+    if isinstance(entry, np.ndarray) and type(entry) not in (np.ndarray, np.memmap, LocalArray):
         fact = f"{place} is an array of type {type(entry).__name__}, which is not supported."
         raise failure(InputError, call, fact, "Pass a plain array: numpy.asarray(v).")
     dtype = entry.dtype if isinstance(entry, TracedArray) else np.asarray(entry).dtype

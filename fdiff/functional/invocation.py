@@ -37,7 +37,7 @@ from ..ops.kink_marks import kink_search
 from ..process.collector import collector_paused
 from ..process.float_flags import noted
 from ..trace import TracedArray, current, tracing
-from ..trace.local_arrays import Local, resolve
+from ..trace.local_arrays import LocalArray, resolve
 from ..trace.trace_stack import occupied
 from ..tracebacks import trim
 from ..transforms.pipeline import VALUE, derive
@@ -150,7 +150,7 @@ def _invoke_special(
 def _plain_argument(leaf: object) -> object:
     """What an array stands for that the function under way has made."""
     leaf = resolve(leaf)
-    return np.asarray(leaf) if type(leaf) is Local else leaf
+    return np.asarray(leaf) if type(leaf) is LocalArray else leaf
 
 
 # --- results in the structure that the caller expects --------------------------------------------

@@ -18,13 +18,13 @@ from ..errors import InputError
 from ..ops.shaping import traced as traced_of
 from ..primitive import HOOKS
 from ..trace import (
-    Input,
+    ArgumentSpec,
     Recorder,
     Recording,
     Trace,
     TracedArray,
     current,
-    look,
+    guarded_value,
     private,
     record,
     splice,
@@ -159,7 +159,7 @@ def _same_branches(
     carries = [*(True for _ in arrays), *(False for _ in one.extra)]
     tape = derive(VMAP, one.check, mapped=carries, size=size)
     holds = splice(tape, [*arrays, *(traced_of(x) for x in one.extra)], trace)[0]
-    seen = np.array(look(holds, "decided branches element by element"))
+    seen = np.array(guarded_value(holds, "decided branches element by element"))
     seen[0] = True  # it was traced for the first; a batch may round its sums in another order
     return None if seen.all() else seen
 
@@ -261,14 +261,14 @@ def _record_one(
     return record(run, inputs, call), outs, out_spec[0]
 
 
-def _element(x: TracedArray) -> Input:
+def _element(x: TracedArray) -> ArgumentSpec:
     """How one element of `x` is traced: it has the value of the first, where `x` has a value."""
     type_ = ArrayType(x.shape[1:], x.dtype)
     if not x.shape[0]:
-        return Input(type_, scalar=x.ndim == 1)
+        return ArgumentSpec(type_, scalar=x.ndim == 1)
     deed = "looked at an element of a mapped array"
     value = lambda: np.asarray(x.home.guards.value(x.id, deed))[0]  # noqa: E731 - taken if it is asked for
-    return Input(type_, scalar=x.ndim == 1, value=value, batch=x)
+    return ArgumentSpec(type_, scalar=x.ndim == 1, value=value, batch=x)
 
 
 # --- axes -----------------------------------------------------------------------------------------

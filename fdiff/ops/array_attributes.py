@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..trace import TracedArray, current, implements, look, unsupported
+from ..trace import TracedArray, current, guarded_value, implements, unsupported
 from ..trace.traced_keys import TracedKey
 from .in_place_functions import put
 from .setitem import assign, read_only
@@ -45,7 +45,7 @@ def tobytes(x: TracedArray, order: str = "C") -> bytes | TracedKey:
     """The bytes of the entries; of a differentiated array they may only be used as a key (`TracedKey`)."""
     trace = current(x)
     moving = trace.guards.depends(trace.own(x))
-    found = look(x, "took the bytes of a traced array").tobytes(order)
+    found = guarded_value(x, "took the bytes of a traced array").tobytes(order)
     return TracedKey(found) if moving else found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..trace import TracedArray, apply, replaces
-from ..trace.local_arrays import Stored, holds_traced, resolve
+from ..trace.local_arrays import TracedLocalArray, holds_traced, resolve
 from .elementwise import pair
 
 
@@ -21,7 +21,7 @@ def _weak(x: TracedArray) -> TracedArray:
 
 def _one(x: object) -> object:
     """A traced number in double precision and without axes, as `cmath` takes it; other values as they are."""
-    if not isinstance(x, (TracedArray, Stored)):
+    if not isinstance(x, (TracedArray, TracedLocalArray)):
         return x
     given: TracedArray = resolve(x)
     if given.size != 1:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arraytype import loop_dtypes
 from ..primitive import FUNCTIONS, UFUNCS
-from ..trace import TracedArray, apply, constant_value, implements, look
+from ..trace import TracedArray, apply, constant_value, guarded_value, implements
 from .elementwise import pair, stop
 from .families import kind_of, refuse
 from .kink_marks import marked
@@ -174,7 +174,7 @@ def real_if_close(a: object, tol: float = 100) -> TracedArray:
     if x.dtype.kind != "c":
         return x
     bound = np.finfo(x.dtype).eps * tol if tol > 1 else tol
-    small = look(np.all(np.absolute(np.imag(x)) < bound), "asked whether imaginary parts are close to zero")
+    small = guarded_value(np.all(np.absolute(np.imag(x)) < bound), "asked whether imaginary parts are close to zero")
     return np.real(x) if small else x
 
 

@@ -11,7 +11,7 @@ from functools import wraps
 import numpy as np
 
 from ..trace import TracedArray, assemble, current, replaces
-from ..trace.local_arrays import Local, holds_traced, localised, resolve
+from ..trace.local_arrays import LocalArray, holds_traced, localised, resolve
 from ..trace.traced_keys import TracedKey
 from .shaping import in_order, traced
 
@@ -30,7 +30,7 @@ def array(value: object, dtype: object = None, **keywords: object) -> object:
     """``np.array`` that takes traced values anywhere in its argument."""
     if not holds_traced(value):
         # NumPy answers order="A" otherwise for subclasses.
-        own = np.ndarray.view(value, np.ndarray) if isinstance(value, Local) else value
+        own = np.ndarray.view(value, np.ndarray) if isinstance(value, LocalArray) else value
         return localised(np.array(own, dtype, **keywords), (value,))
     given = resolve(value)
     out = _joined(given)

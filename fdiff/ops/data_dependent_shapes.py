@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arraytype import BOOL
 from ..primitive import FUNCTIONS
-from ..trace import TracedArray, apply, implements, look
+from ..trace import TracedArray, apply, guarded_value, implements
 from .joining_and_splitting import concatenate_call
 from .shaping import normal_axis, traced
 from .sorting import argsort, lexsort, searchsorted_call, sort
@@ -22,7 +22,7 @@ from .sorting import argsort, lexsort, searchsorted_call, sort
 
 def look_if_traced(mask: object, deed: str) -> np.ndarray:
     """The value of a mask or count that decides a shape; a traced one is looked at, which becomes a guard."""
-    return look(mask, deed) if isinstance(mask, TracedArray) else np.asarray(mask)
+    return guarded_value(mask, deed) if isinstance(mask, TracedArray) else np.asarray(mask)
 
 
 def _truth(x: object) -> object:

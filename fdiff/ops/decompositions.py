@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arraytype import promote, real_dtype
 from ..errors import warn
-from ..trace import TracedArray, apply, apply_many, implements, look, unsupported
+from ..trace import TracedArray, apply, apply_many, guarded_value, implements, unsupported
 from .eigenvalues import eig, eigh, eigvals, eigvalsh, real_spectrum
 from .families import kind_of
 from .kink_marks import marked
@@ -80,7 +80,7 @@ def eigvalsh_call(a: object, UPLO: str = "L") -> TracedArray:
 
 def _is_real(a: TracedArray) -> bool:
     """Whether the results are real: NumPy's dtypes depend on the eigenvalues of the whole stack."""
-    return a.dtype.kind != "c" and bool(look(apply(real_spectrum, a, kept=0), "asked whether eigenvalues are real"))
+    return a.dtype.kind != "c" and bool(guarded_value(apply(real_spectrum, a, kept=0), "asked whether eigenvalues are real"))
 
 
 @implements(np.linalg.eig)
@@ -173,10 +173,10 @@ def lstsq(a: object, b: object, rcond: object = None) -> tuple[TracedArray, ...]
     left, right = left.astype(dtype), right.astype(dtype)
     if rcond is None:
         rcond = EPS * max(n, m)
-    rcond = float(look(traced(rcond), "chose the rank of a least squares problem by a traced value"))
+    rcond = float(guarded_value(traced(rcond), "chose the rank of a least squares problem by a traced value"))
     x, rank, s = apply_many(lstsq_, left, right, rcond=rcond)
     residuals = traced(np.zeros(0, real_dtype(dtype)))
-    if m > n and look(rank == n, "asked for the rank of a least squares problem, on which the shape of its residuals depends"):
+    if m > n and guarded_value(rank == n, "asked for the rank of a least squares problem, on which the shape of its residuals depends"):
         away = right - left @ x
         residuals = np.sum(np.square(np.real(away)) + np.square(np.imag(away)) if dtype.kind == "c" else np.square(away), axis=0)
     return x[:, 0] if line else x, residuals, scalar_if_0d(rank), s

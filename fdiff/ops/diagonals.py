@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arraytype import ArrayType, shadow
 from ..trace import TracedArray, apply, implements
-from ..trace.views import View
+from ..trace.views import ViewLink
 from .gather_scatter import gather, scatter_add
 from .indexing import resolve_key
 from .shaping import normal_axis, traced, transpose_call
@@ -23,7 +23,7 @@ def diagonal(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Trac
     found = resolve_key(moved, (..., rows, rows + offset))
     out = apply(gather, found.view, *found.indices)
     if out.home.mutable:  # NumPy gives a read-only view
-        out.link = View(found.view, gather, (), found.view.id, tuple(i.id for i in found.indices), fixed=True)
+        out.link = ViewLink(found.view, gather, (), found.view.id, tuple(i.id for i in found.indices), fixed=True)
     return transpose_call(out, found.order) if found.order else out
 
 

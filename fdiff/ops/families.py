@@ -21,7 +21,7 @@ from ..errors import TraceError
 from ..kernel_rule import KernelRule, Kind
 from ..primitive import UFUNCS, ZERO, EagerRule, Kink, LayoutRule, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, unsupported
-from ..trace.local_arrays import Local, Stored
+from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.ufunc_fast_path import enter
 from . import axis_maps
 
@@ -33,7 +33,7 @@ def kind_of(operand: object) -> np.dtype | type:
     if isinstance(operand, TracedArray):
         return (complex if operand.type.dtype.kind == "c" else float) if operand.weak else operand.type.dtype
     if isinstance(operand, (np.ndarray, np.generic)):
-        if isinstance(operand, np.ndarray) and type(operand) not in (np.ndarray, np.memmap, Local, Stored):
+        if isinstance(operand, np.ndarray) and type(operand) not in (np.ndarray, np.memmap, LocalArray, TracedLocalArray):
             raise other_class(operand)
         return operand.dtype if operand.dtype.isnative else operand.dtype.newbyteorder("=")
     if type(operand) in (int, float, complex):

@@ -20,13 +20,13 @@ from ..errors import TraceError, is_internal
 from ..primitive import FUNCTIONS, HOOKS
 from ..trace import TracedArray
 from ..trace.if_conversion import Arm, arm_at
-from ..trace.local_arrays import Local, Stored
+from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.trace_stack import stack
 
 _TRACED = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _OPERATORS = {**_TRACED, "/": operator.truediv, "**": operator.pow}
 _NUMBERS = (int, float, np.float64, np.float32)
-_ARRAYS = (Stored, Local, TracedArray, np.ndarray)
+_ARRAYS = (TracedLocalArray, LocalArray, TracedArray, np.ndarray)
 
 
 class _NotConvertible(Exception):  # noqa: N818 - it never leaves this file
@@ -82,7 +82,7 @@ def _run(arm: Arm, frame: FrameType) -> tuple[Any, Any, Any]:
     key = stack.pop()
     array = stack.pop()
     value = _number(stack.pop())
-    if type(array) not in (Stored, Local, TracedArray) or _kind(array) != "f":
+    if type(array) not in (TracedLocalArray, LocalArray, TracedArray) or _kind(array) != "f":
         raise _NotConvertible
     return array, key, value
 

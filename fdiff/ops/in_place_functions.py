@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..primitive import HOOKS, UFUNCS
-from ..trace import TracedArray, apply, implements, look
+from ..trace import TracedArray, apply, guarded_value, implements
 from ..trace.local_arrays import resolve
 from ..trace.views import is_copy
 from .gather_scatter import scatter_add
@@ -122,7 +122,7 @@ def place_flat(x: TracedArray, indices: object) -> np.ndarray:
 def _seen(index: object) -> object:
     index = resolve(index)
     return (
-        look(index, "used a traced array as the index of ufunc.at")
+        guarded_value(index, "used a traced array as the index of ufunc.at")
         if isinstance(index, TracedArray)
         else index
     )
@@ -149,7 +149,7 @@ def put(a: object, ind: object, v: object, mode: str = "raise") -> None:
     """Values, repeated as needed, stored at flat positions."""
     x, size = target(a), np.size(a)
     index = np.asarray(
-        look(ind, "put values at traced positions") if isinstance(ind, TracedArray) else ind
+        guarded_value(ind, "put values at traced positions") if isinstance(ind, TracedArray) else ind
     ).ravel()
     index = (
         index % size if mode == "wrap" else np.clip(index, 0, size - 1) if mode == "clip" else index
@@ -188,7 +188,7 @@ def place_values(arr: object, mask: object, vals: object) -> None:
     """Where the mask holds, the first values in order, repeated as needed."""
     x, part = target(arr), np.reshape(traced(vals), -1)
     held = np.asarray(
-        look(mask, "placed values by a traced mask") if isinstance(mask, TracedArray) else mask,
+        guarded_value(mask, "placed values by a traced mask") if isinstance(mask, TracedArray) else mask,
         bool,
     )
     where = np.flatnonzero(held)

@@ -16,10 +16,10 @@ import numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType, Shape, broadcast
 from ..tape import Params
-from ..trace import TracedArray, applied, apply, current, look
+from ..trace import TracedArray, applied, apply, current, guarded_value
 from ..trace.local_arrays import resolve
 from ..trace.traced_array import handle
-from ..trace.views import Stores, View, positions, root_of
+from ..trace.views import PendingStores, ViewLink, positions, root_of
 from .gather_scatter import gather
 from .shaping import fresh, traced, transpose_call
 from .view_ops import reshape, slice_
@@ -74,7 +74,7 @@ def _frozen(index: object) -> object:
 def _mask_indices(mask: object) -> list[np.ndarray]:
     """Index arrays of a mask, which is looked at: how many entries hold decides a shape."""
     if isinstance(mask, TracedArray):
-        mask = look(mask, "indexed with a boolean mask, which gives a shape that depends on traced values")
+        mask = guarded_value(mask, "indexed with a boolean mask, which gives a shape that depends on traced values")
     return list(np.nonzero(mask))
 
 
@@ -211,11 +211,11 @@ def _known_entry(x: TracedArray, entry: tuple[int, ...]) -> TracedArray | None:
     if x.link is None:
         return None
     root, flat = x, None
-    if isinstance(x.link, View):
-        if not isinstance(root_of(x).link, Stores) or (found := positions(x)) is None:
+    if isinstance(x.link, ViewLink):
+        if not isinstance(root_of(x).link, PendingStores) or (found := positions(x)) is None:
             return None
         root, flat = found[0], int(found[1][entry])
-    if not isinstance(root.link, Stores):
+    if not isinstance(root.link, PendingStores):
         return None
     if flat is None:
         flat = 0
@@ -246,7 +246,7 @@ def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray,
             out.append(item)
             shape.append(next(axes))
         elif not item.ndim:
-            out.append(np.zeros(int(look(item, "indexed with a traced truth value")) if isinstance(item, TracedArray) else int(item), INT))
+            out.append(np.zeros(int(guarded_value(item, "indexed with a traced truth value")) if isinstance(item, TracedArray) else int(item), INT))
             shape.append(1)
         else:
             under = [next(axes) for _ in range(item.ndim)]

@@ -9,9 +9,9 @@ from functools import wraps
 
 import numpy as np
 
-from ..trace import TracedArray, current, look, record, replaces
+from ..trace import TracedArray, current, guarded_value, record, replaces
 from ..trace.exception_context import inside_try
-from ..trace.local_arrays import Stored, holds_traced
+from ..trace.local_arrays import TracedLocalArray, holds_traced
 from .lazy_tables import scipy_special
 from .python_builtins import number
 
@@ -23,7 +23,7 @@ def _of_numbers(function: Callable[..., object], call: Callable[..., object]) ->
     def answer(*args: object, **keywords: object) -> object:
         if not holds_traced(args):
             return function(*args, **keywords)
-        given = [number(a) if isinstance(a, (TracedArray, Stored)) else a for a in args]
+        given = [number(a) if isinstance(a, (TracedArray, TracedLocalArray)) else a for a in args]
         out = call(*given, **keywords)
         if isinstance(out, TracedArray) and out.type.floating:
             _attempt(function, given, out)
@@ -47,7 +47,7 @@ def _attempt(function: Callable[..., object], given: list[object], out: TracedAr
     if bool(np.isnan(out) & ~number_less) or bool(np.isinf(out) & finite):
         # Which error it is depends on the function, and for these three on the numbers too (a pole, or an overflow).
         deed = "asked whether a number lies in a domain"
-        see = look if function in (math.pow, math.gamma, math.lgamma) else lambda g, deed: trace.guards.value(trace.own(g), deed)
+        see = guarded_value if function in (math.pow, math.gamma, math.lgamma) else lambda g, deed: trace.guards.value(trace.own(g), deed)
         function(*[float(see(g, deed)) if isinstance(g, TracedArray) else g for g in given])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..primitive import REPLACEMENTS
 from ..trace import TracedArray, current, replaces
-from ..trace.local_arrays import Local, Stored, resolve
+from ..trace.local_arrays import LocalArray, TracedLocalArray, resolve
 from ..trace.traced_keys import Text, TracedKey
 
 
@@ -40,7 +40,7 @@ def class_of(value: object) -> type:
     kind = type(given)
     if isinstance(given, TracedArray):
         kind = _class_of(given)
-    elif isinstance(given, Local):
+    elif isinstance(given, LocalArray):
         kind = np.ndarray
     elif kind.__module__.startswith("fdiff."):  # stands for a class, a dict, a ufunc
         kind = type if isinstance(given, type) else getattr(kind, "_fdiff_kind", given.__class__)
@@ -111,7 +111,7 @@ class _FloatMeta(type):
         return hash(float)
 
     def __call__(cls, *args: Any) -> object:
-        if len(args) == 1 and isinstance(args[0], (TracedArray, Stored)):
+        if len(args) == 1 and isinstance(args[0], (TracedArray, TracedLocalArray)):
             return number(args[0])
         if args and type(args[0]) is Text:
             fact = "a number was read in text made of a traced value, which would drop its derivative."

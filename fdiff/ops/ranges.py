@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..arraytype import promote
-from ..trace import TracedArray, look, replaces
+from ..trace import TracedArray, guarded_value, replaces
 from ..trace.local_arrays import holds_traced
-from ..trace.views import View
+from ..trace.views import ViewLink
 from .creation import array as array_call
 from .data_dependent_shapes import look_if_traced
 from .families import kind_of
@@ -19,7 +19,7 @@ from .third_party_functions import replaces_if_traced
 
 def _length(start: object, stop: object, step: object) -> int:
     count = np.ceil((traced(stop) - start) / step)
-    return max(int(look(traced(count), "made a range whose length depends on traced values")), 0)
+    return max(int(guarded_value(traced(count), "made a range whose length depends on traced values")), 0)
 
 
 @replaces_if_traced(np.arange)
@@ -67,4 +67,4 @@ def require(a: object, dtype: object = None, requirements: Iterable[object] | No
     if wanted >= {"C", "F"}:
         raise ValueError('Cannot specify both "C" and "F" order')
     out = array_call(a, dtype, copy=None, order=next(iter(wanted & {"C", "F"}), "A"))
-    return fresh(out) if "O" in wanted and isinstance(out.link, View) else out
+    return fresh(out) if "O" in wanted and isinstance(out.link, ViewLink) else out

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..arraytype import BOOL, Shape
 from ..trace import TracedArray, apply, constant_value, current
-from ..trace.local_arrays import Local, become, resolve
-from ..trace.views import Stores, View, in_memory_order, is_copy, outside, positions
+from ..trace.local_arrays import LocalArray, become, resolve
+from ..trace.views import PendingStores, ViewLink, in_memory_order, is_copy, outside, positions
 from .gather_scatter import scatter_set
 from .indexing import IndexTarget, _basic, resolve_key
 from .shaping import traced
@@ -36,7 +36,7 @@ def write(handle: TracedArray, node: int) -> None:
     if read_only(handle):
         raise ValueError("assignment destination is read-only")
     node = in_memory_order(handle, node)
-    if not isinstance(link, View) or is_copy(handle):
+    if not isinstance(link, ViewLink) or is_copy(handle):
         handle.link, handle.node = outside(handle), node
         return
     put = cast("Callable[..., TracedArray]", link.primitive.put)  # or it would be read-only
@@ -82,7 +82,7 @@ def target(array: object) -> TracedArray:
     if isinstance(array, TracedArray):
         current(array)
         return array
-    if isinstance(array, Local):
+    if isinstance(array, LocalArray):
         return become(array)
     raise current().fail(
         f"a traced value was stored into {'an array' if isinstance(array, np.ndarray) else 'a ' + type(array).__name__}"
@@ -169,7 +169,7 @@ def _masked(x: TracedArray, key: object, value: object) -> bool:
 
 def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | None:
     """The handle whose memory one entry of `x` lies in, and the entry's flat position there."""
-    if not isinstance(x.link, View) or is_copy(x):
+    if not isinstance(x.link, ViewLink) or is_copy(x):
         flat = 0
         for n, k in zip(x.shape, entry, strict=True):
             flat = flat * n + k
@@ -183,7 +183,7 @@ def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | N
 
 def read_only(x: TracedArray) -> bool:
     """Whether NumPy would refuse a store into `x`."""
-    while isinstance(x.link, View) and not is_copy(x):
+    while isinstance(x.link, ViewLink) and not is_copy(x):
         if x.link.primitive.put is None or x.link.fixed:
             return True
         x = x.link.parent
@@ -197,6 +197,6 @@ def _store_entry(root: TracedArray, flat: int, value: object) -> None:
         raise TypeError("float() argument must be a string or a real number, not 'complex'")
     part = TracedArray(part.home, part.id, part.type).astype(root.dtype)
     stored = current().own(part)  # first: a view of `root` reads what waits to be stored there
-    if not isinstance(root.link, Stores):
-        root.node, root.link = root.id, Stores(outside(root))
+    if not isinstance(root.link, PendingStores):
+        root.node, root.link = root.id, PendingStores(outside(root))
     root.link.entries[flat] = stored

@@ -13,7 +13,7 @@ import numpy as np
 from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
 from ..primitive import HOOKS, PRIMITIVES
 from ..trace import TracedArray, apply, current, implements
-from ..trace.local_arrays import Local, holds_traced
+from ..trace.local_arrays import LocalArray, holds_traced
 from ..trace.views import is_copy, memory_axes
 from .families import kind_of
 from .view_ops import Ints, reshape, spread, transpose
@@ -280,17 +280,17 @@ def _model(x: TracedArray) -> np.ndarray:
 
 @implements(np.zeros_like, np.empty_like)
 def zeros_like(x: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None) -> np.ndarray:
-    return np.zeros_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(Local)
+    return np.zeros_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(LocalArray)
 
 
 @implements(np.ones_like)
 def ones_like(x: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None) -> np.ndarray:
-    return np.ones_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(Local)
+    return np.ones_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(LocalArray)
 
 
 @implements(np.full_like)
 def full_like(x: object, fill_value: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None) -> np.ndarray:
-    out = np.empty_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(Local)
+    out = np.empty_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(LocalArray)
     out[...] = fill_value if holds_traced(fill_value) else np.asarray(fill_value).astype(out.dtype)
     return out
 

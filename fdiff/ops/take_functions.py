@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..trace import TracedArray, implements, look
+from ..trace import TracedArray, guarded_value, implements
 from .shaping import deepened, fresh, normal_axis, traced
 
 
@@ -45,7 +45,7 @@ def repeat(x: object, repeats: object, axis: int | None = None) -> TracedArray:
     if axis is None:
         array, axis = array.reshape(-1), 0
     if isinstance(repeats, TracedArray):
-        repeats = look(repeats, "repeated entries by traced counts")
+        repeats = guarded_value(repeats, "repeated entries by traced counts")
     return take(array, np.repeat(np.arange(array.shape[axis]), repeats), axis)
 
 
@@ -73,7 +73,7 @@ def delete(arr: object, obj: object, axis: int | None = None) -> TracedArray:
 @implements(np.compress)
 def compress(condition: object, a: object, axis: int | None = None, out: object = None) -> TracedArray:
     """Entries along an axis where a condition holds, which is looked at."""
-    held = look(condition, "picked entries by a traced condition") if isinstance(condition, TracedArray) else np.asarray(condition)
+    held = guarded_value(condition, "picked entries by a traced condition") if isinstance(condition, TracedArray) else np.asarray(condition)
     return take(a, np.flatnonzero(held), axis)
 
 
@@ -98,6 +98,6 @@ def item(x: TracedArray, *place: int) -> object:
         raise ValueError("can only convert an array of size 1 to a Python scalar")
     x = x.reshape(())
     if not x.type.floating:
-        return look(x, "turned a traced array into a Python number").item()
+        return guarded_value(x, "turned a traced array into a Python number").item()
     wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     return TracedArray(wide.home, wide.id, wide.type, scalar=True, weak=True)

@@ -14,7 +14,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 import numpy as np
 
 from ..tape import CONSTANT, Tape, prune
-from ..trace import Trace, TracedArray, current, look, replaces, unsupported
+from ..trace import Trace, TracedArray, current, guarded_value, replaces, unsupported
 from ..trace.local_arrays import holds_traced, localised, resolve
 from ..trace.recording import Handler
 
@@ -163,7 +163,7 @@ def concrete(value: object, name: str) -> object:
     if isinstance(value, TracedArray):
         if not only_captured(value):
             raise unsupported(name)
-        array = look(value, f"called {name}")
+        array = guarded_value(value, f"called {name}")
         return array[()] if value.scalar else array
     if (convert := TO_LIBRARY.get(type(value))) is not None:
         return convert(value, name)

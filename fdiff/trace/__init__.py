@@ -5,7 +5,7 @@ enter their nodes, `record` the way from a run to a finished tape.
 """
 
 from .node_layouts import memory_layout
-from .record import Input, Recording, private, record, splice
+from .record import ArgumentSpec, Recording, private, record, splice
 from .recorder import FOLD_LIMIT, Recorder, assemble
 from .recording import (
     Trace,
@@ -17,11 +17,11 @@ from .recording import (
     replaces,
 )
 from .trace_stack import current, root_trace, tracing, unsupported
-from .traced_array import TracedArray, look
+from .traced_array import TracedArray, guarded_value
 
 __all__ = [
     "FOLD_LIMIT",
-    "Input",
+    "ArgumentSpec",
     "Recorder",
     "Recording",
     "Trace",
@@ -32,8 +32,8 @@ __all__ = [
     "assemble",
     "constant_value",
     "current",
+    "guarded_value",
     "implements",
-    "look",
     "memory_layout",
     "private",
     "record",

@@ -18,7 +18,7 @@ from .eager_scalars import ENTRIES, EagerScalar, class_of, of_class
 from .operation_templates import of_entry, of_ufunc
 from .recording import Trace
 from .traced_array import TracedArray
-from .views import Outside, Stores, View, root_of
+from .views import CapturedLink, PendingStores, ViewLink, root_of
 
 
 class EagerTrace(EagerRecorder, Trace):
@@ -77,14 +77,14 @@ class EagerTrace(EagerRecorder, Trace):
         if spot is None or kind is None:
             return of_entry(self, x, key, getitem)
         link = x.link
-        if link.__class__ is Stores:
+        if link.__class__ is PendingStores:
             found = link.entries.get(spot)  # type: ignore[union-attr] - its class was looked at
             if found is not None:
                 return of_class(kind, self, found)
             source = x.node
-        elif link is None or link.__class__ is Outside:
+        elif link is None or link.__class__ is CapturedLink:
             source = x.node
-        elif link.__class__ is View and root_of(x).link.__class__ is not Stores:
+        elif link.__class__ is ViewLink and root_of(x).link.__class__ is not PendingStores:
             source = x.id
         else:
             return of_entry(self, x, key, getitem)
@@ -99,7 +99,7 @@ class EagerTrace(EagerRecorder, Trace):
     def put(self, x: TracedArray, key: object, value: object) -> bool:
         """``x[key] = value`` for one entry and a number of its dtype; False: not done."""
         link = x.link
-        if not (link is None or link.__class__ is Stores) or x.scalar or x.weak:
+        if not (link is None or link.__class__ is PendingStores) or x.scalar or x.weak:
             return False
         dtype = x.type.dtype
         flat = _spot(x.type.shape, key)
@@ -114,7 +114,7 @@ class EagerTrace(EagerRecorder, Trace):
         else:
             return False
         if link is None:
-            x.link = link = Stores(None)
+            x.link = link = PendingStores(None)
         link.entries[flat] = node  # type: ignore[union-attr] - it has entries
         return True
 

@@ -1,7 +1,8 @@
 """Arrays made inside a traced function: plain memory until a traced value is stored into them.
 
-A `Local` is an ndarray in all it does. When a traced value is stored into it, it and every view of
-it turn into `Stored`: stand-ins of a traced array, whose own memory no code can read as numbers.
+A `LocalArray` is an ndarray in all it does. When a traced value is stored into it, the array and
+every view of its memory become a `TracedLocalArray`: an ndarray that hands every use on to a traced
+array. Its own memory then has a dtype without numbers, so that no C code can read stale ones.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def _owner(array: np.ndarray) -> np.ndarray:
     return array
 
 
-class Local(np.ndarray):
-    """An array that notices when a traced value is stored into it; made with ``.view(Local)``."""
+class LocalArray(np.ndarray):
+    """An ndarray that notices traced values stored into it; made by ``.view(LocalArray)``."""
 
     __slots__ = ("handle",)
 
@@ -64,7 +65,7 @@ class Local(np.ndarray):
         context: object = None,
         return_scalar: bool = False,  # noqa: FBT001, FBT002 - NumPy calls it by position
     ) -> object:
-        return array[()] if return_scalar else array.view(Local)
+        return array[()] if return_scalar else array.view(LocalArray)
 
     def __array_function__(  # type: ignore[override] - NumPy gives a tuple and a dict
         self,
@@ -124,7 +125,7 @@ def _part(name: str) -> property:
     """The real or imaginary part of a local array, which may be given traced values."""
     plain_part = getattr(np.ndarray, name)
 
-    def store(self: Local, value: object) -> None:
+    def store(self: LocalArray, value: object) -> None:
         if holds_traced(value):
             setattr(become(self), name, value)
         else:
@@ -133,10 +134,10 @@ def _part(name: str) -> property:
     return property(plain_part.__get__, store)
 
 
-Local.real, Local.imag = _part("real"), _part("imag")  # type: ignore[misc,assignment] - in place of the stubs' properties
+LocalArray.real, LocalArray.imag = _part("real"), _part("imag")  # type: ignore[misc,assignment] - in place of the stubs' properties
 
 
-ARRAY_CLASSES.add(Local)
+ARRAY_CLASSES.add(LocalArray)
 
 
 class LocalFlat:
@@ -144,11 +145,11 @@ class LocalFlat:
 
     __slots__ = ("array",)
 
-    def __init__(self, array: Local) -> None:
+    def __init__(self, array: LocalArray) -> None:
         self.array = array
 
     def __setitem__(self, key: object, value: object) -> None:
-        if type(self.array) is Stored or holds_traced(value):
+        if type(self.array) is TracedLocalArray or holds_traced(value):
             become(self.array).flat[... if key is ... else key] = value  # type: ignore[attr-defined] - `fdiff.ops` enters it
         else:
             np.ndarray.flat.__get__(self.array)[key] = value  # type: ignore[attr-defined] - passed on as given: NumPy checks it
@@ -158,7 +159,9 @@ class LocalFlat:
 
     def _iterator(self) -> object:
         array = self.array
-        return array.handle.flat if type(array) is Stored else np.ndarray.flat.__get__(array)
+        return (
+            array.handle.flat if type(array) is TracedLocalArray else np.ndarray.flat.__get__(array)
+        )
 
     def __getitem__(self, key: object) -> object:
         return self._iterator()[key]  # type: ignore[index] - a flatiter, or what does as one
@@ -178,8 +181,8 @@ def _constant_or_not(args: object) -> TracedArray:
     stack: list[object] = [args]
     while stack:
         value = stack.pop()
-        if isinstance(value, TracedArray | Stored):
-            return value.handle if isinstance(value, Stored) else value
+        if isinstance(value, TracedArray | TracedLocalArray):
+            return value.handle if isinstance(value, TracedLocalArray) else value
         if isinstance(value, (tuple, list)):
             stack.extend(value)
         elif isinstance(value, np.ndarray) and value.dtype == object:
@@ -190,7 +193,7 @@ def _constant_or_not(args: object) -> TracedArray:
 def _forward(name: str) -> Callable[..., object]:
     plain: Callable[..., object] = getattr(np.ndarray, name)
 
-    def call(self: Local, *args: object, **keywords: object) -> object:
+    def call(self: LocalArray, *args: object, **keywords: object) -> object:
         if holds_traced(args) or holds_traced(list(keywords.values())):
             return getattr(constant(self), name)(*args, **keywords)
         return localised(plain(self, *args, **keywords), (*args, *keywords.values()))
@@ -203,10 +206,10 @@ _TAKING = (
     "all any choose clip compress cumprod cumsum dot max mean min prod repeat std sum take var"
 )
 for _name in _TAKING.split():
-    setattr(Local, _name, _forward(_name))
+    setattr(LocalArray, _name, _forward(_name))
 
 
-class Stored(Local):
+class TracedLocalArray(LocalArray):
     """Stands for a traced array where an ndarray is wanted; every use goes to `handle`."""
 
     __slots__ = ()
@@ -236,7 +239,7 @@ class Stored(Local):
 
 
 def _through(name: str) -> Callable[..., object]:
-    def call(self: Stored, *args: object, **kwargs: object) -> object:
+    def call(self: TracedLocalArray, *args: object, **kwargs: object) -> object:
         return getattr(self.handle, name)(*args, **kwargs)
 
     call.__name__ = name
@@ -261,13 +264,13 @@ for _name in (
     *(name for name in dir(np.ndarray) if not name.startswith("_")),
 ):
     _member = getattr(np.ndarray, _name, _through)
-    setattr(Stored, _name, _through(_name) if callable(_member) else _attribute(_name))
+    setattr(TracedLocalArray, _name, _through(_name) if callable(_member) else _attribute(_name))
 
 
 def holds_traced(value: object) -> bool:
     """Whether a traced array is in `value`, a number, an array or nested sequences of them."""
     kind = type(value)
-    if kind is Stored or issubclass(kind, TracedArray):
+    if kind is TracedLocalArray or issubclass(kind, TracedArray):
         return True
     if kind is tuple or kind is list:
         return any(map(holds_traced, value))  # type: ignore[call-overload] - its class was looked at
@@ -287,7 +290,7 @@ def localised(result: object, args: object = ()) -> object:
     if kind is np.ndarray:
         array: np.ndarray = result  # type: ignore[assignment] - its class was looked at
         own = array.dtype.kind in NUMERIC and not _shares(array, args)
-        return array.view(Local) if own else array
+        return array.view(LocalArray) if own else array
     if kind is tuple or kind is list:
         return kind([localised(part, args) for part in result])  # type: ignore[call-overload] - its class was looked at
     if isinstance(result, tuple) and hasattr(kind, "_make"):
@@ -300,22 +303,22 @@ def _shares(array: np.ndarray, args: object) -> bool:
     kind = type(args)
     if kind is tuple or kind is list:
         return any(_shares(array, part) for part in args)  # type: ignore[attr-defined] - its class was looked at
-    foreign = isinstance(args, np.ndarray) and type(args) is not Local
+    foreign = isinstance(args, np.ndarray) and type(args) is not LocalArray
     return foreign and np.may_share_memory(array, args)
 
 
 def plain(value: object) -> object:
     """What stands in the function for an array, as its caller shall get it."""
     kind = type(value)
-    if kind is Stored:
+    if kind is TracedLocalArray:
         return value.handle  # type: ignore[attr-defined] - its class was looked at
-    return np.array(value).view(np.ndarray) if kind is Local else value
+    return np.array(value).view(np.ndarray) if kind is LocalArray else value
 
 
 def resolve(value: object) -> object:
     """`value` with traced arrays in place of what stands for them."""
     kind = type(value)
-    if kind is Stored:
+    if kind is TracedLocalArray:
         return value.handle  # type: ignore[attr-defined] - its class was looked at
     if (kind is tuple or kind is list) and any(map(_is_stored, value)):  # type: ignore[call-overload] - its class was looked at
         return kind(map(resolve, value))  # type: ignore[call-overload] - its class was looked at
@@ -324,21 +327,23 @@ def resolve(value: object) -> object:
 
 def _is_stored(value: object) -> bool:
     kind = type(value)
-    return kind is Stored or ((kind is tuple or kind is list) and any(map(_is_stored, value)))  # type: ignore[call-overload] - its class was looked at
+    return kind is TracedLocalArray or (
+        (kind is tuple or kind is list) and any(map(_is_stored, value))
+    )  # type: ignore[call-overload] - its class was looked at
 
 
 # ------------------------------------------------------------------------------------------ stores
 
 
-def become(array: Local) -> TracedArray:
+def become(array: LocalArray) -> TracedArray:
     """The traced array that `array` is from now on; so are all views of its memory."""
-    if type(array) is Stored:
+    if type(array) is TracedLocalArray:
         return array.handle
     if not array.flags.writeable:
         raise ValueError("assignment destination is read-only")
     owner = _owner(array)
     found = [view() for view in _families[id(owner)][1:]]
-    family: list[Local] = [view for view in found if type(view) is Local]
+    family: list[LocalArray] = [view for view in found if type(view) is LocalArray]
     wholes = [(part, "") if part.dtype == owner.dtype else whole_of(owner, part) for part in family]
     if None in wholes:
         fact = "a traced value was stored into memory that is viewed as several dtypes."
@@ -350,7 +355,7 @@ def become(array: Local) -> TracedArray:
         part.handle = handle if part.flags.writeable else read_only(handle)
         np.ndarray.setflags(part, write=False)
         size = part.dtype.itemsize
-        part.__class__ = Stored
+        part.__class__ = TracedLocalArray
         # C code shall find no numbers.
         _set_dtype(part, np.dtype(f"V{size}"))
     if owner.dtype.kind in "fc" and plain_[0].flags.writeable:

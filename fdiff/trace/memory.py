@@ -9,7 +9,7 @@ from ..primitive import PRIMITIVES
 from .recording import apply
 from .trace_stack import current
 from .traced_array import TracedArray
-from .views import View
+from .views import ViewLink
 
 
 def constant(array: np.ndarray) -> TracedArray:
@@ -36,7 +36,7 @@ def read_only(handle: TracedArray) -> TracedArray:
     """A view that cannot be written to."""
     out = TracedArray(handle.home, handle.id, handle.type)
     shape = (("shape", handle.shape),)
-    out.link = View(handle, PRIMITIVES["reshape"], shape, out.node, fixed=True)
+    out.link = ViewLink(handle, PRIMITIVES["reshape"], shape, out.node, fixed=True)
     return out
 
 
@@ -122,5 +122,5 @@ def _gathered(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> Traced
     index = trace.builder.constant(np.ascontiguousarray(where, np.int64))
     node = trace.add(PRIMITIVES["gather"], (flat.id, index))
     out = TracedArray(trace, node, trace.builder.type(node))
-    out.link = View(flat, PRIMITIVES["gather"], (), flat.id, (index,))
+    out.link = ViewLink(flat, PRIMITIVES["gather"], (), flat.id, (index,))
     return out

@@ -18,7 +18,7 @@ from .eager_recorder import EagerRecorder
 from .eager_scalars import class_of, of_class
 from .operation_cache import MOST, Op, op_of
 from .traced_array import TracedArray, handle, ufunc_handler
-from .views import Outside
+from .views import CapturedLink
 
 _CONSTANTS = frozenset((np.float64, np.float32, np.int64, np.bool_))
 _UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))  # their rules read no constants
@@ -31,7 +31,7 @@ LOOKING_BACK: dict[np.ufunc, LookBack] = {}
 Step = tuple[Op, tuple[int, ...]]
 
 
-class Template:
+class OperationTemplate:
     """Ops with their operands: places among the operands given, then among the steps before.
 
     `out` is the place of the result, `type`, `scalar` and `weak` are those of its handle, `kind` is
@@ -53,16 +53,16 @@ class Template:
         return handle(trace, node_id, self.type, self.scalar, self.weak)
 
 
-_templates: dict[object, Template | None] = {}
+_templates: dict[object, OperationTemplate | None] = {}
 
 
-def _keep(key: object, template: Template | None) -> None:
+def _keep(key: object, template: OperationTemplate | None) -> None:
     if len(_templates) >= MOST:
         _templates.clear()
     _templates[key] = template
 
 
-def replay(trace: EagerRecorder, template: Template, ids: list[int]) -> TracedArray:
+def replay(trace: EagerRecorder, template: OperationTemplate, ids: list[int]) -> TracedArray:
     """The nodes of a template, entered for the operands `ids`."""
     enter = trace.builder.enter
     for op, refs in template.steps:
@@ -119,7 +119,7 @@ def of_entry(
     one = key.__class__ is int
     if not one and (key.__class__ is not tuple or any(k.__class__ is not int for k in key)):
         return getitem(x, key)
-    if x.home is not trace or (x.link is not None and x.link.__class__ is not Outside):
+    if x.home is not trace or (x.link is not None and x.link.__class__ is not CapturedLink):
         return getitem(x, key)
     whole = (key, x.type)
     template = _templates.get(whole)
@@ -145,7 +145,7 @@ def _record(trace: EagerRecorder, key: object, ids: list[int], call: Callable[[]
 
 def _template(
     trace: EagerRecorder, ids: list[int], start: int, out: TracedArray
-) -> Template | None:
+) -> OperationTemplate | None:
     """The nodes from `start` on in terms of the operands; None where they need anything else."""
     builder = trace.builder
     places = {node_id: k for k, node_id in reversed([*enumerate(ids)])}
@@ -161,7 +161,7 @@ def _template(
         places[i] = len(ids) + len(steps) - 1
     if out.node not in places:
         return None
-    return Template(tuple(steps), places[out.node], out)
+    return OperationTemplate(tuple(steps), places[out.node], out)
 
 
 def _unfixed(op: Op, operands: tuple[bool, ...]) -> Op:

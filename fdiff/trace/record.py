@@ -21,7 +21,7 @@ from .trace_stack import root_trace
 from .traced_array import TracedArray
 
 
-class Input(NamedTuple):
+class ArgumentSpec(NamedTuple):
     """How an argument is traced.
 
     `value` is its value, for when Python asks: an array, a traced array of an enclosing trace, or a
@@ -62,7 +62,7 @@ class Recording:
 
 def record(
     run: Callable[[Trace, list[TracedArray]], Sequence[object]],
-    inputs: Sequence[Input],
+    inputs: Sequence[ArgumentSpec],
     call: str,
     trace: Trace | None = None,
 ) -> Recording:

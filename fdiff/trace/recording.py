@@ -19,7 +19,7 @@ from .out_arguments import taking_out
 from .recorder import Handle, Recorder
 from .trace_stack import current, occupied, stack
 from .traced_array import TracedArray, handle
-from .views import Outside, View
+from .views import CapturedLink, ViewLink
 
 Handler = TypeVar("Handler", bound=Callable[..., object])
 
@@ -69,7 +69,7 @@ class Trace(Recorder):
         type_ = ArrayType(array.shape, array.dtype.newbyteorder("="))
         traced = self.input(type_)
         self.guards.given[traced.node] = array
-        traced.link = Outside(array)
+        traced.link = CapturedLink(array)
         return traced
 
     def enclosing(self, handle: Handle) -> int:
@@ -114,7 +114,7 @@ def applied(
     out = handle(trace, node, trace.builder.nodes[node].types[0], scalar, weak)
     if primitive.view and trace.mutable and isinstance(parent := args[0], TracedArray):
         # what NumPy makes of a scalar is an array of its own
-        out.link = None if parent.scalar else View(parent, primitive, given, ids[0], ids[1:])
+        out.link = None if parent.scalar else ViewLink(parent, primitive, given, ids[0], ids[1:])
     return out
 
 

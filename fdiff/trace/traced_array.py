@@ -234,7 +234,7 @@ class TracedArray(Handle):
     def __hash__(self) -> int:
         if not self.scalar and not self.weak:
             raise TypeError("unhashable type: 'numpy.ndarray'")
-        return hash(look(self, "used a traced value as a key").item())
+        return hash(guarded_value(self, "used a traced value as a key").item())
 
     def __round__(self, ndigits: int | None = None) -> object:
         if ndigits is not None:
@@ -319,7 +319,7 @@ def ufunc_handler(ufunc: np.ufunc, method: str = "__call__") -> Callable[..., ob
     return handler
 
 
-def look(traced: TracedArray, deed: str) -> np.ndarray:
+def guarded_value(traced: TracedArray, deed: str) -> np.ndarray:
     """Concrete value of `traced`, which the tape relies on from now on."""
     trace = current(traced)
     return trace.guards.guard(trace.own(traced), deed)

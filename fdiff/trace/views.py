@@ -1,10 +1,10 @@
 """Views and stores: what stands between a traced array and its node.
 
 A traced array is a handle that names a node. A store puts another node behind the handle; a view
-recomputes its node when the handle it was taken from has changed (`View.current`). NumPy itself
+recomputes its node when the handle it was taken from has changed (`ViewLink.current`). NumPy itself
 decides what is a view and what a copy: it is asked on arrays of the same strides whose memory is
-never touched (`Handle.example`). Single entries that are stored wait in `Stores` until somebody
-reads, and then become one node.
+never touched (`Handle.example`). Single entries that are stored wait in `PendingStores` until the
+array is read, and then become one node.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .traced_array import TracedArray
 SMALL = 4096  # the positions of a view's entries are computed up to this size
 
 
-class Outside:
+class CapturedLink:
     """The handle stands for an array that `f` captures; stores go there when the run is over."""
 
     __slots__ = ("array",)
@@ -37,7 +37,7 @@ class Outside:
         return example_of(handle.type, handle.home.layouts.of_input(handle.made))
 
 
-class View:
+class ViewLink:
     """The handle is a view of `parent`: ``primitive(parent, *extra, **params)``.
 
     A view that is `fixed` cannot be written to.
@@ -92,12 +92,12 @@ class View:
         return self.primitive.evaluate(array, **dict(self.params))  # type: ignore[return-value] - a view of an array is one
 
 
-class Stores:
+class PendingStores:
     """Single entries stored into a handle that is no view, by position; not yet one node."""
 
     __slots__ = ("before", "entries")
 
-    def __init__(self, before: Outside | None) -> None:
+    def __init__(self, before: CapturedLink | None) -> None:
         self.before = before
         self.entries: dict[int, int] = {}
 
@@ -112,16 +112,16 @@ class Stores:
         return None if self.before is None else self.before.example(handle)
 
 
-def outside(handle: Handle) -> Outside | None:
+def outside(handle: Handle) -> CapturedLink | None:
     """The link to the captured array that a handle stands for, if it does."""
-    link = handle.link.before if isinstance(handle.link, Stores) else handle.link
-    return link if isinstance(link, Outside) else None
+    link = handle.link.before if isinstance(handle.link, PendingStores) else handle.link
+    return link if isinstance(link, CapturedLink) else None
 
 
 def is_copy(handle: Handle) -> bool:
     """Whether NumPy would have copied instead of viewing; of all views only a reshape may."""
     view = handle.link
-    if not isinstance(view, View) or not view.primitive.layout.may_copy:
+    if not isinstance(view, ViewLink) or not view.primitive.layout.may_copy:
         return False
     if handle.type.size == 0 or max(view.parent.ndim, 1) == 1 == handle.type.ndim:
         return False
@@ -145,7 +145,7 @@ def in_memory_order(handle: Handle, node_id: int) -> int:
     node = trace.builder.nodes[node_id]
     if node.primitive.layout.strides == "update" and node.args[0] == handle.id:
         return node_id
-    viewed = isinstance(handle.link, View)
+    viewed = isinstance(handle.link, ViewLink)
     axes = memory_axes(handle) if viewed else trace.layouts.axes(handle.made)
     return trace.copy_in_order(node_id, axes)
 
@@ -153,7 +153,7 @@ def in_memory_order(handle: Handle, node_id: int) -> int:
 def positions(handle: TracedArray) -> tuple[TracedArray, np.ndarray] | None:
     """The handle whose memory a view looks at, and where in it; None for a large one."""
     view = handle.link
-    if not isinstance(view, View):
+    if not isinstance(view, ViewLink):
         if handle.type.size > SMALL:
             return None
         return handle, np.arange(handle.type.size).reshape(handle.shape)
@@ -169,6 +169,6 @@ def positions(handle: TracedArray) -> tuple[TracedArray, np.ndarray] | None:
 
 def root_of(handle: TracedArray) -> TracedArray:
     """The handle whose memory this one looks at: itself if it is no view."""
-    while isinstance(handle.link, View) and not is_copy(handle):
+    while isinstance(handle.link, ViewLink) and not is_copy(handle):
         handle = handle.link.parent
     return handle

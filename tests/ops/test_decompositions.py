@@ -18,7 +18,7 @@ import fdiff
 from fdiff.arraytype import type_of
 from fdiff.errors import KinkError, UnsupportedError
 from fdiff.tape import verify
-from fdiff.trace import Input, record
+from fdiff.trace import ArgumentSpec, record
 from fdiff.transforms.batch import batch
 from fdiff.transforms.reverse import vjp
 
@@ -32,7 +32,7 @@ def traced(f, *arrays):
         out = f(*arguments)
         return list(out) if isinstance(out, tuple) else [out]
 
-    inputs = [Input(type_of(x), value=x, moving=x.dtype.kind in "fc") for x in arrays]
+    inputs = [ArgumentSpec(type_of(x), value=x, moving=x.dtype.kind in "fc") for x in arrays]
     return verify(record(run, inputs, "test").tape)
 
 

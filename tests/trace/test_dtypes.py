@@ -12,7 +12,7 @@ from fdiff import kernels
 from fdiff.arraytype import type_of
 from fdiff.primitive import UFUNC_METHODS, UFUNCS
 from fdiff.tape import verify
-from fdiff.trace import Input, record
+from fdiff.trace import ArgumentSpec, record
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 
@@ -68,7 +68,7 @@ def taped(function, given):
         out = function(*[next(rest) if isinstance(x, np.ndarray) else x for x in given])
         return list(out) if isinstance(out, tuple) else [out]
 
-    return verify(record(run, [Input(type_of(x)) for x in arrays], "test").tape), arrays
+    return verify(record(run, [ArgumentSpec(type_of(x)) for x in arrays], "test").tape), arrays
 
 
 @each_ufunc

@@ -21,7 +21,7 @@ from fdiff.arraytype import type_of
 from fdiff.errors import LeakError, TraceError, UnsupportedError
 from fdiff.primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS
 from fdiff.tape import verify
-from fdiff.trace import Input, TracedArray, record
+from fdiff.trace import ArgumentSpec, TracedArray, record
 from fdiff.transforms.reverse import vjp
 
 jax.config.update("jax_enable_x64", True)
@@ -320,7 +320,7 @@ def parts(value):
 
 def trace_case(case, moving, fixed):
     inputs = [
-        Input(
+        ArgumentSpec(
             type_of(np.asarray(a)),
             scalar=np.ndim(a) == 0 and not isinstance(a, np.ndarray),
             weak=isinstance(a, float) and not isinstance(a, np.generic),
@@ -383,7 +383,7 @@ def smooth(case):
     if not chosen or not any(np.asarray(a).dtype.kind in "fc" for a in moving.values()):
         return None
     inputs = [
-        Input(
+        ArgumentSpec(
             type_of(np.asarray(a)),
             weak=isinstance(a, float) and not isinstance(a, np.generic),
             value=np.asarray(a) if case in LOOKING else None,
@@ -462,7 +462,9 @@ def test_every_outer(key):
     expected = key[0].outer(v, w)
     tape = verify(
         record(
-            lambda trace, xs: [key[0].outer(*xs)], [Input(type_of(v)), Input(type_of(w))], "test"
+            lambda trace, xs: [key[0].outer(*xs)],
+            [ArgumentSpec(type_of(v)), ArgumentSpec(type_of(w))],
+            "test",
         ).tape
     )
     assert tape.output_types == (type_of(expected),)
@@ -638,7 +640,7 @@ def test_errors_show_the_line_of_the_user():
         return np.packbits(y)  # the line at fault
 
     with pytest.raises(UnsupportedError) as error:
-        record(lambda trace, xs: [model(*xs)], [Input(type_of(np.ones(3)))], "grad(model)")
+        record(lambda trace, xs: [model(*xs)], [ArgumentSpec(type_of(np.ones(3)))], "grad(model)")
     text = str(error.value)
     assert "grad(model): numpy.packbits has no derivative rule" in text
     assert "test_functions.py:" in text
@@ -649,10 +651,10 @@ def test_a_leaked_array_says_where_it_was_made():
     kept = []
     record(
         lambda trace, xs: [kept.append(np.sin(xs[0])) or xs[0]],
-        [Input(type_of(np.ones(3)))],
+        [ArgumentSpec(type_of(np.ones(3)))],
         "grad(f)",
     )
     with pytest.raises(LeakError, match="used after its trace had ended"):
         np.cos(kept[0])
     with pytest.raises(LeakError, match="made here"):
-        record(lambda trace, xs: [xs[0] + kept[0]], [Input(type_of(np.ones(3)))], "grad(f)")
+        record(lambda trace, xs: [xs[0] + kept[0]], [ArgumentSpec(type_of(np.ones(3)))], "grad(f)")

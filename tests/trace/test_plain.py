@@ -21,7 +21,7 @@ import fdiff
 from fdiff.dispatch import tiered_execution
 from fdiff.errors import RetraceWarning, TraceError
 from fdiff.trace import TracedArray
-from fdiff.trace.local_arrays import Local
+from fdiff.trace.local_arrays import LocalArray
 
 pytestmark = pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 X = np.array([0.5, 1.0, 2.0])
@@ -361,7 +361,7 @@ def test_nothing_traced_is_alive_afterwards():
         if id(thing) in seen:
             continue
         seen.add(id(thing))
-        assert not isinstance(thing, (TracedArray, Local)), thing
+        assert not isinstance(thing, (TracedArray, LocalArray)), thing
         if isinstance(thing, (dict, list, tuple, set, collections.deque, State, Model)):
             waiting += gc.get_referents(thing)
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import linalg as sl
 
 from ...arraytype import promote
-from ...trace import TracedArray, apply, apply_many, look, unsupported
+from ...trace import TracedArray, apply, apply_many, guarded_value, unsupported
 from ..families import kind_of
 from ..reductions import as_scalar
 from ..shaping import floating
@@ -124,7 +124,7 @@ def lu_solve(lu_and_piv: tuple[object, object], b: object, trans: int = 0, overw
     left, right, line = system(square(factors), b)
     if left.ndim > 2:
         raise unsupported("scipy.linalg.lu_solve of a stack of matrices")
-    order = permutation(np.asarray(look(pivots, "used traced pivots") if isinstance(pivots, TracedArray) else pivots))
+    order = permutation(np.asarray(guarded_value(pivots, "used traced pivots") if isinstance(pivots, TracedArray) else pivots))
     if trans == 0:
         inner = apply(triangular, left, right[order], lower=True, trans=False, unit=True)
         return solution(apply(triangular, left, inner, lower=False, trans=False, unit=False), line)

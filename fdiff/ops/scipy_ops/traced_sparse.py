@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse as sp
 
 from ...arraytype import promote
-from ...trace import TracedArray, apply, look, unsupported
+from ...trace import TracedArray, apply, guarded_value, unsupported
 from ..families import kind_of
 from ..shaping import traced
 from ..third_party_functions import TO_LIBRARY, concrete
@@ -252,4 +252,4 @@ TO_LIBRARY[TracedSparse] = as_scipy
 
 def places(value: object) -> np.ndarray:
     """Indices as integers; traced ones are looked at."""
-    return np.asarray(look(value, "used traced values as places in a sparse matrix") if isinstance(value, TracedArray) else value).astype(np.int64)
+    return np.asarray(guarded_value(value, "used traced values as places in a sparse matrix") if isinstance(value, TracedArray) else value).astype(np.int64)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import F8, ArrayType
-from ...trace import Input, Recording, Trace, TracedArray, current, private, record, splice
+from ...trace import ArgumentSpec, Recording, Trace, TracedArray, current, private, record, splice
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
 from ..shaping import traced
@@ -54,7 +54,7 @@ def _recorded(given: UserFunction, point: Sequence[object] | None) -> Recording:
             raise current().fail("a solver of SciPy was given a function with complex values.", "Solve for real and imaginary parts.")
         return [a if a.dtype == F8 else a.astype(F8) for a in arrays]
 
-    inputs = [Input(t, scalar=not t.shape and given.numbers, weak=not t.shape and given.numbers, value=at(k), active=True) for k, t in enumerate(given.types)]
+    inputs = [ArgumentSpec(t, scalar=not t.shape and given.numbers, weak=not t.shape and given.numbers, value=at(k), active=True) for k, t in enumerate(given.types)]
     return record(body, inputs, current().call)
 
 
