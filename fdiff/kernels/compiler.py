@@ -59,7 +59,7 @@ def started() -> bool:
 
 def _key(graph: KernelGraph, made: KernelSource) -> _Key:
     """The key of a kernel in memory; only its text shows which loops are parallel."""
-    return graph, made.text if made.shared else ""
+    return graph, made.text if made.threaded else ""
 
 
 def source(tape: Tape, layouts: tuple[str, ...]) -> str:

@@ -1,6 +1,6 @@
-"""What a kernel is made from: its text, and what is known of its memory and its work.
+"""The generated source of a kernel, with its workspace and the cost model of its compile and run.
 
-Who finds a text on disk needs this alone, and neither scheduler nor emitter.
+A process that finds a kernel's source on disk loads this module, and none of the passes.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ INDENT = "    "
 _MATHS = re.compile(
     r"\brt\.(a?(?:sin|cos|tan)h?|exp2?|expm1|log(?:2|10|1p)?|atan2|cbrt|hypot|power|logaddexp2?|erfc?|expit|ndtr)\("
 )
-INLINED = 16  # calls of elementary functions in a kernel up to which they are inlined
-_LEAST = 60_000.0  # ns of work from which on several threads share it
-_HEAVY = 5_000.0  # ns of work from which on a loop is shared, if any is
-_WAIT = 2_000.0  # ns of it that a wait for the others has to be worth
-_GRAIN = 20_000.0  # ns of work in a part of it, at least
+INLINED = 16  # calls of elementary functions up to which LLVM may inline them
+_LEAST_SHARED = 60_000.0  # ns of work of a kernel from which on threads share it
+_LEAST_OF_LOOP = 5_000.0  # ns of work of a loop from which on it is shared, if any is
+_COST_OF_BARRIER = 2_000.0  # ns of work that each barrier has to be worth
+_LEAST_OF_PART = 20_000.0  # ns of work in each part of a loop, at least
 _MOST_PARTS = 64
-_AMONG = 12  # times as much work as what parts have of their own takes
+_LEAST_RATIO = 12  # work of a loop, as a multiple of that on private memory, at least
 _FACTORS = re.compile(r"\bn?\d+\b")
 
 
 class WorkspaceBuffer(NamedTuple):
-    """Memory for entries of one dtype, `dims` of them; `rows`, `least`: how many rows a block has.
+    """A piece of the workspace, for an array of shape `dims`; `rows` and `least` as in `Temporary`.
 
-    If `copies` says so, there is that much for each thread, or for each part of a shared loop.
+    There is one for each thread, or for each part of a parallel loop, if `copies` says so.
     """
 
     dims: Dims
@@ -40,7 +40,7 @@ class WorkspaceBuffer(NamedTuple):
     least: int = 0
 
     def bytes(self, sizes: tuple[int, ...]) -> int:
-        """How many bytes these are with these values of ``n0, n1, ...``, in whole cache lines."""
+        """Its bytes for these values of ``n0, n1, ...``, rounded up to whole cache lines."""
         total = int(self.dtype[1]) * count_entries(tuple(d for d in self.dims if d != BLOCK), sizes)
         if BLOCK in self.dims:
             total *= tile_height_at(self.rows, self.least, sizes)
@@ -48,13 +48,13 @@ class WorkspaceBuffer(NamedTuple):
 
 
 class Work(NamedTuple):
-    """So many nanoseconds for each entry of `dims`, which may be products of sizes."""
+    """Estimated work: `cost` nanoseconds for each entry of `dims`, which may be products."""
 
     dims: Dims
     cost: float
 
     def nanoseconds(self, sizes: tuple[int, ...]) -> float:
-        """For these values of ``n0, n1, ...``."""
+        """The work for these values of ``n0, n1, ...``."""
         factors = _FACTORS.findall(" ".join(self.dims))
         return self.cost * math.prod(int(f) if f.isdigit() else sizes[int(f[1:])] for f in factors)
 
@@ -72,7 +72,7 @@ class KernelSource:
     text: str
     routines: tuple[str, ...]
     buffers: tuple[WorkspaceBuffer, ...]
-    shared: bool = False
+    threaded: bool = False
 
     def seconds(self) -> float:
         """What compiling takes: so much for any kernel, a line, a loop, an elementary function.
@@ -87,46 +87,57 @@ class KernelSource:
         """
         lines, loops = self.text.count("\n"), self.text.count("for i")
         inside = self.text.count(f"\n{2 * INDENT}")
-        maths = elementary(self.text)
+        maths = elementary_calls(self.text)
         inlined = len(maths) <= INLINED
         called = 0.008 * len(maths) if inlined else 0.0005 * len(maths) + 0.012 * len(set(maths))
         return 0.012 + 0.00015 * lines + 0.00012 * inside + 0.009 * loops + called
 
 
 class GeneratedKernel(NamedTuple):
-    """A text, the work of each of its items that threads share (or of all), and what parts have."""
+    """A source with the work of its items: of those in parallel loops, if it is for threads.
+
+    `private_work` is that of initialising and combining what is private to each part.
+    """
 
     source: KernelSource
     work: tuple[tuple[Work, ...], ...]
-    own: tuple[Work, ...] = ()
-    turns: int = 0  # how often threads wait for each other
+    private_work: tuple[Work, ...] = ()
+    barriers: int = 0  # how often threads wait for each other at a barrier
 
     @property
     def lines(self) -> int:
         return self.source.text.count("\n")
 
     def heavy(self, sizes: tuple[int, ...]) -> frozenset[int]:
-        """The items that take long."""
-        return frozenset(k for k, some in enumerate(self.work) if _time(some, sizes) > _HEAVY)
+        """The items worth sharing among threads, by number."""
+        return frozenset(
+            k for k, works in enumerate(self.work) if _time(works, sizes) > _LEAST_OF_LOOP
+        )
 
     def parts(self, sizes: tuple[int, ...]) -> int:
-        """In how many parts the loops are shared; 1 if they are not worth it.
+        """The number of parts of each parallel loop; 1 if threads would gain nothing.
 
-        It follows from the sizes alone, and with it how sums are rounded.
+        It depends on the sizes alone, so that the rounding of sums does not depend on the threads.
         """
-        time = sum(_time(some, sizes) for some in self.work)
-        if time < _LEAST + _WAIT * self.turns:
+        time = sum(_time(works, sizes) for works in self.work)
+        if time < _LEAST_SHARED + _COST_OF_BARRIER * self.barriers:
             return 1
-        own = _time(self.own, sizes)
-        return int(min(_MOST_PARTS, time / _GRAIN, time / (_AMONG * own) if own else _MOST_PARTS))
+        private_work = _time(self.private_work, sizes)
+        return int(
+            min(
+                _MOST_PARTS,
+                time / _LEAST_OF_PART,
+                time / (_LEAST_RATIO * private_work) if private_work else _MOST_PARTS,
+            )
+        )
 
 
-def _time(some: tuple[Work, ...], sizes: tuple[int, ...]) -> float:
-    return sum(work.nanoseconds(sizes) for work in some)
+def _time(works: tuple[Work, ...], sizes: tuple[int, ...]) -> float:
+    return sum(work.nanoseconds(sizes) for work in works)
 
 
-def elementary(text: str) -> list[str]:
-    """The elementary functions a kernel calls, once for each call."""
+def elementary_calls(text: str) -> list[str]:
+    """The names of the elementary functions that a kernel calls, one for each call."""
     return _MATHS.findall(text)
 
 

@@ -22,7 +22,7 @@ from ..process.forking import no_fork
 from . import cache
 from .executable import Executable as Executable  # noqa: PLC0414 - for `compiler`, on demand
 from .executable import Kernel, release_workspaces
-from .kernel_source import KernelSource, elementary, has_outlined, libm_fallback
+from .kernel_source import KernelSource, elementary_calls, has_outlined, libm_fallback
 from .llvm import entry_stub as stub
 from .llvm import machine
 from .llvm.machine import Loaded
@@ -60,10 +60,10 @@ def compiling() -> Generator[None]:
 
 def make_kernel(source: KernelSource, layouts: tuple[str, ...]) -> Kernel:
     """The kernel of a text for inputs of these layouts."""
-    addresses = _addresses(source.routines, parallel=source.shared)
+    addresses = _addresses(source.routines, parallel=source.threaded)
     by_libm = None if (text := libm_fallback(source.text)) is None else partial(_fallback, text)
     code = _kernel_code(source.text)
-    run = _parallel_run() if source.shared else 0
+    run = _parallel_run() if source.threaded else 0
     return Kernel(
         code, addresses, source.buffers, source.text, layouts, by_libm, entry_stub, run
     )  # fmt: skip
@@ -93,7 +93,7 @@ def _kernel_code(text: str) -> Loaded:
     def compiled() -> bytes:
         begin = time.perf_counter()
         with collector_paused():
-            module = module_of(text, "kernel", len(elementary(text)))
+            module = module_of(text, "kernel", len(elementary_calls(text)))
         checkpoint()
         # SLP vectorisation takes half of the time for long kernels, and found nothing in an LSTM's.
         code = machine.object_code(module, packed=not has_outlined(text))

@@ -1,7 +1,7 @@
-"""From a skeleton to the text of its kernel: made here, or as an earlier process left it on disk.
+"""The sources of kernels by their graphs: in memory, on disk, or generated now.
 
-Loops and text take longer than loading the kernel does, so both are kept: the kernel by its text,
-and the text, with what is known of its work, by the skeleton.
+Passes and code generation take longer than loading a kernel does, so both are cached on disk: the
+machine code by its source, and the source, with its cost model, by the graph.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from .ir.graph import KernelGraph, Values
 from .kernel_source import GeneratedKernel, KernelSource, Work, WorkspaceBuffer
 from .thread_pool import threads
 
-_intact: set[str] = set()  # the files that were read or written
-_sizes: set[int] = set()  # the lengths of the tapes whose kernels these are
-_LONGEST = 1000  # lines of a kernel for threads: it has no steps, and compiling grows faster
+_intact: set[str] = set()  # names of the files that this process read or wrote
+_sizes: set[int] = set()  # lengths of the tapes that have kernels
+_LONGEST = 1000  # lines of a kernel for threads: nothing in it is outlined, so it compiles slowly
 
 
 class SelectedSource(NamedTuple):
-    """The text for some sizes, and in how many parts its loops are shared."""
+    """The source for some sizes, and the number of parts of its parallel loops."""
 
     source: KernelSource
     parts: int
-    heavy: frozenset[int] = frozenset()  # the items that are
+    heavy: frozenset[int] = frozenset()  # the numbers of the items that are shared
 
 
 def select_source(graph: KernelGraph, values: Values) -> SelectedSource:
-    """The text for these sizes."""
-    made = _plain(graph)
+    """The source for these sizes: for several threads, if they gain by it."""
+    made = _serial(graph)
     if threads() > 1 and made.parts(values.ints) > 1 and made.lines <= _LONGEST:
         heavy = made.heavy(values.ints)
-        shared = _shared(graph, heavy)
-        parts = 1 if shared is None else shared.parts(values.ints)
-        if shared is not None and parts > 1:
-            return SelectedSource(shared.source, parts, heavy)
+        parallel_kernel = _parallel(graph, heavy)
+        parts = 1 if parallel_kernel is None else parallel_kernel.parts(values.ints)
+        if parallel_kernel is not None and parts > 1:
+            return SelectedSource(parallel_kernel.source, parts, heavy)
     return SelectedSource(made.source, 1)
 
 
 def write_to_disk(graph: KernelGraph, choice: SelectedSource) -> None:
-    """Leave the text on disk, for processes that find its kernel there."""
-    _write(_name(graph), _plain(graph))
-    if choice.heavy and (shared := _shared(graph, choice.heavy)):
-        _write(_name(graph, choice.heavy), shared)
+    """Write the source to disk, for later processes."""
+    _write(_name(graph), _serial(graph))
+    if choice.heavy and (parallel_kernel := _parallel(graph, choice.heavy)):
+        _write(_name(graph, choice.heavy), parallel_kernel)
 
 
 def has_source_on_disk(graph: KernelGraph) -> bool:
-    """Whether a text is on disk."""
+    """Whether the source of a graph is on disk."""
     name = _name(graph)
     return name in _intact or (bool(name) and cache.has(name))
 
@@ -74,38 +74,38 @@ def _name_of_size(length: int) -> str:
 
 
 def forget() -> None:
-    """Forget the texts in memory."""
+    """Drop all sources from memory."""
     _sizes.clear()
-    _plain.cache_clear()
-    _shared.cache_clear()
+    _serial.cache_clear()
+    _parallel.cache_clear()
     _intact.clear()
     if (making := sys.modules.get(f"{__package__}.codegen.source_generation")) is not None:
-        making.loops_of.cache_clear()
+        making.loop_program.cache_clear()
 
 
 @lru_cache(maxsize=2048)
-def _plain(graph: KernelGraph) -> GeneratedKernel:
+def _serial(graph: KernelGraph) -> GeneratedKernel:
     """The kernel for one thread."""
     found = _read(_name(graph))
     if found is not None:
         return found
-    return on_demand.source_generation.plain(graph)
+    return on_demand.source_generation.serial_kernel(graph)
 
 
 @lru_cache(maxsize=256)
-def _shared(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None:
-    """The kernel for several threads, who share what is heavy; None if they could share nothing."""
+def _parallel(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None:
+    """The kernel for several threads, which share the `heavy` items; None if none is parallel."""
     found = _read(_name(graph, heavy))
     if found is not None:
         return found
-    return on_demand.source_generation.shared(graph, heavy)
+    return on_demand.source_generation.parallel_kernel(graph, heavy)
 
 
 # --- on disk ----------------------------------------------------------------------------------
 
 
 def _name(graph: KernelGraph, heavy: frozenset[int] = frozenset()) -> str:
-    """Where the text lies; nowhere without a cache."""
+    """The name of the file of a source; empty without a cache."""
     return cache.name_of_text(f"{graph}{sorted(heavy)}") if cache.directory() else ""
 
 
@@ -116,8 +116,10 @@ def _write(name: str, made: GeneratedKernel) -> None:
     if name and name not in _intact:
         _intact.add(name)
         source = made.source
-        rest = (source.text, source.routines, source.buffers, source.shared)
-        cache.write(name, "text", json.dumps((rest, made.work, made.own, made.turns)).encode())
+        rest = (source.text, source.routines, source.buffers, source.threaded)
+        cache.write(
+            name, "text", json.dumps((rest, made.work, made.private_work, made.barriers)).encode()
+        )
 
 
 def _read(name: str) -> GeneratedKernel | None:
@@ -128,13 +130,15 @@ def _read(name: str) -> GeneratedKernel | None:
     with no_fork:
         import json  # noqa: PLC0415 - 1 ms that most first results can do without
 
-    (text, routines, buffers, shared), work, own, turns = _frozen(json.loads(payload))
-    source = KernelSource(text, routines, tuple(WorkspaceBuffer(*room) for room in buffers), shared)
+    (text, routines, buffers, threaded), work, private_work, barriers = _frozen(json.loads(payload))
+    source = KernelSource(
+        text, routines, tuple(WorkspaceBuffer(*room) for room in buffers), threaded
+    )
     return GeneratedKernel(
         source,
         tuple(tuple(Work(*w) for w in some) for some in work),
-        tuple(Work(*w) for w in own),
-        turns,
+        tuple(Work(*w) for w in private_work),
+        barriers,
     )
 
 

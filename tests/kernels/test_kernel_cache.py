@@ -194,7 +194,7 @@ def test_a_broken_entry_is_compiled_anew(folder, harm):
 def made_here(monkeypatch):
     """The skeletons of which a text is made from now on."""
     found = []
-    for make in (source_generation.plain, source_generation.shared):
+    for make in (source_generation.serial_kernel, source_generation.parallel_kernel):
 
         def counted(*args, make=make):
             found.append(args)

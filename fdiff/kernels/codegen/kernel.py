@@ -63,7 +63,7 @@ def _emit_parallel(
     lines = [*prologue, *_flag(body), *memory, *body, *tail, _return(body)]
     parameters = [*_buffer_parameters(buffers, begin), 'worker: "i8* worker"']
     kernel = _kernel(graph, lines, parameters)
-    return KernelSource("\n".join(kernel) + "\n", routines.names, buffers, shared=True)
+    return KernelSource("\n".join(kernel) + "\n", routines.names, buffers, threaded=True)
 
 
 def _flag(lines: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from ..ir.indexing import size
 from ..ir.loops import NUMPY, Nest, Temporary
 from ..ir.parallel import THREADS, ParallelLoop, PrivateReduction, SerialRegion
 from ..kernel_source import INDENT, WorkspaceBuffer
-from ..passes.parallel.parallelise import own
+from ..passes.parallel.parallelise import name_of_private_copy
 from ..runtime.worker_code import CONSTANTS, WORKER
 from .items import RoutineTable, emit_item, indented
 from .loop_nest import emit_nest
@@ -132,10 +132,11 @@ def _parts(one_part: Iterable[str], text: ParallelText) -> list[str]:
 
 def _zeroed(private: Temporary, text: ParallelText) -> list[str]:
     """A part's own copy of memory, filled with zeros."""
+    copy = name_of_private_copy(private)
     return [
-        f"{own(private)} = rt.offset({private.name}, {text.copy(private.name, 'part')})",
+        f"{copy} = rt.offset({private.name}, {text.copy(private.name, 'part')})",
         f"for entry in range({size(private.dims)}):",
-        f"{INDENT}{own(private)}[entry] = {NUMPY[private.dtype]}(0)",
+        f"{INDENT}{copy}[entry] = {NUMPY[private.dtype]}(0)",
     ]
 
 

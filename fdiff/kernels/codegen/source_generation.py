@@ -12,23 +12,23 @@ from ..ir.loops import LoopProgram
 from ..ir.parallel import PARTS, ParallelLoop
 from ..kernel_source import GeneratedKernel, Work
 from ..passes import pipeline
-from ..passes.parallel.work import work_of
+from ..passes.parallel.cost_model import work_of
 from ..passes.pipeline import for_threads, lower_graph
 from .kernel import emit
 
-_ENTRY = 0.5  # ns for an entry of what a part has of its own
+_ENTRY = 0.5  # ns for an entry of memory that is private to a part
 
 
-def plain(graph: KernelGraph) -> GeneratedKernel:
+def serial_kernel(graph: KernelGraph) -> GeneratedKernel:
     """The kernel for one thread."""
     with collector_paused():
-        program = loops_of(graph)
+        program = loop_program(graph)
         return GeneratedKernel(emit(program, graph), tuple(work_of(item) for item in program.items))
 
 
-def shared(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None:
-    """The kernel for several threads, who share what is heavy; None if they could share nothing."""
-    program = for_threads(loops_of(graph), graph, heavy)
+def parallel_kernel(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None:
+    """The kernel for several threads, which share the `heavy` items; None if none is parallel."""
+    program = for_threads(loop_program(graph), graph, heavy)
     if program is None:
         return None
     work = tuple(work_of(item.item) for item in program.items if isinstance(item, ParallelLoop))
@@ -42,6 +42,6 @@ def text_after(tape: Tape, layouts: tuple[str, ...], stage: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def loops_of(graph: KernelGraph) -> LoopProgram:
+def loop_program(graph: KernelGraph) -> LoopProgram:
     """The loops; those of the last graph are kept, since its kernel for threads may be next."""
     return lower_graph(graph)

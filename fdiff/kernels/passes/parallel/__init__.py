@@ -1,1 +1,1 @@
-"""Which loops several threads share, and what each thread needs of its own for that."""
+"""Parallelisation for the threads of a CPU, and the cost model that decides on it."""

@@ -1,8 +1,10 @@
-"""Which loops of a kernel several threads can share, and what each needs of its own for that.
+"""Parallelisation: which loops threads may share, and privatisation of what they write.
 
-A loop is shared if its turns write to places of their own, or add to locals or memory: then each
-part adds up its own, and these are added in the order of the parts. Whatever else there is (scans,
-routines, the edges of slices) is done by one thread.
+A loop is parallel if each iteration of its outermost loop writes entries of its own, or combines
+values into locals or memory by an operator that may be reordered. Such reductions are private to
+each part of the loop, and combined in the order of the parts, so that results do not depend on the
+threads (array privatisation and reduction recognition; P. Tu and D. Padua, Automatic array
+privatization, LCPC 1993). All else (scans, routines, boundaries) is for one thread.
 """
 
 from __future__ import annotations
@@ -37,18 +39,18 @@ from ...ir.parallel import (
 from ..tile.loop_collapse import collapse
 
 _WRITES = ("store", "update")
-_ROWS = (BEGIN, END)  # the window of a loop over the rows of a block
+_ROWS = (BEGIN, END)  # the range of a loop over the rows of a tile
 _DTYPES = {text: dtype for dtype, text in NUMPY.items()}
 Item = Nest | Call | TileLoop | VersionedLoop
 Row = tuple[Dims, int, Axis]
 
 
 def parallelise(program: LoopProgram, heavy: frozenset[int]) -> ParallelProgram | None:
-    """The program for several threads, with the loops that are `heavy` shared, by their numbers.
+    """The program for several threads, which share the `heavy` items, given by number.
 
-    None if none of them can be.
+    None if none of these is parallel.
     """
-    sharing = _Sharing(program)
+    sharing = _Parallelisation(program)
     items: list[ParallelLoop | SerialRegion | Nest] = []
     for k, item in enumerate(program.items):
         made = sharing.item(item, heavy=k in heavy)
@@ -62,33 +64,33 @@ def parallelise(program: LoopProgram, heavy: frozenset[int]) -> ParallelProgram 
     return ParallelProgram(sharing.temporaries(), tuple(items), program.outputs)
 
 
-class _Sharing:
-    """What has been found out on the way through the items."""
+class _Parallelisation:
+    """The state of the pass on its way through the items of a program."""
 
     def __init__(self, program: LoopProgram) -> None:
         self.program = program
         self.locals = dict(program.locals)
         outputs = [Temporary(o.name, o.dtype, o.dims) for o in program.outputs]
         self.memory = {t.name: t for t in (*program.temporaries, *outputs)}
-        self.private = _private(program)
-        self.neutral: dict[str, str] = {}  # what locals that add up were begun with
-        self.extra: list[Temporary] = []
+        self.tile_local = _tile_local(program)
+        self.neutral: dict[str, str] = {}  # the initial values of accumulators
+        self.private_memory: list[Temporary] = []
 
     def temporaries(self) -> tuple[Temporary, ...]:
-        """The memory of the program, and what the threads need besides."""
+        """The memory of the program, and private memory of threads and parts."""
         own = (
-            t._replace(copies=THREADS) if t.name in self.private else t
+            t._replace(copies=THREADS) if t.name in self.tile_local else t
             for t in self.program.temporaries
         )
-        return (*own, *self.extra)
+        return (*own, *self.private_memory)
 
     def item(self, item: Item, *, heavy: bool) -> ParallelLoop | SerialRegion | Nest:
-        """The item, shared if that can be and pays."""
+        """The item as a parallel loop if it is heavy and parallel; else for one thread."""
         shared: ParallelLoop | Nest | None = None
-        count = len(self.extra)
+        count = len(self.private_memory)
         if isinstance(item, Nest):
             if not item.domain:
-                shared = self._plain(item)
+                shared = self._replicated(item)
             elif heavy:
                 shared = self._nest(collapse(item))
             self.neutral |= {a.name: a.identity for a in item.accumulators if a.identity != a.name}
@@ -99,11 +101,11 @@ class _Sharing:
         elif isinstance(item, VersionedLoop) and heavy:
             shared = self._runs(item)
         if shared is None:
-            del self.extra[count:]
-        return shared or self._alone(item)
+            del self.private_memory[count:]
+        return shared or self._serial(item)
 
-    def _alone(self, item: Item) -> SerialRegion:
-        """The item for one thread, with the locals that others may read."""
+    def _serial(self, item: Item) -> SerialRegion:
+        """The item for one thread, with the locals of it that other items may read."""
         names: dict[str, None] = {}
         for nest in _nests(item):
             names |= dict.fromkeys(s.target for s in nest.all_statements)
@@ -112,12 +114,14 @@ class _Sharing:
         return SerialRegion((item,), tuple(made))
 
     def _slot(self, dtype: str) -> str:
-        """A place for a local, one for each part."""
-        self.extra.append(Temporary(f"slot{len(self.extra)}", dtype, (), (), PARTS))
-        return self.extra[-1].name
+        """Memory for a local, one entry for each part."""
+        self.private_memory.append(
+            Temporary(f"slot{len(self.private_memory)}", dtype, (), (), PARTS)
+        )
+        return self.private_memory[-1].name
 
-    def _plain(self, nest: Nest) -> Nest | None:
-        """A nest without a loop, if it reads nothing that may be written over by now."""
+    def _replicated(self, nest: Nest) -> Nest | None:
+        """A nest without a loop that every thread can compute: it reads only the inputs."""
         used = {s.access.buffer.name for s in nest.all_statements if s.access is not None}
         return nest if used.isdisjoint(self.memory) else None
 
@@ -137,34 +141,34 @@ class _Sharing:
         sums = tuple(
             replace(a, identity=a.name, final=()) if a.depth == 0 else a for a in nest.accumulators
         )
-        ranges = ((_of_part(bounds, "part"), _of_part(bounds, "part + 1")), *inner)
+        ranges = ((_first_of_part(bounds, "part"), _first_of_part(bounds, "part + 1")), *inner)
         lines = replace(nest, ranges=ranges, accumulators=sums)
-        return ParallelLoop(_renamed(lines, copies), totals, copies, tuple(final))
+        return ParallelLoop(_with_private_copies(lines, copies), totals, copies, tuple(final))
 
     def _blocks(self, blocks: TileLoop) -> ParallelLoop | None:
         nests = list(_nests(blocks))
         continues = [a.name for n in nests for a in n.accumulators if a.identity == a.name]
         inside = [s for nest in nests for s in nest.all_statements]
-        by_rows = {
+        row_loops = {
             id(s): nest.ranges.index(_ROWS)
             for nest in nests
             if _ROWS in nest.ranges
             for s in nest.all_statements
         }
         totals = self._totals(nests, inside, list(dict.fromkeys(continues)))
-        copies = self._copies(inside, by_rows)
+        copies = self._copies(inside, row_loops)
         calls = (i for i in blocks.items if isinstance(i, Call))
-        if totals is None or copies is None or not all(map(self._apart, calls)):
+        if totals is None or copies is None or not all(map(self._writes_own_rows, calls)):
             return None
-        items = tuple(_renamed_item(item, copies) for item in blocks.items)
+        items = tuple(_item_with_private_copies(item, copies) for item in blocks.items)
         return ParallelLoop(replace(blocks, items=items), totals, copies, ())
 
-    def _apart(self, call: Call) -> bool:
-        """Whether a product of the rows of a block is written where no other block's is."""
-        return call.buffers[2] in self.private or bool(call.begins and call.begins[2])
+    def _writes_own_rows(self, call: Call) -> bool:
+        """Whether a matrix product of a tile writes only rows of that tile."""
+        return call.buffers[2] in self.tile_local or bool(call.begins and call.begins[2])
 
     def _runs(self, runs: VersionedLoop) -> ParallelLoop | None:
-        """Runs have the effects of the blocks in their place, on the same rows."""
+        """A versioned loop is parallel if its fallback is: all versions have the same effects."""
         made = self._blocks(runs.fallback)
         if made is None or not isinstance(made.item, TileLoop):
             return None
@@ -173,7 +177,7 @@ class _Sharing:
         if not summed <= {total.name for total in made.totals}:
             return None
         versions = tuple(
-            replace(way, items=tuple(_renamed(nest, made.copies) for nest in way.items))
+            replace(way, items=tuple(_with_private_copies(nest, made.copies) for nest in way.items))
             for way in runs.versions
         )
         return replace(made, item=replace(runs, versions=versions, fallback=made.item))
@@ -181,9 +185,9 @@ class _Sharing:
     def _totals(
         self, nests: Sequence[Nest], inside: Sequence[Statement], names: list[str]
     ) -> tuple[PrivateReduction, ...] | None:
-        """The locals that the turns add up; None if they are more than added up."""
+        """The reductions into these locals; None if one may not be reordered."""
         if any(s.target in self.locals and s.target not in names for s in inside):
-            return None  # a local that is made on the way: parts would not know it
+            return None  # a local that only one of the parts would assign
         if any(s.kind == "carry" and s.operands[0] == "0" for s in inside):
             return None
         out: list[PrivateReduction] = []
@@ -200,7 +204,7 @@ class _Sharing:
         return tuple(out)
 
     def _copies(
-        self, inside: Sequence[Statement], by_rows: Mapping[int, int]
+        self, inside: Sequence[Statement], row_loops: Mapping[int, int]
     ) -> tuple[tuple[Temporary, Temporary], ...] | None:
         """The memory that turns add to here and there; None where turns cannot be told apart.
 
@@ -212,29 +216,31 @@ class _Sharing:
                 uses.setdefault(s.access.buffer.name, []).append(s)
         out: list[tuple[Temporary, Temporary]] = []
         for name, some in uses.items():
-            if name in self.private or all(s.kind not in _WRITES for s in some):
+            if name in self.tile_local or all(s.kind not in _WRITES for s in some):
                 continue
-            rows = {_row(s, by_rows[id(s)]) if id(s) in by_rows else None for s in some}
-            # stores of one loop into one array are pieces of it: they never overlap
+            rows = {
+                _row_of_iteration(s, row_loops[id(s)]) if id(s) in row_loops else None for s in some
+            }
+            # stores of one nest into one array are of disjoint pieces of it
             if None not in rows and (len(rows) == 1 or all(s.kind == "store" for s in some)):
                 continue
             if any(s.combiner is not Combiner.ADD for s in some):
                 return None
             whole = self.memory[name]
-            self.extra.append(
-                Temporary(f"all{len(self.extra)}", whole.dtype, whole.dims, (), PARTS)
+            self.private_memory.append(
+                Temporary(f"all{len(self.private_memory)}", whole.dtype, whole.dims, (), PARTS)
             )
-            out.append((whole, self.extra[-1]))
+            out.append((whole, self.private_memory[-1]))
         return tuple(out)
 
 
-def own(copies: Temporary) -> str:
-    """The name of a part's own copy."""
+def name_of_private_copy(copies: Temporary) -> str:
+    """The name of the copy of memory that is private to a part."""
     return f"own_{copies.name}"
 
 
-def _of_part(bounds: tuple[str, str], part: str) -> str:
-    """Where a part begins, as text."""
+def _first_of_part(bounds: tuple[str, str], part: str) -> str:
+    """The first iteration of a part, as text."""
     begin, end = bounds
     if begin == "0":
         return f"rt.part_begin({end}, {part}, parts)"
@@ -245,8 +251,8 @@ def _dtype(neutral: str) -> str:
     return "b1" if neutral in ("True", "False") else _DTYPES[neutral.split("(", maxsplit=1)[0]]
 
 
-def _private(program: LoopProgram) -> frozenset[str]:
-    """Temporaries that are used in one loop over blocks only: each thread has its own."""
+def _tile_local(program: LoopProgram) -> frozenset[str]:
+    """Temporaries that one tile loop uses, and nothing else: each thread has its own."""
     users: dict[str, set[int]] = {}
     for k, item in enumerate(program.items):
         for nest in _nests(item):
@@ -267,7 +273,7 @@ def _private(program: LoopProgram) -> frozenset[str]:
 
 
 def _nests(item: Item | Conditional) -> Iterator[Nest]:
-    """The loops in an item."""
+    """All nests in an item."""
     if isinstance(item, Nest):
         yield item
     elif isinstance(item, Conditional):
@@ -281,8 +287,8 @@ def _nests(item: Item | Conditional) -> Iterator[Nest]:
         yield from _nests(item.fallback)
 
 
-def _row(s: Statement, loop: int) -> Row | None:
-    """The row of the turn, if the entry lies in it; turns are counted by `loop`."""
+def _row_of_iteration(s: Statement, loop: int) -> Row | None:
+    """What an access says of the row of an iteration of `loop`; None if it is not of one row."""
     assert s.access is not None
     if loop not in s.access.injective_loops:
         return None
@@ -292,17 +298,21 @@ def _row(s: Statement, loop: int) -> Row | None:
     return s.access.dims, at[0], s.access.index[at[0]]._replace(var=0)
 
 
-def _renamed_item(
+def _item_with_private_copies(
     item: Nest | Call | Conditional, copies: tuple[tuple[Temporary, Temporary], ...]
 ) -> Nest | Call | Conditional:
     if isinstance(item, Conditional):
-        return replace(item, zero=_renamed(item.zero, copies), other=_renamed(item.other, copies))
-    return item if isinstance(item, Call) else _renamed(item, copies)
+        return replace(
+            item,
+            zero=_with_private_copies(item.zero, copies),
+            other=_with_private_copies(item.other, copies),
+        )
+    return item if isinstance(item, Call) else _with_private_copies(item, copies)
 
 
-def _renamed(nest: Nest, copies: tuple[tuple[Temporary, Temporary], ...]) -> Nest:
-    """The nest with its additions to a part's own copies."""
-    names = {whole.name: Buffer(own(some)) for whole, some in copies}
+def _with_private_copies(nest: Nest, copies: tuple[tuple[Temporary, Temporary], ...]) -> Nest:
+    """The nest with private copies in place of the memory that they are copies of."""
+    names = {whole.name: Buffer(name_of_private_copy(copy)) for whole, copy in copies}
 
     def of(lines: Iterable[Statement]) -> tuple[Statement, ...]:
         return tuple(

@@ -1,7 +1,7 @@
-"""What the loops of a kernel cost, roughly: whether several threads are to share them.
+"""A cost model of loops, which decides whether threads share them.
 
-Fitted to kernels on one core (EPYC Turin), whose data are in the cache: nanoseconds an entry
-measured, predicted: a chain of five functions 2.8 2.7, Rosenbrock's gradient 0.2 0.4, Lennard-Jones
+Fitted to kernels on one core (EPYC Turin) with data in the cache: nanoseconds an entry, measured
+and predicted: a chain of five functions 2.8 2.7, Rosenbrock's gradient 0.2 0.4, Lennard-Jones
 3.6 3.9, GMM with d = 10 25 24 (a point and a term). Out of the cache they take longer.
 """
 
@@ -21,14 +21,14 @@ from ...ir.loops import (
 from ...ir.operation_costs import SLOW, flops_of
 from ...kernel_source import Work
 
-# ns: an addition, an elementary function, an entry read or written, one sought, a term of a product
+# ns: an addition, a function, an entry loaded or stored, one at an index, a term of a product
 _FLOP, _CALLED, _MOVED, _PICKED, _TERM = 0.008, 0.45, 0.04, 0.4, 0.03
 _SUMS = ("rt.add(", "rt.multiply(")
-_COUNTS = 4  # sizes of a product that are multiplied
+_COUNTS = 4  # sizes of a matrix product, whose product is the number of terms
 
 
 def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
-    """The work of all loops and products in an item; of runs, that of the rows in blocks."""
+    """The work of all nests and matrix products in an item; of versions, that of the fallback."""
     item = item.fallback if isinstance(item, VersionedLoop) else item
     out: list[Work] = []
     rows = item.rows if isinstance(item, TileLoop) else ""
