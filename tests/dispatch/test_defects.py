@@ -191,7 +191,7 @@ def test_only_one_layout_fails(monkeypatch):
 EVALUATOR = {
     "encoding": (bytecode, "prepare"),
     "compiling": (machine_code, "function"),
-    "an arena": (evaluation.Evaluation, "_arena"),
+    "an arena": (evaluation.Evaluation, "_workspace"),
 }
 
 

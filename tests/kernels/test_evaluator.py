@@ -15,7 +15,7 @@ from fdiff.errors import InputError, UnsupportedError
 from fdiff.kernel_rule import Kind
 from fdiff.kernels import bytecode
 from fdiff.kernels.bytecode import compiler, opcodes
-from fdiff.kernels.bytecode.assembler import Left
+from fdiff.kernels.bytecode.assembler import NumpyStep
 from fdiff.primitive import PRIMITIVES
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
@@ -66,7 +66,7 @@ def shared():
 def left(tape):
     """The ops that are left to NumPy."""
     steps = bytecode.prepare(tape).program.steps
-    return [step.name for step in steps if isinstance(step, Left)]
+    return [step.name for step in steps if isinstance(step, NumpyStep)]
 
 
 def check(tape, *arrays, rtol=1e-13, atol=1e-14):

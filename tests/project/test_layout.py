@@ -37,7 +37,6 @@ SAME_CLASS_NAMES = {
     "Join",
     "Part",
     "Parts",
-    "Program",
     "Sweep",
     "_Lines",
     "_Rewrite",

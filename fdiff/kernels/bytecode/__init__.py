@@ -1,4 +1,4 @@
-"""The evaluator: machine code, compiled once a machine, that executes a tape given as data.
+"""The bytecode interpreter: machine code, compiled once a machine, that runs tapes given as data.
 
 Between the interpreter (about 1 us a node) and kernels (fast, but compiled for each structure at 1
 ms a node), for long and irregular tapes of small arrays. `prepare` encodes a tape.
@@ -15,5 +15,5 @@ from .execution import provide as provide
 
 
 def prepare(tape: Tape) -> Evaluation:
-    """The program of `tape`; `RefusedError` if it is not for the evaluator."""
+    """The program of `tape`; `RefusedError` if it is not for the bytecode interpreter."""
     return Evaluation(encode(tape, compiled()))

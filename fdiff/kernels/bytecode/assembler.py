@@ -1,8 +1,8 @@
-"""A tape becomes rows of instructions over an arena that is planned by who lives when.
+"""The assembler of bytecode: instructions, and a workspace shared by values that live in turn.
 
-Nodes are encoded in order, by a *plan* for each op, parameters and layouts of its operands: long
-tapes have few of them. Views cost nothing, they are a layout and a place. An op without opcode is
-left to NumPy between two runs of instructions.
+Nodes are encoded in order, by a *lowering* for each op, its parameters and the layouts of its
+operands: long tapes have few of them. Views cost nothing, they are a layout and a place. An op
+without opcode is left to NumPy between two runs of instructions.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ...arraytype import Shape
 from ...tape import Node, Tape
 from .layout import Layout, by_slots, columns, in_order, joined, row_major, spread, width
 from .opcode_bodies import RANK
-from .opcodes import PADDED, Table, table
+from .opcodes import PADDED, OpcodeTable, table
 
 FOREVER = 1 << 62
 Value = tuple[int, Layout]  # where it begins, how it lies
-Plan = Callable[["Encoder", int, Node], None]
+Lowering = Callable[["Assembler", int, Node], None]
 
 
-class Left(NamedTuple):
+class NumpyStep(NamedTuple):
     """A node that NumPy computes: its function, what it reads, where its results go."""
 
     name: str
@@ -35,7 +35,7 @@ class Left(NamedTuple):
     gives: tuple[Value, ...]
 
 
-class Rows(NamedTuple):
+class InstructionRange(NamedTuple):
     """Instructions from row `first` up to `last`."""
 
     first: int
@@ -43,19 +43,19 @@ class Rows(NamedTuple):
 
 
 class RefusedError(Exception):
-    """The tape is not for the evaluator; the message says why."""
+    """The tape is not for the bytecode interpreter; the message says why."""
 
 
 @dataclass
-class Encoder:
+class Assembler:
     """What has been encoded so far. `last` is, for each node, the last that reads it or a view."""
 
     tape: Tape
     last: list[int]
-    opcodes: Table = field(default_factory=table)
+    opcodes: OpcodeTable = field(default_factory=table)
     code: array[int] = field(default_factory=lambda: array("i"))
     extra: array[int] = field(default_factory=lambda: array("q"))
-    steps: list[Left | Rows] = field(default_factory=list)
+    steps: list[NumpyStep | InstructionRange] = field(default_factory=list)
     constants: list[tuple[int, np.ndarray]] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     layouts: list[Layout | None] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Encoder:
     def __post_init__(self) -> None:
         count = len(self.tape.nodes)
         self.places, self.layouts, self.owners = [0] * count, [None] * count, list(range(count))
-        self.turned: dict[int, Value] = {}  # outputs that are this in another shape
+        self.read_reshaped: dict[int, Value] = {}  # outputs that are this in another shape
         # What dies with a node is a chain of records: begin, slots, next record. Plain integers, as
         # a long tape would make the garbage collector look at as many lists.
         self.dying: list[int] = [-1] * count
@@ -147,7 +147,7 @@ class Encoder:
 
     # --- instructions ---------------------------------------------------------------------------
 
-    def put(self, name: str, *fields: int) -> None:
+    def emit(self, name: str, *fields: int) -> None:
         """One more instruction of an opcode that is not elementwise: m, d, a, b, c, s, x."""
         number = self.opcodes.numbers[name, (), ""]
         self.code.extend((number, *fields, *(0,) * (7 - len(fields))))
@@ -171,13 +171,13 @@ class Encoder:
         if 0 in shape:
             return True
         if not loops:
-            self.put("move", 1, target[0], source[0])
+            self.emit("move", 1, target[0], source[0])
         elif len(loops) == 1 and loops[0][1:] == (1, 1):
-            self.put("move", loops[0][0], target[0], source[0])
+            self.emit("move", loops[0][0], target[0], source[0])
         elif len(loops) == 1 and loops[0][1:] == (0, 1):
-            self.put("fill", loops[0][0], target[0], source[0])
+            self.emit("fill", loops[0][0], target[0], source[0])
         else:
-            self.put("copy", 0, target[0], source[0], 0, 0, 0, self.row(tuple(numbers)))
+            self.emit("copy", 0, target[0], source[0], 0, 0, 0, self.row(tuple(numbers)))
         return True
 
     def dense(self, a: int, shape: Shape | None = None) -> int:
@@ -197,7 +197,7 @@ class Encoder:
             self.copies[a, shape] = place
         return place
 
-    def leave(self, i: int, node: Node) -> None:
+    def call_numpy(self, i: int, node: Node) -> None:
         """Let NumPy compute node `i`."""
         self.cut()
         bound = partial(node.primitive.evaluate, **dict(node.params))
@@ -210,7 +210,7 @@ class Encoder:
         self.places[i], self.layouts[i] = gives[0]
         if len(gives) > 1:
             self.items[i] = tuple(gives)
-        self.steps.append(Left(node.primitive.name, bound, reads, tuple(gives)))
+        self.steps.append(NumpyStep(node.primitive.name, bound, reads, tuple(gives)))
 
     def layout(self, a: int) -> Layout:
         layout = self.layouts[a]
@@ -220,7 +220,7 @@ class Encoder:
     def cut(self) -> None:
         """End the run of instructions here."""
         if len(self.code) // 8 > self.done:
-            self.steps.append(Rows(self.done, len(self.code) // 8))
+            self.steps.append(InstructionRange(self.done, len(self.code) // 8))
             self.done = len(self.code) // 8
 
 

@@ -1,4 +1,4 @@
-"""A tape as a program of the evaluator."""
+"""A tape as a program of the bytecode interpreter."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ import numpy as np
 from ...kernel_rule import COMPLEX, Kind
 from ...primitive import Primitive
 from ...tape import CONSTANT, ITEM, Node, Tape
-from .assembler import FOREVER, Encoder, Left, Plan, RefusedError, Rows, Value, room_of
+from .assembler import (
+    FOREVER,
+    Assembler,
+    InstructionRange,
+    Lowering,
+    NumpyStep,
+    RefusedError,
+    Value,
+    room_of,
+)
 from .layout import Layout, by_slots, columns, in_order, joined, laid, row_major, viewed
-from .lowering import MAKERS, blocks
+from .lowering import LOWERING_RULES, blocks
 from .opcode_bodies import RANK
 from .opcodes import ALWAYS, short_name
 
@@ -22,12 +31,12 @@ FAR = 4096  # entries of an output from which on it is copied by the machine
 MOST_SLOTS = 1 << 30  # places are 32-bit integers
 
 
-class Program(NamedTuple):
-    """What is run: instructions and the numbers they need, and what lies where in the arena."""
+class BytecodeProgram(NamedTuple):
+    """What is run: instructions and the numbers they need, and what lies where in the workspace."""
 
     code: np.ndarray
     extra: np.ndarray
-    steps: tuple[Rows | Left, ...]
+    steps: tuple[InstructionRange | NumpyStep, ...]
     branches: tuple[tuple[str, ...], ...]  # the lines of each opcode
     families: frozenset[str]  # what they belong to
     inputs: tuple[Value, ...]
@@ -37,14 +46,14 @@ class Program(NamedTuple):
     size: int
 
 
-class View(NamedTuple):
+class Alias(NamedTuple):
     """A value that lies within its operand."""
 
     layout: Layout
     delta: int
 
 
-class Apply(NamedTuple):
+class ElementwiseInstruction(NamedTuple):
     """An elementwise op: opcode, count, strides, and whether operands have to be copied first."""
 
     opcode: int
@@ -55,68 +64,68 @@ class Apply(NamedTuple):
     copies: bool
 
 
-def encode(tape: Tape, compiled: Iterable[frozenset[str]] = ()) -> Program:
-    """The program of `tape`; `RefusedError` if it is not for the evaluator.
+def encode(tape: Tape, compiled: Iterable[frozenset[str]] = ()) -> BytecodeProgram:
+    """The program of `tape`; `RefusedError` if it is not for the bytecode interpreter.
 
     Its opcodes are those of one of the sets of families in `compiled`, if one has all it needs.
     """
-    encoder = Encoder(tape, _last_reads(tape))
-    _enter(encoder)
-    _walk(encoder)
-    far = tuple(_sent(encoder, o) for o in tape.outputs)
-    encoder.cut()
-    if encoder.size > MOST_SLOTS:
+    assembler = Assembler(tape, _last_reads(tape))
+    _enter(assembler)
+    _walk(assembler)
+    far = tuple(_sent(assembler, o) for o in tape.outputs)
+    assembler.cut()
+    if assembler.size > MOST_SLOTS:
         raise RefusedError("its values take too much memory")
-    left = [step for step in encoder.steps if isinstance(step, Left)]
+    left = [step for step in assembler.steps if isinstance(step, NumpyStep)]
     if MOST_LEFT * len(left) > len(tape.nodes):
         names = ", ".join(dict.fromkeys(step.name for step in left))
         raise RefusedError(f"most of the tape is for NumPy: {names}")
-    return _finished(encoder, compiled, far)
+    return _finished(assembler, compiled, far)
 
 
 def _finished(
-    encoder: Encoder, compiled: Iterable[frozenset[str]], far: tuple[int, ...]
-) -> Program:
+    assembler: Assembler, compiled: Iterable[frozenset[str]], far: tuple[int, ...]
+) -> BytecodeProgram:
     """Opcodes are numbered anew among those of the families that the tape needs."""
-    opcodes, tape = encoder.opcodes, encoder.tape
-    code = np.array(encoder.code, np.int32).reshape(-1, 8)
+    opcodes, tape = assembler.opcodes, assembler.tape
+    code = np.array(assembler.code, np.int32).reshape(-1, 8)
     needed = frozenset((ALWAYS, *(opcodes.families[k] for k in np.unique(code[:, 0]))))
     families = min((f for f in compiled if needed <= f), key=len, default=needed)
     chosen = opcodes.of(families)
     numbers = np.zeros(len(opcodes.lines), np.int32)
     numbers[chosen] = np.arange(len(chosen))
     code[:, 0] = numbers[code[:, 0]]
-    return Program(
+    return BytecodeProgram(
         code,
-        np.array(encoder.extra, np.int64),
-        tuple(encoder.steps),
+        np.array(assembler.extra, np.int64),
+        tuple(assembler.steps),
         tuple(opcodes.lines[k] for k in chosen),
         families,
-        tuple((encoder.places[i], encoder.layout(i)) for i in tape.inputs),
-        tuple((encoder.places[i], encoder.layout(i)) for i in tape.outputs),
+        tuple((assembler.places[i], assembler.layout(i)) for i in tape.inputs),
+        tuple((assembler.places[i], assembler.layout(i)) for i in tape.outputs),
         far,
-        tuple(encoder.constants),
-        encoder.size,
+        tuple(assembler.constants),
+        assembler.size,
     )
 
 
-def _sent(encoder: Encoder, o: int) -> int:
+def _sent(assembler: Assembler, o: int) -> int:
     """Let a large output be copied to the caller's array; where its place is to be written.
 
-    -1 for a small one, which is taken out of the arena.
+    -1 for a small one, which is taken out of the workspace.
     """
-    place, source = encoder.turned.get(o, (encoder.places[o], encoder.layout(o)))
+    place, source = assembler.read_reshaped.get(o, (assembler.places[o], assembler.layout(o)))
     shape, steps = by_slots(source.shape, source.steps, source.dtype)
     target = row_major(shape)
     numbers = columns(joined(shape, steps, target), RANK, 2)
     if source.size >= FAR and source.dtype != "b1" and numbers is not None:
-        at = len(encoder.extra)
-        encoder.extra.append(0)
-        encoder.put("copy out", 0, at, place, 0, 0, 0, encoder.row(tuple(numbers)))
+        at = len(assembler.extra)
+        assembler.extra.append(0)
+        assembler.emit("copy out", 0, at, place, 0, 0, 0, assembler.row(tuple(numbers)))
         return at
-    if o in encoder.turned:
-        encoder.places[o] = encoder.take(room_of(source.slots))
-        if not encoder.copy(shape, (encoder.places[o], target), (place, steps)):
+    if o in assembler.read_reshaped:
+        assembler.places[o] = assembler.take(room_of(source.slots))
+        if not assembler.copy(shape, (assembler.places[o], target), (place, steps)):
             raise RefusedError(f"an array of too many axes, {source.shape}")
     return -1
 
@@ -144,9 +153,9 @@ def _last_reads(tape: Tape) -> list[int]:
     return last
 
 
-def _enter(encoder: Encoder) -> None:
+def _enter(assembler: Assembler) -> None:
     """Inputs and constants, before anything else has a place."""
-    tape = encoder.tape
+    tape = assembler.tape
     fine: set[int] = set()  # types met before, by identity: long tapes share them
     for i, node in enumerate(tape.nodes):
         primitive, types = node.primitive, node.types
@@ -157,18 +166,21 @@ def _enter(encoder: Encoder) -> None:
         if primitive is CONSTANT or primitive.kind is Kind.IOTA:
             value = node.value if primitive is CONSTANT else np.arange(node.type.size)
             assert value is not None
-            encoder.places[i], encoder.layouts[i] = encoder.constant(value), in_order(node.type)
+            assembler.places[i], assembler.layouts[i] = (
+                assembler.constant(value),
+                in_order(node.type),
+            )
     for i in tape.inputs:
         layout = in_order(tape.nodes[i].type)
         assert layout is not None
-        encoder.make(i, layout)
+        assembler.make(i, layout)
 
 
-def _walk(encoder: Encoder) -> None:
+def _walk(assembler: Assembler) -> None:
     """Encode node by node; most are a view or elementwise and are done right here."""
-    nodes, places, layouts = encoder.tape.nodes, encoder.places, encoder.layouts
-    owners, dying = encoder.owners, encoder.dying
-    known: dict[tuple[object, ...], View | Apply | Plan | None] = {}
+    nodes, places, layouts = assembler.tape.nodes, assembler.places, assembler.layouts
+    owners, dying = assembler.owners, assembler.dying
+    known: dict[tuple[object, ...], Alias | ElementwiseInstruction | Lowering | None] = {}
     for i, node in enumerate(nodes):
         if layouts[i] is not None:  # an input or a constant
             continue
@@ -176,41 +188,47 @@ def _walk(encoder: Encoder) -> None:
         key = (primitive, params, *[layouts[a] for a in args])
         if (rule := primitive.kernel) is not None and rule.constants:
             key = (*key, _exponent(nodes, node))
-        plan = known.get(key)
-        if plan is None and key not in known:
-            plan = known[key] = _plan(encoder, node)
-        if isinstance(plan, Apply):
-            _apply(encoder, i, args, plan)
-        elif isinstance(plan, View):
+        lowering = known.get(key)
+        if lowering is None and key not in known:
+            lowering = known[key] = _lowering_of(assembler, node)
+        if isinstance(lowering, ElementwiseInstruction):
+            _apply(assembler, i, args, lowering)
+        elif isinstance(lowering, Alias):
             a = args[0]
-            places[i], layouts[i], owners[i] = places[a] + plan.delta, plan.layout, owners[a]
+            places[i], layouts[i], owners[i] = (
+                places[a] + lowering.delta,
+                lowering.layout,
+                owners[a],
+            )
         elif primitive is ITEM:
-            places[i], layouts[i] = encoder.items[args[0]][node.k]
+            places[i], layouts[i] = assembler.items[args[0]][node.k]
             owners[i] = args[0]
-        elif plan is None:
-            encoder.leave(i, node)
+        elif lowering is None:
+            assembler.call_numpy(i, node)
         else:
-            plan(encoder, i, node)
+            lowering(assembler, i, node)
         if dying[i] >= 0:
-            encoder.release(i)
+            assembler.release(i)
 
 
-def _apply(encoder: Encoder, i: int, args: tuple[int, ...], plan: Apply) -> None:
+def _apply(
+    assembler: Assembler, i: int, args: tuple[int, ...], lowering: ElementwiseInstruction
+) -> None:
     """One elementwise instruction."""
-    opcode, entries, strides, layout, room, copies = plan
-    places = encoder.places
+    opcode, entries, strides, layout, room, copies = lowering
+    places = assembler.places
     operands = [places[a] for a in args]
     if copies:
-        layouts = encoder.layouts
+        layouts = assembler.layouts
         operands = [
-            places[a] if layouts[a].size == 1 else encoder.dense(a, layout.shape)  # type: ignore[union-attr] - laid out before it is read
+            places[a] if layouts[a].size == 1 else assembler.dense(a, layout.shape)  # type: ignore[union-attr] - laid out before it is read
             for a in args
         ]
-    kept = encoder.free.get(room)
-    place = kept.pop() if kept else encoder.take(room)
-    places[i], encoder.layouts[i] = place, layout
-    encoder.record[i] = encoder.enter(place, room, encoder.last[i])
-    encoder.code.extend((opcode, entries, place, *operands, *_NO_MORE[len(operands)], strides, 0))
+    kept = assembler.free.get(room)
+    place = kept.pop() if kept else assembler.take(room)
+    places[i], assembler.layouts[i] = place, layout
+    assembler.record[i] = assembler.enter(place, room, assembler.last[i])
+    assembler.code.extend((opcode, entries, place, *operands, *_NO_MORE[len(operands)], strides, 0))
 
 
 def _exponent(nodes: tuple[Node, ...], node: Node) -> float | None:
@@ -221,46 +239,50 @@ def _exponent(nodes: tuple[Node, ...], node: Node) -> float | None:
     return float(value.reshape(-1)[0])
 
 
-def _plan(encoder: Encoder, node: Node) -> View | Apply | Plan | None:
+def _lowering_of(
+    assembler: Assembler, node: Node
+) -> Alias | ElementwiseInstruction | Lowering | None:
     """How a node is encoded, by what it shares with others; None if NumPy is to compute it."""
     primitive = node.primitive
     if primitive is ITEM:
         return None
-    sources = tuple(encoder.layout(a) for a in node.args)
+    sources = tuple(assembler.layout(a) for a in node.args)
     rule = primitive.kernel
     if rule is not None and rule.text == "{0}":
-        return View(sources[0], 0)
+        return Alias(sources[0], 0)
     if rule is not None and rule.kind.is_view:
         found = viewed(primitive, node.params, sources[0])
-        return _reshaped(node) if found is None else View(*found)
+        return _reshaped(node) if found is None else Alias(*found)
     if any(t.dtype.kind == "c" for t in node.types) or any(s.dtype == COMPLEX for s in sources):
-        return _of_complex(encoder, node, sources)
-    if rule is not None and rule.kind in MAKERS:
-        return MAKERS[rule.kind](node, sources)
-    return _elementwise(encoder, node, sources)
+        return _of_complex(assembler, node, sources)
+    if rule is not None and rule.kind in LOWERING_RULES:
+        return LOWERING_RULES[rule.kind](node, sources)
+    return _elementwise(assembler, node, sources)
 
 
-def _reshaped(node: Node) -> Plan:
+def _reshaped(node: Node) -> Lowering:
     """A reshape that has to copy."""
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
         layout = in_order(node.type)
         assert layout is not None
-        a, nodes = node.args[0], encoder.tape.nodes
-        if i in encoder.tape.outputs and not any(i in n.args for n in nodes[i + 1 :]):
-            encoder.turned[i] = encoder.places[a], encoder.layout(a)
+        a, nodes = node.args[0], assembler.tape.nodes
+        if i in assembler.tape.outputs and not any(i in n.args for n in nodes[i + 1 :]):
+            assembler.read_reshaped[i] = assembler.places[a], assembler.layout(a)
         else:
-            encoder.places[i] = encoder.dense(a)
-        encoder.layouts[i] = layout
+            assembler.places[i] = assembler.dense(a)
+        assembler.layouts[i] = layout
 
-    return plan
+    return lowering
 
 
-def _elementwise(encoder: Encoder, node: Node, sources: tuple[Layout, ...]) -> Apply | None:
+def _elementwise(
+    assembler: Assembler, node: Node, sources: tuple[Layout, ...]
+) -> ElementwiseInstruction | None:
     out = in_order(node.type)
     assert out is not None
-    numbers = encoder.opcodes.numbers
-    name, sources = _shortened(encoder, node, sources)
+    numbers = assembler.opcodes.numbers
+    name, sources = _shortened(assembler, node, sources)
     dtypes = (*(s.dtype for s in sources), out.dtype)
     kinds = "".join("S" if s.size == 1 else "V" for s in sources)
     wide = [s for s in sources if s.size != 1]
@@ -272,37 +294,43 @@ def _elementwise(encoder: Encoder, node: Node, sources: tuple[Layout, ...]) -> A
         copies = not all(s.dense and s.shape == out.shape for s in wide)
     room = room_of(out.size)
     if out.size == 1 and (name, dtypes, "S") in numbers:
-        return Apply(numbers[name, dtypes, "S"], 1, 0, out, room, copies)
+        return ElementwiseInstruction(numbers[name, dtypes, "S"], 1, 0, out, room, copies)
     if out.size != 1 and (name, dtypes, kinds) in numbers:
-        return Apply(numbers[name, dtypes, kinds], blocks(out.size), 0, out, room, copies)
+        return ElementwiseInstruction(
+            numbers[name, dtypes, kinds], blocks(out.size), 0, out, room, copies
+        )
     if (name, dtypes, "X") in numbers:
         strides = sum(1 << k for k, kind in enumerate(kinds) if kind == "V")
-        return Apply(numbers[name, dtypes, "X"], out.size, strides, out, room, copies)
+        return ElementwiseInstruction(
+            numbers[name, dtypes, "X"], out.size, strides, out, room, copies
+        )
     return None
 
 
-def _of_complex(encoder: Encoder, node: Node, sources: tuple[Layout, ...]) -> Apply | None:
+def _of_complex(
+    assembler: Assembler, node: Node, sources: tuple[Layout, ...]
+) -> ElementwiseInstruction | None:
     """An op that reads or gives complex numbers: of entries in order, copied where they are not."""
     out = in_order(node.type)
     assert out is not None
     kinds = "".join("S" if s.size == 1 else "V" for s in sources)
     form = kinds if "V" in kinds else "S"
-    opcode = encoder.opcodes.numbers.get(
+    opcode = assembler.opcodes.numbers.get(
         (node.primitive.name, (*(s.dtype for s in sources), out.dtype), form)
     )
     if opcode is None or (form == "S" and out.size != 1):
         return None
     copies = any(s.size != 1 and not (s.dense and s.shape == out.shape) for s in sources)
-    return Apply(opcode, out.size, 0, out, room_of(out.slots), copies)
+    return ElementwiseInstruction(opcode, out.size, 0, out, room_of(out.slots), copies)
 
 
 def _shortened(
-    encoder: Encoder, node: Node, sources: tuple[Layout, ...]
+    assembler: Assembler, node: Node, sources: tuple[Layout, ...]
 ) -> tuple[str, tuple[Layout, ...]]:
     """Name of the op and what it reads: the first operand alone, if the second is in the text."""
     primitive, rule = node.primitive, node.primitive.kernel
     if rule is not None and rule.constants and sources[0].dtype == "f8":
-        value = _exponent(encoder.tape.nodes, node)
+        value = _exponent(assembler.tape.nodes, node)
         if (
             value is not None
             and value in dict(rule.constants)

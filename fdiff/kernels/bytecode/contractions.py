@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple
 
 from ...tape import Node
-from .assembler import Encoder, Plan, room_of
+from .assembler import Assembler, Lowering, room_of
 from .layout import Layout, columns, in_order, joined, laid, row_major
 from .opcode_bodies import RANK
 from .opcodes import PADDED
@@ -37,8 +37,8 @@ class _Side(NamedTuple):
         return self._replace(layout=laid(self.layout.shape, steps, self.layout.dtype))
 
 
-def contraction(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
-    """The plan of a product of numbers; None for more axes than there are loops."""
+def contraction(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
+    """The lowering of a product of numbers; None for more axes than there are loops."""
     layout = in_order(node.type)
     assert layout is not None
     if layout.dtype != "f8":
@@ -48,7 +48,7 @@ def contraction(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
     return _wide(left, right, _Side(labels, layout)) or _plain(left, right, _Side(labels, layout))
 
 
-def _plain(left: _Side, right: _Side, out: _Side) -> Plan | None:
+def _plain(left: _Side, right: _Side, out: _Side) -> Lowering | None:
     """Operands where they are."""
     outer, inner = _loops(out.labels, left, right, out)
     flip = outer[-1][1] == 1 and outer[-1][2] == 0
@@ -60,15 +60,15 @@ def _plain(left: _Side, right: _Side, out: _Side) -> Plan | None:
         return None
     opcode, numbers = found
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
-        first, second = (encoder.places[x] for x in (node.args[::-1] if flip else node.args))
-        place = encoder.make(i, out.layout)
-        encoder.put(opcode, 0, place, first, second, 0, 0, encoder.row(numbers))
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        first, second = (assembler.places[x] for x in (node.args[::-1] if flip else node.args))
+        place = assembler.make(i, out.layout)
+        assembler.emit(opcode, 0, place, first, second, 0, 0, assembler.row(numbers))
 
-    return plan
+    return lowering
 
 
-def _wide(left: _Side, right: _Side, out: _Side) -> Plan | None:
+def _wide(left: _Side, right: _Side, out: _Side) -> Lowering | None:
     """A product of matrices: rows of the second operand are added up to rows of the result."""
     size = dict(
         zip(left.labels + right.labels, left.layout.shape + right.layout.shape, strict=False)
@@ -90,17 +90,17 @@ def _wide(left: _Side, right: _Side, out: _Side) -> Plan | None:
         return None
     opcode, numbers = found
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
         a, b = node.args
-        second = encoder.places[b]
+        second = assembler.places[b]
         if packed.layout is not source.layout:
-            second = encoder.lend(room_of(packed.layout.size), i)
+            second = assembler.lend(room_of(packed.layout.size), i)
             target = (second, packed.layout.steps)
-            encoder.copy(source.layout.shape, target, (encoder.places[b], source.layout.steps))
-        place = encoder.make(i, result.layout)
-        encoder.put(opcode, 0, place, encoder.places[a], second, 0, 0, encoder.row(numbers))
+            assembler.copy(source.layout.shape, target, (assembler.places[b], source.layout.steps))
+        place = assembler.make(i, result.layout)
+        assembler.emit(opcode, 0, place, assembler.places[a], second, 0, 0, assembler.row(numbers))
 
-    return plan
+    return lowering
 
 
 def _panels(outer: Loops, terms: int) -> Loops:

@@ -1,4 +1,4 @@
-"""A program of the evaluator, run: the arena of a call, its inputs and its results."""
+"""Running bytecode: the workspace of a call, its inputs and its results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from ...process.float_flags import note_flags, noting
 from .. import cache, on_demand
-from .assembler import Left, Rows, Value
-from .compiler import Program
+from .assembler import InstructionRange, NumpyStep, Value
+from .compiler import BytecodeProgram
 from .interpreter import PARAMETERS, text_of
 from .layout import DTYPES, dense_steps, laid
 from .opcodes import table
@@ -25,17 +25,17 @@ Step = Callable[[], None]
 
 
 class Evaluation:
-    """A tape for the evaluator: call it with the tape's inputs, get its outputs.
+    """A tape for the bytecode interpreter: call it with the tape's inputs, get its outputs.
 
-    Calls at the same time have an arena each; an arena is kept for later calls.
+    Calls at the same time have an workspace each; an workspace is kept for later calls.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: BytecodeProgram) -> None:
         self.program = program
         self.text = text_of(program.branches)
         self._function: Callable[..., int] | None = None
-        self._spare: list[_Arena] = []
-        self._plain = not any(isinstance(step, Left) for step in program.steps)
+        self._spare: list[_Workspace] = []
+        self._plain = not any(isinstance(step, NumpyStep) for step in program.steps)
         made = [(layout.shape, DTYPES[layout.dtype]) for _, layout in program.outputs]
         self._made = list(zip(program.far, made, strict=True))
 
@@ -55,61 +55,61 @@ class Evaluation:
         return self.text in _functions
 
     def load(self) -> None:
-        """Have the evaluator in memory, and room for a call; it is compiled if it has to be."""
+        """Have the interpreter in memory, and room for a call; it is compiled if it has to be."""
         if self._function is None:
-            self._spare.append(self._arena())
+            self._spare.append(self._workspace())
 
     def __call__(self, arrays: Sequence[object]) -> list[np.ndarray]:
         """Outputs at `arrays`: fresh, the caller's own."""
-        arena = self._spare.pop() if self._spare else self._arena()
+        workspace = self._spare.pop() if self._spare else self._workspace()
         try:
-            for view, given in zip(arena.inputs, arrays, strict=True):
+            for view, given in zip(workspace.inputs, arrays, strict=True):
                 view[...] = given
-            outs = [None if at < 0 else arena.sent(at, *made) for at, made in self._made]
+            outs = [None if at < 0 else workspace.sent(at, *made) for at, made in self._made]
             if self._plain:
-                for step in arena.steps:
+                for step in workspace.steps:
                     step()
             else:
                 with noting():
-                    for step in arena.steps:
+                    for step in workspace.steps:
                         step()
             return [
                 view.astype(dtype) if out is None else out
-                for out, (view, dtype) in zip(outs, arena.outputs, strict=True)
+                for out, (view, dtype) in zip(outs, workspace.outputs, strict=True)
             ]
         finally:
-            self._spare.append(arena)
+            self._spare.append(workspace)
 
-    def _arena(self) -> _Arena:
+    def _workspace(self) -> _Workspace:
         if self._function is None:
             self._function = _functions.get(self.text) or _load(self.text)
             _families[self.program.families] = None
-        return _Arena(self.program, self._function)
+        return _Workspace(self.program, self._function)
 
 
 def compiled() -> tuple[frozenset[str], ...]:
-    """The families of opcodes of each evaluator that this process has."""
+    """The families of opcodes of each bytecode interpreter that this process has."""
     return tuple(_families)
 
 
 def provide(families: frozenset[str]) -> None:
-    """Compile an evaluator with these families of opcodes, for all tapes that need no others."""
+    """Compile an interpreter with these families of opcodes, for all tapes that need no others."""
     opcodes = table()
     _load(text_of([opcodes.lines[k] for k in opcodes.of(families)]))
     _families[families] = None
 
 
 def _load(text: str) -> Callable[..., int]:
-    """The evaluator, to be called with addresses and integers; calls go on without the GIL."""
+    """The interpreter, to be called with addresses and integers; calls go on without the GIL."""
     kinds = [c_int64 if kind == "i8" else c_void_p for kind in PARAMETERS.values()]
     made = CFUNCTYPE(c_int64, *kinds)(on_demand.machine_code.function(text))
     return _functions.setdefault(text, made)
 
 
-class _Arena:
+class _Workspace:
     """Memory for one call at a time, with views of what is put in and taken out."""
 
-    def __init__(self, program: Program, function: Callable[..., int]) -> None:
+    def __init__(self, program: BytecodeProgram, function: Callable[..., int]) -> None:
         raw = np.zeros(program.size + SLACK + 8)
         self.floats = raw[-raw.ctypes.data % 64 // 8 :]
         self.begin = self.floats.ctypes.data
@@ -122,12 +122,14 @@ class _Arena:
         self.inputs = [self.view(value) for value in program.inputs]
         self.outputs = [(self.view(value), DTYPES[value[1].dtype]) for value in program.outputs]
         self.steps = [
-            self.left(step) if isinstance(step, Left) else self.rows(step, program, function)
+            self.numpy_step(step)
+            if isinstance(step, NumpyStep)
+            else self.instruction_range(step, program, function)
             for step in program.steps
         ]
 
     def sent(self, at: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """A new array that an instruction copies a result to: so many slots from the arena."""
+        """A new array that an instruction copies a result to: so many slots from the workspace."""
         out = np.empty(shape, dtype)
         self.extra[at] = (out.ctypes.data - self.begin) // 8
         return out
@@ -140,7 +142,9 @@ class _Arena:
         memory = self.floats.data
         return np.ndarray(layout.shape, dtype, memory, 8 * place, steps)
 
-    def rows(self, step: Rows, program: Program, function: Callable[..., int]) -> Step:
+    def instruction_range(
+        self, step: InstructionRange, program: BytecodeProgram, function: Callable[..., int]
+    ) -> Step:
         """Run instructions."""
         code, extra = program.code.ctypes.data, self.extra.ctypes.data
         floats, ints = self.floats.ctypes.data, self.ints.ctypes.data
@@ -153,7 +157,7 @@ class _Arena:
 
         return run
 
-    def left(self, step: Left) -> Step:
+    def numpy_step(self, step: NumpyStep) -> Step:
         """Let NumPy compute a node."""
         reads = [self.view(value) for value in step.reads]
         truths = [layout.dtype == "b1" for _, layout in step.reads]

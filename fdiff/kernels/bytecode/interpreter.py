@@ -1,4 +1,4 @@
-"""The evaluator itself, as text of a function: a loop over instructions, a branch for each opcode.
+"""The bytecode interpreter as text: a loop over instructions with a branch for each opcode.
 
 The comparisons of one integer with 0, 1, 2, ... become a jump table in machine code.
 """

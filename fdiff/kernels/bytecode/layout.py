@@ -1,4 +1,4 @@
-"""Where the entries of a value lie in the arena: shape and steps, in slots of eight bytes."""
+"""Where the entries of a value lie in the workspace: shape and steps, in slots of eight bytes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def laid(shape: Shape, steps: Steps, dtype: str) -> Layout:
 
 @lru_cache(maxsize=1 << 14)
 def in_order(type_: ArrayType) -> Layout | None:
-    """A value of that type with its entries side by side; None for dtypes the arena cannot hold."""
+    """A value of that type with its entries side by side; None for a dtype that has no slots."""
     dtype = type_.dtype.str[1:]
     return laid(type_.shape, dense_steps(type_.shape, dtype), dtype) if dtype in DTYPES else None
 

@@ -1,4 +1,4 @@
-"""How each op becomes instructions: a plan for its parameters and the layouts of its operands."""
+"""How each op becomes instructions, by its parameters and the layouts of its operands."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from ...arraytype import Shape, broadcast
 from ...kernel_rule import Kind
 from ...tape import Node
-from .assembler import Encoder, Plan, room_of
+from .assembler import Assembler, Lowering, room_of
 from .contractions import contraction
 from .layout import Layout, columns, in_order, joined, laid, row_major
 from .opcode_bodies import RANK
 from .opcodes import PADDED
 
-Maker = Callable[[Node, tuple[Layout, ...]], Plan | None]
+LoweringRule = Callable[[Node, tuple[Layout, ...]], Lowering | None]
 
 
 def blocks(size: int) -> int:
@@ -51,7 +51,7 @@ _OF_TRUTH = {
 }  # fmt: skip
 
 
-def reduction(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
+def reduction(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     (source,) = sources
     kind, out = node.primitive.kind, result(node)
     axes = dict(node.params)["axes"]
@@ -66,16 +66,16 @@ def reduction(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
         return _turned_reduction(opcode, source, axes, out)
     outer, along, inner = parts
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
-        place = encoder.dense(node.args[0])
-        encoder.put(opcode, outer, encoder.make(i, out), place, along, inner)
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        place = assembler.dense(node.args[0])
+        assembler.emit(opcode, outer, assembler.make(i, out), place, along, inner)
 
-    return plan
+    return lowering
 
 
 def _turned_reduction(
     opcode: str, source: Layout, axes: tuple[int, ...], out: Layout
-) -> Plan | None:
+) -> Lowering | None:
     """Over axes that lie apart: of a copy in which they are the last."""
     kept = tuple(a for a in range(len(source.shape)) if a not in axes)
     order = (*kept, *axes)
@@ -85,15 +85,15 @@ def _turned_reduction(
     if columns(joined(shape, steps, row_major(shape)), RANK, 2) is None:
         return None
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
-        place = encoder.lend(room_of(source.size), i)
-        encoder.copy(shape, (place, row_major(shape)), (encoder.places[node.args[0]], steps))
-        encoder.put(opcode, out.size, encoder.make(i, out), place, along, 1)
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        place = assembler.lend(room_of(source.size), i)
+        assembler.copy(shape, (place, row_major(shape)), (assembler.places[node.args[0]], steps))
+        assembler.emit(opcode, out.size, assembler.make(i, out), place, along, 1)
 
-    return plan
+    return lowering
 
 
-def along_axis(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
+def along_axis(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     """Positions of extrema, and scans."""
     params, kind, source = dict(node.params), node.primitive.kind, sources[0]
     assert kind is not None
@@ -106,13 +106,15 @@ def along_axis(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
     opcode = kind.value if recurrence else f"{kind} {'f8' if source.dtype == 'f8' else 'i8'}"
     out, backwards = result(node), int(bool(params.get("reverse")))
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
-        places = [encoder.dense(a) for a in node.args]
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        places = [assembler.dense(a) for a in node.args]
         second = places[1] if len(places) > 1 else along
-        row = encoder.row((along,)) if len(places) > 1 else 0
-        encoder.put(opcode, outer, encoder.make(i, out), places[0], second, inner, backwards, row)
+        row = assembler.row((along,)) if len(places) > 1 else 0
+        assembler.emit(
+            opcode, outer, assembler.make(i, out), places[0], second, inner, backwards, row
+        )
 
-    return plan
+    return lowering
 
 
 # --- joining, slices put back, stores -----------------------------------------------------------
@@ -125,7 +127,7 @@ def _moved(node: Node, pieces: list[tuple[Layout, int, tuple[int, ...]]]) -> boo
     )
 
 
-def concatenation(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
+def concatenation(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     axis, out = dict(node.params)["axis"], result(node)
     assert isinstance(axis, int)
     starts = np.cumsum([0, *(s.shape[axis] for s in sources)])[:-1]
@@ -136,16 +138,18 @@ def concatenation(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
         return None
     padded = prod(out.shape[:axis]) == 1 and all(s.dense for s in sources)
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
-        place = encoder.make(i, out, PADDED if padded else 0)
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        place = assembler.make(i, out, PADDED if padded else 0)
         for a, (source, begin, steps) in zip(node.args, pieces, strict=True):
             if padded and source.size > 1:  # each next one writes over what hangs over
-                encoder.put("move padded", blocks(source.size), place + begin, encoder.places[a])
+                assembler.emit(
+                    "move padded", blocks(source.size), place + begin, assembler.places[a]
+                )
             else:
                 target = (place + begin, steps)
-                encoder.copy(source.shape, target, (encoder.places[a], source.steps))
+                assembler.copy(source.shape, target, (assembler.places[a], source.steps))
 
-    return plan
+    return lowering
 
 
 def _window(node: Node, part: Layout, out: Layout) -> tuple[int, tuple[int, ...]]:
@@ -156,7 +160,7 @@ def _window(node: Node, part: Layout, out: Layout) -> tuple[int, tuple[int, ...]
     return begin, tuple(a * s for a, s in zip(steps, out.steps, strict=True))  # type: ignore[call-overload] - laid out before it is read
 
 
-def unslice(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
+def unslice(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     (part,), out = sources, result(node)
     begin, steps = _window(node, part, out)
     if not _moved(node, [(part, begin, steps)]):
@@ -164,62 +168,62 @@ def unslice(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
     loops = joined(part.shape, part.steps, steps)
     side_by_side = part.size > 1 and len(loops) == 1 and loops[0][1:] == (1, 1)
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
-        place = encoder.make(i, out, PADDED if side_by_side else 0)
-        source = encoder.places[node.args[0]]
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        place = assembler.make(i, out, PADDED if side_by_side else 0)
+        source = assembler.places[node.args[0]]
         if not side_by_side:
-            encoder.put("fill", out.size, place, encoder.zero)
-            encoder.copy(part.shape, (place + begin, steps), (source, part.steps))
+            assembler.emit("fill", out.size, place, assembler.zero)
+            assembler.copy(part.shape, (place + begin, steps), (source, part.steps))
             return
         if begin:
-            encoder.put("fill", begin, place, encoder.zero)
-        encoder.put("move padded", blocks(part.size), place + begin, source)
+            assembler.emit("fill", begin, place, assembler.zero)
+        assembler.emit("move padded", blocks(part.size), place + begin, source)
         rest = out.size - begin - part.size
         if rest:
-            encoder.put("fill", rest, place + begin + part.size, encoder.zero)
+            assembler.emit("fill", rest, place + begin + part.size, assembler.zero)
 
-    return plan
+    return lowering
 
 
-def _kept(encoder: Encoder, i: int, node: Node) -> int:
+def _kept(assembler: Assembler, i: int, node: Node) -> int:
     """Memory of node `i` with what its first operand holds: that operand's own if it is free."""
     x, *others = node.args
-    shared = any(encoder.owners[a] == encoder.owners[x] for a in others)
-    if not shared and encoder.inherit(i, x):
-        return encoder.places[i]
-    source, out = encoder.layout(x), result(node)
-    place = encoder.make(i, out)
-    if not encoder.copy(out.shape, (place, out.steps), (encoder.places[x], source.steps)):
-        dense = encoder.dense(x)
-        encoder.put("move", out.size, place, dense)
+    shared = any(assembler.owners[a] == assembler.owners[x] for a in others)
+    if not shared and assembler.inherit(i, x):
+        return assembler.places[i]
+    source, out = assembler.layout(x), result(node)
+    place = assembler.make(i, out)
+    if not assembler.copy(out.shape, (place, out.steps), (assembler.places[x], source.steps)):
+        dense = assembler.dense(x)
+        assembler.emit("move", out.size, place, dense)
     return place
 
 
-def update(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
+def update(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     whole, part = sources
     out = result(node)
     begin, steps = _window(node, part, out)
     if not _moved(node, [(part, begin, steps), (whole, 0, out.steps)]):
         return None
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
-        source = encoder.places[node.args[1]]
-        encoder.copy(part.shape, (_kept(encoder, i, node) + begin, steps), (source, part.steps))
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        source = assembler.places[node.args[1]]
+        assembler.copy(part.shape, (_kept(assembler, i, node) + begin, steps), (source, part.steps))
 
-    return plan
+    return lowering
 
 
 # --- index arrays -------------------------------------------------------------------------------
 
 
 def _indexed(
-    encoder: Encoder, indices: tuple[int, ...], base: int, axes: Layout
+    assembler: Assembler, indices: tuple[int, ...], base: int, axes: Layout
 ) -> tuple[int, ...]:
     """Numbers an instruction needs of index arrays for the leading axes of something at `base`."""
-    lead = broadcast(*(encoder.layout(a).shape for a in indices))
+    lead = broadcast(*(assembler.layout(a).shape for a in indices))
     numbers: list[int] = []
     for k, a in enumerate(indices):
-        numbers += [encoder.dense(a, lead), axes.shape[k], axes.steps[k]]
+        numbers += [assembler.dense(a, lead), axes.shape[k], axes.steps[k]]
     return (*numbers, base)
 
 
@@ -227,7 +231,7 @@ def _fits(indices: tuple[Layout, ...]) -> bool:
     return all(i.dtype == "i8" for i in indices)
 
 
-def gather(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
+def gather(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     x, *indices = sources
     out, count = result(node), len(indices)
     if not _fits(tuple(indices)):
@@ -237,17 +241,17 @@ def gather(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
     axes = x if straight else laid(x.shape, row_major(x.shape), x.dtype)
     lead = prod(broadcast(*(i.shape for i in indices)))
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
-        base = encoder.places[node.args[0]] if straight else encoder.dense(node.args[0])
-        row = encoder.row(_indexed(encoder, node.args[1:], base, axes))
-        encoder.put("gather", lead, encoder.make(i, out), 0, count, prod(rest), 0, row)
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        base = assembler.places[node.args[0]] if straight else assembler.dense(node.args[0])
+        row = assembler.row(_indexed(assembler, node.args[1:], base, axes))
+        assembler.emit("gather", lead, assembler.make(i, out), 0, count, prod(rest), 0, row)
 
-    return plan
+    return lowering
 
 
 def _scattered(
     name: str, node: Node, bar: Layout, indices: tuple[Layout, ...]
-) -> Callable[[Encoder, int, int, tuple[int, ...]], None] | None:
+) -> Callable[[Assembler, int, int, tuple[int, ...]], None] | None:
     """Entries of `bar` put at places of the result; None for shapes that are not expected."""
     out, count = result(node), len(indices)
     lead = broadcast(*(i.shape for i in indices))
@@ -255,43 +259,43 @@ def _scattered(
     if not _fits(indices) or broadcast(bar.shape, shape) != shape:
         return None
 
-    def put(encoder: Encoder, place: int, values: int, at: tuple[int, ...]) -> None:
-        row = encoder.row(_indexed(encoder, at, place, out))
-        source = encoder.dense(values, shape)
-        encoder.put(name, prod(lead), source, 0, count, prod(out.shape[count:]), 0, row)
+    def emit(assembler: Assembler, place: int, values: int, at: tuple[int, ...]) -> None:
+        row = assembler.row(_indexed(assembler, at, place, out))
+        source = assembler.dense(values, shape)
+        assembler.emit(name, prod(lead), source, 0, count, prod(out.shape[count:]), 0, row)
 
-    return put
+    return emit
 
 
-def scatter_add(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
+def scatter_add(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     bar, *indices = sources
     if bar.dtype == "b1":
         return None
-    put, out = _scattered(f"scatter_add {bar.dtype}", node, bar, tuple(indices)), result(node)
-    if put is None:
+    emit, out = _scattered(f"scatter_add {bar.dtype}", node, bar, tuple(indices)), result(node)
+    if emit is None:
         return None
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
-        place = encoder.make(i, out)
-        encoder.put("fill", out.size, place, encoder.zero)
-        put(encoder, place, node.args[0], node.args[1:])
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        place = assembler.make(i, out)
+        assembler.emit("fill", out.size, place, assembler.zero)
+        emit(assembler, place, node.args[0], node.args[1:])
 
-    return plan
+    return lowering
 
 
-def scatter_set(node: Node, sources: tuple[Layout, ...]) -> Plan | None:
-    put = _scattered("scatter_set", node, sources[1], sources[2:])
-    if put is None or not _moved(node, [(sources[0], 0, result(node).steps)]):
+def scatter_set(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
+    emit = _scattered("scatter_set", node, sources[1], sources[2:])
+    if emit is None or not _moved(node, [(sources[0], 0, result(node).steps)]):
         return None
 
-    def plan(encoder: Encoder, i: int, node: Node) -> None:
-        place = _kept(encoder, i, node)
-        put(encoder, place, node.args[1], node.args[2:])
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        place = _kept(assembler, i, node)
+        emit(assembler, place, node.args[1], node.args[2:])
 
-    return plan
+    return lowering
 
 
-MAKERS: dict[Kind, Maker] = {
+LOWERING_RULES: dict[Kind, LoweringRule] = {
     **dict.fromkeys((k for k in Kind if k.is_reduction), reduction),
     **dict.fromkeys((k for k in Kind if k.is_extremum or k.is_scan), along_axis),
     Kind.CONCATENATE: concatenation,

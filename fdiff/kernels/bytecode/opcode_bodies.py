@@ -1,7 +1,7 @@
-"""What the evaluator does that is not elementwise: lines of text by the name of the opcode.
+"""What bytecode does that is not elementwise: lines of text by the name of the opcode.
 
 They read ``m``, ``d``, ``a``, ``b``, ``c``, ``s`` and ``x`` of the instruction (`opcodes`), the
-slots of the arena as ``floats`` or ``ints``, and further numbers from row ``x`` of ``extra``.
+slots of the workspace as ``floats`` or ``ints``, and further numbers from row ``x`` of ``extra``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The opcodes of the evaluator: elementwise ones from the op tables, the others by hand.
+"""The opcodes of the bytecode interpreter: elementwise ones from the op tables, the others by hand.
 
 An instruction is a row of eight 32-bit integers: opcode, count ``m``, destination ``d``, operands
 ``a``, ``b``, ``c``, strides ``s``, and ``x``, the row of a table of further numbers. Places are
@@ -40,7 +40,7 @@ _ANGLES = re.compile(r"\brt\.(sin|cos|tan)\(")
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class OpcodeTable:
     """All opcodes: the lines of each, the family it belongs to, and its number by what it is."""
 
     lines: tuple[tuple[str, ...], ...]
@@ -62,13 +62,13 @@ class _Entry(NamedTuple):
     common: bool
 
 
-def table() -> Table:
+def table() -> OpcodeTable:
     """The opcodes of all ops there are by now; SciPy's are there once it has been met."""
     return _table(tuple(p for p in PRIMITIVES.values() if _textual(p) or p.complex_formulas))
 
 
 @lru_cache(maxsize=4)
-def _table(primitives: tuple[Primitive, ...]) -> Table:
+def _table(primitives: tuple[Primitive, ...]) -> OpcodeTable:
     lines: list[tuple[str, ...]] = []
     families: list[str] = []
     numbers: dict[Key, int] = {}
@@ -88,11 +88,11 @@ def _table(primitives: tuple[Primitive, ...]) -> Table:
         numbers[name, (), ""] = len(lines)
         lines.append(text)
         families.append(ALWAYS if name in _COMMON_ROUTINES else name)
-    return Table(tuple(lines), tuple(families), numbers)
+    return OpcodeTable(tuple(lines), tuple(families), numbers)
 
 
 def _family(entry: _Entry) -> str:
-    """What is compiled together: an evaluator has `ALWAYS` and the families a tape asks for."""
+    """What is compiled together: an interpreter has `ALWAYS` and the families a tape asks for."""
     if entry.common and set(entry.reads) == {"f8"}:
         return ALWAYS
     return f"{entry.name} {' '.join(entry.reads)} {entry.gives}"
