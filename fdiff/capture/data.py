@@ -1,7 +1,7 @@
-"""Ordinary data that is no array of numbers: tables, sparse matrices, structured arrays, texts.
+"""Data that is no array of numbers: tables, sparse matrices, structured arrays, arrays of texts.
 
-Such data is used as it is and compared by its content at each call, so that nothing has to be
-traced again while it stays what it is. Data of more than `LIMIT` bytes is not compared.
+Such data is used as it is, without a proxy, and compared by its content before each call, so that
+nothing is traced again while it is unchanged. Data of more than `LIMIT` bytes is not compared.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What a function read from outside itself, kept so that it can be read again and compared.
+"""The dependencies of a traced function, which are compared again before the next call.
 
-Each value that was read has a node that says what the value must be for the program to hold. Nodes
-form a graph rooted at the function: its globals, cells and defaults, the functions those lead to,
-the items of containers. One walk over it does three things: it compares, it collects the captured
-arrays as they are now, and it notes every place it looked at. As long as the same objects are found
-in those places nothing has changed, and that is all the next call looks at.
+Each value that was read has a node that tells what the value must be for the program to hold. The
+nodes form a graph rooted at the function: its globals, cells and defaults, the functions those lead
+to, the items of containers. `Dependencies` walks that graph once. The walk compares, collects the
+captured arrays as they are now, and notes every place it looked at with the object it found. As
+long as the same objects are in the same places nothing can have changed, so the next call checks
+only that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What each value that was read must be for the program to hold: the nodes of a graph."""
+"""The kinds of dependencies: what a value that was read must be for the program to hold.
+
+Each class is a node of the graph of `dependencies.py`: ``holds(value, walk)`` compares a value, and
+the values it holds, and notes in the walk where it looked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One pass over what was read: where it looked, and what it found there."""
+"""One walk over the dependencies of a program: where it looked, and what it found there.
+
+The functions below check, for each kind of place, that the same objects are still there.
+"""
 
 from __future__ import annotations
 

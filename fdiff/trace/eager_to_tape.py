@@ -1,4 +1,4 @@
-"""Eager traces as tapes of ordinary nodes, for what takes derivatives of tapes."""
+"""From an eager trace to an ordinary tape, for the transforms that differentiate tapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Memory that several arrays look at, as traced arrays that view one another."""
+"""Views of one memory, as traced arrays that are views of one another.
+
+In: concrete arrays that share memory, when a traced value is stored into one of them. Out: a traced
+array for each, such that a store through one is seen by all, as in NumPy.
+"""
 
 from __future__ import annotations
 

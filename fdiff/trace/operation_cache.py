@@ -1,7 +1,7 @@
-"""Ops: nodes without their arguments, one for all nodes of a kind.
+"""Operations of eager traces: nodes without their arguments, one for all nodes of a kind.
 
-An op depends on types alone, so it is kept from one eager trace to the next; it carries what
-computes it and, once asked for, its derivative rules.
+An operation depends on types alone, so it is kept from one eager trace to the next. It carries the
+function that computes it and, once somebody has asked for them, its derivative rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Templates: what a handler entered for operands of given types, to be entered again without it.
+"""Templates of eager traces: the nodes that a handler added for operands of given types.
 
-Handlers choose loops, conversions and broadcasting by the types of their operands. Eager traces ask
-for the same again and again.
+The handler of a ufunc chooses dtypes, conversions and broadcasting by the types of its operands.
+Eager traces ask for the same again and again, so the nodes are kept by types and added again
+without the handler. What depends on values as well (a tainted trace) has no template.
 """
 
 from __future__ import annotations

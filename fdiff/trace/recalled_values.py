@@ -1,8 +1,8 @@
-"""Branches that find the argument equal to what `f` has kept from an earlier call.
+"""Branches on whether the argument equals what `f` has kept from an earlier call.
 
-``if np.array_equal(x, self.last_x): return self.last_value`` is right for values and drops every
-derivative. So such a branch is taken as if nothing had been kept: `f` computes again, and stores
-again what it had stored, which is checked at the end.
+``if np.array_equal(x, self.last_x): return self.last_value`` is right for values, but would drop
+every derivative. Such a branch is therefore taken as if nothing had been kept: `f` computes the
+value again and stores it again, which is checked when the run is over.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..tape import CONSTANT, INPUT
 from .guards import is_enclosing
 from .recorder import Recorder
 
-FEW = 64  # nodes a predicate of this kind is made of, at most
+FEW = 64  # a predicate of this kind depends on at most so many nodes
 
 
 def recalled(trace: Recorder, node_id: int, root: Recorder) -> bool | None:
@@ -55,7 +55,7 @@ def recalled_key(key: object, root: Recorder) -> bool:
 
 
 def _cone(trace: Recorder, node_id: int) -> list[int] | None:
-    """The nodes a node is made of, in order; None if they are many or one has no known value."""
+    """A node and all it depends on, in order; None if they are many or a value is not known."""
     nodes, seen, pending = trace.builder.nodes, {node_id}, [node_id]
     while pending:
         for a in nodes[pending.pop()].args:
@@ -95,7 +95,7 @@ def _met(trace: Recorder, node_id: int, cone: list[int]) -> bool:
 
 
 def _evaluate(trace: Recorder, cone: list[int], gone: Collection[int]) -> bool:
-    """The truth value of the last node, with infinity for what is `gone`."""
+    """The truth value of the last node of `cone`, with infinity for the nodes that are `gone`."""
     known: dict[int, object] = {}
     with np.errstate(all="ignore"):
         for i in cone:

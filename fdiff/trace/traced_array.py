@@ -1,7 +1,9 @@
-"""Traced arrays: what stands for an array while a function is recorded, and the traces under way.
+"""Traced arrays: what stands for an array while a function is recorded.
 
 A traced array holds no value: it names a node of the trace that made it. NumPy hands every ufunc
-and function called on one to the handlers that `fdiff.ops` registers.
+and function called on one to the handlers that `fdiff.ops` registers (``__array_ufunc__`` and
+``__array_function__``, NEP 13 and NEP 18). Where Python asks for a value, it is computed and
+guarded, or refused where a derivative would be dropped.
 """
 
 from __future__ import annotations

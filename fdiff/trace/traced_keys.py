@@ -1,4 +1,4 @@
-"""Text, bytes and hashes made of a traced value: they look things up, and hold no number."""
+"""Text, bytes and hashes made of a traced value: keys to look something up, never numbers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Entrywise ops on traced arrays of known types: the shortest way onto the tape.
+"""The fast path of ufuncs on traced arrays: one cache lookup, one node.
 
-A ufunc whose operands need no conversion enters one node, whose type depends on theirs alone.
+A ufunc whose operands need no conversion adds one node, whose type depends on their types alone.
+What its handler did for operands of some types is remembered, and repeated without the handler.
 """
 
 from __future__ import annotations
