@@ -30,8 +30,9 @@ MODULES = {
 
 
 def _import_tables(names: tuple[str, ...]) -> None:
-    for name in names:
-        import_module(f"{__package__}.{name}")
+    with no_fork:
+        for name in names:
+            import_module(f"{__package__}.{name}")
 
 
 for _module, _names in MODULES.items():
