@@ -1,4 +1,4 @@
-"""Places outside of a run in which `f` may keep what it has computed."""
+"""Places outside of a run in which `f` may keep computed values from one call to the next."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ class Impurities:
             self.noted[words] = user_line(2)
 
     def meet(self, value: object) -> bool:
-        """Take notice of a value that `f` has got hold of; tell whether it may read."""
+        """Note a value that `f` has reached; tell whether it is impure."""
         kind = type(value)
         if kind in _SILENT:
             return False

@@ -1,4 +1,4 @@
-"""Values that `f` keeps from call to call: where its code stores them, whether two agree."""
+"""Values that `f` keeps between calls: names its code stores into, whether two values agree."""
 
 from __future__ import annotations
 

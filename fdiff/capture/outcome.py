@@ -1,4 +1,4 @@
-"""What a run does to the user's places, and what it must not do there."""
+"""The effects of a run on the user's variables and objects, and those that are refused."""
 
 from __future__ import annotations
 

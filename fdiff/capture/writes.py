@@ -1,4 +1,8 @@
-"""Writes of a run to the user's globals, cells and containers, and how they are carried over."""
+"""What a run stored in the user's globals, cells and containers, and how it gets there.
+
+While `f` runs it sees proxies and copies. When the run is over, what it stored in them is carried
+over to the user's own places, with numbers in place of traced values.
+"""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class EagerBuilder(Builder):
         return len(self.values) - 1
 
     def number(self, value: Any, dtype: np.dtype) -> int:
-        """A number beside a scalar, in its dtype: one node for all equal ones."""
+        """The node of a Python number that meets a scalar: one for all equal numbers of a dtype."""
         known = self.wide if dtype == F8 else self.single
         node = known.get(value)
         if node is None or not value:  # 0.0 equals -0.0
@@ -138,7 +138,7 @@ class EagerBuilder(Builder):
         return node
 
     def clear(self) -> None:
-        """Let go of all nodes and values."""
+        """Release all nodes and values."""
         for part in (self.ops, self.args, self.values, self.moves, self.inputs):
             part.clear()
 
@@ -248,7 +248,7 @@ class EagerRecorder(Recorder):
         return builder.enter(op, (base, *entries.values()))
 
     def cleared(self, node: int, places: tuple[int, ...]) -> int:
-        """A node with zeros at these places of another."""
+        """`node` with zeros at these places."""
         type_ = self.builder.type(node)
         entry = ArrayType((), type_.dtype)
         zero = self.builder.leaf(number_op(entry), type_.dtype.type(0))
@@ -260,7 +260,7 @@ _INDEX = ArrayType((), INT)
 
 @lru_cache(maxsize=256)
 def number_op(type_: ArrayType) -> Op:
-    """The op of numbers of a type that no derivative reaches."""
+    """The operation of numbers of a type, which carry no derivative."""
     return Op(NUMBER, (("type_", type_),), (), (), (type_,))
 
 

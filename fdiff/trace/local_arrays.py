@@ -308,7 +308,7 @@ def _shares(array: np.ndarray, args: object) -> bool:
 
 
 def plain(value: object) -> object:
-    """What stands in the function for an array, as its caller shall get it."""
+    """An array of the function as its caller gets it: traced, or plain memory of its own."""
     kind = type(value)
     if kind is TracedLocalArray:
         return value.handle  # type: ignore[attr-defined] - its class was looked at
@@ -356,7 +356,7 @@ def become(array: LocalArray) -> TracedArray:
         np.ndarray.setflags(part, write=False)
         size = part.dtype.itemsize
         part.__class__ = TracedLocalArray
-        # C code shall find no numbers.
+        # so that C code finds no numbers
         _set_dtype(part, np.dtype(f"V{size}"))
     if owner.dtype.kind in "fc" and plain_[0].flags.writeable:
         plain_[0].fill(np.nan)

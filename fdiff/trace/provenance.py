@@ -67,7 +67,7 @@ def _constant(builder: Builder, value: np.ndarray) -> int:
 
 
 def _run(builder: Builder, source: int, at: Flat, sizes: Ints) -> int | None:
-    """Entries of a node that follow each other along its last axis, in the shape `sizes`."""
+    """Node of entries at even distances along the last axis of `source`, in the shape `sizes`."""
     shape = builder.type(source).shape
     step = at[1] - at[0] if len(at) > 1 else 1
     even = all(b - a == step for a, b in pairwise(at))

@@ -18,7 +18,7 @@ class Stack(threading.local):
     def __init__(self) -> None:
         self.traces: list[Recorder] = []
         self.examples = False  # whether arguments are zeros that stand for types
-        self.branches: Any = None  # a counter of the lines that branch, where somebody counts
+        self.branches: Any = None  # counts branches by line, for `slow_code`
 
 
 stack = Stack()
