@@ -206,9 +206,10 @@ class _Parallelisation:
     def _copies(
         self, inside: Sequence[Statement], row_loops: Mapping[int, int]
     ) -> tuple[tuple[Temporary, Temporary], ...] | None:
-        """The memory that turns add to here and there; None where turns cannot be told apart.
+        """Memory that several iterations may add to, with its private copies.
 
-        `by_rows` are statements, by their `id`, with the loop of each that counts the turns.
+        None if iterations depend on each other in any other way. `row_loops` has the number of the
+        parallel loop for each statement, by its `id`.
         """
         uses: dict[str, list[Statement]] = {}
         for s in inside:
