@@ -1,11 +1,11 @@
-"""The disk cache: a kernel or a text in each file, written whole or not at all.
+"""The disk cache: one file for each kernel or text, written atomically.
 
-A file is trusted if it is intact, was written for the name it has, and belongs to this user (or to
-root) alone; the same holds for the directory. Anything else is as good as no file.
+A file is trusted if its digest is right, which includes its name, and if only this user or root can
+write to it and to the directory. Any other file is treated as absent.
 
-It lies in ``$FDIFF_CACHE_DIR``, else in the user's cache directory; ``FDIFF_CACHE_DIR=off`` (or
-empty) switches it off. Beyond 4,096 files or 512 MB those that were not used for longest are
-removed. Nothing here imports LLVM.
+The cache lies in ``$FDIFF_CACHE_DIR``, else in the user's cache directory;
+``FDIFF_CACHE_DIR=off`` (or empty) switches it off. Beyond 4,096 files or 512 MB the least recently
+used ones are removed. Nothing here imports LLVM.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _HERE = Path(__file__).parent
 
 
 def name_of(text: str) -> str:
-    """Name of the kernel made from `text` by this very fdiff, LLVM, Python and processor."""
+    """Name of the kernel compiled from `text` by these versions of fdiff, LLVM and Python, here."""
     return hashlib.sha256(f"{environment()}\n{text}".encode()).hexdigest()[:40]
 
 
 def name_of_text(structure: str) -> str:
-    """Name of the text that this very fdiff makes of a structure."""
+    """Name of the text that this version of fdiff generates for a kernel graph."""
     return hashlib.sha256(f"{_maker()}\n{structure}".encode()).hexdigest()[:40]
 
 
 @lru_cache(maxsize=1)
 def environment() -> str:
-    """Everything outside its text that a compiled kernel depends on."""
+    """Everything besides its text that a compiled kernel depends on."""
     with no_fork:
         import llvmlite  # noqa: PLC0415 - its version alone: LLVM is in `llvmlite.binding`
 
@@ -58,7 +58,7 @@ def environment() -> str:
 
 @lru_cache(maxsize=1)
 def _maker() -> str:
-    """Everything outside a structure that its text depends on."""
+    """Everything besides a kernel graph that its text depends on."""
     return "\n".join([_digest(_HERE), sys.version])
 
 
@@ -75,7 +75,7 @@ def _digest(*folders: Path) -> str:
 
 
 def _processor() -> str:
-    """Model and instruction sets of the processor, and what of it is to be used."""
+    """Model and instruction sets of the processor, and the level that ``FDIFF_CPU`` allows."""
     return f"{_described()}\n{os.environ.get('FDIFF_CPU', '')}"
 
 
@@ -89,7 +89,7 @@ def _described() -> str:
 
 
 def directory() -> Path | None:
-    """Where kernels are kept, made if need be; None where there is no place for them."""
+    """The directory of the cache, created if necessary; None if there is none."""
     chosen = os.environ.get("FDIFF_CACHE_DIR")
     if chosen is not None:
         return None if chosen in ("", "off") else _usable(_absolute(chosen))
@@ -98,7 +98,7 @@ def directory() -> Path | None:
 
 @lru_cache(maxsize=16)
 def _absolute(chosen: str) -> Path:
-    """A relative path starts where the program was when it was first used, wherever it goes."""
+    """A relative path is resolved once: the program may change its working directory."""
     return Path(chosen).expanduser().absolute()
 
 
@@ -118,9 +118,9 @@ def _user() -> int:
 
 
 def _trusted(status: os.stat_result) -> bool:
-    """Whether nobody else can have written it: as ssh has it, it is this user's or root's.
+    """Whether nobody else can have written it: the owner is this user or root, as ssh demands.
 
-    Windows knows no such owners; there, nobody else can write to a user's cache directory.
+    On Windows nobody else can write to a user's cache directory.
     """
     return not hasattr(os, "geteuid") or (
         status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022
@@ -158,10 +158,10 @@ def _ours(status: os.stat_result) -> bool:
 
 
 def read(name: str, kind: str) -> bytes | None:
-    """The stored entry; None if there is none, it is not intact, or another user may have made it.
+    """The stored entry; None if there is none, or it cannot be trusted.
 
-    `kind` says what it is, a text or machine code. Both `name` and `kind` are part of the digest,
-    so that no entry is taken for another.
+    `kind` is text or machine code. Both `name` and `kind` are part of the digest, so that no entry
+    is taken for another.
     """
     path = path_of(name)
     if path is None:
@@ -183,7 +183,7 @@ def read(name: str, kind: str) -> bytes | None:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """The file itself: no link is followed, and a pipe is not waited for."""
+    """The open file; links are not followed, and opening a pipe does not block."""
     flags = ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK")
     handle = os.open(path, os.O_RDONLY | sum(getattr(os, flag, 0) for flag in flags))
     try:
@@ -194,17 +194,14 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _sealed(name: str, kind: str, payload: bytes) -> bytes:
-    """The digest of an entry with everything that has to agree.
-
-    `name` stands for the versions of fdiff, LLVM, NumPy and Python, and for the processor.
-    """
+    """The digest of an entry, with its `name`, which stands for all that it depends on."""
     digest = hashlib.sha256(_MAGIC + f"{name} {kind}\n".encode())
     digest.update(payload)
     return digest.digest()
 
 
 def write(name: str, kind: str, payload: bytes) -> None:
-    """Store an entry; a disk that is full or gone costs a later compile and nothing else."""
+    """Store an entry. If the disk is full or gone, a kernel is compiled again later."""
     path = path_of(name)
     if path is None:
         return

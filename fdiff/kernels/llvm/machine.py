@@ -1,7 +1,7 @@
-"""LLVM for this machine: modules to object code, and object code to functions in memory.
+"""LLVM for this machine: from modules to object code, and from object code to functions in memory.
 
-llvmlite lets one thread at a time into LLVM; whoever calls anything here is in
-`machine_code.compiling`, so that no child is forked meanwhile.
+llvmlite lets one thread at a time into LLVM. Everything here is called within
+`machine_code.compiling`, so that no process is forked meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEVELS = {
 
 
 class Target(NamedTuple):
-    """What machine code is made for: a system, a processor and its features, as LLVM has them."""
+    """The target of code generation: system, processor and features, as LLVM spells them."""
 
     triple: str
     cpu: str
@@ -39,13 +39,13 @@ class Target(NamedTuple):
 
     @property
     def is_x86(self) -> bool:
-        """Whether instructions are those of Intel's and AMD's processors."""
+        """Whether the instruction set is x86."""
         return self.triple.split("-")[0].lower() in _X86
 
 
 @lru_cache(maxsize=1)
 def target() -> Target:
-    """The machine at hand, or what ``FDIFF_CPU`` names of it: with ``x86-64-v3``, AVX2 at most."""
+    """The target here, or the level that ``FDIFF_CPU`` names: ``x86-64-v3`` is AVX2 at most."""
     triple, features = str(llvm.get_process_triple()), str(llvm.get_host_cpu_features().flatten())
     here = Target(triple, str(llvm.get_host_cpu_name()), features)
     wanted = os.environ.get(VARIABLE, "native")
@@ -92,8 +92,8 @@ def object_code(module: ir.Module, *, unrolled: bool = True, packed: bool = True
 def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> llvm.ModuleRef:
     """The module, optimised for this processor.
 
-    It is compiled faster if its loops are not `unrolled`, and if what stands outside of loops is
-    not searched for instructions to be `packed` into vectors.
+    Compiling is faster without unrolling of loops (`unrolled`) and without SLP vectorisation
+    (`packed`), which looks for vectors in straight code.
     """
     machine = _machine(target())
     parsed = _parsed(module, machine)
@@ -106,9 +106,9 @@ def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) 
 
 
 def glue_code(module: ir.Module) -> bytes:
-    """Machine code of functions that branch and call, and have no loop worth making vectors of.
+    """Machine code of functions that branch and call, and have no loop worth vectorising.
 
-    It is optimised as far as that shows in such code: locals in registers, fewer branches.
+    Two passes suffice for these: locals in registers, fewer branches.
     """
     machine = _machine(target(), 1)
     parsed = _parsed(module, machine)
@@ -120,10 +120,10 @@ def glue_code(module: ir.Module) -> bytes:
 
 
 def routine_code(module: ir.Module, entry: str) -> bytes:
-    """Machine code of functions whose vectors are written out, and of `entry`, which calls them.
+    """Machine code of functions with explicit vectors, and of `entry`, which calls them.
 
-    LLVM has no vectors to find there, and what it does to each loop on the way takes longer than
-    it is worth; `entry`, which decides what small operands go through, is optimised in full.
+    LLVM's loop passes take long and find nothing there. `entry`, where small operands spend most of
+    their time, has the full pipeline.
     """
     machine = _machine(target())
     parsed = _parsed(module, machine)
@@ -157,19 +157,18 @@ _dropped: deque[llvm.ExecutionEngine] = deque()
 
 
 def release() -> None:
-    """Give back the memory of functions that nobody has any more.
+    """Free the memory of functions that are no longer referenced.
 
-    They may have been dropped anywhere, where LLVM may have been at work for another thread.
+    That is not done where the last reference goes, as LLVM may be busy with another thread.
     """
     while _dropped:
         _dropped.popleft().close()
 
 
 class Loaded:
-    """A function of this name from object code, which stays in memory as long as this object lives.
+    """A function of this name from object code, in memory as long as this object lives.
 
-    Afterwards its memory is given back when the next function is loaded. `address` is where the
-    function begins.
+    Its memory is freed when the next function is loaded. `address` is that of the function.
     """
 
     def __init__(self, code: bytes, name: str) -> None:

@@ -1,7 +1,7 @@
-"""BLAS and LAPACK as SciPy carries them, by their addresses: `table`.
+"""Addresses of the BLAS and LAPACK functions that SciPy ships, in a `table`.
 
-Only SciPy's two modules of addresses are loaded: `scipy.linalg` itself takes 0.15 s to import. The
-addresses are handed to a routine when it is called, so that none stands in object code on disk.
+Only SciPy's two modules of addresses are loaded, as importing `scipy.linalg` takes 0.15 s. Routines
+are given the table when they are called, so that no address stands in object code on disk.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ NAMES = [letter + name for letter in _LETTERS.values() for name in (*_BLAS, *_LA
 
 
 def places(dtype: str) -> dict[str, int]:
-    """Where the table has the functions for matrices of this dtype, by their names in capitals.
+    """The entries of the table as macros: ``GETRF`` is the function for matrices of this dtype.
 
-    The functions for double precision are there with their letter, too (``DGETRF``).
+    ``DGETRF`` is that for double precision.
     """
     letter = _LETTERS[dtype]
     own = {"BLOCKS_TO": len(NAMES)} | {
@@ -37,9 +37,9 @@ def places(dtype: str) -> dict[str, int]:
 
 @lru_cache(maxsize=2)
 def table(*, alone: bool = False) -> np.ndarray:
-    """The addresses, which are good as long as the process lives; behind them a number.
+    """The addresses in this process, then the most multiplications of a product without BLAS.
 
-    It says up to how many multiplications a product is not for BLAS: any, if that is left `alone`.
+    If BLAS is left `alone`, that is any number.
     """
     found = [_module(module) for module in ("cython_blas", "cython_lapack")]
     to = np.iinfo(np.int64).max if alone else _blocks_to()
@@ -48,7 +48,7 @@ def table(*, alone: bool = False) -> np.ndarray:
 
 
 def _blocks_to() -> int:
-    """BLAS shares work among threads from about 64 x 64 x 64 on, if it is allowed any."""
+    """BLAS uses threads from about 64 x 64 x 64 multiplications on, if it may use several."""
     wanted = [os.environ.get(f"{name}_NUM_THREADS") for name in ("OPENBLAS", "GOTO", "OMP", "MKL")]
     told = next((int(n) for n in wanted if n and n.isdecimal()), 0)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -56,7 +56,7 @@ def _blocks_to() -> int:
 
 
 def _module(name: str) -> ModuleType:
-    """A module of `scipy.linalg`, without that package; when it is imported it finds the same."""
+    """A module of `scipy.linalg` without the package, whose later import finds the same module."""
     with no_fork:
         folders = [f"{folder}/linalg" for folder in import_module("scipy").__path__]
         spec = PathFinder.find_spec(f"scipy.linalg.{name}", folders)

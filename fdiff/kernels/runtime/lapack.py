@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .macros import define
 
-# LU factors of the transpose of `a` in `lu`; 0 if regular.
+# LU factors of the transpose of `a` in `lu`, by getrf; 0 if it is regular.
 FACTOR = """
 def factor(a: "ENTRY*", lu: "ENTRY*", swaps: "i4*", n: "i8", blas: "i8*"):
     info = rt.int32(rt.stack(1))
@@ -18,7 +18,7 @@ def factor(a: "ENTRY*", lu: "ENTRY*", swaps: "i4*", n: "i8", blas: "i8*"):
     return info[0]
 """
 
-# ``x' = x' inv(U) inv(L)``: rows of memory, which ``trsv`` reads at half the speed.
+# ``x' = x' inv(U) inv(L)`` for one right-hand side: it reads rows of memory, twice as fast as trsv.
 SUBSTITUTE_ROWS = """
 def substitute_rows(lu: "ENTRY*", x: "ENTRY*", n: "i8"):
     for i in range(n):
@@ -34,7 +34,7 @@ def substitute_rows(lu: "ENTRY*", x: "ENTRY*", n: "i8"):
     return 0
 """
 
-# ``x' = x' inv(U) inv(L) P'`` in place.
+# ``x' = x' inv(U) inv(L) P'`` in place, by trsm.
 DIVIDE = """
 def divide(lu: "ENTRY*", swaps: "i4*", x: "ENTRY*", n: "i8", columns: "i8", blas: "i8*"):
     if columns == 1:
@@ -53,8 +53,8 @@ def divide(lu: "ENTRY*", swaps: "i4*", x: "ENTRY*", n: "i8", columns: "i8", blas
     return 0
 """
 
-# The inverse from the factors, as NumPy does it: with two threads ``getri`` takes 2.6 times as
-# long.
+# The inverse from the factors, by solving for the identity as NumPy does: on two threads getri
+# takes 2.6 times as long.
 INVERT = """
 def invert(lu: "ENTRY*", swaps: "i4*", x: "ENTRY*", n: "i8", blas: "i8*"):
     for i in range(n * n):
@@ -80,7 +80,7 @@ def magnitude(lu: "ENTRY*", swaps: "i4*", log: "f8*", n: "i8") -> "f8":
     return sign
 """
 
-# The lower factor; not 0 if `a` is not positive definite.
+# The lower factor, by potrf; not 0 if `a` is not positive definite.
 CHOLESKY = """
 def cholesky_large(a: "ENTRY*", x: "ENTRY*", n: "i8", blas: "i8*"):
     for i in range(n):
@@ -93,7 +93,8 @@ def cholesky_large(a: "ENTRY*", x: "ENTRY*", n: "i8", blas: "i8*"):
     return info[0]
 """
 
-# The cofactors, in double precision; not 0 if the condition number is above `bound`.
+# The cofactors ``det(A) inv(A)'`` in double precision; not 0 if the condition number in the
+# Frobenius norm is above `bound`.
 COFACTOR = """
 def cofactor_large(
     a: "ENTRY*", x: "ENTRY*", lu: "f8*", inverse: "f8*", swaps: "i4*", n: "i8", bound: "f8",

@@ -1,18 +1,18 @@
-"""Matrix routines: texts of functions that are compiled once a machine and called by address.
+"""Decompositions and what is computed from them, as texts that are compiled once a machine.
 
-Each takes matrices and results (`work` is room for one matrix), how many are stacked and their
-size, and the addresses of BLAS and LAPACK. It gives a status: 0, 2 for a singular matrix, 3 for one
-that is not positive definite. Matrices are square and in row-major order. Small ones are done here,
-in double precision (Golub and Van Loan, Matrix Computations, 4th ed., 3.4.1 LU with partial
-pivoting, 3.4.8 complete pivoting, 4.2.5 Cholesky), the others by LAPACK. How texts are written,
-`routines` tells.
+A routine takes matrices, results, memory for one matrix (`work`), the number of stacked matrices,
+their size, and the table of BLAS and LAPACK. It returns a status. Matrices are square and in
+row-major order. Small ones are factored here, in double precision (Golub and Van Loan, Matrix
+Computations, 4th ed., 2013, sections 3.4 and 4.2), the others by LAPACK. `routines` explains the
+macros in the texts.
 """
 
 from __future__ import annotations
 
 from . import lapack
 
-# LU factors in place of `lu`, rows exchanged as `rows` tells; sign of that, 0 if singular.
+# LU factorisation in place with partial pivoting (Golub and Van Loan, 3.4.1); `rows` is
+# the permutation. Returns its sign, or 0 for a singular matrix.
 _FACTOR_SMALL = """
 def factor_small(lu: "f8*", rows: "i8*", n: "i8"):
     sign = 1
@@ -44,6 +44,7 @@ def factor_small(lu: "f8*", rows: "i8*", n: "i8"):
     return sign if regular else 0
 """
 
+# Forward and back substitution of `columns` right-hand sides, row-permuted.
 _SUBSTITUTE = """
 def substitute(lu: "f8*", rows: "i8*", b: "ENTRY*", x: "ENTRY*", n: "i8", columns: "i8"):
     for i in range(n):
@@ -63,6 +64,7 @@ def substitute(lu: "f8*", rows: "i8*", b: "ENTRY*", x: "ENTRY*", n: "i8", column
     return 0
 """
 
+# A matrix in double precision.
 _COPY = """
 def copy(a: "ENTRY*", lu: "f8*", n: "i8"):
     for i in range(n * n):
@@ -179,6 +181,8 @@ def slogdet(
     return 0
 """
 
+# Cholesky factorisation row by row (Golub and Van Loan, 4.2.5); 1 if a pivot is not
+# positive.
 _CHOLESKY_SMALL = """
 def cholesky_small(a: "ENTRY*", x: "ENTRY*", n: "i8"):
     for i in range(n):
@@ -214,7 +218,8 @@ def cholesky(a: "ENTRY*", x: "ENTRY*", stack: "i8", n: "i8", blas: "i8*"):
 
 # --- cofactors --------------------------------------------------------------------------------
 
-# LU factors with complete pivoting; sign of both exchanges. Zero pivots come last.
+# LU factorisation with complete pivoting (Golub and Van Loan, 3.4.8); returns the sign of
+# both permutations. Zero pivots come last.
 _FACTOR_FULLY = """
 def factor_fully(lu: "f8*", rows: "i8*", columns: "i8*", n: "i8"):
     sign = 1
@@ -281,9 +286,9 @@ def adjugate_column(lu: "f8*", y: "f8*", j: "i8", scale: "f8", n: "i8"):
     return 0
 """
 
-# The cofactor matrix of each matrix, also of singular ones. With P A Q = L U, adj(A) =
-# det(P) det(Q) Q adj(U) inv(L) P, and adj of a triangular matrix needs no division by its last
-# pivot. Large matrices that are well conditioned are inverted.
+# The cofactor matrix of each matrix, singular or not. With P A Q = L U, the adjugate is adj(A) =
+# det(P) det(Q) Q adj(U) inv(L) P, and the adjugate of a triangular matrix needs no division by its
+# last pivot. For a large, well-conditioned matrix it is det(A) inv(A).
 _COFACTOR = """
 def cofactor(
     a: "ENTRY*", x: "ENTRY*", lu: "f8*", inverse: "f8*", stack: "i8", n: "i8", blas: "i8*"

@@ -1,4 +1,4 @@
-"""Matrix products: loops for tiny matrices, blocks of vectors for small ones, BLAS for the others.
+"""Matrix products: loops for tiny matrices, register blocks for small ones, gemm for the others.
 
 How texts are written, `routines` tells.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .macros import define
 
-# ``c[:n] = row @ b``: four rows of `b` at once, so that `c` is read less often.
+# ``c[:n] = row @ b``, four rows of `b` at a time, so that `c` is read and written less often.
 _ROW = """
 def row(c: "ENTRY*", a: "ENTRY*", step: "i8", b: "ENTRY*", lead: "i8", k: "i8", n: "i8"):
     for j in range(n):
@@ -34,7 +34,11 @@ def row(c: "ENTRY*", a: "ENTRY*", step: "i8", b: "ENTRY*", lead: "i8", k: "i8", 
 
 
 def _block(rows: int, vectors: int) -> str:
-    """``c = a @ b`` for so many rows and vectors of columns, which stay in registers."""
+    """``c = a @ b`` for so many rows and vectors of columns, with `c` in registers.
+
+    The micro-kernel of Goto and van de Geijn (Anatomy of high-performance matrix multiplication,
+    ACM TOMS 34(3), 2008).
+    """
     each = [(r, v) for r in range(rows) for v in range(vectors)]
     lines = [
         f"def block{rows}{vectors}(",
@@ -57,7 +61,8 @@ def _block(rows: int, vectors: int) -> str:
 
 _SHAPES = [_block(rows, vectors) for rows in (1, 4) for vectors in (1, 2)]
 
-# Columns of `b` next to one another: those of a matrix with long rows share few lines of the cache.
+# Packing: a panel of columns of `b` copied to lie together, as in a matrix with long rows each
+# entry of a column is in a cache line of its own.
 _PANEL = """
 def panel_of(
     room: "ENTRY* noalias", b: "ENTRY* noalias", lead: "i8", k: "i8", n: "i8", flip: "i8"
@@ -73,7 +78,7 @@ def panel_of(
     return 0
 """
 
-# At least a vector of columns, in blocks; where one ends beyond the matrix, it begins earlier.
+# The product by blocks, for at least a vector of columns; the last block overlaps the one before.
 _BLOCKS = """
 def blocks(
     c: "ENTRY*", lead_c: "i8", a: "ENTRY*", down: "i8", step: "i8", b: "ENTRY*", lead: "i8",
@@ -107,8 +112,8 @@ def blocks(
     return 0
 """
 
-# ``c = a @ b'`` for four rows of each: rows that are long in memory are multiplied a vector at a
-# time, and nothing has to be copied to lie in columns.
+# ``c = a @ b'`` by dot products, four rows of each operand at a time: for long rows, of which
+# nothing has to be packed.
 _FOUR = [(r, q) for r in range(4) for q in range(4)]
 _DOTS = "\n".join(
     [
@@ -149,7 +154,7 @@ _DOTS = "\n".join(
     ]
 )
 
-# By BLAS, which sees transposes: c' = b' a'.
+# By gemm or gemv, for which row-major matrices are transposes: c' = b' a'.
 _LARGE = """
 def large(
     a: "ENTRY*", lead_a: "i8", b: "ENTRY*", lead_b: "i8", c: "ENTRY*", lead_c: "i8",

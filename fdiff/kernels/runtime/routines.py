@@ -1,8 +1,8 @@
 """Matrix routines such as ``solve_f8``, as texts for `kernels.llvm`.
 
-A text has words in capitals, which become what is right for a dtype: ``ENTRY`` its kind, ``REAL``
-its name in NumPy, ``GETRF`` and its kin the places of functions in the table `blas`; and the
-numbers below.
+Their texts have macros (`macros`) for what depends on the dtype: ``ENTRY`` is the type of entries,
+``REAL`` its name in NumPy, ``GETRF`` and others are entries of the table of BLAS and LAPACK
+functions (`blas`). The rest are status codes and the numbers below.
 """
 
 from __future__ import annotations

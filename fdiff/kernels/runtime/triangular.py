@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from .macros import define
 
-# ``low x = x`` in place, and ``low' x = x``, for one right-hand side: along rows of memory.
+# Forward substitution, ``low x = b`` with x in place of b, and back substitution with the
+# transpose; for one right-hand side. Both read `low` along rows.
 _FORWARD = """
 def forward(low: "ENTRY*", x: "ENTRY*", n: "i8"):
     for i in range(n):
@@ -28,7 +29,7 @@ def backward(low: "ENTRY* noalias", x: "ENTRY* noalias", n: "i8"):
     return 0
 """
 
-# The same for several right-hand sides, which are the columns of `x`.
+# The same for several right-hand sides, the columns of `x`.
 _FORWARD_ROWS = """
 def forward_rows(low: "ENTRY* noalias", x: "ENTRY* noalias", n: "i8", columns: "i8"):
     for i in range(n):
@@ -54,7 +55,8 @@ def backward_rows(low: "ENTRY* noalias", x: "ENTRY* noalias", n: "i8", columns: 
     return 0
 """
 
-# ``low x = b``, or ``low' x = b``, with `columns` right-hand sides; a zero on the diagonal is told.
+# ``low x = b`` or ``low' x = b`` with `columns` right-hand sides, large ones by trsm. With CHECK, a
+# zero on the diagonal has a status of its own.
 _TRIANGULAR = """
 def triangular(
     low: "ENTRY*", b: "ENTRY*", x: "ENTRY*", stack: "i8", n: "i8", columns: "i8", blas: "i8*"
@@ -77,9 +79,13 @@ def triangular(
 """
 
 
-# --- the cotangent of a matrix, from that of its factor -----------------------------------------
+# --- the adjoint of Cholesky factorisation ------------------------------------------------------
+#
+# From the cotangent of the factor to that of the matrix (S. P. Smith, Differentiation of the
+# Cholesky algorithm, JCGS 4, 1995; I. Murray, Differentiation of the Cholesky decomposition,
+# arXiv:1602.07527, 2016).
 
-# In place of `bar`, row by row from the last (I. Murray, arXiv:1602.07527, 2016, section 3.2).
+# In place of `bar`, row by row from the last (Murray, section 3.2).
 _BAR_ROWS = """
 def bar_rows(low: "ENTRY* noalias", bar: "ENTRY* noalias", lead: "i8", n: "i8"):
     for k in range(n - 1, -1, -1):
@@ -102,9 +108,10 @@ def bar_rows(low: "ENTRY* noalias", bar: "ENTRY* noalias", lead: "i8", n: "i8"):
     return 0
 """
 
-# The same by blocks of columns, from the last (section 3.3). Of a block, D is on the diagonal, R to
-# its left, C below it and B below R: C <- C inv(D), B <- B - C R, D <- D - C' C, D by rows,
-# R <- R - C' B - (D + D') R, where those changed are cotangents. Fortran sees transposes.
+# The same by blocks of columns, from the last (Murray, section 3.3). D is the block on the
+# diagonal, R to its left, C below it and B below R. Their cotangents change in this order: C <- C
+# inv(D), B <- B - C R, D <- D - C' C, D by rows, R <- R - C' B - (D + D') R. Fortran sees
+# transposes.
 _BAR_BLOCKS = """
 def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
     both = rt.REAL(rt.stack(BLOCK * BLOCK))
@@ -167,7 +174,7 @@ def cholesky_bar(
 
 
 _BY_PIVOT = " / low[i * n + i]"  # not in the text for a unit matrix
-# Of no right-hand sides nothing is resolved, so that nothing fails.
+# Without right-hand sides nothing is solved, so nothing fails.
 _CHECK = """for i in range(n if columns > 0 else 0):
             if here[i * n + i] == 0:
                 return ZERO_AT + i"""
@@ -176,7 +183,7 @@ _CHECK = """for i in range(n if columns > 0 else 0):
 def _systems(
     how: str, way: str, loops: tuple[str, str], *, unit: bool, check: bool
 ) -> tuple[str, ...]:
-    """A routine and the functions it calls; of a `unit` matrix the diagonal is not read."""
+    """A routine and the functions that it calls; the diagonal of a `unit` matrix is not read."""
     words = {"HOW": f'"{how}"', "ROWS": f"{way}_rows", "ONE": way}
     words |= {"KIND": '"u"' if unit else '"n"', "CHECK": _CHECK if check else "pass"}
     if unit:
