@@ -53,7 +53,7 @@ def _gaps(w: TracedArray) -> TracedArray:
     return np.where(same, 0.0, np.where(zero, np.nan, 1.0 / np.where(zero, 1.0, apart)))
 
 
-# --- complex vectors: LAPACK makes one entry of each real -------------------------------------
+# --- complex vectors: LAPACK scales each so that one entry is real ----------------------------
 
 
 def _row(v: TracedArray, k: int) -> np.ndarray:
