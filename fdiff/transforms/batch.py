@@ -25,7 +25,7 @@ def batch(
     broadcast if need be, unless ``spread`` says otherwise for it. The tape is simplified.
     """
     with Trace("vmap", lines=False, builder=Simplifier()) as trace, Stage(made=trace.builder.nodes):
-        sweep = _Sweep(tape, trace, mapped, size)
+        sweep = _BatchSweep(tape, trace, mapped, size)
         sweep.run()
         wide = spread or [True] * len(tape.outputs)
         return trace.builder.finish(
@@ -50,7 +50,7 @@ def widened(
     return [trace.lift(out) for out in outs]
 
 
-class _Sweep:
+class _BatchSweep:
     """The nodes of a tape as ids of nodes in a trace, and which of them carry the new axis."""
 
     def __init__(self, tape: Tape, trace: Trace, mapped: Sequence[bool], size: int) -> None:

@@ -24,13 +24,13 @@ def jvp(tape: Tape, wrt: Sequence[int]) -> Tape:
     the tape's (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, section 3.1).
     """
     with Trace("jvp", lines=False, builder=Simplifier()) as trace, Stage(made=trace.builder.nodes):
-        sweep = _Sweep(tape, trace, [tape.inputs[k] for k in wrt])
+        sweep = _ForwardSweep(tape, trace, [tape.inputs[k] for k in wrt])
         sweep.run()
         results = [sweep.values[o] for o in tape.outputs]
         return trace.builder.finish(results + [sweep.result(o) for o in tape.outputs])
 
 
-class _Sweep:
+class _ForwardSweep:
     """Tangents of the nodes of a tape, as ids of nodes in a trace, pushed forwards."""
 
     def __init__(self, tape: Tape, trace: Trace, moving: Sequence[int]) -> None:

@@ -40,7 +40,7 @@ def vjp(
     section 3.3).
     """
     with Trace("vjp", lines=False, builder=Simplifier()) as trace, Stage(made=trace.builder.nodes):
-        sweep = _Sweep(tape, trace, [tape.inputs[k] for k in wrt])
+        sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])
         known = iter(seeds or ())
         for o in [tape.outputs[k] for k in (range(len(tape.outputs)) if of is None else of)]:
             type_ = tape.nodes[o].type
@@ -53,7 +53,7 @@ def vjp(
         return trace.builder.finish(results)
 
 
-class _Sweep:
+class _ReverseSweep:
     """Cotangents of the nodes of a tape, as ids of nodes in a trace, pulled backwards.
 
     A cotangent that has a mask is zero outside of it (`noderules.Bar`).

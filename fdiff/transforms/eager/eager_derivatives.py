@@ -17,7 +17,8 @@ from ...tape import ITEM
 from ...trace.eager_trace import EagerTrace
 from ...trace.operation_cache import Op
 from ..rule_templates import Seeds
-from .eager_rules import EnteredPull, Pull, Push, Slices
+from .cotangents import Cotangents
+from .eager_rules import EnteredPull, Pull, Push
 from .eager_scalar_rules import QUICK, enter_pull_store, pull_store, push_store
 
 
@@ -29,14 +30,14 @@ def pull_values(
     With a `size`, all of them carry a leading axis of that length.
     """
     with np.errstate(all="ignore"):
-        return Sweep(trace, size).run(bars, wrt)
+        return PullSweep(trace, size).run(bars, wrt)
 
 
 def enter_gradient(trace: EagerTrace, out: int, wrt: Sequence[int]) -> list[int | None]:
     """Nodes of the gradients of node `out`, entered in the trace."""
     one = trace.builder.constant(np.ones((), trace.builder.nodes[out].type.dtype))
     with np.errstate(all="ignore"):
-        return EnteredSweep(trace, None).run({out: one}, wrt)
+        return EnteredPullSweep(trace, None).run({out: one}, wrt)
 
 
 def push_values(
@@ -80,22 +81,8 @@ def push_values(
     return [None if o is None else found[o] for o in outs]
 
 
-class Sweep:
-    """Cotangents of the nodes of a trace while they are pulled backwards, as values.
-
-    `own` tells which of them are arrays that nobody else holds.
-    """
-
-    def __init__(self, trace: EagerTrace, size: int | None) -> None:
-        self.trace = trace
-        self.builder = trace.builder
-        self.size = size
-        self.values, self.moves = trace.builder.values, trace.builder.moves
-        self.count = len(trace.builder.nodes)
-        self.bars: list[Any] = [None] * self.count
-        self.masks: dict[int, Any] = {}
-        self.own = bytearray(self.count)
-        self.parts: dict[int, dict[int, tuple[Any, Any]]] = {}
+class PullSweep(Cotangents):
+    """The nodes of a trace, walked backwards."""
 
     def run(self, given: Mapping[int, Any], wrt: Sequence[int]) -> list[Any]:
         every, ops, moves = self.builder.args, self.builder.ops, self.moves
@@ -173,45 +160,8 @@ class Sweep:
         outs = (values[i],) if len(op.types) == 1 else values[i]
         return rule.run(*seeds, *[values[a] for a in args], *outs), rule.targets
 
-    def put(self, a: int, bar: Any, mask: Any, within: Slices | None = None) -> None:
-        """Add to the cotangent of a node; the sum is known to be zero outside both masks."""
-        bars, own = self.bars, self.own
-        known = bars[a]
-        if within is not None:
-            self.writable(a)[within] += bar
-            return
-        if known is None:
-            bars[a] = bar
-            if mask is not None:
-                self.masks[a] = mask
-            return
-        bars[a] = self._add(known, bar)
-        own[a] = isinstance(bars[a], np.ndarray)
-        if (there := self.masks.pop(a, None)) is not None and mask is not None:
-            self.masks[a] = there if there is mask else self._either(there, mask)
 
-    def writable(self, a: int) -> np.ndarray:
-        """The cotangent of a node as an array to add to, which nobody else holds."""
-        bars, known = self.bars, self.bars[a]
-        if not self.own[a]:
-            bars[a] = self._zeros(a) if known is None else np.array(known)
-            self.own[a] = True
-        self.masks.pop(a, None)
-        return bars[a]
-
-    def _zeros(self, a: int) -> np.ndarray:
-        type_ = self.builder.nodes[a].type
-        lead = () if self.size is None else (self.size,)
-        return np.zeros((*lead, *type_.shape), type_.dtype)
-
-    def _add(self, a: Any, b: Any) -> Any:
-        return a + b
-
-    def _either(self, a: Any, b: Any) -> Any:
-        return np.logical_or(a, b)
-
-
-class EnteredSweep(Sweep):
+class EnteredPullSweep(PullSweep):
     """The same, each cotangent being a node of the trace."""
 
     def _quick(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:

@@ -7,17 +7,15 @@ single entries (`trace/eager_recorder.py: STORE`) have no other rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...trace.operation_cache import Op
-
-if TYPE_CHECKING:
-    from .eager_derivatives import EnteredSweep, Sweep
+from .cotangents import Cotangents
 
 
-def _add_to(sweep: Sweep, a: int, bar: Any) -> None:
+def _add_to(sweep: Cotangents, a: int, bar: Any) -> None:
     """Add to a cotangent, which is then masked no longer."""
     known = sweep.bars[a]
     sweep.bars[a] = bar if known is None else known + bar
@@ -25,14 +23,14 @@ def _add_to(sweep: Sweep, a: int, bar: Any) -> None:
         sweep.masks.pop(a, None)
 
 
-def _pull_add(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
+def _pull_add(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
     moves = sweep.moves
     for a in args:
         if moves[a]:
             _add_to(sweep, a, bar)
 
 
-def _pull_subtract(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
+def _pull_subtract(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
     a, b = args
     if sweep.moves[a]:
         _add_to(sweep, a, bar)
@@ -40,7 +38,7 @@ def _pull_subtract(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> Non
         _add_to(sweep, b, -bar)
 
 
-def _pull_multiply(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
+def _pull_multiply(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
     a, b = args
     values = sweep.values
     if sweep.moves[a]:
@@ -49,12 +47,12 @@ def _pull_multiply(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> Non
         _add_to(sweep, b, bar * values[a])
 
 
-def _pull_negative(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
+def _pull_negative(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
     if sweep.moves[args[0]]:
         _add_to(sweep, args[0], -bar)
 
 
-def _pull_entry(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
+def _pull_entry(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
     source = args[0]
     if not sweep.moves[source]:
         return
@@ -62,7 +60,7 @@ def _pull_entry(sweep: Sweep, op: Op, args: tuple[int, ...], bar: Any) -> None:
     sweep.writable(source)[spot if sweep.size is None else (slice(None), *spot)] += bar
 
 
-QUICK: dict[str, Callable[[Sweep, Op, tuple[int, ...], Any], None]] = {
+QUICK: dict[str, Callable[[Cotangents, Op, tuple[int, ...], Any], None]] = {
     "add": _pull_add,
     "subtract": _pull_subtract,
     "multiply": _pull_multiply,
@@ -90,7 +88,7 @@ def _without(array: Any, places: Sequence[int], size: int | None) -> np.ndarray:
     return out
 
 
-def pull_store(sweep: Sweep, i: int, op: Op, args: tuple[int, ...]) -> None:
+def pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None:
     """Entries that were stored get their cotangents, the array below gets the others."""
     places, size, moves = places_of(op), sweep.size, sweep.moves
     bar, mask = sweep.bars[i], sweep.masks.pop(i, None)
@@ -122,7 +120,7 @@ def push_store(op: Op, given: Sequence[Any], size: int | None) -> np.ndarray:
     return out
 
 
-def enter_pull_store(sweep: EnteredSweep, i: int, op: Op, args: tuple[int, ...]) -> None:
+def enter_pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None:
     """The same as `pull_store` for cotangents that are nodes of the trace."""
     trace, places, moves = sweep.trace, places_of(op), sweep.moves
     bar, mask = sweep.bars[i], sweep.masks.pop(i, None)

@@ -8,33 +8,24 @@ them are fewer seeds, and each node carries parts (`sparse_tangents.py`), those 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from ...arraytype import ArrayType, Shape
-from ...errors import Line
 from ...ops.contraction import contract
 from ...ops.view_ops import reshape, slice_, spread
 from ...tape import INPUT, ITEM, Node, Tape
 from ...trace import Trace, TracedArray
 from ..batch import widened
-from ..derivative_tapes import unit_seeds
 from ..simplify import Simplifier
 from .sparse_tangent_rules import RULES
-from .sparse_tangents import Part, Parts, Seeds, full, seeds_of
+from .sparse_tangents import Part, full, seeds_of
+from .tangent_state import SparseTangents, Unit
 
 WORTH = 0.6  # of the work for all seeds, what may be left for it to pay
 LONGER = 1.5  # than the tape of one tangent that of the columns may be
 MOST = 1 << 20  # nodes times seeds: beyond, keeping account of the seeds would take seconds
-
-
-class Unit(NamedTuple):
-    """Seeds of an identity: entry `k`, in C order, of an array of `shape` moves with seed `k`."""
-
-    seeds: Seeds
-    shape: Shape
 
 
 def read_in_slices(tape: Tape, k: int) -> Tape | None:
@@ -53,7 +44,7 @@ def reached_columns(pushed: Tape, tape: Tape, k: int) -> Tape | None:
     nodes.
     """
     with Trace("jacobian", lines=False, builder=Simplifier()) as trace:
-        sweep = Sweep(pushed, trace, tape.input_types[k])
+        sweep = SparseSweep(pushed, trace, tape.input_types[k])
         sweep.run()
         if sweep.carried > WORTH * sweep.all:
             return None
@@ -61,26 +52,8 @@ def reached_columns(pushed: Tape, tape: Tape, k: int) -> Tape | None:
     return found if len(found) <= LONGER * len(pushed) else None
 
 
-class Sweep:
-    """The nodes of a tape of tangents in a trace; the parts of those that the seeds reach.
-
-    `carried` counts the entries of the parts that ops compute, for products the factors they are
-    made of; `all` those of all seeds.
-    """
-
-    def __init__(self, tape: Tape, trace: Trace, source: ArrayType) -> None:
-        self.tape, self.trace, self.source = tape, trace, source
-        self.put = Parts(trace)
-        self.builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
-        self.values = [-1] * len(tape.nodes)
-        self.units: dict[int, Unit] = {}
-        self.parts: dict[int, list[Part]] = {}
-        self.items: dict[int, list[list[Part]]] = {}
-        self.line: Line | None = None
-        self.carried = self.all = 0
-        for i in tape.inputs[:-1]:
-            self.values[i] = self.builder.input(tape.nodes[i].type)
-        self.units[tape.inputs[-1]] = Unit(tuple(range(source.size)), source.shape)
+class SparseSweep(SparseTangents):
+    """The nodes of a tape of tangents, walked forwards."""
 
     def run(self) -> None:
         """Enter each node, or the parts of its tangents."""
@@ -99,43 +72,6 @@ class Sweep:
             elif not self._unit(i, node):
                 self._carry(i, node)
 
-    def moves(self, i: int) -> bool:
-        """Whether any seed may reach a node."""
-        return i in self.parts or i in self.units
-
-    def type(self, i: int) -> ArrayType:
-        return self.tape.nodes[i].type
-
-    def parts_of(self, i: int) -> list[Part]:
-        """The parts of a node as they came to be."""
-        if i not in self.parts:
-            unit = self.units[i]
-            type_ = ArrayType(unit.shape, self.source.dtype)
-            seeds = np.ones(unit.shape) if type_.size == 1 else unit_seeds(type_, 0, type_.size)
-            node = self.trace.lift(seeds, type_.dtype)
-            self.parts[i] = [Part(node, unit.seeds, full(unit.shape))]
-        return self.parts[i]
-
-    def few(self, i: int) -> list[Part]:
-        """The parts of a node, put together for an op that computes with each."""
-        self.parts[i] = self.put.few(self.parts_of(i))
-        return self.parts[i]
-
-    def whole(self, i: int, seeds: Seeds) -> Part:
-        """The tangents of a node for `seeds`, all of its entries; zeros where none reaches it."""
-        shape, dtype = self.type(i)
-        if not self.parts_of(i):
-            lead = (len(seeds),) if len(seeds) > 1 else ()
-            return Part(self.put.zeros((*lead, *shape), dtype), seeds, full(shape))
-        return self.put.merged(self.parts_of(i), seeds, full(shape))
-
-    def apply(self, node: Node, ids: Sequence[int], on: Sequence[bool], size: int) -> int:
-        """An op of one output on other operands, of which those `on` carry the seeds' axis."""
-        if not any(on):
-            return self.trace.add(node.primitive, tuple(ids), node.params)
-        flags = tuple([int(m) for m in on])
-        return widened(self.trace, node, ids, flags, size, self.line)[0]
-
     # --- one node -----------------------------------------------------------------------------
 
     def _unit(self, i: int, node: Node) -> bool:
@@ -153,7 +89,7 @@ class Sweep:
 
     def _carry(self, i: int, node: Node) -> None:
         """The parts of what a node computes, by the rule of its op or all of them as one."""
-        rule: Callable[[Sweep, Node], list[Part] | None] | None = RULES.get(node.primitive)
+        rule: Callable[[SparseTangents, Node], list[Part] | None] | None = RULES.get(node.primitive)
         found = rule(self, node) if rule is not None and node.type.size else None
         if found is not None:
             self.parts[i] = found

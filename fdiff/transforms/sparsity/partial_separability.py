@@ -72,12 +72,12 @@ def separate(tape: Tape, k: int) -> Separated | None:
     """The tape apart, as a function of input `k`; None if it is not of this kind."""
     if len(tape) > MOST_NODES or not any(n.primitive is gather for n in tape.nodes):
         return None
-    sweep = _Sweep(rows_first(tape), k)
+    sweep = _RowSweep(rows_first(tape), k)
     gathers = sweep.run() and any(p.where is not None for p in sweep.out.parts)
     return sweep.out if gathers and sweep.out.terms else None
 
 
-class _Sweep:
+class _RowSweep:
     """What each node that depends on the input is: all of it, rows, or a sum of terms."""
 
     def __init__(self, tape: Tape, k: int) -> None:

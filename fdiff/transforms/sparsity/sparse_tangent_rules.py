@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...arraytype import Shape
 from ...ops.contraction import contract, parse
@@ -20,19 +20,17 @@ from ...ops.view_ops import reshape, slice_, spread, transpose, unslice, update
 from ...primitive import Primitive
 from ...tape import Node
 from .sparse_tangents import Box, Part, common, extent, full, offset, seeds_of, volume
-
-if TYPE_CHECKING:
-    from .dynamic_sparsity import Sweep
+from .tangent_state import SparseTangents
 
 MOST = 2  # a part that is more than one in so many entries is carried with zeros around it
 Found = list[Part] | None
-Rule = Callable[["Sweep", Node], Found]
+Rule = Callable[[SparseTangents, Node], Found]
 
 
 # --- ops that move entries: parts stay as they are ----------------------------------------------
 
 
-def _slice(s: Sweep, node: Node) -> Found:
+def _slice(s: SparseTangents, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     taken = list(zip(named["starts"], named["sizes"], named["steps"], strict=True))
     if any(step < 1 for _, _, step in taken):
@@ -61,14 +59,16 @@ def _slice(s: Sweep, node: Node) -> Found:
     return found
 
 
-def _unslice(s: Sweep, node: Node) -> Found:
+def _unslice(s: SparseTangents, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     if any(step != 1 for step in named["steps"]):
         return None
     return _moved(s, s.parts_of(node.args[0]), named["starts"], node.type.shape)
 
 
-def _moved(s: Sweep, parts: Sequence[Part], starts: Sequence[int], shape: Shape) -> list[Part]:
+def _moved(
+    s: SparseTangents, parts: Sequence[Part], starts: Sequence[int], shape: Shape
+) -> list[Part]:
     """Parts of a piece as parts of what it is put into; all of that if they are most of it."""
     found = []
     for part in parts:
@@ -80,7 +80,7 @@ def _moved(s: Sweep, parts: Sequence[Part], starts: Sequence[int], shape: Shape)
     return found
 
 
-def _update(s: Sweep, node: Node) -> Found:
+def _update(s: SparseTangents, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     base, piece = node.args
     if any(step != 1 for step in named["steps"]) or not _homogeneous(s, node.args):
@@ -95,7 +95,7 @@ def _update(s: Sweep, node: Node) -> Found:
     return found
 
 
-def _beside(s: Sweep, part: Part, region: Box) -> list[Part]:
+def _beside(s: SparseTangents, part: Part, region: Box) -> list[Part]:
     """What is left of a part where a region is stored over."""
     both = common(part.box, region)
     if both is None:
@@ -109,7 +109,7 @@ def _beside(s: Sweep, part: Part, region: Box) -> list[Part]:
     return [part._replace(node=s.put.add(update, (part.node, nothing), starts=starts, steps=steps))]
 
 
-def _concatenate(s: Sweep, node: Node) -> Found:
+def _concatenate(s: SparseTangents, node: Node) -> Found:
     if not _homogeneous(s, node.args):
         return None
     named: dict[str, Any] = dict(node.params)
@@ -123,19 +123,19 @@ def _concatenate(s: Sweep, node: Node) -> Found:
     return found
 
 
-def _homogeneous(s: Sweep, args: Sequence[int]) -> bool:
+def _homogeneous(s: SparseTangents, args: Sequence[int]) -> bool:
     """Whether operands that do not move are zero, as they are where a rule filled them in."""
     return all(s.moves(a) or _zero(s, s.values[a]) for a in args)
 
 
-def _zero(s: Sweep, i: int) -> bool:
+def _zero(s: SparseTangents, i: int) -> bool:
     node = s.builder.nodes[i]
     while node.primitive in (spread, reshape):
         node = s.builder.nodes[node.args[0]]
     return node.value is not None and not node.value.any()
 
 
-def _reshape(s: Sweep, node: Node) -> Found:
+def _reshape(s: SparseTangents, node: Node) -> Found:
     source, target = s.type(node.args[0]).shape, node.type.shape
     found = []
     parts = s.parts_of(node.args[0])
@@ -169,7 +169,7 @@ def _reboxed(source: Shape, target: Shape, box: Box) -> tuple[Box, Box]:
     return tuple(before), tuple(after)
 
 
-def _transpose(s: Sweep, node: Node) -> Found:
+def _transpose(s: SparseTangents, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     axes = named["axes"]
     found = []
@@ -183,7 +183,7 @@ def _transpose(s: Sweep, node: Node) -> Found:
 # --- ops that compute: parts are put together first ---------------------------------------------
 
 
-def _entrywise(s: Sweep, node: Node) -> Found:
+def _entrywise(s: SparseTangents, node: Node) -> Found:
     """Of one operand that moves: its parts, beside what the other operands have in their boxes."""
     moving = [k for k, a in enumerate(node.args) if s.moves(a)]
     if len(moving) != 1 or (node.primitive is divide and moving != [0]):
@@ -199,7 +199,7 @@ def _entrywise(s: Sweep, node: Node) -> Found:
     return found
 
 
-def _in_box(s: Sweep, arg: int, box: Box) -> int:
+def _in_box(s: SparseTangents, arg: int, box: Box) -> int:
     """The entries of an operand that does not move, beside a box of what it is broadcast to."""
     shape = s.type(arg).shape
     spans = box[len(box) - len(shape) :]
@@ -207,13 +207,13 @@ def _in_box(s: Sweep, arg: int, box: Box) -> int:
     return s.put.cut(s.values[arg], own)
 
 
-def _stretched(s: Sweep, made: int, part: Part, shape: Shape) -> int:
+def _stretched(s: SparseTangents, made: int, part: Part, shape: Shape) -> int:
     """A node of a part broadcast to the box; it is smaller where only the operand beside it is."""
     whole = (len(part.seeds), *shape) if part.wide else shape
     return made if s.put.shape(made) == whole else s.put.add(spread, (made,), shape=whole)
 
 
-def _add(s: Sweep, node: Node) -> Found:
+def _add(s: SparseTangents, node: Node) -> Found:
     """All parts of both: sums are taken where parts are put together, or at once if they agree."""
     if not _homogeneous(s, node.args):
         return None
@@ -234,7 +234,7 @@ def _add(s: Sweep, node: Node) -> Found:
     return found + right
 
 
-def _spread(s: Sweep, part: Part, arg: int, node: Node) -> Part:
+def _spread(s: SparseTangents, part: Part, arg: int, node: Node) -> Part:
     """A part of an operand broadcast to the shape of an elementwise node."""
     box = _spread_box(part.box, s.type(arg).shape, node.type.shape)
     if box == part.box:
@@ -252,7 +252,7 @@ def _spread_box(box: Box, shape: Shape, target: Shape) -> Box:
     return tuple([span if n == m else (0, n) for n, m, span in spans])
 
 
-def _contract(s: Sweep, node: Node) -> Found:
+def _contract(s: SparseTangents, node: Node) -> Found:
     """A product with what does not move: of the entries it has in the box of each part."""
     moving = [k for k, a in enumerate(node.args) if s.moves(a)]
     if len(moving) != 1:
@@ -279,7 +279,7 @@ def _contract(s: Sweep, node: Node) -> Found:
     return found
 
 
-def _sum(s: Sweep, node: Node) -> Found:
+def _sum(s: SparseTangents, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     axes = named["axes"]
     found = []
@@ -290,7 +290,7 @@ def _sum(s: Sweep, node: Node) -> Found:
     return found
 
 
-def _gather(s: Sweep, node: Node) -> Found:
+def _gather(s: SparseTangents, node: Node) -> Found:
     """Rows of parts that have all rows; the axes behind the indexed ones keep their boxes."""
     source, *indices = node.args
     if any(s.moves(a) for a in indices):

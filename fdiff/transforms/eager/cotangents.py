@@ -1,0 +1,65 @@
+"""Cotangents of the nodes of an eager trace, added up while they are pulled backwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...trace.eager_trace import EagerTrace
+from .eager_rules import Slices
+
+
+class Cotangents:
+    """Cotangents of the nodes of a trace while they are pulled backwards, as values.
+
+    `own` tells which of them are arrays that nobody else holds.
+    """
+
+    def __init__(self, trace: EagerTrace, size: int | None) -> None:
+        self.trace = trace
+        self.builder = trace.builder
+        self.size = size
+        self.values, self.moves = trace.builder.values, trace.builder.moves
+        self.count = len(trace.builder.nodes)
+        self.bars: list[Any] = [None] * self.count
+        self.masks: dict[int, Any] = {}
+        self.own = bytearray(self.count)
+        self.parts: dict[int, dict[int, tuple[Any, Any]]] = {}
+
+    def put(self, a: int, bar: Any, mask: Any, within: Slices | None = None) -> None:
+        """Add to the cotangent of a node; the sum is known to be zero outside both masks."""
+        bars, own = self.bars, self.own
+        known = bars[a]
+        if within is not None:
+            self.writable(a)[within] += bar
+            return
+        if known is None:
+            bars[a] = bar
+            if mask is not None:
+                self.masks[a] = mask
+            return
+        bars[a] = self._add(known, bar)
+        own[a] = isinstance(bars[a], np.ndarray)
+        if (there := self.masks.pop(a, None)) is not None and mask is not None:
+            self.masks[a] = there if there is mask else self._either(there, mask)
+
+    def writable(self, a: int) -> np.ndarray:
+        """The cotangent of a node as an array to add to, which nobody else holds."""
+        bars, known = self.bars, self.bars[a]
+        if not self.own[a]:
+            bars[a] = self._zeros(a) if known is None else np.array(known)
+            self.own[a] = True
+        self.masks.pop(a, None)
+        return bars[a]
+
+    def _zeros(self, a: int) -> np.ndarray:
+        type_ = self.builder.nodes[a].type
+        lead = () if self.size is None else (self.size,)
+        return np.zeros((*lead, *type_.shape), type_.dtype)
+
+    def _add(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def _either(self, a: Any, b: Any) -> Any:
+        return np.logical_or(a, b)
