@@ -99,7 +99,7 @@ def _arguments(trace: Trace, op: Op) -> list[TracedArray]:
     return args
 
 
-class Template(NamedTuple):
+class RuleTemplate(NamedTuple):
     """A rule to be spliced: `outputs` are places among the operands and the steps.
 
     `squared` are the operands it squares: the square of an absolute value is an op of its own.
@@ -116,7 +116,7 @@ _READS, _FIXED = "reads", "fixed"
 PATIENCE = 3  # times that a rule is asked before a template is made, which costs about as much
 
 
-class Templates:
+class RuleTemplates:
     """The templates of one kind of rule.
 
     ``trace(op, detail)`` traces the rule; `detail` says what is asked of it, and ends with a size
@@ -128,8 +128,8 @@ class Templates:
     def __init__(self, trace: Callable[[Op, Any], Traced], *, sized: bool = False) -> None:
         self.trace = trace
         self.sized = sized
-        self.known: dict[object, Template | str] = {}
-        self.general: dict[object, tuple[Template | str, Ints]] = {}
+        self.known: dict[object, RuleTemplate | str] = {}
+        self.general: dict[object, tuple[RuleTemplate | str, Ints]] = {}
         self.counts: dict[object, int] = {}  # how often a rule was met without a template
 
     def forget(self) -> None:
@@ -145,7 +145,7 @@ class Templates:
         types: Types,
         ids: list[int],
         first: int,
-    ) -> Template | None:
+    ) -> RuleTemplate | None:
         """The template for a node whose arguments have these `types`; None to ask the rule.
 
         `ids` are the operands, from the place `first` on the arguments of the node.
@@ -165,7 +165,7 @@ class Templates:
                     return None
                 key = (*key, constants)
                 found = self.known.get(key) or self._met(node, key, constants, reads=True)
-        if not isinstance(found, Template) or kink_search.on:
+        if not isinstance(found, RuleTemplate) or kink_search.on:
             return None
         for k in found.squared:
             if builder.nodes[ids[k]].primitive is absolute:
@@ -174,15 +174,15 @@ class Templates:
 
     def _met(
         self, node: Node, key: tuple[Any, ...], constants: Constants, *, reads: bool
-    ) -> Template | str | None:
+    ) -> RuleTemplate | str | None:
         """What is known from now on of a rule met for these types: None until that pays."""
         if len(self.known) + len(self.counts) >= MOST:
             self.forget()
         general, sizes = self._general(key) if node.primitive.sizeless else (key, ())
         found, old = self.general.get(general, (None, ()))
-        if isinstance(found, Template):
+        if isinstance(found, RuleTemplate):
             steps, outputs, targets, squared = found
-            found = Template(resized(steps, old, sizes), outputs, targets, squared)
+            found = RuleTemplate(resized(steps, old, sizes), outputs, targets, squared)
         if found is None or found is _FIXED:
             counted = key if found is _FIXED else general
             count = self.counts[counted] = self.counts.get(counted, 0) + 1
@@ -194,7 +194,7 @@ class Templates:
             )
             found = self._learnt(op, detail, reads=reads)
             if counted is general:
-                made = isinstance(found, Template)
+                made = isinstance(found, RuleTemplate)
                 fixed = made and not resizable(op.primitive, found.steps, sizes)
                 self.general[general] = (_FIXED if fixed else found, sizes)
         self.known[key] = found
@@ -211,7 +211,7 @@ class Templates:
             detail = (*detail, sizes.shape((size,)))
         return (primitive, params, detail, given, *constants), tuple(sizes.numbers)
 
-    def _learnt(self, op: Op, detail: object, *, reads: bool) -> Template | str:
+    def _learnt(self, op: Op, detail: object, *, reads: bool) -> RuleTemplate | str:
         """The template of a rule that `reads` the constants of the op, or may do so."""
         traced = self.trace(op, detail)
         if op.constants and not reads:
@@ -221,7 +221,7 @@ class Templates:
         steps, outputs = steps_of(traced.tape)
         given = len(traced.tape.inputs)
         squared = {k for s in steps if s.primitive is square for k in s.places if k < given}
-        return Template(steps, outputs, traced.targets, tuple(sorted(squared)))
+        return RuleTemplate(steps, outputs, traced.targets, tuple(sorted(squared)))
 
 
 def _constants(builder: Simplifier, arguments: list[int]) -> Constants:
@@ -235,9 +235,9 @@ def _constants(builder: Simplifier, arguments: list[int]) -> Constants:
     )
 
 
-pulls = Templates(pulled)
-pushes = Templates(pushed)
-batches = Templates(batched, sized=True)
+pulls = RuleTemplates(pulled)
+pushes = RuleTemplates(pushed)
+batches = RuleTemplates(batched, sized=True)
 
 
 def forget() -> None:

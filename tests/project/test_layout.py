@@ -32,13 +32,8 @@ CIRCLES = [  # each a set of modules that import one another
 ]
 INSIDE_KERNELS: dict[str, str] = {}  # who imports what from inside of `fdiff.kernels`
 SAME_CLASS_NAMES = {
-    "Join",
-    "Part",
-    "Parts",
-    "Sweep",
     "_Lines",
     "_Rewrite",
-    "_Sweep",
 }
 
 

@@ -56,12 +56,12 @@ each_transform = pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: 
 def made():
     """The templates there are."""
     known = [found for kept in KEPT for found in kept.known.values()]
-    return [found for found in known if isinstance(found, rule_templates.Template)]
+    return [found for found in known if isinstance(found, rule_templates.RuleTemplate)]
 
 
 def asked_and_spliced(transform, tape):
     """What the rules enter where nothing is remembered of them, and what their templates enter."""
-    with mock.patch.object(rule_templates.Templates, "find", return_value=None):
+    with mock.patch.object(rule_templates.RuleTemplates, "find", return_value=None):
         asked = verify(transform(tape))
     rule_templates.forget()
     for _ in range(3):  # met, learnt, and learnt once more for rules that read constants
@@ -204,13 +204,13 @@ def test_a_template_is_one_for_other_sizes(op, sample, transform, rng):
         if not floating(first):
             return
         other = turned_tape(first)
-        with mock.patch.object(rule_templates.Templates, "find", return_value=None):
+        with mock.patch.object(rule_templates.RuleTemplates, "find", return_value=None):
             asked = verify(transform(other))
         rule_templates.forget()
         for _ in range(3):
             transform(first)
         count = len(made())
-        with mock.patch.object(rule_templates.Templates, "_learnt", side_effect=AssertionError):
+        with mock.patch.object(rule_templates.RuleTemplates, "_learnt", side_effect=AssertionError):
             assert verify(transform(other)) == asked
         fixed = [any("fixed" in found for found in kept.general.values()) for kept in KEPT]
         assert len(made()) == 2 * count or fixed[2]
@@ -249,7 +249,7 @@ def test_lengths_never_seen_ask_no_rule():
         spliced = [reverse(tape_of(f, np.ones(n))) for n in (7, 100)]
         with pytest.raises(AssertionError):
             reverse(tape_of(f, np.ones(2)))
-    with mock.patch.object(rule_templates.Templates, "find", return_value=None):
+    with mock.patch.object(rule_templates.RuleTemplates, "find", return_value=None):
         for n, tape in zip((7, 100), spliced, strict=True):
             assert expressions(tape) == expressions(reverse(tape_of(f, np.ones(n))))
 

@@ -21,7 +21,7 @@ JOINS = (concatenate, update, add)
 Ids = tuple[int, ...]
 
 
-class Join(NamedTuple):
+class LoopJoin(NamedTuple):
     """Arrays of one type that are joined along an axis, or added up if that is None.
 
     `node` is the result, `chain` all nodes that join, and `start` what a sum begins with, if that
@@ -35,7 +35,7 @@ class Join(NamedTuple):
     start: int | None = None
 
 
-def joins_of(tape: Tape, users: Sequence[Sequence[int]]) -> Iterator[Join]:
+def joins_of(tape: Tape, users: Sequence[Sequence[int]]) -> Iterator[LoopJoin]:
     """The joins of at least `FEWEST` parts of one type; of one node the best to be had first."""
     outputs = frozenset(tape.outputs)
     below: set[int] = set()  # nodes of chains that have been met
@@ -43,7 +43,7 @@ def joins_of(tape: Tape, users: Sequence[Sequence[int]]) -> Iterator[Join]:
         node = tape.nodes[i]
         if node.primitive is concatenate:
             axis: int = dict(node.params)["axis"]  # type: ignore[assignment] - parameters are objects to the checker
-            yield from _of_one_type(tape, Join(i, node.args, frozenset([i]), axis))
+            yield from _of_one_type(tape, LoopJoin(i, node.args, frozenset([i]), axis))
         elif node.primitive in JOINS and i not in below:
             chain = _chain(tape, users, outputs, i)
             below.update(chain)
@@ -51,7 +51,7 @@ def joins_of(tape: Tape, users: Sequence[Sequence[int]]) -> Iterator[Join]:
                 yield from (_stores if node.primitive is update else _terms)(tape, chain)
 
 
-def _of_one_type(tape: Tape, join: Join) -> Iterator[Join]:
+def _of_one_type(tape: Tape, join: LoopJoin) -> Iterator[LoopJoin]:
     if len(join.parts) >= FEWEST and len({tape.nodes[a].type for a in join.parts}) == 1:
         yield join
 
@@ -71,7 +71,7 @@ def _chain(
         chain.append(i)
 
 
-def _stores(tape: Tape, chain: list[int]) -> Iterator[Join]:
+def _stores(tape: Tape, chain: list[int]) -> Iterator[LoopJoin]:
     """Stores that fill an array side by side, in any order."""
     shape = tape.nodes[chain[0]].type.shape
     at = {_starts(tape.nodes[i]): tape.nodes[i].args[1] for i in chain}
@@ -90,18 +90,18 @@ def _stores(tape: Tape, chain: list[int]) -> Iterator[Join]:
         return
     if at.keys() == set(starts):
         parts = tuple([at[start] for start in starts])
-        yield from _of_one_type(tape, Join(chain[0], parts, frozenset(chain), axis))
+        yield from _of_one_type(tape, LoopJoin(chain[0], parts, frozenset(chain), axis))
 
 
 def _starts(node: Node) -> Shape:
     return dict(node.params)["starts"]  # type: ignore[return-value] - parameters are objects to the checker
 
 
-def _terms(tape: Tape, chain: list[int]) -> Iterator[Join]:
+def _terms(tape: Tape, chain: list[int]) -> Iterator[LoopJoin]:
     """Terms of a sum: with the first among them, or with that to begin with."""
     type_ = tape.nodes[chain[0]].type
     first, terms = tape.nodes[chain[-1]].args[0], [tape.nodes[i].args[1] for i in reversed(chain)]
     if type_.dtype.kind in "fc" and all(tape.nodes[a].type == type_ for a in terms):
         nodes = frozenset(chain)
-        yield from _of_one_type(tape, Join(chain[0], (first, *terms), nodes, None))
-        yield from _of_one_type(tape, Join(chain[0], tuple(terms), nodes, None, first))
+        yield from _of_one_type(tape, LoopJoin(chain[0], (first, *terms), nodes, None))
+        yield from _of_one_type(tape, LoopJoin(chain[0], tuple(terms), nodes, None, first))

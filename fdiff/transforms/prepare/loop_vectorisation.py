@@ -24,7 +24,7 @@ from ...primitive import Primitive
 from ...tape import INPUT, Builder, Node, Tape
 from ..batch import batch
 from ..simplify import Simplifier, replaced, steps_of
-from .loop_joins import JOINS, Join, joins_of
+from .loop_joins import JOINS, LoopJoin, joins_of
 
 Ids = tuple[int, ...]
 
@@ -78,7 +78,7 @@ class Slices(NamedTuple):
 class _Alike:
     """Comparison of the parts of one join: nodes they share, slices they read, equal operations."""
 
-    def __init__(self, tape: Tape, users: list[list[int]], join: Join) -> None:
+    def __init__(self, tape: Tape, users: list[list[int]], join: LoopJoin) -> None:
         self.nodes, self.lines, self.join = tape.nodes, tape.lines, join
         self.parts, self.count = join.parts, len(join.parts)
         self.common: dict[Ids, int] = {}  # nodes of all the parts, in the order of the parts

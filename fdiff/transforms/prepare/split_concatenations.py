@@ -45,7 +45,7 @@ def split_joins(tape: Tape) -> Tape:
     return replaced(tape, {i: partial(_split, tape, i, join) for i, join in found.items()})
 
 
-class Join(NamedTuple):
+class JoinedRegion(NamedTuple):
     """Values between joins and what reduces or slices them, all of which nobody else reads.
 
     `axis` is that of the joins, counted from the end; `bounds` is where their parts begin and end.
@@ -60,7 +60,7 @@ class Join(NamedTuple):
         return any(a <= start and start + size <= b for a, b in pairwise(self.bounds))
 
 
-def _join(tape: Tape, users: Sequence[Sequence[int]], root: int) -> Join | None:
+def _join(tape: Tape, users: Sequence[Sequence[int]], root: int) -> JoinedRegion | None:
     """What lies between `root` and joins along an axis that it reduces or cuts; None without."""
     axes = _axes(tape, tape.nodes[root])
     for slices in (True, False) if axes else ():
@@ -70,12 +70,12 @@ def _join(tape: Tape, users: Sequence[Sequence[int]], root: int) -> Join | None:
         cut = {_cut_axis(tape, node) for node in nodes if node.primitive is slice_}
         if len(along) == 1 and along <= axes and cut <= along:
             (axis,) = along
-            found = Join(frozenset(inner), axis, _bounds(tape, inner, root, axis))
+            found = JoinedRegion(frozenset(inner), axis, _bounds(tape, inner, root, axis))
             return found if _pays(tape.nodes[root], found) else None
     return None
 
 
-def _pays(node: Node, join: Join) -> bool:
+def _pays(node: Node, join: JoinedRegion) -> bool:
     """Whether a root is simpler by parts: few reductions, or a slice of one part."""
     sizes = [b - a for a, b in pairwise(join.bounds)]
     if max(sizes, default=0) < LEAST:
@@ -173,7 +173,9 @@ def _joins(node: Node) -> bool:
 class _Cut:
     """Entries of the values of a join along its axis, entered in a builder."""
 
-    def __init__(self, tape: Tape, b: Simplifier, places: Sequence[int], join: Join) -> None:
+    def __init__(
+        self, tape: Tape, b: Simplifier, places: Sequence[int], join: JoinedRegion
+    ) -> None:
         self.nodes, self.b, self.places, self.join = tape.nodes, b, places, join
         self.known: dict[tuple[int, int, int], int] = {}
 
@@ -221,7 +223,7 @@ class _Cut:
         return self.b.add(slice_, (x,), params)
 
 
-def _split(tape: Tape, root: int, join: Join, b: Simplifier, places: Sequence[int]) -> int:
+def _split(tape: Tape, root: int, join: JoinedRegion, b: Simplifier, places: Sequence[int]) -> int:
     """Enter a reduction as the sum of those of the parts, or a slice as one of what it lies in."""
     primitive, args, params, types = tape.nodes[root]
     cut = _Cut(tape, b, places, join)

@@ -20,7 +20,7 @@ from ...trace import Trace, TracedArray
 from ..batch import widened
 from ..simplify import Simplifier
 from .sparse_tangent_rules import RULES
-from .sparse_tangents import Part, full, seeds_of
+from .sparse_tangents import TangentPart, full, seeds_of
 from .tangent_state import SparseTangents, Unit
 
 WORTH = 0.6  # of the work for all seeds, what may be left for it to pay
@@ -89,7 +89,9 @@ class SparseSweep(SparseTangents):
 
     def _carry(self, i: int, node: Node) -> None:
         """The parts of what a node computes, by the rule of its op or all of them as one."""
-        rule: Callable[[SparseTangents, Node], list[Part] | None] | None = RULES.get(node.primitive)
+        rule: Callable[[SparseTangents, Node], list[TangentPart] | None] | None = RULES.get(
+            node.primitive
+        )
         found = rule(self, node) if rule is not None and node.type.size else None
         if found is not None:
             self.parts[i] = found
@@ -101,7 +103,7 @@ class SparseSweep(SparseTangents):
             self.carried += sum(part.volume for part in self.parts.get(i, ()))
             self.all += self.source.size * node.type.size
 
-    def _as_one(self, node: Node) -> list[list[Part]]:
+    def _as_one(self, node: Node) -> list[list[TangentPart]]:
         """One part for each output, of all seeds that reach an operand."""
         moving = [self.moves(a) for a in node.args]
         there = [p for a, m in zip(node.args, moving, strict=True) if m for p in self.parts_of(a)]
@@ -124,7 +126,10 @@ class SparseSweep(SparseTangents):
                 self.builder.add(ITEM, (made,), (("k", k),)) if many else made
                 for k in range(len(node.types))
             ]
-        return [[Part(out, seeds, full(t.shape))] for out, t in zip(outs, node.types, strict=True)]
+        return [
+            [TangentPart(out, seeds, full(t.shape))]
+            for out, t in zip(outs, node.types, strict=True)
+        ]
 
     def column(self, o: int) -> int:
         """The tangents of an output for all seeds, whose axes come last."""

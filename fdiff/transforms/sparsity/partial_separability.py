@@ -22,7 +22,7 @@ MOST_NODES = 4096
 _MOST_TERMS = 64
 
 
-class Part(NamedTuple):
+class RowPart(NamedTuple):
     """Rows of the input, from where (an index vector; None: all), and its shape there."""
 
     node: int
@@ -44,7 +44,7 @@ class Separated:
     """A tape apart: `between` is ``(*inputs, *parts) -> terms``."""
 
     tape: Tape
-    parts: list[Part] = field(default_factory=list)
+    parts: list[RowPart] = field(default_factory=list)
     terms: list[Term] = field(default_factory=list)
 
     @property
@@ -125,7 +125,7 @@ class _RowSweep:
             self.whole.add(i)
             return True
         self.rows.add(i)
-        self.out.parts.append(Part(i, node.args[1], self.tape.nodes[node.args[0]].type.shape))
+        self.out.parts.append(RowPart(i, node.args[1], self.tape.nodes[node.args[0]].type.shape))
         return self._plain(node)
 
     def _as_rows(self, i: int) -> bool:
@@ -133,7 +133,7 @@ class _RowSweep:
         type_ = self.tape.nodes[i].type
         if i not in self.rows:
             self.rows.add(i)
-            self.out.parts.append(Part(i, None, type_.shape))
+            self.out.parts.append(RowPart(i, None, type_.shape))
         return type_.ndim > 0
 
     def _placed(self, i: int) -> None:

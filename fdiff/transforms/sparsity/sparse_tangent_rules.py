@@ -19,11 +19,11 @@ from ...ops.reductions import sum_
 from ...ops.view_ops import reshape, slice_, spread, transpose, unslice, update
 from ...primitive import Primitive
 from ...tape import Node
-from .sparse_tangents import Box, Part, common, extent, full, offset, seeds_of, volume
+from .sparse_tangents import Box, TangentPart, common, extent, full, offset, seeds_of, volume
 from .tangent_state import SparseTangents
 
 MOST = 2  # a part that is more than one in so many entries is carried with zeros around it
-Found = list[Part] | None
+Found = list[TangentPart] | None
 Rule = Callable[[SparseTangents, Node], Found]
 
 
@@ -55,7 +55,7 @@ def _slice(s: SparseTangents, node: Node) -> Found:
             sizes=(*(len(part.seeds),) * lead, *extent(tuple(box))),
             steps=(*(1,) * lead, *named["steps"]),
         )
-        found.append(Part(node_id, part.seeds, tuple(box)))
+        found.append(TangentPart(node_id, part.seeds, tuple(box)))
     return found
 
 
@@ -67,8 +67,8 @@ def _unslice(s: SparseTangents, node: Node) -> Found:
 
 
 def _moved(
-    s: SparseTangents, parts: Sequence[Part], starts: Sequence[int], shape: Shape
-) -> list[Part]:
+    s: SparseTangents, parts: Sequence[TangentPart], starts: Sequence[int], shape: Shape
+) -> list[TangentPart]:
     """Parts of a piece as parts of what it is put into; all of that if they are most of it."""
     found = []
     for part in parts:
@@ -95,7 +95,7 @@ def _update(s: SparseTangents, node: Node) -> Found:
     return found
 
 
-def _beside(s: SparseTangents, part: Part, region: Box) -> list[Part]:
+def _beside(s: SparseTangents, part: TangentPart, region: Box) -> list[TangentPart]:
     """What is left of a part where a region is stored over."""
     both = common(part.box, region)
     if both is None:
@@ -145,7 +145,7 @@ def _reshape(s: SparseTangents, node: Node) -> Found:
         before, after = _reboxed(source, target, part.box)
         grown = s.put.merged([part], part.seeds, before)
         shape = (*(len(part.seeds),) * part.wide, *extent(after))
-        found.append(Part(s.put.reshaped(grown.node, shape), part.seeds, after))
+        found.append(TangentPart(s.put.reshaped(grown.node, shape), part.seeds, after))
     return found
 
 
@@ -176,7 +176,7 @@ def _transpose(s: SparseTangents, node: Node) -> Found:
     for part in s.parts_of(node.args[0]):
         order = (0, *[a + 1 for a in axes]) if part.wide else axes
         box = tuple([part.box[a] for a in axes])
-        found.append(Part(s.put.add(transpose, (part.node,), axes=order), part.seeds, box))
+        found.append(TangentPart(s.put.add(transpose, (part.node,), axes=order), part.seeds, box))
     return found
 
 
@@ -195,7 +195,7 @@ def _entrywise(s: SparseTangents, node: Node) -> Found:
         ids = [part.node if j == k else _in_box(s, a, box) for j, a in enumerate(node.args)]
         on = [j == k and part.wide for j in range(len(ids))]
         made = s.apply(node, ids, on, len(part.seeds))
-        found.append(Part(_stretched(s, made, part, extent(box)), part.seeds, box))
+        found.append(TangentPart(_stretched(s, made, part, extent(box)), part.seeds, box))
     return found
 
 
@@ -207,7 +207,7 @@ def _in_box(s: SparseTangents, arg: int, box: Box) -> int:
     return s.put.cut(s.values[arg], own)
 
 
-def _stretched(s: SparseTangents, made: int, part: Part, shape: Shape) -> int:
+def _stretched(s: SparseTangents, made: int, part: TangentPart, shape: Shape) -> int:
     """A node of a part broadcast to the box; it is smaller where only the operand beside it is."""
     whole = (len(part.seeds), *shape) if part.wide else shape
     return made if s.put.shape(made) == whole else s.put.add(spread, (made,), shape=whole)
@@ -234,7 +234,7 @@ def _add(s: SparseTangents, node: Node) -> Found:
     return found + right
 
 
-def _spread(s: SparseTangents, part: Part, arg: int, node: Node) -> Part:
+def _spread(s: SparseTangents, part: TangentPart, arg: int, node: Node) -> TangentPart:
     """A part of an operand broadcast to the shape of an elementwise node."""
     box = _spread_box(part.box, s.type(arg).shape, node.type.shape)
     if box == part.box:
@@ -242,7 +242,7 @@ def _spread(s: SparseTangents, part: Part, arg: int, node: Node) -> Part:
     lead = (len(part.seeds),) if part.wide else ()
     ones = (1,) * (len(box) - len(part.box))
     deep = s.put.reshaped(part.node, (*lead, *ones, *extent(part.box)))
-    return Part(_stretched(s, deep, part, extent(box)), part.seeds, box)
+    return TangentPart(_stretched(s, deep, part, extent(box)), part.seeds, box)
 
 
 def _spread_box(box: Box, shape: Shape, target: Shape) -> Box:
@@ -275,7 +275,7 @@ def _contract(s: SparseTangents, node: Node) -> Found:
         on = [j == k and part.wide for j in range(2)]
         made = s.apply(node, ids, on, len(part.seeds))
         s.carried += len(part.seeds) * volume(tuple(spans.values()))
-        found.append(Part(made, part.seeds, tuple([spans[label] for label in out])))
+        found.append(TangentPart(made, part.seeds, tuple([spans[label] for label in out])))
     return found
 
 
@@ -286,7 +286,7 @@ def _sum(s: SparseTangents, node: Node) -> Found:
     for part in s.few(node.args[0]):
         gone = tuple([a + part.wide for a in axes])
         box = tuple([span for k, span in enumerate(part.box) if k not in axes])
-        found.append(Part(s.put.add(sum_, (part.node,), axes=gone), part.seeds, box))
+        found.append(TangentPart(s.put.add(sum_, (part.node,), axes=gone), part.seeds, box))
     return found
 
 
@@ -304,7 +304,7 @@ def _gather(s: SparseTangents, node: Node) -> Found:
         box, seeds = (*full(s.type(source).shape)[:count], *end), seeds_of(same)
         rows = s.put.behind(same, seeds, box, count)
         made = s.put.add(gather, (rows, *[s.values[a] for a in indices]))
-        found.append(Part(s.put.in_front(made, seeds, len(picked)), seeds, (*picked, *end)))
+        found.append(TangentPart(s.put.in_front(made, seeds, len(picked)), seeds, (*picked, *end)))
     return found
 
 

@@ -28,7 +28,7 @@ MOST_JOINED = 1 << 12  # entries up to which parts are put together: beyond, a c
 MOST_PARTS = 8  # of a node whose parts are large
 
 
-class Part(NamedTuple):
+class TangentPart(NamedTuple):
     """A node of a trace, with a leading axis of the seeds unless there is only one."""
 
     node: int
@@ -75,12 +75,12 @@ def offset(inner: Box, outer: Box) -> Box:
     return tuple([(p - q, s - q) for (p, s), (q, _) in zip(inner, outer, strict=True)])
 
 
-def seeds_of(parts: Sequence[Part]) -> Seeds:
+def seeds_of(parts: Sequence[TangentPart]) -> Seeds:
     """All seeds of some parts."""
     return tuple(sorted({s for part in parts for s in part.seeds}))
 
 
-class Parts:
+class TangentParts:
     """How parts are cut and put together in a trace."""
 
     def __init__(self, trace: Trace) -> None:
@@ -103,11 +103,11 @@ class Parts:
         starts, steps = tuple([lo for lo, _ in spans]), (1,) * len(spans)
         return self.add(slice_, (node,), sizes=extent(spans), starts=starts, steps=steps)
 
-    def within(self, part: Part, box: Box) -> Part:
+    def within(self, part: TangentPart, box: Box) -> TangentPart:
         """The part in a box inside its own."""
         lead = ((0, len(part.seeds)),) if part.wide else ()
         spans = (*lead, *offset(box, part.box))
-        return Part(self.cut(part.node, spans), part.seeds, box)
+        return TangentPart(self.cut(part.node, spans), part.seeds, box)
 
     def dtype(self, node: int) -> np.dtype:
         return self.trace.builder.type(node).dtype
@@ -119,17 +119,17 @@ class Parts:
     def _joined(self, nodes: Sequence[int], axis: int) -> int:
         return nodes[0] if len(nodes) == 1 else self.add(concatenate, nodes, axis=axis)
 
-    def led(self, part: Part) -> int:
+    def led(self, part: TangentPart) -> int:
         """The node of a part with its leading axis, if there is one seed only."""
         return self.reshaped(part.node, (len(part.seeds), *extent(part.box)))
 
     # --- put together -------------------------------------------------------------------------
 
-    def few(self, parts: Sequence[Part]) -> list[Part]:
+    def few(self, parts: Sequence[TangentPart]) -> list[TangentPart]:
         """Parts put together where what comes of it is small, and hardly larger than they are."""
         if len(parts) == 1:
             return [*parts]
-        groups: list[tuple[list[Part], Seeds, Box]] = []
+        groups: list[tuple[list[TangentPart], Seeds, Box]] = []
         for part in parts:
             for k, (there, seeds, box) in enumerate(groups):
                 union = seeds_of((*there, part))
@@ -143,18 +143,18 @@ class Parts:
                 groups.append(([part], part.seeds, part.box))
         return [self.merged(*group) for group in groups]
 
-    def merged(self, parts: Sequence[Part], seeds: Seeds, box: Box) -> Part:
+    def merged(self, parts: Sequence[TangentPart], seeds: Seeds, box: Box) -> TangentPart:
         """The sum of parts as one of these seeds and this box."""
         if len(parts) == 1 and parts[0][1:] == (seeds, box):
             return parts[0]
-        boxes: dict[Box, list[Part]] = {}
+        boxes: dict[Box, list[TangentPart]] = {}
         for part in parts:
             boxes.setdefault(part.box, []).append(part)
         pieces = [(where, self._of_seeds(same, seeds)) for where, same in boxes.items()]
         lead = (len(seeds),) if len(seeds) > 1 else ()
-        return Part(self._of_boxes(pieces, lead, box), seeds, box)
+        return TangentPart(self._of_boxes(pieces, lead, box), seeds, box)
 
-    def behind(self, parts: Sequence[Part], seeds: Seeds, box: Box, count: int) -> int:
+    def behind(self, parts: Sequence[TangentPart], seeds: Seeds, box: Box, count: int) -> int:
         """The same, with the axis of the seeds behind the first `count` others.
 
         Parts that follow each other are turned before they are joined, so that nothing is moved
@@ -176,9 +176,9 @@ class Parts:
         axes = (count, *range(count), *range(count + 1, len(shape)))
         return self.add(transpose, (node,), axes=axes)
 
-    def _of_seeds(self, parts: Sequence[Part], seeds: Seeds) -> int:
+    def _of_seeds(self, parts: Sequence[TangentPart], seeds: Seeds) -> int:
         """The sum of parts of one box, for all `seeds`."""
-        layers: list[list[Part]] = []
+        layers: list[list[TangentPart]] = []
         for part in parts:
             for layer in layers:
                 if not any({*part.seeds} & {*other.seeds} for other in layer):
@@ -191,7 +191,7 @@ class Parts:
             total = self.add(add, (total, self._beside(layer, seeds)))
         return total
 
-    def _beside(self, parts: Sequence[Part], seeds: Seeds) -> int:
+    def _beside(self, parts: Sequence[TangentPart], seeds: Seeds) -> int:
         """Parts of one box that share no seed, one behind the other; zeros for other seeds."""
         if len(parts) == 1 and parts[0].seeds == seeds:
             return parts[0].node

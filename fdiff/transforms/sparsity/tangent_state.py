@@ -14,7 +14,7 @@ from ...trace import Trace
 from ..batch import widened
 from ..derivative_tapes import unit_seeds
 from ..simplify import Simplifier
-from .sparse_tangents import Part, Parts, Seeds, full
+from .sparse_tangents import Seeds, TangentPart, TangentParts, full
 
 
 class Unit(NamedTuple):
@@ -33,12 +33,12 @@ class SparseTangents:
 
     def __init__(self, tape: Tape, trace: Trace, source: ArrayType) -> None:
         self.tape, self.trace, self.source = tape, trace, source
-        self.put = Parts(trace)
+        self.put = TangentParts(trace)
         self.builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
         self.values = [-1] * len(tape.nodes)
         self.units: dict[int, Unit] = {}
-        self.parts: dict[int, list[Part]] = {}
-        self.items: dict[int, list[list[Part]]] = {}
+        self.parts: dict[int, list[TangentPart]] = {}
+        self.items: dict[int, list[list[TangentPart]]] = {}
         self.line: Line | None = None
         self.carried = self.all = 0
         for i in tape.inputs[:-1]:
@@ -52,27 +52,27 @@ class SparseTangents:
     def type(self, i: int) -> ArrayType:
         return self.tape.nodes[i].type
 
-    def parts_of(self, i: int) -> list[Part]:
+    def parts_of(self, i: int) -> list[TangentPart]:
         """The parts of a node as they came to be."""
         if i not in self.parts:
             unit = self.units[i]
             type_ = ArrayType(unit.shape, self.source.dtype)
             seeds = np.ones(unit.shape) if type_.size == 1 else unit_seeds(type_, 0, type_.size)
             node = self.trace.lift(seeds, type_.dtype)
-            self.parts[i] = [Part(node, unit.seeds, full(unit.shape))]
+            self.parts[i] = [TangentPart(node, unit.seeds, full(unit.shape))]
         return self.parts[i]
 
-    def few(self, i: int) -> list[Part]:
+    def few(self, i: int) -> list[TangentPart]:
         """The parts of a node, put together for an op that computes with each."""
         self.parts[i] = self.put.few(self.parts_of(i))
         return self.parts[i]
 
-    def whole(self, i: int, seeds: Seeds) -> Part:
+    def whole(self, i: int, seeds: Seeds) -> TangentPart:
         """The tangents of a node for `seeds`, all of its entries; zeros where none reaches it."""
         shape, dtype = self.type(i)
         if not self.parts_of(i):
             lead = (len(seeds),) if len(seeds) > 1 else ()
-            return Part(self.put.zeros((*lead, *shape), dtype), seeds, full(shape))
+            return TangentPart(self.put.zeros((*lead, *shape), dtype), seeds, full(shape))
         return self.put.merged(self.parts_of(i), seeds, full(shape))
 
     def apply(self, node: Node, ids: Sequence[int], on: Sequence[bool], size: int) -> int:
