@@ -15,7 +15,7 @@ import numpy as np
 from ...ops.elementwise import add, logical_or
 from ...tape import ITEM
 from ...trace.eager_trace import EagerTrace
-from ...trace.operation_cache import Op
+from ...trace.operation_cache import STORES_ENTRIES, Op
 from ..rule_templates import Seeds
 from .cotangents import Cotangents
 from .eager_rules import EnteredPull, Pull, Push
@@ -63,7 +63,7 @@ def push_values(
             moving = tuple([dot is not None for dot in given])
             if True not in moving:
                 continue
-            if op.quick == "store_entries":
+            if op.quick == STORES_ENTRIES:
                 found[i] = push_store(op, given, size)
                 continue
             rule = op.rules.get((moving, size, "push"))
@@ -165,7 +165,7 @@ class EnteredPullSweep(PullSweep):
     """The same, each cotangent being a node of the trace."""
 
     def _quick(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
-        if op.quick != "store_entries":
+        if op.quick != STORES_ENTRIES:
             return False
         enter_pull_store(self, i, op, args)
         return True

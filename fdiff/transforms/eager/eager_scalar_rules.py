@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...trace.operation_cache import Op
+from ...ops.elementwise import add, multiply, negative, subtract
+from ...trace.operation_cache import READS_ENTRY, Op
 from .cotangents import Cotangents
 
 
@@ -61,11 +62,11 @@ def _pull_entry(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> N
 
 
 QUICK: dict[str, Callable[[Cotangents, Op, tuple[int, ...], Any], None]] = {
-    "add": _pull_add,
-    "subtract": _pull_subtract,
-    "multiply": _pull_multiply,
-    "negative": _pull_negative,
-    "entry": _pull_entry,
+    add.eager.scalar_rule: _pull_add,
+    subtract.eager.scalar_rule: _pull_subtract,
+    multiply.eager.scalar_rule: _pull_multiply,
+    negative.eager.scalar_rule: _pull_negative,
+    READS_ENTRY: _pull_entry,
 }
 
 # ------------------------------------------------------------------------------------------ stores
