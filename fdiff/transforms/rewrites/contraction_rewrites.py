@@ -25,7 +25,7 @@ def _seeds(b: Builder, i: int) -> bool:
     count = b.nodes[rows.args[0]]
     if count.primitive is add and number(b, count.args[1]) == 0:
         count = b.nodes[count.args[0]]
-    counters = count.primitive.name == columns.primitive is iota
+    counters = count.primitive is columns.primitive is iota
     return counters and columns.type.shape == shape[1:]
 
 
