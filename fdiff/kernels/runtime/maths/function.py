@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from ...llvm.machine import has, target
 from .value import F8, TRUTH, Formula, Value, fused
-from .value_and_slope import PARTS
+from .value_and_slope import SPLIT
 
 # Up to so many calls in a kernel are inlined, which takes 5 to 9 ms of compile time each. More are
 # calls of vector functions, at 2 ms each and 20 ms a function, and as fast where loops are long.
@@ -34,7 +34,7 @@ def call(builder: ir.IRBuilder, formula: Formula, args: list[ir.Value], out: ir.
     if out == TRUTH or not (_apart_now.get() and fused()):
         function = _inlined(module, formula, kinds, out)
     else:
-        parts = PARTS.get(formula.__name__) if kinds == [F8.real] else None
+        parts = SPLIT.get(formula.__name__) if kinds == [F8.real] else None
         function = _apart(module, parts.called if parts else formula, kinds)
         if parts:
             called = Value(builder, builder.call(function, args))

@@ -1,8 +1,7 @@
 """A function and its slope from one call, in kernels that call functions instead of inlining them.
 
-A function that is not inlined has no instructions in common with its slope. Both are made here
-from one number, which is what is called for; the rest is inlined, and calls that are equal are
-merged.
+LLVM merges equal instructions of a function and its slope only if both are inlined. Here both are
+computed from the result of one call; the rest is inlined, and equal calls are merged.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from .value import Formula, Value, copysign, fabs, fma, where
 _MIDDLE = 0.5493061443340549
 
 
-class Parts(NamedTuple):
-    """A function of doubles as one that is called, and what is made of its result and `x`."""
+class SplitFunction(NamedTuple):
+    """A function of doubles: a formula to call, and one of its result and `x` to inline."""
 
     called: Formula
     rest: Callable[[Value, Value], Value]
@@ -51,7 +50,7 @@ def _sech_squared(w: Value, x: Value) -> Value:
     return fma(-w, w, where(_near(x), w.like(1.0), fma(w, -2.0, 0.0)))
 
 
-PARTS: dict[str, Parts] = {
-    tanh.__name__: Parts(nearer, _tanh),
-    sech_squared.__name__: Parts(nearer, _sech_squared),
+SPLIT: dict[str, SplitFunction] = {
+    tanh.__name__: SplitFunction(nearer, _tanh),
+    sech_squared.__name__: SplitFunction(nearer, _sech_squared),
 }
