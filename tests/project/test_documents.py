@@ -97,7 +97,7 @@ def test_files_that_are_named_exist():
 
 
 def test_what_is_named_in_a_file_is_there():
-    """`path.py: name` in documents is a class or function of that file."""
+    """`path.py: name` in documents is a class, function or constant of that file."""
     named = re.compile(r"`(fdiff/[\w/]+\.py): (\w+)`")
     missing = [
         f"{page.relative_to(ROOT)}: {path}: {name}"
@@ -109,9 +109,11 @@ def test_what_is_named_in_a_file_is_there():
 
 
 def names_of(path):
-    kinds = ast.FunctionDef | ast.ClassDef
     body = ast.parse(path.read_text(encoding="utf-8")).body
-    return {node.name for node in body if isinstance(node, kinds)}
+    constants = {
+        ast.unparse(t) for node in body if isinstance(node, ast.Assign) for t in node.targets
+    }
+    return constants | {n.name for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
 
 
 def test_the_api_reference_lists_every_public_name():
