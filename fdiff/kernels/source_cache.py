@@ -79,8 +79,10 @@ def forget() -> None:
     _serial.cache_clear()
     _parallel.cache_clear()
     _intact.clear()
-    if (making := sys.modules.get(f"{__package__}.codegen.source_generation")) is not None:
-        making.loop_program.cache_clear()
+    generation = sys.modules.get(f"{__package__}.codegen.source_generation")
+    loop_program = getattr(generation, "loop_program", None)  # None while a thread imports it
+    if loop_program is not None:
+        loop_program.cache_clear()
 
 
 @lru_cache(maxsize=2048)
