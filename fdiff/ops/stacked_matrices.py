@@ -87,10 +87,7 @@ def stacked_op(
 
 # --- matrices for tests -------------------------------------------------------------------------
 
-Matrices = Callable[[np.random.Generator], tuple[np.ndarray, ...]]
-
-
-def regular_matrices(n: int) -> Matrices:
+def regular_matrices(n: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
     """Two matrices close to a multiple of the identity."""
     return lambda rng: (rng.normal(size=(2, n, n)) + 3.0 * np.eye(n),)
 
@@ -100,11 +97,11 @@ def positive_definite_matrices(rng: np.random.Generator) -> tuple[np.ndarray, ..
     return (a @ np.swapaxes(a, -1, -2) + 2.0 * np.eye(3),)
 
 
-def normal_matrices(*shape: int) -> Matrices:
+def normal_matrices(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
     return lambda rng: (rng.normal(size=shape),)
 
 
-def well_separated_matrices(*shape: int) -> Matrices:
+def well_separated_matrices(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
     """Close to diagonal matrices: eigenvalues are real and apart, and LAPACK's order and signs do not change nearby."""
     return lambda rng: (np.diag(np.arange(1.0, 1.5 * shape[-1], 1.5)) + 0.15 * rng.normal(size=shape),)
 
