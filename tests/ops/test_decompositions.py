@@ -32,7 +32,7 @@ def traced(f, *arrays):
         out = f(*arguments)
         return list(out) if isinstance(out, tuple) else [out]
 
-    inputs = [ArgumentSpec(type_of(x), value=x, moving=x.dtype.kind in "fc") for x in arrays]
+    inputs = [ArgumentSpec(type_of(x), value=x, active=x.dtype.kind in "fc") for x in arrays]
     return verify(record(run, inputs, "test").tape)
 
 
