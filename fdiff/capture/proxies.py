@@ -1,4 +1,4 @@
-"""What is the proxy of the namespaces and dicts a traced function reads: each logs what is read.
+"""Proxies of the namespaces and dicts that a traced function reads: each logs what is read.
 
 CPython reads the globals of a function through ``__getitem__`` where they are no exact dict, so a
 subclass with ``__missing__`` sees the first read of each name and then costs nothing.

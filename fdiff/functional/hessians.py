@@ -1,6 +1,8 @@
 """Second derivatives of scalar functions: `hessian`, and products `hvp` and `vhp` with vectors.
 
-Forward mode over reverse mode: a tangent is pushed through the tape of the gradient.
+Forward mode over reverse mode: a tangent is pushed through the tape of the gradient. Which seeds
+and which sparsity a dense Hessian uses is decided in `dense_blocks`; the ways, in order, stand in
+`transforms.pipeline`.
 """
 
 from __future__ import annotations

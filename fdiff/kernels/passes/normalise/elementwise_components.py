@@ -33,7 +33,10 @@ def among_kept(dims: Dims, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def operand(new: Pieces, a: int, dims: Dims, place: Place) -> int:
-    """The component of an operand that meets the one at `place` of a result of shape `dims`."""
+    """The piece of operand `a` that belongs to one piece of the result, whose shape is `dims`.
+
+    `place` gives the positions on the small axes of the result; the other axes broadcast.
+    """
     own = new.dims(a)
     lead = len(dims) - len(own)
     op = new.at(a, {q: place[q + lead] for q in small_axes(own)})

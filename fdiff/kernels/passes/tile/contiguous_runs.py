@@ -227,7 +227,7 @@ def _without_dead_values(lines: list[Statement], final: list[Statement]) -> list
 
 
 def _has_short_rows(access: Access, axis: int) -> bool:
-    """Whether consecutive positions along an axis are at most a few entries apart."""
+    """Whether one step along the axis moves by at most `_WIDEST` entries in contiguous memory."""
     after = access.dims[axis + 1 :]
     if access.buffer.strides is not None or access.index[axis]._replace(start="0") != Axis():
         return False
