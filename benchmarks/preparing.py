@@ -23,8 +23,7 @@ import fdiff
 from fdiff import interpret
 from fdiff.capture import Capture
 from fdiff.dispatch import variant
-from fdiff.functional import gradients
-from fdiff.transforms import derivative_tapes, forward, reverse, simplify
+from fdiff.transforms import batch, forward, pipeline, reverse, simplify
 
 from .cases import CASES
 from .peers import fdiff_peer
@@ -118,9 +117,8 @@ def watched(clock: Clock, stack: ExitStack) -> None:
         ("capture", Capture, "private"),
         ("capture", Capture, "finish"),
         ("trace", variant, "record"),
-        ("transforms", gradients, "gradient"),
-        *[("transforms", derivative_tapes, name) for name in ("jvp", "vjp", "batch")],
-        *[("transforms", owner, "batch") for owner in _having("batch", derivative_tapes.batch)],
+        *[("transforms", owner, "derive") for owner in _having("derive", pipeline.derive)],
+        *[("transforms", owner, "batch") for owner in _having("batch", batch.batch)],
         *[("transforms", owner, "jvp") for owner in _having("jvp", forward.jvp)],
         *[("transforms", owner, "vjp") for owner in _having("vjp", reverse.vjp)],
         *[("simplify", owner, "simplify") for owner in _having("simplify", simplify.simplify)],

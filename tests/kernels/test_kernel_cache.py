@@ -597,10 +597,10 @@ def test_eight_threads_share_a_kernel_with_temporaries():
     with ThreadPoolExecutor(8) as pool:
         for got, w in zip(pool.map(lambda row: kernel(row, x), rows * 20), want * 20, strict=True):
             np.testing.assert_allclose(got[1], w[1], rtol=1e-9, atol=1e-12)
-    (kept,) = [cell for cell in executable.spare.values() if cell[0]]
+    (kept,) = [cell for cell in executable._spare.values() if cell[0]]
     assert len(kept) == 1
     kernels.cache_clear()
-    assert not any(cell[0] for cell in executable.spare.values())
+    assert not any(cell[0] for cell in executable._spare.values())
 
 
 def test_eight_threads_compile_different_kernels():

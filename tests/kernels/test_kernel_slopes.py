@@ -13,7 +13,7 @@ from fdiff import kernels
 from fdiff.kernels.ir.operation_costs import ALIKE
 from fdiff.kernels.runtime.maths.function import INLINED
 from fdiff.kernels.runtime.maths.value import fused
-from fdiff.kernels.runtime.maths.value_and_slope import PARTS
+from fdiff.kernels.runtime.maths.value_and_slope import SPLIT
 from fdiff.ops.accurate_partials import DIRECTION, SHARES
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
@@ -53,7 +53,7 @@ def test_a_slope_is_computed_in_the_loop_of_its_function(name, rng):
 
 def test_what_is_alike_is_what_there_is():
     pairs = [op.name for both in (*SHARES.values(), DIRECTION) for op in both]
-    assert {f"rt.{name}" for name in (*pairs, *PARTS)} <= set(ALIKE)
+    assert {f"rt.{name}" for name in (*pairs, *SPLIT)} <= set(ALIKE)
 
 
 EXACT = {
@@ -62,7 +62,7 @@ EXACT = {
 }
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", SPLIT)
 def test_what_is_made_of_a_call_has_its_digits(name, rng):
     exact, bound = EXACT[name]
     loop = Loop(1, np.float64, INLINED + 1, f"out[i] = rt.{name}(x[i])")

@@ -70,7 +70,7 @@ def functions():
     yield "evaluator", interpreter.text_of(list(opcodes_.lines))
     for name, text in worker_code.TEXTS.items():
         yield f"pool {name}", text
-    for name in routines._TEXTS:
+    for name in routines.TEXTS:
         for dtype in ("f4", "f8"):
             yield f"{name}_{dtype}", routines.text_of(f"{name}_{dtype}", 32)
 
