@@ -327,9 +327,9 @@ def resolve(value: object) -> object:
 
 def _is_stored(value: object) -> bool:
     kind = type(value)
-    return kind is TracedLocalArray or (
-        (kind is tuple or kind is list) and any(map(_is_stored, value))
-    )  # type: ignore[call-overload] - its class was looked at
+    if kind is tuple or kind is list:
+        return any(map(_is_stored, value))  # type: ignore[call-overload] - its class was looked at
+    return kind is TracedLocalArray
 
 
 # ------------------------------------------------------------------------------------------ stores

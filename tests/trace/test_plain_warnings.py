@@ -164,9 +164,9 @@ def test_hints_at_nothing_do_not_warn(monkeypatch, tier):
 def test_hints_at_nothing_are_soon_left_alone(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "interpret")
     asked = []
-    flagged = fdiff.interpret.Plan.flagged
+    flagged = fdiff.interpret.Interpreter.flagged
     counting = lambda plan, arrays: asked.append(1) or flagged(plan, arrays)
-    monkeypatch.setattr(fdiff.interpret.Plan, "flagged", counting)
+    monkeypatch.setattr(fdiff.interpret.Interpreter, "flagged", counting)
     f, x = SILENT["slope of a root at zero"]
     g, (bad, _) = fdiff.grad(f), points(x)
     for _ in range(1000):
