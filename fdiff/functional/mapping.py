@@ -328,7 +328,8 @@ def _mapped_axis_first(leaf: object, axis: int, name: str, call: str) -> TracedA
         raise failure(InputError, call, f"{fact} ({name}).", way)
     if not -leaf.ndim <= axis < leaf.ndim:
         fact = f"vmap was asked to map axis {axis} of an array of shape {leaf.shape} ({name})."
-        raise failure(InputError, call, fact)
+        way = "Give in_axes an axis that the array has, or None to pass it whole."
+        raise failure(InputError, call, fact, way)
     return _moveaxis(leaf, axis, 0)
 
 

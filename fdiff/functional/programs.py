@@ -182,6 +182,8 @@ def source(f: Function, *args: object, stage: str = "", **kwargs: object) -> str
         return _source(tape, f, stage)
     except UnsupportedError:
         raise
+    except InputError:  # a variable of the environment that is set to what it cannot be
+        raise
     except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
         raise Defect("kernel", tape, error).error(called("source", f)) from None
 

@@ -60,6 +60,14 @@ def test_a_dump_goes_to_stderr(monkeypatch, capsys):
     assert capsys.readouterr().err.count("---") == len(PASSES) - 1  # one thread
 
 
+def test_a_dump_of_no_pass_is_an_error(monkeypatch):
+    monkeypatch.setenv("FDIFF_DUMP", "fuse,fusion")
+    monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
+    fdiff.cache_clear()
+    with pytest.raises(InputError, match=r"FDIFF_DUMP: no pass .* 'fusion'.*\n.*\n.*fuse"):
+        fdiff.source(softmax, np.ones((3, 4)))
+
+
 def test_a_stage_that_there_is_not():
     with pytest.raises(InputError, match=r"no pass .* 'fusion'.*\n.*\n.*forward_stores, .*fuse"):
         fdiff.source(softmax, np.ones((3, 4)), stage="fusion")

@@ -18,8 +18,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple, cast
 
+from ...errors import InputError, message, user_line
 from ...process.forking import no_fork
 from ..ir.graph import KernelGraph
 from ..ir.loops import LoopProgram
@@ -144,6 +146,8 @@ LAST = FOR_CPU[-1].name
 
 def run(graph: KernelGraph, until: str = LAST) -> Form:
     """The program after the pass named `until`, which another target than the CPU chooses."""
+    if until not in NAMES:
+        raise ValueError(f"no pass is called {until!r}")
     program: Form = graph
     _verify(program, graph, "as it comes from the tape")
     for step in (*PORTABLE, *FOR_CPU):
@@ -179,12 +183,22 @@ def text_after(graph: KernelGraph, name: str) -> str:
 
 def _inspect(step: Pass, before: Form, program: Form, graph: KernelGraph) -> None:
     """Verify and print the program after a pass, where the environment asks for it."""
-    dumped = os.environ.get(DUMP, "").split(",")
-    if step.name in dumped or "passes" in dumped:
+    if step.name in _dumped(os.environ.get(DUMP, "")):
         text = "(unchanged)\n" if program == before else listing(program)
         sys.stderr.write(f"--- {step.name}: {step.leaves}\n{text}\n")
     if program is not before:
         _verify(program, graph, f"after the pass {step.name}")
+
+
+@lru_cache(maxsize=8)
+def _dumped(said: str) -> frozenset[str]:
+    """The passes after which the environment asks for a print."""
+    words = frozenset(said.split(",")) - {""}
+    if unknown := sorted(words - {"passes", *NAMES}):
+        fact = f"no pass of the kernel compiler is called {', '.join(map(repr, unknown))}."
+        way = f"Set it to passes, for all, or to some of: {', '.join(NAMES)}."
+        raise InputError(message(DUMP, fact, way, user_line()))
+    return frozenset(NAMES) if "passes" in words else words
 
 
 def _verify(program: Form, graph: KernelGraph, place: str) -> None:
