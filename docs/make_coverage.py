@@ -35,7 +35,7 @@ import fdiff
 from fdiff.capture.impure import impurity
 from fdiff.primitive import FUNCTIONS, PRIMITIVES, REPLACEMENTS, UFUNC_METHODS, UFUNCS, load_tables
 
-load_tables()  # the tables for SciPy, which wait for a function that needs them
+load_tables()  # the tables that wait for a function that needs them
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "coverage.md"
 RANKS = 300
@@ -256,7 +256,7 @@ def kind_of(name: str) -> str:
         return "built of others"
     if len(path) > 1 and (getattr(np, path[0], None), path[-1]) in UFUNC_METHODS:
         return "built of others"
-    answered = any(id(part) in REPLACEMENTS for part in chain)
+    answered = any(id(part) in REPLACEMENTS or part in UFUNCS for part in chain[1:])
     if answered and top == "scipy":
         return "built of others"
     return "answered in private copies" if answered else "concrete"

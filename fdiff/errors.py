@@ -6,8 +6,9 @@ A message names the public call, shows the user's line, states the fact and offe
 from __future__ import annotations
 
 import linecache
+import os
+import site
 import sys
-import sysconfig
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable
@@ -21,8 +22,9 @@ from typing import NamedTuple
 Line = tuple[str | CodeType, int]
 
 _PACKAGE = str(Path(__file__).parent)
-_LIBRARIES = (_PACKAGE, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"])
-_INTERNAL = (*_LIBRARIES, "<__array_function__", "<frozen")
+STDLIB = str(Path(os.__file__).parent)
+SITE_PACKAGES = tuple(site.getsitepackages())
+_INTERNAL = (_PACKAGE, STDLIB, *SITE_PACKAGES, "<__array_function__", "<frozen")
 
 
 class FdiffError(Exception):

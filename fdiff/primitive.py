@@ -109,7 +109,7 @@ class AxisMap(NamedTuple):
 _C_ORDER, _NOT_EAGER = LayoutRule(), EagerRule()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Primitive:
     """One operation of the tape.
 
@@ -216,6 +216,15 @@ def load_tables(*modules: str) -> bool:
                 load()
             LAZY_TABLES.pop(name, None)
     return bool(found)
+
+
+def handler_of(function: Callable[..., object]) -> Callable[..., object] | None:
+    """What computes a function of NumPy on traced arrays; None if nothing does."""
+    found = FUNCTIONS.get(function)
+    if found is None and LAZY_TABLES:
+        load_tables(".".join(str(function.__module__).split(".")[:2]))
+        found = FUNCTIONS.get(function)
+    return found
 
 
 def register(primitive: Primitive) -> Primitive:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ from .attributes import cached_property
 from .errors import Line, TapeError, numbered, show_line, with_line
 from .kernel_rule import KernelRule, Kind
 from .primitive import Primitive, register
+from .process.forking import no_fork
 
 Params = tuple[tuple[str, object], ...]
 
@@ -112,7 +112,7 @@ ITEM = register(
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tape:
     """Nodes in evaluation order, the ids of the inputs and of the outputs.
 
@@ -172,6 +172,9 @@ class Tape:
         return "\n".join(["tape", *body, f"  return {outs}"])
 
     def _repr_html_(self) -> str:
+        with no_fork:
+            from html import escape  # noqa: PLC0415 - for notebooks alone
+
         cells = "".join(
             "<tr>"
             + "".join(f"<td style='text-align:left'><code>{escape(c)}</code></td>" for c in row)

@@ -7,9 +7,11 @@
 word for each child: ``good``, ``wrong`` or ``hangs``.
 """
 
+import faulthandler
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -17,6 +19,7 @@ import time
 import numpy as np
 
 BOUND = 100.0  # seconds after which a child hangs; other processes may be using the processor
+SHOW_STACKS = getattr(signal, "SIGUSR1", signal.SIGTERM)
 X = np.linspace(0.1, 0.9, 6)
 
 
@@ -84,6 +87,8 @@ def outcome(child):
         if done:
             return "good" if status == 0 else "wrong"
         time.sleep(0.005)
+    os.kill(child, SHOW_STACKS)
+    time.sleep(1.0)
     os.kill(child, 9)
     os.waitpid(child, 0)
     return "hangs"
@@ -146,6 +151,8 @@ def watch(event, arguments):
 
 def main(way, seed, tries):
     rng = random.Random(seed)
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(SHOW_STACKS)  # forked children have it too
     if way == "events":
         sys.addaudithook(watch)
     THREAD.start()

@@ -7,7 +7,6 @@ import operator
 import re
 import struct
 import sys
-import sysconfig
 import types
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from enum import Enum
@@ -18,6 +17,8 @@ from types import CodeType, FunctionType
 from typing import cast
 
 import numpy as np
+
+from ..errors import SITE_PACKAGES, STDLIB
 
 
 class Missing:
@@ -91,7 +92,7 @@ def item_key(value: object) -> Hashable:
 _OURS = __name__.partition(".")[0]
 _LIBRARIES = frozenset(("numpy", "scipy", "numba", "llvmlite", _OURS))
 _SUFFIXES = tuple(EXTENSION_SUFFIXES)
-_STDLIB = (*{sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib")}, "<frozen")
+_STDLIB = (STDLIB, "<frozen")
 
 
 @lru_cache(maxsize=4096)
@@ -117,9 +118,6 @@ def library_class(kind: type) -> bool:
     return library_namespace(vars(module)) if module else _is_library(name, None)
 
 
-_SITE = tuple({sysconfig.get_paths()[key] for key in ("purelib", "platlib")})
-
-
 @lru_cache(maxsize=1024)
 def _compiled(top: str) -> bool:
     """Whether an installed package has parts written in C, which know its classes by identity."""
@@ -133,7 +131,7 @@ def _compiled(top: str) -> bool:
 def _installed(top: str, file: str) -> bool:
     """Whether a package lies where packages are installed, or beside what pip notes of it."""
     beside = Path(file).parent.parent
-    return file.startswith(_SITE) or any(beside.glob(f"{top}-*.dist-info"))
+    return file.startswith(SITE_PACKAGES) or any(beside.glob(f"{top}-*.dist-info"))
 
 
 def is_pandas(kind: type) -> bool:

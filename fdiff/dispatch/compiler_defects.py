@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from traceback import walk_tb
 
 from ..errors import CompileError, DefectWarning, message, show_line, user_line, warn
 from ..process.forking import no_fork
@@ -74,6 +73,9 @@ def forget() -> None:
 
 def _fault(error: Exception) -> str:
     """The kind of an exception, where in fdiff it was raised, and the first line of its words."""
+    with no_fork:
+        from traceback import walk_tb  # noqa: PLC0415 - for failures alone
+
     place = ""
     for frame, number in walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)

@@ -42,7 +42,7 @@ from .tiered_execution import runner
 NO_PLAN = OperatorPlan()  # before the operator has made one, and after an eager call
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Variant:
     """One trace of a function, and what must hold for it to be used again.
 

@@ -1,8 +1,10 @@
-"""The imports that wait: tables for SciPy, imported once the program has imported the module they cover.
+"""The imports that wait: tables that not every program needs.
 
-`import fdiff` loads no SciPy, whose import takes longer than fdiff's own. Nobody can have a function of
-`scipy.linalg` in hand before `scipy.linalg` is in `sys.modules`, so its table is early enough if it is
-imported when such a function is first looked up (`primitive.load_tables`).
+`import fdiff` loads no SciPy, whose import takes longer than fdiff's own, and no part of NumPy that NumPy
+itself leaves out until it is asked for. Nobody can have a function of `scipy.linalg` in hand before
+`scipy.linalg` is in `sys.modules`, so its table is early enough if it is imported when such a function is
+first looked up (`primitive.load_tables`). So it is with functions of NumPy that few programs call: the tables
+under a name are imported when a function of that module is called that no table has so far.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ from ..process.forking import no_fork
 _SPECIAL = tuple(f"scipy_ops.special{part}" for part in ("", "_bessel", "_elliptic", "_functions", "_gamma", "_incomplete"))
 _INTERPOLATE = ("scipy_ops.interp1d", "scipy_ops.grid_interpolation", "scipy_ops.splines")
 MODULES = {
+    "numpy": ("histograms", "padding", "polynomials", "quantiles"),
+    "numpy.linalg": ("linalg", "norms", "decompositions"),
+    "numpy.fft": ("fourier",),
+    "numpy.polynomial": ("polynomial_families",),
     "scipy.special": _SPECIAL,
     "scipy.linalg": ("scipy_ops.dense_linalg", "scipy_ops.structured_systems"),
     "scipy.sparse": ("scipy_ops.sparse_functions", "scipy_ops.sparse_factorisations"),

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..primitive import FUNCTIONS, REPLACEMENTS, UFUNCS
-from ..trace import TracedArray, replaces
+from ..primitive import FUNCTIONS, UFUNCS, handler_of
+from ..trace import TracedArray
 from ..trace.local_arrays import holds_traced, localised
 from ..trace.traced_array import call_with_out
 from .creation import array
@@ -101,11 +101,10 @@ class ListUfunc:
         return hash(self._ufunc)
 
 
-def accept_lists() -> None:
-    """Let every registered function and ufunc of NumPy take lists; called once, when all tables are loaded."""
-    for function in FUNCTIONS:
-        if id(function) not in REPLACEMENTS and function not in LEFT_ALONE:
-            replaces(function)(accepting_lists(function, _lists_to_arrays if function in OF_ARRAYS else list_to_array))
-    for ufunc in UFUNCS:
-        if id(ufunc) not in REPLACEMENTS:
-            replaces(ufunc)(ListUfunc(ufunc))
+def taking_lists(function: Callable[..., object]) -> object | None:
+    """A registered function or ufunc of NumPy that also takes lists; None of a function that is not registered."""
+    if isinstance(function, np.ufunc):
+        return ListUfunc(function) if function in UFUNCS else None
+    if handler_of(function) is None or function in LEFT_ALONE:
+        return None
+    return accepting_lists(function, _lists_to_arrays if function in OF_ARRAYS else list_to_array)

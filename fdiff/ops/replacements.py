@@ -11,6 +11,7 @@ import numpy as np
 from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace import replaces
 from ..trace.local_arrays import localised
+from .list_arguments import taking_lists
 from .third_party_functions import concrete_only, is_scipy_function
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum))
@@ -25,12 +26,19 @@ def replacement_of(value: object) -> object:
     if found is None and is_scipy_function(value):
         load_tables()
         found = REPLACEMENTS.get(id(value), (value, concrete_only(value)))
+    elif found is None and _of_numpy(value):
+        listed = taking_lists(value)
+        found = REPLACEMENTS.get(id(value))
+        if found is None and listed is not None:
+            found = REPLACEMENTS[id(value)] = value, listed
     if found is not None:
         return found[1]
-    return _noticed(value) if _of_numpy(value) else value
+    return _noticed(value) if _of_numpy(value) and not isinstance(value, np.ufunc) else value
 
 
 def _of_numpy(value: object) -> bool:
+    if isinstance(value, np.ufunc):
+        return getattr(np, value.__name__, None) is value
     return isinstance(value, _FUNCTIONS) and (value.__module__ or "").partition(".")[0] == "numpy"
 
 

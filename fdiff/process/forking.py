@@ -37,6 +37,7 @@ class NoFork:
         self._torn = False  # the fork goes ahead with threads inside
         self._broken = False  # this process comes from such a fork
         self._handlers: list[tuple[_Handler, _Handler, _Handler]] = []
+        self._prepared: list[_Handler] = []  # what undoes the handlers that ran before a fork
 
     def __enter__(self) -> None:
         if self._broken:
@@ -72,24 +73,35 @@ class NoFork:
         self._handlers.append((before, after_in_parent, after_in_child))
 
     def before(self) -> None:
-        """Wait until the other threads have left, and let nobody enter."""
+        """Wait until the other threads have left and import nothing, and let nobody enter."""
+        while True:
+            own = _finish_imports()  # while others may enter, as what they import may have to
+            self._close()
+            if _importing() <= own:
+                return
+            self.after_in_parent()  # another thread began an import meanwhile
+
+    def _close(self) -> None:
+        """Wait until the other threads have left, let nobody enter, and run the handlers."""
         me = threading.get_ident()
         with self._changed:
             self._changed.wait_for(lambda: not self._forker)
             self._forker = me
             left = self._changed.wait_for(lambda: not self._inside.keys() - {me}, PATIENCE)
             self._torn = not left
-        _finish_imports()  # the last thing, as threads outside go on importing
-        for before, _, _ in self._handlers:
+        for before, after, _ in self._handlers:
             before()
+            self._prepared.append(after)
 
     def after_in_parent(self) -> None:
-        """Let threads enter again."""
-        for _, after, _ in self._handlers:
-            after()
-        with self._changed:
-            self._forker = 0
-            self._changed.notify_all()
+        """Let threads enter again, whatever a handler does."""
+        try:
+            while self._prepared:
+                self._prepared.pop()()
+        finally:
+            with self._changed:
+                self._forker = 0
+                self._changed.notify_all()
 
     def after_in_child(self) -> None:
         """Forget the other threads, and what they waited for."""
@@ -97,21 +109,33 @@ class NoFork:
         self._changed = threading.Condition()
         self._inside = {me: self._inside[me]} if me in self._inside else {}
         self._forker, self._broken = 0, self._broken or self._torn
+        self._prepared.clear()
         for _, _, after in self._handlers:
             after()
 
 
-def _finish_imports() -> None:
-    """Wait for other threads that import fdiff itself, or what it needs, for users' own code.
+def _importing() -> set[str]:
+    """The modules of fdiff itself, and of what it needs, that are being imported by any thread."""
+    return {
+        name
+        for name, module in tuple(sys.modules.items())
+        if name.partition(".")[0] in _NEEDED
+        and getattr(getattr(module, "__spec__", None), "_initializing", False)
+    }
+
+
+def _finish_imports() -> set[str]:
+    """Wait for other threads that import such modules for users' own code; what this one imports.
 
     Other modules are not waited for: to import them may run a program.
     """
-    for name, module in tuple(sys.modules.items()):
-        if name.partition(".")[0] in _NEEDED:
-            spec = getattr(module, "__spec__", None)
-            if getattr(spec, "_initializing", False):
-                with suppress(ImportError):
-                    import_module(name)
+    own: set[str] = set()
+    for name in _importing():
+        with suppress(ImportError):
+            import_module(name)
+        if name in _importing():  # no thread waits for itself
+            own.add(name)
+    return own
 
 
 no_fork = NoFork()

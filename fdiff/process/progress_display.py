@@ -6,7 +6,6 @@ terminal, as lines that are not rewritten.
 
 from __future__ import annotations
 
-import html
 import os
 import sys
 from collections.abc import Callable
@@ -121,8 +120,11 @@ class Notebook:
 
     def show(self, report: Report) -> None:
         text, fraction = report.line(" Interrupt the kernel to stop."), report.fraction
+        with no_fork:
+            from html import escape  # noqa: PLC0415 - for notebooks alone
+
         value = "" if fraction is None else f' value="{fraction:.2f}"'
-        self._publish(text, f"<progress{value}></progress> {html.escape(text)}")
+        self._publish(text, f"<progress{value}></progress> {escape(text)}")
 
     def erase(self) -> None:
         if self._id:

@@ -37,7 +37,7 @@ class ArgumentSpec(NamedTuple):
     batch: TracedArray | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Recording:
     """A finished trace: the tape, what its extra inputs stand for, and what was looked at.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..errors import LeakError, TraceError, is_internal, scipy_call
-from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, load_tables
+from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from .guard_nodes import integer, truth
 from .out_arguments import call_with_out, resolved, stored
 from .recalled_values import recalled
@@ -161,7 +161,7 @@ class TracedArray(Handle):
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> object:
-        handler = FUNCTIONS.get(func)
+        handler = handler_of(func)
         if handler is None:
             raise unsupported(f"{func.__module__}.{func.__name__}")
         if len(args) == 1 and not kwargs:  # none is given as ``out``

@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
+import forked
 import pytest
 from test_layout import MODULES, TREES, fresh_process
 
@@ -28,11 +30,23 @@ def children(way, seed, tries, folder):
     paths = [str(Path(fdiff.__file__).parents[1]), kept.get("PYTHONPATH", "")]
     kept |= {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "FDIFF_CACHE_DIR": str(folder)}
     command = [sys.executable, "-W", "ignore::DeprecationWarning", str(SCRIPT), way]
-    done = subprocess.run(
-        [*command, str(seed), str(tries)], env=kept, capture_output=True, text=True, check=False
+    running = subprocess.Popen(
+        [*command, str(seed), str(tries)],
+        env=kept,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    try:
+        out, said = running.communicate(timeout=250)
+    except subprocess.TimeoutExpired:  # the parent itself hangs: it shows where, and ends
+        running.send_signal(forked.SHOW_STACKS)
+        time.sleep(1.0)
+        running.kill()
+        raise AssertionError(running.communicate()[1]) from None
+    assert running.returncode == 0, said
+    assert "hangs" not in out, said
+    return out.split()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -177,6 +191,53 @@ def test_handlers_run_while_nobody_is_inside(region):
     region.before()
     region.after_in_child()
     assert log == ["before", "parent", "before", "child"]
+
+
+def test_an_import_may_enter_while_a_fork_waits_for_it(region, monkeypatch):
+    """A thread that imports what fdiff needs, for its own code, does not wait for whom it keeps."""
+    importing, log = threading.Event(), []
+    monkeypatch.setattr(forking, "_importing", lambda: set() if importing.is_set() else {"numpy"})
+
+    def work():
+        with region:
+            log.append("entered")
+        importing.set()
+
+    thread = threading.Thread(target=work)
+
+    def wait_for(name):
+        thread.start()
+        thread.join(10)
+
+    monkeypatch.setattr(forking, "import_module", wait_for)
+    region.before()
+    assert log == ["entered"]
+    region.after_in_parent()
+
+
+def test_a_fork_starts_over_if_an_import_began_meanwhile(region, monkeypatch):
+    answers, log = [set(), {"numpy"}, {"numpy"}, set(), set()], []
+    monkeypatch.setattr(forking, "_importing", lambda: answers.pop(0))
+    monkeypatch.setattr(forking, "import_module", lambda name: log.append(name))
+    region.at_fork(*(lambda word=word: log.append(word) for word in ("before", "parent", "child")))
+    region.before()
+    region.after_in_parent()
+    assert log == ["before", "parent", "numpy", "before", "parent"]
+    assert answers == []
+
+
+def test_threads_enter_again_if_a_handler_fails(region):
+    def fail():
+        raise OSError("as it is")
+
+    region.at_fork(lambda: None, fail, lambda: None)
+    region.before()
+    with pytest.raises(OSError, match="as it is"):
+        region.after_in_parent()
+    with region:
+        pass
+    region.before()
+    assert region._forker == threading.get_ident()
 
 
 def test_a_child_forgets_other_threads(region):

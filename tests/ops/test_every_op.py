@@ -3,10 +3,12 @@
 from itertools import product
 
 import numpy as np
+import numpy.fft
+import numpy.polynomial
 import pytest
 import scipy.linalg
 import scipy.sparse.linalg
-import scipy.special  # noqa: F401 - the tables for SciPy's modules wait for these imports
+import scipy.special  # noqa: F401 - the tables for these modules wait for their imports
 from tapes import check_derivatives, floating, like, tape_of_op, values
 
 from fdiff.arraytype import type_of

@@ -9,7 +9,7 @@ anything is differentiated, so that derivatives are those of the parts, too.
 
 from __future__ import annotations
 
-import heapq
+from bisect import insort
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate, pairwise
@@ -148,10 +148,9 @@ def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int, *, slices: boo
     again. A slice that is the root may have one of several that read a join.
     """
     nodes, inner, outputs = tape.nodes, {root}, set(tape.outputs)
-    waiting = [-a for a in set(nodes[root].args)]
-    heapq.heapify(waiting)
+    waiting = sorted(set(nodes[root].args))
     while waiting:
-        i = -heapq.heappop(waiting)
+        i = waiting.pop()
         primitive, args = nodes[i].primitive, nodes[i].args
         joined = _joins(nodes[i])
         of_join = slices and primitive is slice_ and _joins(nodes[args[0]])
@@ -162,7 +161,7 @@ def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int, *, slices: boo
             continue
         inner.add(i)
         for a in () if joined else args:
-            heapq.heappush(waiting, -a)
+            insort(waiting, a)
     return inner - {root}
 
 

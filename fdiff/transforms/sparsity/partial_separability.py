@@ -39,7 +39,7 @@ class Term(NamedTuple):
     minus: bool
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Separated:
     """A tape apart: `between` is ``(*inputs, *parts) -> terms``."""
 
