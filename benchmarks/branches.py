@@ -193,6 +193,7 @@ def puts() -> list[list[str]]:
 
 
 def main() -> None:
+    prices = puts()  # with all cores: kernels are made in the background
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     rng = np.random.default_rng(0)
@@ -207,7 +208,7 @@ def main() -> None:
     print(table(["value and gradient", "fdiff", "autograd", "fdiff / autograd"], rows))
     print()
     head = ["American put", "first call", "calls 3 to 50", "longest from 3 on", "at the end"]
-    print(table(head, puts()))
+    print(table(head, prices))
     print()
     head = ["value and gradient", "a method", "the same as functions", "method / functions"]
     print(table(head, methods(draw)))

@@ -12,12 +12,15 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 
 from ...errors import InputError, message, user_line
 from ...process.background import checkpoint
 from ...process.collector import collector_paused
+from .shared_library import open_library
+
+open_library()  # the one module that imports `llvmlite.binding`, which would open it under the lock
+import llvmlite.binding as llvm  # noqa: E402
 
 VARIABLE = "FDIFF_CPU"
 _X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")

@@ -1,0 +1,28 @@
+"""LLVM's shared library, opened while other threads run Python.
+
+llvmlite opens it by `ctypes.CDLL`, which holds the interpreter's lock for all of it: 10 to 60 ms in
+which no other thread runs. A library that is open already is found at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from llvmlite.utils import get_library_name
+
+
+def open_library() -> None:
+    """Open it without the interpreter's lock; whatever is not as expected is left to llvmlite."""
+    if os.name != "posix":
+        return
+    spec = find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        return
+    path = Path(spec.origin).with_name("binding") / get_library_name()
+    if path.exists():
+        system_open = ctypes.CDLL(None).dlopen  # a foreign function: called without the lock
+        system_open.argtypes, system_open.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_void_p
+        system_open(os.fsencode(path), os.RTLD_NOW)
