@@ -227,8 +227,8 @@ def test_only_kernels_import_numba_and_llvm():
     assert outside == []
 
 
-def test_importing_fdiff_loads_neither_numba_nor_scipy():
-    heavy = ("numba", "llvmlite", "scipy")
+def test_importing_fdiff_loads_neither_numba_nor_scipy_nor_rare_parts_of_numpy():
+    heavy = ("numba", "llvmlite", "scipy", "numpy.random", "numpy.fft", "numpy.polynomial")
     code = f"import sys, fdiff; print([m for m in {heavy} if m in sys.modules])"
     assert fresh_process(code) == "[]"
 
@@ -245,7 +245,8 @@ def test_importing_fdiff_adds_little_to_importing_numpy(tmp_path):
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     kept["PYTHONPYCACHEPREFIX"] = str(tmp_path)
     fresh_process(code, kept)
-    assert statistics.median(float(fresh_process(code, kept)) for _ in range(5)) <= IMPORT_SECONDS
+    # The least of some: what else runs only ever adds to it.
+    assert min(float(fresh_process(code, kept)) for _ in range(7)) <= IMPORT_SECONDS
 
 
 # ---------------------------------------------------------------------------------- public names
