@@ -63,6 +63,7 @@ class MDValue(Value):
     def __init__(self, parent: Module, values: Iterable[Value], name: str) -> None: ...
 
 class Block(Value):
+    instructions: list[Value]
     @property
     def is_terminated(self) -> bool: ...
 
@@ -75,6 +76,7 @@ class GlobalVariable(Value):
 
 class Function(Value):
     module: Module
+    blocks: list[Block]
     name: str
     ftype: FunctionType
     args: tuple[Argument, ...]
@@ -88,6 +90,8 @@ class Module:
     metadata: list[MDValue]
     triple: str
     data_layout: str
+    @property
+    def functions(self) -> list[Function]: ...
     def __init__(self, name: str = "") -> None: ...
     def add_metadata(self, operands: Sequence[Value]) -> MDValue: ...
     def get_unique_name(self, name: str = "") -> str: ...
