@@ -94,9 +94,11 @@ def _kernel_code(text: str) -> Loaded:
         begin = time.perf_counter()
         with collector_paused():
             module = module_of(text, "kernel", len(elementary_calls(text)))
+            assembly = machine.assembly(module)
+            machine.take_apart(module)
         checkpoint()
         # SLP vectorisation takes half of the time for long kernels, and found nothing in an LSTM's.
-        code = machine.object_code(module, packed=not has_outlined(text))
+        code = machine.object_code(assembly, packed=not has_outlined(text))
         seconds[0] += time.perf_counter() - begin
         counts["compiled"] += 1
         return code

@@ -13,11 +13,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from importlib import import_module
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
 
-PATIENCE = 60.0  # seconds a fork waits before it goes ahead; the child can then compile nothing
+# After so many seconds a fork goes ahead, and the child can compile nothing: of waiting for a
+# thread that compiles, and for threads that import, while none of them gets anywhere.
+PATIENCE = 60.0
+STANDSTILL = 10.0
+POLL = 0.0005
+_IMPORTLIB = "<frozen importlib._bootstrap>"
 _NEEDED = frozenset(["fdiff", "llvmlite", "numpy", "scipy"])
 _Handler = Callable[[], object]
 
@@ -46,10 +52,11 @@ class NoFork:
             raise ForkError(
                 message(
                     "os.fork",
-                    f"another thread of the parent process had been compiling for {PATIENCE:g} s "
-                    "when this process was forked, so nothing can be compiled here.",
-                    "Compile before you fork, or start processes by multiprocessing's `spawn` or "
-                    "`forkserver`.",
+                    "another thread of the parent process was importing or compiling when this"
+                    " process was forked, for longer than a fork waits, so nothing can be compiled"
+                    " here.",
+                    "Import and compile before you fork, or start processes by multiprocessing's"
+                    " `spawn` or `forkserver`.",
                 )
             )
         me = threading.get_ident()
@@ -75,9 +82,10 @@ class NoFork:
     def before(self) -> None:
         """Wait until the other threads have left and import nothing, and let nobody enter."""
         while True:
-            own = _finish_imports()  # while others may enter, as what they import may have to
+            finished = _finish_imports()  # while others may enter, as what they import may have to
             self._close()
-            if _importing() <= own:
+            self._torn = self._torn or not finished
+            if self._torn or not _importers():
                 return
             self.after_in_parent()  # another thread began an import meanwhile
 
@@ -114,28 +122,55 @@ class NoFork:
             after()
 
 
-def _importing() -> set[str]:
-    """The modules of fdiff itself, and of what it needs, that are being imported by any thread."""
-    return {
-        name
-        for name, module in tuple(sys.modules.items())
-        if name.partition(".")[0] in _NEEDED
-        and getattr(getattr(module, "__spec__", None), "_initializing", False)
-    }
+def _importers() -> dict[int, tuple[int, int]]:
+    """The other threads that import fdiff itself, or what it needs, and where each of them is."""
+    found: dict[int, tuple[int, int]] = {}
+    for thread, top in sys._current_frames().items():
+        frame: FrameType | None = None if thread == threading.get_ident() else top
+        while frame is not None:
+            code = frame.f_code
+            if code.co_name == "_find_and_load" and code.co_filename == _IMPORTLIB:
+                name = frame.f_locals.get("name", "")
+                if name.partition(".")[0] in _NEEDED:
+                    found[thread] = id(top), top.f_lasti
+                    break
+            frame = frame.f_back
+    return found
 
 
-def _finish_imports() -> set[str]:
-    """Wait for other threads that import such modules for users' own code; what this one imports.
+def _finish_imports() -> bool:
+    """Wait for other threads that import such modules; False if none of them gets anywhere.
 
-    Other modules are not waited for: to import them may run a program.
+    They may be at it for users' own code. Other modules are not waited for: to import them may run
+    a program.
     """
-    own: set[str] = set()
-    for name in _importing():
-        with suppress(ImportError):
-            import_module(name)
-        if name in _importing():  # no thread waits for itself
-            own.add(name)
-    return own
+    seen, since = {}, time.monotonic()
+    with _logging_free():
+        while found := _importers():
+            if found != seen:
+                seen, since = found, time.monotonic()
+            elif time.monotonic() - since > STANDSTILL:
+                return False
+            time.sleep(POLL)
+    return True
+
+
+@contextmanager
+def _logging_free() -> Generator[None]:
+    """Without the lock of `logging`, if this thread has it because it is about to fork.
+
+    The handler by which `logging` takes its lock runs before ours if `logging` was imported later,
+    and many a module that is imported asks `logging` for something.
+    """
+    lock = getattr(sys.modules.get("logging"), "_lock", None)
+    if lock is None or not lock._is_owned():  # nothing public says so
+        yield
+        return
+    lock.release()
+    try:
+        yield
+    finally:
+        lock.acquire()
 
 
 no_fork = NoFork()

@@ -2,6 +2,8 @@
 
 import ast
 import gc
+import importlib
+import logging
 import os
 import subprocess
 import sys
@@ -193,36 +195,73 @@ def test_handlers_run_while_nobody_is_inside(region):
     assert log == ["before", "parent", "before", "child"]
 
 
-def test_an_import_may_enter_while_a_fork_waits_for_it(region, monkeypatch):
+def importing(body, tmp_path, monkeypatch):
+    """A thread that imports a module with this body, as one of those that fdiff needs."""
+    (tmp_path / "slow_module.py").write_text(body, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(forking, "_NEEDED", frozenset(["slow_module"]))
+    monkeypatch.delitem(sys.modules, "slow_module", raising=False)
+    thread = threading.Thread(target=importlib.import_module, args=["slow_module"])
+    thread.start()
+    while not hasattr(sys.modules.get("slow_module"), "begun"):
+        time.sleep(0.001)
+    return thread
+
+
+def test_an_import_may_enter_while_a_fork_waits_for_it(region, tmp_path, monkeypatch):
     """A thread that imports what fdiff needs, for its own code, does not wait for whom it keeps."""
-    importing, log = threading.Event(), []
-    monkeypatch.setattr(forking, "_importing", lambda: set() if importing.is_set() else {"numpy"})
-
-    def work():
-        with region:
-            log.append("entered")
-        importing.set()
-
-    thread = threading.Thread(target=work)
-
-    def wait_for(name):
-        thread.start()
-        thread.join(10)
-
-    monkeypatch.setattr(forking, "import_module", wait_for)
+    monkeypatch.setattr(forking, "no_fork", region)
+    body = """
+import time
+from fdiff.process.forking import no_fork
+begun = True
+time.sleep(0.05)
+with no_fork:
+    done = True
+"""
+    thread = importing(body, tmp_path, monkeypatch)
     region.before()
-    assert log == ["entered"]
+    assert sys.modules["slow_module"].done
+    assert not region._torn
     region.after_in_parent()
+    thread.join()
+
+
+def test_an_import_may_log_while_a_fork_waits_for_it(region, tmp_path, monkeypatch):
+    """`logging` takes its lock before a fork, and before we wait if it was imported after us."""
+    body = "import logging, time; begun = True; time.sleep(0.05); logging.getLogger('slow_module')"
+    with logging._lock:
+        thread = importing(body, tmp_path, monkeypatch)
+        region.before()
+        assert logging._lock._is_owned()
+        assert not thread.is_alive()
+    assert not region._torn
+    region.after_in_parent()
+
+
+def test_an_import_that_waits_for_the_thread_that_forks_does_not_hold_it_up(
+    region, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(forking, "STANDSTILL", 0.05)
+    monkeypatch.setattr(forking, "free", free := threading.Lock(), raising=False)
+    with free:
+        body = "from fdiff.process.forking import free\nbegun = True\nwith free: pass"
+        thread = importing(body, tmp_path, monkeypatch)
+        region.before()
+        assert region._torn
+        region.after_in_parent()
+    thread.join()
+    region.before()
+    assert not region._torn
 
 
 def test_a_fork_starts_over_if_an_import_began_meanwhile(region, monkeypatch):
-    answers, log = [set(), {"numpy"}, {"numpy"}, set(), set()], []
-    monkeypatch.setattr(forking, "_importing", lambda: answers.pop(0))
-    monkeypatch.setattr(forking, "import_module", lambda name: log.append(name))
+    answers, log = [{}, {1: (2, 3)}, {1: (2, 4)}, {}, {}], []
+    monkeypatch.setattr(forking, "_importers", lambda: answers.pop(0))
     region.at_fork(*(lambda word=word: log.append(word) for word in ("before", "parent", "child")))
     region.before()
     region.after_in_parent()
-    assert log == ["before", "parent", "numpy", "before", "parent"]
+    assert log == ["before", "parent", "before", "parent"]
     assert answers == []
 
 

@@ -85,14 +85,16 @@ def _new_machine(of: Target, level: int = 3) -> llvm.TargetMachine:
 _machine = lru_cache(maxsize=4)(_new_machine)
 
 
-def object_code(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> bytes:
-    """Machine code of the module."""
+def object_code(module: ir.Module | str, *, unrolled: bool = True, packed: bool = True) -> bytes:
+    """Machine code of a module, or of its assembly."""
     made = optimised(module, unrolled=unrolled, packed=packed)
     checkpoint()
     return bytes(_machine(target()).emit_object(made))
 
 
-def optimised(module: ir.Module, *, unrolled: bool = True, packed: bool = True) -> llvm.ModuleRef:
+def optimised(
+    module: ir.Module | str, *, unrolled: bool = True, packed: bool = True
+) -> llvm.ModuleRef:
     """The module, optimised for this processor.
 
     Compiling is faster without unrolling of loops (`unrolled`) and without SLP vectorisation
@@ -145,19 +147,24 @@ def routine_code(module: ir.Module, entry: str) -> bytes:
     return bytes(machine.emit_object(parsed))
 
 
-def _parsed(module: ir.Module, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _parsed(module: ir.Module | str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """The module as LLVM has it, for this machine."""
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    with collector_paused():
-        text = str(module)
-        _take_apart(module)
+    text = module if isinstance(module, str) else assembly(module, machine)
     parsed = llvm.parse_assembly(text)
     parsed.verify()
     return parsed
 
 
-def _take_apart(module: ir.Module) -> None:
+def assembly(module: ir.Module, machine: llvm.TargetMachine | None = None) -> str:
+    """LLVM's text of the module, for this machine."""
+    machine = machine or _machine(target())
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    with collector_paused():
+        return str(module)
+
+
+def take_apart(module: ir.Module) -> None:
     """Free the instructions of a module: blocks and instructions refer to each other.
 
     Left to the collector, 130,000 objects of a long kernel take 0.1 s in whatever thread it runs.
