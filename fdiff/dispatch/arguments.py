@@ -13,7 +13,7 @@ import numpy as np
 from ..arraytype import type_of
 from ..capture.data import data_key, is_table
 from ..capture.value_kinds import leaf_key as value_key
-from ..errors import DtypeError, InputError, message, user_line
+from ..errors import DtypeError, InputError, failure
 from ..trace import ArgumentSpec, TracedArray
 from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.recorder import leaked
@@ -112,7 +112,7 @@ def differentiated(args: tuple[object, ...], argnums: Argnums, call: str) -> tup
     ]
     if len(set(places)) < len(places):
         fact = f"argnums={argnums} names one of {len(args)} arguments twice."
-        raise InputError(message(call, fact, "", user_line()))
+        raise failure(InputError, call, fact)
     order = [sum(counts[:p]) + k for p in places for k in range(counts[p])]
     spec = (
         specs[places[0]]
@@ -126,15 +126,8 @@ def position(argnum: int, count: int, call: str) -> int:
     """`argnum` counted from the front, or an error that says how many arguments there are."""
     if not -count <= argnum < count:
         needed = argnum + 1 if argnum >= 0 else -argnum
-        raise InputError(
-            message(
-                call,
-                f"argnums={argnum} requires at least {needed} positional arguments,"
-                f" but got {count}.",
-                "",
-                user_line(),
-            )
-        )
+        fact = f"argnums={argnum} requires at least {needed} positional arguments, but got {count}."
+        raise failure(InputError, call, fact)
     return argnum % count
 
 
@@ -167,26 +160,24 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         raise leaked(leaf.handle)
     if isinstance(leaf, TracedArray):
         return
-    where = user_line()
     if (
         isinstance(leaf, np.ndarray)
         and type(leaf) is not np.ndarray
         and not isinstance(leaf, (np.memmap, LocalArray))  # a traced function may keep a Local
     ):
         way = "Pass a plain array: numpy.asarray(x), or x.filled(...)."
-        raise InputError(
-            message(call, f"arrays of type {type(leaf).__name__} are not supported.", way, where)
-        )
+        fact = f"arrays of type {type(leaf).__name__} are not supported."
+        raise failure(InputError, call, fact, way)
     if not differentiate:
         return
     if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex)):
         fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
         way = TAKE_NUMBERS if is_table(leaf) else LEAVE_OUT
-        raise InputError(message(call, f"{fact}{_inside(spec, k)}.", way, where))
+        raise failure(InputError, call, f"{fact}{_inside(spec, k)}.", way)
     dtype = np.asarray(leaf).dtype
     if dtype.kind not in "fc":  # complex inputs are judged by the operator
         fact = f"only floating-point inputs can be differentiated, not {dtype}{_inside(spec, k)}."
-        raise DtypeError(message(call, fact, _as_float(leaf, dtype, spec), where))
+        raise failure(DtypeError, call, fact, _as_float(leaf, dtype, spec))
 
 
 def _as_float(leaf: object, dtype: np.dtype, spec: Spec) -> str:

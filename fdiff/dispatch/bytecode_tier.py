@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from .. import kernels
-from ..errors import UnsupportedError, message, user_line
+from ..errors import UnsupportedError, failure
 from ..process import background
 from ..process.forking import no_fork
 from ..process.progress import Stage
@@ -130,10 +130,8 @@ class BytecodeTier:
             self.refused, self.reason = True, f"the evaluator refuses it, {error}"
             if forced:
                 way = "Leave FDIFF_TIER unset, or set it to interpret or compile."
-                where = user_line()
-                raise UnsupportedError(
-                    message("FDIFF_TIER=evaluate", f"{error}.", way, where)
-                ) from None
+                call = "FDIFF_TIER=evaluate"
+                raise failure(UnsupportedError, call, f"{error}.", way) from None
         except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
             self._failed(error, forced=forced)
         return self._encoded_tape

@@ -10,14 +10,14 @@ from typing import Any, cast
 from ..dispatch.arguments import Function, called
 from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError
+from ..errors import DtypeError, InputError, failure
 from ..tracebacks import public
 from ..transforms.derivative_tapes import choose
 from ..transforms.pipeline import GRADIENT, derive
 from .annotations import P
 from .complex_rules import check_choice, check_complex
 from .eager_results import gradient_values
-from .invocation import deliver, failure, gradients, prepared_operator, results
+from .invocation import deliver, gradients, prepared_operator, results
 from .options import check_argnums, check_callable
 from .prepared import Origin, Prepared
 

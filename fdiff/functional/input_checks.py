@@ -14,13 +14,12 @@ from ..arraytype import ArrayType
 from ..capture.data import is_table
 from ..dispatch.arguments import TAKE_NUMBERS, called
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError, StrictError, VectorError
+from ..errors import DtypeError, InputError, StrictError, VectorError, failure
 from ..trace import TracedArray
 from ..trace.local_arrays import LocalArray
 from ..transforms.forward import depends
 from ..tree import Spec, flatten
 from .complex_rules import refuse_complex
-from .invocation import failure
 from .options import refuse_argnums, refuse_position
 from .points import as_point
 

@@ -32,7 +32,6 @@ from ..dispatch.plans import (
 )
 from ..dispatch.program import MakePlan, Program, program_of
 from ..dispatch.variant import Variant
-from ..errors import FdiffError, message, user_line
 from ..ops.kink_marks import kink_search
 from ..process.collector import collector_paused
 from ..process.float_flags import noted
@@ -293,8 +292,3 @@ def prepared_function(
         return result
 
     return prepare(call, f, program, split, fast_path, origin)
-
-
-def failure(kind: type[FdiffError], call: str, fact: str, way_out: str = "") -> FdiffError:
-    """The error for `fact`, with the user's line that called fdiff."""
-    return kind(message(call, fact, way_out, user_line()))

@@ -10,13 +10,13 @@ from ..dispatch.fast_path import known_fast_path
 from ..dispatch.plans import OperatorPlan
 from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
-from ..errors import InputError
+from ..errors import InputError, failure
 from ..tracebacks import public, trim
 from .annotations import Array, P, Point
 from .complex_rules import check_choice, check_complex
 from .dense_blocks import jacobian_plan
 from .input_checks import check_point
-from .invocation import failure, immediate_call, prepared_operator
+from .invocation import immediate_call, prepared_operator
 from .options import (
     LEFT_OUT,
     check_argnums,

@@ -14,7 +14,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function, argument, traceable
 from ..dispatch.program import program_of
-from ..errors import InputError
+from ..errors import InputError, failure
 from ..ops.shaping import traced as traced_of
 from ..primitive import HOOKS
 from ..trace import (
@@ -33,7 +33,7 @@ from ..tracebacks import public
 from ..transforms.pipeline import VMAP, derive
 from ..tree import Spec, flatten, unflatten
 from .annotations import P
-from .invocation import ValuePlan, failure, no_vectors, prepared_function
+from .invocation import ValuePlan, no_vectors, prepared_function
 from .options import check_callable, is_int
 from .prepared import Origin, Prepared
 

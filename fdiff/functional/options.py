@@ -8,8 +8,7 @@ from typing import cast
 import numpy as np
 
 from ..dispatch.arguments import called
-from ..errors import InputError
-from .invocation import failure
+from ..errors import InputError, failure
 
 MODES = ("auto", "forward", "reverse")
 STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}

@@ -11,7 +11,7 @@ from ..dispatch.fast_path import known_fast_path
 from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
 from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
-from ..errors import InputError
+from ..errors import InputError, failure
 from ..tracebacks import trim
 from ..transforms.pipeline import JVP, VJP, derive
 from .complex_rules import check_complex
@@ -19,7 +19,6 @@ from .eager_results import jvp_values, vjp_values
 from .input_checks import check_outputs, check_point, check_strict, check_vector
 from .invocation import (
     Call,
-    failure,
     gradients,
     immediate_call,
     operator_program,

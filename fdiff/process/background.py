@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import InputError, message, user_line
+from ..errors import InputError, failure
 
 VARIABLE = "FDIFF_BACKGROUND"
 PATIENCE = 60.0  # seconds that a fork waits for the thread to stop
@@ -162,7 +162,7 @@ def allowed() -> bool:
 def _wanted(said: str) -> bool:
     if said not in ("", "0", "1"):
         fact, way = f"{said!r} is neither 0 nor 1.", "Set it to 0 or 1, or leave it unset."
-        raise InputError(message(VARIABLE, fact, way, user_line()))
+        raise failure(InputError, VARIABLE, fact, way)
     return said != "0"
 
 

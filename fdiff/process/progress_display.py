@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from ..errors import InputError, message, user_line
+from ..errors import InputError, failure
 from .forking import no_fork
 
 VARIABLE = "FDIFF_PROGRESS"
@@ -158,7 +158,7 @@ def _wanted(said: str) -> bool:
     """Whether the variable asks for progress wherever it can be shown."""
     if said not in ("", "0", "1"):
         fact, way = f"{said!r} is neither 0 nor 1.", "Set it to 0 or 1, or leave it unset."
-        raise InputError(message(VARIABLE, fact, way, user_line()))
+        raise failure(InputError, VARIABLE, fact, way)
     return said == "1"
 
 
