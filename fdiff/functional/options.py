@@ -30,19 +30,6 @@ def check_callable(f: object, name: str) -> None:
         raise failure(InputError, name, f"expects a function first, not {type(f).__name__}.")
 
 
-# The settings of an operator besides `f`, `inputs` and `argnums`, in the order of its tuple of
-# settings. There the type of chunk_size comes first, and the negation of strict last.
-_SETTINGS = {
-    "jacobian": ("device", "mode", "strategy", "chunk_size", "complex_inputs"),
-    "hessian": ("device", "outer_jacobian_strategy", "chunk_size"),
-}
-
-
-def named(name: str, settings: tuple[object, ...]) -> dict[str, object]:
-    """The tuple of settings of a dense operator as keyword arguments."""
-    return {**dict(zip(_SETTINGS[name], settings[1:-1], strict=True)), "strict": not settings[-1]}
-
-
 def is_int(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 

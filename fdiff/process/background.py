@@ -154,12 +154,13 @@ if hasattr(os, "register_at_fork"):
 def allowed() -> bool:
     """Whether kernels may be made in the background."""
     return (
-        not worker.off and _wanted(os.environ.get(VARIABLE, "")) and not is_worker() and cores() > 1
+        not worker.off and _is_on(os.environ.get(VARIABLE, "")) and not is_worker() and cores() > 1
     )
 
 
 @lru_cache(maxsize=8)
-def _wanted(said: str) -> bool:
+def _is_on(said: str) -> bool:
+    """Whether the variable leaves the thread switched on."""
     if said not in ("", "0", "1"):
         fact, way = f"{said!r} is neither 0 nor 1.", "Set it to 0 or 1, or leave it unset."
         raise failure(InputError, VARIABLE, fact, way)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function, argument, traceable
-from ..dispatch.program import program_of
+from ..dispatch.program import Program, program_of
 from ..errors import InputError, failure
 from ..ops.shaping import traced as traced_of
 from ..primitive import HOOKS
@@ -85,8 +85,11 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
     def body(g: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         return _mapped(g, args, kwargs, ins, out_axes)
 
-    program = program_of(f, "vmap", None, (repr(ins), repr(out_axes)), ValuePlan, body, eager=False)
-
+    program = program_of(
+        f,
+        ("vmap", repr(ins), repr(out_axes)),
+        lambda: Program("vmap", None, ValuePlan, body, eager=False),
+    )
     program.plain = lambda g, args, kwargs: _one_by_one(g, args, kwargs, ins)
     origin = Origin(vmap, {"in_axes": in_axes, "out_axes": out_axes})
     return prepared_function(program, f, no_vectors, origin, out=False)
