@@ -26,6 +26,7 @@ STATIC = (bool, int, str, bytes, type(None))
 NUMBERS = (bool, int, float, complex)
 LEAVE_OUT = "Leave it out of argnums, or pass it as an argument of its own."
 TAKE_NUMBERS = "Pass its numbers: `series.to_numpy()`, `frame.to_numpy()`."
+ONCE = "Name each argument once; -1 is the last one."
 NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records and objects are not
 
 
@@ -112,7 +113,7 @@ def differentiated(args: tuple[object, ...], argnums: Argnums, call: str) -> tup
     ]
     if len(set(places)) < len(places):
         fact = f"argnums={argnums} names one of {len(args)} arguments twice."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, ONCE)
     order = [sum(counts[:p]) + k for p in places for k in range(counts[p])]
     spec = (
         specs[places[0]]
@@ -127,7 +128,7 @@ def position(argnum: int, count: int, call: str) -> int:
     if not -count <= argnum < count:
         needed = argnum + 1 if argnum >= 0 else -argnum
         fact = f"argnums={argnum} requires at least {needed} positional arguments, but got {count}."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Pass the arguments of argnums by position.")
     return argnum % count
 
 

@@ -60,7 +60,7 @@ def _grad_plan(variant: Variant, *, value: bool, has_aux: bool, complex_inputs: 
     if has_aux:
         if spec.kind is not tuple or len(spec.children) != 2:
             fact = "with has_aux=True the function must return a pair (output, aux)."
-            raise failure(InputError, call, fact)
+            raise failure(InputError, call, fact, "Return a pair, or leave has_aux out.")
         spec = spec.children[0]
     fixed = outs[0] if outs else None
     if spec.kind is not None or fixed:

@@ -191,7 +191,7 @@ def _check_numeric(variant: Variant) -> None:
     bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
     if bad or not variant.outs:
         fact = f"the function must return arrays, not {bad[0] if bad else 'nothing'}."
-        raise failure(InputError, variant.call, fact)
+        raise failure(InputError, variant.call, fact, "Return arrays and numbers alone.")
 
 
 def _prepare(

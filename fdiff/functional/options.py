@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from ..dispatch.arguments import called
+from ..dispatch.arguments import ONCE, called
 from ..errors import InputError, failure
 
 MODES = ("auto", "forward", "reverse")
@@ -27,7 +27,10 @@ LEFT_OUT = LeftOut()
 def check_callable(f: object, name: str) -> None:
     """Refuse anything that cannot be called."""
     if not callable(f):
-        raise failure(InputError, name, f"expects a function first, not {type(f).__name__}.")
+        fact = f"expects a function first, not {type(f).__name__}."
+        raise failure(
+            InputError, name, fact, f"Pass the function itself, not its result: {name}(f)."
+        )
 
 
 def is_int(value: object) -> bool:
@@ -42,9 +45,9 @@ def check_argnums(argnums: object, f: object, name: str) -> int | tuple[int, ...
     numbers = cast("Sequence[int]", argnums)
     if not isinstance(argnums, (tuple, list)) or not argnums or not all(map(is_int, argnums)):
         fact = f"argnums must be an int or a tuple of ints, not {argnums!r}."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Write argnums=0 for the first argument.")
     if len(set(numbers)) < len(numbers):
-        raise failure(InputError, call, f"argnums={argnums!r} names an argument twice.")
+        raise failure(InputError, call, f"argnums={argnums!r} names an argument twice.", ONCE)
     return tuple(int(n) for n in numbers)
 
 

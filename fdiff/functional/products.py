@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack, cast, overload
 
-from ..dispatch.arguments import Argnums, Function, called
+from ..dispatch.arguments import ONCE, Argnums, Function, called
 from ..dispatch.fast_path import known_fast_path
 from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.program import MakePlan
@@ -124,14 +124,16 @@ def arguments_at(
     parts = (x,) if isinstance(argnums, int) else x
     if not isinstance(parts, (tuple, list)) or len(cast("Sequence[object]", parts)) != len(chosen):
         fact = f"x must be a tuple of {len(chosen)} arguments, as argnums={argnums} says."
-        raise failure(InputError, called(name, f), fact)
+        raise failure(
+            InputError, called(name, f), fact, "Pass a tuple of the arguments that argnums names."
+        )
     total = len(args) + len(chosen)
     spots = {
         n % total: part for n, part in zip(chosen, cast("Sequence[object]", parts), strict=True)
     }
     if len(spots) < len(chosen) or not all(-total <= n < total for n in chosen):
         fact = f"argnums={argnums} does not fit {total} arguments: x and {len(args)} after v."
-        raise failure(InputError, called(name, f), fact)
+        raise failure(InputError, called(name, f), fact, ONCE)
     rest = iter(args)
     return tuple(spots[k] if k in spots else next(rest) for k in range(total))
 

@@ -37,6 +37,34 @@ class Job(NamedTuple):
     urgency: Callable[[], float]
 
 
+class Task:
+    """What one object wants to have done in the background, one thing at a time.
+
+    `under_way` says whether something waits or runs there, `error` what it has raised.
+    """
+
+    __slots__ = ("error", "under_way")
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.under_way = False
+
+    def start(self, make: Callable[[], object], urgency: Callable[[], float]) -> None:
+        """Have `make` called in the background, unless something is under way."""
+        if self.under_way:
+            return
+        self.under_way = True
+
+        def run() -> None:
+            try:
+                make()
+            except Exception as error:  # noqa: BLE001 - for whoever waits for it
+                self.error = error
+            self.under_way = False  # an interrupted job starts over, and never gets here
+
+        worker.submit(Job(run, urgency))
+
+
 class Worker:
     """The thread, and what it has to do: the most urgent job first."""
 
