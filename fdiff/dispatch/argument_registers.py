@@ -67,7 +67,7 @@ class ArgumentRegisters:
         kind, (names, found) = type(value), parts
         if kind is dict:
             how = "DICT"
-        elif kind is list or (isinstance(value, tuple) and kind.__iter__ is tuple.__iter__):
+        elif kind is list or (isinstance(value, tuple) and kind.__iter__ is tuple.__iter__):  # type: ignore[attr-defined] - a tuple has it
             how = "SEQUENCE"
         elif is_dataclass(value):
             how = "FIELDS"
