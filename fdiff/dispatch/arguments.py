@@ -128,7 +128,9 @@ def position(argnum: int, count: int, call: str) -> int:
     if not -count <= argnum < count:
         needed = argnum + 1 if argnum >= 0 else -argnum
         fact = f"argnums={argnum} requires at least {needed} positional arguments, but got {count}."
-        raise failure(InputError, call, fact, "Pass the arguments of argnums by position.")
+        raise failure(
+            InputError, call, fact, "Arguments count from 0; those given by keyword do not count."
+        )
     return argnum % count
 
 
