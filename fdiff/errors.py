@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 # A file and the number of a line in it; or code and the offset of an instruction, whose line is
 # looked up when it is shown: of most nodes it never is.
@@ -29,6 +29,9 @@ _INTERNAL = (_PACKAGE, STDLIB, *SITE_PACKAGES, "<__array_function__", "<frozen")
 
 class FdiffError(Exception):
     """Base class of every error that fdiff raises on its own account."""
+
+
+E = TypeVar("E", bound=FdiffError)
 
 
 class TraceError(FdiffError, TypeError):
@@ -213,3 +216,8 @@ def message(call: str, fact: str, way_out: str = "", line: Line | None = None) -
     """One message in the form every fdiff error has: call, fact, line, way out."""
     tail = f"\n{way_out}" if way_out else ""
     return f"{call}: {fact}{show_line(line)}{tail}"
+
+
+def failure(kind: type[E], call: str, fact: str, way_out: str = "") -> E:
+    """The error for `fact`, with the user's line that called fdiff."""
+    return kind(message(call, fact, way_out, user_line()))

@@ -5,9 +5,9 @@ A tape is a tuple of nodes; a node's id is its position. Inputs and constants ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from .kernel_rule import KernelRule, Kind
 from .primitive import Primitive, register
 from .process.forking import no_fork
 
-Params = tuple[tuple[str, object], ...]
+Params = tuple[tuple[str, Any], ...]  # hashable; which names and types there are, the op decides
+
+
+Types = tuple[ArrayType, ...]  # of the outputs of a node
 
 
 class Constant:
@@ -76,7 +79,7 @@ class Node(NamedTuple):
     primitive: Primitive
     args: tuple[int, ...]
     params: Params
-    types: tuple[ArrayType, ...]
+    types: Types
 
     @property
     def type(self) -> ArrayType:
@@ -85,13 +88,16 @@ class Node(NamedTuple):
     @property
     def value(self) -> np.ndarray | None:
         """The array of a constant; None for any other node."""
-        held = self.params[0][1] if self.primitive is CONSTANT else None
-        return held.array if isinstance(held, Constant) else None
+        return self.params[0][1].array if self.primitive is CONSTANT else None
+
+    def param(self, name: str) -> Any:
+        """A static parameter of the op."""
+        return dict(self.params)[name]
 
     @property
     def k(self) -> int:
         """Which output an `item` node projects."""
-        return cast("int", self.params[0][1])
+        return self.params[0][1]
 
 
 new_node = tuple.__new__  # ``new_node(Node, (...))``: half the time of ``Node(...)``
@@ -150,6 +156,14 @@ class Tape:
     def __len__(self) -> int:
         return len(self.nodes)
 
+    def users(self) -> list[list[int]]:
+        """For each node those that read it, in order; twice where both arguments are it."""
+        users: list[list[int]] = [[] for _ in self.nodes]
+        for i, node in enumerate(self.nodes):
+            for a in node.args:
+                users[a].append(i)
+        return users
+
     def rows(self) -> list[tuple[str, str, str, str]]:
         """One row a node: name, type, operation, the user's line."""
         rows = []
@@ -194,8 +208,15 @@ def _operation(node: Node) -> str:
     return f"{node.primitive.name}({', '.join([*(f'%{a}' for a in node.args), *params])})"
 
 
+def infer(primitive: Primitive, params: Params, given: Sequence[Types]) -> Types:
+    """Types of the outputs of a node, given those of the outputs of each argument."""
+    if primitive is ITEM:
+        return primitive.infer(given[0], **dict(params))
+    return primitive.infer(*[types[0] for types in given], **dict(params))
+
+
 _MOST = 1 << 13  # type rules whose answers are remembered
-_inferred: dict[tuple[object, ...], tuple[ArrayType, ...]] = {}
+_inferred: dict[tuple[object, ...], Types] = {}
 
 
 class Builder:
@@ -220,7 +241,7 @@ class Builder:
         self.nodes.append(Node(INPUT, (), params, (type_,)))
         return self.inputs[-1]
 
-    def constant(self, array: np.ndarray, types: tuple[ArrayType, ...] | None = None) -> int:
+    def constant(self, array: np.ndarray, types: Types | None = None) -> int:
         """Enter a constant; the caller hands over an array nobody else writes to."""
         # Not inferred: what was inferred is remembered, and would keep the array.
         types = types or (type_of(array),)
@@ -232,7 +253,7 @@ class Builder:
         args: tuple[int, ...],
         params: Params = (),
         line: Line | None = None,
-        types: tuple[ArrayType, ...] | None = None,
+        types: Types | None = None,
     ) -> int:
         """Id of the node, entered now unless an equal one exists; `types` spares the inference."""
         key = (primitive, args, params)
@@ -252,21 +273,23 @@ class Builder:
             self.lines[node_id] = with_line(known, line)
         return node_id
 
-    def infer(
-        self, primitive: Primitive, args: tuple[int, ...], params: Params
-    ) -> tuple[ArrayType, ...]:
+    def infer(self, primitive: Primitive, args: tuple[int, ...], params: Params) -> Types:
         """Types of the outputs of a node."""
-        nodes = self.nodes
-        if primitive is ITEM:
-            return ITEM.infer(nodes[args[0]].types, **dict(params))
-        given = [nodes[a].types[0] for a in args]
+        given = [self.nodes[a].types for a in args]
         key = (primitive, params, *given)
         types = _inferred.get(key)
         if types is None:
             if len(_inferred) >= _MOST:
                 _inferred.clear()
-            types = _inferred[key] = primitive.infer(*given, **dict(params))
+            types = _inferred[key] = infer(primitive, params, given)
         return types
+
+    def results(self, node_id: int) -> list[int]:
+        """The outputs of a node, each as a node: itself, or an `item` for each of several."""
+        count = len(self.nodes[node_id].types)
+        if count == 1:
+            return [node_id]
+        return [self.add(ITEM, (node_id,), (("k", k),)) for k in range(count)]
 
     def type(self, node_id: int) -> ArrayType:
         return self.nodes[node_id].types[0]
@@ -310,6 +333,33 @@ def prune(tape: Tape) -> Tape:
     )
 
 
+# Enters what stands for a node, given the builder and its ids of the nodes before; that node's id.
+Way = Callable[[Any, dict[int, int]], int]
+
+
+def rebuild(
+    tape: Tape, builder: Builder, ways: Mapping[int, Way], ids: dict[int, int] | None = None
+) -> Tape:
+    """The tape with some nodes entered in other ways, and what is then not needed left out.
+
+    What is entered for a node takes over its lines. `ids` are the builder's ids of nodes that are
+    not entered; without them, the inputs are those of the tape.
+    """
+    ids = {i: builder.input(tape.nodes[i].type) for i in tape.inputs} if ids is None else ids
+    for i, (primitive, args, params, types) in enumerate(tape.nodes):
+        if i in ids:
+            continue
+        count = len(builder.nodes)
+        if i in ways:
+            ids[i] = ways[i](builder, ids)
+        else:
+            ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, None, types)
+        if i in tape.lines:
+            for new in (ids[i], *range(count, len(builder.nodes))):
+                builder.lines.setdefault(new, tape.lines[i])
+    return builder.finish([ids[o] for o in tape.outputs])
+
+
 def verify(tape: Tape) -> Tape:
     """Check every law of the tape; return it, or raise `TapeError` naming the node."""
     seen: set[tuple[Primitive, tuple[int, ...], Params]] = set()
@@ -317,15 +367,13 @@ def verify(tape: Tape) -> Tape:
         _check(all(0 <= a < i for a in node.args), i, node, "reads a later node")
         _check(node[:3] not in seen, i, node, "is entered twice")
         seen.add(node[:3])
+        given = [tape.nodes[a].types for a in node.args]
         if node.primitive is ITEM:
-            _check(len(tape.nodes[node.args[0]].types) > 1, i, node, "projects a single output")
-            types = ITEM.infer(tape.nodes[node.args[0]].types, **dict(node.params))
+            _check(len(given[0]) > 1, i, node, "projects a single output")
         else:
-            single = all(len(tape.nodes[a].types) == 1 for a in node.args)
+            single = all(len(types) == 1 for types in given)
             _check(single, i, node, "reads several outputs without `item`")
-            types = node.primitive.infer(
-                *(tape.nodes[a].type for a in node.args), **dict(node.params)
-            )
+        types = infer(node.primitive, node.params, given)
         _check(types == node.types, i, node, f"has types {node.types}, inferred {types}")
     inputs = [i for i, node in enumerate(tape.nodes) if node.primitive is INPUT]
     if sorted(tape.inputs) != inputs or len(set(tape.inputs)) != len(inputs):

@@ -30,8 +30,8 @@ def _kind(tree: object) -> type:
     return getattr(kind, "_fdiff_kind", kind)
 
 
-def _parts(tree: object) -> tuple[tuple[object, ...], Sequence[object]] | None:
-    """Keys and children of an inner node; None for a leaf."""
+def node_parts(tree: object) -> tuple[tuple[object, ...], Sequence[object]] | None:
+    """Keys (of dicts and dataclasses) and children of an inner node; None for a leaf."""
     kind = _kind(tree)
     if kind is tuple or kind is list:
         return (), tree  # type: ignore[return-value] - its class was looked at
@@ -54,7 +54,7 @@ def flatten(tree: object) -> tuple[list[object], Spec]:
 
 
 def _flatten(tree: object, leaves: list[object]) -> Spec:
-    parts = _parts(tree)
+    parts = node_parts(tree)
     if parts is None:
         leaves.append(tree)
         return LEAF
@@ -109,7 +109,7 @@ def joined(tree: object, other: object, join: Callable[[object, object], object]
     """
     if other is None:
         return tree
-    mine, theirs = _parts(tree), _parts(other)
+    mine, theirs = node_parts(tree), node_parts(other)
     if mine is None and theirs is None:
         return join(tree, other)
     if mine is None or theirs is None or mine[0] != theirs[0] or len(mine[1]) != len(theirs[1]):

@@ -7,14 +7,12 @@ the way, and the register of each leaf.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 
 import numpy as np
 
 from ..kernels import CallSignature, Unpack
-from ..tree import flatten, unflatten
+from ..tree import flatten, node_parts, unflatten
 from .arguments import NUMERIC, STATIC, fixed
 
 
@@ -63,37 +61,26 @@ class ArgumentRegisters:
 
     def children(self, value: object, register: int) -> list[tuple[object, int]] | None:
         """The children of a node of the tree, each with its new register; None for a leaf."""
-        kind = type(value)
+        parts = node_parts(value)
+        if parts is None:
+            return None
+        kind, (names, found) = type(value), parts
         if kind is dict:
-            return self._take("DICT", register, kind, tuple(value), list(value.values()))  # type: ignore[arg-type,attr-defined] - its class was looked at
-        if kind in (tuple, list) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
-            if kind not in (tuple, list) and kind.__iter__ is not tuple.__iter__:  # type: ignore[attr-defined] - a tuple can be iterated
-                raise NoFastPathError
-            return self._take("SEQUENCE", register, kind, (), list(value))  # type: ignore[call-overload] - its class was looked at
-        if kind is OrderedDict:
+            how = "DICT"
+        elif kind is list or (isinstance(value, tuple) and kind.__iter__ is tuple.__iter__):  # type: ignore[attr-defined] - a tuple has it
+            how = "SEQUENCE"
+        elif is_dataclass(value):
+            how = "FIELDS"
+        else:
             raise NoFastPathError
-        if is_dataclass(value) and not isinstance(value, type):
-            names = tuple([f.name for f in fields(value)])
-            found = [getattr(value, name) for name in names]
-            return self._take("FIELDS", register, kind, names, found)
-        return None
-
-    def same(self, value: object, register: int) -> None:
-        """The object in a register must be the one it was."""
-        self._unpacks.append(Unpack("EQUAL", register, type(value), 0, (value,)))
-
-    def _take(
-        self,
-        how: str,
-        register: int,
-        kind: type,
-        names: tuple[object, ...],
-        found: Sequence[object],
-    ) -> list[tuple[object, int]]:
         self._unpacks.append(Unpack(how, register, kind, len(found), names))
         begin = self._next
         self._next += len(found)
         return list(zip(found, range(begin, self._next), strict=True))
+
+    def same(self, value: object, register: int) -> None:
+        """The object in a register must be the one it was."""
+        self._unpacks.append(Unpack("EQUAL", register, type(value), 0, (value,)))
 
     def _open(self, value: object, register: int) -> None:
         if value is None:
@@ -122,8 +109,6 @@ def _own(leaf: object) -> object:
     """A new object of the same type and value; constants stay what they are."""
     if type(leaf) is np.ndarray:
         return leaf.view()
-    return leaf * 1.0 if type(leaf) in (float, complex) else _again(leaf)  # type: ignore[operator] - its class was looked at
-
-
-def _again(leaf: object) -> object:
+    if type(leaf) in (float, complex):
+        return leaf * 1.0  # type: ignore[operator] - its class was looked at
     return type(leaf)(leaf) if isinstance(leaf, np.generic) else leaf

@@ -13,7 +13,7 @@ import numpy as np
 from ..arraytype import type_of
 from ..capture.data import data_key, is_table
 from ..capture.value_kinds import leaf_key as value_key
-from ..errors import DtypeError, InputError, message, user_line
+from ..errors import DtypeError, InputError, failure
 from ..trace import ArgumentSpec, TracedArray
 from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.recorder import leaked
@@ -26,6 +26,7 @@ STATIC = (bool, int, str, bytes, type(None))
 NUMBERS = (bool, int, float, complex)
 LEAVE_OUT = "Leave it out of argnums, or pass it as an argument of its own."
 TAKE_NUMBERS = "Pass its numbers: `series.to_numpy()`, `frame.to_numpy()`."
+ONCE = "Name each argument once; -1 is the last one."
 NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records and objects are not
 
 
@@ -112,7 +113,7 @@ def differentiated(args: tuple[object, ...], argnums: Argnums, call: str) -> tup
     ]
     if len(set(places)) < len(places):
         fact = f"argnums={argnums} names one of {len(args)} arguments twice."
-        raise InputError(message(call, fact, "", user_line()))
+        raise failure(InputError, call, fact, ONCE)
     order = [sum(counts[:p]) + k for p in places for k in range(counts[p])]
     spec = (
         specs[places[0]]
@@ -126,14 +127,9 @@ def position(argnum: int, count: int, call: str) -> int:
     """`argnum` counted from the front, or an error that says how many arguments there are."""
     if not -count <= argnum < count:
         needed = argnum + 1 if argnum >= 0 else -argnum
-        raise InputError(
-            message(
-                call,
-                f"argnums={argnum} requires at least {needed} positional arguments,"
-                f" but got {count}.",
-                "",
-                user_line(),
-            )
+        fact = f"argnums={argnum} requires at least {needed} positional arguments, but got {count}."
+        raise failure(
+            InputError, call, fact, "Arguments count from 0; those given by keyword do not count."
         )
     return argnum % count
 
@@ -167,26 +163,24 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         raise leaked(leaf.handle)
     if isinstance(leaf, TracedArray):
         return
-    where = user_line()
     if (
         isinstance(leaf, np.ndarray)
         and type(leaf) is not np.ndarray
         and not isinstance(leaf, (np.memmap, LocalArray))  # a traced function may keep a Local
     ):
         way = "Pass a plain array: numpy.asarray(x), or x.filled(...)."
-        raise InputError(
-            message(call, f"arrays of type {type(leaf).__name__} are not supported.", way, where)
-        )
+        fact = f"arrays of type {type(leaf).__name__} are not supported."
+        raise failure(InputError, call, fact, way)
     if not differentiate:
         return
     if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex)):
         fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
         way = TAKE_NUMBERS if is_table(leaf) else LEAVE_OUT
-        raise InputError(message(call, f"{fact}{_inside(spec, k)}.", way, where))
+        raise failure(InputError, call, f"{fact}{_inside(spec, k)}.", way)
     dtype = np.asarray(leaf).dtype
     if dtype.kind not in "fc":  # complex inputs are judged by the operator
         fact = f"only floating-point inputs can be differentiated, not {dtype}{_inside(spec, k)}."
-        raise DtypeError(message(call, fact, _as_float(leaf, dtype, spec), where))
+        raise failure(DtypeError, call, fact, _as_float(leaf, dtype, spec))
 
 
 def _as_float(leaf: object, dtype: np.dtype, spec: Spec) -> str:

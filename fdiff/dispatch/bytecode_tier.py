@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from .. import kernels
-from ..errors import UnsupportedError, message, user_line
+from ..errors import UnsupportedError, failure
 from ..process import background
 from ..process.forking import no_fork
 from ..process.progress import Stage
@@ -40,8 +40,8 @@ class BytecodeTier:
     """
 
     __slots__ = (
-        "_background_failed", "_calls", "_encoded_tape", "_evaluation", "_fastest",
-        "_in_background", "interpreted", "reason", "refused", "tape",
+        "_background", "_calls", "_encoded_tape", "_evaluation", "_fastest", "interpreted",
+        "reason", "refused", "tape",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -51,7 +51,7 @@ class BytecodeTier:
         self.interpreted = math.inf
         self._evaluation: Evaluation | None = None
         self._encoded_tape: Evaluation | None = None
-        self._in_background = self._background_failed = False
+        self._background = background.Task()  # if it fails, a call tries again and reports that
         self._fastest, self._calls = math.inf, 0
 
     def choose(self, spent: float, *, forced: bool) -> Evaluation | None:
@@ -62,19 +62,19 @@ class BytecodeTier:
             return None
         if not forced and self._encoded_tape is None and self._long():
             return None
-        waiting = self._encoded_tape or self._encode(forced=forced)
+        waiting = self._encoded_tape or self._encode_now(forced=forced)
         if waiting is None:
             return None
         if not forced:
             price = price_of(waiting)
             paid = waited[0] >= price
-            if price and not self._background_failed and background.allowed():
+            if price and self._may_wait():
                 paid = False
                 if waited[0] >= EARLY * price:
-                    self._load_later(waiting)
+                    self._background.start(waiting.load, lambda: waited[0])
             if not paid:
                 self.reason = "the evaluator has to be compiled first, which does not pay yet"
-                if self._in_background:
+                if self._background.under_way:
                     self.reason = "the evaluator is compiled in the background"
                 return None
             waited[0] -= price
@@ -84,56 +84,36 @@ class BytecodeTier:
 
     def _long(self) -> bool:
         """Whether the tape is so long that it is encoded in the background."""
-        return len(self.tape) >= LONG and not self._background_failed and background.allowed()
+        return len(self.tape) >= LONG and self._may_wait()
+
+    def _may_wait(self) -> bool:
+        """Whether there is a background thread, which has not failed yet."""
+        return self._background.error is None and background.allowed()
 
     def goes_first(self) -> bool:
         """Whether a long tape is encoded before its kernel is compiled, which takes longer."""
         if self._evaluation is not None or self.refused or not self._long():
             return False
-        if self._encoded_tape is None and not self._in_background:
-            self._in_background = True
+        if self._encoded_tape is None and not self._background.under_way:
             self.reason = "it is encoded for the evaluator in the background"
-            background.worker.submit(background.Job(self._encode_in_background, lambda: math.inf))
+            self._background.start(self._encode, lambda: math.inf)
         return True
 
-    def _encode_in_background(self) -> None:
-        """Encode the tape; if that fails, the next call tries again and reports it."""
-        try:
-            with no_fork:
-                self._encoded_tape = kernels.encode(self.tape)
-        except Exception:  # noqa: BLE001 - as below
-            self._background_failed = True
-        self._in_background = False
+    def _encode(self) -> None:
+        with no_fork:  # NumPy imports some of itself where it is first used
+            self._encoded_tape = kernels.encode(self.tape)
 
-    def _load_later(self, waiting: Evaluation) -> None:
-        """Have the background thread load or compile the bytecode interpreter."""
-        if not self._in_background:
-            self._in_background = True
-            job = background.Job(lambda: self._load_in_background(waiting), lambda: waited[0])
-            background.worker.submit(job)
-
-    def _load_in_background(self, waiting: Evaluation) -> None:
-        """Load it; if that fails, the next call tries again and reports it."""
+    def _encode_now(self, *, forced: bool) -> Evaluation | None:
         try:
-            waiting.load()
-        except Exception:  # noqa: BLE001 - the next call meets it itself
-            self._background_failed = True
-        self._in_background = False
-
-    def _encode(self, *, forced: bool) -> Evaluation | None:
-        try:
-            # NumPy imports some of itself where it is first used
             length = len(self.tape)
-            with Stage("encoding", size=length, seconds=ENCODE_SECONDS * length), no_fork:
-                self._encoded_tape = kernels.encode(self.tape)
+            with Stage("encoding", size=length, seconds=ENCODE_SECONDS * length):
+                self._encode()
         except kernels.RefusedError as error:
             self.refused, self.reason = True, f"the evaluator refuses it, {error}"
             if forced:
                 way = "Leave FDIFF_TIER unset, or set it to interpret or compile."
-                where = user_line()
-                raise UnsupportedError(
-                    message("FDIFF_TIER=evaluate", f"{error}.", way, where)
-                ) from None
+                call = "FDIFF_TIER=evaluate"
+                raise failure(UnsupportedError, call, f"{error}.", way) from None
         except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
             self._failed(error, forced=forced)
         return self._encoded_tape

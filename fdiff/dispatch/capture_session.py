@@ -22,7 +22,7 @@ from ..capture.proxies import DictProxy
 from ..capture.proxy_classes import getattr_static
 from ..capture.release import NoValueError
 from ..capture.value_kinds import MISSING
-from ..errors import FdiffError, LeakError, Line, TraceError, line_in, message, user_line
+from ..errors import FdiffError, LeakError, Line, TraceError, failure, line_in, message, user_line
 from ..ops.replacements import replacement_of
 from ..ops.third_party_functions import only_captured
 from ..trace import Trace, TracedArray, private, replaces, root_trace
@@ -58,7 +58,7 @@ class CaptureSession:
         trace = self._trace()
         if trace is None:
             fact = "a function was called that belongs to a trace that has ended."
-            raise LeakError(message("fdiff", fact, KEEP_NO_TRACED, user_line()))
+            raise failure(LeakError, "fdiff", fact, KEEP_NO_TRACED)
         return trace
 
     def private(self, f: Callable[..., object]) -> Callable[..., object]:

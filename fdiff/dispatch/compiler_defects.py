@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..errors import CompileError, DefectWarning, message, show_line, user_line, warn
+from ..errors import CompileError, DefectWarning, failure, show_line, user_line, warn
 from ..process.forking import no_fork
 from ..tape import Tape
 
@@ -54,7 +54,7 @@ class Defect:
         """The error for a user who asked for a kernel, or fixed the tier."""
         fact = f"fdiff failed to make the {self.what}."
         way = f"Leave fdiff the choice of how to run it: results are right. {self._report()}"
-        return CompileError(message(call, fact, way, user_line()))
+        return failure(CompileError, call, fact, way)
 
     def _report(self) -> str:
         """What to report: the exception, versions, and the tape, shortened in the middle."""

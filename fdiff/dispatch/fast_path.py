@@ -132,11 +132,11 @@ class ImmediateFastPath(_Search):
             self.builtin = found
 
 
-# By the address of the function's code, the class of the point and what derives the plan.
+# By the address of the function's code, the class of the point, and the operator.
 _immediate: dict[object, ImmediateFastPath] = {}
 
 
-def known_fast_path(f: object, inputs: object, make_plan: object) -> Builtin:
+def known_fast_path(f: object, inputs: object, operator: object) -> Builtin:
     """The fast path of an immediate call of `f`; without one, what gives None.
 
     Nothing need be checked before: it takes only what the call it was made for had.
@@ -144,17 +144,17 @@ def known_fast_path(f: object, inputs: object, make_plan: object) -> Builtin:
     if occupied:
         return no_fast_path
     try:  # by its address, because a code object is slow to hash
-        return _immediate[id(f.__code__), inputs.__class__, make_plan].builtin  # type: ignore[attr-defined] - what has none has no fast path
+        return _immediate[id(f.__code__), inputs.__class__, operator].builtin  # type: ignore[attr-defined] - what has none has no fast path
     except (AttributeError, KeyError, TypeError):  # a class need not be hashable
         return no_fast_path
 
 
-def immediate_fast_path(f: object, inputs: object, make_plan: object) -> ImmediateFastPath | None:
+def immediate_fast_path(f: object, inputs: object, operator: object) -> ImmediateFastPath | None:
     """The same, with its history, made if there is none; None for what has no Python code."""
     code = getattr(f, "__code__", None)
     if code is None:
         return None
-    key = id(code), inputs.__class__, make_plan
+    key = id(code), inputs.__class__, operator
     found = _immediate.get(key)
     if found is None:
         found = _immediate[key] = ImmediateFastPath(code)

@@ -48,7 +48,7 @@ def warn_after_hint(
     that functions that hint at every call are asked about less and less often.
     """
     doubts = variant.doubts
-    if not _wanted(doubts, variant):
+    if not _would_reach_user(doubts, variant):
         return
     if variant.eager is None:
         if doubts.plan is None:
@@ -95,7 +95,7 @@ def warning_hook(
     return hinted
 
 
-def _wanted(doubts: Doubts, variant: Variant) -> bool:
+def _would_reach_user(doubts: Doubts, variant: Variant) -> bool:
     """Whether a warning or an error would reach the user, under his filters and `errstate`."""
     rare = doubts.rare()
     modes = {mode for kind, mode in np.geterr().items() if kind in KINDS}

@@ -60,8 +60,8 @@ class Program:
 
     `name` is the public call, `argnums` tells which arguments are differentiated (None: none), and
     `make_plan` turns a new variant into the operator's plan. `body` is what is run on traced
-    arguments (None: the function itself). With `eager`, calls may be differentiated eagerly; with
-    `lists`, a list of numbers counts as an array where it is differentiated.
+    arguments (None: the function itself); where an operator has one, a list of numbers counts as an
+    array if it is differentiated (`lists`). With `eager`, calls may be differentiated eagerly.
     """
 
     __slots__ = (
@@ -88,11 +88,10 @@ class Program:
         body: Body | None = None,
         *,
         eager: bool = True,
-        lists: bool = False,
     ) -> None:
         self.name = name
         self.eager = eager
-        self.lists = lists
+        self.lists = body is not None
         self.body = body or call_private
         self.argnums = argnums
         self.make_plan = make_plan
@@ -227,29 +226,18 @@ _programs: OrderedDict[object, Program] = OrderedDict()
 MOST = 4 * VARIANTS  # programs remembered, the oldest dropped first
 
 
-def program_of(
-    f: Function,
-    name: str,
-    argnums: Argnums,
-    options: tuple[object, ...],
-    make_plan: MakePlan,
-    body: Body | None = None,
-    *,
-    eager: bool = True,
-    lists: bool = False,
-) -> Program:
+def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Program:
     """The program of `f` under one operator: shared by all functions of the same code.
 
-    `options` are the operator's settings, which `make_plan` knows: together with the name and
-    `argnums` they identify the operator.
+    `operator` identifies the operator, its settings and `argnums`; `make` gives a new program.
     """
-    key = (f.__code__ if type(f) is FunctionType else f, name, argnums, options)
+    key = (f.__code__ if type(f) is FunctionType else f, operator)
     try:
         found = _programs.get(key)
     except TypeError:  # an unhashable callable has a program of its own
-        return Program(name, argnums, make_plan, body, eager=eager, lists=lists)
+        return make()
     if found is None:
-        found = _programs[key] = Program(name, argnums, make_plan, body, eager=eager, lists=lists)
+        found = _programs[key] = make()
         if len(_programs) > MOST:
             _programs.popitem(last=False)
     return found

@@ -7,12 +7,13 @@ stand in its result shows what the stub has to build: a list of instructions for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..kernels import KernelInput, ResultStep
+from ..tree import node_parts
 from .argument_registers import ArgumentRegisters, NoFastPathError
 from .arguments import STATIC
 
@@ -99,9 +100,10 @@ class ResultTemplate:
         ):
             self.steps.append(ResultStep("CONSTANT", value))
         else:
-            for child in _children(value):
+            children, build = _node(value)
+            for child in children:
                 self._add(child)
-            self.steps.append(_made(value))
+            self.steps.append(build)
 
     def _write(self, value: object, out: object, register: int) -> None:
         """The same, with the arrays in `out` in place of outputs."""
@@ -117,41 +119,30 @@ class ResultTemplate:
             self.steps.append(ResultStep("ARGUMENT", register))
         else:
             below = self._registers.children(out, register)
-            mine = _children(value)
+            mine, build = _node(value)
             if below is None or type(out) is not type(value) or len(below) != len(mine):
                 raise NoFastPathError
             if isinstance(out, dict) and tuple(out) != tuple(value):  # type: ignore[arg-type] - of one class
                 raise NoFastPathError
             for child, (place, inner) in zip(mine, below, strict=True):
                 self._write(child, place, inner)
-            self.steps.append(_made(value))
+            self.steps.append(build)
 
 
-def _children(value: object) -> list[object]:
-    """The children of a node of the result."""
-    kind = type(value)
-    if kind in (tuple, list) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
-        return list(value)  # type: ignore[call-overload] - its class was looked at
-    if kind is dict:
-        return list(value.values())  # type: ignore[attr-defined] - its class was looked at
-    if not is_dataclass(value) or isinstance(value, type):
+def _node(value: object) -> tuple[Sequence[object], ResultStep]:
+    """The children of a node of the result, and the instruction that builds it from them."""
+    parts = node_parts(value)
+    if parts is None:
         raise NoFastPathError
-    names = [f.name for f in fields(value)]
-    found = [getattr(value, name) for name in names]
-    again = kind(**dict(zip(names, found, strict=True)))
-    if any(getattr(again, name) is not x for name, x in zip(names, found, strict=True)):
-        raise NoFastPathError  # it makes something else of what it is given
-    return found
-
-
-def _made(value: object) -> ResultStep:
-    """The instruction that builds a node of the result from its children."""
-    kind = type(value)
+    kind, (names, found) = type(value), parts
     if kind is tuple or kind is list:
-        return ResultStep("GROUP", kind, len(value))  # type: ignore[arg-type] - its class was looked at
+        return found, ResultStep("GROUP", kind, len(found))
     if kind is dict:
-        return ResultStep("MAPPING", None, len(value), tuple(value))  # type: ignore[arg-type] - its class was looked at
-    if isinstance(value, tuple):
-        return ResultStep("CALL", kind, len(value))
-    names = tuple([f.name for f in fields(value)])  # type: ignore[arg-type] - a dataclass
-    return ResultStep("CALL", kind, len(names), names)
+        return found, ResultStep("MAPPING", None, len(found), names)
+    if is_dataclass(value):
+        again = kind(**dict(zip(names, found, strict=True)))  # type: ignore[arg-type] - names of fields
+        if any(a is not b for a, b in zip(node_parts(again)[1], found, strict=True)):  # type: ignore[index] - a node too
+            raise NoFastPathError  # it makes something else of what it is given
+    elif not isinstance(value, tuple):
+        raise NoFastPathError
+    return found, ResultStep("CALL", kind, len(found), names)

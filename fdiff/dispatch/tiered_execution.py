@@ -48,6 +48,9 @@ _RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "comp
 KEPT = 512  # runners remembered, the least recently used dropped first
 
 
+Layouts = tuple[str, ...]  # of the inputs of a kernel, by which kernels are kept
+
+
 class Runner:
     """One tape made executable; equal tapes share their runner.
 
@@ -57,8 +60,8 @@ class Runner:
     """
 
     __slots__ = (
-        "_break_even", "_bytecode", "_defects", "_failures", "_fast", "_in_background", "_kernels",
-        "_plan", "_price", "_slots", "_workspace", "asked", "call", "spent", "tape", "tier",
+        "_background", "_break_even", "_bytecode", "_defects", "_fast", "_kernels", "_plan",
+        "_price", "_slots", "_workspace", "asked", "call", "spent", "tape", "tier",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -66,20 +69,13 @@ class Runner:
         self.tape = Tape(tape.nodes, tape.inputs, unique, tape.lines)
         self._slots = None if unique == tape.outputs else [unique.index(o) for o in tape.outputs]
         self._plan: Interpreter | None = None
-        self._kernels: dict[tuple[str, ...], Executable] = {}
+        self._kernels: dict[Layouts, Executable] = {}
         self._fast: Executable | None = None
-        self._defects: dict[
-            tuple[str, ...], Defect
-        ] = {}  # by layouts, where fdiff failed to compile
+        self._defects: dict[Layouts, Defect] = {}  # where fdiff failed to compile
         self._bytecode = BytecodeTier(self.tape)
-        self._break_even: dict[
-            tuple[str, ...], float
-        ] = {}  # by layouts, the `spent` at which to compile
+        self._break_even: dict[Layouts, float] = {}  # the `spent` at which to compile
+        self._background: dict[Layouts, background.Task] = {}  # kernels that are compiled there
         self._workspace: int | None = None  # bytes of the kernel's workspace, once known
-        self._in_background: set[tuple[str, ...]] = (
-            set()
-        )  # layouts whose kernels are compiled there
-        self._failures: dict[tuple[str, ...], Exception] = {}  # by layouts, what was raised there
         self._price = math.nan  # expected seconds of compiling, once estimated
         self.call = ""  # the public call that uses it, for messages
         self.spent = 0.0
@@ -125,7 +121,7 @@ class Runner:
         """The outputs of the tape, of which several are one output of the kernel, as copies."""
         return [np.array(outs[k]) for k in self._slots or ()]
 
-    def _slow(self, arrays: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Sequence[np.ndarray]:
+    def _slow(self, arrays: Sequence[np.ndarray], layouts: Layouts) -> Sequence[np.ndarray]:
         """One call without a kernel at hand: compile it if it is due, else take a slower tier."""
         tier = fixed_tier()
         if tier == "interpret":  # what is fixed needs no account of its time
@@ -167,7 +163,7 @@ class Runner:
         self._report_defect(defect, fixed_tier())
         return self._interpret(arrays)
 
-    def _kernel(self, layouts: tuple[str, ...], tier: str, call: str = "") -> Executable | None:
+    def _kernel(self, layouts: Layouts, tier: str, call: str = "") -> Executable | None:
         """The kernel if the user asked for it or it breaks even, else None.
 
         If it fails to compile, the user gets an error if he asked for it, else a warning.
@@ -178,7 +174,7 @@ class Runner:
             return None
         return found
 
-    def _kernel_or_defect(self, layouts: tuple[str, ...], tier: str) -> Executable | Defect | None:
+    def _kernel_or_defect(self, layouts: Layouts, tier: str) -> Executable | Defect | None:
         """The same, or the defect: a compile that failed once is not tried again."""
         if (defect := self._defects.get(layouts)) is not None:
             return defect if tier in ("", "compile") else None
@@ -196,7 +192,7 @@ class Runner:
             raise defect.error(call or (f"{VARIABLE}={tier}" if tier else "jit")) from None
         defect.warn()
 
-    def _compile(self, layouts: tuple[str, ...]) -> Executable:
+    def _compile(self, layouts: Layouts) -> Executable:
         with self._scheduling():
             run = self._kernels[layouts] = kernels.compile(self.tape, layouts)
         if all(kind == "C" for kind in layouts):
@@ -216,7 +212,7 @@ class Runner:
             self._kernel(self._plain, fixed_tier(), call)
 
     @property
-    def _plain(self) -> tuple[str, ...]:
+    def _plain(self) -> Layouts:
         """The layouts of contiguous arrays."""
         return ("C",) * len(self.tape.inputs)
 
@@ -270,7 +266,7 @@ class Runner:
         lacking = self.lacking()
         if lacking:
             return f"there is no kernel for {lacking}"
-        if self._plain in self._in_background:
+        if (task := self._background.get(self._plain)) is not None and task.under_way:
             return f"after {_words(self.spent)} a kernel is made in the background"
         due = self._break_even.get(self._plain)
         if due is None or (math.isnan(self._price) and due < math.inf):
@@ -284,7 +280,7 @@ class Runner:
             self._plan = Interpreter(self.tape)
         return owned(self.tape, self._plan(*arrays), arrays)
 
-    def _breaks_even(self, layouts: tuple[str, ...], tier: str) -> bool:
+    def _breaks_even(self, layouts: Layouts, tier: str) -> bool:
         """Whether to compile a kernel now: the user asked for it, or it breaks even.
 
         Where there is a background thread, the kernel is handed to that, and the answer is no. What
@@ -292,36 +288,28 @@ class Runner:
         """
         if tier == "compile" or self.asked:
             return tier not in ("interpret", "evaluate") and kernels.supported(self.tape)
+        task = self._background.get(layouts)
+        if task is not None and task.error is not None and not tier:
+            del self._background[layouts]
+            raise task.error
         if tier or self.spent < self._break_even.get(layouts, PATIENCE):
             return False
-        if layouts in self._failures:
-            raise self._failures.pop(layouts)
         if background.allowed():
             if not self._bytecode.goes_first():
-                self._compile_later(layouts)
+                task = self._background.setdefault(layouts, background.Task())
+                task.start(partial(self._make_in_background, layouts), lambda: self.spent)
             return False
         self._break_even[layouts] = self._cost(layouts, self.spent)
         return self.spent >= self._break_even[layouts]
 
-    def _compile_later(self, layouts: tuple[str, ...]) -> None:
-        """Have the background thread estimate the kernel's cost, and compile it if it is due."""
-        if layouts not in self._in_background:
-            self._in_background.add(layouts)
-            make = partial(self._make_in_background, layouts)
-            background.worker.submit(background.Job(make, lambda: self.spent))
-
-    def _make_in_background(self, layouts: tuple[str, ...]) -> None:
+    def _make_in_background(self, layouts: Layouts) -> None:
         """Compile the kernel if it is due by now; later calls use it as soon as it is there."""
         if _runners.get(self.tape) is self and layouts not in self._kernels:
-            try:
-                self._break_even[layouts] = EARLY * self._cost(layouts, self.spent / EARLY)
-                if self.spent >= self._break_even[layouts]:
-                    self._compile(layouts)
-            except Exception as error:  # noqa: BLE001 - `_breaks_even` raises it again
-                self._failures[layouts], self._break_even[layouts] = error, 0.0
-        self._in_background.discard(layouts)  # an interrupted job starts over, and never gets here
+            self._break_even[layouts] = EARLY * self._cost(layouts, self.spent / EARLY)
+            if self.spent >= self._break_even[layouts]:
+                self._compile(layouts)
 
-    def _cost(self, layouts: tuple[str, ...], spent: float) -> float:
+    def _cost(self, layouts: Layouts, spent: float) -> float:
         """The `spent` at which to compile a kernel, or to ask again, because asking takes time too.
 
         First the cost is bounded by the tape's length; a tape too long to be compiled unasked is

@@ -1,7 +1,7 @@
 """What users call: derivatives of functions, and transforms of functions.
 
-Each operator (`gradients`, `products`, `jacobians`, `hessians`, `mapping`, `programs`) says how to
-turn a traced function into a plan, that is into derivative tapes and the structure of the result.
+Each operator (`gradients`, `products`, `jacobians`, `hessians`, `vectorized_map`, `programs`) says
+how to turn a traced function into a plan: derivative tapes and the structure of the result.
 `invocation` does the rest, the same for all: it finds or makes the trace, and runs the plan.
 """
 
@@ -10,9 +10,9 @@ from .gradients import grad, value_and_grad
 from .hessians import hessian, hvp, vhp
 from .jacobians import jacfwd, jacobian, jacrev
 from .kink_policy import kinks
-from .mapping import vmap
 from .products import jvp, vjp
 from .programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
+from .vectorized_map import vmap
 
 __all__ = [
     "cache_clear",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypedDict, TypeVar
 
 import numpy as np
 
@@ -15,3 +15,32 @@ Array = np.ndarray[
     tuple[Any, ...], np.dtype[Any]
 ]  # NDArray[Any], whose module takes long to import
 Point = Array | np.number[Any] | complex | Sequence[float] | Sequence[Sequence[float]]
+Places = int | tuple[int, ...]  # the positions of the differentiated arguments
+
+
+# Keywords that the overloads of an operator share.
+class ProductKeywords(TypedDict, total=False):
+    """The keywords of `vjp`, `jvp`, `hvp` and `vhp`."""
+
+    create_graph: bool
+    strict: bool
+
+
+class HessianKeywords(ProductKeywords, total=False):
+    """The keywords of `hessian`."""
+
+    chunk_size: int | str
+    device: str
+    vectorize: bool
+    outer_jacobian_strategy: str | None
+
+
+class JacobianKeywords(ProductKeywords, total=False):
+    """The keywords of `jacobian`."""
+
+    mode: str
+    chunk_size: int | str
+    complex_inputs: str
+    device: str
+    vectorize: bool
+    strategy: str | None

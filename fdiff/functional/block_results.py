@@ -8,10 +8,11 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.variant import Variant
-from ..tree import unflatten
+from ..tree import Spec, unflatten
 from .invocation import deliver
 
 Finish = Callable[[Sequence[object]], object]
+Tree = tuple[Spec, Sequence[bool]]  # a structure, and which of its leaves are scalars
 
 
 def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
@@ -44,40 +45,36 @@ def _make_symmetric(square: np.ndarray, stripe: int = 256) -> None:
         square[lo:, part] = mean.T
 
 
-def nested(variant: Variant) -> Callable[[Sequence[object]], object]:
+def nested_jacobian(variant: Variant) -> Finish:
     """Blocks in the structure of the outputs, each in the structure of the inputs."""
-    columns = len(variant.wrt)
-    rows = len(variant.tape.outputs)
+    return _nested((variant.out_spec, variant.scalars), _inputs(variant))
+
+
+def nested_hessian(variant: Variant) -> Finish:
+    """Blocks in the structure of the inputs, each in the structure of the inputs."""
+    return _nested(_inputs(variant), _inputs(variant))
+
+
+def _inputs(variant: Variant) -> Tree:
+    return variant.in_spec, [variant.input_scalars[k] for k in variant.wrt]
+
+
+def _nested(rows: Tree, columns: Tree) -> Finish:
+    """What puts blocks, in the order (row, column), into the structures of rows and columns."""
+    (outer, row_scalars), (inner, column_scalars) = rows, columns
+    width = len(column_scalars)
 
     def finish(blocks: Sequence[object]) -> object:
-        if rows == columns == 1 and variant.out_spec.kind is None and variant.in_spec.kind is None:
-            return deliver(blocks[0], variant.scalars[0] and variant.input_scalars[variant.wrt[0]])
+        if outer.kind is None and inner.kind is None and len(blocks) == 1:
+            return deliver(blocks[0], row_scalars[0] and column_scalars[0])
         made = []
-        for o in range(rows):
-            row = [
-                deliver(blocks[o * columns + i], variant.scalars[o] and variant.input_scalars[k])
-                for i, k in enumerate(variant.wrt)
+        for r, row_scalar in enumerate(row_scalars):
+            row = blocks[r * width : (r + 1) * width]
+            leaves = [
+                deliver(block, row_scalar and scalar)
+                for block, scalar in zip(row, column_scalars, strict=True)
             ]
-            made.append(unflatten(variant.in_spec, row))
-        return unflatten(variant.out_spec, made)
-
-    return finish
-
-
-def nested_square(variant: Variant) -> Callable[[Sequence[object]], object]:
-    """Hessian blocks in the structure of the inputs, twice."""
-    n = len(variant.wrt)
-
-    def finish(blocks: Sequence[object]) -> object:
-        if n == 1 and variant.in_spec.kind is None:
-            return deliver(blocks[0], variant.input_scalars[variant.wrt[0]])
-        rows = []
-        for i, k in enumerate(variant.wrt):
-            row = [
-                deliver(blocks[i * n + j], variant.input_scalars[k] and variant.input_scalars[m])
-                for j, m in enumerate(variant.wrt)
-            ]
-            rows.append(unflatten(variant.in_spec, row))
-        return unflatten(variant.in_spec, rows)
+            made.append(unflatten(inner, leaves))
+        return unflatten(outer, made)
 
     return finish

@@ -8,10 +8,9 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from ..dispatch.arguments import Function, called
-from ..errors import DtypeError, GradcheckError
+from ..errors import DtypeError, GradcheckError, failure
 from ..tracebacks import public
 from .input_checks import check_inputs
-from .invocation import failure
 from .jacobians import jacobian
 from .options import check_callable
 from .products import vjp

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 from ..arraytype import ArrayType
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError, show_line
+from ..errors import DtypeError, InputError, failure, show_line
 from ..tape import Tape
 from ..transforms.pipeline import TANGENTS, derive
-from .invocation import failure
 
 CHOICES = ("error", "conjugate", "holomorphic")
 CHOOSE = (

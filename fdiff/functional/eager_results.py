@@ -9,15 +9,17 @@ tape, then the vectors of a product.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ..arraytype import F8, ArrayType
-from ..dispatch.plans import Arrays
+from ..dispatch.plans import Arrays, EagerStep, Step
 from ..dispatch.variant import Variant
 from ..trace.eager_trace import EagerTrace
 from ..transforms.eager.eager_derivatives import enter_gradient, pull_values, push_values
+from ..transforms.pipeline import Pipeline, derive
 
 Seeded = Callable[[np.ndarray], list[Any]]  # seeds with a leading axis to derivatives with one
 
@@ -38,17 +40,29 @@ class DenseBlocks(NamedTuple):
     budget: int
 
 
-def output_values(variant: Variant, count: int | None, given: Arrays) -> list[np.ndarray]:
+def step_of(
+    variant: Variant,
+    pipeline: Pipeline,
+    values: Callable[[Variant, Arrays], list[np.ndarray]],
+    **request: object,
+) -> Step:
+    """The step of a plan: the tape that `pipeline` derives; of an eager trace, what `values` is."""
+    if variant.eager is not None:
+        return EagerStep(partial(values, variant))
+    return variant.step(derive(pipeline, variant.tape, **request))
+
+
+def output_values(variant: Variant, given: Arrays, count: int | None = None) -> list[np.ndarray]:
     """The first `count` outputs of the function (None: all of them)."""
     known = _trace(variant).builder.values
     return [np.array(known[o]) for o in variant.tape.outputs[:count]]
 
 
-def gradient_values(variant: Variant, count: int, given: Arrays) -> list[np.ndarray]:
+def gradient_values(variant: Variant, given: Arrays, *, count: int) -> list[np.ndarray]:
     """The first `count` outputs, then the gradient of the first one: one reverse sweep."""
     one = np.ones((), variant.tape.output_types[0].dtype)[()]
     slopes = pull_values(_trace(variant), {variant.tape.outputs[0]: one}, _inputs(variant))
-    return [*output_values(variant, count, given), *_settled(slopes, _input_types(variant))]
+    return [*output_values(variant, given, count), *_settled(slopes, _input_types(variant))]
 
 
 def vjp_values(variant: Variant, given: Arrays) -> list[np.ndarray]:
@@ -58,7 +72,7 @@ def vjp_values(variant: Variant, given: Arrays) -> list[np.ndarray]:
     for o, bar in zip(floating, given[len(tape.inputs) :], strict=True):
         bars[o] = bars[o] + bar if o in bars else bar
     found = pull_values(_trace(variant), bars, _inputs(variant))
-    return [*output_values(variant, None, given), *_settled(found, _input_types(variant))]
+    return [*output_values(variant, given), *_settled(found, _input_types(variant))]
 
 
 def jvp_values(variant: Variant, given: Arrays) -> list[np.ndarray]:
@@ -66,15 +80,15 @@ def jvp_values(variant: Variant, given: Arrays) -> list[np.ndarray]:
     tape = variant.tape
     found = push_values(_trace(variant), _tangents(variant, given), tape.outputs)
     types = [t if t.floating else ArrayType(t.shape, F8) for t in tape.output_types]
-    return [*output_values(variant, None, given), *_settled(found, types)]
+    return [*output_values(variant, given), *_settled(found, types)]
 
 
-def hvp_values(variant: Variant, count: int, given: Arrays) -> list[np.ndarray]:
+def hvp_values(variant: Variant, given: Arrays, *, count: int) -> list[np.ndarray]:
     """The first `count` outputs, then the Hessian times a vector: forward over reverse."""
     trace = _trace(variant)
     slopes = enter_gradient(trace, variant.tape.outputs[0], _inputs(variant))
     found = push_values(trace, _tangents(variant, given), slopes)
-    return [*output_values(variant, count, given), *_settled(found, _input_types(variant))]
+    return [*output_values(variant, given, count), *_settled(found, _input_types(variant))]
 
 
 def jacobian_values(variant: Variant, asked: DenseBlocks, given: Arrays) -> list[np.ndarray]:

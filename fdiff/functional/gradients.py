@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 from ..dispatch.arguments import Function, called
-from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
+from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError
+from ..errors import DtypeError, InputError, failure
 from ..tracebacks import public
 from ..transforms.derivative_tapes import choose
-from ..transforms.pipeline import GRADIENT, derive
+from ..transforms.pipeline import GRADIENT
 from .annotations import P
 from .complex_rules import check_choice, check_complex
-from .eager_results import gradient_values
-from .invocation import deliver, failure, gradients, prepared_operator, results
+from .eager_results import gradient_values, step_of
+from .invocation import Operator, deliver, gradients, prepared_operator, results
 from .options import check_argnums, check_callable
-from .prepared import Origin, Prepared
+from .prepared import Prepared
 
 SEVERAL = "Use fdiff.jacobian for several outputs."
 
@@ -36,12 +36,9 @@ class GradPlan(OperatorPlan):
         self.has_aux = has_aux
         self.count = len(variant.tape.outputs)
         self.first = 0 if value or has_aux else self.count
-        if variant.eager is not None:
-            self.step = EagerStep(partial(gradient_values, variant, self.count - self.first))
-        else:
-            wrt = variant.wrt
-            keep = range(self.first, self.count + len(wrt))
-            self.step = variant.step(derive(GRADIENT, variant.tape, wrt=wrt, keep=keep))
+        wrt, eager = variant.wrt, partial(gradient_values, count=self.count - self.first)
+        keep = range(self.first, self.count + len(wrt))
+        self.step = step_of(variant, GRADIENT, eager, wrt=wrt, keep=keep)
         leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
         self.plain = value and not has_aux and leaf
 
@@ -57,12 +54,13 @@ class GradPlan(OperatorPlan):
         return ((out, aux), slope) if self.value else (slope, aux)
 
 
-def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> GradPlan:
+def _grad_plan(variant: Variant, *, value: bool, has_aux: bool, complex_inputs: str) -> GradPlan:
+    """The plan of a gradient, where the function has one."""
     spec, outs, call = variant.out_spec, variant.outs, variant.call
     if has_aux:
         if spec.kind is not tuple or len(spec.children) != 2:
             fact = "with has_aux=True the function must return a pair (output, aux)."
-            raise failure(InputError, call, fact)
+            raise failure(InputError, call, fact, "Return a pair, or leave has_aux out.")
         spec = spec.children[0]
     fixed = outs[0] if outs else None
     if spec.kind is not None or fixed:
@@ -77,7 +75,7 @@ def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> 
         raise failure(InputError, call, fact, "Sum it, or use fdiff.jacobian.")
     real = [t for k in variant.wrt if (t := variant.tape.input_types[k]).dtype.kind != "c"]
     if len(real) < len(variant.wrt):
-        check_complex(replace(variant, tape=choose(variant.tape, (0,))), choice)
+        check_complex(replace(variant, tape=choose(variant.tape, (0,))), complex_inputs)
     if type_.dtype.kind == "c" and real:
         fact = f"complex outputs ({type_.dtype}) are not supported with real inputs."
         way = "Return the real part, or the absolute value, or use fdiff.jacobian."
@@ -88,16 +86,22 @@ def _grad_plan(variant: Variant, choice: str, *, value: bool, has_aux: bool) -> 
     return GradPlan(variant, value=value, has_aux=has_aux)
 
 
-def _grad_like(
-    f: Function, name: str, argnums: object, complex_inputs: object, *, value: bool, has_aux: bool
+def _prepare(
+    function: Function, f: Function, argnums: object, has_aux: object, complex_inputs: object
 ) -> Prepared[..., Any]:
+    """What `grad` or `value_and_grad` returns; checks the settings."""
+    name = function.__name__
     check_callable(f, name)
     nums = check_argnums(argnums, f, name)
     choice = check_choice(complex_inputs, called(name, f))
-    make_plan = lambda variant: _grad_plan(variant, choice, value=value, has_aux=has_aux)  # noqa: E731 - its choices bound
-    options = {"argnums": argnums, "has_aux": has_aux, "complex_inputs": complex_inputs}
-    origin = Origin(value_and_grad if value else grad, options)
-    return prepared_operator(f, name, nums, (has_aux, choice), make_plan, origin)
+    return prepared_operator(_operator(function, bool(has_aux), choice), f, nums)
+
+
+@cache
+def _operator(function: Function, has_aux: bool, choice: str) -> Operator:  # noqa: FBT001 - a key
+    settings: dict[str, Any] = {"has_aux": has_aux, "complex_inputs": choice}
+    value = function is value_and_grad
+    return Operator(function, settings, partial(_grad_plan, value=value, **settings))
 
 
 @public
@@ -153,7 +157,7 @@ def grad(
     >>> fdiff.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0, 3.0]))
     array([2., 4., 6.])
     """
-    return _grad_like(f, "grad", argnums, complex_inputs, value=False, has_aux=has_aux)
+    return _prepare(grad, f, argnums, has_aux, complex_inputs)
 
 
 @public
@@ -182,4 +186,4 @@ def value_and_grad(
     >>> print(value, slope)
     14.0 [2. 4. 6.]
     """
-    return _grad_like(f, "value_and_grad", argnums, complex_inputs, value=True, has_aux=has_aux)
+    return _prepare(value_and_grad, f, argnums, has_aux, complex_inputs)

@@ -1,7 +1,7 @@
 """Second derivatives of scalar functions: `hessian`, and products `hvp` and `vhp` with vectors.
 
 Forward mode over reverse mode: a tangent is pushed through the tape of the gradient. Which seeds
-and which sparsity a dense Hessian uses is decided in `dense_blocks`; the ways, in order, stand in
+and which sparsity a dense Hessian uses is decided in `dense_plans`; the ways, in order, stand in
 `transforms.pipeline`.
 """
 
@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from ..dispatch.arguments import Function, called
-from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
+from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
 from ..tracebacks import trim
 from ..transforms.forward import depends
-from ..transforms.pipeline import HVP, derive
-from .annotations import Array, P, Point
-from .dense_blocks import gradient_tape, hessian_plan
-from .eager_results import hvp_values
+from ..transforms.pipeline import HVP
+from .annotations import Array, HessianKeywords, P, Places, Point, ProductKeywords
+from .dense_plans import gradient_tape, hessian_plan
+from .eager_results import hvp_values, step_of
 from .input_checks import check_one_element, check_strict, check_strict_gradient, check_vector
-from .invocation import deliver, gradients
+from .invocation import Operator, deliver, gradients
 from .jacobians import dense
-from .options import LEFT_OUT, check_callable, check_chunk, check_device, check_mode
+from .options import LEFT_OUT, check_chunk, check_device, check_mode
 from .prepared import Prepared
 from .products import product
 
@@ -53,12 +53,10 @@ class HvpPlan(OperatorPlan):
         self.name = name
         self.value = value
         self.types = [variant.tape.input_types[k] for k in variant.wrt]
-        if variant.eager is not None:
-            self.step = EagerStep(partial(hvp_values, variant, int(value)))
-        else:
-            count = len(variant.tape.outputs) + len(variant.wrt)
-            keep = [*[0] * value, *range(count + 1, 2 * count)]
-            self.step = variant.step(derive(HVP, variant.tape, wrt=variant.wrt, keep=keep))
+        count = len(variant.tape.outputs) + len(variant.wrt)
+        keep = [*[0] * value, *range(count + 1, 2 * count)]
+        eager = partial(hvp_values, count=int(value))
+        self.step = step_of(variant, HVP, eager, wrt=variant.wrt, keep=keep)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")
@@ -68,35 +66,13 @@ class HvpPlan(OperatorPlan):
         return deliver(outs[0], self.variant.scalars[0]), gradients(self.variant, outs[1:])
 
 
-def _hvp_plan(name: str, *, strict: bool, value: bool) -> MakePlan:
-    def plan(variant: Variant) -> OperatorPlan:
-        return HvpPlan(variant, name, value=value)
-
-    return _second_order(plan, name, strict=strict)
-
-
-_PRODUCTS = {
-    (name, (strict, value)): _hvp_plan(name, strict=strict, value=value)
-    for name in ("hvp", "vhp") for strict in (False, True) for value in (False, True)
-}  # fmt: skip
-
-
 @overload
 def hvp(
-    f: Function,
-    *,
-    create_graph: bool = ...,
-    strict: bool = ...,
-    argnums: int | tuple[int, ...] = ...,
+    f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
 ) -> Prepared[..., Any]: ...
 @overload
 def hvp(
-    f: Function,
-    inputs: object,
-    v: object = ...,
-    *,
-    create_graph: bool = ...,
-    strict: bool = ...,
+    f: Function, inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
 ) -> tuple[Any, Any]: ...
 def hvp(
     f: Function,
@@ -149,10 +125,9 @@ def hvp(
     >>> print(value, product)
     9.0 [ 6. 12.]
     """
-    value = inputs is not LEFT_OUT
-    options = bool(strict), value
     try:
-        return product(f, "hvp", inputs, v, argnums, options, _PRODUCTS["hvp", options], hvp)
+        operator = _HVP[bool(strict), inputs is not LEFT_OUT]
+        return product(operator, f, inputs, v, argnums)
     except BaseException as error:
         trim(error)
         raise
@@ -160,20 +135,11 @@ def hvp(
 
 @overload
 def vhp(
-    f: Function,
-    *,
-    create_graph: bool = ...,
-    strict: bool = ...,
-    argnums: int | tuple[int, ...] = ...,
+    f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
 ) -> Prepared[..., Any]: ...
 @overload
 def vhp(
-    f: Function,
-    inputs: object,
-    v: object = ...,
-    *,
-    create_graph: bool = ...,
-    strict: bool = ...,
+    f: Function, inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
 ) -> tuple[Any, Any]: ...
 def vhp(
     f: Function,
@@ -198,10 +164,9 @@ def vhp(
     >>> print(value, product)
     9.0 [ 6. 12.]
     """
-    value = inputs is not LEFT_OUT
-    options = bool(strict), value
     try:
-        return product(f, "vhp", inputs, v, argnums, options, _PRODUCTS["vhp", options], vhp)
+        operator = _VHP[bool(strict), inputs is not LEFT_OUT]
+        return product(operator, f, inputs, v, argnums)
     except BaseException as error:
         trim(error)
         raise
@@ -209,52 +174,16 @@ def vhp(
 
 @overload
 def hessian(
-    f: Callable[P, object],
-    *,
-    argnums: int = ...,
-    strict: bool = ...,
-    chunk_size: int | str = ...,
-    device: str = ...,
-    create_graph: bool = ...,
-    vectorize: bool = ...,
-    outer_jacobian_strategy: str | None = ...,
+    f: Callable[P, object], *, argnums: int = ..., **keywords: Unpack[HessianKeywords]
 ) -> Prepared[P, Array]: ...
 @overload
 def hessian(
-    f: Callable[P, object],
-    *,
-    argnums: tuple[int, ...],
-    strict: bool = ...,
-    chunk_size: int | str = ...,
-    device: str = ...,
-    create_graph: bool = ...,
-    vectorize: bool = ...,
-    outer_jacobian_strategy: str | None = ...,
+    f: Callable[P, object], *, argnums: tuple[int, ...], **keywords: Unpack[HessianKeywords]
 ) -> Prepared[P, Any]: ...
 @overload
-def hessian(
-    f: Function,
-    inputs: Point,
-    *,
-    strict: bool = ...,
-    chunk_size: int | str = ...,
-    device: str = ...,
-    create_graph: bool = ...,
-    vectorize: bool = ...,
-    outer_jacobian_strategy: str | None = ...,
-) -> Array: ...
+def hessian(f: Function, inputs: Point, **keywords: Unpack[HessianKeywords]) -> Array: ...
 @overload
-def hessian(
-    f: Function,
-    inputs: object,
-    *,
-    strict: bool = ...,
-    chunk_size: int | str = ...,
-    device: str = ...,
-    create_graph: bool = ...,
-    vectorize: bool = ...,
-    outer_jacobian_strategy: str | None = ...,
-) -> Any: ...
+def hessian(f: Function, inputs: object, **keywords: Unpack[HessianKeywords]) -> Any: ...
 def hessian(
     f: Function,
     inputs: object = LEFT_OUT,
@@ -316,37 +245,44 @@ def hessian(
            [ 0., 12.]])
     """
     try:
-        kind = chunk_size.__class__  # 1.0 is no 1
-        settings = (kind, device, outer_jacobian_strategy, chunk_size, not strict)
-        try:
-            options, make_plan = _by_settings[settings]
-        except (KeyError, TypeError):  # met for the first time, or not hashable
-            check_callable(f, "hessian")
-            options, make_plan = _by_settings[settings] = _checked_settings(f, *settings)
-        return dense(f, "hessian", inputs, argnums, options, make_plan, hessian, settings)
+        kind = chunk_size.__class__
+        settings = (hessian, kind, device, outer_jacobian_strategy, chunk_size, not strict)
+        return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:
         trim(error)
         raise
 
 
-_by_settings: dict[object, tuple[tuple[object, ...], MakePlan]] = {}  # by settings that are valid
-
-
-def _checked_settings(
+def _operator(
     f: Function,
-    _: type,
     device: object,
     strategy: object,
     chunk_size: object,
     loose: bool,  # noqa: FBT001 - a setting like the others: not `strict`
-) -> tuple[tuple[object, ...], MakePlan]:
-    """The options that settings of `hessian` stand for, and what makes the plan; checks them."""
+) -> Operator:
+    """The operator `hessian` with these settings, which are checked."""
     call = called("hessian", f)
     check_device(device, call)
-    way = check_mode("auto", strategy, call, "outer_jacobian_strategy")
+    mode = check_mode("auto", strategy, call, "outer_jacobian_strategy")
     chunk = check_chunk(chunk_size, call)
+    plan = partial(hessian_plan, mode=mode, chunk_size=chunk)
+    settings = {
+        "device": device,
+        "outer_jacobian_strategy": strategy,
+        "chunk_size": chunk_size,
+        "strict": not loose,
+    }
+    return Operator(hessian, settings, _second_order(plan, "hessian", strict=not loose))
 
-    def plan(variant: Variant) -> OperatorPlan:
-        return hessian_plan(variant, way, chunk)
 
-    return (way, chunk, not loose), _second_order(plan, "hessian", strict=not loose)
+def _products(function: Function) -> dict[tuple[bool, bool], Operator]:
+    """A product by whether it is strict, and whether it gives the value too."""
+    name, found = function.__name__, {}
+    for strict in (False, True):
+        for value in (False, True):
+            plan = _second_order(partial(HvpPlan, name=name, value=value), name, strict=strict)
+            found[strict, value] = Operator(function, {"strict": strict}, plan)
+    return found
+
+
+_HVP, _VHP = _products(hvp), _products(vhp)

@@ -14,13 +14,12 @@ from ..arraytype import ArrayType
 from ..capture.data import is_table
 from ..dispatch.arguments import TAKE_NUMBERS, called
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError, StrictError, VectorError
+from ..errors import DtypeError, InputError, StrictError, VectorError, failure
 from ..trace import TracedArray
 from ..trace.local_arrays import LocalArray
 from ..transforms.forward import depends
 from ..tree import Spec, flatten
 from .complex_rules import refuse_complex
-from .invocation import failure
 from .options import refuse_argnums, refuse_position
 from .points import as_point
 
@@ -30,6 +29,11 @@ ONE_OUTPUT = "the user-provided function returns a single array with a single el
 ONE_INPUT = "the input to the user-provided function is a single array with a single element"
 OUTPUTS = "outputs of the user-provided function"
 NOT_STRICT = "This is not allowed in strict mode."
+# Ways out.
+RETURN_ARRAYS = "Return an array, a tuple of arrays, or a list of numbers of one shape."
+SCALAR = "Sum it, or write fdiff.jacobian(fdiff.jacobian(f)) for all second derivatives."
+LIKE = "Pass v, built and shaped like the {}."
+ZEROS = "Leave strict out: then derivatives that do not depend on the inputs are zeros."
 
 _EVERY = tuple([tuple(range(count)) for count in range(9)])
 
@@ -84,7 +88,7 @@ def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ..
         for k, entry in enumerate(entries):
             if not isinstance(entry, ARRAYS):
                 fact = f"{stem} value at index {k} has type {type(entry).__name__}."
-                raise failure(InputError, call, fact)
+                raise failure(InputError, call, fact, "Make each an array: numpy.asarray(x).")
         return entries
     if not isinstance(value, ARRAYS):
         ways: dict[type, str] = {
@@ -102,22 +106,19 @@ def check_outputs(variant: Variant, name: str) -> None:
     stem = f"The {OUTPUTS} given to {name} {ARRAY_OR_TUPLE}"
     spec = variant.out_spec
     if spec.kind is tuple and not spec.children:
-        raise failure(InputError, variant.call, f"{stem} given {OUTPUTS} is an empty tuple.")
+        fact = f"{stem} given {OUTPUTS} is an empty tuple."
+        raise failure(InputError, variant.call, fact, RETURN_ARRAYS)
     if spec.kind is not None and spec.kind is not tuple:
-        fact = f"{stem} given {OUTPUTS} has type {_kind(spec.kind)}."
-        way = "Return an array, a tuple of arrays, or a list of numbers of one shape."
+        fact = f"{stem} given {OUTPUTS} has type {spec.kind.__name__}."
         nested = " Or use fdiff.jacrev, whose results are nested as those of the function are."
-        raise failure(InputError, variant.call, fact, way + nested * (name == "jacobian"))
+        raise failure(InputError, variant.call, fact, RETURN_ARRAYS + nested * (name == "jacobian"))
     for k, child in enumerate(spec.children if spec.kind is tuple else (spec,)):
         fixed = variant.outs[k] if child.kind is None else None
         if child.kind is not None or fixed:
-            kind = _kind(child.kind or type(cast("tuple[object]", fixed)[0]))
+            kind = child.kind or type(cast("tuple[object]", fixed)[0])
             which = f"value at index {k}" if spec.kind is tuple else f"given {OUTPUTS}"
-            raise failure(InputError, variant.call, f"{stem} {which} has type {kind}.")
-
-
-def _kind(kind: type) -> str:
-    return kind.__name__
+            fact = f"{stem} {which} has type {kind.__name__}."
+            raise failure(InputError, variant.call, fact, RETURN_ARRAYS)
 
 
 def check_one_element(variant: Variant, name: str) -> None:
@@ -126,14 +127,14 @@ def check_one_element(variant: Variant, name: str) -> None:
     refuse_complex(variant)
     if variant.out_spec.kind is not None:
         fact = f"The function given to {name} should return a single array."
-        raise failure(VectorError, variant.call, fact)
+        raise failure(VectorError, variant.call, fact, SCALAR)
     type_ = variant.tape.output_types[0]
     if type_.size != 1:
         fact = (
             f"The array returned by the function given to {name} should contain a single element,"
             f" but it has shape {type_.shape}."
         )
-        raise failure(VectorError, variant.call, fact)
+        raise failure(VectorError, variant.call, fact, SCALAR)
 
 
 # --- the vector v ---------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ def check_vector(
             return [np.ones(types[0].shape, types[0].dtype)[()]]
         what = ONE_INPUT if like == "inputs" else ONE_OUTPUT
         fact = f"The vector v can only be None if {what}."
-        raise failure(VectorError, variant.call, fact, f"Pass v, shaped like the {like}.")
+        raise failure(VectorError, variant.call, fact, LIKE.format(like))
     spec = variant.in_spec if like == "inputs" else variant.out_spec
     if any(child.kind for child in (spec.children if spec.kind is tuple else (spec,))):
         entries = _leaves(v, spec, like, variant.call)
@@ -167,9 +168,9 @@ def check_vector(
         fact = f"v is a tuple of invalid length: should be {len(types)} but got {len(entries)}."
         if spec.kind is None:
             fact = "The given v should contain a single array."
-        raise failure(VectorError, variant.call, fact)
+        raise failure(VectorError, variant.call, fact, LIKE.format(like))
     places = [f"Entry {k} in v" for k in range(len(types))] if spec.kind is not None else ["v"]
-    return [_entry(*each, variant.call) for each in zip(entries, types, places, strict=True)]
+    return [_entry(*each, like, variant.call) for each in zip(entries, types, places, strict=True)]
 
 
 def _in_order(v: object, spec: Spec) -> object:
@@ -185,12 +186,7 @@ def _leaves(v: object, spec: Spec, like: str, call: str) -> tuple[object, ...]:
     """The entries of a `v` that is built like the inputs or outputs: dicts, lists, dataclasses."""
     leaves, own = flatten(_in_order(v, spec))
     if own != spec:
-        raise failure(
-            VectorError,
-            call,
-            f"v is not built like the {like}.",
-            f"Pass v, built and shaped like the {like}.",
-        )
+        raise failure(VectorError, call, f"v is not built like the {like}.", LIKE.format(like))
     return tuple(leaves)
 
 
@@ -201,18 +197,19 @@ def _fits(entry: object, type_: ArrayType) -> bool:
     return entry.shape == type_.shape and entry.dtype == type_.dtype and type(entry) is np.ndarray
 
 
-def _entry(entry: object, type_: ArrayType, place: str, call: str) -> object:
+def _entry(entry: object, type_: ArrayType, place: str, like: str, call: str) -> object:
+    """An entry of `v`, converted to the dtype of what it is multiplied with."""
     if isinstance(entry, np.ndarray) and type(entry) not in (np.ndarray, np.memmap, LocalArray):
         fact = f"{place} is an array of type {type(entry).__name__}, which is not supported."
         raise failure(InputError, call, fact, "Pass a plain array: numpy.asarray(v).")
     dtype = entry.dtype if isinstance(entry, TracedArray) else np.asarray(entry).dtype
     if dtype.kind not in ("biufc" if type_.dtype.kind == "c" else "biuf"):
         fact = f"{place} must hold real numbers, not {dtype}."
-        raise failure(DtypeError, call, fact)
+        raise failure(DtypeError, call, fact, f"Pass v of the dtype of the {like}.")
     shape = np.shape(entry)  # type: ignore[arg-type] - a traced array has one
     if shape != type_.shape:
         fact = f"{place} has invalid size: should be {type_.shape} but got {shape}."
-        raise failure(VectorError, call, fact)
+        raise failure(VectorError, call, fact, LIKE.format(like))
     if isinstance(entry, TracedArray):
         return entry.astype(type_.dtype)  # type: ignore[attr-defined] - entered by fdiff.ops
     array = np.asarray(entry, type_.dtype)
@@ -232,15 +229,15 @@ def check_strict(variant: Variant, *, each_pair: bool) -> None:
                 " must be computed in a differentiable manner from the input when running in"
                 " strict mode."
             )
-            raise failure(StrictError, variant.call, fact)
+            raise failure(StrictError, variant.call, fact, ZEROS)
     for i in range(len(variant.wrt)):
         if not any(row[i] for row in matrix):
             fact = f"The output of the user-provided function is independent of input {i}."
-            raise failure(StrictError, variant.call, f"{fact} {NOT_STRICT}")
+            raise failure(StrictError, variant.call, f"{fact} {NOT_STRICT}", ZEROS)
         for o, row in enumerate(matrix):
             if each_pair and not row[i]:
                 fact = f"Output {o} of the user-provided function is independent of input {i}."
-                raise failure(StrictError, variant.call, f"{fact} {NOT_STRICT}")
+                raise failure(StrictError, variant.call, f"{fact} {NOT_STRICT}", ZEROS)
 
 
 def check_strict_gradient(
@@ -255,4 +252,4 @@ def check_strict_gradient(
                 " ensure that your function is twice differentiable and that the jacobian depends"
                 " on the inputs (this would be violated by a linear function for example)."
             )
-            raise failure(StrictError, variant.call, fact)
+            raise failure(StrictError, variant.call, fact, ZEROS)

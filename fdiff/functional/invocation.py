@@ -10,7 +10,6 @@ looked for (`fdiff.dispatch.fast_path`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from ..dispatch.fast_path_builder import Split
 from ..dispatch.numpy_warnings import warn_after_hint
 from ..dispatch.plans import (
     Arrays,
-    EagerStep,
     GuardMiss,
     OperatorPlan,
     PlanStep,
@@ -32,7 +30,6 @@ from ..dispatch.plans import (
 )
 from ..dispatch.program import MakePlan, Program, program_of
 from ..dispatch.variant import Variant
-from ..errors import FdiffError, message, user_line
 from ..ops.kink_marks import kink_search
 from ..process.collector import collector_paused
 from ..process.float_flags import noted
@@ -40,10 +37,12 @@ from ..trace import TracedArray, current, tracing
 from ..trace.local_arrays import LocalArray, resolve
 from ..trace.trace_stack import occupied
 from ..tracebacks import trim
-from ..transforms.pipeline import VALUE, derive
+from ..transforms.pipeline import VALUE
 from ..tree import map_leaves, unflatten
-from .eager_results import output_values
+from .eager_results import output_values, step_of
+from .input_checks import check_point
 from .kink_policy import ASKED, mark_kinks, policy, refuse_kinks
+from .options import check_callable
 from .out_arguments import call_into
 from .points import body_of_operator, floating
 from .prepared import Origin, Prepared, prepare
@@ -197,10 +196,7 @@ class ValuePlan(OperatorPlan):
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
-        if variant.eager is not None:
-            self.step = EagerStep(partial(output_values, variant, None))
-        else:
-            self.step = variant.step(derive(VALUE, variant.tape))
+        self.step = step_of(variant, VALUE, output_values)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         return results(self.variant, run(self.step, arrays))
@@ -209,50 +205,62 @@ class ValuePlan(OperatorPlan):
 # --- immediate calls, and prepared functions ------------------------------------------------------
 
 
+class Operator:
+    """A public operator with its settings checked; one object for all calls with these settings.
+
+    `function` is what users call, `settings` what it was given besides `argnums`, and
+    `make_plan` makes the plan of a traced function. Programs and fast paths are kept by operator.
+    """
+
+    __slots__ = ("function", "make_plan", "name", "settings")
+
+    def __init__(
+        self, function: Function, settings: dict[str, object], make_plan: MakePlan
+    ) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.settings = settings
+        self.make_plan = make_plan
+
+    def program(self, f: Function, argnums: Argnums) -> Program:
+        """The program of `f` under this operator."""
+        body = body_of_operator(self.name, argnums)
+        return program_of(
+            f, (self, argnums), lambda: Program(self.name, argnums, self.make_plan, body)
+        )
+
+    def origin(self, argnums: Argnums) -> Origin:
+        """From what the prepared function of this operator is made again."""
+        places = {} if argnums is None else {"argnums": argnums}
+        return Origin(self.function, {**places, **self.settings})
+
+
 def immediate_call(
+    operator: Operator,
     f: Function,
-    name: str,
     inputs: object,
-    options: tuple[object, ...],
-    make_plan: MakePlan,
-    checked: tuple[tuple[object, ...], Argnums],
+    argnums: object,
     vectors: tuple[object, ...] = (),
 ) -> object:
     """One call of an operator that is given the function and the point at once.
 
-    `make_plan` is one object for all calls with the same name and options, `checked` are the
-    arguments and argnums that `inputs` stand for. No fast path was known; the next call may have
-    one.
+    No fast path was known; the next call may have one.
     """
-    args, argnums = checked
-    program = operator_program(f, name, argnums, options, make_plan)
+    check_callable(f, operator.name)
+    args, differentiated = check_point(inputs, argnums, f, operator.name)
+    program = operator.program(f, differentiated)
     result = invoke(program, f, args, {}, vectors)
     if not occupied:
-        fast_path = immediate_fast_path(f, inputs, make_plan)
+        fast_path = immediate_fast_path(f, inputs, operator)
         if fast_path is not None:
-            fast_path.seek(program, f, (inputs, *vectors), spread=argnums != 0)
+            fast_path.seek(program, f, (inputs, *vectors), spread=differentiated != 0)
     return result
 
 
-def operator_program(
-    f: Function, name: str, argnums: Argnums, options: tuple[object, ...], make_plan: MakePlan
-) -> Program:
-    """The program of `f` under an operator, which may take lists of numbers for arrays."""
-    body = body_of_operator(name, argnums)
-    return program_of(f, name, argnums, options, make_plan, body, lists=body is not None)
-
-
-def prepared_operator(
-    f: Function,
-    name: str,
-    argnums: Argnums,
-    options: tuple[object, ...],
-    make_plan: MakePlan,
-    origin: Origin,
-) -> Prepared[..., Any]:
+def prepared_operator(operator: Operator, f: Function, argnums: Argnums) -> Prepared[..., Any]:
     """The prepared function of an operator whose calls take the arguments of `f`."""
-    program = operator_program(f, name, argnums, options, make_plan)
-    return prepared_function(program, f, no_vectors, origin)
+    program = operator.program(f, argnums)
+    return prepared_function(program, f, no_vectors, operator.origin(argnums))
 
 
 def no_vectors(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
@@ -293,8 +301,3 @@ def prepared_function(
         return result
 
     return prepare(call, f, program, split, fast_path, origin)
-
-
-def failure(kind: type[FdiffError], call: str, fact: str, way_out: str = "") -> FdiffError:
-    """The error for `fact`, with the user's line that called fdiff."""
-    return kind(message(call, fact, way_out, user_line()))

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, overload
+from functools import lru_cache, partial
+from typing import Any, Unpack, overload
 
 from ..dispatch.arguments import Function, called
 from ..dispatch.fast_path import known_fast_path
 from ..dispatch.plans import OperatorPlan
-from ..dispatch.program import MakePlan
+from ..dispatch.program import MOST
 from ..dispatch.variant import Variant
-from ..errors import InputError
+from ..errors import InputError, failure
 from ..tracebacks import public, trim
-from .annotations import Array, P, Point
+from .annotations import Array, JacobianKeywords, P, Point
 from .complex_rules import check_choice, check_complex
-from .dense_blocks import jacobian_plan
-from .input_checks import check_point
-from .invocation import failure, immediate_call, prepared_operator
+from .dense_plans import jacobian_plan
+from .invocation import Operator, immediate_call, prepared_operator
 from .options import (
     LEFT_OUT,
     check_argnums,
@@ -24,68 +24,23 @@ from .options import (
     check_chunk,
     check_device,
     check_mode,
-    named,
 )
-from .prepared import Origin, Prepared
+from .prepared import Prepared
 from .products import with_checks
 
 
 @overload
 def jacobian(
-    f: Callable[P, object],
-    *,
-    argnums: int = ...,
-    strict: bool = ...,
-    mode: str = ...,
-    chunk_size: int | str = ...,
-    complex_inputs: str = ...,
-    device: str = ...,
-    create_graph: bool = ...,
-    vectorize: bool = ...,
-    strategy: str | None = ...,
+    f: Callable[P, object], *, argnums: int = ..., **keywords: Unpack[JacobianKeywords]
 ) -> Prepared[P, Array]: ...
 @overload
 def jacobian(
-    f: Callable[P, object],
-    *,
-    argnums: tuple[int, ...],
-    strict: bool = ...,
-    mode: str = ...,
-    chunk_size: int | str = ...,
-    complex_inputs: str = ...,
-    device: str = ...,
-    create_graph: bool = ...,
-    vectorize: bool = ...,
-    strategy: str | None = ...,
+    f: Callable[P, object], *, argnums: tuple[int, ...], **keywords: Unpack[JacobianKeywords]
 ) -> Prepared[P, Any]: ...
 @overload
-def jacobian(
-    f: Function,
-    inputs: Point,
-    *,
-    strict: bool = ...,
-    mode: str = ...,
-    chunk_size: int | str = ...,
-    complex_inputs: str = ...,
-    device: str = ...,
-    create_graph: bool = ...,
-    vectorize: bool = ...,
-    strategy: str | None = ...,
-) -> Array: ...
+def jacobian(f: Function, inputs: Point, **keywords: Unpack[JacobianKeywords]) -> Array: ...
 @overload
-def jacobian(
-    f: Function,
-    inputs: object,
-    *,
-    strict: bool = ...,
-    mode: str = ...,
-    chunk_size: int | str = ...,
-    complex_inputs: str = ...,
-    device: str = ...,
-    create_graph: bool = ...,
-    vectorize: bool = ...,
-    strategy: str | None = ...,
-) -> Any: ...
+def jacobian(f: Function, inputs: object, **keywords: Unpack[JacobianKeywords]) -> Any: ...
 def jacobian(
     f: Function,
     inputs: object = LEFT_OUT,
@@ -164,70 +119,71 @@ def jacobian(
            [0., 4.]])
     """
     try:
-        kind = chunk_size.__class__  # 1.0 is no 1
-        settings = (kind, device, mode, strategy, chunk_size, complex_inputs, not strict)
-        try:
-            options, make_plan = _by_settings[settings]
-        except (KeyError, TypeError):  # met for the first time, or not hashable
-            check_callable(f, "jacobian")
-            options, make_plan = _by_settings[settings] = _checked_settings(f, *settings)
-        return dense(f, "jacobian", inputs, argnums, options, make_plan, jacobian, settings)
+        kind = chunk_size.__class__
+        settings = (
+            jacobian, kind, device, mode, strategy, chunk_size, complex_inputs, not strict,
+        )  # fmt: skip
+        return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:
         trim(error)
         raise
 
 
-_by_settings: dict[object, tuple[tuple[object, ...], MakePlan]] = {}  # by settings that are valid
-
-
-def _checked_settings(
+def _operator(
     f: Function,
-    _: type,
     device: object,
     mode: object,
     strategy: object,
     chunk_size: object,
     complex_inputs: object,
     loose: bool,  # noqa: FBT001 - a setting like the others: not `strict`
-) -> tuple[tuple[object, ...], MakePlan]:
-    """The options that settings of `jacobian` stand for, and what makes the plan; checks them."""
+) -> Operator:
+    """The operator `jacobian` with these settings, which are checked."""
     call = called("jacobian", f)
     check_device(device, call)
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
     choice = check_choice(complex_inputs, call)
-    plan = lambda variant: jacobian_plan(variant, way, chunk)  # noqa: E731 - its choices bound
+    plan = partial(jacobian_plan, mode=way, chunk_size=chunk)
+    settings = {
+        "device": device,
+        "mode": mode,
+        "strategy": strategy,
+        "chunk_size": chunk_size,
+        "complex_inputs": complex_inputs,
+        "strict": not loose,
+    }
     make_plan = with_checks(plan, "jacobian", strict=not loose, choice=choice)
-    return (way, chunk, not loose, choice), make_plan
+    return Operator(jacobian, settings, make_plan)
+
+
+_known: dict[tuple[Any, ...], Operator] = {}  # by settings that are valid
 
 
 def dense(
+    settings: tuple[Any, ...],
     f: Function,
-    name: str,
     inputs: object,
     argnums: object,
-    options: tuple[object, ...],
-    make_plan: MakePlan,
-    operator: Function,
-    settings: tuple[object, ...],
+    check: Callable[..., Operator],
 ) -> object:
     """The dense derivative at `inputs`; with `inputs` left out, the prepared function.
 
-    `settings` are what `operator` was given, in the order of `options.named`; `options` what they
-    stand for, which `make_plan` knows already.
+    `settings` begin with the public function and the class of `chunk_size`, because 1.0 equals 1
+    and is not valid. ``check(f, *others)`` checks the others, and gives the operator.
     """
-    if argnums.__class__ is int and argnums == 0 and inputs is not LEFT_OUT:
-        result = known_fast_path(f, inputs, make_plan)(f, inputs)
+    try:
+        operator = _known[settings]
+    except (KeyError, TypeError):  # met for the first time, or not hashable
+        check_callable(f, settings[0].__name__)
+        operator = _known[settings] = check(f, *settings[2:])
+    if inputs is LEFT_OUT:
+        check_callable(f, operator.name)
+        return prepared_operator(operator, f, check_argnums(argnums, f, operator.name))
+    if argnums.__class__ is int and argnums == 0:
+        result = known_fast_path(f, inputs, operator)(f, inputs)
         if result is not None:
             return result
-    check_callable(f, name)
-    if inputs is LEFT_OUT:
-        origin = Origin(operator, {"argnums": argnums, **named(name, settings)})
-        return prepared_operator(
-            f, name, check_argnums(argnums, f, name), options, make_plan, origin
-        )
-    return immediate_call(
-        f, name, inputs, options, make_plan, check_point(inputs, argnums, f, name)
-    )
+    return immediate_call(operator, f, inputs, argnums)
 
 
 def _check_numeric(variant: Variant) -> None:
@@ -235,27 +191,32 @@ def _check_numeric(variant: Variant) -> None:
     bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
     if bad or not variant.outs:
         fact = f"the function must return arrays, not {bad[0] if bad else 'nothing'}."
-        raise failure(InputError, variant.call, fact)
+        raise failure(InputError, variant.call, fact, "Return arrays and numbers alone.")
 
 
-def _jac(
-    f: Function, name: str, mode: str, argnums: object, chunk_size: object, complex_inputs: object
+def _prepare(
+    function: Function, f: Function, argnums: object, chunk_size: object, complex_inputs: object
 ) -> Prepared[..., Any]:
+    """What `jacrev` or `jacfwd` returns; checks the settings."""
+    name = function.__name__
     check_callable(f, name)
     chunk = check_chunk(chunk_size, called(name, f))
     choice = check_choice(complex_inputs, called(name, f))
+    operator = _one_mode(function, chunk, choice)
+    return prepared_operator(operator, f, check_argnums(argnums, f, name))
+
+
+@lru_cache(maxsize=MOST)
+def _one_mode(function: Function, chunk: int | None, choice: str) -> Operator:
+    """The operator `jacrev` or `jacfwd`."""
+    mode = "forward" if function is jacfwd else "reverse"
 
     def make_plan(variant: Variant) -> OperatorPlan:
         _check_numeric(variant)
         check_complex(variant, choice)
         return jacobian_plan(variant, mode, chunk)
 
-    operator = jacfwd if mode == "forward" else jacrev
-    settings = {"argnums": argnums, "chunk_size": chunk_size, "complex_inputs": complex_inputs}
-    origin = Origin(operator, settings)
-    return prepared_operator(
-        f, name, check_argnums(argnums, f, name), (chunk, choice), make_plan, origin
-    )
+    return Operator(function, {"chunk_size": chunk or "auto", "complex_inputs": choice}, make_plan)
 
 
 @public
@@ -280,7 +241,7 @@ def jacrev(
     >>> slopes({"a": np.array([1.0, 2.0]), "b": 3.0})["y"]["b"]
     array([1., 2.])
     """
-    return _jac(f, "jacrev", "reverse", argnums, chunk_size, complex_inputs)
+    return _prepare(jacrev, f, argnums, chunk_size, complex_inputs)
 
 
 @public
@@ -303,4 +264,4 @@ def jacfwd(
     array([[2., 0.],
            [0., 4.]])
     """
-    return _jac(f, "jacfwd", "forward", argnums, chunk_size, complex_inputs)
+    return _prepare(jacfwd, f, argnums, chunk_size, complex_inputs)

@@ -17,7 +17,7 @@ import numpy as np
 from ..dispatch.arguments import Function
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant
-from ..errors import InputError, KinkError, message, user_line
+from ..errors import InputError, KinkError, failure, message
 from ..interpret import evaluate
 from ..ops.kink_marks import kink_search, mark_now
 from ..tape import Tape
@@ -70,7 +70,7 @@ def kinks(policy: str) -> AbstractContextManager[None]:
     """
     if str(policy) not in POLICIES:
         fact = f"policy must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}."
-        raise InputError(message("kinks", fact, "", user_line()))
+        raise failure(InputError, "kinks", fact)
     return _in_force(policy)
 
 

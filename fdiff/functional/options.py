@@ -7,9 +7,8 @@ from typing import cast
 
 import numpy as np
 
-from ..dispatch.arguments import called
-from ..errors import InputError
-from .invocation import failure
+from ..dispatch.arguments import ONCE, called
+from ..errors import InputError, failure
 
 MODES = ("auto", "forward", "reverse")
 STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
@@ -28,20 +27,10 @@ LEFT_OUT = LeftOut()
 def check_callable(f: object, name: str) -> None:
     """Refuse anything that cannot be called."""
     if not callable(f):
-        raise failure(InputError, name, f"expects a function first, not {type(f).__name__}.")
-
-
-# The settings of an operator besides `f`, `inputs` and `argnums`, in the order of its tuple of
-# settings. There the type of chunk_size comes first, and the negation of strict last.
-_SETTINGS = {
-    "jacobian": ("device", "mode", "strategy", "chunk_size", "complex_inputs"),
-    "hessian": ("device", "outer_jacobian_strategy", "chunk_size"),
-}
-
-
-def named(name: str, settings: tuple[object, ...]) -> dict[str, object]:
-    """The tuple of settings of a dense operator as keyword arguments."""
-    return {**dict(zip(_SETTINGS[name], settings[1:-1], strict=True)), "strict": not settings[-1]}
+        fact = f"expects a function first, not {type(f).__name__}."
+        raise failure(
+            InputError, name, fact, f"Pass the function itself, not its result: {name}(f)."
+        )
 
 
 def is_int(value: object) -> bool:
@@ -56,9 +45,9 @@ def check_argnums(argnums: object, f: object, name: str) -> int | tuple[int, ...
     numbers = cast("Sequence[int]", argnums)
     if not isinstance(argnums, (tuple, list)) or not argnums or not all(map(is_int, argnums)):
         fact = f"argnums must be an int or a tuple of ints, not {argnums!r}."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Write argnums=0 for the first argument.")
     if len(set(numbers)) < len(numbers):
-        raise failure(InputError, call, f"argnums={argnums!r} names an argument twice.")
+        raise failure(InputError, call, f"argnums={argnums!r} names an argument twice.", ONCE)
     return tuple(int(n) for n in numbers)
 
 

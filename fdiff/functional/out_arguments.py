@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch.fast_path import FastPath
-from ..errors import DtypeError, InputError, message, user_line
+from ..errors import DtypeError, InputError, failure
 from ..trace.trace_stack import occupied
 from ..tree import flatten, joined
 
@@ -32,7 +32,7 @@ def call_into(
     places = [a for a in flatten(out)[0] if isinstance(a, np.ndarray)]
     if any(np.shares_memory(a, b) for k, a in enumerate(places) for b in places[:k]):
         fact = "two arrays in out share memory: one result would be written over the other."
-        raise InputError(message(name, fact, "Pass an array of its own for each.", user_line()))
+        raise failure(InputError, name, fact, "Pass an array of its own for each.")
     result = call(*args, **kwargs)
     if not occupied:
         fast_path.seek(args, every)
@@ -40,21 +40,21 @@ def call_into(
         return joined(result, out, lambda value, place: _put(value, place, name))
     except ValueError:
         fact = "out is not built like the result."
-        raise InputError(message(name, fact, WAY, user_line())) from None
+        raise failure(InputError, name, fact, WAY) from None
 
 
 def _put(value: Any, place: Any, name: str) -> object:
     """One array of the result, written to its place."""
     if not isinstance(place, np.ndarray):
         fact = f"out must hold arrays to write to, not {type(place).__name__}."
-        raise InputError(message(name, fact, WAY, user_line()))
+        raise failure(InputError, name, fact, WAY)
     if place.shape != np.shape(value) or not place.flags.writeable:
         what = f"of shape {place.shape}" if place.flags.writeable else "that is read-only"
         fact = f"out holds an array {what}; the result has shape {np.shape(value)}."
-        raise InputError(message(name, fact, WAY, user_line()))
+        raise failure(InputError, name, fact, WAY)
     dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
     if place.dtype != dtype:
         fact = f"out holds an array of {place.dtype}; the result is of {dtype}."
-        raise DtypeError(message(name, fact, WAY, user_line()))
+        raise failure(DtypeError, name, fact, WAY)
     place[...] = value
     return place

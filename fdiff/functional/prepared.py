@@ -21,7 +21,7 @@ from ..dispatch.fast_path import FastPath
 from ..dispatch.fast_path_builder import Split
 from ..dispatch.plans import Arrays, PlanStep, Step
 from ..dispatch.program import Program
-from ..errors import InputError, UnsupportedError, message, user_line
+from ..errors import InputError, UnsupportedError, failure
 from ..process.progress import Stage
 from ..trace.trace_stack import stack
 from ..tracebacks import public
@@ -146,7 +146,7 @@ class Prepared(_Callable[P, R]):
         if variant.eager is not None:
             variant.release()
             fact = "the function is differentiated as it runs, for its branches change every time."
-            raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
+            raise failure(UnsupportedError, call, fact, CALL_IT)
         variant.plan.call(arrays, vectors, partial(_compiled, call))
 
 
@@ -165,7 +165,7 @@ def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
     lacking = step.runner.lacking()
     if lacking:
         fact = f"there is no kernel for {lacking}."
-        raise UnsupportedError(message(call, fact, CALL_IT, user_line()))
+        raise failure(UnsupportedError, call, fact, CALL_IT)
     step.runner.compile(call)
     return [np.zeros(t.shape, t.dtype) for t in step.tape.output_types]
 
@@ -181,7 +181,7 @@ def _example(given: object, call: str) -> object:
     except TypeError:
         fact = f"{given!r} names no dtype of NumPy."
         way = "Write a dtype and a shape, as in 'f8[10,3]' or 'float32[]'."
-        raise InputError(message(call, fact, way, user_line())) from None
+        raise failure(InputError, call, fact, way) from None
 
 
 def _tier_lines(program: Program) -> Iterator[str]:

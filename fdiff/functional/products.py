@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, cast, overload
+from typing import Any, Unpack, cast, overload
 
-from ..dispatch.arguments import Argnums, Function, called
+from ..dispatch.arguments import ONCE, Argnums, Function, called
 from ..dispatch.fast_path import known_fast_path
-from ..dispatch.plans import Arrays, EagerStep, OperatorPlan, Run
+from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
-from ..errors import InputError
+from ..errors import InputError, failure
 from ..tracebacks import trim
-from ..transforms.pipeline import JVP, VJP, derive
+from ..transforms.pipeline import JVP, VJP
+from .annotations import Places, ProductKeywords
 from .complex_rules import check_complex
-from .eager_results import jvp_values, vjp_values
-from .input_checks import check_outputs, check_point, check_strict, check_vector
+from .eager_results import jvp_values, step_of, vjp_values
+from .input_checks import check_outputs, check_strict, check_vector
 from .invocation import (
     Call,
-    failure,
+    Operator,
     gradients,
     immediate_call,
-    operator_program,
     prepared_function,
     results,
     tangents,
 )
 from .options import LEFT_OUT, check_argnums, check_callable
-from .prepared import Origin, Prepared
+from .prepared import Prepared
 
 
 class VjpPlan(OperatorPlan):
@@ -40,10 +39,7 @@ class VjpPlan(OperatorPlan):
         self.variant = variant
         self.count = len(variant.tape.outputs)
         self.types = variant.tape.output_types
-        if variant.eager is not None:
-            self.step = EagerStep(partial(vjp_values, variant))
-        else:
-            self.step = variant.step(derive(VJP, variant.tape, wrt=variant.wrt))
+        self.step = step_of(variant, VJP, vjp_values, wrt=variant.wrt)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "vjp", like="outputs")
@@ -63,10 +59,7 @@ class JvpPlan(OperatorPlan):
         self.variant = variant
         self.count = len(variant.tape.outputs)
         self.types = [variant.tape.input_types[k] for k in variant.wrt]
-        if variant.eager is not None:
-            self.step = EagerStep(partial(jvp_values, variant))
-        else:
-            self.step = variant.step(derive(JVP, variant.tape, wrt=variant.wrt))
+        self.step = step_of(variant, JVP, jvp_values, wrt=variant.wrt)
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         v = check_vector(vectors[0], self.types, self.variant, "jvp", like="inputs")
@@ -91,39 +84,20 @@ def with_checks(plan: MakePlan, name: str, *, strict: bool, choice: str | None =
     return make_plan
 
 
-_VJP = {strict: with_checks(VjpPlan, "vjp", strict=strict) for strict in (False, True)}
-_JVP = {strict: with_checks(JvpPlan, "jvp", strict=strict) for strict in (False, True)}
-
-
-def product(
-    f: Function,
-    name: str,
-    inputs: object,
-    v: object,
-    argnums: object,
-    options: tuple[object, ...],
-    make_plan: MakePlan,
-    operator: Function,
-) -> object:
-    """The result of a product at `inputs`; with `inputs` left out, the prepared function.
-
-    `operator` is the public function of that `name`, `options` are its settings, which `make_plan`
-    knows already.
-    """
+def product(operator: Operator, f: Function, inputs: object, v: object, argnums: object) -> object:
+    """The result of a product at `inputs`; with `inputs` left out, the prepared function."""
     if inputs is not LEFT_OUT:
         if argnums.__class__ is int and argnums == 0:
-            result = known_fast_path(f, inputs, make_plan)(f, inputs, v)
+            result = known_fast_path(f, inputs, operator)(f, inputs, v)
             if result is not None:
                 return result
-        check_callable(f, name)
-        point = check_point(inputs, argnums, f, name)
-        return immediate_call(f, name, inputs, options, make_plan, point, (v,))
+        return immediate_call(operator, f, inputs, argnums, (v,))
+    name = operator.name
     check_callable(f, name)
     if v is not None:
         fact = "v is given without inputs."
         raise failure(InputError, called(name, f), fact, f"Write {name}(f)(x, v).")
     nums = check_argnums(argnums, f, name)
-    program = operator_program(f, name, nums, options, make_plan)
 
     def split(args: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
         if not args:
@@ -131,7 +105,7 @@ def product(
             raise failure(InputError, called(name, f), fact, "Give an example or a type of each.")
         return arguments_at(args[0], args[2:], nums, f, name), args[1:2] or (None,)
 
-    origin = Origin(operator, {"argnums": argnums, "strict": options[0]})
+    program, origin = operator.program(f, nums), operator.origin(nums)
     return prepared_function(program, f, split, origin, arrange=_arrange)
 
 
@@ -150,34 +124,27 @@ def arguments_at(
     parts = (x,) if isinstance(argnums, int) else x
     if not isinstance(parts, (tuple, list)) or len(cast("Sequence[object]", parts)) != len(chosen):
         fact = f"x must be a tuple of {len(chosen)} arguments, as argnums={argnums} says."
-        raise failure(InputError, called(name, f), fact)
+        raise failure(
+            InputError, called(name, f), fact, "Pass a tuple of the arguments that argnums names."
+        )
     total = len(args) + len(chosen)
     spots = {
         n % total: part for n, part in zip(chosen, cast("Sequence[object]", parts), strict=True)
     }
     if len(spots) < len(chosen) or not all(-total <= n < total for n in chosen):
         fact = f"argnums={argnums} does not fit {total} arguments: x and {len(args)} after v."
-        raise failure(InputError, called(name, f), fact)
+        raise failure(InputError, called(name, f), fact, ONCE)
     rest = iter(args)
     return tuple(spots[k] if k in spots else next(rest) for k in range(total))
 
 
 @overload
 def vjp(
-    f: Function,
-    *,
-    create_graph: bool = ...,
-    strict: bool = ...,
-    argnums: int | tuple[int, ...] = ...,
+    f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
 ) -> Prepared[..., tuple[Any, Any]]: ...
 @overload
 def vjp(
-    f: Function,
-    inputs: object,
-    v: object = ...,
-    *,
-    create_graph: bool = ...,
-    strict: bool = ...,
+    f: Function, inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
 ) -> tuple[Any, Any]: ...
 def vjp(
     f: Function,
@@ -238,7 +205,7 @@ def vjp(
     [1. 4.] [ 2. 40.]
     """
     try:
-        return product(f, "vjp", inputs, v, argnums, (strict := bool(strict),), _VJP[strict], vjp)
+        return product(_VJP[bool(strict)], f, inputs, v, argnums)
     except BaseException as error:
         trim(error)
         raise
@@ -246,20 +213,11 @@ def vjp(
 
 @overload
 def jvp(
-    f: Function,
-    *,
-    create_graph: bool = ...,
-    strict: bool = ...,
-    argnums: int | tuple[int, ...] = ...,
+    f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
 ) -> Prepared[..., tuple[Any, Any]]: ...
 @overload
 def jvp(
-    f: Function,
-    inputs: object,
-    v: object = ...,
-    *,
-    create_graph: bool = ...,
-    strict: bool = ...,
+    f: Function, inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
 ) -> tuple[Any, Any]: ...
 def jvp(
     f: Function,
@@ -295,7 +253,20 @@ def jvp(
     [1. 4.] [ 2. 40.]
     """
     try:
-        return product(f, "jvp", inputs, v, argnums, (strict := bool(strict),), _JVP[strict], jvp)
+        return product(_JVP[bool(strict)], f, inputs, v, argnums)
     except BaseException as error:
         trim(error)
         raise
+
+
+def _operators(function: Function, plan: MakePlan) -> dict[bool, Operator]:
+    """A product with and without `strict`."""
+    return {
+        strict: Operator(
+            function, {"strict": strict}, with_checks(plan, function.__name__, strict=strict)
+        )
+        for strict in (False, True)
+    }
+
+
+_VJP, _JVP = _operators(vjp, VjpPlan), _operators(jvp, JvpPlan)

@@ -14,16 +14,16 @@ from ..dispatch.program import Program
 from ..dispatch.program import forget as forget_programs
 from ..dispatch.tiered_execution import forget as forget_runners
 from ..dispatch.variant import Variant
-from ..errors import InputError, UnsupportedError
+from ..errors import InputError, UnsupportedError, failure
 from ..ops.composite_functions import stop_gradient as stop_leaf
 from ..tape import Tape
 from ..tracebacks import public
 from ..transforms.pipeline import VALUE, derive
 from ..tree import map_leaves
 from .annotations import P, R, T
-from .invocation import ValuePlan, failure, prepared_operator
+from .invocation import Operator, ValuePlan, prepared_operator
 from .options import check_callable
-from .prepared import Origin, Prepared
+from .prepared import Prepared
 
 if TYPE_CHECKING:
     from ..kernels import CacheInfo
@@ -70,7 +70,10 @@ def jit(f: Callable[P, R]) -> Prepared[P, R]:
     np.float64(5.0)
     """
     check_callable(f, "jit")
-    return prepared_operator(f, "jit", None, (), JitPlan, Origin(jit, {}))
+    return prepared_operator(_JIT, f, None)
+
+
+_JIT = Operator(jit, {}, JitPlan)
 
 
 def stop_gradient(x: T) -> T:

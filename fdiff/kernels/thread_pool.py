@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, message, user_line
+from ..errors import InputError, failure
 from ..process.forking import no_fork
 from .runtime.worker_code import CONSTANTS, POOL, WORKER
 
@@ -157,7 +157,7 @@ def _wanted(own: str | None, shared: str | None) -> int:
         if not own.isdecimal() or not int(own):
             fact = f"{own!r} is no number of threads."
             way = "Set it to 1 or more, or leave it unset."
-            raise InputError(message(VARIABLE, fact, way, user_line()))
+            raise failure(InputError, VARIABLE, fact, way)
         return min(int(own), MOST)
     first = (shared or "").split(",")[0].strip()  # OpenMP takes one number for each level
     if first.isdecimal() and int(first):

@@ -32,7 +32,8 @@ def parse(subscripts: str) -> tuple[str, str, str]:
     return a, b, out
 
 
-def _sizes(subscripts: str, a: ArrayType, b: ArrayType) -> dict[str, int]:
+def sizes_by_label(subscripts: str, a: ArrayType, b: ArrayType) -> dict[str, int]:
+    """How many entries each axis has, by its label; ValueError where operands disagree."""
     left, right, _ = parse(subscripts)
     sizes = dict(zip(left, a.shape, strict=True))
     for label, n in zip(right, b.shape, strict=True):
@@ -42,7 +43,7 @@ def _sizes(subscripts: str, a: ArrayType, b: ArrayType) -> dict[str, int]:
 
 
 def _contracted(a: ArrayType, b: ArrayType, *, subscripts: str) -> tuple[ArrayType, ...]:
-    sizes = _sizes(subscripts, a, b)
+    sizes = sizes_by_label(subscripts, a, b)
     return (ArrayType(tuple(sizes[s] for s in parse(subscripts)[2]), a.dtype),)
 
 

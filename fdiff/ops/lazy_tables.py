@@ -19,7 +19,7 @@ from ..process.forking import no_fork
 _SPECIAL = tuple(f"scipy_ops.special{part}" for part in ("", "_bessel", "_elliptic", "_functions", "_gamma", "_incomplete"))
 _INTERPOLATE = ("scipy_ops.interp1d", "scipy_ops.grid_interpolation", "scipy_ops.splines")
 MODULES = {
-    "numpy": ("histograms", "padding", "polynomials", "quantiles"),
+    "numpy": ("histograms", "modified_bessel", "padding", "polynomials", "quantiles"),
     "numpy.linalg": ("linalg", "norms", "decompositions"),
     "numpy.fft": ("fourier",),
     "numpy.polynomial": ("polynomial_families",),

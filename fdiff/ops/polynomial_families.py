@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial
 
-from ..trace import TracedArray, implements
+from ..trace import TracedArray
 from .data_dependent_shapes import look_if_traced
 from .joining_and_splitting import concatenate_call
 from .polynomials import fit_matrix, poly
@@ -268,21 +268,3 @@ for _family in FAMILIES:
     _register_maps(_family)
     _register_algebra(_family)
     _register_fit(_family)
-
-
-@implements(np.i0)
-def i0(x: object) -> TracedArray:
-    """The modified Bessel function of order 0, as its integral over a half circle.
-
-    The midpoint rule converges geometrically for periodic functions (L. N. Trefethen and J. A. C.
-    Weideman, SIAM Review 56(3), 2014); with 128 points its error is ``2 I_256(x) / I_0(x)``, below
-    1e-19 wherever the value is finite. The largest factor is taken out, so that nothing overflows.
-    """
-    at = traced(x)
-    at = at if at.type.floating else at.astype(np.float64)
-    if at.dtype.kind == "c":
-        raise TypeError("i0 not supported for complex values")
-    far = np.abs(at)
-    angles = (np.arange(128, dtype=at.dtype) + 0.5) * (np.pi / 128)
-    out = np.exp(far) * np.mean(np.exp(far[..., None] * (np.cos(angles) - 1.0).astype(at.dtype)), axis=-1)
-    return TracedArray(out.home, out.id, out.type)

@@ -15,10 +15,9 @@ import numpy as np
 from ..arraytype import ArrayType, Shape
 from ..kernel_rule import KernelRule, Kind
 from ..primitive import ZERO, EagerRule, LayoutRule, Primitive, Sample, register
-from ..tape import Params
+from ..tape import Params, Types
 from ..trace import TracedArray, apply
 from ..trace.load_forwarding import forward_load, forward_store, join_reshapes
-from ..trace.operation_cache import Types
 from ..trace.provenance import through_broadcast, through_reshape, through_slice, through_update
 from . import axis_maps
 from .families import linear, unbroadcast

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import InputError, message, user_line
+from ..errors import InputError, failure
 
 VARIABLE = "FDIFF_BACKGROUND"
 PATIENCE = 60.0  # seconds that a fork waits for the thread to stop
@@ -35,6 +35,34 @@ class Job(NamedTuple):
 
     run: Callable[[], object]
     urgency: Callable[[], float]
+
+
+class Task:
+    """What one object wants to have done in the background, one thing at a time.
+
+    `under_way` says whether something waits or runs there, `error` what it has raised.
+    """
+
+    __slots__ = ("error", "under_way")
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.under_way = False
+
+    def start(self, make: Callable[[], object], urgency: Callable[[], float]) -> None:
+        """Have `make` called in the background, unless something is under way."""
+        if self.under_way:
+            return
+        self.under_way = True
+
+        def run() -> None:
+            try:
+                make()
+            except Exception as error:  # noqa: BLE001 - for whoever waits for it
+                self.error = error
+            self.under_way = False  # an interrupted job starts over, and never gets here
+
+        worker.submit(Job(run, urgency))
 
 
 class Worker:
@@ -154,15 +182,16 @@ if hasattr(os, "register_at_fork"):
 def allowed() -> bool:
     """Whether kernels may be made in the background."""
     return (
-        not worker.off and _wanted(os.environ.get(VARIABLE, "")) and not is_worker() and cores() > 1
+        not worker.off and _is_on(os.environ.get(VARIABLE, "")) and not is_worker() and cores() > 1
     )
 
 
 @lru_cache(maxsize=8)
-def _wanted(said: str) -> bool:
+def _is_on(said: str) -> bool:
+    """Whether the variable leaves the thread switched on."""
     if said not in ("", "0", "1"):
         fact, way = f"{said!r} is neither 0 nor 1.", "Set it to 0 or 1, or leave it unset."
-        raise InputError(message(VARIABLE, fact, way, user_line()))
+        raise failure(InputError, VARIABLE, fact, way)
     return said != "0"
 
 

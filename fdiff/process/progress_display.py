@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from ..errors import InputError, message, user_line
+from ..errors import InputError, failure
 from .forking import no_fork
 
 VARIABLE = "FDIFF_PROGRESS"
@@ -143,9 +143,9 @@ _ids = count()
 def find_display(*, worker: bool) -> Display | None:
     """Where to show progress now; None if nowhere. A `worker` has to be asked for it."""
     said = os.environ.get(VARIABLE, "")
-    if said == "0" or (worker and not _wanted(said)):
+    if said == "0" or (worker and not _is_asked_for(said)):
         return None
-    asked, stream = _wanted(said), sys.stderr
+    asked, stream = _is_asked_for(said), sys.stderr
     if not worker and (display := _jupyter()) is not None:
         return Notebook(display)
     if not worker and is_terminal(stream):
@@ -154,11 +154,11 @@ def find_display(*, worker: bool) -> Display | None:
 
 
 @lru_cache(maxsize=8)
-def _wanted(said: str) -> bool:
+def _is_asked_for(said: str) -> bool:
     """Whether the variable asks for progress wherever it can be shown."""
     if said not in ("", "0", "1"):
         fact, way = f"{said!r} is neither 0 nor 1.", "Set it to 0 or 1, or leave it unset."
-        raise InputError(message(VARIABLE, fact, way, user_line()))
+        raise failure(InputError, VARIABLE, fact, way)
     return said == "1"
 
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ..arraytype import F8, INT, ArrayType, type_of
 from ..errors import Line, user_line
 from ..primitive import PRIMITIVES, EagerRule, Primitive
-from ..tape import CONSTANT, INPUT, Builder, Constant, Node, Params, Tape, new_node
+from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, Types, new_node
 from .guards import GuardSet
 from .node_layouts import NodeLayouts
-from .operation_cache import SMALL, STORES_ENTRIES, Op, Types, op_of
+from .operation_cache import SMALL, STORES_ENTRIES, Op, op_of
 from .recorder import Recorder
 from .trace_stack import stack
 
@@ -95,11 +95,10 @@ class EagerBuilder(Builder):
     ) -> int:
         ops = self.ops
         if primitive is CONSTANT:
-            held = cast("Constant", params[0][1])
-            return self.enter(Op(CONSTANT, params, (), (), (type_of(held.array),)), ())
+            return self.enter(Op(CONSTANT, params, (), (), (type_of(params[0][1].array),)), ())
         given = tuple([ops[a].types for a in args])
         fixed = [
-            (k, cast("Constant", ops[a].params[0][1]))
+            (k, ops[a].params[0][1])
             for k, a in enumerate(args)
             if ops[a].primitive is CONSTANT and ops[a].types[0].size <= SMALL
         ]
@@ -120,6 +119,12 @@ class EagerBuilder(Builder):
         self.args.append(args)
         values.append(value)
         return len(values) - 1
+
+    def splice(self, steps: Iterable[tuple[Op, tuple[int, ...]]], ids: list[int]) -> None:
+        """Enter the steps of a template; `ids` are those of its operands, and get theirs."""
+        enter = self.enter
+        for op, places in steps:
+            ids.append(enter(op, tuple([ids[p] for p in places])))
 
     def leaf(self, op: Op, value: object) -> int:
         """One more node without arguments."""

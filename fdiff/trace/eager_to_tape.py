@@ -24,7 +24,7 @@ def ordinary(trace: EagerTrace, outputs: Sequence[int]) -> Tape:
         elif op.primitive is NUMBER:
             ids.append(plain.builder.constant(np.array(builder.values[i], op.types[0].dtype)))
         elif op.primitive is STORE:
-            places: tuple[int, ...] = op.params[0][1]  # type: ignore[assignment] - parameters are objects to the checker
+            places: tuple[int, ...] = op.params[0][1]
             entries = dict(zip(places, given[1:], strict=True))
             ids.append(plain.store(given[0], op.types[0], entries))
         else:

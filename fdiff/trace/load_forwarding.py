@@ -32,13 +32,13 @@ def forward_load(builder: Builder, args: Ids, given: Params) -> tuple[int | None
     (source,) = args
     if builder.nodes[source].primitive.provenance is None:
         return None, args
-    params: dict[str, Ints] = dict(given)  # type: ignore[arg-type] - parameters are objects to the checker
+    params: dict[str, Ints] = dict(given)
     sizes, starts, steps = params["sizes"], params["starts"], params["steps"]
     while _is_store(node := builder.nodes[source]):
         put = dict(node.params)
         shape = builder.type(node.args[1]).shape
-        begins: Ints = put["starts"]  # type: ignore[assignment] - parameters are objects to the checker
-        strides: Ints = put["steps"]  # type: ignore[assignment] - parameters are objects to the checker
+        begins: Ints = put["starts"]
+        strides: Ints = put["steps"]
         if (shape, begins, strides) == (sizes, starts, steps):
             return node.args[1], args
         if not any(map(disjoint, sizes, starts, steps, shape, begins, strides)):
@@ -72,7 +72,7 @@ def join_reshapes(builder: Builder, args: Ids, given: Params) -> tuple[int | Non
     A reshape in between that may have copied stays, because its result is in C order.
     """
     (source,) = args
-    shape: Ints = given[0][1]  # type: ignore[assignment] - parameters are objects to the checker
+    shape: Ints = given[0][1]
     while (node := builder.nodes[source]).primitive.shorten is join_reshapes:
         before, between = builder.type(node.args[0]).shape, node.type.shape
         if min(len(before), len(shape)) > 1 and _without_ones(before) != _without_ones(between):

@@ -92,7 +92,7 @@ class NodeLayouts:
             return known[models[0]]
         given = [example_of(self.builder.type(a), known[a]) for a in models]
         if rule == "join":  # NumPy is asked about the first entries alone: it touches what it joins
-            joined = np.concatenate([g[(slice(2),) * g.ndim] for g in given], **dict(node.params))  # type: ignore[call-overload] - parameters are objects to the checker
+            joined = np.concatenate([g[(slice(2),) * g.ndim] for g in given], **dict(node.params))
             return memory_layout(dense_example(node.type, slowest_first(joined.strides)))
         if rule == "view":
             return memory_layout(node.primitive.evaluate(*given, **dict(node.params)))  # type: ignore[arg-type] - one array, for there is one output

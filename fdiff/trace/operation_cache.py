@@ -6,21 +6,18 @@ function that computes it and, once somebody has asked for them, its derivative 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..arraytype import ArrayType
 from ..primitive import Primitive
-from ..tape import CONSTANT, ITEM, Constant, Params
+from ..tape import CONSTANT, Constant, Node, Params, Types, infer
 
 MOST = 1 << 13  # ops and templates remembered, of all functions
 SMALL = 64  # entries up to which a constant is part of what an op is
 
 # Scalar rules (`EagerRule.scalar_rule`) of ops on arrays and single entries.
 READS_ENTRY, STORES_ENTRIES = "entry", "store_entries"
-
-Types = tuple[ArrayType, ...]  # of the outputs of a node
 
 
 class Op:
@@ -48,11 +45,17 @@ class Op:
         self.params = params
         self.given = given
         self.constants = constants
-        self.types = types or _inferred(primitive, params, given)
+        self.types = types or infer(primitive, params, given)
         self.floating = any(t.floating for t in self.types)
         self.call = caller(primitive, params, given, self.types)
         self.rules: dict[object, Any] = {}
         self.quick = _scalar_rule(primitive, given, self.types)
+
+
+def constants_among(nodes: Sequence[Node], args: Sequence[int]) -> tuple[tuple[int, Constant], ...]:
+    """The constants among the arguments of a node, by position."""
+    pairs = [(k, nodes[a]) for k, a in enumerate(args)]
+    return tuple([(k, node.params[0][1]) for k, node in pairs if node.primitive is CONSTANT])
 
 
 def _scalar_rule(primitive: Primitive, given: tuple[Types, ...], types: Types) -> str:
@@ -66,12 +69,6 @@ def _scalar_rule(primitive: Primitive, given: tuple[Types, ...], types: Types) -
     if rule == READS_ENTRY:
         return rule if single and given[0][0].ndim == len(given) - 1 else ""
     return rule if not types[0].shape else ""
-
-
-def _inferred(primitive: Primitive, params: Params, given: tuple[Types, ...]) -> Types:
-    if primitive is ITEM:
-        return primitive.infer(given[0], **dict(params))
-    return primitive.infer(*[types[0] for types in given], **dict(params))
 
 
 def caller(

@@ -18,6 +18,7 @@ from ..tape import Node
 from .eager_recorder import EagerRecorder
 from .eager_scalars import class_of, of_class
 from .operation_cache import MOST, Op, op_of
+from .template import Places, Template, fragment
 from .traced_array import TracedArray, handle, ufunc_handler
 from .views import CapturedLink
 
@@ -29,48 +30,19 @@ _UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))  # their rule
 LookBack = Callable[[Sequence[Node], Sequence[int]], tuple[object, tuple[int, ...]]]
 LOOKING_BACK: dict[np.ufunc, LookBack] = {}
 
-Step = tuple[Op, tuple[int, ...]]
+# Steps are ops with places; the result is what a handle is made of: its type, `scalar`, `weak`, and
+# its class if that is one of `eager_scalars.py`. None: what is entered depends on more than types.
+_templates: dict[object, Template | None] = {}
 
 
-class OperationTemplate:
-    """Ops with their operands: places among the operands given, then among the steps before.
-
-    `out` is the place of the result, `type`, `scalar` and `weak` are those of its handle, `kind` is
-    its class if that is one of `trace/eager_scalars.py`.
-    """
-
-    __slots__ = ("kind", "out", "scalar", "steps", "type", "weak")
-
-    def __init__(self, steps: tuple[Step, ...], out: int, result: TracedArray) -> None:
-        self.steps = steps
-        self.out = out
-        self.type = result.type
-        self.scalar = result.scalar
-        self.weak = result.weak
-        self.kind = class_of(result.type, weak=result.weak) if result.scalar else None
-
-    def handle(self, trace: EagerRecorder, node_id: int) -> TracedArray:
-        """The traced array that stands for the result."""
-        return handle(trace, node_id, self.type, self.scalar, self.weak)
-
-
-_templates: dict[object, OperationTemplate | None] = {}
-
-
-def _keep(key: object, template: OperationTemplate | None) -> None:
-    if len(_templates) >= MOST:
-        _templates.clear()
-    _templates[key] = template
-
-
-def replay(trace: EagerRecorder, template: OperationTemplate, ids: list[int]) -> TracedArray:
+def replay(trace: EagerRecorder, template: Template, ids: list[int]) -> TracedArray:
     """The nodes of a template, entered for the operands `ids`."""
-    enter = trace.builder.enter
-    for op, refs in template.steps:
-        ids.append(enter(op, tuple([ids[r] for r in refs])))
-    node = ids[template.out]
-    kind = template.kind
-    return template.handle(trace, node) if kind is None else of_class(kind, trace, node)
+    steps, (out,), (type_, scalar, weak, kind), _ = template
+    trace.builder.splice(steps, ids)
+    node = ids[out]
+    if kind is None:
+        return handle(trace, node, type_, scalar, weak)
+    return of_class(kind, trace, node)
 
 
 def of_ufunc(trace: EagerRecorder, ufunc: np.ufunc, operands: tuple[Any, ...]) -> object:
@@ -108,8 +80,6 @@ def of_ufunc(trace: EagerRecorder, ufunc: np.ufunc, operands: tuple[Any, ...]) -
     template = _templates.get(whole)
     if template is not None:
         return replay(trace, template, ids)
-    if whole in _templates:  # what it does depends on more than types
-        return handler(*given)
     return _record(trace, whole, ids, lambda: handler(*given))
 
 
@@ -126,46 +96,41 @@ def of_entry(
     template = _templates.get(whole)
     if template is not None:
         return replay(trace, template, [x.node])
-    if whole in _templates:
-        return getitem(x, key)
     return _record(trace, whole, [x.node], lambda: getitem(x, key))
 
 
 def _record(trace: EagerRecorder, key: object, ids: list[int], call: Callable[[], Any]) -> object:
-    """Call a handler, and keep what it entered if that depends on types alone."""
+    """Call a handler; the first time keep what it entered, if that depends on types alone."""
+    if key in _templates:
+        return call()
     start = len(trace.builder.nodes)
     before, trace.tainted = trace.tainted, False
     out = call()
     clean = not trace.tainted
     trace.tainted = before or trace.tainted
-    plain = isinstance(out, TracedArray) and out.link is None and out.home is trace
-    _keep(key, _template(trace, ids, start, out) if clean and plain else None)
-    kind = class_of(out.type, weak=out.weak) if plain and out.scalar else None
+    if len(_templates) >= MOST:
+        _templates.clear()
+    if not isinstance(out, TracedArray) or out.link is not None or out.home is not trace:
+        _templates[key] = None
+        return out
+    kind = class_of(out.type, weak=out.weak) if out.scalar else None
+    result = (out.type, out.scalar, out.weak, kind)
+    _templates[key] = _template(trace, ids, start, out.node, result) if clean else None
     return out if kind is None else of_class(kind, trace, out.node)
 
 
 def _template(
-    trace: EagerRecorder, ids: list[int], start: int, out: TracedArray
-) -> OperationTemplate | None:
+    trace: EagerRecorder, ids: list[int], start: int, out: int, result: object
+) -> Template | None:
     """The nodes from `start` on in terms of the operands; None where they need anything else."""
-    builder = trace.builder
-    places = {node_id: k for k, node_id in reversed([*enumerate(ids)])}
-    steps: list[Step] = []
-    for i in range(start, len(builder.nodes)):
-        args = builder.nodes[i].args
-        if any(a not in places for a in args):
-            return None
-        op = builder.ops[i]
-        if any(places[args[k]] < len(ids) for k, _ in op.constants):  # constants that are operands
-            op = _unfixed(op, tuple(places[a] < len(ids) for a in args))
-        steps.append((op, tuple([places[a] for a in args])))
-        places[i] = len(ids) + len(steps) - 1
-    if out.node not in places:
-        return None
-    return OperationTemplate(tuple(steps), places[out.node], out)
+    nodes, ops, count = trace.builder.nodes, trace.builder.ops, len(ids)
 
+    def step(i: int, places: Places) -> tuple[Op, Places]:
+        op = ops[i]
+        if any(places[k] < count for k, _ in op.constants):  # operands, which change
+            constants = tuple((k, c) for k, c in op.constants if places[k] >= count)
+            op = op_of(op.primitive, op.params, op.given, constants)
+        return op, places
 
-def _unfixed(op: Op, operands: tuple[bool, ...]) -> Op:
-    """The op that does not know the constants among the operands, which change."""
-    constants = tuple((k, c) for k, c in op.constants if not operands[k])
-    return op_of(op.primitive, op.params, op.given, constants)
+    found = fragment(nodes, range(start, len(nodes)), ids, (out,), step)
+    return None if found is None else Template(*found, result)

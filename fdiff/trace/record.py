@@ -114,7 +114,13 @@ def private(f: Callable[..., object]) -> Callable[..., object]:
 
 
 def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Recorder) -> list[TracedArray]:
-    """Replay `tape` in `trace` with `inputs` in place of its own; its outputs there."""
+    """Enter `tape` in `trace` with `inputs` in place of its own; its outputs there."""
+    ids = splice_all(tape, inputs, trace)
+    return [TracedArray(trace, ids[o], trace.builder.type(ids[o])) for o in tape.outputs]
+
+
+def splice_all(tape: Tape, inputs: Sequence[TracedArray], trace: Recorder) -> dict[int, int]:
+    """The same: for each node of the tape, the id it has there."""
     ids: dict[int, int] = {i: trace.own(x) for i, x in zip(tape.inputs, inputs, strict=True)}
     for i, node in enumerate(tape.nodes):
         if node.primitive is INPUT:
@@ -123,4 +129,4 @@ def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Recorder) -> list[T
         ids[i] = trace.builder.add(
             node.primitive, tuple(ids[a] for a in node.args), node.params, line
         )
-    return [TracedArray(trace, ids[o], trace.builder.type(ids[o])) for o in tape.outputs]
+    return ids

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..errors import InputError, LeakError, Line, TraceError, message, show_line, user_line
+from ..errors import InputError, LeakError, Line, TraceError, failure, message, show_line, user_line
 from ..primitive import FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, Builder
 from .guards import GuardSet
@@ -297,4 +297,4 @@ def leaked(handle: Handle) -> LeakError:
     made = handle.home.builder.lines.get(handle.id, (None,))[0]
     where = f"It was made here:{show_line(made)}" if made else "It is an argument of the function."
     fact = f"a traced array was used after its trace had ended. {where}\nIt was used here:"
-    return LeakError(message(handle.home.call, fact, KEEP_NO_TRACED, user_line()))
+    return failure(LeakError, handle.home.call, fact, KEEP_NO_TRACED)

@@ -8,13 +8,13 @@ values of enclosing traces. `apply` and its kin record an op on traced arrays, `
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self, TypeVar, cast
+from typing import Self, TypeVar
 
 import numpy as np
 
 from ..arraytype import ArrayType
 from ..primitive import FUNCTIONS, REPLACEMENTS, Primitive
-from ..tape import CONSTANT, ITEM, Builder, Constant, Params
+from ..tape import CONSTANT, Builder, Params
 from .out_arguments import taking_out
 from .recorder import Handle, Recorder
 from .trace_stack import current, occupied, stack
@@ -123,10 +123,7 @@ def apply_many(primitive: Primitive, *args: object, **params: object) -> tuple[T
     trace = current(*args)
     ids = tuple([trace.lift(a) for a in args])
     node = trace.builder.add(primitive, ids, tuple(sorted(params.items())), trace.where())
-    items = [
-        trace.builder.add(ITEM, (node,), (("k", k),))
-        for k in range(len(trace.builder.nodes[node].types))
-    ]
+    items = trace.builder.results(node)
     return tuple(TracedArray(trace, i, trace.builder.type(i)) for i in items)
 
 
@@ -138,7 +135,7 @@ def constant_value(value: object) -> np.ndarray | None:
     if node.primitive is not CONSTANT:
         return None
     value.home.tainted = True
-    return cast("Constant", dict(node.params)["value"]).array
+    return node.param("value").array
 
 
 def implements(*functions: Callable[..., object], method: str = "") -> Callable[[Handler], Handler]:

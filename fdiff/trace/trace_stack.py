@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import LeakError, UnsupportedError, message, user_line
+from ..errors import LeakError, UnsupportedError, failure, message
 from .recorder import KEEP_NO_TRACED, Handle, Recorder, leaked
 
 
@@ -45,7 +45,7 @@ def current(*values: object) -> Recorder:
             if isinstance(value, Handle):
                 raise leaked(value)
         fact = "a traced array was used after its trace had ended."
-        raise LeakError(message("fdiff", fact, KEEP_NO_TRACED, user_line()))
+        raise failure(LeakError, "fdiff", fact, KEEP_NO_TRACED)
     return stack.traces[-1]
 
 

@@ -99,6 +99,16 @@ def narrow_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
     return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value,arg-type] - stubs know no traced arrays
 
 
+def entries_taken(
+    node: Node, bar: np.ndarray, args: Sequence[TracedArray], outs: Sequence[TracedArray]
+) -> list[TracedArray | None]:
+    """Masks of the entries of each argument whose cotangent is not zero; None where all are."""
+    assert node.primitive.vjp is not None
+    pulled = node.primitive.vjp([bar], args, outs, **dict(node.params))
+    pulled = [p() if callable(p) else p for p in pulled]
+    return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
+
+
 def masks_of_arguments(
     node: Node, mask: TracedArray, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> list[TracedArray | None]:
@@ -110,14 +120,11 @@ def masks_of_arguments(
     params = dict(node.params)
     if node.primitive.structural:
         weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
-        weight = np.broadcast_to(weight, outs[0].shape)
-        pulled = node.primitive.vjp([weight], args, outs, **params)  # type: ignore[misc] - parameters are objects to the checker
-        pulled = [p() if callable(p) else p for p in pulled]
-        return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
+        return entries_taken(node, np.broadcast_to(weight, outs[0].shape), args, outs)
     if node.primitive.masks is not None:
         return [*node.primitive.masks(mask, args, **params)]  # type: ignore[list-item] - stubs know no traced arrays
     if node.primitive.family == "reduction" and "axes" in params:
-        kept = np.expand_dims(mask, params["axes"])  # type: ignore[call-overload] - parameters are objects to the checker
+        kept = np.expand_dims(mask, params["axes"])
         return [np.broadcast_to(kept, a.shape) for a in args]  # type: ignore[misc,arg-type] - stubs know no traced arrays
     some = np.any(mask)
     return [np.broadcast_to(some, a.shape) for a in args]  # type: ignore[misc,arg-type] - stubs know no traced arrays

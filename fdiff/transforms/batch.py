@@ -10,10 +10,9 @@ from ..arraytype import ArrayType
 from ..errors import Line
 from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
-from ..trace import Trace, TracedArray
-from .apply_rules import widen
+from ..trace import TracedArray
 from .rule_templates import batches
-from .simplify import Simplifier
+from .simplify import SimplifyingTrace
 
 
 def batch(
@@ -24,7 +23,7 @@ def batch(
     Nodes that depend on no mapped input are computed once. Each output carries the leading axis,
     broadcast if need be, unless ``spread`` says otherwise for it. The tape is simplified.
     """
-    with Trace("vmap", lines=False, builder=Simplifier()) as trace, Stage(made=trace.builder.nodes):
+    with SimplifyingTrace("vmap") as trace, Stage(made=trace.builder.nodes):
         sweep = _BatchSweep(tape, trace, mapped, size)
         sweep.run()
         wide = spread or [True] * len(tape.outputs)
@@ -34,28 +33,27 @@ def batch(
 
 
 def widened(
-    trace: Trace, node: Node, args: Sequence[int], on: tuple[int, ...], size: int, line: Line | None
+    trace: SimplifyingTrace,
+    node: Node,
+    args: Sequence[int],
+    on: tuple[int, ...],
+    size: int,
+    line: Line | None,
 ) -> list[int]:
-    """Outputs of one node where the arguments `on` carry the axis, by its template or its rule."""
-    builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
-    nodes, ids = builder.nodes, [*args]
+    """Outputs of one node where the arguments `on` carry the axis."""
+    nodes, ids = trace.builder.nodes, [*args]
     types = tuple([nodes[i].types[0] for i in ids])
-    template = batches.find(builder, node, (on, size), types, ids, 0)
-    if template is not None:
-        builder.splice(template.steps, ids, line)
-        return [ids[k] for k in template.outputs]
-    trace.line = line
-    arguments = [TracedArray(trace, i, t) for i, t in zip(ids, types, strict=True)]
-    outs = widen(node, arguments, [bool(m) for m in on], size)
-    return [trace.lift(out) for out in outs]
+    return batches.enter(trace, node, (on, size), types, ids, 0, line)[0]
 
 
 class _BatchSweep:
     """The nodes of a tape as ids of nodes in a trace, and which of them carry the new axis."""
 
-    def __init__(self, tape: Tape, trace: Trace, mapped: Sequence[bool], size: int) -> None:
+    def __init__(
+        self, tape: Tape, trace: SimplifyingTrace, mapped: Sequence[bool], size: int
+    ) -> None:
         self.tape, self.trace, self.size = tape, trace, size
-        self.builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
+        self.builder = trace.builder
         self.values = [-1] * len(tape.nodes)
         self.carries = bytearray(len(tape.nodes))
         self.parts: dict[int, list[int]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import cast
 
@@ -130,8 +130,8 @@ def _seeded(
     return inputs, seed, np.zeros(seed.shape, seed.dtype)
 
 
-def _last(x: TracedArray, shape: Shape) -> object:
-    """The leading axis moved behind all others and spread to `shape`."""
+def seeds_behind(x: TracedArray, shape: Shape) -> object:
+    """The leading axis moved behind all others, and all of it in this shape."""
     return np.reshape(np.moveaxis(x, 0, -1), shape)  # type: ignore[call-overload] - stubs know no traced arrays
 
 
@@ -143,29 +143,34 @@ def seeds_last(mapped: Tape, tape: Tape, k: int, size: int, *, chunked: bool) ->
     """
     source = tape.input_types[k]
     last = (size,) if chunked else source.shape
-    with Trace("jacobian", lines=False) as trace:
-        outs = _with_seeds(mapped, tape, source, size, trace, chunked=chunked)
-        blocks = [_last(out, (*out.shape[1:], *last)) for out in outs]
-        return trace.builder.finish([trace.lift(x) for x in blocks])
+    block = lambda x: seeds_behind(x, (*x.shape[1:], *last))  # noqa: E731 - one line
+    return _over_unit_seeds(mapped, tape, source, size, block, chunked=chunked)
 
 
 def seeds_first(mapped: Tape, tape: Tape, o: int, size: int, *, chunked: bool) -> Tape:
     """Rows of the Jacobian of output `o`: cotangents `mapped` over unit seeds. See `seeds_last`."""
     source = tape.output_types[o]
+    first = (size,) if chunked else source.shape
+    block = lambda x: np.reshape(x, (*first, *x.shape[1:]))  # noqa: E731 - one line
+    return _over_unit_seeds(mapped, tape, source, size, block, chunked=chunked)
+
+
+def _over_unit_seeds(
+    mapped: Tape,
+    tape: Tape,
+    source: ArrayType,
+    size: int,
+    block: Callable[[TracedArray], object],
+    *,
+    chunked: bool,
+) -> Tape:
+    """A batched tape fed with unit seeds shaped like `source`, its outputs made blocks."""
     with Trace("jacobian", lines=False) as trace:
-        outs = _with_seeds(mapped, tape, source, size, trace, chunked=chunked)
-        blocks = [x if chunked else np.reshape(x, (*source.shape, *x.shape[1:])) for x in outs]
-        return trace.builder.finish([trace.lift(x) for x in blocks])
-
-
-def _with_seeds(
-    mapped: Tape, tape: Tape, source: ArrayType, size: int, trace: Trace, *, chunked: bool
-) -> list[TracedArray]:
-    """The outputs of a batched tape fed with unit seeds."""
-    inputs = [trace.input(t) for t in tape.input_types]
-    first: TracedArray | int = trace.input(ArrayType((), INT)) if chunked else 0
-    seeds = unit_seeds(ArrayType(source.shape, real_dtype(source.dtype)), first, size)
-    return splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - seeds are a traced array, an object to the stubs
+        inputs = [trace.input(t) for t in tape.input_types]
+        first: TracedArray | int = trace.input(ArrayType((), INT)) if chunked else 0
+        seeds = unit_seeds(ArrayType(source.shape, real_dtype(source.dtype)), first, size)
+        outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - seeds are a traced array, an object to the stubs
+        return trace.builder.finish([trace.lift(block(x)) for x in outs])
 
 
 def assembled(

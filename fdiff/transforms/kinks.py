@@ -10,11 +10,10 @@ import numpy as np
 from ..errors import Line
 from ..ops.elementwise import where
 from ..ops.kink_marks import mark
-from ..primitive import ZERO
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
-from .apply_rules import masks_of_arguments, narrow_mask
-from .forward import replay_all
+from ..trace.record import splice_all
+from .apply_rules import entries_taken, masks_of_arguments, narrow_mask
 
 Values = dict[int, TracedArray]
 Mask = TracedArray | Literal[True]
@@ -44,8 +43,9 @@ def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape,
     """
     checks: list[Check] = []
     with Trace("kinks", lines=False) as trace:
-        values = {i: trace.input(tape.nodes[i].type) for i in tape.inputs}
-        outputs = replay_all(tape, trace, values)
+        ids = splice_all(tape, [trace.input(t) for t in tape.input_types], trace)
+        outputs = {i: _traced(trace, trace.builder.results(k)) for i, k in ids.items()}
+        values = {i: outs[0] for i, outs in outputs.items()}
         touched, moving = _reach(tape, [tape.inputs[k] for k in wrt])
         ends = [tape.outputs[k] for k in of if tape.nodes[tape.outputs[k]].type.floating]
         passed = lambda node, a: a in touched and not node.primitive.flat  # noqa: E731 - a condition of one line
@@ -53,7 +53,7 @@ def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape,
         faults = _live_values(tape, values, outputs)
         found: list[TracedArray] = []
         for i, node in enumerate(tape.nodes):
-            fault = node.primitive is mark and bool(dict(node.params)["always"])
+            fault = node.primitive is mark and node.param("always")
             where = faults.get(i) if fault else live.get(i) if i in touched else None
             if node.primitive.kink is None or where is None:
                 continue
@@ -63,6 +63,10 @@ def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape,
                 checks.append(Check(*_words(node, k), line, len(found), fault))
                 found += [hit, values[node.args[k]]]
         return trace.builder.finish([trace.lift(x) for x in found]), checks
+
+
+def _traced(trace: Trace, ids: Sequence[int]) -> tuple[TracedArray, ...]:
+    return tuple([TracedArray(trace, i, trace.builder.type(i)) for i in ids])
 
 
 def _words(node: Node, argument: int) -> tuple[str, str, int | None]:
@@ -107,7 +111,7 @@ def _hits(
 
 def _live_values(tape: Tape, values: Values, outputs: Outputs) -> dict[int, Mask]:
     """What is used in any output at all; empty where nothing asks for it."""
-    if not any(n.primitive is mark and dict(n.params)["always"] for n in tape.nodes):
+    if not any(n.primitive is mark and n.param("always") for n in tape.nodes):
         return {}
     return _live(tape, values, outputs, tape.outputs, lambda *_: True)
 
@@ -169,14 +173,12 @@ def _chosen(
 
     The others have no part in the derivative: their kinks do not count.
     """
-    ones = np.ones(outs[0].shape, outs[0].dtype)
-    pulled = node.primitive.vjp([ones], args, outs, **dict(node.params))  # type: ignore[misc] - what chooses has a reverse rule
-    taken = [p if p is ZERO else (p() if callable(p) else p) != 0 for p in pulled]
+    taken = entries_taken(node, np.ones(outs[0].shape, outs[0].dtype), args, outs)
     if mask is not True:
         reduced = node.primitive.family == "reduction"
         whole = masks_of_arguments(node, mask, args, outs) if reduced else [mask] * len(args)
-        taken = [t if t is ZERO else t & m for t, m in zip(taken, whole, strict=True)]  # type: ignore[operator] - `fdiff.ops` enters the operators
-    return [None if t is ZERO else _narrow(t, a) for t, a in zip(taken, args, strict=True)]
+        taken = [t if t is None else t & m for t, m in zip(taken, whole, strict=True)]  # type: ignore[operator] - `fdiff.ops` enters the operators
+    return [t if t is None else _narrow(t, a) for t, a in zip(taken, args, strict=True)]
 
 
 def _narrow(mask: object, arg: TracedArray) -> TracedArray:

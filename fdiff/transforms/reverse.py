@@ -10,15 +10,12 @@ from ..arraytype import ArrayType
 from ..errors import Line, TapeError
 from ..ops.elementwise import add, logical_not, logical_or, multiply, negative, square
 from ..ops.view_ops import spread
-from ..primitive import ZERO, Primitive
+from ..primitive import Primitive
 from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
-from ..trace import Trace, TracedArray
-from .apply_rules import Bar, pull
-from .forward import materialise
 from .rewrites.rewrite_context import SCALED
 from .rule_templates import Seeds, pulls
-from .simplify import Simplifier
+from .simplify import SimplifyingTrace
 
 _SCALED = (SCALED, negative, spread)  # what rewrites find constant factors in
 _PLAIN: Seeds = (False,)
@@ -39,7 +36,7 @@ def vjp(
     the number of inputs (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
     section 3.3).
     """
-    with Trace("vjp", lines=False, builder=Simplifier()) as trace, Stage(made=trace.builder.nodes):
+    with SimplifyingTrace("vjp") as trace, Stage(made=trace.builder.nodes):
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])
         known = iter(seeds or ())
         for o in [tape.outputs[k] for k in (range(len(tape.outputs)) if of is None else of)]:
@@ -59,9 +56,9 @@ class _ReverseSweep:
     A cotangent that has a mask is zero outside of it (`noderules.Bar`).
     """
 
-    def __init__(self, tape: Tape, trace: Trace, wrt: Sequence[int]) -> None:
+    def __init__(self, tape: Tape, trace: SimplifyingTrace, wrt: Sequence[int]) -> None:
         self.tape, self.trace = tape, trace
-        self.builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
+        self.builder = trace.builder
         self.values = self.builder.replay(tape)
         self.types = [node.types[0] for node in tape.nodes]
         self.wanted = reached(tape, wrt)
@@ -80,8 +77,7 @@ class _ReverseSweep:
         """The cotangent of an input."""
         if i in self.bars:
             return self.bars[i]
-        like = TracedArray(self.trace, self.values[i], self.tape.nodes[i].type)
-        return self.trace.lift(materialise(ZERO, like))
+        return self.trace.zeros(self.tape.nodes[i].type)
 
     def run(self) -> None:
         """Walk the nodes backwards, leaving cotangents of the inputs."""
@@ -122,19 +118,17 @@ class _ReverseSweep:
 
     def _pull_parts(self, i: int, node: Node, line: Line | None) -> None:
         """Pull through a node with several outputs, some of which have cotangents."""
-        parts, count = self.parts.pop(i), len(node.types)
-        there = [parts.get(k, (None, None)) for k in range(count)]
+        parts = self.parts.pop(i)
+        there = [parts.get(k, (None, None)) for k in range(len(node.types))]
         seeds = tuple([None if bar is None else mask is not None for bar, mask in there])
         given = [bar for bar, _ in there if bar is not None]
         given += [mask for _, mask in there if mask is not None]
-        source, enter = self.values[i], self.builder.add
-        outs = [enter(ITEM, (source,), (("k", k),)) for k in range(count)]
-        self._pull(node, seeds, given, outs, line)
+        self._pull(node, seeds, given, self.builder.results(self.values[i]), line)
 
     def _pull(
         self, node: Node, seeds: Seeds, given: list[int], outs: list[int], line: Line | None
     ) -> None:
-        """Cotangents of the arguments of one node, by its template or by its rule.
+        """Cotangents of the arguments of one node.
 
         `given` are the cotangents of its outputs that there are, then their masks.
         """
@@ -147,47 +141,13 @@ class _ReverseSweep:
         else:
             ids = [*given, *map(self.value_of, args), *outs]
             types, needed = (*map(self.type_of, args),), (*map(self.is_wanted, args),)
-        template = pulls.find(self.builder, node, (seeds, needed), types, ids, len(given))
-        if template is None:
-            self._ask(node, given, seeds, outs, line)
-            return
-        steps, outputs, targets, _ = template
-        if steps:
-            self.builder.splice(steps, ids, line)
+        made, targets = pulls.enter(self.trace, node, (seeds, needed), types, ids, len(given), line)
         bars = self.bars
         for k, place, masked in targets:
             if masked is None and args[k] not in bars:
-                bars[args[k]] = ids[outputs[place]]
-                continue
-            mask = None if masked is None else ids[outputs[masked]]
-            self._put(args[k], ids[outputs[place]], mask, line)
-
-    def _ask(
-        self,
-        node: Node,
-        given: Sequence[int],
-        seeds: Seeds,
-        outs: Sequence[int],
-        line: Line | None,
-    ) -> None:
-        """The same by the rule itself."""
-        trace, args = self.trace, node.args
-        trace.line = line
-        bars = iter(self._traced(given))
-        there = {k: next(bars) for k, s in enumerate(seeds) if s is not None}
-        masks = {k: next(bars) for k, s in enumerate(seeds) if s}
-        plain = [Bar(there[k], masks.get(k)) if k in there else ZERO for k in range(len(seeds))]
-        arguments = self._traced([self.values[a] for a in args])
-        needed = [bool(self.wanted[a]) for a in args]
-        pulled = pull(node, plain, arguments, self._traced(outs), needed)
-        for a, bar in zip(args, pulled, strict=True):
-            if bar is not None:
-                mask = None if bar.mask is None else trace.lift(bar.mask)
-                self._put(a, trace.lift(bar.value), mask, line)
-
-    def _traced(self, ids: Sequence[int]) -> list[TracedArray]:
-        nodes = self.builder.nodes
-        return [TracedArray(self.trace, i, nodes[i].types[0]) for i in ids]
+                bars[args[k]] = made[place]
+            else:
+                self._put(args[k], made[place], None if masked is None else made[masked], line)
 
     def _put(self, a: int, bar: int, mask: int | None, line: Line | None) -> None:
         """Add to the cotangent of a node; the sum is known to be zero outside both masks."""

@@ -8,107 +8,104 @@ in place of the rule from then on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ..arraytype import BOOL, ArrayType
+from ..errors import Line
 from ..ops.elementwise import absolute, square
 from ..ops.kink_marks import kink_search
 from ..primitive import ZERO
-from ..tape import CONSTANT, Constant, Node, Tape
+from ..tape import Constant, Node, Tape, Types
 from ..trace import Trace, TracedArray
-from ..trace.operation_cache import MOST, SMALL, Op
+from ..trace.operation_cache import MOST, SMALL, Op, constants_among
+from ..trace.template import Template
 from .apply_rules import Bar, pull, push, widen
-from .simplify import Simplifier, Step, simplify, steps_of
+from .simplify import Simplifier, SimplifyingTrace, simplify, spliceable
 from .template_sizes import Sizes, resizable, resized
 
-Types = tuple[ArrayType, ...]
 Ints = tuple[int, ...]
+Traced = Sequence[TracedArray]
 Constants = tuple[tuple[int, Constant], ...]  # by argument
 Seeds = tuple[bool | None, ...]  # of each output: None without a cotangent, else whether masked
-Targets = list[tuple[int, int, int | None]]  # argument, cotangent and mask among the outputs
+Targets = list[tuple[int, int, int | None]]  # argument, cotangent and mask among the results
 Places = list[int | None]  # of each output of a node its tangent, None where it does not move
 
 
-class Traced(NamedTuple):
-    """A rule as a tape, what its outputs are, and whether it asked for the value of a constant."""
+class Rule(NamedTuple):
+    """A kind of rule, as a function of traced arrays.
 
-    tape: Tape
-    targets: Any
-    tainted: bool
-
-
-def pulled(op: Op, detail: tuple[Seeds, Sequence[bool]]) -> Traced:
-    """The reverse rule for some cotangents and the arguments that need one.
-
-    The inputs are the cotangents, their masks, the arguments and the outputs; `Targets` tells what
-    the outputs are.
+    ``ask(node, detail, seeds, args, outs)`` gives the results and what they are; `detail` says what
+    is asked of the rule. ``types(op, detail)`` are those of the `seeds` (cotangents, then their
+    masks; tangents) and of the outputs of the op, as far as the rule reads them.
     """
+
+    call: str
+    types: Callable[[Op, Any], tuple[Sequence[ArrayType], Types]]
+    ask: Callable[[Node, Any, Traced, Traced, Traced], tuple[list[object], Any]]
+
+    def trace(self, op: Op, detail: object) -> tuple[Tape, Any, bool]:
+        """Tape of ``(*seeds, *arguments, *outputs) -> results``; what the results are; and whether
+        the rule has asked for the value of a constant.
+        """
+        seeds, outs = self.types(op, detail)
+        with Trace(self.call, lines=False) as trace:
+            given = [trace.input(t) for t in seeds]
+            args = [trace.input(types[0]) for types in op.given]
+            for k, constant in op.constants:
+                args[k] = TracedArray(trace, trace.builder.constant(constant.array), op.given[k][0])
+            node = Node(op.primitive, (), op.params, op.types)
+            found, result = self.ask(node, detail, given, args, [trace.input(t) for t in outs])
+            tape = trace.builder.finish([trace.lift(x) for x in found])
+        return simplify(tape), result, trace.tainted
+
+
+def _types_of_pull(op: Op, detail: tuple[Seeds, object]) -> tuple[list[ArrayType], Types]:
+    seeds = detail[0]
+    bars = [t for t, s in zip(op.types, seeds, strict=True) if s is not None]
+    masks = [ArrayType(t.shape, BOOL) for t, s in zip(op.types, seeds, strict=True) if s]
+    return bars + masks, op.types
+
+
+def _pull(
+    node: Node, detail: tuple[Seeds, Sequence[bool]], given: Traced, args: Traced, outs: Traced
+) -> tuple[list[object], Targets]:
+    """The reverse rule for some cotangents and the arguments that need one."""
     seeds, needed = detail
-    given = [(t, s) for t, s in zip(op.types, seeds, strict=True) if s is not None]
-    with Trace("vjp", lines=False) as trace:
-        values = iter([trace.input(t) for t, _ in given])
-        masks = iter([trace.input(ArrayType(t.shape, BOOL)) for t, masked in given if masked])
-        plain = [
-            ZERO if s is None else Bar(next(values), next(masks) if s else None) for s in seeds
-        ]
-        args, outs = _arguments(trace, op), [trace.input(t) for t in op.types]
-        node = Node(op.primitive, (), op.params, op.types)
-        bars = pull(node, plain, args, outs, needed)
-        found = [(k, bar) for k, bar in enumerate(bars) if bar is not None]
-        there = [b.value for _, b in found] + [b.mask for _, b in found if b.mask is not None]
-        tape = trace.builder.finish([trace.lift(x) for x in there])
-    masked = len(found)
+    one = iter(given)
+    there = [None if s is None else next(one) for s in seeds]
+    masks = [next(one) if s else None for s in seeds]
+    bars = [ZERO if x is None else Bar(x, m) for x, m in zip(there, masks, strict=True)]
+    pulled = pull(node, bars, args, outs, needed)
+    found = [(k, bar) for k, bar in enumerate(pulled) if bar is not None]
+    results: list[object] = [bar.value for _, bar in found]
     targets: Targets = []
     for place, (k, bar) in enumerate(found):
-        targets.append((k, place, None if bar.mask is None else masked))
-        masked += bar.mask is not None
-    return Traced(simplify(tape), targets, trace.tainted)
+        targets.append((k, place, None if bar.mask is None else len(results)))
+        results += [] if bar.mask is None else [bar.mask]
+    return results, targets
 
 
-def pushed(op: Op, moving: Sequence[bool]) -> Traced:
-    """The forward rule where some of the arguments move.
+def _types_of_push(op: Op, moving: Sequence[bool]) -> tuple[list[ArrayType], Types]:
+    return [types[0] for types, m in zip(op.given, moving, strict=True) if m], op.types
 
-    The inputs are the tangents, the arguments and the outputs; `Places` tells what the outputs are.
-    """
-    with Trace("jvp", lines=False) as trace:
-        dots = [trace.input(t[0]) if m else ZERO for t, m in zip(op.given, moving, strict=True)]
-        args, outs = _arguments(trace, op), [trace.input(t) for t in op.types]
-        found = push(Node(op.primitive, (), op.params, op.types), dots, args, outs)
-        there = [dot for dot in found if dot is not ZERO]
-        tape = trace.builder.finish([trace.lift(dot) for dot in there])
-    count = iter(range(len(there)))
+
+def _push(
+    node: Node, moving: Sequence[bool], given: Traced, args: Traced, outs: Traced
+) -> tuple[list[object], Places]:
+    """The forward rule where some of the arguments move."""
+    one = iter(given)
+    found = push(node, [next(one) if m else ZERO for m in moving], args, outs)
+    count = iter(range(len(found)))
     places: Places = [None if dot is ZERO else next(count) for dot in found]
-    return Traced(simplify(tape), places, trace.tainted)
+    return [dot for dot in found if dot is not ZERO], places
 
 
-def batched(op: Op, detail: tuple[Sequence[bool], int]) -> Traced:
-    """The batching rule; the arguments of the op are those that carry the axis or do not."""
+def _batch(
+    node: Node, detail: tuple[Sequence[bool], int], _: Traced, args: Traced, outs: Traced
+) -> tuple[list[object], None]:
+    """The batching rule; the arguments are those that carry the axis or do not."""
     mapped, size = detail
-    with Trace("vmap", lines=False) as trace:
-        node = Node(op.primitive, (), op.params, op.types)
-        outs = widen(node, _arguments(trace, op), [bool(m) for m in mapped], size)
-        tape = trace.builder.finish([trace.lift(out) for out in outs])
-    return Traced(simplify(tape), None, trace.tainted)
-
-
-def _arguments(trace: Trace, op: Op) -> list[TracedArray]:
-    """Inputs for the arguments of an op; its constants for those that are."""
-    args = [trace.input(types[0]) for types in op.given]
-    for k, constant in op.constants:
-        args[k] = TracedArray(trace, trace.builder.constant(constant.array), op.given[k][0])
-    return args
-
-
-class RuleTemplate(NamedTuple):
-    """A rule to be spliced: `outputs` are places among the operands and the steps.
-
-    `squared` are the operands it squares: the square of an absolute value is an op of its own.
-    """
-
-    steps: list[Step]
-    outputs: tuple[int, ...]
-    targets: Any
-    squared: tuple[int, ...]
+    return [*widen(node, args, [bool(m) for m in mapped], size)], None
 
 
 # What is known of a rule without a template: that it reads constants, or that sizes decide on it.
@@ -119,23 +116,49 @@ PATIENCE = 3  # times that a rule is asked before a template is made, which cost
 class RuleTemplates:
     """The templates of one kind of rule.
 
-    ``trace(op, detail)`` traces the rule; `detail` says what is asked of it, and ends with a size
-    if it is `sized`. A template is made when a rule has been met often enough to pay for it, as
-    with kernels (`dispatch/tiered_execution.py`). `known` are the templates for types as they are,
-    `general` those for all sizes (`template_sizes.py`), with the sizes they were made for.
+    What is asked of the rule ends with a size if it is `sized`. A template is made when a rule has
+    been met often enough to pay for it, as with kernels (`dispatch/tiered_execution.py`). `known`
+    are the templates for types as they are, `general` those for all sizes (`template_sizes.py`),
+    with the sizes they were made for.
     """
 
-    def __init__(self, trace: Callable[[Op, Any], Traced], *, sized: bool = False) -> None:
-        self.trace = trace
+    def __init__(self, rule: Rule, *, sized: bool = False) -> None:
+        self.rule = rule
         self.sized = sized
-        self.known: dict[object, RuleTemplate | str] = {}
-        self.general: dict[object, tuple[RuleTemplate | str, Ints]] = {}
+        self.known: dict[object, Template | str] = {}
+        self.general: dict[object, tuple[Template | str, Ints]] = {}
         self.counts: dict[object, int] = {}  # how often a rule was met without a template
 
     def forget(self) -> None:
         """Drop every template."""
         for memory in (self.known, self.general, self.counts):
             memory.clear()
+
+    def enter(
+        self,
+        trace: SimplifyingTrace,
+        node: Node,
+        detail: object,
+        types: Types,
+        ids: list[int],
+        first: int,
+        line: Line | None,
+    ) -> tuple[list[int], Any]:
+        """The results for a node whose arguments have these `types`, and what they are.
+
+        They are entered by the template or, where there is none, by the rule. `ids` are the seeds,
+        from the place `first` on the arguments of the node, and then its outputs.
+        """
+        builder = trace.builder
+        template = self.find(builder, node, detail, types, ids, first)
+        if template is not None:
+            builder.splice(template.steps, ids, line)
+            return [ids[k] for k in template.outputs], template.result
+        trace.line = line
+        nodes, last = builder.nodes, first + len(types)
+        given = [TracedArray(trace, i, nodes[i].types[0]) for i in ids]
+        found, result = self.rule.ask(node, detail, given[:first], given[first:last], given[last:])
+        return [trace.lift(x) for x in found], result
 
     def find(
         self,
@@ -145,7 +168,7 @@ class RuleTemplates:
         types: Types,
         ids: list[int],
         first: int,
-    ) -> RuleTemplate | None:
+    ) -> Template | None:
         """The template for a node whose arguments have these `types`; None to ask the rule.
 
         `ids` are the operands, from the place `first` on the arguments of the node.
@@ -158,14 +181,14 @@ class RuleTemplates:
             key = (*key, *[k for k, a in enumerate(given) if a in known])
         found = self.known.get(key)
         if found is None or found is _READS:
-            constants = _constants(builder, given) if some else ()
+            constants = constants_among(builder.nodes, given) if some else ()
             found = found or self._met(node, key, constants, reads=False)
             if found is _READS:
                 if any(c.array.size > SMALL for _, c in constants):
                     return None
                 key = (*key, constants)
                 found = self.known.get(key) or self._met(node, key, constants, reads=True)
-        if not isinstance(found, RuleTemplate) or kink_search.on:
+        if not isinstance(found, Template) or kink_search.on:
             return None
         for k in found.squared:
             if builder.nodes[ids[k]].primitive is absolute:
@@ -174,15 +197,14 @@ class RuleTemplates:
 
     def _met(
         self, node: Node, key: tuple[Any, ...], constants: Constants, *, reads: bool
-    ) -> RuleTemplate | str | None:
+    ) -> Template | str | None:
         """What is known from now on of a rule met for these types: None until that pays."""
         if len(self.known) + len(self.counts) >= MOST:
             self.forget()
         general, sizes = self._general(key) if node.primitive.sizeless else (key, ())
         found, old = self.general.get(general, (None, ()))
-        if isinstance(found, RuleTemplate):
-            steps, outputs, targets, squared = found
-            found = RuleTemplate(resized(steps, old, sizes), outputs, targets, squared)
+        if isinstance(found, Template):
+            found = found._replace(steps=resized(found.steps, old, sizes))
         if found is None or found is _FIXED:
             counted = key if found is _FIXED else general
             count = self.counts[counted] = self.counts.get(counted, 0) + 1
@@ -194,7 +216,7 @@ class RuleTemplates:
             )
             found = self._learnt(op, detail, reads=reads)
             if counted is general:
-                made = isinstance(found, RuleTemplate)
+                made = isinstance(found, Template)
                 fixed = made and not resizable(op.primitive, found.steps, sizes)
                 self.general[general] = (_FIXED if fixed else found, sizes)
         self.known[key] = found
@@ -211,33 +233,22 @@ class RuleTemplates:
             detail = (*detail, sizes.shape((size,)))
         return (primitive, params, detail, given, *constants), tuple(sizes.numbers)
 
-    def _learnt(self, op: Op, detail: object, *, reads: bool) -> RuleTemplate | str:
+    def _learnt(self, op: Op, detail: object, *, reads: bool) -> Template | str:
         """The template of a rule that `reads` the constants of the op, or may do so."""
-        traced = self.trace(op, detail)
+        tape, result, tainted = self.rule.trace(op, detail)
         if op.constants and not reads:
-            if traced.tainted:
+            if tainted:
                 return _READS
-            traced = self.trace(Op(op.primitive, op.params, op.given, (), op.types), detail)
-        steps, outputs = steps_of(traced.tape)
-        given = len(traced.tape.inputs)
-        squared = {k for s in steps if s.primitive is square for k in s.places if k < given}
-        return RuleTemplate(steps, outputs, traced.targets, tuple(sorted(squared)))
+            free = Op(op.primitive, op.params, op.given, (), op.types)
+            tape, result, _ = self.rule.trace(free, detail)
+        made, given = spliceable(tape, result), len(tape.inputs)
+        squared = {k for s in made.steps if s.primitive is square for k in s.places if k < given}
+        return made._replace(squared=tuple(sorted(squared)))
 
 
-def _constants(builder: Simplifier, arguments: list[int]) -> Constants:
-    nodes = builder.nodes
-    return tuple(
-        [
-            (k, cast("Constant", nodes[a].params[0][1]))
-            for k, a in enumerate(arguments)
-            if nodes[a].primitive is CONSTANT
-        ]
-    )
-
-
-pulls = RuleTemplates(pulled)
-pushes = RuleTemplates(pushed)
-batches = RuleTemplates(batched, sized=True)
+pulls = RuleTemplates(Rule("vjp", _types_of_pull, _pull))
+pushes = RuleTemplates(Rule("jvp", _types_of_push, _push))
+batches = RuleTemplates(Rule("vmap", lambda op, detail: ((), ()), _batch), sized=True)
 
 
 def forget() -> None:

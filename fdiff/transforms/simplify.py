@@ -6,26 +6,26 @@ when the tape is finished; the table of `rewrites/rewrite_rules.py` does the res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from ..arraytype import ArrayType
+from ..arraytype import F8, ArrayType
 from ..errors import Line, with_line
 from ..ops.elementwise import add, multiply
 from ..ops.view_ops import spread
 from ..primitive import Primitive
 from ..process.progress import Stage
-from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, new_node
-from ..trace import FOLD_LIMIT
+from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, Types, new_node
+from ..trace import FOLD_LIMIT, Trace
 from ..trace.load_forwarding import Rule as Shorter
+from ..trace.template import Template, template_of
 from .rewrites.rewrite_context import SCALED, Kind, kind
 from .rewrites.rewrite_rules import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS
 
 Ids = tuple[int, ...]
-Types = tuple[ArrayType, ...]
 
 
 class Step(NamedTuple):
@@ -193,6 +193,19 @@ class Simplifier(Builder):
         return ids
 
 
+class SimplifyingTrace(Trace):
+    """The trace of a transform, whose nodes are simplified as they are entered."""
+
+    builder: Simplifier
+
+    def __init__(self, call: str) -> None:
+        super().__init__(call, lines=False, builder=Simplifier())
+
+    def zeros(self, type_: ArrayType) -> int:
+        """The derivative of a value of this type that does not move; that of integers is real."""
+        return self.lift(np.zeros(type_.shape, type_.dtype if type_.floating else F8))
+
+
 def simplify(tape: Tape) -> Tape:
     """The same program after one pass of the rewrite table and removal of dead nodes."""
     builder = Simplifier()
@@ -201,46 +214,17 @@ def simplify(tape: Tape) -> Tape:
         return builder.finish([ids[o] for o in tape.outputs])
 
 
-def steps_of(tape: Tape) -> tuple[list[Step], Ids]:
-    """The nodes of a tape to be spliced, and the places of its outputs.
+def spliceable(tape: Tape, result: object = None) -> Template:
+    """The tape as a template for `Simplifier.splice`."""
+    nodes = tape.nodes
 
-    The places are those of a list that begins with the ids given for the inputs.
-    """
-    place = {i: k for k, i in enumerate(tape.inputs)}
-    steps: list[Step] = []
-    for i, node in enumerate(tape.nodes):
-        primitive, args, params, types = node
-        if primitive is not INPUT:
-            place[i] = len(tape.inputs) + len(steps)
-            mode, shorter = MODES.get(primitive, 0), primitive.shorten
-            noted = bool(mode & NOTED) or kind(node) == SCALED
-            places = tuple([place[a] for a in args])
-            take = itemgetter(*places) if len(places) > 1 else None
-            # What sees through stores is asked as rules are, always.
-            mode |= ASKED if shorter is not None else 0
-            steps.append(Step(primitive, places, take, params, types, mode, shorter, noted))
-    return steps, tuple([place[o] for o in tape.outputs])
+    def step(i: int, places: Ids) -> Step:
+        primitive, _, params, types = nodes[i]
+        mode, shorter = MODES.get(primitive, 0), primitive.shorten
+        noted = bool(mode & NOTED) or kind(nodes[i]) == SCALED
+        take = itemgetter(*places) if len(places) > 1 else None
+        # What sees through stores is asked as rules are, always.
+        mode |= ASKED if shorter is not None else 0
+        return Step(primitive, places, take, params, types, mode, shorter, noted)
 
-
-def replaced(tape: Tape, entered: Mapping[int, Callable[[Simplifier, list[int]], int]]) -> Tape:
-    """The tape with some nodes entered in other ways, and what is then not needed left out.
-
-    Each way gets the builder and the new places of the nodes before, and returns the place of what
-    stands for the node, which takes over the node's line.
-    """
-    b, lines = Simplifier(), tape.lines
-    places = [-1] * len(tape.nodes)
-    for i in tape.inputs:
-        places[i] = b.input(tape.nodes[i].type)
-    for i, (primitive, args, params, types) in enumerate(tape.nodes):
-        if primitive is INPUT:
-            continue
-        count = len(b.nodes)
-        if i in entered:
-            places[i] = entered[i](b, places)
-        else:
-            places[i] = b.add(primitive, tuple([places[a] for a in args]), params, None, types)
-        if i in lines:
-            for new in (places[i], *range(count, len(b.nodes))):
-                b.lines.setdefault(new, lines[i])
-    return b.finish([places[o] for o in tape.outputs])
+    return template_of(tape, step, result)

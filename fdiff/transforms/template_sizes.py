@@ -31,7 +31,7 @@ class Sizes:
 
     def params(self, params: Params) -> Params:
         """Parameters likewise."""
-        return params and tuple([(k, self.shape(v) if k in _SIZED else v) for k, v in params])  # type: ignore[arg-type] - parameters are objects to the checker
+        return params and tuple([(k, self.shape(v) if k in _SIZED else v) for k, v in params])
 
     def types(self, types: Sequence[ArrayType]) -> tuple[object, ...]:
         """Types likewise."""
@@ -60,8 +60,6 @@ def resized(steps: Sequence[Step], old: Sequence[int], new: Sequence[int]) -> li
     for primitive, places, take, params, types, mode, shorter, noted in steps:
         if types not in known:
             known[types] = tuple([ArrayType((*map(to, t.shape),), t.dtype) for t in types])
-        moved = params and tuple(
-            [(k, (*map(to, v),) if k in _SIZED else v) for k, v in params]  # type: ignore[call-overload] - parameters are objects to the checker
-        )
+        moved = params and tuple([(k, (*map(to, v),) if k in _SIZED else v) for k, v in params])
         made.append(Step(primitive, places, take, moved, known[types], mode, shorter, noted))
     return made

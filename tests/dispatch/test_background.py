@@ -153,11 +153,12 @@ def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch)
         patch.setattr(kernels.machine_code, "make_kernel", fail)
         np.testing.assert_allclose(run([X])[0], np.sum(np.cos(X)))
         background.worker.wait()
-        assert run._failures
-        assert not run._breaks_even.__self__._in_background
+        (task,) = run._background.values()
+        assert task.error is not None
+        assert not task.under_way
     with pytest.raises(RuntimeError, match="no kernel today"):
         run._breaks_even(("C",), "")
-    assert not run._failures
+    assert not run._background
 
 
 def test_a_stub_that_fails_is_told_once_and_calls_go_through_python(on, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.functional import dense_blocks
+from fdiff.functional import dense_plans
 
 MIB = 2**20
 
@@ -23,7 +23,7 @@ def budget(monkeypatch):
 
     def allow(size):
         fdiff.cache_clear()
-        monkeypatch.setattr(dense_blocks, "BUDGET", size)
+        monkeypatch.setattr(dense_plans, "BUDGET", size)
 
     yield allow
     fdiff.cache_clear()
@@ -128,8 +128,8 @@ def test_chunks_inside_a_trace_are_one_tape():
 def test_the_fewer_passes_are_taken(rows, columns, wanted):
     matrix = np.arange(10.0).reshape(rows, columns)
     tape = fdiff.make_tape(lambda x: matrix @ np.sin(x), np.ones(columns))
-    assert dense_blocks.pick_mode("auto", tape, (0,)) == wanted
-    assert dense_blocks.pick_mode("forward", tape, (0,)) == "forward"
+    assert dense_plans.pick_mode("auto", tape, (0,)) == wanted
+    assert dense_plans.pick_mode("forward", tape, (0,)) == "forward"
     x = np.ones(columns)
     for mode in ("auto", "forward", "reverse"):
         found = fdiff.jacobian(lambda x: matrix @ np.sin(x), x, mode=mode)
@@ -177,7 +177,7 @@ def test_the_hessian_of_jax_issue_787_takes_less_than_a_gigabyte_beyond_its_resu
     points = np.random.default_rng(7).normal(size=(2483, 3))
 
     def derive(variant):
-        return dense_blocks.hessian_plan(variant, "auto", None)
+        return dense_plans.hessian_plan(variant, "auto", None)
 
     tracemalloc.start()
     try:
@@ -185,7 +185,7 @@ def test_the_hessian_of_jax_issue_787_takes_less_than_a_gigabyte_beyond_its_resu
         variant, arrays = program.find(energy, (points,), {})
         block = variant.plan.blocks[0]
         for lo in range(2):
-            dense_blocks.execute(block.step(1), [*arrays, np.int64(lo)])
+            dense_plans.execute(block.step(1), [*arrays, np.int64(lo)])
         held = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

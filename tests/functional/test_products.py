@@ -9,7 +9,7 @@ from tapes import tape_of
 import fdiff
 from benchmarks import algebra, algebra_cases
 from fdiff import kernels
-from fdiff.functional import dense_blocks
+from fdiff.functional import dense_plans
 from fdiff.interpret import evaluate
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp
@@ -262,7 +262,7 @@ def test_strided_arguments(seed):
 def budget(monkeypatch):
     def allow(size):
         fdiff.cache_clear()
-        monkeypatch.setattr(dense_blocks, "BUDGET", size)
+        monkeypatch.setattr(dense_plans, "BUDGET", size)
 
     yield allow
     fdiff.cache_clear()

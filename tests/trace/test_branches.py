@@ -668,7 +668,7 @@ def test_past_the_bound_of_variants_results_are_still_right():
         for k in range(1, 40):
             np.testing.assert_array_equal(slope(np.array([k + 0.5, 1.0])), [2 * (k + 0.5) * k, 1.0])
     assert 39 < len(runs) <= 2 * 39
-    program = fdiff.dispatch.program.program_of(f, "grad", 0, (), None)
+    program = fdiff.grad(f).program
     kept = [v for variants in program.variants.values() for v in variants]
     assert len(kept) <= fdiff.dispatch.branch_stability.ALTERNATIVES
 

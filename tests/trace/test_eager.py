@@ -15,7 +15,7 @@ from tolerances import LOST, SLOPE
 
 import fdiff
 from fdiff.dispatch.branch_stability import ALTERNATIVES, FEW, SETTLED, BranchStability
-from fdiff.dispatch.program import Program, program_of
+from fdiff.dispatch.program import Program
 from fdiff.errors import RetraceWarning
 
 
@@ -272,7 +272,7 @@ def test_calls_until_settled(count):
 
     fdiff.cache_clear()
     slope = fdiff.grad(f)
-    program = program_of(f, "grad", 0, (False, "error"), None)
+    program = fdiff.grad(f).program
     traced = []
     for call in range(80):
         x = np.array([call % count + 1.5, 1.0])
@@ -293,7 +293,7 @@ def test_a_program_goes_to_the_eager_path_and_comes_back():
     slope = fdiff.grad(f)
     for k in range(1, 30):
         np.testing.assert_allclose(slope(np.array([k + 0.5, 1.0])), [2 * (k + 0.5) * k, 1.0])
-    program = program_of(f, "grad", 0, (False, "error"), None)
+    program = fdiff.grad(f).program
     (stability,) = program.stability.values()
     (kept,) = program.variants.values()
     assert stability.unstable()

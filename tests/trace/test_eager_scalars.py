@@ -11,7 +11,7 @@ from american_put import conditional_put
 from test_eager import eagerly
 
 import fdiff
-from fdiff.dispatch.program import Program, program_of
+from fdiff.dispatch.program import Program
 from fdiff.functional import slow_code
 
 N = 4
@@ -351,7 +351,7 @@ def test_the_american_put_is_eager_from_the_third_call_on():
         value, slope = both(s)
         assert value == conditional_put(s)
         np.testing.assert_allclose(slope, differences(conditional_put, s), rtol=1e-6)
-    program = program_of(conditional_put, "value_and_grad", 0, (False, "error"), None)
+    program = fdiff.value_and_grad(conditional_put).program
     assert isinstance(program, Program)
     (kept,) = program.variants.values()
     assert len(kept) <= 2
@@ -396,5 +396,5 @@ def test_code_that_is_not_slow_is_not_named(monkeypatch):
     slope = fdiff.grad(f)
     for x in np.random.default_rng(0).normal(size=(40, 30_000)):
         slope(x)  # warnings are errors
-    (stability,) = program_of(f, "grad", 0, (False, "error"), None).stability.values()
+    (stability,) = fdiff.grad(f).program.stability.values()
     assert stability.unstable()

@@ -8,7 +8,6 @@ import pytest
 from american_put import american_put
 
 import fdiff
-from fdiff.dispatch.program import program_of
 from fdiff.errors import RetraceWarning
 from fdiff.trace.if_conversion import arm_at
 
@@ -225,7 +224,7 @@ def of_array(body):
 
 
 def variants_of(f, name):
-    (kept,) = program_of(f, name, 0, (False, "error"), None).variants.values()
+    (kept,) = getattr(fdiff, name)(f).program.variants.values()
     return kept
 
 

@@ -11,7 +11,7 @@ from fdiff.arraytype import BOOL, ArrayType, type_of
 from fdiff.ops.kink_marks import kink_search
 from fdiff.primitive import PRIMITIVES, Primitive
 from fdiff.tape import INPUT, ITEM, Builder, verify
-from fdiff.transforms import reverse as reverse_mode
+from fdiff.trace.template import Template
 from fdiff.transforms import rule_templates
 from fdiff.transforms.batch import batch
 from fdiff.transforms.derivative_tapes import bind
@@ -56,7 +56,7 @@ each_transform = pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: 
 def made():
     """The templates there are."""
     known = [found for kept in KEPT for found in kept.known.values()]
-    return [found for found in known if isinstance(found, rule_templates.RuleTemplate)]
+    return [found for found in known if isinstance(found, Template)]
 
 
 def asked_and_spliced(transform, tape):
@@ -245,7 +245,7 @@ def test_lengths_never_seen_ask_no_rule():
     rule_templates.forget()
     for n in (5, 6):
         reverse(tape_of(f, np.ones(n)))
-    with mock.patch.object(reverse_mode, "pull", side_effect=AssertionError):
+    with mock.patch.object(rule_templates, "pull", side_effect=AssertionError):
         spliced = [reverse(tape_of(f, np.ones(n))) for n in (7, 100)]
         with pytest.raises(AssertionError):
             reverse(tape_of(f, np.ones(2)))

@@ -100,7 +100,7 @@ def along_axis(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     recurrence = kind is Kind.RECURRENCE
     if kind.is_scan and (source.dtype == "b1" or (recurrence and source.dtype != "f8")):
         return None
-    parts = _split(source.shape, (params["axis"],))  # type: ignore[arg-type] - parameters are objects to the checker
+    parts = _split(source.shape, (params["axis"],))
     assert parts is not None
     outer, along, inner = parts
     opcode = kind.value if recurrence else f"{kind} {'f8' if source.dtype == 'f8' else 'i8'}"
@@ -156,8 +156,8 @@ def _window(node: Node, part: Layout, out: Layout) -> tuple[int, tuple[int, ...]
     """Where a slice begins and its steps."""
     params = dict(node.params)
     starts, steps = params["starts"], params["steps"]
-    begin = sum(a * s for a, s in zip(starts, out.steps, strict=True)) if part.size else 0  # type: ignore[call-overload] - laid out before it is read
-    return begin, tuple(a * s for a, s in zip(steps, out.steps, strict=True))  # type: ignore[call-overload] - laid out before it is read
+    begin = sum(a * s for a, s in zip(starts, out.steps, strict=True)) if part.size else 0
+    return begin, tuple(a * s for a, s in zip(steps, out.steps, strict=True))
 
 
 def unslice(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:

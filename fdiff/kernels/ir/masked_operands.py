@@ -108,7 +108,7 @@ def _masked(tape: Tape, i: int, labels: str) -> Operand | None:
     """Node `i`, whose axes have these labels, as a masked operand."""
     node = tape.nodes[i]
     while node.primitive.kind is Kind.TRANSPOSE:
-        axes: tuple[int, ...] = dict(node.params)["axes"]  # type: ignore[assignment] - parameters are objects to the checker
+        axes: tuple[int, ...] = dict(node.params)["axes"]
         labels = "".join(labels[axes.index(k)] for k in range(len(axes)))
         node = tape.nodes[node.args[0]]
     if node.primitive.kind is not Kind.SELECT:

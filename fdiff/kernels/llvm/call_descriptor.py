@@ -73,7 +73,7 @@ class ResultStep(NamedTuple):
     how: str
     what: Any
     size: int = 0
-    names: tuple[str, ...] = ()
+    names: tuple[Any, ...] = ()
 
 
 class KernelOutput(NamedTuple):

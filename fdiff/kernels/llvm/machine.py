@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from ...errors import InputError, message, user_line
+from ...errors import InputError, failure
 from ...process.background import checkpoint
 from ...process.collector import collector_paused
 from .shared_library import open_library
@@ -59,7 +59,7 @@ def target() -> Target:
         known = ", ".join(["native", *_LEVELS])
         fact = f"{wanted!r} is not a level that this machine supports."
         way = f"Leave it unset, or set it to one of {known}."
-        raise InputError(message(VARIABLE, fact, way, user_line()))
+        raise failure(InputError, VARIABLE, fact, way)
     return Target(triple, wanted, level)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple, cast
 
-from ...errors import InputError, message, user_line
+from ...errors import InputError, failure
 from ...process.forking import no_fork
 from ..ir.graph import KernelGraph
 from ..ir.loops import LoopProgram
@@ -197,7 +197,7 @@ def _dumped(said: str) -> frozenset[str]:
     if unknown := sorted(words - {"passes", *NAMES}):
         fact = f"no pass of the kernel compiler is called {', '.join(map(repr, unknown))}."
         way = f"Set it to passes, for all, or to some of: {', '.join(NAMES)}."
-        raise InputError(message(DUMP, fact, way, user_line()))
+        raise failure(InputError, DUMP, fact, way)
     return frozenset(NAMES) if "passes" in words else words
 
 

@@ -8,7 +8,7 @@ they are to be differentiated themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...trace.eager_trace import EagerTrace
 from ...trace.operation_cache import STORES_ENTRIES, Op
 from ..rule_templates import Seeds
 from .cotangents import Cotangents
-from .eager_rules import EnteredPull, Pull, Push
+from .eager_rules import pull_function, pull_template, push_function
 from .eager_scalar_rules import QUICK, enter_pull_store, pull_store, push_store
 
 
@@ -57,7 +57,7 @@ def push_values(
             op, args = ops[i], every[i]
             if op.primitive is ITEM:
                 if args[0] in parts:
-                    found[i] = parts[args[0]][cast("int", op.params[0][1])]
+                    found[i] = parts[args[0]][op.params[0][1]]
                 continue
             given = [found[a] for a in args]
             moving = tuple([dot is not None for dot in given])
@@ -68,12 +68,13 @@ def push_values(
                 continue
             rule = op.rules.get((moving, size, "push"))
             if rule is None:
-                rule = op.rules[moving, size, "push"] = Push(op, moving, size)
+                rule = op.rules[moving, size, "push"] = push_function(op, moving, size)
             several = len(op.types) > 1
             outputs: Any = values[i] if several else (values[i],)
             given = [dot for dot in given if dot is not None]
-            pushed = rule.run(*given, *[values[a] for a in args], *outputs)
-            made = [None if place is None else pushed[place] for place in rule.targets]
+            run, targets = rule
+            pushed = run(*given, *[values[a] for a in args], *outputs)
+            made = [None if place is None else pushed[place] for place in targets]
             if several:
                 parts[i] = made
             else:
@@ -98,7 +99,7 @@ class PullSweep(Cotangents):
             if op.quick and self._quick(i, op, args, bar):
                 pass
             elif op.primitive is ITEM:
-                parts.setdefault(args[0], {})[cast("int", op.params[0][1])] = (
+                parts.setdefault(args[0], {})[op.params[0][1]] = (
                     bar,
                     self.masks.pop(i, None),
                 )
@@ -128,10 +129,11 @@ class PullSweep(Cotangents):
             return
         rule = op.rules.get((needed, self.size))
         if rule is None:
-            rule = op.rules[needed, self.size] = Pull(op, (False,), needed, self.size)
+            rule = op.rules[needed, self.size] = pull_function(op, (False,), needed, self.size)
+        run, targets = rule
         values = self.builder.values
-        found = rule.run(self.bars[i], *[values[a] for a in args], values[i])
-        for k, place, mask, within in rule.targets:
+        found = run(self.bars[i], *[values[a] for a in args], values[i])
+        for k, place, mask, within in targets:
             self.put(args[k], found[place], None if mask is None else found[mask], within)
 
     def _pull_general(
@@ -155,7 +157,8 @@ class PullSweep(Cotangents):
         """What a rule gives, and where what it gives belongs."""
         rule = op.rules.get((given, needed, self.size))
         if rule is None:
-            rule = op.rules[given, needed, self.size] = Pull(op, given, needed, self.size)
+            rule = pull_function(op, given, needed, self.size)
+            op.rules[given, needed, self.size] = rule
         values: list[Any] = self.builder.values
         outs = (values[i],) if len(op.types) == 1 else values[i]
         return rule.run(*seeds, *[values[a] for a in args], *outs), rule.targets
@@ -178,13 +181,10 @@ class EnteredPullSweep(PullSweep):
     ) -> tuple[Sequence[Any], Any]:
         rule = op.rules.get((given, needed, "enter"))
         if rule is None:
-            rule = op.rules[given, needed, "enter"] = EnteredPull(op, given, needed)
-        outs = [i] if len(op.types) == 1 else self._items(i)
-        return rule.enter(self.trace, [*seeds, *args, *outs]), rule.targets
-
-    def _items(self, i: int) -> list[int]:
-        types = self.builder.nodes[i].types
-        return [self.builder.add(ITEM, (i,), (("k", k),)) for k in range(len(types))]
+            rule = op.rules[given, needed, "enter"] = pull_template(op, given, needed)
+        ids = [*seeds, *args, *self.builder.results(i)]
+        self.builder.splice(rule.steps, ids)
+        return [ids[o] for o in rule.outputs], rule.result
 
     def _add(self, a: int, b: int) -> int:
         return self.builder.add(add, (a, b))

@@ -6,74 +6,73 @@ node where derivatives are to be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from ...ops.view_ops import slices, unslice
-from ...tape import CONSTANT, INPUT, Constant, Tape
-from ...trace.eager_trace import EagerTrace
-from ...trace.operation_cache import Op, caller, op_of
+from ...tape import CONSTANT, INPUT, Tape
+from ...trace.operation_cache import Op, caller, constants_among, op_of
+from ...trace.template import Places, Template, template_of
 from ..batch import batch
-from ..rule_templates import Seeds, pulled, pushed
+from ..rule_templates import Seeds, pulls, pushes
 from ..simplify import simplify
 
 Slices = tuple[slice, ...]
 
 
-class Pull:
+class RuleFunction(NamedTuple):
+    """A rule as a Python function of ``(*seeds, *arguments, *outputs)``, which gives a tuple.
+
+    `targets` says what is in that. With a size, seeds and what is in the tuple have a leading axis.
+    """
+
+    run: Callable[..., tuple[Any, ...]]
+    targets: list[Any]
+
+
+def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | None) -> RuleFunction:
     """The reverse rule of an op, for some of its arguments and some of its cotangents.
 
-    ``run(*cotangents, *masks, *arguments, *outputs)`` gives a tuple; `targets` tells for each
-    argument that gets a cotangent where that and its mask are in it, and, if it lies in an array
-    of zeros, in which slices. With a `size`, cotangents and masks carry a leading axis.
+    A target is an argument that gets a cotangent, where that and its mask are in the tuple, and in
+    which slices of an array of zeros it lies, if it does.
     """
-
-    __slots__ = ("run", "targets")
-
-    def __init__(self, op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | None) -> None:
-        tape, found, _ = pulled(op, (seeds, needed))
-        given = sum(1 + s for s in seeds if s is not None)
-        tape = _batched(tape, given, size)
-        self.targets: list[tuple[int, int, int | None, Slices | None]]
-        self.targets = [(*target, None) for target in found]
-        outputs = list(tape.outputs)
-        for k, (_, place, mask, _) in enumerate(self.targets):
-            node = tape.nodes[outputs[place]]
-            if mask is None and node.primitive is unslice:
-                named: dict[str, Any] = dict(node.params)
-                outputs[place] = node.args[0]
-                sizes = tape.nodes[node.args[0]].type.shape
-                within = slices(named["starts"], sizes, named["steps"])
-                self.targets[k] = (*self.targets[k][:3], within)
-        self.run = _function(Tape(tape.nodes, tape.inputs, tuple(outputs)))
+    tape, found, _ = pulls.rule.trace(op, (seeds, needed))
+    tape = _batched(tape, sum(1 + s for s in seeds if s is not None), size)
+    outputs, targets = list(tape.outputs), []
+    for k, place, mask in found:
+        node, within = tape.nodes[outputs[place]], None
+        if mask is None and node.primitive is unslice:
+            named: dict[str, Any] = dict(node.params)
+            outputs[place] = node.args[0]
+            sizes = tape.nodes[node.args[0]].type.shape
+            within = slices(named["starts"], sizes, named["steps"])
+        targets.append((k, place, mask, within))
+    return RuleFunction(_function(Tape(tape.nodes, tape.inputs, tuple(outputs))), targets)
 
 
-class EnteredPull:
-    """The same for ids: ``enter(trace, ids)`` enters the nodes of the rule."""
+def pull_template(op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> Template:
+    """The same as a template, to be entered node by node; nothing lies in slices."""
+    tape, found, _ = pulls.rule.trace(op, (seeds, needed))
+    nodes = tape.nodes
 
-    __slots__ = ("steps", "targets")
+    def step(i: int, places: Places) -> tuple[Op, Places]:
+        node = nodes[i]
+        if node.primitive is CONSTANT:
+            return Op(CONSTANT, node.params, (), (), node.types), ()
+        given = tuple([nodes[a].types for a in node.args])
+        fixed = constants_among(nodes, node.args)
+        return op_of(node.primitive, node.params, given, fixed), places
 
-    def __init__(self, op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> None:
-        tape, found, _ = pulled(op, (seeds, needed))
-        self.targets = [(*target, None) for target in found]
-        self.steps = _Steps(tape)
-
-    def enter(self, trace: EagerTrace, ids: Sequence[int]) -> list[int]:
-        return self.steps.enter(trace, ids)
+    return template_of(tape, step, [(*target, None) for target in found])
 
 
-class Push:
+def push_function(op: Op, moving: tuple[bool, ...], size: int | None) -> RuleFunction:
     """The forward rule of an op where some of its arguments move.
 
-    ``run(*tangents, *arguments, *outputs)`` gives tangents of the outputs; `targets` tells for each
-    output where in the tuple its tangent is, None where it does not move.
+    A target tells where in the tuple the tangent of an output is, None where it does not move.
     """
-
-    __slots__ = ("run", "targets")
-
-    def __init__(self, op: Op, moving: tuple[bool, ...], size: int | None) -> None:
-        tape, self.targets, _ = pushed(op, moving)
-        self.run = _function(_batched(tape, sum(moving), size))
+    tape, targets, _ = pushes.rule.trace(op, moving)
+    return RuleFunction(_function(_batched(tape, sum(moving), size)), targets)
 
 
 def _batched(tape: Tape, seeds: int, size: int | None) -> Tape:
@@ -105,38 +104,3 @@ def _function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
     text = "\n".join([f"def rule({inputs}):", *body, f"    return ({outputs})"])
     exec(text, names)  # noqa: S102 - our own text
     return names["rule"]
-
-
-class _Steps:
-    """A tape as ops to be entered in place of its inputs."""
-
-    __slots__ = ("inputs", "outputs", "size", "steps")
-
-    def __init__(self, tape: Tape) -> None:
-        nodes = tape.nodes
-        self.inputs, self.outputs, self.size = tape.inputs, tape.outputs, len(nodes)
-        self.steps: list[tuple[int, Op, tuple[int, ...]]] = []
-        for i, node in enumerate(nodes):
-            if node.primitive is CONSTANT:
-                self.steps.append((i, Op(CONSTANT, node.params, (), (), node.types), ()))
-            elif node.primitive is not INPUT:
-                given = tuple([nodes[a].types for a in node.args])
-                fixed = tuple(
-                    [
-                        (k, cast("Constant", nodes[a].params[0][1]))
-                        for k, a in enumerate(node.args)
-                        if nodes[a].primitive is CONSTANT
-                    ]
-                )
-                op = op_of(node.primitive, node.params, given, fixed)
-                self.steps.append((i, op, node.args))
-
-    def enter(self, trace: EagerTrace, ids: Sequence[int]) -> list[int]:
-        """Enter them for operands `ids`; ids of the outputs."""
-        place = [0] * self.size
-        for i, given in zip(self.inputs, ids, strict=True):
-            place[i] = given
-        enter = trace.builder.enter
-        for i, op, args in self.steps:
-            place[i] = enter(op, tuple([place[a] for a in args]))
-        return [place[o] for o in self.outputs]

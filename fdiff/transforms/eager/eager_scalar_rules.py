@@ -79,7 +79,7 @@ def _flat(array: Any, size: int | None) -> Any:
 
 def places_of(op: Op) -> tuple[int, ...]:
     """Where a store puts its entries."""
-    return op.params[0][1]  # type: ignore[return-value] - parameters are objects to the checker
+    return op.params[0][1]
 
 
 def _without(array: Any, places: Sequence[int], size: int | None) -> np.ndarray:

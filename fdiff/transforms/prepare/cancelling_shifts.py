@@ -10,13 +10,14 @@ is to be differentiated there. The same holds of ``exp(x - m) / sum(exp(x - m))`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ...arraytype import Shape
 from ...ops.elementwise import add, divide, exp, log, stop, subtract
 from ...ops.reductions import sum_
 from ...ops.view_ops import reshape, spread
 from ...primitive import Primitive
-from ...tape import CONSTANT, Node, Tape, new_node
+from ...tape import CONSTANT, Builder, Tape, rebuild
 
 Edge = tuple[int, int]  # a node, and which of its arguments
 
@@ -31,10 +32,7 @@ def unshifted(tape: Tape) -> Tape:
     ]
     if not found:
         return tape
-    users: list[list[int]] = [[] for _ in nodes]
-    for i, node in enumerate(nodes):
-        for a in node.args:
-            users[a].append(i)
+    users = tape.users()
     edges = {edge for i in found for edge in _Shifted(tape, users, i).edges()}
     return _stopped(tape, edges) if edges else tape
 
@@ -56,7 +54,7 @@ class _Shifted:
         if len(sums) != 1:
             return []
         (total,) = sums
-        self.axes = {int(a) for a in dict(self.nodes[total].params)["axes"]}  # type: ignore[attr-defined] - parameters are objects to the checker
+        self.axes = set[int](self.nodes[total].param("axes"))
         self.kept = _wide(n for k, n in enumerate(self.shape) if k not in self.axes)
         if not self._aligned(self.shift, alone=True):
             return []
@@ -146,18 +144,10 @@ def _wide(shape: Iterator[int] | Shape) -> Shape:
 
 def _stopped(tape: Tape, edges: set[Edge]) -> Tape:
     """The tape with these arguments behind a ``stop_gradient``."""
-    nodes: list[Node] = []
-    place: list[int] = []
-    stops: dict[int, int] = {}
-    for i, (primitive, args, params, types) in enumerate(tape.nodes):
-        moved = [place[a] for a in args]
-        for k, a in enumerate(args):
-            if (i, k) in edges:
-                if a not in stops:
-                    stops[a] = len(nodes)
-                    nodes.append(new_node(Node, (stop, (place[a],), (), tape.nodes[a].types)))
-                moved[k] = stops[a]
-        place.append(len(nodes))
-        nodes.append(new_node(Node, (primitive, tuple(moved), params, types)))
-    inputs, outputs = (tuple([place[i] for i in ids]) for ids in (tape.inputs, tape.outputs))
-    return Tape(tuple(nodes), inputs, outputs, {place[i]: at for i, at in tape.lines.items()})
+
+    def way(i: int, b: Builder, ids: dict[int, int]) -> int:
+        primitive, args, params, _ = tape.nodes[i]
+        moved = [b.add(stop, (ids[a],)) if (i, k) in edges else ids[a] for k, a in enumerate(args)]
+        return b.add(primitive, tuple(moved), params)
+
+    return rebuild(tape, Builder(), {i: partial(way, i) for i, _ in edges})

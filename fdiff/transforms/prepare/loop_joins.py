@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ...arraytype import Shape
 from ...ops.elementwise import add
 from ...ops.joining_and_splitting import concatenate
 from ...ops.view_ops import update
-from ...tape import Node, Tape
+from ...tape import Tape
 
 FEWEST = 8  # parts; fewer are left as they are: what is unrolled stays in registers
 JOINS = (concatenate, update, add)
@@ -42,8 +41,8 @@ def joins_of(tape: Tape, users: Sequence[Sequence[int]]) -> Iterator[LoopJoin]:
     for i in range(len(tape.nodes) - 1, -1, -1):
         node = tape.nodes[i]
         if node.primitive is concatenate:
-            axis: int = dict(node.params)["axis"]  # type: ignore[assignment] - parameters are objects to the checker
-            yield from _of_one_type(tape, LoopJoin(i, node.args, frozenset([i]), axis))
+            join = LoopJoin(i, node.args, frozenset([i]), node.param("axis"))
+            yield from _of_one_type(tape, join)
         elif node.primitive in JOINS and i not in below:
             chain = _chain(tape, users, outputs, i)
             below.update(chain)
@@ -74,7 +73,7 @@ def _chain(
 def _stores(tape: Tape, chain: list[int]) -> Iterator[LoopJoin]:
     """Stores that fill an array side by side, in any order."""
     shape = tape.nodes[chain[0]].type.shape
-    at = {_starts(tape.nodes[i]): tape.nodes[i].args[1] for i in chain}
+    at = {tape.nodes[i].param("starts"): tape.nodes[i].args[1] for i in chain}
     moved = [k for k in range(len(shape)) if len({starts[k] for starts in at}) > 1]
     if len(at) < len(chain) or len(moved) != 1:
         return
@@ -85,16 +84,12 @@ def _stores(tape: Tape, chain: list[int]) -> Iterator[LoopJoin]:
     starts = [
         tuple(n * (k == axis) for k in range(len(shape))) for n in range(0, shape[axis], width)
     ]
-    steps = {dict(tape.nodes[i].params)["steps"] for i in chain}
+    steps = {tape.nodes[i].param("steps") for i in chain}
     if tape.nodes[part].type.shape != whole or steps != {(1,) * len(shape)}:
         return
     if at.keys() == set(starts):
         parts = tuple([at[start] for start in starts])
         yield from _of_one_type(tape, LoopJoin(chain[0], parts, frozenset(chain), axis))
-
-
-def _starts(node: Node) -> Shape:
-    return dict(node.params)["starts"]  # type: ignore[return-value] - parameters are objects to the checker
 
 
 def _terms(tape: Tape, chain: list[int]) -> Iterator[LoopJoin]:

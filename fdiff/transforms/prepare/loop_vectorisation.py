@@ -12,18 +12,18 @@ arrays. Sums within `f` are of the same terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...arraytype import Shape
-from ...ops.contraction import contract
+from ...ops.contraction import contract, sizes_by_label
 from ...ops.elementwise import add
 from ...ops.reductions import sum_
 from ...ops.view_ops import reshape, slice_, spread, transpose
 from ...primitive import Primitive
-from ...tape import INPUT, Builder, Node, Tape
+from ...tape import INPUT, Builder, Node, Tape, rebuild
 from ..batch import batch
-from ..simplify import Simplifier, replaced, steps_of
+from ..simplify import Simplifier, spliceable
 from .loop_joins import JOINS, LoopJoin, joins_of
 
 Ids = tuple[int, ...]
@@ -42,15 +42,14 @@ def vectorised(tape: Tape) -> Tape:
     """The same program, in which equal computations over slices that are joined are batched."""
     if not any(node.primitive in JOINS for node in tape.nodes):
         return tape
-    users: list[list[int]] = [[] for _ in tape.nodes]
-    for i, node in enumerate(tape.nodes):
-        for a in node.args:
-            users[a].append(i)
+    users = tape.users()
     found: dict[int, _Alike] = {}
     for join in joins_of(tape, users):
         if join.node not in found and (alike := _Alike(tape, users, join)).right:
             found[join.node] = alike
-    return replaced(tape, {i: each.enter for i, each in found.items()}) if found else tape
+    return (
+        rebuild(tape, Simplifier(), {i: each.enter for i, each in found.items()}) if found else tape
+    )
 
 
 class Slices(NamedTuple):
@@ -191,7 +190,7 @@ class _Alike:
             own.issuperset(users[i]) for i in self.inner
         )
 
-    def enter(self, b: Simplifier, places: Sequence[int]) -> int:
+    def enter(self, b: Simplifier, places: Mapping[int, int]) -> int:
         """Enter the batched computation and its join; `places` maps old ids to new."""
         template, ids = Builder(), list[int]()
         at: dict[Ids, int] = {}
@@ -211,7 +210,7 @@ class _Alike:
             at[step] = template.add(primitive, args, params, line, types)
         mapped = [k < len(self.slices) for k in range(len(ids))]
         wide = batch(template.finish([at[self.parts]]), mapped, self.count)
-        steps, (out,) = steps_of(wide)
+        steps, (out,), *_ = spliceable(wide)
         told = [
             wide.lines.get(i) for i, node in enumerate(wide.nodes) if node.primitive is not INPUT
         ]
@@ -236,10 +235,8 @@ class _Alike:
 
 def _sizes(nodes: Sequence[Node], product: Node) -> dict[str, int]:
     """The sizes of the axes of a product, by their labels."""
-    sides = str(dict(product.params)["subscripts"]).split("->")[0].split(",")
-    shapes = [nodes[a].type.shape for a in product.args]
-    pairs = zip(sides, shapes, strict=True)
-    return {x: n for side, shape in pairs for x, n in zip(side, shape, strict=True)}
+    a, b = [nodes[a].type for a in product.args]
+    return sizes_by_label(product.param("subscripts"), a, b)
 
 
 def _bare(node: Node) -> tuple[Any, ...]:

@@ -10,18 +10,18 @@ anything is differentiated, so that derivatives are those of the parts, too.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from ...ops.contraction import contract
+from ...ops.contraction import contract, parse
 from ...ops.elementwise import add
 from ...ops.joining_and_splitting import concatenate
 from ...ops.reductions import sum_
 from ...ops.view_ops import slice_
-from ...tape import Node, Tape
-from ..simplify import Simplifier, replaced
+from ...tape import Node, Tape, rebuild
+from ..simplify import Simplifier
 
 MOST = 4  # parts that a reduction is split into, each of which is a loop
 LEAST = 16  # entries of the largest part: what is shorter is not worth the loops
@@ -31,10 +31,7 @@ def split_joins(tape: Tape) -> Tape:
     """The same program, in which reductions and slices of joined arrays are those of the parts."""
     if not any(_joins(node) for node in tape.nodes):
         return tape
-    users: list[list[int]] = [[] for _ in tape.nodes]
-    for i, node in enumerate(tape.nodes):
-        for a in node.args:
-            users[a].append(i)
+    users = tape.users()
     found = {
         i: join
         for i, node in enumerate(tape.nodes)
@@ -42,7 +39,9 @@ def split_joins(tape: Tape) -> Tape:
     }
     if not found:
         return tape
-    return replaced(tape, {i: partial(_split, tape, i, join) for i, join in found.items()})
+    return rebuild(
+        tape, Simplifier(), {i: partial(_split, tape, i, join) for i, join in found.items()}
+    )
 
 
 class JoinedRegion(NamedTuple):
@@ -82,7 +81,7 @@ def _pays(node: Node, join: JoinedRegion) -> bool:
         return False
     if node.primitive is not slice_:
         return len(sizes) <= MOST
-    start, size = _starts(node)[join.axis], node.type.shape[join.axis]
+    start, size = node.param("starts")[join.axis], node.type.shape[join.axis]
     return join.within(start, size) and 2 * size > join.bounds[-1]
 
 
@@ -101,7 +100,7 @@ def _bounds(tape: Tape, inner: set[int], root: int, axis: int) -> tuple[int, ...
             ends = accumulate(tape.nodes[a].type.shape[axis] for a in node.args)
             found.update(end - offset for end in ends if 0 < end - offset < full)
             continue
-        further = _starts(node)[axis] if node.primitive is slice_ else 0
+        further = node.param("starts")[axis] if node.primitive is slice_ else 0
         new = {(a, offset + further) for a in node.args} - known
         known |= new
         waiting += new
@@ -110,12 +109,11 @@ def _bounds(tape: Tape, inner: set[int], root: int, axis: int) -> tuple[int, ...
 
 def _axes(tape: Tape, node: Node) -> set[int]:
     """The axes that a node reduces or cuts, counted from the end; none if it does more."""
-    params, ndim = dict(node.params), len(tape.nodes[node.args[0]].type.shape)
+    ndim = tape.nodes[node.args[0]].type.ndim
     if node.primitive is sum_:
-        return {a - ndim for a in params["axes"]}  # type: ignore[attr-defined] - parameters are objects to the checker
+        return {a - ndim for a in node.param("axes")}
     if node.primitive is contract:
-        sides, out = str(params["subscripts"]).split("->")
-        left, right = sides.split(",")
+        left, right, out = parse(node.param("subscripts"))
         return {left.index(x) - ndim for x in left if x not in out} if left == right else set()
     axis = _cut_axis(tape, node)
     return set() if axis is None else {axis}
@@ -123,22 +121,15 @@ def _axes(tape: Tape, node: Node) -> set[int]:
 
 def _axis(node: Node) -> int:
     """The axis of a join, counted from the end."""
-    axis: int = dict(node.params)["axis"]  # type: ignore[assignment] - parameters are objects to the checker
-    return axis - len(node.type.shape)
+    return node.param("axis") - node.type.ndim
 
 
 def _cut_axis(tape: Tape, node: Node) -> int | None:
     """The only axis of which a slice takes less than all, if it takes entries side by side."""
-    params, whole = dict(node.params), tape.nodes[node.args[0]].type.shape
-    sizes, steps = node.type.shape, params["steps"]
-    cut = [k for k, (n, full) in enumerate(zip(sizes, whole, strict=True)) if n != full]
-    plain = all(step == 1 for step in steps)  # type: ignore[attr-defined] - parameters are objects to the checker
+    whole = tape.nodes[node.args[0]].type.shape
+    cut = [k for k, (n, full) in enumerate(zip(node.type.shape, whole, strict=True)) if n != full]
+    plain = all(step == 1 for step in node.param("steps"))
     return cut[0] - len(whole) if plain and len(cut) == 1 else None
-
-
-def _starts(node: Node) -> tuple[int, ...]:
-    """Where a slice begins."""
-    return dict(node.params)["starts"]  # type: ignore[return-value] - parameters are objects to the checker
 
 
 def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int, *, slices: bool) -> set[int]:
@@ -173,7 +164,7 @@ class _Cut:
     """Entries of the values of a join along its axis, entered in a builder."""
 
     def __init__(
-        self, tape: Tape, b: Simplifier, places: Sequence[int], join: JoinedRegion
+        self, tape: Tape, b: Simplifier, places: Mapping[int, int], join: JoinedRegion
     ) -> None:
         self.nodes, self.b, self.places, self.join = tape.nodes, b, places, join
         self.known: dict[tuple[int, int, int], int] = {}
@@ -193,7 +184,7 @@ class _Cut:
         if i not in self.join.inner:
             return self._sliced(self.places[i], start, size)
         if primitive is slice_:
-            return self.enter(args[0], start + _starts(self.nodes[i])[axis], size)
+            return self.enter(args[0], start + self.nodes[i].param("starts")[axis], size)
         if not _joins(self.nodes[i]):
             return self.b.add(primitive, tuple([self.enter(a, start, size) for a in args]), params)
         for a in args:
@@ -212,8 +203,7 @@ class _Cut:
         at = len(shape) + axis
         starts, steps = [0] * len(shape), [1] * len(shape)
         if node.primitive is slice_:
-            before = dict(node.params)
-            starts, steps = [*before["starts"]], [*before["steps"]]  # type: ignore[misc] - parameters are objects to the checker
+            starts, steps = [*node.param("starts")], [*node.param("steps")]
             (x,) = node.args
         starts[at] += start * steps[at]
         steps[at] = 1 if size == 1 else steps[at]
@@ -222,12 +212,14 @@ class _Cut:
         return self.b.add(slice_, (x,), params)
 
 
-def _split(tape: Tape, root: int, join: JoinedRegion, b: Simplifier, places: Sequence[int]) -> int:
+def _split(
+    tape: Tape, root: int, join: JoinedRegion, b: Simplifier, places: Mapping[int, int]
+) -> int:
     """Enter a reduction as the sum of those of the parts, or a slice as one of what it lies in."""
     primitive, args, params, types = tape.nodes[root]
     cut = _Cut(tape, b, places, join)
     if primitive is slice_:
-        return cut.enter(args[0], _starts(tape.nodes[root])[join.axis], types[0].shape[join.axis])
+        return cut.enter(args[0], dict(params)["starts"][join.axis], types[0].shape[join.axis])
     total = -1
     for start, end in pairwise(join.bounds):
         part = b.add(primitive, tuple([cut.enter(a, start, end - start) for a in args]), params)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ SMALL = 16.0
 
 
 @seeks(spread)
-def repeated(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def repeated(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``broadcast(2) * 3 -> broadcast(6)``: the product of two numbers is a number."""
     left, right = number(b, args[0]), number(b, args[1])
     if not isinstance(left, float) or not isinstance(right, float):
@@ -53,7 +54,7 @@ def _limits(dtype: np.dtype) -> tuple[float, float]:
 
 
 @seeks(SCALED, negative)
-def gathered(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def gathered(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``c * (d * x) -> (c d) * x``; in derivatives ``(c * x) * (d * y) -> ((c d) * x) * y``."""
     types = [b.type(a) for a in args]
     if types[0].dtype.kind != "f":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ...ops.contraction import contract
+from typing import Any
+
+from ...ops.contraction import LETTERS, contract, parse, sizes_by_label
 from ...ops.elementwise import add, equal, multiply, where
 from ...ops.gather_scatter import iota
 from ...ops.view_ops import reshape
@@ -30,13 +32,12 @@ def _seeds(b: Builder, i: int) -> bool:
 
 
 @seeks(where)
-def unseeded(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def unseeded(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """The product of an identity matrix with ``x`` is ``x`` with one axis relabelled.
 
     Zeros of unit seeds are directions that are not taken: they are no factors of what is infinite.
     """
-    labels, out = str(params["subscripts"]).split("->")
-    sides = labels.split(",")
+    *sides, out = parse(params["subscripts"])
     for here, other in ((0, 1), (1, 0)):
         if not _seeds(b, args[here]):
             continue
@@ -48,10 +49,9 @@ def unseeded(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     return None
 
 
-def of_number(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def of_number(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """The product of a number and an array is one entry by entry."""
-    labels, out = str(params["subscripts"]).split("->")
-    sides = labels.split(",")
+    *sides, out = parse(params["subscripts"])
     for here, other in ((0, 1), (1, 0)):
         if not sides[here] and len(sides[other]) == len(out):
             turned = transpose_of(b, args[other], tuple(sides[other].index(x) for x in out))
@@ -59,19 +59,14 @@ def of_number(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     return None
 
 
-def narrowed(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def narrowed(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """Without the axes of one entry: a matrix of one column is a vector.
 
     What is found of products of vectors is then found of those of columns, too.
     """
-    labels, out = str(params["subscripts"]).split("->")
-    sides = labels.split(",")
-    shapes = [b.type(a).shape for a in args]
-    size = {
-        x: n
-        for side, shape in zip(sides, shapes, strict=True)
-        for x, n in zip(side, shape, strict=True)
-    }
+    *sides, out = parse(params["subscripts"])
+    left, right = map(b.type, args)
+    size = sizes_by_label(params["subscripts"], left, right)
     if 1 not in size.values():
         return None
     kept = ["".join(x for x in side if size[x] != 1) for side in sides]
@@ -84,7 +79,7 @@ def narrowed(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     return reshape_of(b, _contracted(b, inner, (*kept, result)), tuple(size[x] for x in out))
 
 
-def as_product(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def as_product(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """A sum of products of arrays, each with axes that the other lacks: a product of matrices.
 
     Spelled as a product it takes no array of all terms, and a routine for matrices.
@@ -93,7 +88,7 @@ def as_product(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     if terms is None or terms.type.dtype.kind not in "fc" or params.get("dtype") is not None:
         return None
     shape = terms.type.shape
-    axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
+    axes: Ids = params["axes"]
     kept: list[tuple[int, ...]] = []
     for a in terms.args:
         own = b.type(a).shape
@@ -103,16 +98,15 @@ def as_product(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     left, right = map(set, kept)
     if not summed or not left & right >= set(summed) or not (left - right and right - left):
         return None
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    if len(shape) > len(letters):
+    if len(shape) > len(LETTERS):
         return None
     inner = tuple(
         reshape_of(b, a, tuple(shape[k] for k in own))
         for a, own in zip(terms.args, kept, strict=True)
     )
-    sides = ["".join(letters[k] for k in own) for own in kept]
+    sides = ["".join(LETTERS[k] for k in own) for own in kept]
     result = "".join(
-        x for k, x in enumerate(letters[: len(shape)]) if shape[k] != 1 and k not in axes
+        x for k, x in enumerate(LETTERS[: len(shape)]) if shape[k] != 1 and k not in axes
     )
     dims = tuple(n for k, n in enumerate(shape) if k not in axes)
     return reshape_of(b, _contracted(b, inner, (*sides, result)), dims)
@@ -121,6 +115,6 @@ def as_product(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
 def _contracted(b: Builder, args: Ids, labels: tuple[str, ...]) -> int:
     """The product of two arrays, by the labels of both and of the result."""
     left, right, out = labels
-    params: dict[str, object] = {"subscripts": f"{left},{right}->{out}"}
+    params: dict[str, Any] = {"subscripts": f"{left},{right}->{out}"}
     found = unseeded(b, args, params)
     return new(b, contract, args, **params) if found is None else found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ...primitive import Primitive
 from ...tape import CONSTANT, Builder, Node, Params
 
 Ids = tuple[int, ...]
-Rule = Callable[[Builder, Ids, dict[str, object]], int | None]
+Rule = Callable[[Builder, Ids, dict[str, Any]], int | None]
 
 Kind = Primitive | str  # of a node: its op, or what it is
 UNIT, SCALED = "unit", "scaled"  # a constant with the one entry ±1; a product with a number
@@ -41,7 +42,7 @@ def kind(node: Node) -> Kind:
     if primitive is add:
         return SCALED if args[0] == args[1] else add
     if primitive is CONSTANT:
-        value: np.ndarray = node.params[0][1].array  # type: ignore[attr-defined] - parameters are objects to the checker
+        value: np.ndarray = node.params[0][1].array
         if value.size == 1 and abs(value.item()) == 1:
             return UNIT
     return primitive

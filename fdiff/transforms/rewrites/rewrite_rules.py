@@ -6,6 +6,8 @@ A rewrite must give the same values for every input, NaN and infinities included
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...arraytype import broadcast
 from ...ops.contraction import contract
 from ...ops.elementwise import (
@@ -46,7 +48,7 @@ from .rewrite_context import (
 
 
 @seeks(UNIT, spread, reshape)
-def _times_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _times_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``x * 1 -> x`` and ``x * -1 -> -x``; also through a broadcast one.
 
     Not of complex numbers: ``(1 + 0j) * (inf + 0j)`` is ``inf + nanj``.
@@ -63,18 +65,18 @@ def _times_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
 
 
 @seeks(UNIT, spread, reshape)
-def _over_one(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _over_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     return args[0] if number(b, args[1]) == 1 and b.type(args[0]).dtype.kind != "c" else None
 
 
 @seeks(negative)
-def _double_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _double_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     inner = of(b, args[0], negative)
     return inner.args[0] if inner else None
 
 
 @seeks(negative)
-def _minus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _minus_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``x + (-y) -> x - y``, ``(-x) + y -> y - x``."""
     if right := of(b, args[1], negative):
         return new(b, subtract, (args[0], right.args[0]))
@@ -84,14 +86,14 @@ def _minus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | N
 
 
 @seeks(negative)
-def _plus_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _plus_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``x - (-y) -> x + y``."""
     right = of(b, args[1], negative)
     return new(b, add, (args[0], right.args[0])) if right else None
 
 
 @seeks(negative)
-def _pull_negative(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _pull_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """(-x) * (-y) -> x * y; the sign of one factor stays where it is."""
     left, right = of(b, args[0], negative), of(b, args[1], negative)
     return new(b, multiply, (left.args[0], right.args[0])) if left and right else None
@@ -101,7 +103,7 @@ def _drop_broadcast(op: Primitive) -> Rule:
     """op(broadcast(x), y) -> op(x, y) where y alone gives the shape."""
 
     @seeks(spread)
-    def rule(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    def rule(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
         shapes = [b.type(a).shape for a in args]
         full = broadcast(*shapes)
         for k, a in enumerate(args):
@@ -114,7 +116,7 @@ def _drop_broadcast(op: Primitive) -> Rule:
     return rule
 
 
-def _broadcast(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _broadcast(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """A broadcast of leading ones needs no reshape; of a broadcast, one is enough."""
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
@@ -132,22 +134,22 @@ def _broadcast(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     return None
 
 
-def _reshape(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _reshape(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
     inner = of(b, args[0], reshape)
     return reshape_of(b, inner.args[0], params["shape"]) if inner else None
 
 
-def _transpose(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
-    axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
+def _transpose(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    axes: Ids = params["axes"]
     if axes == tuple(range(len(axes))):
         return args[0]
     inner = of(b, args[0], transpose)
     if inner is None:
         return None
-    first = dict(inner.params)["axes"]
-    return transpose_of(b, inner.args[0], tuple(first[a] for a in axes))  # type: ignore[index] - parameters are objects to the checker
+    first = inner.param("axes")
+    return transpose_of(b, inner.args[0], tuple(first[a] for a in axes))
 
 
 def _groups(source: Ids, target: Ids) -> list[list[int]] | None:
@@ -171,7 +173,7 @@ def _groups(source: Ids, target: Ids) -> list[list[int]] | None:
 
 
 @seeks(reshape)
-def _transpose_joined(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _transpose_joined(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """Axes that a reshape joins are put in order before: its result may then be the memory itself.
 
     Columns of a Jacobian, ``(n, a * b)`` to ``(a * b, n)``, are written where they belong.
@@ -179,7 +181,7 @@ def _transpose_joined(b: Builder, args: Ids, params: dict[str, object]) -> int |
     inner = of(b, args[0], reshape)
     if inner is None:
         return None
-    axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
+    axes: Ids = params["axes"]
     target = b.type(args[0]).shape
     groups = _groups(b.type(inner.args[0]).shape, target)
     if groups is None or not any(len(group) > 1 for group in groups):
@@ -192,12 +194,12 @@ def _transpose_joined(b: Builder, args: Ids, params: dict[str, object]) -> int |
     return reshape_of(b, x, tuple(target[axis] for axis in axes))
 
 
-def _same(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _same(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """A conversion to the dtype the value has already."""
     return args[0]
 
 
-def _where(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _where(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """where(c, x, x) -> x, and nested choices by the same condition."""
     if args[1] == args[2]:
         return args[1]
@@ -210,10 +212,10 @@ def _where(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
     return None
 
 
-def _sum_nothing(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+def _sum_nothing(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """A sum over axes of length one is a reshape; over no axes, the value."""
     source = b.type(args[0])
-    axes: Ids = params["axes"]  # type: ignore[assignment] - parameters are objects to the checker
+    axes: Ids = params["axes"]
     if all(source.shape[a] == 1 for a in axes):
         shape = tuple(n for k, n in enumerate(source.shape) if k not in axes)
         return reshape_of(b, args[0], shape)
@@ -230,13 +232,13 @@ def _outer_transpose(op: Primitive) -> Rule:
     """
 
     @seeks(transpose)
-    def rule(b: Builder, args: Ids, params: dict[str, object]) -> int | None:
+    def rule(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
         turned = [n for n in (of(b, a, transpose) for a in args) if n is not None]
         if not turned or any(n.params != turned[0].params for n in turned):
             return None
         if any(b.nodes[n.args[0]].primitive in _PLACED for n in turned):
             return None  # one loop over the rows takes them in any order
-        axes: Ids = dict(turned[0].params)["axes"]  # type: ignore[assignment] - parameters are objects to the checker
+        axes: Ids = turned[0].param("axes")
         inner = tuple(_untransposed(b, a, axes) for a in args)
         if any(a < 0 for a in inner):
             return None

@@ -49,12 +49,10 @@ def compressed(
     if not large(tape, k):
         return None
     found = _compression(tape, k, symmetric=symmetric)
-    return None if found is None else _placed(_swept(tape, k, found.seeds, sweep), found, type_)
-
-
-def _swept(tape: Tape, k: int, seeds: np.ndarray, sweep: Sweeper) -> Tape:
-    """The tape of the derivatives in the directions of the seeds."""
-    return bind(sweep(tape, k, (0,), len(seeds)), {len(tape.inputs): seeds})
+    if found is None:
+        return None
+    swept = bind(sweep(tape, k, (0,), len(found.seeds)), {len(tape.inputs): found.seeds})
+    return _placed(swept, found, type_)
 
 
 def _placed(tape: Tape, found: Compression, type_: ArrayType) -> Tape:

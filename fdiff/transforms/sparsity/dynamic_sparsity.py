@@ -16,9 +16,10 @@ import numpy as np
 from ...ops.contraction import contract
 from ...ops.view_ops import reshape, slice_, spread
 from ...tape import INPUT, ITEM, Node, Tape
-from ...trace import Trace, TracedArray
+from ...trace import TracedArray
 from ..batch import widened
-from ..simplify import Simplifier
+from ..derivative_tapes import seeds_behind
+from ..simplify import SimplifyingTrace
 from .sparse_tangent_rules import RULES
 from .sparse_tangents import TangentPart, full, seeds_of
 from .tangent_state import SparseTangents, Unit
@@ -43,7 +44,7 @@ def reached_columns(pushed: Tape, tape: Tape, k: int) -> Tape | None:
     Each block has the shape of the output, then of the input. None where most seeds reach most
     nodes.
     """
-    with Trace("jacobian", lines=False, builder=Simplifier()) as trace:
+    with SimplifyingTrace("jacobian") as trace:
         sweep = SparseSweep(pushed, trace, tape.input_types[k])
         sweep.run()
         if sweep.carried > WORTH * sweep.all:
@@ -121,11 +122,7 @@ class SparseSweep(SparseTangents):
             made = self.trace.builder.add(
                 node.primitive, tuple(ids), node.params, self.line, node.types
             )
-            many = len(node.types) > 1
-            outs = [
-                self.builder.add(ITEM, (made,), (("k", k),)) if many else made
-                for k in range(len(node.types))
-            ]
+            outs = self.builder.results(made)
         return [
             [TangentPart(out, seeds, full(t.shape))]
             for out, t in zip(outs, node.types, strict=True)
@@ -139,4 +136,4 @@ class SparseSweep(SparseTangents):
         else:
             node = self.put.add(spread, (self.values[o],), shape=(size, *shape))
         x = TracedArray(self.trace, node, self.builder.type(node))
-        return self.trace.lift(np.reshape(np.moveaxis(x, 0, -1), (*shape, *self.source.shape)))  # type: ignore[call-overload] - stubs know no traced arrays
+        return self.trace.lift(seeds_behind(x, (*shape, *self.source.shape)))

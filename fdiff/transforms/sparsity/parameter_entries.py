@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ops.shaping import traced
 from ...ops.view_ops import slice_
-from ...tape import Builder, Tape
+from ...tape import Builder, Tape, rebuild
 from ...trace import Trace, splice
 
 MOST_ENTRIES = 32
@@ -52,26 +52,14 @@ def entry_columns(
 
 def _apart(tape: Tape, k: int) -> Tape | None:
     """The tape with an input for each entry of input `k`; None if it is not read so."""
-    source = tape.inputs[k]
-    builder = Builder()
-    ids: dict[int, int] = {}
-    for i in (*tape.inputs[:k], *tape.inputs[k + 1 :]):
-        ids[i] = builder.input(tape.nodes[i].type)
-    type_ = tape.nodes[source].type
-    entries = [builder.input(type_._replace(shape=(1,))) for _ in range(type_.size)]
-    for i, node in enumerate(tape.nodes):
-        if i in ids or i == source:
-            continue
-        if source not in node.args:
-            primitive, args, params, types = node
-            ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, types=types)
-            if i in tape.lines:
-                builder.lines[ids[i]] = tape.lines[i]
-            continue
-        if node.primitive is not slice_ or node.type.shape != (1,):
-            return None
-        (start,) = dict(node.params)["starts"]  # type: ignore[misc] - parameters are objects to the checker
-        ids[i] = entries[start]
-    if source in tape.outputs:
+    source, type_ = tape.inputs[k], tape.input_types[k]
+    readers = {i: node for i, node in enumerate(tape.nodes) if source in node.args}
+    slices = all(n.primitive is slice_ and n.type.shape == (1,) for n in readers.values())
+    if not slices or source in tape.outputs:
         return None
-    return builder.finish([ids[o] for o in tape.outputs])
+    builder = Builder()
+    others = (*tape.inputs[:k], *tape.inputs[k + 1 :])
+    ids = {i: builder.input(tape.nodes[i].type) for i in others}
+    entries = [builder.input(type_._replace(shape=(1,))) for _ in range(type_.size)]
+    ids |= {i: entries[node.param("starts")[0]] for i, node in readers.items()}
+    return rebuild(tape, builder, {}, {**ids, source: -1})

@@ -8,14 +8,14 @@ Optimization 1981, Academic Press, 1982).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from ...arraytype import Shape
 from ...ops.elementwise import add, convert, negative, subtract
 from ...ops.gather_scatter import gather, scatter_add
 from ...ops.view_ops import reshape
-from ...tape import Builder, Node, Tape, prune
+from ...tape import Builder, Node, Tape, prune, rebuild
 from .row_independence import rows_first, rowwise
 
 MOST_NODES = 4096
@@ -51,21 +51,15 @@ class Separated:
     def before(self) -> Tape:
         """Tape of ``inputs -> (*parts, *the index vectors of parts and then of terms)``."""
         wheres = [p.where for p in (*self.parts, *self.terms) if p.where is not None]
-        outputs = (*(p.node for p in self.parts), *wheres)
-        return prune(Tape(self.tape.nodes, self.tape.inputs, outputs, self.tape.lines))
+        return prune(replace(self.tape, outputs=(*(p.node for p in self.parts), *wheres)))
 
     @property
     def between(self) -> Tape:
         tape, builder = self.tape, Builder()
         ids = {i: builder.input(tape.nodes[i].type) for i in tape.inputs}
         ids |= {p.node: builder.input(tape.nodes[p.node].type) for p in self.parts}
-        for i, node in enumerate(tape.nodes):
-            if i not in ids:
-                args = tuple(ids[a] for a in node.args)
-                ids[i] = builder.add(node.primitive, args, node.params, types=node.types)
-                if i in tape.lines:
-                    builder.lines[ids[i]] = tape.lines[i]
-        return prune(builder.finish([ids[t.node] for t in self.terms]))
+        terms = tuple([t.node for t in self.terms])
+        return rebuild(replace(tape, outputs=terms), builder, {}, ids)
 
 
 def separate(tape: Tape, k: int) -> Separated | None:
@@ -111,8 +105,7 @@ class _RowSweep:
                 self._placed(a)
             return self._added(i, node)
         if node.primitive is scatter_add and self._plain(node):
-            shape: Any = dict(node.params)["shape"]
-            self.sums[i] = [Term(node.args[0], node.args[1], shape, minus=False)]
+            self.sums[i] = [Term(node.args[0], node.args[1], node.param("shape"), minus=False)]
             return True
         self.rows.add(i)
         return rowwise(

@@ -20,12 +20,12 @@ def rowwise(node: Node, types: Sequence[ArrayType], moving: Sequence[bool]) -> b
     return all(k == 0 and t.shape[0] == rows for t, k, moves in pairs if moves)
 
 
-def rows_of(node: Node, types: Sequence[ArrayType]) -> AxisMap | None:
-    """What the rows of a result are made of, with arguments of these types."""
+def rows_of(node: Node, types: Sequence[ArrayType], axis: int = 0) -> AxisMap | None:
+    """What the rows of a result are made of, or what lies along another axis; None if untold."""
     rule = node.primitive.axis_map
-    if rule is None or node.type.ndim == 0:
+    if rule is None or node.type.ndim == 0 or len(node.types) > 1:
         return None
-    return rule(0, node.type, *types, **dict(node.params))
+    return rule(axis, node.type, *types, **dict(node.params))
 
 
 _MOST = 64  # terms of a sum that are put together

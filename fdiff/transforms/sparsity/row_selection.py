@@ -9,17 +9,15 @@ from __future__ import annotations
 from ...ops.gather_scatter import gather
 from ...ops.view_ops import transpose
 from ...primitive import AxisMap
-from ...tape import Builder, Tape
+from ...tape import Builder, Tape, rebuild
+from .row_independence import rows_of
 
 FEWER = 2  # rows that there must be for each index
 
 
 def rows_read(tape: Tape) -> Tape:
     """The tape with gathers of few rows put before the nodes that only they read."""
-    users: list[list[int]] = [[] for _ in tape.nodes]
-    for i, node in enumerate(tape.nodes):
-        for a in node.args:
-            users[a].append(i)
+    users = tape.users()
     for i, node in enumerate(tape.nodes):
         if node.primitive is not gather or len(node.args) != 2:
             continue
@@ -52,22 +50,8 @@ def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:
 
 def _moved(tape: Tape, gather: int, cone: dict[int, int]) -> Tape:
     """The tape with the rows picked of what the cone reads, and the cone behind that."""
-    builder = Builder()
-    ids: dict[int, int] = {}
-    for i, node in enumerate(tape.nodes):
-        if i in cone:
-            continue
-        if i in tape.inputs:
-            ids[i] = builder.input(node.type)
-            continue
-        if i == gather:
-            ids[i] = _picked(tape, builder, ids, gather, cone)
-            continue
-        primitive, args, params, types = node
-        ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, types=types)
-        if i in tape.lines:
-            builder.lines[ids[i]] = tape.lines[i]
-    return builder.finish([ids[o] for o in tape.outputs])
+    way = lambda builder, ids: _picked(tape, builder, ids, gather, cone)  # noqa: E731 - one line
+    return rebuild(tape, Builder(), {gather: way})
 
 
 def _picked(
@@ -108,8 +92,5 @@ def _gathered(builder: Builder, x: int, index: int, axis: int) -> int:
 def _apart(tape: Tape, i: int, axis: int) -> AxisMap | None:
     """How a node is computed row by row along an axis; None if it is not."""
     node = tape.nodes[i]
-    rule = node.primitive.axis_map
-    if rule is None or len(node.types) > 1:
-        return None
-    found = rule(axis, node.type, *[tape.nodes[a].type for a in node.args], **dict(node.params))
+    found = rows_of(node, [tape.nodes[a].type for a in node.args], axis)
     return None if found is None or found.sized is None else found

@@ -15,6 +15,7 @@ from ...ops.gather_scatter import iota, scatter_add
 from ...ops.shaping import traced
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, splice
+from ..derivative_tapes import seeds_behind
 from ..forward import depends
 from .compressed_jacobians import SPARSE, Sweeper, large
 from .partial_separability import Separated, Term, separate
@@ -93,6 +94,6 @@ def _blocks(
     """All blocks of a term added up, of shape (rows, columns, entries of a row, of a column)."""
     size = tangents.shape[1]
     high, wide = prod(term.shape[1:]), prod(shape[1:])
-    last = np.reshape(np.moveaxis(tangents, 0, -1), (size, high, wide))  # type: ignore[call-overload] - a traced array
-    signed = -last if term.minus else last
+    last = seeds_behind(tangents, (size, high, wide))
+    signed = -last if term.minus else last  # type: ignore[operator] - a traced array
     return apply(scatter_add, signed, *places, shape=(term.shape[0], shape[0], high, wide))

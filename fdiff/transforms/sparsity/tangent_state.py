@@ -10,10 +10,9 @@ import numpy as np
 from ...arraytype import ArrayType, Shape
 from ...errors import Line
 from ...tape import Node, Tape
-from ...trace import Trace
 from ..batch import widened
 from ..derivative_tapes import unit_seeds
-from ..simplify import Simplifier
+from ..simplify import SimplifyingTrace
 from .sparse_tangents import Seeds, TangentPart, TangentParts, full
 
 
@@ -31,10 +30,10 @@ class SparseTangents:
     made of; `all` those of all seeds.
     """
 
-    def __init__(self, tape: Tape, trace: Trace, source: ArrayType) -> None:
+    def __init__(self, tape: Tape, trace: SimplifyingTrace, source: ArrayType) -> None:
         self.tape, self.trace, self.source = tape, trace, source
         self.put = TangentParts(trace)
-        self.builder: Simplifier = trace.builder  # type: ignore[assignment] - a transform's trace has this kind
+        self.builder = trace.builder
         self.values = [-1] * len(tape.nodes)
         self.units: dict[int, Unit] = {}
         self.parts: dict[int, list[TangentPart]] = {}

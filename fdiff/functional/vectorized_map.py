@@ -13,8 +13,8 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function, argument, traceable
-from ..dispatch.program import program_of
-from ..errors import InputError
+from ..dispatch.program import Program, program_of
+from ..errors import InputError, failure
 from ..ops.shaping import traced as traced_of
 from ..primitive import HOOKS
 from ..trace import (
@@ -33,11 +33,12 @@ from ..tracebacks import public
 from ..transforms.pipeline import VMAP, derive
 from ..tree import Spec, flatten, unflatten
 from .annotations import P
-from .invocation import ValuePlan, failure, no_vectors, prepared_function
+from .invocation import ValuePlan, no_vectors, prepared_function
 from .options import check_callable, is_int
 from .prepared import Origin, Prepared
 
 Axis = int | None
+ALIKE = "Return arrays of one shape and structure for all elements, with numpy.where for instance."
 
 
 @public
@@ -80,13 +81,16 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
         bad = [leaf for leaf in flatten(given)[0] if not is_int(leaf)]
         if bad:
             fact = f"{name} must hold ints and None, not {bad[0]!r}."
-            raise failure(InputError, "vmap", fact)
+            raise failure(InputError, "vmap", fact, "Write 0 for the first axis.")
 
     def body(g: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         return _mapped(g, args, kwargs, ins, out_axes)
 
-    program = program_of(f, "vmap", None, (repr(ins), repr(out_axes)), ValuePlan, body, eager=False)
-
+    program = program_of(
+        f,
+        ("vmap", repr(ins), repr(out_axes)),
+        lambda: Program("vmap", None, ValuePlan, body, eager=False),
+    )
     program.plain = lambda g, args, kwargs: _one_by_one(g, args, kwargs, ins)
     origin = Origin(vmap, {"in_axes": in_axes, "out_axes": out_axes})
     return prepared_function(program, f, no_vectors, origin, out=False)
@@ -202,7 +206,7 @@ def _joined(
     spec = parts[0][2]
     if any(other != spec for _, _, other in parts):
         fact = "the function returns different structures for different elements."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, ALIKE)
     places = _prefix(out_axes, spec, "out_axes", call)
     columns = zip(*(leaves for _, leaves, _ in parts), strict=True)
     return [
@@ -218,10 +222,10 @@ def _joined_leaf(leaves: Sequence[object], order: np.ndarray, axis: Axis, call: 
         return leaves[0]
     if len(traced) < len(leaves):
         fact = "the function returns different things that are no numbers for different elements."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, ALIKE)
     if len({leaf.shape[1:] for leaf in traced}) > 1:
         fact = "the function returns arrays of different shapes for different elements."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, ALIKE)
     whole = cast("TracedArray", np.concatenate(traced))[order]
     one = ArrayType(whole.shape[1:], whole.dtype)
     return _axis_moved_to(whole, one, axis, whole.shape[0], call)
@@ -285,13 +289,13 @@ def _axes_of_arguments(
     )
     if len(axes) != len(args):
         fact = f"in_axes has {len(axes)} entries for {len(args)} arguments."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Give an entry for each positional argument.")
     pairs = [(axis, flatten(arg)[1]) for axis, arg in zip(axes, args, strict=True)]
     found = [axis for prefix, spec in pairs for axis in _prefix(prefix, spec, "in_axes", call)]
     found += [0] * len(flatten(kwargs)[0])
     if all(axis is None for axis in found):
         fact = "vmap must have at least one mapped argument: in_axes is None for all."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Call the function itself, or map an argument.")
     return found
 
 
@@ -341,8 +345,10 @@ def _size(mapped: Sequence[TracedArray], call: str) -> int:
     sizes = sorted({x.shape[0] for x in mapped})
     if len(sizes) == 1:
         return sizes[0]
-    found = f"inconsistent sizes for the mapped axes: {', '.join(map(str, sizes))}"
-    raise failure(InputError, call, f"vmap got {found if sizes else 'no array to map over'}.")
+    if not sizes:
+        raise failure(InputError, call, "vmap got no array to map over.", "Pass an array.")
+    fact = f"vmap got inconsistent sizes for the mapped axes: {', '.join(map(str, sizes))}."
+    raise failure(InputError, call, fact, "Pass what is not mapped whole: in_axes=(0, None).")
 
 
 def _axis_moved_to(
@@ -357,7 +363,7 @@ def _axis_moved_to(
         return out
     if not -one.ndim - 1 <= axis <= one.ndim:
         fact = f"out_axes={axis} does not fit a result of shape {one.shape} for each element."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, f"Give an axis from 0 to {one.ndim}.")
     if not mapped:
         out = cast("TracedArray", np.broadcast_to(cast("np.ndarray", out), (size, *one.shape)))
     return _moveaxis(out, 0, axis)

@@ -44,7 +44,7 @@ from ..transforms.pipeline import (
     attempt,
     derive,
 )
-from .block_results import Finish, block_type, mirrored, nested, nested_square
+from .block_results import Finish, block_type, mirrored, nested_hessian, nested_jacobian
 from .eager_results import DenseBlocks, hessian_values, jacobian_values
 from .seeded_blocks import SeededBlock, column_blocks, pick_mode, row_blocks
 
@@ -205,7 +205,7 @@ def jacobian_plan(variant: Variant, mode: str, chunk_size: int | None) -> Jacobi
     picked = pick_mode(mode, variant.tape, variant.wrt)
     asked = DenseBlocks(picked, outs, ins, types, chunk_size, BUDGET)
     eager = EagerStep(partial(jacobian_values, variant, asked)) if variant.eager else None
-    return JacobianPlan(variant, asked, nested(variant), eager)
+    return JacobianPlan(variant, asked, nested_jacobian(variant), eager)
 
 
 def hessian_plan(variant: Variant, mode: str, chunk_size: int | None) -> HessianPlan:
@@ -214,7 +214,7 @@ def hessian_plan(variant: Variant, mode: str, chunk_size: int | None) -> Hessian
     asked = DenseBlocks(
         "forward", ins, ins, [block_type(a, b, mode) for a in ins for b in ins], chunk_size, BUDGET
     )
-    finish = nested_square(variant)
+    finish = nested_hessian(variant)
     if variant.eager is not None:
         eager = EagerStep(partial(_eager_hessian, variant, asked))
         return HessianPlan(variant, asked, finish, eager)
