@@ -43,7 +43,7 @@ FIRST = ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "jit", "jit_array",
 SECOND = ("hessian", "hvp", "vhp")
 OPERATORS = (*FIRST, *SECOND)
 TIERS = ("interpret", "evaluate", "compile")
-# of opcodes that storing programs need: one evaluator for all takes seconds, one for each minutes
+# of opcodes that storing programs need: one interpreter for all takes seconds, one for each minutes
 FAMILIES = frozenset(
     [
         "", "add i8 i8 i8", "any i8", "cos f8 f8", "cumsum f8", "equal i8 i8 b1", "exp f8 f8",
@@ -115,7 +115,7 @@ def compiled_quickly() -> Generator[None]:
     """Without LLVM's optimisations, which take ten times as long as all else does.
 
     What is searched for is made before LLVM. Kernels and their texts are made anew, and nothing of
-    them is left on disk; routines and evaluators are taken from there.
+    them is left on disk; routines and interpreters of bytecode are taken from there.
     """
     quick = machine._new_machine(machine.target(), 0)
     whole = machine.object_code
@@ -158,7 +158,7 @@ def tier(name: str) -> Generator[None]:
 
 
 def in_every_tier(program: StoringProgram, name: str, at: Point) -> dict[str, tuple[Any, ...]]:
-    """What the operator gives in each tier; the evaluator may refuse a program."""
+    """What the operator gives in each tier; a program may be refused as bytecode."""
     tiered_execution.forget()  # an equal tape may have been compiled: each tier has to run here
     call = prepared(program, name, at)
     found: dict[str, tuple[Any, ...]] = {}

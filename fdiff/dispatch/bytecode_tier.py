@@ -3,7 +3,6 @@
 It stands between NumPy, at about a microsecond a node, and kernels, which must be compiled for each
 tape. The rule is that of `tiered_execution`, with two costs: encoding, which each tape pays for,
 and loading or compiling the bytecode interpreter once, which all tapes of the process pay together.
-Messages call the bytecode interpreter the evaluator.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..tape import Tape
 from .compiler_defects import Defect
 
 if TYPE_CHECKING:
-    from ..kernels import Evaluation
+    from ..kernels import BytecodeExecutable
 
 START_SECONDS = 0.05  # LLVM, where it is not loaded yet
 LOAD_SECONDS = 0.005  # machine code from the disk cache
@@ -40,24 +39,24 @@ class BytecodeTier:
     """
 
     __slots__ = (
-        "_background", "_calls", "_encoded_tape", "_evaluation", "_fastest", "interpreted",
+        "_background", "_calls", "_encoded_tape", "_executable", "_fastest", "interpreted",
         "reason", "refused", "tape",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
-        self.reason = "the evaluator does not pay yet"
+        self.reason = "bytecode does not pay yet"
         self.refused = False
         self.interpreted = math.inf
-        self._evaluation: Evaluation | None = None
-        self._encoded_tape: Evaluation | None = None
+        self._executable: BytecodeExecutable | None = None
+        self._encoded_tape: BytecodeExecutable | None = None
         self._background = background.Task()  # if it fails, a call tries again and reports that
         self._fastest, self._calls = math.inf, 0
 
-    def choose(self, spent: float, *, forced: bool) -> Evaluation | None:
+    def choose(self, spent: float, *, forced: bool) -> BytecodeExecutable | None:
         """What runs the tape, once `spent` seconds have paid for it; None before."""
-        if self._evaluation is not None and not self.refused:
-            return self._evaluation
+        if self._executable is not None and not self.refused:
+            return self._executable
         if not forced and (self.refused or spent < ENCODE_SECONDS * len(self.tape)):
             return None
         if not forced and self._encoded_tape is None and self._long():
@@ -73,13 +72,13 @@ class BytecodeTier:
                 if waited[0] >= EARLY * price:
                     self._background.start(waiting.load, lambda: waited[0])
             if not paid:
-                self.reason = "the evaluator has to be compiled first, which does not pay yet"
+                self.reason = "the bytecode interpreter has to be compiled, which does not pay yet"
                 if self._background.under_way:
-                    self.reason = "the evaluator is compiled in the background"
+                    self.reason = "the bytecode interpreter is compiled in the background"
                 return None
             waited[0] -= price
         self.reason = f"as {len(waiting.program.code):,} instructions"
-        self._evaluation = waiting
+        self._executable = waiting
         return waiting
 
     def _long(self) -> bool:
@@ -92,10 +91,10 @@ class BytecodeTier:
 
     def goes_first(self) -> bool:
         """Whether a long tape is encoded before its kernel is compiled, which takes longer."""
-        if self._evaluation is not None or self.refused or not self._long():
+        if self._executable is not None or self.refused or not self._long():
             return False
         if self._encoded_tape is None and not self._background.under_way:
-            self.reason = "it is encoded for the evaluator in the background"
+            self.reason = "it is encoded as bytecode in the background"
             self._background.start(self._encode, lambda: math.inf)
         return True
 
@@ -103,13 +102,13 @@ class BytecodeTier:
         with no_fork:  # NumPy imports some of itself where it is first used
             self._encoded_tape = kernels.encode(self.tape)
 
-    def _encode_now(self, *, forced: bool) -> Evaluation | None:
+    def _encode_now(self, *, forced: bool) -> BytecodeExecutable | None:
         try:
             length = len(self.tape)
             with Stage("encoding", size=length, seconds=ENCODE_SECONDS * length):
                 self._encode()
         except kernels.RefusedError as error:
-            self.refused, self.reason = True, f"the evaluator refuses it, {error}"
+            self.refused, self.reason = True, f"it cannot be bytecode, {error}"
             if forced:
                 way = "Leave FDIFF_TIER unset, or set it to interpret or compile."
                 call = "FDIFF_TIER=evaluate"
@@ -120,10 +119,10 @@ class BytecodeTier:
 
     def load(self, *, forced: bool) -> bool:
         """Load or compile the bytecode interpreter; False if it fails to compile."""
-        assert self._evaluation is not None, "`choose` has returned it"
+        assert self._executable is not None, "`choose` has returned it"
         try:
-            with Stage("compiling the evaluator for", seconds=self._evaluation.seconds):
-                self._evaluation.load()
+            with Stage("compiling the bytecode interpreter for", seconds=self._executable.seconds):
+                self._executable.load()
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(error, forced=forced)
             return False
@@ -131,7 +130,7 @@ class BytecodeTier:
 
     def _failed(self, error: Exception, *, forced: bool) -> None:
         """Leave the tape to NumPy and warn the user, or raise if the tier is fixed."""
-        defect = Defect("evaluator", self.tape, error)
+        defect = Defect("bytecode", self.tape, error)
         self.refused, self.reason = True, defect.state
         if forced:
             raise defect.error("FDIFF_TIER=evaluate") from None
@@ -144,12 +143,12 @@ class BytecodeTier:
             self._fastest = min(self._fastest, seconds)
             if self._calls == TRIALS + 1 and self._fastest > self.interpreted:
                 self.refused = True
-                self.reason = "NumPy is faster than the evaluator, for its arrays are large"
+                self.reason = "NumPy is faster than bytecode, for its arrays are large"
 
 
-def price_of(evaluation: Evaluation) -> float:
+def price_of(executable: BytecodeExecutable) -> float:
     """Seconds until it can run: the bytecode interpreter is loaded, on disk, or not compiled."""
-    if evaluation.loaded:
+    if executable.loaded:
         return 0.0
     start = 0.0 if kernels.started() else START_SECONDS
-    return start + (LOAD_SECONDS if evaluation.at_hand else evaluation.seconds)
+    return start + (LOAD_SECONDS if executable.at_hand else executable.seconds)

@@ -1,8 +1,8 @@
 """Compiled kernels of tapes: made from their structure alone, kept in memory and on disk.
 
 This page is all that the rest of fdiff knows of this folder. `compile` turns a tape into an
-`Executable`, `encode` into an `Evaluation`, which needs no compile; `bind_entry_stub` makes a
-builtin that calls a kernel from Python, as the call descriptors imported here say.
+`Executable`, `encode` into a `BytecodeExecutable`, which needs no compile; `bind_entry_stub` makes
+a builtin that calls a kernel from Python, as the call descriptors imported here say.
 
 What is not imported here is loaded when it is first asked for: a program that is only interpreted
 needs neither the compiler nor LLVM.
@@ -28,7 +28,7 @@ from .llvm.call_descriptor import (
 )
 
 if TYPE_CHECKING:
-    from .bytecode import Evaluation, RefusedError
+    from .bytecode import BytecodeExecutable, RefusedError
     from .bytecode import prepare as encode
     from .codegen.source_generation import text_after
     from .compiler import (
@@ -54,10 +54,10 @@ __all__ = [
     "ATTRIBUTES",
     "OWNED",
     "PASSES",
+    "BytecodeExecutable",
     "CacheInfo",
     "CallParts",
     "CallSignature",
-    "Evaluation",
     "Executable",
     "KernelInput",
     "KernelOutput",
@@ -87,7 +87,7 @@ __all__ = [
 # Where a name is that is loaded when it is asked for; all others are in `compiler`.
 _HOMES = {
     "CallParts": ("executable", "CallParts"),
-    "Evaluation": ("bytecode", "Evaluation"),
+    "BytecodeExecutable": ("bytecode", "BytecodeExecutable"),
     "Executable": ("executable", "Executable"),
     "entry_stub": ("machine_code", "entry_stub"),
     "PASSES": ("passes.pipeline", "NAMES"),

@@ -12,7 +12,7 @@ from fdiff import errors, kernels
 from fdiff.dispatch import compiler_defects, tiered_execution
 from fdiff.errors import CompileError, DefectWarning
 from fdiff.kernels import bytecode, compiler, machine_code
-from fdiff.kernels.bytecode import execution as evaluation
+from fdiff.kernels.bytecode import execution
 from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.ir import graph_of_tape
 from fdiff.kernels.llvm import function_builder, machine
@@ -186,19 +186,19 @@ def test_only_one_layout_fails(monkeypatch):
     assert repr(made).endswith(": compiled>")
 
 
-# --- the evaluator -----------------------------------------------------------------------------
+# --- bytecode ----------------------------------------------------------------------------------
 
-EVALUATOR = {
+BYTECODE = {
     "encoding": (bytecode, "prepare"),
     "compiling": (machine_code, "function"),
-    "an arena": (evaluation.Evaluation, "_workspace"),
+    "a workspace": (execution.BytecodeExecutable, "_workspace"),
 }
 
 
-@pytest.mark.parametrize("stage", EVALUATOR)
-def test_an_evaluator_that_fails(stage, monkeypatch):
-    evaluation._functions.clear()
-    monkeypatch.setattr(*EVALUATOR[stage], broken)
+@pytest.mark.parametrize("stage", BYTECODE)
+def test_bytecode_that_fails(stage, monkeypatch):
+    execution._functions.clear()
+    monkeypatch.setattr(*BYTECODE[stage], broken)
     monkeypatch.setattr(tiered_execution, "PATIENCE", np.inf)
     monkeypatch.setattr("fdiff.dispatch.bytecode_tier.price_of", lambda _: 0.0)
     made = fdiff.grad(model)
@@ -206,10 +206,12 @@ def test_an_evaluator_that_fails(stage, monkeypatch):
     for result in results:
         assert_allclose(result, slope(X), rtol=1e-14)
     assert len(told) == 1
-    assert "fdiff failed to make the evaluator" in str(told[0].message)
-    assert "interpreted, fdiff failed to make its evaluator, a defect" in repr(made)
+    assert "fdiff failed to make the bytecode" in str(told[0].message)
+    assert "interpreted, fdiff failed to make its bytecode, a defect" in repr(made)
     monkeypatch.setenv("FDIFF_TIER", "evaluate")
-    with pytest.raises(CompileError, match=r"^FDIFF_TIER=evaluate: fdiff failed to make the evalu"):
+    with pytest.raises(
+        CompileError, match=r"^FDIFF_TIER=evaluate: fdiff failed to make the bytecode"
+    ):
         made(X)
 
 

@@ -87,7 +87,7 @@ def test_dir_lists_public_names_alone():
 def test_the_repr_says_which_tier_runs_and_why(monkeypatch):
     made = fdiff.grad(model)
     made(np.ones(3))
-    assert "\n  f8[3]: interpreted, the evaluator does not pay yet; " in repr(made)
+    assert "\n  f8[3]: interpreted, bytecode does not pay yet; " in repr(made)
     assert "so far are too few to think of a kernel>" in repr(made)
     made.compile("f8[5]")
     assert "\n  f8[5]: compiled>" in repr(made)

@@ -17,7 +17,7 @@ from tapes import tape_of, values
 from fdiff import kernels
 from fdiff.dispatch import bytecode_tier, tiered_execution
 from fdiff.kernels import cache, compiler, executable, machine_code, source_cache
-from fdiff.kernels.bytecode import execution as evaluators
+from fdiff.kernels.bytecode import execution
 from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.transforms.reverse import vjp
@@ -288,7 +288,7 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
     monkeypatch.setattr(compiler, "kernel_graph", kernel_graph)
     monkeypatch.setattr(compiler, "supported", lambda _: pytest.fail("every node was looked at"))
     waited = [0.0]
-    monkeypatch.setattr(evaluators, "_functions", {})  # no evaluator of another test
+    monkeypatch.setattr(execution, "_functions", {})  # no interpreter of another test
     monkeypatch.setattr(bytecode_tier, "waited", waited)
     monkeypatch.setattr(tiered_execution, "waited", waited)
     x = np.linspace(0.1, 1.0, 4)

@@ -67,7 +67,7 @@ def functions():
     """The texts that are compiled once a machine."""
     opcodes_ = opcodes.table()
     yield "entry stub", entry_stub.text()
-    yield "evaluator", interpreter.text_of(list(opcodes_.lines))
+    yield "bytecode", interpreter.text_of(list(opcodes_.lines))
     for name, text in worker_code.TEXTS.items():
         yield f"pool {name}", text
     for name in routines.TEXTS:
@@ -110,7 +110,7 @@ def test_kernels_of_the_benchmarks_are_compiled_for_aarch64(case):
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        pytest.param(*p, id=p[0], marks=[pytest.mark.slow] * (p[0] == "evaluator"))
+        pytest.param(*p, id=p[0], marks=[pytest.mark.slow] * (p[0] == "bytecode"))
         for p in functions()
     ],
 )

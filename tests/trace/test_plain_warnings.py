@@ -67,7 +67,9 @@ def points(x):
 def test_warnings_are_those_of_plain_code(monkeypatch, tier, operator):
     monkeypatch.setenv("FDIFF_TIER", tier)
     wrong = {}
-    for name in TABLE if tier != "evaluate" else FEW:  # an evaluator takes long to compile
+    for name in (
+        TABLE if tier != "evaluate" else FEW
+    ):  # a bytecode interpreter takes long to compile
         f, x = TABLE[name]
         bad, good = points(x)
         wanted, g = recorded(f, bad), OPERATORS[operator](f)

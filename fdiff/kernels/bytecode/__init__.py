@@ -9,11 +9,11 @@ from __future__ import annotations
 from ...tape import Tape
 from .assembler import RefusedError as RefusedError
 from .compiler import encode
-from .execution import Evaluation as Evaluation
+from .execution import BytecodeExecutable as BytecodeExecutable
 from .execution import compiled
 from .execution import provide as provide
 
 
-def prepare(tape: Tape) -> Evaluation:
+def prepare(tape: Tape) -> BytecodeExecutable:
     """The program of `tape`; `RefusedError` if it is not for the bytecode interpreter."""
-    return Evaluation(encode(tape, compiled()))
+    return BytecodeExecutable(encode(tape, compiled()))

@@ -24,10 +24,10 @@ _families: dict[frozenset[str], None] = {}
 Step = Callable[[], None]
 
 
-class Evaluation:
+class BytecodeExecutable:
     """A tape for the bytecode interpreter: call it with the tape's inputs, get its outputs.
 
-    Calls at the same time have an workspace each; an workspace is kept for later calls.
+    Calls at the same time have a workspace each, which is kept for later calls.
     """
 
     def __init__(self, program: BytecodeProgram) -> None:
@@ -41,17 +41,17 @@ class Evaluation:
 
     @property
     def at_hand(self) -> bool:
-        """Whether its evaluator is compiled, in this process or on disk."""
+        """Whether its interpreter is compiled, in this process or on disk."""
         return self.text in _functions or cache.has(cache.name_of(self.text))
 
     @property
     def seconds(self) -> float:
-        """What compiling its evaluator takes, by the lines of its text."""
+        """What compiling its interpreter takes, by the lines of its text."""
         return LINE_SECONDS * self.text.count("\n")
 
     @property
     def loaded(self) -> bool:
-        """Whether its evaluator has been compiled or loaded by this process."""
+        """Whether its interpreter has been compiled or loaded by this process."""
         return self.text in _functions
 
     def load(self) -> None:

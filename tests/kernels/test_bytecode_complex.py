@@ -1,4 +1,4 @@
-"""Complex numbers in the evaluator against the interpreter: opcodes, special values, layouts."""
+"""Complex numbers as bytecode against the interpreter: opcodes, special values, layouts."""
 
 from itertools import product
 
@@ -44,7 +44,7 @@ PARTS = [0.0, -0.0, 1.0, -2.5, 1e-320, 1e300, 708.0, 709.9, 1200.0, 3e9, np.inf,
 
 @pytest.fixture(autouse=True, scope="module")
 def together():
-    """One evaluator for all formulas: one for each test takes three times as long."""
+    """One interpreter for all formulas: one for each test takes three times as long."""
     families = opcodes.table().families
     ours = [family for family in families if family.startswith("complex ")]
     others = ["copy out", "greater f8 f8 b1", "square f8 f8"]
@@ -63,11 +63,11 @@ def left(tape):
 
 
 def agree(tape, *arrays, rtol=2e-15, atol=0.0):
-    evaluation = bytecode.prepare(tape)
+    run = bytecode.prepare(tape)
     with np.errstate(all="ignore"):
         wanted = values(tape, *arrays)
     for _ in range(2):
-        for got, want in zip(evaluation(arrays), wanted, strict=True):
+        for got, want in zip(run(arrays), wanted, strict=True):
             assert (got.shape, got.dtype) == (want.shape, want.dtype)
             np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
 

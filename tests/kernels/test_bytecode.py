@@ -1,4 +1,4 @@
-"""The evaluator against the interpreter: every op, awkward layouts, long tapes, threads, errors."""
+"""Bytecode against the interpreter: every op, awkward layouts, long tapes, threads, errors."""
 
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ from fdiff.transforms.simplify import simplify
 
 HERE = Path(__file__).parents[1]
 DTYPES = {"f8", "i8", "b1", "c16"}
-MOST_TOGETHER = 60  # opcodes of an evaluator that several tests share
+MOST_TOGETHER = 60  # opcodes of an interpreter that several tests share
 CASES = [
     pytest.param(op, sample, id=f"{op.name}-{k}")
     for op in PRIMITIVES.values()
@@ -31,12 +31,12 @@ CASES = [
 
 
 def held(tape):
-    """Whether the arena can hold every value of the tape."""
+    """Whether the workspace can hold every value of the tape."""
     return all(t.dtype.str[1:] in DTYPES for node in tape.nodes for t in node.types)
 
 
 def forward_and_back(op, sample, rng):
-    """The tape of an op and that of its cotangents, as far as the arena holds them; arguments."""
+    """The tape of an op and that of its cotangents, if the workspace holds them; arguments."""
     arrays = [np.asarray(a) for a in sample.make(rng)]
     tape = tape_of_op(op, arrays, sample.params)
     bars = like(rng, [t for t in tape.output_types if t.floating])
@@ -48,7 +48,7 @@ def forward_and_back(op, sample, rng):
 
 @pytest.fixture(autouse=True, scope="module")
 def shared():
-    """Evaluators for all samples, of a few dozen opcodes: one for each test takes minutes."""
+    """Interpreters for all samples, of a few dozen opcodes: one for each test takes minutes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "MOST_LEFT", 0)  # samples are one node, which NumPy may have to do
         together = frozenset()
@@ -71,10 +71,10 @@ def left(tape):
 
 def check(tape, *arrays, rtol=1e-13, atol=1e-14):
     """Evaluate twice, so that what a call leaves behind would show."""
-    evaluation = bytecode.prepare(tape)
+    run = bytecode.prepare(tape)
     wanted = values(tape, *arrays)
     for _ in range(2):
-        for got, want in zip(evaluation(arrays), wanted, strict=True):
+        for got, want in zip(run(arrays), wanted, strict=True):
             assert (got.shape, got.dtype) == (want.shape, want.dtype)
             assert got.flags.owndata
             assert got.flags.writeable
@@ -85,7 +85,7 @@ def check(tape, *arrays, rtol=1e-13, atol=1e-14):
 
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
-def test_evaluator_is_the_interpreter(op, sample, rng):
+def test_bytecode_is_the_interpreter(op, sample, rng):
     for tape, arrays in forward_and_back(op, sample, rng):
         check(tape, *arrays, rtol=1e-12, atol=1e-13)
 
@@ -283,16 +283,16 @@ def test_negative_powers_of_whole_numbers_are_refused_as_by_numpy():
 
 def test_an_index_out_of_range_raises_and_the_next_call_is_right():
     x, i = np.arange(3.0), np.array([0, 2])
-    evaluation = bytecode.prepare(tape_of(lambda x, i: x[i] * 2.0, x, i))
+    run = bytecode.prepare(tape_of(lambda x, i: x[i] * 2.0, x, i))
     with pytest.raises(IndexError, match="out of bounds"):
-        evaluation((x, np.array([0, 3])))
-    np.testing.assert_array_equal(evaluation((x, np.array([-1, 0])))[0], [4.0, 0.0])
+        run((x, np.array([0, 3])))
+    np.testing.assert_array_equal(run((x, np.array([-1, 0])))[0], [4.0, 0.0])
 
 
 def test_singular_matrices_raise_as_in_numpy():
-    evaluation = bytecode.prepare(tape_of(np.linalg.inv, np.ones((3, 3))))
+    run = bytecode.prepare(tape_of(np.linalg.inv, np.ones((3, 3))))
     with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
-        evaluation((np.ones((3, 3)),))
+        run((np.ones((3, 3)),))
 
 
 def test_matrix_routines_are_left_to_numpy_amid_instructions(rng):
@@ -340,11 +340,11 @@ def test_the_gradient_of_an_unrolled_lstm(rng):
 def test_threads_have_memory_of_their_own(rng):
     arguments = lstm(12)
     tape = simplify(vjp(tape_of(module_of("lstm").objective, *arguments), [0, 1]))
-    evaluation = bytecode.prepare(tape)
+    run = bytecode.prepare(tape)
     points = [(rng.normal(size=(4, 56)), *arguments[1:], 1.0) for _ in range(8)]
     wanted = [values(tape, *p) for p in points]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(evaluation, points * 10))
+        found = list(pool.map(run, points * 10))
     for k, outs in enumerate(found):
         for got, want in zip(outs, wanted[k % 8], strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
@@ -364,7 +364,7 @@ def test_tapes_that_are_mostly_for_numpy_are_refused(monkeypatch):
         bytecode.prepare(tape_of(np.linalg.inv, np.eye(3)))
 
 
-def test_an_evaluator_with_more_opcodes_is_used_again():
+def test_an_interpreter_with_more_opcodes_is_used_again():
     x = np.ones(9)
     bytecode.prepare(tape_of(lambda x: np.exp(np.sin(x)) * 2.0, x))((x,))
     assert bytecode.prepare(tape_of(lambda x: np.exp(x) + x, x)).loaded
@@ -384,18 +384,18 @@ def test_the_tier_can_be_fixed(monkeypatch):
         run([x])
 
 
-def test_a_long_tape_moves_to_the_evaluator_when_that_has_paid(monkeypatch):
+def test_a_long_tape_moves_to_bytecode_when_that_has_paid(monkeypatch):
     monkeypatch.delenv("FDIFF_TIER", raising=False)
     monkeypatch.setenv("FDIFF_CACHE_DIR", "off")  # no kernel of another test
     arguments = lstm(128)
     tape = simplify(vjp(tape_of(module_of("lstm").objective, *arguments), [0, 1]))
     assert kernels.predict_seconds(tape, ("C",) * 5) > 2.0  # no kernel unless asked for
-    bytecode.prepare(tape)((*arguments, 1.0))  # its evaluator is there
+    bytecode.prepare(tape)((*arguments, 1.0))  # its interpreter is there
     run = Runner(tape)
     arrays = [*arguments, np.ones(())]
     first = run(arrays)
     assert run.tier == "interpret"
-    assert "interpreted, the evaluator does not pay yet; " in run.state()
+    assert "interpreted, bytecode does not pay yet; " in run.state()
     for _ in range(200):
         last = run(arrays)
         if run.tier == "evaluate":
@@ -406,7 +406,7 @@ def test_a_long_tape_moves_to_the_evaluator_when_that_has_paid(monkeypatch):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
 
 
-def test_public_calls_on_the_evaluator(monkeypatch):
+def test_public_calls_on_bytecode(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "evaluate")
     x = np.linspace(0.1, 1.0, 6)
     f = lambda x: np.sum(np.exp(x) * x[::-1]) * x[0]
