@@ -84,6 +84,20 @@ def shadow(type_: ArrayType) -> np.ndarray:
     return np.broadcast_to(np.zeros((), type_.dtype), type_.shape)
 
 
+def example_of(type_: ArrayType, strides: Shape) -> np.ndarray:
+    """An array with these strides, counted in entries, over memory that is never touched.
+
+    No strides stand for C order. NumPy is asked on it what a view of such an array looks like.
+    """
+    if not strides:
+        return np.empty(type_.shape, type_.dtype)
+    reach = [(n - 1) * s for n, s in zip(type_.shape, strides, strict=True)]
+    first = -sum(r for r in reach if r < 0)
+    memory = np.empty(max(sum(map(abs, reach)) + 1, 1), type_.dtype)
+    steps = [s * memory.itemsize for s in strides]
+    return np.lib.stride_tricks.as_strided(memory[first:], type_.shape, steps)
+
+
 def disjoint(n: int, start: int, step: int, m: int, begin: int, stride: int) -> bool:
     """Whether `n` entries from `start` by `step` and `m` from `begin` by `stride` never meet."""
     ends, others = (start, start + (n - 1) * step), (begin, begin + (m - 1) * stride)

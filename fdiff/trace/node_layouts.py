@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..arraytype import ArrayType
+from ..arraytype import ArrayType, example_of
 from ..tape import INPUT, Builder, Node
 from .guards import GuardSet, is_enclosing
 
@@ -132,17 +132,6 @@ def memory_layout(array: np.ndarray) -> Layout:
 def slowest_first(strides: Sequence[int]) -> list[int]:
     """The axes from the slowest to the fastest in memory."""
     return sorted(range(len(strides)), key=lambda k: (-abs(strides[k]), k))
-
-
-def example_of(type_: ArrayType, layout: Layout) -> np.ndarray:
-    """An array with this layout, over memory that is never touched."""
-    if not layout:
-        return np.empty(type_.shape, type_.dtype)
-    reach = [(n - 1) * s for n, s in zip(type_.shape, layout, strict=True)]
-    first = -sum(r for r in reach if r < 0)
-    memory = np.empty(max(sum(map(abs, reach)) + 1, 1), type_.dtype)
-    steps = [s * memory.itemsize for s in layout]
-    return np.lib.stride_tricks.as_strided(memory[first:], type_.shape, steps)
 
 
 def dense_example(type_: ArrayType, axes: Sequence[int]) -> np.ndarray:

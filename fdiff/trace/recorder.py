@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from ..arraytype import ArrayType
+from ..arraytype import ArrayType, example_of
 from ..errors import InputError, LeakError, Line, TraceError, failure, message, show_line, user_line
 from ..primitive import FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, Builder
@@ -22,7 +22,6 @@ from .guards import GuardSet
 from .node_layouts import (
     NodeLayouts,
     dense_example,
-    example_of,
     memory_layout,
     slowest_first,
 )

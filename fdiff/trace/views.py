@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arraytype import example_of
 from ..primitive import Primitive
 from ..tape import Params
-from .node_layouts import example_of, slowest_first
+from .node_layouts import slowest_first
 from .recorder import Handle
 from .traced_array import TracedArray
 

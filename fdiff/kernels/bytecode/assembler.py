@@ -17,7 +17,7 @@ import numpy as np
 
 from ...arraytype import Shape
 from ...tape import Node, Tape
-from .layout import Layout, by_slots, columns, in_order, joined, row_major, spread, width
+from .layout import Layout, Steps, by_slots, columns, in_order, joined, row_major, spread, width
 from .opcode_bodies import RANK
 from .opcodes import PADDED, OpcodeTable, table
 
@@ -40,6 +40,35 @@ class InstructionRange(NamedTuple):
 
     first: int
     last: int
+
+
+class Piece(NamedTuple):
+    """An operand that is copied to entries of a result: the first one, and the steps to others."""
+
+    source: Layout
+    begin: int
+    steps: Steps
+
+    @property
+    def loops(self) -> list[tuple[int, ...]]:
+        """The loops that copy it."""
+        return joined(self.source.shape, self.source.steps, self.steps)
+
+    @property
+    def copyable(self) -> bool:
+        """Whether one instruction copies it."""
+        return columns(self.loops, RANK, 2) is not None
+
+    def copy(self, assembler: Assembler, place: int, at: int) -> None:
+        """Copy it from where it lies, `at`, into a result that lies at `place`."""
+        source, begin, steps = self
+        copied = assembler.copy(source.shape, (place + begin, steps), (at, source.steps))
+        assert copied, "it is copyable"
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether its entries lie side by side in the same order here and there."""
+        return self.source.size <= 1 or self.loops == [(self.source.size, 1, 1)]
 
 
 class RefusedError(Exception):

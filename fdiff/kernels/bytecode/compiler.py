@@ -132,8 +132,8 @@ def _sent(assembler: Assembler, o: int) -> int:
 
 def _is_alias(primitive: Primitive) -> bool:
     """Whether the result may be the operand itself, seen in another way."""
-    rule = primitive.kernel
-    return rule is not None and (rule.kind is Kind.ITEM or rule.kind.is_view or rule.text == "{0}")
+    copies = primitive.kernel is not None and primitive.kernel.text == "{0}"
+    return copies or primitive is ITEM or primitive.layout.strides == "view"
 
 
 def _last_reads(tape: Tape) -> list[int]:
@@ -250,78 +250,55 @@ def _lowering_of(
     rule = primitive.kernel
     if rule is not None and rule.text == "{0}":
         return Alias(sources[0], 0)
-    if rule is not None and rule.kind.is_view:
+    if primitive.layout.strides == "view":
         found = viewed(primitive, node.params, sources[0])
-        return _reshaped(node) if found is None else Alias(*found)
-    if any(t.dtype.kind == "c" for t in node.types) or any(s.dtype == COMPLEX for s in sources):
-        return _of_complex(assembler, node, sources)
-    if rule is not None and rule.kind in LOWERING_RULES:
+        return _reshape if found is None else Alias(*found)
+    pairs = COMPLEX in {*(t.dtype.str[1:] for t in node.types), *(s.dtype for s in sources)}
+    if rule is not None and rule.kind in LOWERING_RULES and not pairs:
         return LOWERING_RULES[rule.kind](node, sources)
     return _elementwise(assembler, node, sources)
 
 
-def _reshaped(node: Node) -> Lowering:
-    """A reshape that has to copy."""
-
-    def lowering(assembler: Assembler, i: int, node: Node) -> None:
-        layout = in_order(node.type)
-        assert layout is not None
-        a, nodes = node.args[0], assembler.tape.nodes
-        if i in assembler.tape.outputs and not any(i in n.args for n in nodes[i + 1 :]):
-            assembler.read_reshaped[i] = assembler.places[a], assembler.layout(a)
-        else:
-            assembler.places[i] = assembler.dense(a)
-        assembler.layouts[i] = layout
-
-    return lowering
+def _reshape(assembler: Assembler, i: int, node: Node) -> None:
+    """A reshape that has to copy; an output is copied only when it is handed over."""
+    a, nodes = node.args[0], assembler.tape.nodes
+    if i in assembler.tape.outputs and not any(i in n.args for n in nodes[i + 1 :]):
+        assembler.read_reshaped[i] = assembler.places[a], assembler.layout(a)
+    else:
+        assembler.places[i] = assembler.dense(a)
+    assembler.layouts[i] = in_order(node.type)
 
 
 def _elementwise(
     assembler: Assembler, node: Node, sources: tuple[Layout, ...]
 ) -> ElementwiseInstruction | None:
+    """By the first form that there is an opcode of: single entries, vectors, or any strides.
+
+    Complex numbers have forms for single entries and for many, which lie in order.
+    """
     out = in_order(node.type)
     assert out is not None
-    numbers = assembler.opcodes.numbers
     name, sources = _shortened(assembler, node, sources)
     dtypes = (*(s.dtype for s in sources), out.dtype)
-    kinds = "".join("S" if s.size == 1 else "V" for s in sources)
     wide = [s for s in sources if s.size != 1]
-    if wide and wide[0].packed and wide[0].shape == out.shape:
+    pairs = COMPLEX in dtypes
+    if wide and wide[0].packed and wide[0].shape == out.shape and not pairs:
         out = laid(out.shape, wide[0].steps, out.dtype)  # in the order in which all operands lie
-    copies = any(s.steps != out.steps or s.shape != out.shape for s in wide)
-    if copies:
+    copies = pairs or any(s.steps != out.steps or s.shape != out.shape for s in wide)
+    if copies and not pairs:
         out = laid(out.shape, row_major(out.shape), out.dtype)
-        copies = not all(s.dense and s.shape == out.shape for s in wide)
-    room = room_of(out.size)
-    if out.size == 1 and (name, dtypes, "S") in numbers:
-        return ElementwiseInstruction(numbers[name, dtypes, "S"], 1, 0, out, room, copies)
-    if out.size != 1 and (name, dtypes, kinds) in numbers:
-        return ElementwiseInstruction(
-            numbers[name, dtypes, kinds], blocks(out.size), 0, out, room, copies
-        )
-    if (name, dtypes, "X") in numbers:
-        strides = sum(1 << k for k, kind in enumerate(kinds) if kind == "V")
-        return ElementwiseInstruction(
-            numbers[name, dtypes, "X"], out.size, strides, out, room, copies
-        )
-    return None
-
-
-def _of_complex(
-    assembler: Assembler, node: Node, sources: tuple[Layout, ...]
-) -> ElementwiseInstruction | None:
-    """An op that reads or gives complex numbers: of entries in order, copied where they are not."""
-    out = in_order(node.type)
-    assert out is not None
+    copies = copies and not all(s.dense and s.shape == out.shape for s in wide)
     kinds = "".join("S" if s.size == 1 else "V" for s in sources)
-    form = kinds if "V" in kinds else "S"
-    opcode = assembler.opcodes.numbers.get(
-        (node.primitive.name, (*(s.dtype for s in sources), out.dtype), form)
-    )
-    if opcode is None or (form == "S" and out.size != 1):
-        return None
-    copies = any(s.size != 1 and not (s.dense and s.shape == out.shape) for s in sources)
-    return ElementwiseInstruction(opcode, out.size, 0, out, room_of(out.slots), copies)
+    if out.size == 1:
+        forms = [("S", 1, 0)]
+    else:
+        forms = [(kinds, out.size if pairs else blocks(out.size), 0)]
+    forms.append(("X", out.size, sum(1 << k for k, kind in enumerate(kinds) if kind == "V")))
+    for form, count, strides in forms:
+        opcode = assembler.opcodes.numbers.get((name, dtypes, form))
+        if opcode is not None:
+            return ElementwiseInstruction(opcode, count, strides, out, room_of(out.slots), copies)
+    return None
 
 
 def _shortened(

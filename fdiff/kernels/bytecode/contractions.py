@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple
 
 from ...tape import Node
-from .assembler import Assembler, Lowering, room_of
+from .assembler import Assembler, Lowering, Piece, room_of
 from .layout import Layout, columns, in_order, joined, laid, row_major
 from .opcode_bodies import RANK
 from .opcodes import PADDED
@@ -85,8 +85,8 @@ def _wide(left: _Side, right: _Side, out: _Side) -> Lowering | None:
     outer, inner = _loops(stack + rows + row, left, packed, result)
     outer = _panels(outer, terms)
     found = _instruction(outer, inner)
-    loops = joined(source.layout.shape, source.layout.steps, packed.layout.steps)
-    if found is None or columns(loops, RANK, 2) is None:
+    copied = Piece(source.layout, 0, packed.layout.steps)
+    if found is None or not copied.copyable:
         return None
     opcode, numbers = found
 
@@ -95,8 +95,7 @@ def _wide(left: _Side, right: _Side, out: _Side) -> Lowering | None:
         second = assembler.places[b]
         if packed.layout is not source.layout:
             second = assembler.lend(room_of(packed.layout.size), i)
-            target = (second, packed.layout.steps)
-            assembler.copy(source.layout.shape, target, (assembler.places[b], source.layout.steps))
+            copied.copy(assembler, second, assembler.places[b])
         place = assembler.make(i, result.layout)
         assembler.emit(opcode, 0, place, assembler.places[a], second, 0, 0, assembler.row(numbers))
 

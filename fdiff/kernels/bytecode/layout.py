@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from ...arraytype import ArrayType, Shape
+from ...arraytype import F8, ArrayType, Shape, example_of
 from ...primitive import Primitive
 from ...tape import Params
 
@@ -100,14 +100,9 @@ def viewed(op: Primitive, params: Params, source: Layout) -> tuple[Layout, int] 
     if source.size == 0:
         type_ = op.infer(ArrayType(source.shape, DTYPES[source.dtype]), **dict(params))[0]
         return laid(type_.shape, dense_steps(type_.shape, source.dtype), source.dtype), 0
-    low = sum((n - 1) * min(step, 0) for n, step in zip(source.shape, source.steps, strict=True))
-    high = sum((n - 1) * max(step, 0) for n, step in zip(source.shape, source.steps, strict=True))
-    memory = np.empty(high - low + 1)
-    model = np.lib.stride_tricks.as_strided(
-        memory[-low:], source.shape, tuple(8 * step for step in source.steps)
-    )
+    model = example_of(ArrayType(source.shape, F8), source.steps)
     out = np.asarray(op.evaluate(model, **dict(params)))
-    if not np.may_share_memory(out, memory):
+    if not np.may_share_memory(out, model):
         return None
     delta = (out.__array_interface__["data"][0] - model.__array_interface__["data"][0]) // 8
     return laid(out.shape, tuple(step // 8 for step in out.strides), source.dtype), delta

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 from math import prod
-
-import numpy as np
 
 from ...arraytype import Shape, broadcast
 from ...kernel_rule import Kind
 from ...tape import Node
-from .assembler import Assembler, Lowering, room_of
+from .assembler import Assembler, Lowering, Piece, room_of
 from .contractions import contraction
-from .layout import Layout, columns, in_order, joined, laid, row_major
-from .opcode_bodies import RANK
+from .layout import Layout, in_order, laid, row_major
 from .opcodes import PADDED
 
 LoweringRule = Callable[[Node, tuple[Layout, ...]], Lowering | None]
@@ -60,35 +58,24 @@ def reduction(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     kind = _OF_TRUTH[kind] if source.dtype == "b1" else kind
     if kind in (Kind.ANY, Kind.ALL) and source.dtype != "b1":
         return None
-    parts = _split(source.shape, axes)
-    opcode = f"{kind} {'f8' if source.dtype == 'f8' else 'i8'}"
-    if parts is None:
-        return _turned_reduction(opcode, source, axes, out)
+    parts, moved = _split(source.shape, axes), None
+    if parts is None:  # axes that lie apart: of a copy in which they are the last
+        order = (*(a for a in range(len(source.shape)) if a not in axes), *axes)
+        shape, steps = (tuple(of[a] for a in order) for of in (source.shape, source.steps))
+        moved = Piece(laid(shape, steps, source.dtype), 0, row_major(shape))
+        parts = out.size, prod(source.shape[a] for a in axes), 1
+        if not moved.copyable:
+            return None
     outer, along, inner = parts
+    opcode = f"{kind} {'f8' if source.dtype == 'f8' else 'i8'}"
 
     def lowering(assembler: Assembler, i: int, node: Node) -> None:
-        place = assembler.dense(node.args[0])
+        if moved is None:
+            place = assembler.dense(node.args[0])
+        else:
+            place = assembler.lend(room_of(source.size), i)
+            moved.copy(assembler, place, assembler.places[node.args[0]])
         assembler.emit(opcode, outer, assembler.make(i, out), place, along, inner)
-
-    return lowering
-
-
-def _turned_reduction(
-    opcode: str, source: Layout, axes: tuple[int, ...], out: Layout
-) -> Lowering | None:
-    """Over axes that lie apart: of a copy in which they are the last."""
-    kept = tuple(a for a in range(len(source.shape)) if a not in axes)
-    order = (*kept, *axes)
-    shape = tuple(source.shape[a] for a in order)
-    steps = tuple(source.steps[a] for a in order)
-    along = prod(source.shape[a] for a in axes)
-    if columns(joined(shape, steps, row_major(shape)), RANK, 2) is None:
-        return None
-
-    def lowering(assembler: Assembler, i: int, node: Node) -> None:
-        place = assembler.lend(room_of(source.size), i)
-        assembler.copy(shape, (place, row_major(shape)), (assembler.places[node.args[0]], steps))
-        assembler.emit(opcode, out.size, assembler.make(i, out), place, along, 1)
 
     return lowering
 
@@ -117,100 +104,80 @@ def along_axis(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     return lowering
 
 
-# --- joining, slices put back, stores -----------------------------------------------------------
+# --- operands at places of the result: joins, slices put back, stores ---------------------------
 
 
-def _moved(node: Node, pieces: list[tuple[Layout, int, tuple[int, ...]]]) -> bool:
-    """Whether every piece can be copied to its place, given by where it begins and its steps."""
-    return all(
-        columns(joined(p.shape, p.steps, steps), RANK, 2) is not None for p, _, steps in pieces
-    )
-
-
-def concatenation(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
-    axis, out = dict(node.params)["axis"], result(node)
-    assert isinstance(axis, int)
-    starts = np.cumsum([0, *(s.shape[axis] for s in sources)])[:-1]
-    pieces = [
-        (s, int(k) * out.steps[axis], out.steps) for s, k in zip(sources, starts, strict=True)
-    ]
-    if not _moved(node, pieces):
-        return None
-    padded = prod(out.shape[:axis]) == 1 and all(s.dense for s in sources)
-
-    def lowering(assembler: Assembler, i: int, node: Node) -> None:
-        place = assembler.make(i, out, PADDED if padded else 0)
-        for a, (source, begin, steps) in zip(node.args, pieces, strict=True):
-            if padded and source.size > 1:  # each next one writes over what hangs over
-                assembler.emit(
-                    "move padded", blocks(source.size), place + begin, assembler.places[a]
-                )
-            else:
-                target = (place + begin, steps)
-                assembler.copy(source.shape, target, (assembler.places[a], source.steps))
-
-    return lowering
-
-
-def _window(node: Node, part: Layout, out: Layout) -> tuple[int, tuple[int, ...]]:
-    """Where a slice begins and its steps."""
+def _pieces(node: Node, sources: tuple[Layout, ...], out: Layout) -> list[Piece]:
+    """The operands that are copied into the result; the last ones, where others are not."""
     params = dict(node.params)
-    starts, steps = params["starts"], params["steps"]
-    begin = sum(a * s for a, s in zip(starts, out.steps, strict=True)) if part.size else 0
-    return begin, tuple(a * s for a, s in zip(steps, out.steps, strict=True))
+    if node.primitive.kind is Kind.CONCATENATE:
+        axis = params["axis"]
+        ends = accumulate((s.shape[axis] for s in sources), initial=0)
+        starts = zip(sources, ends, strict=False)
+        return [Piece(s, start * out.steps[axis], out.steps) for s, start in starts]
+    begin = sum(a * s for a, s in zip(params["starts"], out.steps, strict=True))
+    steps = tuple(a * s for a, s in zip(params["steps"], out.steps, strict=True))
+    return [Piece(sources[-1], begin if sources[-1].size else 0, steps)]
 
 
-def unslice(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
-    (part,), out = sources, result(node)
-    begin, steps = _window(node, part, out)
-    if not _moved(node, [(part, begin, steps)]):
+def placement(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
+    """A join, a slice put back among zeros, or a store into a slice."""
+    kind, out = node.primitive.kind, result(node)
+    pieces = _pieces(node, sources, out)
+    base = [Piece(sources[0], 0, out.steps)] if kind is Kind.UPDATE else []
+    if not all(piece.copyable for piece in (*base, *pieces)):
         return None
-    loops = joined(part.shape, part.steps, steps)
-    side_by_side = part.size > 1 and len(loops) == 1 and loops[0][1:] == (1, 1)
+    some = any(piece.source.size > 1 for piece in pieces)
+    in_a_row = some and not base and all(piece.contiguous for piece in pieces)
 
     def lowering(assembler: Assembler, i: int, node: Node) -> None:
-        place = assembler.make(i, out, PADDED if side_by_side else 0)
-        source = assembler.places[node.args[0]]
-        if not side_by_side:
-            assembler.emit("fill", out.size, place, assembler.zero)
-            assembler.copy(part.shape, (place + begin, steps), (source, part.steps))
+        if base:
+            place = _inherited(assembler, i, node)
+        else:
+            place = assembler.make(i, out, PADDED if in_a_row else 0)
+        given = [assembler.places[a] for a in node.args[len(base) :]]
+        if in_a_row:
+            _move_in_a_row(assembler, place, out.size, zip(pieces, given, strict=True))
             return
-        if begin:
-            assembler.emit("fill", begin, place, assembler.zero)
-        assembler.emit("move padded", blocks(part.size), place + begin, source)
-        rest = out.size - begin - part.size
-        if rest:
-            assembler.emit("fill", rest, place + begin + part.size, assembler.zero)
+        if kind is Kind.UNSLICE:
+            assembler.emit("fill", out.size, place, assembler.zero)
+        for piece, at in zip(pieces, given, strict=True):
+            piece.copy(assembler, place, at)
 
     return lowering
 
 
-def _kept(assembler: Assembler, i: int, node: Node) -> int:
+def _move_in_a_row(
+    assembler: Assembler, place: int, size: int, pieces: Iterable[tuple[Piece, int]]
+) -> None:
+    """Contiguous pieces, each from its place to that of the result, and zeros between them.
+
+    Whole vectors are moved: what comes next is written over the garbage behind a piece.
+    """
+    end = 0
+    for piece, at in pieces:
+        begin, length = piece.begin, piece.source.size
+        if begin > end:
+            assembler.emit("fill", begin - end, place + end, assembler.zero)
+        if length > 1:
+            assembler.emit("move padded", blocks(length), place + begin, at)
+        else:
+            piece.copy(assembler, place, at)
+        end = begin + length
+    if size > end:
+        assembler.emit("fill", size - end, place + end, assembler.zero)
+
+
+def _inherited(assembler: Assembler, i: int, node: Node) -> int:
     """Memory of node `i` with what its first operand holds: that operand's own if it is free."""
     x, *others = node.args
     shared = any(assembler.owners[a] == assembler.owners[x] for a in others)
     if not shared and assembler.inherit(i, x):
         return assembler.places[i]
-    source, out = assembler.layout(x), result(node)
-    place = assembler.make(i, out)
-    if not assembler.copy(out.shape, (place, out.steps), (assembler.places[x], source.steps)):
-        dense = assembler.dense(x)
-        assembler.emit("move", out.size, place, dense)
-    return place
-
-
-def update(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
-    whole, part = sources
     out = result(node)
-    begin, steps = _window(node, part, out)
-    if not _moved(node, [(part, begin, steps), (whole, 0, out.steps)]):
-        return None
-
-    def lowering(assembler: Assembler, i: int, node: Node) -> None:
-        source = assembler.places[node.args[1]]
-        assembler.copy(part.shape, (_kept(assembler, i, node) + begin, steps), (source, part.steps))
-
-    return lowering
+    place = assembler.make(i, out)
+    Piece(assembler.layout(x), 0, out.steps).copy(assembler, place, assembler.places[x])
+    return place
 
 
 # --- index arrays -------------------------------------------------------------------------------
@@ -249,48 +216,31 @@ def gather(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     return lowering
 
 
-def _scattered(
-    name: str, node: Node, bar: Layout, indices: tuple[Layout, ...]
-) -> Callable[[Assembler, int, int, tuple[int, ...]], None] | None:
-    """Entries of `bar` put at places of the result; None for shapes that are not expected."""
-    out, count = result(node), len(indices)
-    lead = broadcast(*(i.shape for i in indices))
-    shape = (*lead, *out.shape[count:])
-    if not _fits(indices) or broadcast(bar.shape, shape) != shape:
+def scatter(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
+    """Entries added to zeros, or stored into the first operand, at places that are looked up."""
+    add, out = node.primitive.kind is Kind.SCATTER_ADD, result(node)
+    bar, *indices = sources if add else sources[1:]
+    lead = broadcast(*(index.shape for index in indices))
+    rest = out.shape[len(indices) :]
+    shape = (*lead, *rest)
+    if not _fits(tuple(indices)) or broadcast(bar.shape, shape) != shape:
+        return None
+    if add and bar.dtype == "b1":
+        return None
+    if not add and not Piece(sources[0], 0, out.steps).copyable:
         return None
 
-    def emit(assembler: Assembler, place: int, values: int, at: tuple[int, ...]) -> None:
-        row = assembler.row(_indexed(assembler, at, place, out))
+    def lowering(assembler: Assembler, i: int, node: Node) -> None:
+        values, *at = node.args if add else node.args[1:]
+        if add:
+            place = assembler.make(i, out)
+            assembler.emit("fill", out.size, place, assembler.zero)
+        else:
+            place = _inherited(assembler, i, node)
+        row = assembler.row(_indexed(assembler, tuple(at), place, out))
         source = assembler.dense(values, shape)
-        assembler.emit(name, prod(lead), source, 0, count, prod(out.shape[count:]), 0, row)
-
-    return emit
-
-
-def scatter_add(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
-    bar, *indices = sources
-    if bar.dtype == "b1":
-        return None
-    emit, out = _scattered(f"scatter_add {bar.dtype}", node, bar, tuple(indices)), result(node)
-    if emit is None:
-        return None
-
-    def lowering(assembler: Assembler, i: int, node: Node) -> None:
-        place = assembler.make(i, out)
-        assembler.emit("fill", out.size, place, assembler.zero)
-        emit(assembler, place, node.args[0], node.args[1:])
-
-    return lowering
-
-
-def scatter_set(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
-    emit = _scattered("scatter_set", node, sources[1], sources[2:])
-    if emit is None or not _moved(node, [(sources[0], 0, result(node).steps)]):
-        return None
-
-    def lowering(assembler: Assembler, i: int, node: Node) -> None:
-        place = _kept(assembler, i, node)
-        emit(assembler, place, node.args[1], node.args[2:])
+        name = f"scatter_add {bar.dtype}" if add else "scatter_set"
+        assembler.emit(name, prod(lead), source, 0, len(indices), prod(rest), 0, row)
 
     return lowering
 
@@ -298,11 +248,8 @@ def scatter_set(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
 LOWERING_RULES: dict[Kind, LoweringRule] = {
     **dict.fromkeys((k for k in Kind if k.is_reduction), reduction),
     **dict.fromkeys((k for k in Kind if k.is_extremum or k.is_scan), along_axis),
-    Kind.CONCATENATE: concatenation,
-    Kind.UNSLICE: unslice,
-    Kind.UPDATE: update,
+    **dict.fromkeys((Kind.CONCATENATE, Kind.UNSLICE, Kind.UPDATE), placement),
     Kind.GATHER: gather,
-    Kind.SCATTER_ADD: scatter_add,
-    Kind.SCATTER_SET: scatter_set,
+    **dict.fromkeys((Kind.SCATTER_ADD, Kind.SCATTER_SET), scatter),
     Kind.CONTRACT: contraction,
 }
