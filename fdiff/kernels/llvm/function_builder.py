@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
@@ -25,6 +25,27 @@ def stack_slot(code: ir.IRBuilder, type_: ir.Type, count: int | None = None) -> 
     """The address of memory on the stack, taken once where the function begins."""
     with code.goto_entry_block():
         return code.alloca(type_, count)
+
+
+def declare(
+    module: ir.Module, name: str, out: ir.Type, types: list[ir.Type], attributes: str = "nounwind",
+    *, internal: bool = False,
+) -> ir.Function:  # fmt: skip
+    """A function without a body, so far; only its own module can call an `internal` one."""
+    function = ir.Function(module, ir.FunctionType(out, types), name)
+    function.linkage = "internal" if internal else ""
+    for attribute in attributes.split():
+        function.attributes.add(attribute)
+    return function
+
+
+def parameters_of(
+    node: ast.FunctionDef, types: Sequence[str], function: ir.Function
+) -> dict[str, TypedValue]:
+    """The parameters of a function by their names in its text; others of LLVM's may follow."""
+    names = [a.arg for a in node.args.args]
+    values = zip(names, types, function.args, strict=False)
+    return {name: TypedValue(type_, value) for name, type_, value in values}
 
 
 class Callees(Protocol):

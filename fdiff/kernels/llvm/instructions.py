@@ -11,7 +11,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from .arithmetic import compared
-from .function_builder import stack_slot
+from .function_builder import declare, stack_slot
 from .types import (
     BYTE,
     WORD,
@@ -151,21 +151,16 @@ def ldexp(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
 
 def _external(code: ir.IRBuilder, name: str, values: list[ir.Value], type_: str) -> ir.Function:
     symbol = f"{name}f" if type_ == "f4" else name
-    signature = ir.FunctionType(llvm_type(type_), [v.type for v in values])
-    found = code.module.globals.get(symbol)
-    if found is None:
-        found = ir.Function(code.module, signature, symbol)
-        found.attributes.add("nounwind")
-        found.attributes.add("readnone")
-    return found
+    if symbol in code.module.globals:
+        return code.module.globals[symbol]
+    types = [v.type for v in values]
+    return declare(code.module, symbol, llvm_type(type_), types, "nounwind readnone")
 
 
 def call(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
     given = [a if is_pointer(a.type) else convert(code, a, "i8") for a in args[1:]]
     values = [_bytes(code, a.value) if is_pointer(a.type) else a.value for a in given]
-    signature = ir.FunctionType(WORD, [v.type for v in values])
-    target = code.inttoptr(convert(code, args[0], "i8").value, signature.as_pointer())
-    return TypedValue("i8", code.call(target, values))
+    return TypedValue("i8", _call_at(code, args[0], WORD, values))
 
 
 def fortran(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
@@ -177,9 +172,16 @@ def fortran(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
             where = stack_slot(code, llvm_type(type_))
             code.store(convert(code, x, type_).value, where)
         values.append(_bytes(code, where))
-    signature = ir.FunctionType(ir.VoidType(), [v.type for v in values])
-    target = code.inttoptr(convert(code, args[0], "i8").value, signature.as_pointer())
-    return TypedValue("", code.call(target, values))
+    return TypedValue("", _call_at(code, args[0], ir.VoidType(), values))
+
+
+def _call_at(
+    code: ir.IRBuilder, address: TypedValue, out: ir.Type, values: list[ir.Value]
+) -> ir.Value:
+    """The call of a function at an address."""
+    signature = ir.FunctionType(out, [v.type for v in values])
+    target = code.inttoptr(convert(code, address, "i8").value, signature.as_pointer())
+    return code.call(target, values)
 
 
 def _bytes(code: ir.IRBuilder, where: ir.Value) -> ir.Value:

@@ -25,7 +25,7 @@ from .calling_convention import (
     location,
     table_read,
 )
-from .function_builder import FunctionBuilder
+from .function_builder import FunctionBuilder, declare, parameters_of
 from .outlined_functions import OutlinedFunctions, only_arguments
 from .statements import write
 from .types import WORD, TypedValue, is_pointer, llvm_type
@@ -95,10 +95,7 @@ def _inner(
 ) -> ir.Function:
     """The kernel's function, still empty; if `tables` says so, these come before its parameters."""
     types = [*TYPES] * tables + [llvm_type(at.type) for at in parameters.values()]
-    inner = ir.Function(module, ir.FunctionType(WORD, types), name)
-    inner.linkage = "internal"
-    for attribute in ("noinline", "nounwind"):
-        inner.attributes.add(attribute)
+    inner = declare(module, name, WORD, types, "noinline nounwind", internal=True)
     values = inner.args[len(types) - len(parameters) :]
     for argument, at in zip(values, parameters.values(), strict=True):
         if is_pointer(at.type):
@@ -111,8 +108,7 @@ def _add_entry(
 ) -> None:
     """The function that Python calls: it loads each parameter from the tables."""
     types = [*TYPES, *[WORD.as_pointer() for at in parameters if at.table == WORKER]]
-    entry = ir.Function(module, ir.FunctionType(WORD, types), name)
-    entry.attributes.add("nounwind")
+    entry = declare(module, name, WORD, types)
     code = ir.IRBuilder(entry.append_basic_block())
     tables = ArgumentTables(tuple(entry.args), count)
     values: list[ir.Value] = list(entry.args) if len(inner.args) > len(parameters) else []
@@ -142,16 +138,11 @@ def _define(module: ir.Module, node: ast.FunctionDef, *, internal: bool) -> None
     annotations = [str(ast.literal_eval(a.annotation)) for a in node.args.args if a.annotation]
     types = [words.split()[0] for words in annotations]
     out = str(ast.literal_eval(node.returns)) if node.returns else "i8"
-    signature = ir.FunctionType(llvm_type(out), [llvm_type(t) for t in types])
-    function = ir.Function(module, signature, local(node.name) if internal else node.name)
-    function.linkage = "internal" if internal else ""
-    function.attributes.add("nounwind")
-    if internal:
-        function.attributes.add("noinline")  # compiled once, however often it is called
+    name = local(node.name) if internal else node.name
+    attributes = "noinline nounwind" if internal else "nounwind"  # compiled once, not at each call
+    parameters = [llvm_type(t) for t in types]
+    function = declare(module, name, llvm_type(out), parameters, attributes, internal=internal)
     for argument, words in zip(function.args, annotations, strict=True):
         if words.endswith(" noalias"):
             argument.add_attribute("noalias")
-    names = [a.arg for a in node.args.args]
-    values = map(TypedValue, types, function.args)
-    to = FunctionBuilder(function, call, out)
-    write(to, node.body, dict(zip(names, values, strict=True)))
+    write(FunctionBuilder(function, call, out), node.body, parameters_of(node, types, function))

@@ -10,6 +10,7 @@ longer for a thousand loads in the kernel.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from llvmlite import ir
 
 from .calling_convention import TABLES, ArgumentTables, Location
 from .expressions import expression
-from .function_builder import FunctionBuilder, Library
+from .function_builder import FunctionBuilder, Library, declare, parameters_of
 from .machine import has
 from .statements import write
 from .types import WORD, TypedValue, is_pointer, llvm_type
@@ -78,15 +79,13 @@ class OutlinedFunctions:
         if key not in self._compiled:
             node = self._nodes[name]
             symbol = f"{local(name)}_{len(self._compiled)}"
-            function = _declared(module, symbol, [*map(llvm_type, types), _WORDS])
-            *values, words = function.args
+            function = _declare(module, symbol, [*map(llvm_type, types), _WORDS])
             for value, type_ in zip(function.args, (*types, "i8*"), strict=True):
                 if is_pointer(type_):
                     value.add_attribute("noalias")
-            to = FunctionBuilder(function, self._library, results=words)
+            to = FunctionBuilder(function, self._library, results=function.args[-1])
             to.on_loop = _no_interleaving
-            names = [a.arg for a in node.args.args]
-            write(to, node.body, dict(zip(names, map(TypedValue, types, values), strict=True)))
+            write(to, node.body, parameters_of(node, types, function))
             self._compiled[key] = _Compiled(function, types, tuple(to.result_types))
         return self._compiled[key]
 
@@ -101,7 +100,7 @@ class OutlinedFunctions:
         direct = [llvm_type(type_) for type_, at in pairs if not at]
         types = [*(v.type for v in self._tables.values), _INDEX.as_pointer(), _WORDS, *direct]
         symbol = f"{callee.function.name}_of_{len(self._trampolines)}"
-        function = self._trampolines[key] = _declared(module, symbol, types)
+        function = self._trampolines[key] = _declare(module, symbol, types)
         code = ir.IRBuilder(function.append_basic_block())
         indices, words, *others = function.args[len(TABLES) :]
         tables = self._tables.within(function.args[: len(TABLES)])
@@ -117,6 +116,10 @@ class OutlinedFunctions:
         code.call(callee.function, [*values, words])
         code.ret_void()
         return function
+
+
+def _declare(module: ir.Module, symbol: str, types: list[ir.Type]) -> ir.Function:
+    return declare(module, symbol, ir.VoidType(), types, "noinline nounwind", internal=True)
 
 
 def _no_interleaving(back: ir.ConditionalBranch, lines: int) -> None:
@@ -142,14 +145,6 @@ def _no_interleaving(back: ir.ConditionalBranch, lines: int) -> None:
     back.set_metadata("llvm.loop", loop)
 
 
-def _declared(module: ir.Module, symbol: str, types: list[ir.Type]) -> ir.Function:
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), types), symbol)
-    function.linkage = "internal"
-    for attribute in ("noinline", "nounwind"):
-        function.attributes.add(attribute)
-    return function
-
-
 def _constants(module: ir.Module, numbers: list[int]) -> ir.Value:
     """The address of these numbers in the module."""
     type_ = ir.ArrayType(_INDEX, len(numbers))
@@ -161,14 +156,13 @@ def _constants(module: ir.Module, numbers: list[int]) -> ir.Value:
 
 def only_arguments(body: Iterable[ast.stmt], outlined: set[str]) -> set[str]:
     """The names that a kernel's `body` reads only as arguments of `outlined` functions."""
-    as_argument: dict[str, int] = {}
-    count: dict[str, int] = {}
+    as_argument: Counter[str] = Counter()
+    count: Counter[str] = Counter()
     for statement in body if outlined else ():
         for part in ast.walk(statement):
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-                count[part.id] = count.get(part.id, 0) + 1
+                count[part.id] += 1
             elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
-                for a in part.args if part.func.id in outlined else ():
-                    if isinstance(a, ast.Name):
-                        as_argument[a.id] = as_argument.get(a.id, 0) + 1
+                if part.func.id in outlined:
+                    as_argument.update(a.id for a in part.args if isinstance(a, ast.Name))
     return {name for name, times in as_argument.items() if times == count[name]}

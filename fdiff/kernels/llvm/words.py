@@ -25,7 +25,7 @@ from ..runtime import maths, scalar
 from . import atomics, float_flags
 from . import instructions as do
 from .arithmetic import UnknownWordError
-from .function_builder import FunctionBuilder
+from .function_builder import FunctionBuilder, declare, parameters_of
 from .instructions import Formula
 from .statements import write
 from .types import DTYPES, TypedValue, convert, is_real, llvm_type
@@ -77,15 +77,13 @@ def _scalar(name: str) -> Formula:
         symbol = f"fdiff_{name}_{'_'.join(types)}"
         function = code.module.globals.get(symbol)
         if function is None:
-            signature = ir.FunctionType(llvm_type(out), [llvm_type(t) for t in types])
-            function = ir.Function(code.module, signature, symbol)
-            function.linkage = "internal"
-            function.attributes.add("alwaysinline")
-            function.attributes.add("nounwind")
-            names = [a.arg for a in node.args.args]
-            values = map(TypedValue, types, function.args)
+            parameters = [llvm_type(t) for t in types]
+            attributes = "alwaysinline nounwind"
+            function = declare(
+                code.module, symbol, llvm_type(out), parameters, attributes, internal=True
+            )
             to = FunctionBuilder(function, call, out)
-            write(to, node.body, dict(zip(names, values, strict=True)))
+            write(to, node.body, parameters_of(node, types, function))
         return TypedValue(out, code.call(function, [a.value for a in args]))
 
     return formula
