@@ -158,11 +158,13 @@ def only_arguments(body: Iterable[ast.stmt], outlined: set[str]) -> set[str]:
     """The names that a kernel's `body` reads only as arguments of `outlined` functions."""
     as_argument: Counter[str] = Counter()
     count: Counter[str] = Counter()
-    for statement in body if outlined else ():
-        for part in ast.walk(statement):
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-                count[part.id] += 1
-            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
-                if part.func.id in outlined:
-                    as_argument.update(a.id for a in part.args if isinstance(a, ast.Name))
+    for part in (n for statement in body if outlined for n in ast.walk(statement)):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            count[part.id] += 1
+        elif isinstance(part, ast.Call) and _called(part) in outlined:
+            as_argument.update(a.id for a in part.args if isinstance(a, ast.Name))
     return {name for name, times in as_argument.items() if times == count[name]}
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else ""

@@ -34,7 +34,7 @@ from .value import (
 LOG2_E = 1.4426950408889634
 # log2(e) in single precision, in two parts
 _LOG2_E_SINGLE = 1.4426950216293335, 1.925963033500011e-08
-_LOG_2 = (0.6931471805599453, 2.3190468138462996e-17), (0.6931471824645996, -1.9046542121259336e-09)
+LOG_2 = (0.6931471805599453, 2.3190468138462996e-17), (0.6931471824645996, -1.9046542121259336e-09)
 # The same with a first part so short that its products with whole numbers are exact (fdlibm).
 _LOG_2_SHORT = (
     (0.6931471803691238, 1.9082149292705877e-10),
@@ -88,7 +88,7 @@ class _Reduced(NamedTuple):
 
 def _reduce(x: Value, times: float = 1.0) -> _Reduced:
     """Of `x` times a power of two."""
-    high, low = x.pick(*_LOG_2)
+    high, low = x.pick(*LOG_2)
     k, _ = nearest(x, times * LOG2_E)
     first = fma(k, -high, x if times == 1.0 else x * times)
     r = fma(k, -low, first)
@@ -181,7 +181,7 @@ def exp2_sum(x: Value, low: Value | float, by: Value | None = None) -> Value:
     """``2**(x + low)`` for a small `low` and an `x` that is not huge; times `by`."""
     k, _ = nearest(x, 1.0)
     r = x - k + low if isinstance(low, Value) else x - k
-    out = fma(r * r, polynomial(r, x.pick(*_EXP2)), r * _LOG_2[0][0])
+    out = fma(r * r, polynomial(r, x.pick(*_EXP2)), r * LOG_2[0][0])
     return scale_near(out, k) if by is None else scale_by(out + 1.0, k, by)
 
 
@@ -225,7 +225,7 @@ class Twice(NamedTuple):
         k, _ = nearest(size, -2.0 * LOG2_E)
         r = fma(size, -2.0 * _LOG2_E_SINGLE[0], -k)
         r = fma(size, -2.0 * _LOG2_E_SINGLE[1], r)
-        r = r * polynomial(r, (_LOG_2[0][0], *_EXP2[1]))
+        r = r * polynomial(r, (LOG_2[0][0], *_EXP2[1]))
         return Twice(r, x.like(0.0), power_of_two(k, 30.0) * 2.0**-30)
 
     def minus_one(self) -> Pair:

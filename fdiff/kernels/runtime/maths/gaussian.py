@@ -24,6 +24,7 @@ from .value import (
     quotient,
     rounded_off,
     scale,
+    sum_of_any,
     total,
     where,
 )
@@ -120,7 +121,7 @@ def _complement(x: Value, low: Value | float, *, exact: bool) -> Value:
 def _tail(x: Value, low: Value, *, exact: bool) -> Value:
     """``erfc(x + low)`` for x >= 0, to full precision from 1/2 on."""
     x = clamp(x, 0.0, 28.0)
-    over, under = _sum(x, -3.0), _sum(x, 3.0)
+    over, under = sum_of_any(x, -3.0), sum_of_any(x, 3.0)
     first, *rest = _SCALED if exact else _SHORT
     t = quotient(over, under)
     p = total(x.like(first), fma(t, polynomial(t, rest), _SCALED_LOW))
@@ -128,10 +129,3 @@ def _tail(x: Value, low: Value, *, exact: bool) -> Value:
     e, k = exp_parts(-square, -fma(x, x, -square) - (x + x) * low)
     one = total(x + x, x.like(1.0))
     return scale(quotient(product(e, p), Pair(one.high, one.low + (low + low))), k)
-
-
-def _sum(x: Value, y: float) -> Pair:
-    """``x + y``, whichever is larger (Knuth, section 4.2.2, theorem B)."""
-    high = x + y
-    other = high - x
-    return Pair(high, (x - (high - other)) + (y - other))

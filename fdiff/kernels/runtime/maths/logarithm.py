@@ -9,8 +9,20 @@ from __future__ import annotations
 from math import inf, nan
 from typing import NamedTuple
 
-from .exponential import exp, exp2
-from .value import Value, copysign, fabs, fma, libm, polynomial, power_of_two, sqrt, total, where
+from .exponential import LOG_2, exp, exp2
+from .value import (
+    Value,
+    copysign,
+    fabs,
+    fma,
+    libm,
+    polynomial,
+    power_of_two,
+    sqrt,
+    sum_of_any,
+    total,
+    where,
+)
 
 # 2 atanh(s) / s - 2 over s**2, in s**2: relative error of the logarithm 2**-59.
 _ATANH = (
@@ -23,7 +35,6 @@ _CUBIC = (
     0.14218562841415405, -0.12383919954299927, 0.11873316764831543, -0.11792489886283875,
     0.06917727738618851,
 )  # fmt: skip
-_LOG_2 = (0.6931471805599453, 2.3190468138462996e-17), (0.6931471824645996, -1.9046542121259336e-09)
 _PER_LOG_2 = (
     (1.4426950408889634, 2.0355273740931033e-17),
     (1.4426950216293335, 1.925963033500011e-08),
@@ -98,7 +109,7 @@ def _flagged(factor: Value, wrong: Value) -> Value:
 def log(x: Value) -> Value:
     """The natural logarithm."""
     k, f = split_any(x)
-    high, low = x.pick(*_LOG_2)
+    high, low = x.pick(*LOG_2)
     half, rest = _terms(f)
     out = fma(k, _flagged(x.like(high), x <= 0.0), f - (half - fma(k, low, rest)))
     return where(x >= 0.0, where(x < inf, out, x), nan)  # k < 0 of zero: that is -inf by now
@@ -116,7 +127,7 @@ def _log1p_sum(x: Value, low: Value | float, wrong: Value | None = None) -> Valu
     lost = where(same, low, lost * power_of_two(-where(k > 100.0, 100.0, k)))
     lost = lost * fma(f, f - 1.0, 1.0)
     f = where(same, x, f)
-    high, low = x.pick(*_LOG_2)
+    high, low = x.pick(*LOG_2)
     half, rest = _terms(f)
     factor = x.like(high) if wrong is None else _flagged(x.like(high), wrong)
     return copysign(fma(k, factor, f - (half - (fma(k, low, lost) + rest))), x)
@@ -178,11 +189,9 @@ def logaddexp2(x: Value, y: Value) -> Value:
 def _from_one(x: Value, t: Value, root: Value) -> Value:
     """``log(1 + t + root)`` for root >= 0, t of either size; ``log(2 x)`` where `x` is large."""
     large = x > x.pick(2.0**56, 2.0**27)
-    high = t + root
-    other = high - t
-    low = (t - (high - other)) + (root - other)
+    high, low = sum_of_any(t, root)
     out = _log1p_sum(where(large, x, high), where(large, 0.0, low))
-    return where(x < inf, where(large, out + _LOG_2[0][0], out), x)
+    return where(x < inf, where(large, out + LOG_2[0][0], out), x)
 
 
 @libm("asinh")

@@ -11,7 +11,7 @@ from math import inf
 from .exponential import Twice, exp, exp2
 from .logarithm import log
 from .power import Scaled, exponent_sum, power
-from .value import Formula, Value, fabs, fma, fused, sqrt, where
+from .value import Formula, Value, fabs, fma, fused, sqrt, sum_of_any, where
 
 
 def sech_squared(x: Value) -> Value:
@@ -28,15 +28,10 @@ def sech_squared(x: Value) -> Value:
     return fma(-share, share, share) * 4.0
 
 
-def _difference(x: Value, y: Value) -> tuple[Value, Value]:
-    """``x - y`` and what it lost to rounding (Knuth, section 4.2.2); 0 where it is infinite."""
-    d, lost = _sum(x, -y)
-    return d, where(fabs(d) < inf, lost, 0.0)
-
-
 def _shares(x: Value, y: Value, of: Formula, unit: float) -> tuple[Value, Value]:
     """Shares of both in ``b**x + b**y``, from ``b**-|x - y|``, as `logaddexp` has it."""
-    d, lost = _difference(x, y)
+    d, lost = sum_of_any(x, -y)
+    lost = where(fabs(d) < inf, lost, 0.0)
     e = of(-fabs(d))
     inverse = 1.0 / (e + 1.0)
     first, second = where(d < 0.0, e, 1.0) * inverse, where(d < 0.0, e.like(1.0), e) * inverse
@@ -68,7 +63,7 @@ def second_share2(x: Value, y: Value) -> Value:
 
 def power_sum(x: Value, y: Value, z: Value) -> Value:
     """``x**(y + z)`` of the sum as a pair."""
-    high, low = _sum(y, z)
+    high, low = sum_of_any(y, z)
     if fused():
         return exponent_sum(x, high, low)
     out = power(x, high)
@@ -94,14 +89,7 @@ def power_slope(x: Value, y: Value, z: Value) -> Value:
     """``y x**(y + z)``, also where only the power leaves the range."""
     if not fused():
         return y * power_sum(x, y, z)
-    return exponent_sum(x, *_sum(y, z), by=y)
-
-
-def _sum(x: Value, y: Value) -> tuple[Value, Value]:
-    """``x + y`` and what it lost to rounding (Knuth, section 4.2.2)."""
-    high = x + y
-    other = high - x
-    return high, (x - (high - other)) + (y - other)
+    return exponent_sum(x, *sum_of_any(y, z), by=y)
 
 
 def _direction(x: Value, y: Value, *, second: bool) -> Value:

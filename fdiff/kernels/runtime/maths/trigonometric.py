@@ -37,11 +37,16 @@ def out_of_range(x: Value) -> Value:
     return (size > x.pick(*REACH)) & (size < inf)
 
 
+def _quadrants(x: Value) -> tuple[Value, Value]:
+    """The multiple `k` of pi/2 nearest to ``x >= 0``, infinite out of reach, and its last bits."""
+    return nearest(where(x > x.pick(*REACH), inf, x), _PER_HALF_PI)
+
+
 def _reduce(x: Value) -> tuple[Pair, Value]:
     """``|x| - k pi/2`` as a pair, and the last bits of `k`."""
     x = fabs(x)
     high, middle, low = x.pick(*_HALF_PI)
-    k, bits = nearest(where(x > x.pick(*REACH), inf, x), _PER_HALF_PI)
+    k, bits = _quadrants(x)
     first = fma(k, -high, x)
     second = k * middle
     r = first - second
@@ -52,7 +57,7 @@ def _reduced(x: Value) -> tuple[Value, Value]:
     """``|x| - k pi/2`` to about an ulp, and the last bits of `k`."""
     x = fabs(x)
     high, middle, low = x.pick(*_HALF_PI)
-    k, bits = nearest(where(x > x.pick(*REACH), inf, x), _PER_HALF_PI)
+    k, bits = _quadrants(x)
     return fma(k, -low, fma(k, -middle, fma(k, -high, x))), bits
 
 

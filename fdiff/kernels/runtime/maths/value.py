@@ -263,6 +263,13 @@ def total(x: Value, y: Value) -> Pair:
     return Pair(high, x - high + y)
 
 
+def sum_of_any(x: Value, y: Value | float) -> Pair:
+    """``x + y``, whichever is larger (Knuth, section 4.2.2, theorem B)."""
+    high = x + y
+    other = high - x
+    return Pair(high, (x - (high - other)) + (y - other))
+
+
 def rounded_off(x: Value, y: Value | float, rounded: Value) -> Value:
     """What ``x * y`` has lost to rounding, without fused operations (Dekker, as above)."""
     split = x.pick(134217729.0, 4097.0)  # halves of the digits, whose products are exact
