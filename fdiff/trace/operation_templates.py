@@ -37,12 +37,13 @@ _templates: dict[object, Template | None] = {}
 
 def replay(trace: EagerRecorder, template: Template, ids: list[int]) -> TracedArray:
     """The nodes of a template, entered for the operands `ids`."""
-    steps, (out,), (type_, scalar, weak, kind), _ = template
-    trace.builder.splice(steps, ids)
-    node = ids[out]
+    trace.builder.splice(template.steps, ids)
+    (out,), (type_, scalar, weak, kind) = template.outputs, template.result
     if kind is None:
-        return handle(trace, node, type_, scalar, weak)
-    return of_class(kind, trace, node)
+        return handle(trace, ids[out], type_, scalar, weak)
+    made = object.__new__(kind)  # as `of_class`, without another call
+    made.home, made.node = trace, ids[out]
+    return made
 
 
 def of_ufunc(trace: EagerRecorder, ufunc: np.ufunc, operands: tuple[Any, ...]) -> object:

@@ -43,7 +43,11 @@ def widened(
     """Outputs of one node where the arguments `on` carry the axis."""
     nodes, ids = trace.builder.nodes, [*args]
     types = tuple([nodes[i].types[0] for i in ids])
-    return batches.enter(trace, node, (on, size), types, ids, 0, line)[0]
+    template = batches.find(trace.builder, node, (on, size), types, ids, 0)
+    if template is None:
+        template = batches.ask(trace, node, (on, size), ids, 0, line)
+    trace.builder.splice(template.steps, ids, line)
+    return [ids[k] for k in template.outputs]
 
 
 class _BatchSweep:

@@ -62,8 +62,12 @@ class _ForwardSweep:
         first = len(ids)
         ids += [*[values[a] for a in args], *outs]
         types = tuple([nodes[a].types[0] for a in args])
-        made, places = pushes.enter(self.trace, node, moving, types, ids, first, line)
-        found = [None if place is None else made[place] for place in places]
+        template = pushes.find(self.builder, node, moving, types, ids, first)
+        if template is None:
+            template = pushes.ask(self.trace, node, moving, ids, first, line)
+        self.builder.splice(template.steps, ids, line)
+        outputs = template.outputs
+        found = [None if place is None else ids[outputs[place]] for place in template.result]
         if len(node.types) > 1:
             self.parts[i] = {k: dot for k, dot in enumerate(found) if dot is not None}
         elif found[0] is not None:

@@ -141,13 +141,20 @@ class _ReverseSweep:
         else:
             ids = [*given, *map(self.value_of, args), *outs]
             types, needed = (*map(self.type_of, args),), (*map(self.is_wanted, args),)
-        made, targets = pulls.enter(self.trace, node, (seeds, needed), types, ids, len(given), line)
+        detail, first = (seeds, needed), len(given)
+        template = pulls.find(self.builder, node, detail, types, ids, first)
+        if template is None:
+            template = pulls.ask(self.trace, node, detail, ids, first, line)
+        steps, outputs, targets, _ = template
+        if steps:
+            self.builder.splice(steps, ids, line)
         bars = self.bars
         for k, place, masked in targets:
             if masked is None and args[k] not in bars:
-                bars[args[k]] = made[place]
-            else:
-                self._put(args[k], made[place], None if masked is None else made[masked], line)
+                bars[args[k]] = ids[outputs[place]]
+                continue
+            mask = None if masked is None else ids[outputs[masked]]
+            self._put(args[k], ids[outputs[place]], mask, line)
 
     def _put(self, a: int, bar: int, mask: int | None, line: Line | None) -> None:
         """Add to the cotangent of a node; the sum is known to be zero outside both masks."""

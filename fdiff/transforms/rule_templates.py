@@ -134,32 +134,6 @@ class RuleTemplates:
         for memory in (self.known, self.general, self.counts):
             memory.clear()
 
-    def enter(
-        self,
-        trace: SimplifyingTrace,
-        node: Node,
-        detail: object,
-        types: Types,
-        ids: list[int],
-        first: int,
-        line: Line | None,
-    ) -> tuple[list[int], Any]:
-        """The results for a node whose arguments have these `types`, and what they are.
-
-        They are entered by the template or, where there is none, by the rule. `ids` are the seeds,
-        from the place `first` on the arguments of the node, and then its outputs.
-        """
-        builder = trace.builder
-        template = self.find(builder, node, detail, types, ids, first)
-        if template is not None:
-            builder.splice(template.steps, ids, line)
-            return [ids[k] for k in template.outputs], template.result
-        trace.line = line
-        nodes, last = builder.nodes, first + len(types)
-        given = [TracedArray(trace, i, nodes[i].types[0]) for i in ids]
-        found, result = self.rule.ask(node, detail, given[:first], given[first:last], given[last:])
-        return [trace.lift(x) for x in found], result
-
     def find(
         self,
         builder: Simplifier,
@@ -171,7 +145,8 @@ class RuleTemplates:
     ) -> Template | None:
         """The template for a node whose arguments have these `types`; None to ask the rule.
 
-        `ids` are the operands, from the place `first` on the arguments of the node.
+        `ids` are the operands: seeds, from the place `first` on the arguments of the node, and its
+        outputs.
         """
         primitive, _, params, _ = node
         key: tuple[object, ...] = (primitive, params, detail, types)
@@ -194,6 +169,23 @@ class RuleTemplates:
             if builder.nodes[ids[k]].primitive is absolute:
                 return None
         return found
+
+    def ask(
+        self,
+        trace: SimplifyingTrace,
+        node: Node,
+        detail: object,
+        ids: list[int],
+        first: int,
+        line: Line | None,
+    ) -> Template:
+        """Enter the results by the rule, as further operands of a template without steps."""
+        trace.line = line
+        nodes, last, count = trace.builder.nodes, first + len(node.args), len(ids)
+        given = [TracedArray(trace, i, nodes[i].types[0]) for i in ids]
+        found, result = self.rule.ask(node, detail, given[:first], given[first:last], given[last:])
+        ids += [trace.lift(x) for x in found]
+        return Template((), tuple(range(count, len(ids))), result)
 
     def _met(
         self, node: Node, key: tuple[Any, ...], constants: Constants, *, reads: bool

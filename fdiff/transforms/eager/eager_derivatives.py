@@ -161,7 +161,8 @@ class PullSweep(Cotangents):
             op.rules[given, needed, self.size] = rule
         values: list[Any] = self.builder.values
         outs = (values[i],) if len(op.types) == 1 else values[i]
-        return rule.run(*seeds, *[values[a] for a in args], *outs), rule.targets
+        run, targets = rule
+        return run(*seeds, *[values[a] for a in args], *outs), targets
 
 
 class EnteredPullSweep(PullSweep):

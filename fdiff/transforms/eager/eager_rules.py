@@ -7,7 +7,7 @@ node where derivatives are to be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ops.view_ops import slices, unslice
 from ...tape import CONSTANT, INPUT, Tape
@@ -20,14 +20,9 @@ from ..simplify import simplify
 Slices = tuple[slice, ...]
 
 
-class RuleFunction(NamedTuple):
-    """A rule as a Python function of ``(*seeds, *arguments, *outputs)``, which gives a tuple.
-
-    `targets` says what is in that. With a size, seeds and what is in the tuple have a leading axis.
-    """
-
-    run: Callable[..., tuple[Any, ...]]
-    targets: list[Any]
+# A rule as a Python function of ``(*seeds, *arguments, *outputs)``, which gives a tuple, and the
+# targets: what is in that. With a size, seeds and what is in the tuple have a leading axis.
+RuleFunction = tuple[Callable[..., tuple[Any, ...]], list[Any]]
 
 
 def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | None) -> RuleFunction:
@@ -47,7 +42,7 @@ def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | No
             sizes = tape.nodes[node.args[0]].type.shape
             within = slices(named["starts"], sizes, named["steps"])
         targets.append((k, place, mask, within))
-    return RuleFunction(_function(Tape(tape.nodes, tape.inputs, tuple(outputs))), targets)
+    return _function(Tape(tape.nodes, tape.inputs, tuple(outputs))), targets
 
 
 def pull_template(op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> Template:
@@ -72,7 +67,7 @@ def push_function(op: Op, moving: tuple[bool, ...], size: int | None) -> RuleFun
     A target tells where in the tuple the tangent of an output is, None where it does not move.
     """
     tape, targets, _ = pushes.rule.trace(op, moving)
-    return RuleFunction(_function(_batched(tape, sum(moving), size)), targets)
+    return _function(_batched(tape, sum(moving), size)), targets
 
 
 def _batched(tape: Tape, seeds: int, size: int | None) -> Tape:
