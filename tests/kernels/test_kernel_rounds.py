@@ -7,10 +7,10 @@ from tapes import tape_of
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.passes.fuse.dependences import dependences_of
 from fdiff.kernels.passes.fuse.effects import effects_of_plan
+from fdiff.kernels.passes.fuse.memory_reads import reads_of
+from fdiff.kernels.passes.fuse.recomputation import computed_again
 from fdiff.kernels.passes.materialise.graph_analysis import Structure
 from fdiff.kernels.passes.materialise.materialisation import make_plan
-from fdiff.kernels.passes.materialise.memory_reads import reads_of
-from fdiff.kernels.passes.materialise.recomputation import computed_again
 from fdiff.kernels.passes.normalise.routine_selection import select_routines
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify

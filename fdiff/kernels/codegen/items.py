@@ -16,6 +16,7 @@ from ..ir.loops import (
     END,
     Call,
     Conditional,
+    Item,
     LoopVersion,
     Nest,
     TileLoop,
@@ -24,7 +25,6 @@ from ..ir.loops import (
 from ..kernel_source import INDENT
 from .loop_nest import emit_nest
 
-Item = Nest | Call | Conditional | TileLoop | VersionedLoop
 _SHORTEST_RUN = 8  # rows: for fewer, beginning a run takes longer than it saves
 _LEAST_AHEAD, _MOST_AHEAD = 64, 256  # rows that are read ahead to find the end of a run
 _LOOKAHEAD = "lookahead"
@@ -63,7 +63,7 @@ def indented(lines: Iterable[str]) -> list[str]:
     return [INDENT + line for line in lines]
 
 
-def emit_item(item: Item, routines: RoutineTable, *, part: bool = False) -> list[str]:
+def emit_item(item: Item | Conditional, routines: RoutineTable, *, part: bool = False) -> list[str]:
     """The lines of an item."""
     if isinstance(item, Nest):
         return emit_nest(item)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from ...kernel_rule import Kind
 from ...process.background import checkpoint
 from ..ir.graph import KernelGraph
-from ..ir.loops import NUMPY, LoopProgram, TileLoop
+from ..ir.loops import NUMPY, Conditional, Item, LoopProgram, TileLoop
 from ..ir.parallel import ParallelProgram
 from ..kernel_source import KernelSource, WorkspaceBuffer
 from ..runtime.status import OUT_OF_RANGE
-from .items import Item, RoutineTable, emit_item, indented, tile_head
+from .items import RoutineTable, emit_item, indented, tile_head
 from .outlining import LONG, Region, outline
 from .parallel_regions import BLAS_TABLES, emit_parallel, parallel_text, worker_prologue
 from .workspace import allocate
@@ -82,7 +82,7 @@ def _kernel(graph: KernelGraph, lines: list[str], parameters: list[str]) -> list
     return [f"def kernel({every}):", *indented((*prologue, *lines))]
 
 
-def _regions(item: Item, routines: RoutineTable, depth: int = 0) -> Iterator[Region]:
+def _regions(item: Item | Conditional, routines: RoutineTable, depth: int = 0) -> Iterator[Region]:
     """The lines of an item; a tile loop is a region for its head, and one for each item inside."""
     checkpoint()
     if isinstance(item, TileLoop):

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from ..ir.indexing import nonunit
-from ..ir.loops import Call, Conditional, LoopProgram, Nest, TileLoop, VersionedLoop
-from ..ir.parallel import PARTS, ParallelLoop, ParallelProgram, SerialRegion
+from ..ir.loops import Call, Conditional, Item, LoopProgram, TileLoop, nests_and_calls
+from ..ir.parallel import PARTS, ParallelProgram
 from ..kernel_source import WorkspaceBuffer
 
 
@@ -62,7 +62,7 @@ def _uses(program: LoopProgram | ParallelProgram, short: set[str]) -> Iterator[l
 
     A tile loop uses all other memory from its beginning to its end.
     """
-    for item in _items(program):
+    for item in program.all_items:
         if not isinstance(item, TileLoop):
             yield list(_memory(item))
             continue
@@ -73,33 +73,10 @@ def _uses(program: LoopProgram | ParallelProgram, short: set[str]) -> Iterator[l
         yield whole
 
 
-def _items(
-    program: LoopProgram | ParallelProgram,
-) -> Iterator[Nest | Call | TileLoop | VersionedLoop]:
-    for item in program.items:
-        if isinstance(item, SerialRegion):
-            yield from item.items
-        else:
-            yield item.item if isinstance(item, ParallelLoop) else item
-
-
-def _memory(item: Nest | Call | Conditional | VersionedLoop) -> Iterator[str]:
+def _memory(item: Item | Conditional) -> Iterator[str]:
     """The names of the memory that an item uses."""
-    if isinstance(item, Conditional | VersionedLoop):
-        for inner in _alternatives(item):
-            yield from _memory(inner)
-        return
-    if isinstance(item, Call):
-        yield from item.buffers
-        return
-    for statement in item.all_statements:
-        if statement.access is not None:
-            yield statement.access.buffer.name
-
-
-def _alternatives(item: Conditional | VersionedLoop) -> tuple[Nest | Call | Conditional, ...]:
-    """The items of which some run."""
-    if isinstance(item, Conditional):
-        return item.zero, item.other
-    versions = (nest for version in item.versions for nest in version.items)
-    return (*item.measured, *versions, *item.fallback.items)
+    for inner in nests_and_calls(item):
+        if isinstance(inner, Call):
+            yield from inner.buffers
+        else:
+            yield from (s.memory for s in inner.all_statements if s.access is not None)

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 
 from ...kernel_rule import Kind, Routine
+from .indexing import Axes, Dims, Slices
 
 Data = tuple[object, ...]
 T = TypeVar("T")
@@ -25,7 +26,7 @@ class Operation(NamedTuple):
     text: str
     args: tuple[int, ...]
     dtypes: tuple[str, ...]
-    shapes: tuple[tuple[str, ...], ...]
+    shapes: tuple[Dims, ...]
     data: Data = ()
     name: str = ""
     routine: Routine | None = None
@@ -50,13 +51,21 @@ class Operation(NamedTuple):
         return Operation(kind, text, args, dtypes, shapes, data, name, routine)
 
     @property
-    def axes(self) -> tuple[int, ...]:
+    def axes(self) -> Axes:
+        """The axes that a reduction folds, or the order in which a transpose has those it reads."""
         return self.parameter("axes", tuple)
 
     @property
-    def slices(self) -> tuple[tuple[str, str], ...]:
+    def subscripts(self) -> tuple[str, str, str]:
+        """The labels of the axes of a contraction's operands and of its result."""
+        operands, result = self.parameter("subscripts", str).split("->")
+        left, right = operands.split(",")
+        return left, right, result
+
+    @property
+    def slices(self) -> Slices:
         """Start and step along each axis of a slice, of one put back, or of one stored into."""
-        return cast("tuple[tuple[str, str], ...]", self.data[: len(self.dims)])
+        return cast("Slices", self.data[: len(self.dims)])
 
     @property
     def wide(self) -> bool:
@@ -81,7 +90,7 @@ class Operation(NamedTuple):
         return self.dtypes[0]
 
     @property
-    def dims(self) -> tuple[str, ...]:
+    def dims(self) -> Dims:
         return self.shapes[0]
 
 
@@ -113,6 +122,19 @@ def users_of(graph: KernelGraph) -> list[list[int]]:
         for a in op.args:
             users[a].append(i)
     return users
+
+
+def subscripts_data(left: str, right: str, result: str) -> Data:
+    """The parameters of a contraction with these labels."""
+    return (("subscripts", f"{left},{right}->{result}"),)
+
+
+def sizes_of_labels(ops: Sequence[Operation], contraction: Operation) -> dict[str, str]:
+    """The size of the axis that each label of a contraction stands for."""
+    sizes: dict[str, str] = {}
+    for labels, a in zip(contraction.subscripts, contraction.args, strict=False):
+        sizes.update(zip(labels, ops[a].dims, strict=True))
+    return sizes
 
 
 def is_masked(ops: Sequence[Operation], i: int) -> bool:

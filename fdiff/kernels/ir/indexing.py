@@ -10,7 +10,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 Dims = tuple[str, ...]
+Axes = tuple[int, ...]  # axes of an array by number; of a permutation, all of them
+Slices = tuple[tuple[str, str], ...]  # the start and step along each axis
 ONE = "1"
+WHOLE = ("0", "1")  # the start and step of an axis that is taken whole
 
 
 class Axis(NamedTuple):
@@ -107,15 +110,24 @@ def _moved(axis: Axis, start: str, step: str) -> Axis:
     return Axis(axis.var, stride, plus(start, times(step, axis.start)))
 
 
-def through_slice(index: Index, starts: tuple[str, ...], steps: tuple[str, ...]) -> Index:
+def through_slice(index: Index, slices: Slices) -> Index:
     """Entry `index` of a slice, as an entry of its source."""
     return tuple(
-        a if (start, step) == ("0", "1") else _moved(a, start, step)
-        for a, start, step in zip(index, starts, steps, strict=True)
-    )  # fmt: skip
+        a if pair == WHOLE else _moved(a, *pair) for a, pair in zip(index, slices, strict=True)
+    )
 
 
-def through_transpose(index: Index, axes: tuple[int, ...]) -> Index:
+def inverse(axes: Axes) -> Axes:
+    """The permutation that undoes another one."""
+    return tuple(axes.index(k) for k in range(len(axes)))
+
+
+def is_identity(axes: Axes) -> bool:
+    """Whether a permutation leaves every axis in its place."""
+    return axes == tuple(range(len(axes)))
+
+
+def through_transpose(index: Index, axes: Axes) -> Index:
     """Entry `index` of a transposed array, as an entry of its source."""
     out = [FIRST] * len(axes)
     for axis, position in zip(axes, index, strict=True):

@@ -7,9 +7,9 @@ of a program is known here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar, cast
 
 from .combiners import Combiner
 from .indexing import Dims, Index, plus, size
@@ -81,6 +81,22 @@ class Statement(NamedTuple):
     access: Access | None = None
     combiner: Combiner | None = None
 
+    @property
+    def memory(self) -> str:
+        """The name of the memory that the statement accesses; empty if it accesses none."""
+        return "" if self.access is None else self.access.buffer.name
+
+    @property
+    def writes(self) -> bool:
+        """Whether the statement writes to memory."""
+        return self.kind in ("store", "update")
+
+    @property
+    def reads(self) -> list[str]:
+        """The locals that the statement reads, as operands or as positions in memory."""
+        starts = [a.start for a in self.access.index] if self.access is not None else []
+        return [*self.operands, *starts]
+
 
 @dataclass(frozen=True)
 class Accumulator:
@@ -141,6 +157,23 @@ class Nest:
         guarded = [s for _, statements in self.branches for s in statements]
         return [*self.statements, *guarded, *(s for a in self.accumulators for s in a.final)]
 
+    def map(self, change: Callable[[Statement], Statement | None]) -> Nest:
+        """The nest with every statement changed; those that become None are left out."""
+
+        def changed(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+            return tuple([new for s in statements if (new := change(s)) is not None])
+
+        return replace(
+            self,
+            statements=changed(self.statements),
+            accumulators=tuple(replace(a, final=changed(a.final)) for a in self.accumulators),
+            branches=tuple((guard, changed(statements)) for guard, statements in self.branches),
+        )
+
+    def map_accesses(self, change: Callable[[Access], Access]) -> Nest:
+        """The nest with every access to memory changed."""
+        return self.map(lambda s: s if s.access is None else s._replace(access=change(s.access)))
+
 
 @dataclass(frozen=True)
 class Call:
@@ -199,6 +232,41 @@ class VersionedLoop:
     fallback: TileLoop
 
 
+Item = Nest | Call | TileLoop | VersionedLoop  # what a program consists of
+T = TypeVar("T", bound=Item | Conditional)
+
+
+def nests_and_calls(item: Item | Conditional) -> Iterator[Nest | Call]:
+    """The nests and calls that an item consists of, those of all its versions included."""
+    if isinstance(item, Nest | Call):
+        yield item
+    elif isinstance(item, Conditional):
+        yield from (item.zero, item.other)
+    elif isinstance(item, TileLoop):
+        for inner in item.items:
+            yield from nests_and_calls(inner)
+    else:
+        yield from item.measured
+        yield from (nest for version in item.versions for nest in version.items)
+        yield from nests_and_calls(item.fallback)
+
+
+def map_nests(item: T, change: Callable[[Nest], Nest]) -> T:
+    """An item with each nest in it changed."""
+    new: Item | Conditional = item
+    if isinstance(item, Nest):
+        new = change(item)
+    elif isinstance(item, Conditional):
+        new = replace(item, zero=change(item.zero), other=change(item.other))
+    elif isinstance(item, TileLoop):
+        new = replace(item, items=tuple(map_nests(inner, change) for inner in item.items))
+    elif isinstance(item, VersionedLoop):
+        versions = [replace(v, items=tuple(map(change, v.items))) for v in item.versions]
+        measured = tuple(map(change, item.measured))
+        new = VersionedLoop(measured, tuple(versions), map_nests(item.fallback, change))
+    return cast("T", new)
+
+
 class Temporary(NamedTuple):
     """Memory of the kernel itself. An axis called `BLOCK` has `tile_height(rows, least)` entries.
 
@@ -240,11 +308,16 @@ class LoopProgram:
     """
 
     temporaries: tuple[Temporary, ...]
-    items: tuple[Nest | Call | TileLoop | VersionedLoop, ...]
+    items: tuple[Item, ...]
     outputs: tuple[Output, ...]
     locals: tuple[tuple[str, str], ...] = ()
     arguments: tuple[Argument, ...] = ()
     dtypes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def all_items(self) -> tuple[Item, ...]:
+        """The items in order."""
+        return self.items
 
     @property
     def memory(self) -> dict[str, str]:
@@ -252,10 +325,16 @@ class LoopProgram:
         return {m.name: m.dtype for m in (*self.arguments, *self.temporaries, *self.outputs)}
 
     @property
+    def own_memory(self) -> dict[str, Temporary]:
+        """The memory that the kernel may write to, by name: temporaries and outputs."""
+        outputs = [Temporary(o.name, o.dtype, o.dims) for o in self.outputs]
+        return {t.name: t for t in (*self.temporaries, *outputs)}
+
+    @property
     def calls(self) -> list[Call]:
         """The routines that are called, in order."""
-        inside = [i.items if isinstance(i, TileLoop) else (i,) for i in self.items]
-        return [i for items in inside for i in items if isinstance(i, Call)]
+        inside = (i for item in self.items for i in nests_and_calls(item))
+        return [i for i in inside if isinstance(i, Call)]
 
 
 # Entries of a tile, and its rows: a multiple of the vector length, for nests with rows innermost.

@@ -7,10 +7,21 @@ the sizes; threads take parts one after another.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .loops import Call, Nest, Output, Statement, Temporary, TileLoop, VersionedLoop
+from .loops import (
+    Call,
+    Item,
+    Nest,
+    Output,
+    Statement,
+    Temporary,
+    TileLoop,
+    VersionedLoop,
+    nests_and_calls,
+)
 
 THREADS, PARTS = "threads", "parts"  # of what there is a copy of memory each
 
@@ -50,7 +61,7 @@ class SerialRegion:
     `locals` are names that the others need, and the slots through which they get them.
     """
 
-    items: tuple[Nest | Call | TileLoop | VersionedLoop, ...]
+    items: tuple[Item, ...]
     locals: tuple[tuple[str, str], ...]
 
 
@@ -63,13 +74,16 @@ class ParallelProgram:
     outputs: tuple[Output, ...]
 
     @property
+    def all_items(self) -> Iterator[Item]:
+        """The items in order, those in parallel loops and serial regions included."""
+        for item in self.items:
+            if isinstance(item, SerialRegion):
+                yield from item.items
+            else:
+                yield item.item if isinstance(item, ParallelLoop) else item
+
+    @property
     def calls(self) -> list[Call]:
         """The routines that are called, in order."""
-        found: list[Call] = []
-        for item in self.items:
-            inner = item.items if isinstance(item, SerialRegion) else ()
-            blocks = (item.item,) if isinstance(item, ParallelLoop) else ()
-            for one in (*inner, *blocks):
-                some = one.items if isinstance(one, TileLoop) else (one,)
-                found += [i for i in some if isinstance(i, Call)]
-        return found
+        inside = (i for item in self.all_items for i in nests_and_calls(item))
+        return [i for i in inside if isinstance(i, Call)]

@@ -13,6 +13,7 @@ from .loops import (
     Access,
     Call,
     Conditional,
+    Item,
     LoopProgram,
     Nest,
     Ranges,
@@ -25,7 +26,6 @@ from .parallel import ParallelLoop, ParallelProgram, SerialRegion
 
 INDENT = "    "
 _PARAMETER = re.compile(r"[a-z_]+")
-Item = Nest | Call | TileLoop | VersionedLoop | Conditional
 
 
 # --- kernel graphs: one operation a line, in SSA form -------------------------------------------
@@ -106,7 +106,7 @@ def _parallel(item: ParallelLoop | SerialRegion) -> Iterator[str]:
         yield statement_text(statement)
 
 
-def _item(item: Item) -> Iterator[str]:
+def _item(item: Item | Conditional) -> Iterator[str]:
     if isinstance(item, Nest):
         yield from nest_text(item)
     elif isinstance(item, Call):

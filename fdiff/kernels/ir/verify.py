@@ -24,6 +24,7 @@ from .loops import (
     Accumulator,
     Call,
     Conditional,
+    Item,
     LoopProgram,
     LoopVersion,
     Nest,
@@ -40,8 +41,6 @@ _WORDS = frozenset(["if", "else", "and", "or", "not", "True", "False"])
 _MEMORY = ("load", "store", "update", "carry")
 _WRITES = ("store", "update")
 _GATHERED = ("accumulate", "pick")  # their targets are accumulators, which assign them first
-
-Item = Nest | Call | TileLoop | VersionedLoop | Conditional
 
 
 def verify(program: LoopProgram, graph: KernelGraph, place: str = "") -> LoopProgram:
@@ -111,7 +110,7 @@ class _Checks:
 
     # --- items ------------------------------------------------------------------------------
 
-    def item(self, item: Item) -> None:
+    def item(self, item: Item | Conditional) -> None:
         """Check one item of the program: a nest, a call, blocks of rows or runs."""
         if isinstance(item, Nest):
             self.nest(item)

@@ -142,9 +142,8 @@ def _scan(op: Operation, operands: _Operands) -> str:
 
 
 def _contraction(op: Operation, operands: _Operands) -> str:
-    sides, result = op.parameter("subscripts", str).split("->")
     sizes: dict[str, str] = {}
-    for labels, p in zip((*sides.split(","), result), (*operands, op), strict=True):
+    for labels, p in zip(op.subscripts, (*operands, op), strict=True):
         if len(labels) != len(p.dims):
             return f"subscripts {labels} of the shape {_shape(p.dims)}"
         for label, dim in zip(labels, p.dims, strict=True):

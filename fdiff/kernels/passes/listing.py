@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ..ir.effect import Effect
 from ..ir.graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
 from ..ir.printing import INDENT, graph_text, program_text
-from .fuse.effect import Effect
 from .fuse.schedule import Schedule
 from .materialise.materialisation import Plan
 

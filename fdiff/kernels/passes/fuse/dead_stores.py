@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.loops import Call, LoopProgram, Nest, Statement
+from ...ir.loops import Call, LoopProgram, Nest, nests_and_calls
 
 
 def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
@@ -16,7 +16,11 @@ def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
     unread = {t.name for t in program.temporaries} - read
     if not unread:
         return program
-    items = [_kept(item, unread) if isinstance(item, Nest) else item for item in program.items]
+    items = [
+        item.map(lambda s: None if s.kind == "store" and s.memory in unread else s)
+        if isinstance(item, Nest) else item
+        for item in program.items
+    ]  # fmt: skip
     return replace(
         program,
         temporaries=tuple(t for t in program.temporaries if t.name in read),
@@ -27,27 +31,9 @@ def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
 def _read(program: LoopProgram) -> set[str]:
     """The names of all memory that a nest or a call reads."""
     read: set[str] = set()
-    for item in program.items:
-        if isinstance(item, Call):
-            read.update(item.buffers)
-            continue
-        assert isinstance(item, Nest), "there are no blocks yet"
-        for s in item.all_statements:
-            if s.access is not None and s.kind != "store":
-                read.add(s.access.buffer.name)
+    for one in (one for item in program.items for one in nests_and_calls(item)):
+        if isinstance(one, Call):
+            read.update(one.buffers)
+        else:
+            read.update(s.memory for s in one.all_statements if s.kind != "store")
     return read
-
-
-def _kept(nest: Nest, unread: set[str]) -> Nest:
-    def left(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        return tuple(
-            s for s in statements
-            if s.kind != "store" or s.access is None or s.access.buffer.name not in unread
-        )  # fmt: skip
-
-    return replace(
-        nest,
-        statements=left(nest.statements),
-        accumulators=tuple(replace(a, final=left(a.final)) for a in nest.accumulators),
-        branches=tuple((guard, left(statements)) for guard, statements in nest.branches),
-    )

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from ....kernel_rule import Kind
+from ...ir.effect import Effect
 from ..materialise.materialisation import Plan
-from ..materialise.memory_reads import reads_of
 from ..materialise.value_keys import Key
-from .effect import Effect
+from .memory_reads import reads_of
 
 Dependences = dict[int, bool]  # earlier effects, and whether both may share a nest
 

@@ -11,17 +11,16 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 from operator import attrgetter
 
+from ...ir.effect import Effect
 from ...ir.indexing import Dims
 from ...ir.loops import Ranges
 from ..materialise.materialisation import Plan
 from .dependences import Dependences, dependences_of
-from .effect import Effect
 
 _NUMBER = attrgetter("number")
 _MANY = 400  # groups from which on sinking costs more than it gains
-
-
-# What effects of one nest agree on: domain, excluded box, ranges, whether it is a boundary.
+# What effects of one nest agree on: domain (None for a call), excluded box, ranges, whether it is
+# a boundary.
 Span = tuple[Dims | None, Ranges, Ranges, bool]
 
 
@@ -32,18 +31,6 @@ class Group:
     span: Span
     members: list[int]
     number: int  # among all groups
-
-    @property
-    def domain(self) -> Dims | None:
-        return self.span[0]
-
-    @property
-    def excluded(self) -> Ranges:
-        return self.span[1]
-
-    @property
-    def ranges(self) -> Ranges:
-        return self.span[2]
 
 
 def group_effects(plan: Plan, effects: list[Effect]) -> list[Group]:
@@ -79,7 +66,7 @@ def _sink(groups: list[Group], dependences: list[Dependences]) -> list[Group]:
         here = set(groups[g].members)
         for later in groups[g + 1 :]:
             uses = [dependences[r][p] for r in later.members for p in dependences[r] if p in here]
-            if groups[g].domain is not None and later.span == groups[g].span:
+            if later.span == groups[g].span and later.span[0] is not None:
                 if all(uses):
                     later.members = sorted(groups[g].members + later.members)
                     groups[g].members = []

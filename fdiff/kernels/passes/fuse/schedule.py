@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....process.background import checkpoint
-from ..materialise.in_place import reuse
+from ...ir.effect import Effect
 from ..materialise.materialisation import Plan, make_plan
-from ..materialise.recomputation import computed_again
 from .dependences import ordered
-from .effect import Effect
+from .in_place import reuse
 from .loop_fusion import group_effects
+from .recomputation import computed_again
 from .stencil_adjoint import fuse_reductions_with_gathers
 
 _ROUNDS = 4

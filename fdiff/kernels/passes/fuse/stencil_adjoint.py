@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....kernel_rule import Kind
+from ...ir.effect import Effect, Guard, ShiftedTerm, View
 from ...ir.graph import Operation
 from ...ir.indexing import (
     FIRST,
@@ -30,7 +31,6 @@ from ...ir.indexing import (
 )
 from ...ir.loops import Ranges
 from ..materialise.materialisation import Plan
-from .effect import Effect, Guard, ShiftedTerm, View
 
 Leaf = tuple[int, tuple[int, ...], Dims]  # a term, the views between it and the sum, its shape
 
@@ -43,7 +43,7 @@ def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
     others: list[Effect] = []
     for leaf, chain, shape in _leaves(plan, i):
         op = plan.ops[leaf]
-        if op.kind is Kind.SCATTER_ADD and (leaf == i or leaf in plan.absorbed):
+        if op.kind is Kind.SCATTER_ADD and (leaf == i or leaf in plan.of.absorbed):
             others.append(_scatter(plan, i, op, leaf, chain))
             continue
         place = _push(plan, identity(shape), shape, chain)
@@ -67,25 +67,16 @@ def _initial_store(plan: Plan, i: int, dense: list[View], excluded: Ranges = ())
     """The store that begins the sum: of the terms that cover all of it, or of zeros."""
     dims = plan.ops[i].dims
     index = identity(dims)
-    literal = "" if dense else "0"
-    first = Effect(
-        "store",
-        i,
-        nonunit(dims),
-        tuple(dense),
-        dims,
-        index,
-        plan.buffer(i),
-        literal,
-        excluded=excluded,
-    )
     whole = len(dense) == 1 and dense[0][1] == index and not excluded
-    return replace(first, copies_of=(dense[0][0],)) if whole else first
+    return plan.effect(
+        "store", i, dims, tuple(dense), index, literal="" if dense else "0",
+        excluded=excluded, copies_of=(dense[0][0],) if whole else (),
+    )  # fmt: skip
 
 
 def _update(plan: Plan, i: int, term: View, place: Index, shape: Dims) -> Effect:
-    dims = plan.ops[i].dims
-    return Effect("update", i, nonunit(shape), (term,), dims, place, plan.buffer(i), after=(i,))
+    """The update that adds a term of this shape to the entries at `place` of the sum."""
+    return plan.effect("update", i, shape, (term,), place, after=(i,))
 
 
 def _scatter(plan: Plan, i: int, op: Operation, leaf: int, chain: tuple[int, ...]) -> Effect:
@@ -106,7 +97,7 @@ def _leaves(plan: Plan, i: int) -> list[Leaf]:
     while stack:
         node, chain, shape = stack.pop()
         op = plan.ops[node]
-        inside = node == i or node in plan.absorbed
+        inside = node == i or node in plan.of.absorbed
         if inside and op.kind is Kind.ADD:
             stack.extend((a, chain, shape) for a in reversed(op.args))
         elif inside and op.kind in (Kind.UNSLICE, Kind.RESHAPE, Kind.TRANSPOSE):
@@ -121,8 +112,7 @@ def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index
     for c in chain:
         op = plan.ops[c]
         if op.kind is Kind.UNSLICE:
-            pairs = op.slices
-            index = through_slice(index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+            index = through_slice(index, op.slices)
         elif op.kind is Kind.TRANSPOSE:
             index = tuple(index[a] for a in op.axes)
         else:
@@ -161,15 +151,15 @@ def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[ShiftedTerm])
         for k, size in enumerate(domain)
     )
     values = (*dense, *(_shifted_view(s, s.term) for s in shifted))
-    inner = Effect("store", i, domain, values, dims, index, plan.buffer(i), ranges=ranges)
+    inner = plan.effect("store", i, domain, values, index, ranges=ranges)
     if not any(ranges):
         return [replace(inner, ranges=())]
     around = [replace(_initial_store(plan, i, dense, excluded=ranges), boundary=True)]
     if len({(s.begin, s.end) for s in shifted}) > 1:
         around += [
-            Effect(
-                "update", i, domain, (_shifted_view(s, s.term),), dims, index, plan.buffer(i),
-                after=(i,), excluded=ranges, boundary=True, guard=_guard_of(s, domain),
+            replace(
+                _update(plan, i, _shifted_view(s, s.term), index, domain),
+                excluded=ranges, boundary=True, guard=_guard_of(s, domain),
             )
             for s in shifted
         ]  # fmt: skip
@@ -190,25 +180,19 @@ def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effe
         op = plan.ops[effect.node]
         whole = effect.kind == "reduce" and len(effect.reduced) == len(effect.domain) > 0
         plain = whole and op.kind in (Kind.SUM, Kind.CONTRACT) and op.dtype == "f8"
-        found = (
-            _matching_gather(plan, gathers, effect) if plain and plan.local(effect.node) else None
-        )
+        local = plain and plan.local(effect.node)
+        found = _matching_gather(plan, gathers, effect) if local else None
         if found is None:
             out.append(effect)
             continue
         gather, s = found
-        moved = replace(
-            effect,
-            domain=gather.domain,
-            values=tuple(_shifted_view(s, v) for v in effect.values),
-            boundary=True,
-        )
-        out.append(replace(moved, excluded=gather.ranges, guard=_guard_of(s, gather.domain)))
-        out.append(
-            replace(
-                moved, ranges=gather.ranges, boundary=False, after=(effect.node,), continues=True
-            )
-        )
+        values = tuple(_shifted_view(s, v) for v in effect.values)
+        moved = replace(effect, domain=gather.domain, values=values)
+        guard = _guard_of(s, gather.domain)
+        out += [
+            replace(moved, boundary=True, excluded=gather.ranges, guard=guard),
+            replace(moved, ranges=gather.ranges, after=(effect.node,), continues=True),
+        ]
     return out
 
 
@@ -253,24 +237,18 @@ def _intersection(ranges: list[tuple[str, str]], size: str) -> tuple[str, str] |
     return begin, ends[0] if len(ends) == 1 else f"min({', '.join(ends)})"
 
 
-def _minus(text: str) -> str:
-    return times("-1", text)
-
-
 def _shifted_view(s: ShiftedTerm, term: View) -> View:
     """A value over the loops of a term, as it is read in loops over the sum."""
+
+    def moved(axis: Axis) -> Axis:
+        if axis.var < 0:
+            return axis
+        loop = s.loops[axis.var]
+        before = times(axis.step, times("-1", s.begin[loop]))
+        return Axis(loop, axis.step, plus(axis.start, before))
+
     node, index = term
-    moved = [
-        axis
-        if axis.var < 0
-        else Axis(
-            s.loops[axis.var],
-            axis.step,
-            plus(axis.start, times(axis.step, _minus(s.begin[s.loops[axis.var]]))),
-        )
-        for axis in index
-    ]
-    return node, tuple(moved)
+    return node, tuple(map(moved, index))
 
 
 def _guard_of(s: ShiftedTerm, domain: Dims) -> Guard:

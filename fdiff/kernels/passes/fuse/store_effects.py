@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....kernel_rule import Kind
+from ...ir.effect import Effect
 from ...ir.graph import Operation
-from ...ir.indexing import FIRST, ONE, Dims, identity, nonunit, plus, through_slice
+from ...ir.indexing import (
+    FIRST,
+    ONE,
+    WHOLE,
+    Dims,
+    Slices,
+    identity,
+    nonunit,
+    plus,
+    through_slice,
+)
 from ...ir.loops import Ranges
 from ...ir.operation_text import literal
 from ..materialise.materialisation import Plan
-from .effect import Effect
 
 _MOST_KIN = 8  # earlier stores whose memory a store may take over
 
@@ -23,23 +33,19 @@ def store_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
     overwrites = plan.reused.get(i, -1)
     before = [] if overwrites >= 0 or whole else [_copy_of_base(plan, i, op, excluded)]
     after = (i,) if before and not excluded else ()
-    store = _indexed(plan, i, op) if index else _sliced(plan, i, op)
-    return [*before, replace(store, after=after, overwrites=overwrites)]
+    store = _indexed(plan, i, op) if index else store_into_slice(plan, i, op.args[1], op.slices)
+    return [*before, replace(store, after=after, overwrites=overwrites, forwards=not index)]
 
 
 def _whole(op: Operation, new: Dims) -> bool:
-    return op.dims == new and all(pair == ("0", "1") for pair in op.slices)
+    return op.dims == new and all(pair == WHOLE for pair in op.slices)
 
 
-def _sliced(plan: Plan, i: int, op: Operation) -> Effect:
-    new = op.args[1]
+def store_into_slice(plan: Plan, i: int, new: int, slices: Slices) -> Effect:
+    """The store of node `new` into a slice of node `i`."""
     dims = plan.ops[new].dims
-    starts, steps = tuple(p[0] for p in op.slices), tuple(p[1] for p in op.slices)
-    place = through_slice(identity(dims), starts, steps)
-    value = (new, identity(dims))
-    return Effect(
-        "store", i, nonunit(dims), (value,), op.dims, place, plan.buffer(i), forwards=True
-    )
+    index = identity(dims)
+    return plan.effect("store", i, dims, ((new, index),), through_slice(index, slices))
 
 
 def _indexed(plan: Plan, i: int, op: Operation) -> Effect:
@@ -50,16 +56,7 @@ def _indexed(plan: Plan, i: int, op: Operation) -> Effect:
     index = identity(dims)
     place = (*(FIRST for _ in positions), *index[lead:])
     views = tuple((p, index[:lead]) for p in positions)
-    return Effect(
-        "store",
-        i,
-        nonunit(dims),
-        ((new, index),),
-        op.dims,
-        place,
-        plan.buffer(i),
-        positions=views,
-    )
+    return plan.effect("store", i, dims, ((new, index),), place, positions=views)
 
 
 def _copy_of_base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect:
@@ -68,9 +65,9 @@ def _copy_of_base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect
     number = fill_literal(plan, base)
     values = () if number else ((base, identity(dims)),)
     copies_of = (base, *_earlier_stores_there(plan, i, op))
-    return Effect(
-        "store", i, nonunit(dims), values, dims, identity(dims), plan.buffer(i), number,
-        excluded=excluded, copies_of=copies_of,
+    return plan.effect(
+        "store", i, dims, values, identity(dims),
+        literal=number, excluded=excluded, copies_of=copies_of,
     )  # fmt: skip
 
 
@@ -102,7 +99,7 @@ def _excluded(op: Operation, new: Dims) -> Ranges:
         pairs = op.slices
         if all(step in ("1", "-1") for _, step in pairs):
             return tuple(
-                None if (start, step, n) == ("0", "1", full) else _extent(start, step, n)
+                None if (start, step, n) == (*WHOLE, full) else _extent(start, step, n)
                 for (start, step), n, full in zip(pairs, new, op.dims, strict=True)
                 if full != ONE
             )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ....kernel_rule import Kind
 from ...ir.combiners import Combiner
+from ...ir.effect import Effect, View
 from ...ir.graph import Operation
 from ...ir.indexing import Axis, Index, plus
 from ...ir.loops import NUMPY, Access, Accumulator, Buffer, Statement
 from ...ir.operation_text import identity_of
-from ..fuse.effect import Effect, View
 from ..materialise.value_keys import Key
 from .loop_body import Body
 
@@ -71,7 +71,7 @@ def _store(body: Body, effect: Effect) -> None:
     else:
         text = _value(body, effect.values[0])
         for view in effect.values[1:]:
-            text = body.let(_plus(dtype), text, _value(body, view))
+            text = body.let(_sum(dtype).text(dtype), text, _value(body, view))
     picked, index = _picked(body, effect)
     body.statements.append(Statement("store", "", "", (text, *picked), _access(effect, index)))
     if effect.forwards:
@@ -91,28 +91,19 @@ def _sum(dtype: str) -> Combiner:
     return Combiner.OR if dtype == "b1" else Combiner.ADD
 
 
-def _plus(dtype: str) -> str:
-    return _sum(dtype).text(dtype)
-
-
-def _update_statement(
-    body: Body, effect: Effect, combiner: Combiner, value: str, text: str = ""
-) -> Statement:
+def _update_statement(body: Body, effect: Effect, combiner: Combiner, value: str) -> Statement:
     """The update of the entry of an effect by a value."""
-    text = text or combiner.text(body.plan.ops[effect.node].dtype)
-    return Statement("update", body.fresh(), text, (value,), _access(effect), combiner)
+    picked, index = _picked(body, effect)
+    # without a loop there is nothing to reassociate, and plain addition is quicker to compile
+    text = combiner.text(body.plan.ops[effect.node].dtype) if effect.domain else combiner.value[-1]
+    access = _access(effect, index)
+    return Statement("update", body.fresh(), text, (value, *picked), access, combiner)
 
 
 def _update(body: Body, effect: Effect) -> None:
     value = _value(body, effect.values[0])
-    picked, index = _picked(body, effect)
     combiner = _sum(body.plan.ops[effect.node].dtype)
-    text = combiner.text(body.plan.ops[effect.node].dtype)
-    if not effect.domain:
-        text = text.replace("rt.add({0}, {1})", "{0} + {1}")  # no loop, and quicker to compile
-    body.statements.append(
-        Statement("update", body.fresh(), text, (value, *picked), _access(effect, index), combiner)
-    )
+    body.statements.append(_update_statement(body, effect, combiner, value))
 
 
 # --- reductions -------------------------------------------------------------------------------
@@ -122,9 +113,7 @@ def _reduce(body: Body, effect: Effect) -> None:
     plan = body.plan
     op = plan.ops[effect.node]
     local = plan.local(effect.node)
-    inner = 0
-    while inner < len(effect.reduced) and len(effect.domain) - 1 - inner in effect.reduced:
-        inner += 1
+    inner = effect.innermost_reduced
     if len(effect.values) == 2:
         value = body.let("{0} * {1}", *[_value(body, v) for v in effect.values])
     else:

@@ -7,6 +7,7 @@ from itertools import count
 
 from ....kernel_rule import Kind
 from ....process.background import checkpoint
+from ...ir.effect import Effect
 from ...ir.graph import KernelGraph
 from ...ir.loops import (
     Accumulator,
@@ -19,7 +20,6 @@ from ...ir.loops import (
     Statement,
     Temporary,
 )
-from ..fuse.effect import Effect
 from ..fuse.schedule import Schedule
 from ..materialise.materialisation import Plan
 from .effect_statements import lower_effect

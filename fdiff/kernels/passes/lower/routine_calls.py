@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....kernel_rule import Kind, Routine
+from ...ir.effect import Effect
 from ...ir.graph import Operation
 from ...ir.indexing import Dims, size
 from ...ir.loops import Call, Temporary
-from ..fuse.effect import Effect
 from ..materialise.materialisation import Plan
 
 

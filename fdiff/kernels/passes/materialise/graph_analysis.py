@@ -8,10 +8,10 @@ from math import inf
 
 from ....attributes import cached_property
 from ....kernel_rule import Kind
+from ...ir.effect import Effect
 from ...ir.graph import KernelGraph, Operation, users_of
-from ...ir.indexing import ONE, Dims, nonunit, same_nonunit
+from ...ir.indexing import ONE, WHOLE, Dims, nonunit, same_nonunit
 from ...ir.operation_costs import SLOW, flops_of
-from ..fuse.effect import Effect
 from .value_keys import Key, Keys
 
 DEEP = 400  # cost from which on a value with several users is not computed for each of them
@@ -74,8 +74,12 @@ class Structure:
 
     @cached_property
     def wanted(self) -> frozenset[int]:
-        """Nodes that a routine or a gather reads in memory."""
-        return frozenset(_wanted(self.graph))
+        """Nodes that must lie in memory because a routine or a gather reads them there."""
+        wanted: set[int] = set()
+        for op in self.ops:
+            if op.kind.is_routine or op.kind is Kind.GATHER:
+                wanted.update(op.args if op.kind.is_routine else op.args[:1])
+        return frozenset(wanted)
 
     @cached_property
     def items(self) -> dict[int, int]:
@@ -217,17 +221,6 @@ class Structure:
         return None if any(dims[a] != own for a in arrays) else tuple(arrays)
 
 
-def _wanted(graph: KernelGraph) -> set[int]:
-    """Nodes that must lie in memory because a routine or a gather reads them there."""
-    wanted: set[int] = set()
-    for op in graph.ops:
-        if op.kind.is_routine:
-            wanted.update(op.args)
-        elif op.kind is Kind.GATHER:
-            wanted.add(op.args[0])
-    return wanted
-
-
 def _stretched(graph: KernelGraph, users: list[list[int]]) -> list[bool]:
     """Whether a user repeats the node along an axis outside its own: fusing recomputes it."""
     ops = graph.ops
@@ -246,7 +239,7 @@ def _stretched(graph: KernelGraph, users: list[list[int]]) -> list[bool]:
 
 def _entrywise(op: Operation) -> bool:
     """Whether each entry of both operands takes part in one product alone, as in ``x @ x``."""
-    left, right = op.parameter("subscripts", str).split("->")[0].split(",")
+    left, right, _ = op.subscripts
     return left == right
 
 
@@ -287,7 +280,7 @@ def _absorbed(graph: KernelGraph, users: list[list[int]]) -> frozenset[int]:
         if indexed[a] and op.kind is Kind.UNSLICE:
             lead = indexed[a]
             whole = ops[a].dims[:lead] == op.dims[:lead]
-            return whole and all(pair == ("0", "1") for pair in op.slices[:lead])
+            return whole and all(pair == WHOLE for pair in op.slices[:lead])
         if indexed[a] and op.kind is not Kind.ADD:
             return False
         if op.kind is Kind.RESHAPE:

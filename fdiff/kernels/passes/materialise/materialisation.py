@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ....attributes import cached_property
 from ....kernel_rule import Kind
+from ...ir.effect import Effect, View
 from ...ir.graph import KernelGraph, Operation
-from ...ir.indexing import nonunit
+from ...ir.indexing import Dims, Index, nonunit
 from ...ir.loops import Buffer
-from ..fuse.effect import Effect
 from .graph_analysis import DEEP, Structure
 from .value_keys import Key, Keys
 
@@ -45,16 +46,6 @@ class Plan:
     @cached_property
     def keys(self) -> Keys:
         return self.of.keys
-
-    @cached_property
-    def absorbed(self) -> frozenset[int]:
-        """Adds, slices and views that are carried out by writing in place."""
-        return self.of.absorbed
-
-    @cached_property
-    def wanted(self) -> frozenset[int]:
-        """Nodes that a routine or a gather reads in memory."""
-        return self.of.wanted
 
     @cached_property
     def outputs(self) -> dict[int, int]:
@@ -103,7 +94,7 @@ class Plan:
     @cached_property
     def names(self) -> dict[int, str]:
         """Local or memory of every node that has one."""
-        some = sorted({*self.of.given, *self.wanted, *self.kept})
+        some = sorted({*self.of.given, *self.of.wanted, *self.kept})
         return {i: name for i in some if (name := self._name(i))}
 
     def _name(self, i: int) -> str:
@@ -114,7 +105,7 @@ class Plan:
             return f"k{op.data[0]}"
         if i not in self.kept:
             source = self.laid(i)
-            return self._name(source) if i in self.wanted and source != i else ""
+            return self._name(source) if i in self.of.wanted and source != i else ""
         if self.local(i):
             return f"s{i}"
         head = self._head.get(i, i)
@@ -138,6 +129,13 @@ class Plan:
         if op.kind is Kind.INPUT and op.data[1] == "A":
             return Buffer(name, tuple(f"{name}_{k}" for k in range(len(op.dims))))
         return Buffer(name)
+
+    def effect(
+        self, kind: str, i: int, shape: Dims, values: tuple[View, ...], place: Index, **more: Any
+    ) -> Effect:
+        """An effect that writes node `i` at `place`, once for each entry of an array of `shape`."""
+        dims, buffer = self.ops[i].dims, self.buffer(i)
+        return Effect(kind, i, nonunit(shape), values, dims, place, buffer, **more)
 
 
 def make_plan(structure: Structure, also: Iterable[int] = (), before: Plan | None = None) -> Plan:

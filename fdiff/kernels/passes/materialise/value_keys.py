@@ -87,8 +87,7 @@ class Keys:
         if dims != op.dims or op.kind is Kind.RESHAPE:
             return self.at(arg, index, dims)
         if op.kind is Kind.SLICE:
-            starts, steps = zip(*op.slices, strict=True)
-            return self.at(arg, through_slice(index, starts, steps))
+            return self.at(arg, through_slice(index, op.slices))
         if op.kind is Kind.TRANSPOSE:
             return self.at(arg, through_transpose(index, op.axes))
         return self.at(arg, through_broadcast(index, source, op.dims))

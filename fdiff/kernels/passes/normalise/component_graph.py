@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import product
 
 from ....kernel_rule import Kind
-from ...ir.graph import Operation
-from ...ir.indexing import ONE, Dims, same_nonunit
+from ...ir.graph import KernelGraph, Operation
+from ...ir.indexing import ONE, WHOLE, Axes, Dims, Slices, same_nonunit
+from .graph_rewrite import GraphRewrite
 
 Place = dict[int, int]  # of each small axis, where on it
 Ids = tuple[int, ...]
-Slices = tuple[tuple[str, str], ...]
-WHOLE = ("0", "1")  # start and step of an axis that is taken whole
 
 
 def is_small(dim: str) -> bool:
@@ -21,7 +19,7 @@ def is_small(dim: str) -> bool:
     return dim != ONE and dim.isdigit()
 
 
-def small_axes(dims: Dims) -> Ids:
+def small_axes(dims: Dims) -> Axes:
     return tuple(a for a, d in enumerate(dims) if is_small(d))
 
 
@@ -41,23 +39,23 @@ def spot(dims: Dims, place: Place) -> Slices:
     return tuple((str(place[a]), "1") if is_small(d) else WHOLE for a, d in enumerate(dims))
 
 
-@dataclass
-class Pieces:
-    """The new operations, and what stands for each old one: itself, its components, or both."""
+class Components(GraphRewrite):
+    """What stands for each old operation: one of the same shape (`place`), its components, or both.
 
-    old: tuple[Operation, ...]
-    ops: list[Operation] = field(default_factory=list)
-    whole: dict[int, int] = field(default_factory=dict)
-    split: dict[int, Ids] = field(default_factory=dict)
-    zeros: set[int] = field(default_factory=set)  # new operations that are zero
-    sums: set[int] = field(default_factory=set)  # old operations that are added up in memory
-    _made: dict[Operation, int] = field(default_factory=dict)
+    Equal operations are made once.
+    """
+
+    def __init__(self, graph: KernelGraph) -> None:
+        super().__init__(graph)
+        self.split: dict[int, Ids] = {}  # the components of old operations, in row-major order
+        self.zeros: set[int] = set()  # new operations that are zero
+        self.sums: set[int] = set()  # old operations that are added up in memory
+        self._made: dict[Operation, int] = {}
 
     def add(self, op: Operation) -> int:
-        """The operation, made once."""
+        """The number of a new operation, or of an equal one."""
         if op not in self._made:
-            self.ops.append(op)
-            self._made[op] = len(self.ops) - 1
+            self._made[op] = super().add(op)
         return self._made[op]
 
     def dims(self, i: int) -> Dims:
@@ -67,8 +65,8 @@ class Pieces:
         """The component of old operation `i` at `place`; its small axes are gone."""
         dims = self.dims(i)
         if i not in self.split:
-            op = self.sliced(self.whole[i], spot(dims, place))
-            return self.shaped(op, without_small(dims))
+            op = self.sliced(self.place[i], spot(dims, place))
+            return self.reshaped(op, without_small(dims))
         number = 0
         for a in small_axes(dims):
             number = number * int(dims[a]) + place[a]
@@ -76,15 +74,15 @@ class Pieces:
 
     def all(self, i: int) -> int:
         """Old operation `i` in one piece."""
-        if i not in self.whole:
+        if i not in self.place:
             dims = self.dims(i)
             inner = tuple(ONE if is_small(d) else d for d in dims)
             puts = [
-                (self.shaped(op, inner), spot(dims, place))
+                (self.reshaped(op, inner), spot(dims, place))
                 for op, place in zip(self.split[i], places(dims), strict=True)
             ]
-            self.whole[i] = self.put(puts, self.old[i])
-        return self.whole[i]
+            self.place[i] = self.put(puts, self.old[i])
+        return self.place[i]
 
     def put(self, terms: Iterable[tuple[int, Slices]], like: Operation) -> int:
         """An array of components, each with the start and step of its entries on every axis."""
@@ -99,23 +97,20 @@ class Pieces:
             return op
         return self.add(Operation(Kind.SLICE, "", (op,), source.dtypes, (inner,), pairs))
 
-    def shaped(self, op: int, dims: Dims) -> int:
-        """The operation with other axes of size one."""
-        source = self.ops[op]
-        if source.kind is Kind.RESHAPE and same_nonunit(source.dims, self.ops[source.args[0]].dims):
-            return self.shaped(source.args[0], dims)
-        if source.dims == dims:
-            return op
-        new = self.add(Operation(Kind.RESHAPE, "", (op,), source.dtypes, (dims,)))
-        if op in self.zeros:
+    def reshaped(self, i: int, dims: Dims) -> int:
+        """New operation `i` with other axes of size one."""
+        op = self.ops[i]
+        if op.kind is Kind.RESHAPE and same_nonunit(op.dims, self.ops[op.args[0]].dims):
+            return self.reshaped(op.args[0], dims)
+        new = super().reshaped(i, dims)
+        if i in self.zeros:
             self.zeros.add(new)
         return new
 
     def zero(self, dtype: str, dims: Dims) -> int:
+        """An array of zeros."""
         text = "False" if dtype == "b1" else "0.0" if dtype[0] == "f" else "0"
-        new = self.add(Operation(Kind.VALUE, text, (), (dtype,), ((),)))
-        if dims:
-            new = self.add(Operation(Kind.BROADCAST, "", (new,), (dtype,), (dims,)))
+        new = self.broadcast(self.add(Operation(Kind.VALUE, text, (), (dtype,), ((),))), dims)
         self.zeros.add(new)
         return new
 

@@ -7,9 +7,9 @@ from math import prod
 from typing import NamedTuple
 
 from ....kernel_rule import Kind
-from ...ir.graph import Operation
+from ...ir.graph import Operation, sizes_of_labels, subscripts_data
 from ...ir.indexing import ONE
-from .component_graph import Ids, Pieces, is_small, places
+from .component_graph import Components, Ids, is_small, places
 
 _MOST_PRODUCTS = 64  # of a contraction
 
@@ -42,18 +42,10 @@ class _Labels(NamedTuple):
         return self.sums and any(x in self.result for x in free)
 
 
-def _labels(new: Pieces, op: Operation) -> _Labels:
-    inputs, result = op.parameter("subscripts", str).split("->")
-    left, right = inputs.split(",")
-    sizes: dict[str, str] = {}
-    for side, a in zip((left, right), op.args, strict=True):
-        sizes.update(zip(side, new.dims(a), strict=True))
-    return _Labels((left, right), result, sizes)
-
-
-def contracted(new: Pieces, i: int, op: Operation) -> Ids | None:
+def contracted(new: Components, i: int, op: Operation) -> Ids | None:
     """Sums over small axes are written out; what is left is a product, or a smaller contraction."""
-    labels = _labels(new, op)
+    left, right, result = op.subscripts
+    labels = _Labels((left, right), result, sizes_of_labels(new.old, op))
     count = prod(int(labels.sizes[x]) for x in labels.few)
     if count > _MOST_PRODUCTS or labels.matrices or op.dtype not in ("f8", "f4", "i8"):
         return None
@@ -69,7 +61,7 @@ def contracted(new: Pieces, i: int, op: Operation) -> Ids | None:
     return tuple(out)
 
 
-def _product(new: Pieces, op: Operation, labels: _Labels, at: dict[str, int]) -> int:
+def _product(new: Components, op: Operation, labels: _Labels, at: dict[str, int]) -> int:
     """One term: the operands where the small labels are `at`."""
     args = [
         new.at(a, {k: at[x] for k, x in enumerate(side) if x in at})
@@ -80,20 +72,16 @@ def _product(new: Pieces, op: Operation, labels: _Labels, at: dict[str, int]) ->
     )
     dims = tuple(labels.sizes[x] for x in result)
     if labels.sums:
-        data = (("subscripts", f"{left},{right}->{result}"),)
+        data = subscripts_data(left, right, result)
         return new.add(op._replace(args=tuple(args), shapes=(dims,), data=data))
     lined = (_lined_up(new, args[0], left, result), _lined_up(new, args[1], right, result))
     return new.add(Operation(Kind.MULTIPLY, "{0} * {1}", lined, op.dtypes, (dims,)))
 
 
-def _lined_up(new: Pieces, i: int, side: str, labels: str) -> int:
+def _lined_up(new: Components, i: int, side: str, labels: str) -> int:
     """An operand with its axes in the order of the result, one of size one for each it lacks."""
     own = dict(zip(side, new.ops[i].dims, strict=True))
     inside = [x for x in side if x in labels]  # others are of one entry
-    i = new.shaped(i, tuple(own[x] for x in inside))
-    order = tuple(inside.index(x) for x in labels if x in inside)
-    if order != tuple(range(len(order))):
-        source = new.ops[i]
-        dims = tuple(source.dims[k] for k in order)
-        i = new.add(Operation(Kind.TRANSPOSE, "", (i,), source.dtypes, (dims,), (("axes", order),)))
-    return new.shaped(i, tuple(own.get(x, ONE) for x in labels))
+    i = new.reshaped(i, tuple(own[x] for x in inside))
+    i = new.transposed(i, tuple(inside.index(x) for x in labels if x in inside))
+    return new.reshaped(i, tuple(own.get(x, ONE) for x in labels))

@@ -1,7 +1,7 @@
 """Elementwise ops, reductions and views by components.
 
 A rule gives one operation for each component, or None; it may also put down the whole result itself
-(`Pieces.whole`).
+(`Components.whole`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from itertools import product
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.indexing import ONE, Dims, nonunit, plus, same_nonunit, times
-from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, small_axes, without_small
+from ...ir.indexing import ONE, WHOLE, Axes, Dims, nonunit, plus, same_nonunit, times
+from .component_graph import Components, Ids, Place, is_small, places, small_axes, without_small
 
 COMBINED = {
     Kind.SUM: (Kind.ADD, "{0} + {1}"),
@@ -23,7 +23,7 @@ COMBINED = {
 }
 
 
-def among_kept(dims: Dims, axes: tuple[int, ...]) -> tuple[int, ...]:
+def among_kept(dims: Dims, axes: Axes) -> Axes:
     """Axes that are not small, counted without those that are."""
     left = [a for a, d in enumerate(dims) if not is_small(d)]
     return tuple(left.index(a) for a in axes if a in left)
@@ -32,7 +32,7 @@ def among_kept(dims: Dims, axes: tuple[int, ...]) -> tuple[int, ...]:
 # --- entry by entry ---------------------------------------------------------------------------
 
 
-def operand(new: Pieces, a: int, dims: Dims, place: Place) -> int:
+def operand(new: Components, a: int, dims: Dims, place: Place) -> int:
     """The piece of operand `a` that belongs to one piece of the result, whose shape is `dims`.
 
     `place` gives the positions on the small axes of the result; the other axes broadcast.
@@ -41,10 +41,10 @@ def operand(new: Pieces, a: int, dims: Dims, place: Place) -> int:
     lead = len(dims) - len(own)
     op = new.at(a, {q: place[q + lead] for q in small_axes(own)})
     left = [d for q, d in enumerate(own) if not is_small(d) and q + lead not in place]
-    return new.shaped(op, tuple(left))
+    return new.reshaped(op, tuple(left))
 
 
-def elementwise(new: Pieces, i: int, op: Operation) -> Ids | None:
+def elementwise(new: Components, i: int, op: Operation) -> Ids | None:
     """One op for each component."""
     if op.kind is Kind.ADD and new.sums.issuperset(op.args):
         new.sums.add(i)
@@ -58,7 +58,7 @@ def elementwise(new: Pieces, i: int, op: Operation) -> Ids | None:
     return tuple(out)
 
 
-def _without_zeros(new: Pieces, op: Operation, args: Ids, dims: Dims) -> int | None:
+def _without_zeros(new: Components, op: Operation, args: Ids, dims: Dims) -> int | None:
     """The other term of a sum with what a slice put back leaves at zero."""
     if op.kind is Kind.ADD and new.zeros.intersection(args):
         other = args[args[0] in new.zeros]
@@ -68,7 +68,7 @@ def _without_zeros(new: Pieces, op: Operation, args: Ids, dims: Dims) -> int | N
     return args[0] if op.kind is Kind.NEGATIVE and args[0] in new.zeros else None
 
 
-def broadcast(new: Pieces, i: int, op: Operation) -> Ids | None:
+def broadcast(new: Components, i: int, op: Operation) -> Ids | None:
     dims = without_small(op.dims)
     out: list[int] = []
     for place in places(op.dims):
@@ -78,18 +78,18 @@ def broadcast(new: Pieces, i: int, op: Operation) -> Ids | None:
     return tuple(out)
 
 
-def iota(new: Pieces, i: int, op: Operation) -> Ids | None:
+def iota(new: Components, i: int, op: Operation) -> Ids | None:
     if nonunit(without_small(op.dims)):
         return None
     count = range(len(list(places(op.dims))))
     values = [new.add(Operation(Kind.VALUE, str(k), (), op.dtypes, ((),))) for k in count]
-    return tuple([new.shaped(v, without_small(op.dims)) for v in values])
+    return tuple([new.reshaped(v, without_small(op.dims)) for v in values])
 
 
 # --- reductions and scans ---------------------------------------------------------------------
 
 
-def reduced(new: Pieces, i: int, op: Operation) -> Ids | None:
+def reduced(new: Components, i: int, op: Operation) -> Ids | None:
     """Small axes are put together term by term, before a sum over the others."""
     (a,) = op.args
     source, axes = new.dims(a), op.axes
@@ -111,14 +111,14 @@ def reduced(new: Pieces, i: int, op: Operation) -> Ids | None:
     return tuple(out)
 
 
-def _converted(new: Pieces, i: int, dtype: str) -> int:
+def _converted(new: Components, i: int, dtype: str) -> int:
     op = new.ops[i]
     if op.dtype == dtype:
         return i
     return new.add(Operation(Kind.CONVERT, "{T}({0})", (i,), (dtype,), op.shapes))
 
 
-def scanned(new: Pieces, i: int, op: Operation) -> Ids | None:
+def scanned(new: Components, i: int, op: Operation) -> Ids | None:
     axis = op.parameter("axis", int)
     if is_small(op.dims[axis]) or any(new.dims(a) != op.dims for a in op.args):
         return None
@@ -134,7 +134,7 @@ def scanned(new: Pieces, i: int, op: Operation) -> Ids | None:
 # --- views ------------------------------------------------------------------------------------
 
 
-def transposed(new: Pieces, i: int, op: Operation) -> Ids | None:
+def transposed(new: Components, i: int, op: Operation) -> Ids | None:
     if new.old[op.args[0]].kind.is_routine:
         return None  # other routines take matrices as they are: systems with a Cholesky factor
     if new.sums.issuperset(op.args):
@@ -143,15 +143,11 @@ def transposed(new: Pieces, i: int, op: Operation) -> Ids | None:
     (a,) = op.args
     source, axes = new.dims(a), op.axes
     order = among_kept(source, axes)
-    out: list[int] = []
-    for place in places(op.dims):
-        own = new.at(a, {axes[k]: at for k, at in place.items()})
-        moved = op._replace(args=(own,), shapes=(without_small(op.dims),), data=(("axes", order),))
-        out.append(own if order == tuple(range(len(order))) else new.add(moved))
-    return tuple(out)
+    spots = ({axes[k]: at for k, at in place.items()} for place in places(op.dims))
+    return tuple([new.transposed(new.at(a, spot), order) for spot in spots])
 
 
-def reshaped(new: Pieces, i: int, op: Operation) -> Ids | None:
+def reshaped(new: Components, i: int, op: Operation) -> Ids | None:
     """Between rows and a vector, a component has every so-manieth entry."""
     (a,) = op.args
     source, dims = new.dims(a), op.dims
@@ -161,21 +157,21 @@ def reshaped(new: Pieces, i: int, op: Operation) -> Ids | None:
         axes = [[x for x, d in enumerate(s) if d != ONE] for s in (source, dims)]
         back = dict(zip(axes[1], axes[0], strict=True))
         own = [new.at(a, {back[k]: at for k, at in place.items()}) for place in places(dims)]
-        return tuple([new.shaped(p, without_small(dims)) for p in own])
+        return tuple([new.reshaped(p, without_small(dims)) for p in own])
     rows, few = _rows(dims)
     own_rows, own_few = _rows(source)
     if rows == own_rows and few == own_few > 1:
         own = [new.at(a, place) for place in places(source)]
-        return tuple([new.shaped(p, without_small(dims)) for p in own])
+        return tuple([new.reshaped(p, without_small(dims)) for p in own])
     if few > 1 and len(rows) == 1 == len(nonunit(source)) and own_few == 1:
-        flat = new.shaped(new.all(a), nonunit(source))
+        flat = new.reshaped(new.all(a), nonunit(source))
         slices = [new.sliced(flat, ((str(k), str(few)),), rows) for k in range(few)]
-        return tuple([new.shaped(s, without_small(dims)) for s in slices])
+        return tuple([new.reshaped(s, without_small(dims)) for s in slices])
     if own_few > 1 and len(own_rows) == 1 and few == 1 and len(nonunit(dims)) == 1:
-        own = [new.shaped(new.at(a, place), own_rows) for place in places(source)]
+        own = [new.reshaped(new.at(a, place), own_rows) for place in places(source)]
         puts = [(p, ((str(k), str(own_few)),)) for k, p in enumerate(own)]
         flat = new.put(puts, op._replace(shapes=(nonunit(dims),)))
-        new.whole[i] = new.shaped(flat, dims)
+        new.place[i] = new.reshaped(flat, dims)
         return None
     return None
 
@@ -189,7 +185,7 @@ def _rows(dims: Dims) -> tuple[Dims, int]:
     return tuple(own), few if not any(map(is_small, own)) else 0
 
 
-def sliced(new: Pieces, i: int, op: Operation) -> Ids | None:
+def sliced(new: Components, i: int, op: Operation) -> Ids | None:
     (a,) = op.args
     source, dims, pairs = new.dims(a), op.dims, op.slices
     if any(is_small(s) and not d.isdigit() for s, d in zip(source, dims, strict=True)):
@@ -207,11 +203,11 @@ def sliced(new: Pieces, i: int, op: Operation) -> Ids | None:
             ONE if is_small(d) else d for d, s in zip(dims, source, strict=True) if not is_small(s)
         )
         taken = new.sliced(own, left, inner) if left else own
-        out.append(new.shaped(taken, without_small(dims)))
+        out.append(new.reshaped(taken, without_small(dims)))
     return tuple(out)
 
 
-def unsliced(new: Pieces, i: int, op: Operation) -> Ids | None:
+def unsliced(new: Components, i: int, op: Operation) -> Ids | None:
     if new.sums.issuperset(op.args):
         new.sums.add(i)
         return None
@@ -234,7 +230,7 @@ def unsliced(new: Pieces, i: int, op: Operation) -> Ids | None:
             term = new.at(b, {x: k for x, k in (own | at).items() if is_small(inner[x])})
             slices = tuple(_shifted(pairs[x], at.get(x)) for x in left)
             shape = tuple(ONE if x in at else inner[x] for x in left)
-            term = new.shaped(term, shape)
+            term = new.reshaped(term, shape)
             put = Operation(
                 Kind.UNSLICE, "", (term,), op.dtypes, (without_small(dims),), (*slices, *wide)
             )

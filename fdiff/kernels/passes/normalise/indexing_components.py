@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
-from ...ir.indexing import ONE, plus
-from .component_graph import WHOLE, Ids, Pieces, Place, is_small, places, spot, without_small
+from ...ir.indexing import ONE, WHOLE, Slices, plus
+from .component_graph import Components, Ids, Place, is_small, places, spot, without_small
 from .elementwise_components import among_kept, entry_of_slice, operand
 
 
-def joined(new: Pieces, i: int, op: Operation) -> Ids | None:
+def joined(new: Components, i: int, op: Operation) -> Ids | None:
     """Arrays one behind the other: along a small axis a choice, else each put in its place."""
     axis = op.parameter("axis", int)
     if is_small(op.dims[axis]):
@@ -32,15 +32,15 @@ def joined(new: Pieces, i: int, op: Operation) -> Ids | None:
                     if x not in place
                 )
                 begin = plus(start, str(k))
-                puts += _unfolded(new, new.shaped(term, inner), left, len(dims), begin)
+                puts += _unfolded(new, new.reshaped(term, inner), left, len(dims), begin)
             start = plus(start, own[axis])
         out.append(new.put(puts, op._replace(shapes=(dims,))))
     return tuple(out)
 
 
 def _unfolded(
-    new: Pieces, term: int, axis: int, rank: int, start: str
-) -> list[tuple[int, tuple[tuple[str, str], ...]]]:
+    new: Components, term: int, axis: int, rank: int, start: str
+) -> list[tuple[int, Slices]]:
     """Where a term is put; what was itself put together as a vector is put there at once."""
     op = new.ops[term]
     if op.kind is Kind.PLACE and rank == 1:
@@ -49,18 +49,18 @@ def _unfolded(
     return [(term, tuple((start, "1") if x == axis else WHOLE for x in range(rank)))]
 
 
-def _chosen(new: Pieces, op: Operation, axis: int, place: Place) -> int:
+def _chosen(new: Components, op: Operation, axis: int, place: Place) -> int:
     """The component of the array that lies at `place`."""
     for a in op.args:
         count = int(new.dims(a)[axis])
         if place[axis] < count:
             own = {x: k for x, k in place.items() if is_small(new.dims(a)[x])}
-            return new.shaped(new.at(a, own), without_small(op.dims))
+            return new.reshaped(new.at(a, own), without_small(op.dims))
         place[axis] -= count
     raise AssertionError(op)
 
 
-def gathered(new: Pieces, i: int, op: Operation) -> Ids | None:
+def gathered(new: Components, i: int, op: Operation) -> Ids | None:
     """Entries are read where they lie: the array that is gathered from stays in one piece."""
     x, *indices = op.args
     behind = new.dims(x)[len(indices) :]
@@ -73,11 +73,11 @@ def gathered(new: Pieces, i: int, op: Operation) -> Ids | None:
         whole = new.add(op._replace(args=args, shapes=(dims,)))
         inner = {k - len(lead): at for k, at in place.items() if k >= len(lead)}
         pairs = (*(WHOLE for _ in without_small(lead)), *spot(behind, inner))
-        out.append(new.shaped(new.sliced(whole, pairs), without_small(op.dims)))
+        out.append(new.reshaped(new.sliced(whole, pairs), without_small(op.dims)))
     return tuple(out)
 
 
-def scattered(new: Pieces, i: int, op: Operation) -> Ids | None:
+def scattered(new: Components, i: int, op: Operation) -> Ids | None:
     """Each component is added to the whole in memory."""
     bar, *indices = op.args
     source, behind = new.dims(bar), op.dims[len(indices) :]
@@ -87,18 +87,18 @@ def scattered(new: Pieces, i: int, op: Operation) -> Ids | None:
         ahead = {k: at for k, at in place.items() if k < len(lead)}
         inner = {k - len(lead): at for k, at in place.items() if k >= len(lead)}
         dims = tuple(ONE if is_small(d) else d for d in behind)
-        value = new.shaped(new.at(bar, place), (*without_small(lead), *dims))
+        value = new.reshaped(new.at(bar, place), (*without_small(lead), *dims))
         args = (value, *(operand(new, j, lead, ahead) for j in indices))
         added = op._replace(args=args, shapes=((*op.dims[: len(indices)], *dims),))
         pairs = (*(WHOLE for _ in indices), *spot(behind, inner))
         put = Operation(Kind.UNSLICE, "", (new.add(added),), op.dtypes, op.shapes, pairs)
         terms.append(new.add(put) if inner else put.args[0])
-    new.whole[i] = new.combined(Kind.ADD, "{0} + {1}", terms)
+    new.place[i] = new.combined(Kind.ADD, "{0} + {1}", terms)
     new.sums.add(i)
     return None
 
 
-def updated(new: Pieces, i: int, op: Operation) -> Ids | None:
+def updated(new: Components, i: int, op: Operation) -> Ids | None:
     """A store into a few components of all rows."""
     base, stored = op.args
     dims, inner, pairs = op.dims, new.dims(stored), op.slices
@@ -113,5 +113,5 @@ def updated(new: Pieces, i: int, op: Operation) -> Ids | None:
             out.append(new.at(base, place))
         else:
             term = new.at(stored, {x: k for x, k in own.items() if is_small(inner[x])})
-            out.append(new.shaped(term, without_small(dims)))
+            out.append(new.reshaped(term, without_small(dims)))
     return tuple(out)

@@ -6,66 +6,52 @@ sum goes through signs, sums and factors that are the same all along it to the p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 from ....kernel_rule import Kind
-from ...ir.graph import KernelGraph, Operation, is_masked, users_of
-from ...ir.indexing import ONE, Dims
-from .scalarise import pruned
-
-Axes = tuple[int, ...]
+from ...ir.graph import KernelGraph, Operation, is_masked, subscripts_data, users_of
+from ...ir.indexing import ONE, Axes, Dims
+from .graph_rewrite import GraphRewrite, pruned
 
 
 def reduce_first(graph: KernelGraph) -> KernelGraph:
     """The same graph with sums before the products they are of."""
-    new = _Rewrite(graph, users_of(graph))
-    for op in graph.ops:
+    new = _SumsFirst(graph)
+    for i, op in enumerate(graph.ops):
         if op.kind is Kind.SUM and op.dtype[0] == "f" and new.reaches(op.args[0], op.axes):
-            new.place.append(new.total(op.args[0], op.axes, op))
+            new.place[i] = new.total(op.args[0], op.axes, op)
         else:
-            args = tuple([new.place[a] for a in op.args])
-            new.place.append(new.add(op.reading(args)))
-    if not new.totals:
-        return graph
-    return pruned(replace(
-        graph, ops=tuple(new.ops), inputs=tuple(new.place[i] for i in graph.inputs),
-        outputs=tuple(new.place[o] for o in graph.outputs),
-    ))  # fmt: skip
+            new.keep(i)
+    return pruned(new.finished()) if new.totals else graph
 
 
-@dataclass
-class _Rewrite:
-    old: KernelGraph
-    users: list[list[int]]
-    ops: list[Operation] = field(default_factory=list)
-    place: list[int] = field(default_factory=list)
-    totals: dict[tuple[int, Axes], int] = field(default_factory=dict)
+class _SumsFirst(GraphRewrite):
+    """The graph with sums before products; `totals` has those made so far."""
 
-    def add(self, op: Operation) -> int:
-        self.ops.append(op)
-        return len(self.ops) - 1
+    def __init__(self, graph: KernelGraph) -> None:
+        super().__init__(graph)
+        self.users = users_of(graph)
+        self.totals: dict[tuple[int, Axes], int] = {}
 
     def reaches(self, i: int, axes: Axes) -> bool:
         """Whether the sum of old operation `i` is of a product that nothing else reads."""
-        op = self.old.ops[i]
-        if len(self.users[i]) > 1 or i in self.old.outputs:
+        op = self.old[i]
+        if len(self.users[i]) > 1 or i in self.graph.outputs:
             return False
         if op.kind is Kind.CONTRACT:
-            if any(is_masked(self.old.ops, a) for a in op.args):
+            if any(is_masked(self.old, a) for a in op.args):
                 return False
-            left, right, out = _labels(op)
+            left, right, out = op.subscripts
             return op.dtype[0] == "f" and all((out[a] in left) != (out[a] in right) for a in axes)
         return any(self.reaches(a, own) for a, own in self._through(i, axes))
 
     def _through(self, i: int, axes: Axes) -> list[tuple[int, Axes]]:
         """The operands of `i` summed in its place, over which axes; none if it cannot be."""
-        op = self.old.ops[i]
+        op = self.old[i]
         if op.kind is Kind.NEGATIVE:
             return [(op.args[0], axes)]
         if op.kind is Kind.TRANSPOSE:
             return [(op.args[0], tuple(sorted(op.axes[a] for a in axes)))]
         if op.kind in (Kind.ADD, Kind.SUBTRACT):
-            whole = all(self.old.ops[a].dims == op.dims for a in op.args)
+            whole = all(self.old[a].dims == op.dims for a in op.args)
             return [(a, axes) for a in op.args] if whole else []
         if op.kind is Kind.MULTIPLY and (k := self._factor(op, axes)) is not None:
             return [(op.args[1 - k], axes)]
@@ -74,10 +60,10 @@ class _Rewrite:
     def _factor(self, op: Operation, axes: Axes) -> int | None:
         """Which operand of a multiplication is the same all along `axes`, the other being whole."""
         for k, (a, other) in enumerate(zip(op.args, reversed(op.args), strict=True)):
-            own = self.old.ops[a].dims
+            own = self.old[a].dims
             lead = len(op.dims) - len(own)
             same = all(x < lead or own[x - lead] == ONE != op.dims[x] for x in axes)
-            if same and self.old.ops[other].dims == op.dims:
+            if same and self.old[other].dims == op.dims:
                 return k
         return None
 
@@ -88,7 +74,7 @@ class _Rewrite:
         return self.totals[i, axes]
 
     def _total(self, i: int, axes: Axes, like: Operation) -> int:
-        op = self.old.ops[i]
+        op = self.old[i]
         dims = _without(op.dims, axes)
         if op.kind is Kind.CONTRACT and self.reaches(i, axes):
             return self._product(op, axes, like)
@@ -109,30 +95,22 @@ class _Rewrite:
 
     def _narrowed(self, i: int, axes: Axes, rank: int) -> int:
         """Old operation `i` without its axes, all of size one, that meet `axes` of a result."""
-        op = self.old.ops[i]
+        op = self.old[i]
         lead = rank - len(op.dims)
         dims = _without(op.dims, tuple(x - lead for x in axes if x >= lead))
-        if dims == op.dims:
-            return self.place[i]
-        return self.add(Operation(Kind.RESHAPE, "", (self.place[i],), op.dtypes, (dims,)))
+        return self.reshaped(self.place[i], dims)
 
     def _product(self, op: Operation, axes: Axes, like: Operation) -> int:
-        left, right, out = _labels(op)
+        left, right, out = op.subscripts
         gone = {out[a] for a in axes}
         sides = []
         for a, side in zip(op.args, (left, right), strict=True):
             own = tuple(k for k, x in enumerate(side) if x in gone)
             sides.append(self.total(a, own, like) if own else self.place[a])
         left, right, out = ("".join(x for x in t if x not in gone) for t in (left, right, out))
-        data = (("subscripts", f"{left},{right}->{out}"),)
+        data = subscripts_data(left, right, out)
         dims = _without(op.dims, axes)
         return self.add(op._replace(args=tuple(sides), shapes=(dims,), data=data))
-
-
-def _labels(op: Operation) -> tuple[str, str, str]:
-    inputs, out = op.parameter("subscripts", str).split("->")
-    left, right = inputs.split(",")
-    return left, right, out
 
 
 def _without(dims: Dims, axes: Axes) -> Dims:

@@ -1,42 +1,45 @@
-"""Rewrites of the graph before scheduling: matrix products, and copies that routines need."""
+"""Routine selection: matrix products and systems of equations become calls of routines.
+
+A routine reads matrices whose rows are contiguous, or that are transposes of such; all else is
+copied first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ....kernel_rule import Kind, Routine
-from ...ir.graph import Data, KernelGraph, Operation, is_masked, users_of
-from ...ir.indexing import ONE, Dims, nonunit, same_nonunit, size, strides
+from ...ir.graph import (
+    Data,
+    KernelGraph,
+    Operation,
+    is_masked,
+    sizes_of_labels,
+    subscripts_data,
+    users_of,
+)
+from ...ir.indexing import ONE, Axes, Dims, inverse, nonunit, same_nonunit, size, strides
+from .graph_rewrite import GraphRewrite
 
 
-@dataclass
-class _Rewrite:
-    ops: list[Operation] = field(default_factory=list)
-    place: list[int] = field(default_factory=list)
-    copies: dict[int, int] = field(default_factory=dict)
+class _WithRoutines(GraphRewrite):
+    """The graph with calls of routines, and `copies` of what these cannot read where it lies."""
 
-    def add(self, op: Operation) -> int:
-        self.ops.append(op)
-        return len(self.ops) - 1
-
-    def transposed(self, i: int, axes: tuple[int, ...]) -> int:
-        """Operation `i` with its axes in another order; itself where they are in order."""
-        op = self.ops[i]
-        if axes == tuple(range(len(axes))):
-            return i
-        dims = tuple(op.dims[a] for a in axes)
-        return self.add(Operation(Kind.TRANSPOSE, "", (i,), op.dtypes, (dims,), (("axes", axes),)))
+    def __init__(self, graph: KernelGraph) -> None:
+        super().__init__(graph)
+        self.copies: dict[int, int] = {}
 
     def contiguous(self, i: int) -> int:
         """Operation `i`, in memory in row-major order: a strided input or a number is copied."""
         op = self.ops[i]
         strided = op.kind is Kind.INPUT and op.data[1] == "A" and bool(nonunit(op.dims))
-        if not strided and op.kind is not Kind.VALUE:
-            return i
+        return self.copy_of(i) if strided or op.kind is Kind.VALUE else i
+
+    def copy_of(self, i: int) -> int:
+        """The copy of operation `i`, made once."""
         if i not in self.copies:
-            self.copies[i] = self.add(Operation(Kind.COPY, "{0}", (i,), op.dtypes, op.shapes))
+            self.copies[i] = self.copied(i)
         return self.copies[i]
 
     def in_order(self, i: int, dims: Dims) -> int:
@@ -50,49 +53,23 @@ class _Rewrite:
             return i
         a = op.args[0] if op.kind is Kind.RESHAPE and op.args else i
         source = self.ops[a]
-        if source.kind is not Kind.TRANSPOSE or self.ops[source.args[0]].kind not in (
-            Kind.INPUT,
-            Kind.ARRAY,
-        ):
+        given = (Kind.INPUT, Kind.ARRAY)
+        if source.kind is not Kind.TRANSPOSE or self.ops[source.args[0]].kind not in given:
             return i
-        wide = [k for k in source.axes if source.dims[source.axes.index(k)] != ONE]
-        if wide == sorted(wide):
-            return i
-        if a not in self.copies:
-            self.copies[a] = self.add(
-                Operation(Kind.COPY, "{0}", (a,), source.dtypes, source.shapes)
-            )
-        return self.shaped(self.copies[a], op.dims)
-
-    def shaped(self, i: int, dims: Dims) -> int:
-        """Operation `i` with other axes of one entry."""
-        op = self.ops[i]
-        if op.dims == dims:
-            return i
-        return self.add(Operation(Kind.RESHAPE, "", (i,), op.dtypes, (dims,)))
-
-    def spread(self, i: int, dims: Dims) -> int:
-        op = self.ops[i]
-        return (
-            i
-            if op.dims == dims
-            else self.add(Operation(Kind.BROADCAST, "", (i,), op.dtypes, (dims,)))
-        )
+        wide = [k for k, d in zip(source.axes, source.dims, strict=True) if d != ONE]
+        return i if wide == sorted(wide) else self.reshaped(self.copy_of(a), op.dims)
 
 
 def select_routines(graph: KernelGraph) -> KernelGraph:
     """The same graph with routines for matrix products and systems, and the copies they need."""
-    new = _Rewrite()
-    for op in _turned(graph):
+    new = _WithRoutines(graph)
+    for i, op in enumerate(_transposes_in_contractions(graph)):
         args = tuple([new.place[a] for a in op.args])
-        new.place.append(_rewrite(new, op.reading(args)))
-    return replace(
-        graph, ops=tuple(new.ops), inputs=tuple(new.place[i] for i in graph.inputs),
-        outputs=tuple(new.place[o] for o in graph.outputs),
-    )  # fmt: skip
+        new.place[i] = _rewrite(new, op.reading(args))
+    return new.finished()
 
 
-def _turned(graph: KernelGraph) -> tuple[Operation, ...]:
+def _transposes_in_contractions(graph: KernelGraph) -> tuple[Operation, ...]:
     """Operations where a product read only through one transpose is made in that order at once."""
     users = users_of(graph)
     ops = list(graph.ops)
@@ -102,16 +79,14 @@ def _turned(graph: KernelGraph) -> tuple[Operation, ...]:
         (a,) = op.args
         if ops[a].kind is not Kind.CONTRACT or len(users[a]) > 1 or a in graph.outputs:
             continue
-        axes = op.axes
-        subscripts = ops[a].parameter("subscripts", str)
-        inputs, out = subscripts.split("->")
-        turned = f"{inputs}->{''.join(out[k] for k in axes)}"
-        ops[a] = ops[a]._replace(shapes=op.shapes, data=(("subscripts", turned),))
-        ops[i] = op._replace(data=(("axes", tuple(range(len(axes)))),))
+        left, right, out = ops[a].subscripts
+        data = subscripts_data(left, right, "".join(out[k] for k in op.axes))
+        ops[a] = ops[a]._replace(shapes=op.shapes, data=data)
+        ops[i] = op._replace(data=(("axes", tuple(range(len(op.axes)))),))
     return tuple(ops)
 
 
-def _rewrite(new: _Rewrite, op: Operation) -> int:
+def _rewrite(new: _WithRoutines, op: Operation) -> int:
     if op.kind is Kind.CONTRACT and op.dtype[0] == "f":
         return _contract(new, op)
     if op.kind is Kind.TRANSPOSE:
@@ -121,7 +96,7 @@ def _rewrite(new: _Rewrite, op: Operation) -> int:
     if op.kind is Kind.TRIANGULAR_SYSTEM:
         return _substituted(new, op)
     if op.routine is not None and op.routine.broadcast:
-        args = tuple([new.contiguous(new.spread(a, op.dims)) for a in op.args])
+        args = tuple([new.contiguous(new.broadcast(a, op.dims)) for a in op.args])
         return new.add(op.reading(args))
     if op.kind.is_routine or (
         op.kind is Kind.RESHAPE and not same_nonunit(op.dims, new.ops[op.args[0]].dims)
@@ -131,17 +106,17 @@ def _rewrite(new: _Rewrite, op: Operation) -> int:
         x, *indices = op.args
         lead = op.dims[: len(op.dims) - (len(new.ops[x].dims) - len(indices))]
         source = new.contiguous(x) if new.ops[x].kind is Kind.VALUE else x
-        return new.add(op.reading((source, *[new.spread(i, lead) for i in indices])))
+        return new.add(op.reading((source, *[new.broadcast(i, lead) for i in indices])))
     if op.kind is Kind.SCATTER_ADD:
         bar, *indices = op.args
         widest = max((new.ops[i].dims for i in indices), key=lambda d: (len(d), len(nonunit(d))))
-        return new.add(op.reading((bar, *[new.spread(i, widest) for i in indices])))
+        return new.add(op.reading((bar, *[new.broadcast(i, widest) for i in indices])))
     if op.text and op.args:
         return new.add(op.reading(tuple([new.in_order(a, op.dims) for a in op.args])))
     return new.add(op)
 
 
-def _solve(new: _Rewrite, op: Operation) -> int:
+def _solve(new: _WithRoutines, op: Operation) -> int:
     """A system of equations; substitutions are enough where the matrix is a Cholesky factor.
 
     Its diagonal is positive, or there is none, so that no such system is singular.
@@ -154,7 +129,7 @@ def _solve(new: _Rewrite, op: Operation) -> int:
     return _system(new, op, a)
 
 
-def _substituted(new: _Rewrite, op: Operation) -> int:
+def _substituted(new: _WithRoutines, op: Operation) -> int:
     """A triangular system, by the routine for lower ones: an upper one is the transpose of such."""
     low, flip = op.args[0], op.parameter("trans", bool)
     if not op.parameter("lower", bool):
@@ -169,48 +144,42 @@ def _triangular(op: Operation, *, flip: bool, kind: str = "") -> Operation:
     return op._replace(kind=Kind.ROUTINE, data=(), name="triangular", routine=routine)
 
 
-def _system(new: _Rewrite, op: Operation, a: int) -> int:
+def _system(new: _WithRoutines, op: Operation, a: int) -> int:
     """The system `op` with matrix `a`, a matrix and right-hand sides for each of the stack."""
     square = (*op.dims[:-2], *new.ops[a].dims[-2:])
-    args = (new.spread(a, square), new.spread(op.args[1], op.dims))
+    args = (new.broadcast(a, square), new.broadcast(op.args[1], op.dims))
     return new.add(op.reading(tuple([new.contiguous(i) for i in args])))
 
 
-def _turned_back(new: _Rewrite, a: int) -> int | None:
+def _turned_back(new: _WithRoutines, a: int) -> int | None:
     """What `a` is the transpose of, as a stack of matrices."""
     op = new.ops[a]
     turned = op.kind is Kind.TRANSPOSE and op.axes == _swapped(op.dims)
     return op.args[0] if turned else None
 
 
-def _swapped(dims: Dims) -> tuple[int, ...]:
+def _swapped(dims: Dims) -> Axes:
     last = len(dims) - 1
     return (*range(last - 1), last, last - 1)
 
 
-def _contract(new: _Rewrite, op: Operation) -> int:
+def _contract(new: _WithRoutines, op: Operation) -> int:
     """``[batch] m k, [batch] k n -> [batch] m n``: each a group of axes, in several orders.
 
     Rows may lie apart in memory, so ``kij, nkj -> nki`` needs no copy. What a product of matrices
     cannot take is transposed; what has no columns, rows or sum stays a plain loop nest.
     """
-    subscripts = op.parameter("subscripts", str)
-    inputs, out = subscripts.split("->")
-    left, right = inputs.split(",")
+    left, right, out = op.subscripts
+    sizes = sizes_of_labels(new.ops, op)
     a, left = _untransposed(new, op.args[0], left)
     b, right = _untransposed(new, op.args[1], right)
-    sizes = {
-        **dict(zip(left, new.ops[a].dims, strict=True)),
-        **dict(zip(right, new.ops[b].dims, strict=True)),
-    }
     stack, m, n, k = _groups(left, right, out)
     if not k:
         return _multiplied(new, op, (a, left), (b, right), out)
     if out in (stack + n + m, n + stack + m):
         a, b, left, right, m, n = b, a, right, left, n, m
     if not all(any(sizes[x] != ONE for x in group) for group in (m, n, k)):
-        data = (("subscripts", f"{left},{right}->{out}"),)
-        return new.add(op._replace(args=(a, b), data=data))
+        return new.add(op._replace(args=(a, b), data=subscripts_data(left, right, out)))
     first = _arranged(new, a, left, stack, m, k)
     second = _arranged(new, b, right, stack, k, n)
     labels = out if out == m + stack + n else stack + m + n
@@ -227,13 +196,13 @@ def _contract(new: _Rewrite, op: Operation) -> int:
     return new.transposed(new.add(product), tuple(labels.index(x) for x in out))
 
 
-def _masked(new: _Rewrite, a: int, b: int) -> str:
+def _masked(new: _WithRoutines, a: int, b: int) -> str:
     """Which operand has -0.0 where terms are to be left out if the other one is not finite."""
     return next((f"_{k}" for k, i in zip("ab", (a, b), strict=True) if is_masked(new.ops, i)), "")
 
 
 def _multiplied(
-    new: _Rewrite, op: Operation, first: tuple[int, str], second: tuple[int, str], out: str
+    new: _WithRoutines, op: Operation, first: tuple[int, str], second: tuple[int, str], out: str
 ) -> int:
     """A product that sums nothing: entry by entry, and so computed where it is used."""
     args: list[int] = []
@@ -241,30 +210,27 @@ def _multiplied(
         order = tuple(labels.index(x) for x in out if x in labels)
         turned = new.transposed(i, order)
         sizes = dict(zip((x for x in out if x in labels), new.ops[turned].dims, strict=True))
-        args.append(new.shaped(turned, tuple(sizes.get(x, ONE) for x in out)))
+        args.append(new.reshaped(turned, tuple(sizes.get(x, ONE) for x in out)))
     return new.add(Operation(Kind.MULTIPLY, "{0} * {1}", tuple(args), op.dtypes, op.shapes))
 
 
-def _untransposed(new: _Rewrite, i: int, labels: str) -> tuple[int, str]:
+def _untransposed(new: _WithRoutines, i: int, labels: str) -> tuple[int, str]:
     """What a transposed operand is a view of, with its labels in that order."""
     while new.ops[i].kind is Kind.TRANSPOSE:
-        axes = new.ops[i].axes
-        labels = "".join(labels[axes.index(a)] for a in range(len(axes)))
+        labels = "".join(labels[k] for k in inverse(new.ops[i].axes))
         i = new.ops[i].args[0]
     return i, labels
 
 
-def takes(ops: Sequence[Operation], i: int, operand: int, order: tuple[int, ...]) -> bool:
+def takes(ops: Sequence[Operation], i: int, operand: int, order: Axes) -> bool:
     """Whether operation `i` is a product of matrices that needs no copy of an operand to read it.
 
     `order` says which axis of the operand each axis in memory is.
     """
     if ops[i].kind is not Kind.CONTRACT or ops[i].dtype[0] != "f":
         return False
-    inputs, out = ops[i].parameter("subscripts", str).split("->")
-    left, right = inputs.split(",")
-    sizes = dict(zip(left, ops[ops[i].args[0]].dims, strict=True))
-    sizes |= zip(right, ops[ops[i].args[1]].dims, strict=True)
+    left, right, out = ops[i].subscripts
+    sizes = sizes_of_labels(ops, ops[i])
     stack, m, n, k = _groups(left, right, out)
     if not all(any(sizes[x] != ONE for x in group) for group in (m, n, k)):
         return False
@@ -301,7 +267,9 @@ class _Operand(NamedTuple):
     steps: tuple[str, str]
 
 
-def _arranged(new: _Rewrite, i: int, labels: str, stack: str, rows: str, columns: str) -> _Operand:
+def _arranged(
+    new: _WithRoutines, i: int, labels: str, stack: str, rows: str, columns: str
+) -> _Operand:
     """The operand as it lies, if its axes are in an order that a product takes; else transposed."""
     flip = _lies(labels, stack, rows, columns)
     if flip is not None:

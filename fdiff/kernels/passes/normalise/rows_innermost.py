@@ -11,48 +11,42 @@ outputs are put back. Where an op knows no other order of axes, nothing is chang
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import cast
 
 from ....kernel_rule import Kind
-from ...ir.graph import Data, KernelGraph, Operation
-from ...ir.indexing import ONE, Dims, nonunit, same_nonunit
-from .component_graph import Slices
-from .scalarise import pruned
-
-Axes = tuple[int, ...]
+from ...ir.graph import Data, KernelGraph, Operation, subscripts_data
+from ...ir.indexing import ONE, WHOLE, Axes, Dims, Slices, inverse, nonunit, same_nonunit
+from .graph_rewrite import GraphRewrite, pruned
 
 
 def rows_innermost(graph: KernelGraph) -> KernelGraph:
     """The same graph with the row axis moved to the innermost position."""
     if not graph.rows:
         return graph
-    new = _Rewrite(graph)
+    new = _RowsLast(graph)
     for i, op in enumerate(graph.ops):
         if not new.rewrite(i, op):
             return graph
-    inputs = tuple(new.plain[i] for i in graph.inputs)
-    outputs = tuple(new.whole(o) for o in graph.outputs)
-    return pruned(replace(graph, ops=tuple(new.ops), inputs=inputs, outputs=outputs))
+    for o in graph.outputs:
+        new.in_own_order(o)
+    return pruned(new.finished())
 
 
-class _Rewrite:
-    """Old operations in their own order (`plain`), or with the rows last (`moved`)."""
+class _RowsLast(GraphRewrite):
+    """The graph with its rows last: what stands for old operations in that order is in `moved`.
+
+    `place` has what stands for them with their axes in the order they had.
+    """
 
     def __init__(self, graph: KernelGraph) -> None:
-        self.old, self.axis = graph.ops, graph.rows
-        self.ops: list[Operation] = []
-        self.plain: dict[int, int] = {}
+        super().__init__(graph)
+        self.axis = graph.rows
         self.moved: dict[int, int] = {}
-
-    def add(self, op: Operation) -> int:
-        self.ops.append(op)
-        return len(self.ops) - 1
 
     def rewrite(self, i: int, op: Operation) -> bool:
         """Enter what replaces operation `i`; False if it has no form with the rows last."""
-        own = self.place(op.dims)
-        read = [a for a in op.args if self.place(self.old[a].dims) is not None]
+        own = self.row_axis(op.dims)
+        read = [a for a in op.args if self.row_axis(self.old[a].dims) is not None]
         rule = _RULES.get(op.kind) or (_elementwise if op.text else None)
         if op.kind.is_leaf or len(op.shapes) > 1 or (own is None and not read):
             rule = None
@@ -60,14 +54,14 @@ class _Rewrite:
         if made is not None and own is not None:
             self.moved[i] = self.add(made)
         elif made is not None:
-            self.plain[i] = self.add(made)
+            self.place[i] = self.add(made)
         elif op.kind.is_leaf or self.are_innermost((*op.shapes, *(self.old[a].dims for a in read))):
-            self.plain[i] = self.add(op.reading(tuple([self.whole(a) for a in op.args])))
+            self.place[i] = self.add(op.reading(tuple([self.in_own_order(a) for a in op.args])))
         else:
             return False
         return True
 
-    def place(self, dims: Dims) -> int | None:
+    def row_axis(self, dims: Dims) -> int | None:
         """The position of the row axis in a shape; None if the shape has no row axis."""
         return dims.index(self.axis) if dims.count(self.axis) == 1 else None
 
@@ -75,58 +69,46 @@ class _Rewrite:
         """Whether the row axis is the last axis of every shape that has it."""
         return all(self.axis not in d or d.index(self.axis) == len(d) - 1 for d in shapes)
 
-    def whole(self, i: int) -> int:
-        """Old operation `i` with its axes in their own order."""
-        if i not in self.plain:
+    def in_own_order(self, i: int) -> int:
+        """What stands for old operation `i`, with its axes in the order they had."""
+        if i not in self.place:
             dims = self.old[i].dims
-            at, rank = self.place(dims), len(dims)
+            at = self.row_axis(dims)
             assert at is not None
-            back = (*range(at), rank - 1, *range(at, rank - 1))
-            self.plain[i] = self.turned(self.moved[i], back)
-        return self.plain[i]
+            self.place[i] = self.transposed(self.moved[i], inverse(_order(len(dims), at)))
+        return self.place[i]
 
     def last(self, i: int) -> int:
-        """Old operation `i` with its rows last: an input is copied in that order."""
+        """What stands for old operation `i`, with its rows last: an input is copied so."""
         if i not in self.moved:
             dims = self.old[i].dims
-            at = self.place(dims)
+            at = self.row_axis(dims)
             if at is None:
-                return self.plain[i]
-            turned = self.turned(self.plain[i], _order(len(dims), at))
-            op = self.ops[turned]
-            if op.kind is Kind.TRANSPOSE:
-                turned = self.add(Operation(Kind.COPY, "{0}", (turned,), op.dtypes, op.shapes))
-            self.moved[i] = turned
+                return self.place[i]
+            new = self.transposed(self.place[i], _order(len(dims), at))
+            self.moved[i] = self.copied(new) if self.ops[new].kind is Kind.TRANSPOSE else new
         return self.moved[i]
 
-    def turned(self, i: int, axes: Axes) -> int:
+    def transposed(self, i: int, axes: Axes) -> int:
         """New operation `i` with its axes in another order."""
-        op = self.ops[i]
-        dims = tuple(op.dims[a] for a in axes)
-        wide = [a for a in axes if op.dims[a] != ONE]
-        if wide == sorted(wide):  # axes of one entry move alone
-            return self.shaped(i, dims)
-        return self.add(Operation(Kind.TRANSPOSE, "", (i,), op.dtypes, (dims,), (("axes", axes),)))
-
-    def shaped(self, i: int, dims: Dims) -> int:
-        """New operation `i` in another shape."""
-        op = self.ops[i]
-        if op.dims == dims:
-            return i
-        return self.add(Operation(Kind.RESHAPE, "", (i,), op.dtypes, (dims,)))
+        dims = self.ops[i].dims
+        wide = [a for a in axes if dims[a] != ONE]
+        if wide == sorted(wide):  # only axes of one entry move: a reshape does that
+            return self.reshaped(i, tuple(dims[a] for a in axes))
+        return super().transposed(i, axes)
 
     def broadcastable(self, i: int, dims: Dims) -> int | None:
         """Old operation `i`, rows last, shaped to broadcast against a result of shape `dims`."""
         own = self.old[i].dims
-        at, lead = self.place(dims), len(dims) - len(own)
+        at, lead = self.row_axis(dims), len(dims) - len(own)
         if at is None:
-            return None if self.axis in own else self.plain[i]
+            return None if self.axis in own else self.place[i]
         if self.axis in own:
-            return self.last(i) if self.place(own) == at - lead else None
+            return self.last(i) if self.row_axis(own) == at - lead else None
         if not nonunit(own):
-            return self.plain[i]
-        spread = (*(ONE for _ in range(lead)), *own)
-        return self.shaped(self.plain[i], tuple(spread[k] for k in _order(len(dims), at)))
+            return self.place[i]
+        padded = (*(ONE for _ in range(lead)), *own)
+        return self.reshaped(self.place[i], tuple(padded[k] for k in _order(len(dims), at)))
 
 
 def _order(rank: int, at: int) -> Axes:
@@ -139,25 +121,25 @@ def _behind(dims: Dims, at: int | None) -> Dims:
 
 
 def _made(
-    new: _Rewrite, op: Operation, args: list[int | None], data: Data | None = None
+    new: _RowsLast, op: Operation, args: list[int | None], data: Data | None = None
 ) -> Operation | None:
     """The operation with its rows last; None if one of its operands has no such form."""
     known = [a for a in args if a is not None]
     if len(known) < len(args):
         return None
-    dims = _behind(op.dims, new.place(op.dims))
+    dims = _behind(op.dims, new.row_axis(op.dims))
     return op._replace(args=tuple(known), shapes=(dims,), data=op.data if data is None else data)
 
 
-def _elementwise(new: _Rewrite, op: Operation) -> Operation | None:
+def _elementwise(new: _RowsLast, op: Operation) -> Operation | None:
     return _made(new, op, [new.broadcastable(a, op.dims) for a in op.args])
 
 
-def _reduced(new: _Rewrite, op: Operation) -> Operation | None:
+def _reduced(new: _RowsLast, op: Operation) -> Operation | None:
     """A reduction, over the row axis or over other axes."""
     (a,) = op.args
     dims = new.old[a].dims
-    at = new.place(dims)
+    at = new.row_axis(dims)
     if at is None:
         return None
     order = _order(len(dims), at)
@@ -166,27 +148,26 @@ def _reduced(new: _Rewrite, op: Operation) -> Operation | None:
     return _made(new, op, [new.last(a)], (*others, ("axes", axes)))
 
 
-def _contracted(new: _Rewrite, op: Operation) -> Operation | None:
+def _contracted(new: _RowsLast, op: Operation) -> Operation | None:
     """A product; matrix products read inputs in either order of axes, without a copy."""
-    subscripts = op.parameter("subscripts", str)
-    inputs, out = subscripts.split("->")
-    sides = inputs.split(",")
-    matrices = _matrices(new, op, sides, out)
+    *sides, out = op.subscripts
+    matrices = _is_matrix_product(new, op)
     args: list[int | None] = []
     for k, a in enumerate(op.args):
-        at = new.place(new.old[a].dims)
+        at = new.row_axis(new.old[a].dims)
         if at is None or (matrices and new.old[a].kind.is_leaf):
-            args.append(new.whole(a))
+            args.append(new.in_own_order(a))
         else:
             args.append(new.last(a))
             sides[k] = "".join(sides[k][x] for x in _order(len(sides[k]), at))
-    at = new.place(op.dims)
+    at = new.row_axis(op.dims)
     result = out if at is None else "".join(out[x] for x in _order(len(out), at))
-    return _made(new, op, args, (("subscripts", f"{','.join(sides)}->{result}"),))
+    return _made(new, op, args, subscripts_data(sides[0], sides[1], result))
 
 
-def _matrices(new: _Rewrite, op: Operation, sides: list[str], out: str) -> bool:
-    """Whether it is a matrix product: both operands have free axes, and they share summed ones."""
+def _is_matrix_product(new: _RowsLast, op: Operation) -> bool:
+    """Whether both operands have free axes, and share summed ones."""
+    *sides, out = op.subscripts
     wide = [
         {x for x, d in zip(side, new.old[a].dims, strict=True) if d != ONE}
         for side, a in zip(sides, op.args, strict=True)
@@ -194,9 +175,9 @@ def _matrices(new: _Rewrite, op: Operation, sides: list[str], out: str) -> bool:
     return bool(wide[0] - wide[1] and wide[1] - wide[0] and (wide[0] & wide[1]) - set(out))
 
 
-def _transposed(new: _Rewrite, op: Operation) -> Operation | None:
+def _transposed(new: _RowsLast, op: Operation) -> Operation | None:
     (a,) = op.args
-    before, after = (new.place(dims) for dims in (new.old[a].dims, op.dims))
+    before, after = (new.row_axis(dims) for dims in (new.old[a].dims, op.dims))
     if before is None or after is None:
         return None
     first, then = (_order(len(op.dims), at) for at in (before, after))
@@ -204,11 +185,11 @@ def _transposed(new: _Rewrite, op: Operation) -> Operation | None:
     return _made(new, op, [new.last(a)], (("axes", axes),))
 
 
-def _reshaped(new: _Rewrite, op: Operation) -> Operation | None:
+def _reshaped(new: _RowsLast, op: Operation) -> Operation | None:
     """A reshape that keeps the row axis: as the first axis, or between unchanged axes."""
     (a,) = op.args
     dims = new.old[a].dims
-    if new.place(dims) is None or new.place(op.dims) is None:
+    if new.row_axis(dims) is None or new.row_axis(op.dims) is None:
         return None
     first = nonunit(dims)[0] == nonunit(op.dims)[0] == new.axis
     if not (first or same_nonunit(dims, op.dims)):
@@ -216,19 +197,19 @@ def _reshaped(new: _Rewrite, op: Operation) -> Operation | None:
     return _made(new, op, [new.last(a)])
 
 
-def _sliced(new: _Rewrite, op: Operation) -> Operation | None:
+def _sliced(new: _RowsLast, op: Operation) -> Operation | None:
     """A slice that keeps all rows, or its adjoint."""
     (a,) = op.args
-    pairs = _turned_slices(new, op.slices, new.old[a].dims, op.dims)
+    pairs = _slices_rows_last(new, op.slices, new.old[a].dims, op.dims)
     if pairs is None:
         return None
     return _made(new, op, [new.last(a)], (*pairs, *op.data[len(op.dims) :]))
 
 
-def _placed(new: _Rewrite, op: Operation) -> Operation | None:
+def _placed(new: _RowsLast, op: Operation) -> Operation | None:
     """Arrays joined along an axis that is not the row axis."""
     data = [
-        _turned_slices(new, cast("Slices", pairs), new.old[a].dims, op.dims)
+        _slices_rows_last(new, cast("Slices", pairs), new.old[a].dims, op.dims)
         for a, pairs in zip(op.args, op.data, strict=True)
     ]
     if None in data:
@@ -236,24 +217,24 @@ def _placed(new: _Rewrite, op: Operation) -> Operation | None:
     return _made(new, op, [new.last(a) for a in op.args], tuple(data))
 
 
-def _turned_slices(new: _Rewrite, pairs: Slices, dims: Dims, other: Dims) -> Slices | None:
+def _slices_rows_last(new: _RowsLast, pairs: Slices, dims: Dims, other: Dims) -> Slices | None:
     """Starts and steps with the row axis last; None if the slice takes only some of the rows."""
-    at = new.place(dims)
-    if at is None or new.place(other) != at or pairs[at] != ("0", "1"):
+    at = new.row_axis(dims)
+    if at is None or new.row_axis(other) != at or pairs[at] != WHOLE:
         return None
     return tuple(pairs[k] for k in _order(len(dims), at))
 
 
-def _joined(new: _Rewrite, op: Operation) -> Operation | None:
+def _joined(new: _RowsLast, op: Operation) -> Operation | None:
     """Concatenation along an axis that is not the row axis."""
-    at, axis = new.place(op.dims), op.parameter("axis", int)
-    if at is None or axis == at or any(new.place(new.old[a].dims) != at for a in op.args):
+    at, axis = new.row_axis(op.dims), op.parameter("axis", int)
+    if at is None or axis == at or any(new.row_axis(new.old[a].dims) != at for a in op.args):
         return None
     data = (("axis", axis - (axis > at)),)
     return _made(new, op, [new.last(a) for a in op.args], data)
 
 
-_RULES: dict[str, Callable[[_Rewrite, Operation], Operation | None]] = {
+_RULES: dict[str, Callable[[_RowsLast, Operation], Operation | None]] = {
     Kind.BROADCAST: _elementwise,
     **dict.fromkeys((k for k in Kind if k.is_reduction), _reduced),
     Kind.CONTRACT: _contracted,

@@ -8,11 +8,10 @@ components it does with its arguments in one piece again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation
-from .component_graph import Ids, Pieces, is_small
+from .component_graph import Components, Ids, is_small
 from .contraction_components import contracted
 from .elementwise_components import (
     broadcast,
@@ -25,9 +24,10 @@ from .elementwise_components import (
     transposed,
     unsliced,
 )
+from .graph_rewrite import pruned
 from .indexing_components import gathered, joined, scattered, updated
 
-Rule = Callable[[Pieces, int, Operation], "Ids | None"]
+Rule = Callable[[Components, int, Operation], "Ids | None"]
 # How many operations there may be in the end: so many times as many and a hundred, but this many at
 # most, and this many in any case: a program that is spared an operation keeps its components.
 _GROWTH, _MOST, _ALWAYS = 4, 1000, 600
@@ -52,7 +52,7 @@ def scalarise(graph: KernelGraph) -> KernelGraph:
     """The same graph with the components of small axes apart, where that is worth it."""
     if not any(is_small(d) for op in graph.ops for dims in op.shapes for d in dims):
         return graph
-    new = Pieces(graph.ops)
+    new = Components(graph)
     most = max(_ALWAYS, min(_MOST, 100 + _GROWTH * len(graph.ops)))
     for i, op in enumerate(graph.ops):
         _enter(new, i, op)
@@ -60,14 +60,12 @@ def scalarise(graph: KernelGraph) -> KernelGraph:
             return graph  # an array that is stored into row by row stays in one piece
         if len(new.ops) > most:
             return graph
-    made = replace(
-        graph, ops=tuple(new.ops), inputs=tuple(new.all(i) for i in graph.inputs),
-        outputs=tuple(new.all(o) for o in graph.outputs),
-    )  # fmt: skip
-    return pruned(replace(made, ops=tuple(new.ops)))
+    for i in (*graph.inputs, *graph.outputs):
+        new.all(i)
+    return pruned(new.finished())
 
 
-def _enter(new: Pieces, i: int, op: Operation) -> None:
+def _enter(new: Components, i: int, op: Operation) -> None:
     """What stands for the operation."""
     touched = op.kind is Kind.CONCATENATE or any(
         is_small(d) for k in (i, *op.args) for d in new.dims(k)
@@ -79,21 +77,7 @@ def _enter(new: Pieces, i: int, op: Operation) -> None:
             if any(is_small(d) for d in op.dims):
                 new.split[i] = found
             else:
-                (new.whole[i],) = found
+                (new.place[i],) = found
             return
-    if i not in new.whole:
-        new.whole[i] = new.add(op.reading(tuple([new.all(a) for a in op.args])))
-
-
-def pruned(graph: KernelGraph) -> KernelGraph:
-    """Without the operations that nothing reads."""
-    live = {*graph.inputs, *graph.outputs}
-    for i in range(len(graph.ops) - 1, -1, -1):
-        if i in live:
-            live.update(graph.ops[i].args)
-    place = {old: new for new, old in enumerate(sorted(live))}
-    ops = tuple([graph.ops[i].reading(tuple([place[a] for a in graph.ops[i].args])) for i in place])
-    return replace(
-        graph, ops=ops, inputs=tuple(place[i] for i in graph.inputs),
-        outputs=tuple(place[o] for o in graph.outputs),
-    )  # fmt: skip
+    if i not in new.place:
+        new.place[i] = new.add(op.reading(tuple([new.all(a) for a in op.args])))

@@ -7,11 +7,10 @@ each nest, and the array below be kept beside the one that could have its memory
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ....kernel_rule import Kind
 from ...ir.graph import Data, KernelGraph, Operation, users_of
 from ...ir.indexing import nonunit
+from .graph_rewrite import renumbered
 
 
 def forward_stores(graph: KernelGraph) -> KernelGraph:
@@ -37,7 +36,7 @@ def forward_stores(graph: KernelGraph) -> KernelGraph:
                 read = Operation(Kind.SLICE, "", (place[i],), old.dtypes, old.shapes, tops[k][1])
                 place[k] = len(ops)
                 ops.append(read)
-    return _renumbered(graph, ops, place)
+    return renumbered(graph, ops, place)
 
 
 def _tops(graph: KernelGraph, users: list[list[int]]) -> dict[int, tuple[int, Data]]:
@@ -54,7 +53,7 @@ def _tops(graph: KernelGraph, users: list[list[int]]) -> dict[int, tuple[int, Da
 
 def _highest(graph: KernelGraph, users: list[list[int]], node: int, most: int = 1 << 30) -> int:
     """The last of a row of stores upon `node`: `most` of them, or those beside the store `node`."""
-    fuse_reductions_with_gathers = graph.ops[node].kind is Kind.UPDATE and most == 1 << 30
+    begins_at_store = graph.ops[node].kind is Kind.UPDATE and most == 1 << 30
     depth = 0
     while depth < most:
         above = [
@@ -62,15 +61,10 @@ def _highest(graph: KernelGraph, users: list[list[int]], node: int, most: int = 
             for v in users[node]
             if graph.ops[v].kind is Kind.UPDATE and graph.ops[v].args[0] == node
         ]
-        if len(above) != 1 or (fuse_reductions_with_gathers and graph.ops[above[0]].apart <= depth):
+        if len(above) != 1 or (begins_at_store and graph.ops[above[0]].apart <= depth):
             break
         node, depth = above[0], depth + 1
     return node
-
-
-def _renumbered(graph: KernelGraph, ops: list[Operation], place: list[int]) -> KernelGraph:
-    inputs, outputs = (tuple(place[i] for i in ids) for ids in (graph.inputs, graph.outputs))
-    return replace(graph, ops=tuple(ops), inputs=inputs, outputs=outputs)
 
 
 def _stores_first(graph: KernelGraph) -> KernelGraph:
@@ -91,11 +85,9 @@ def _stores_first(graph: KernelGraph) -> KernelGraph:
                 order.append(i)
                 waiting = (u for u in users[i] if ops[u].kind is Kind.UPDATE)
                 stack += [u for u in waiting if done.issuperset(ops[u].args)]
-    place = [0] * len(order)
-    for new, old in enumerate(order):
-        place[old] = new
+    place = {old: new for new, old in enumerate(order)}
     moved = [ops[i].reading(tuple([place[a] for a in ops[i].args])) for i in order]
-    return _renumbered(graph, moved, place)
+    return renumbered(graph, moved, place)
 
 
 def _worth(graph: KernelGraph, users: list[list[int]], u: int) -> bool:

@@ -8,15 +8,13 @@ tangents of what was gathered, added up again at places, needs no array between 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 
 from ....kernel_rule import Kind
 from ...ir.graph import KernelGraph, Operation, users_of
-from ...ir.indexing import ONE, Dims, nonunit, same_nonunit
+from ...ir.indexing import ONE, Axes, Dims, inverse, is_identity, nonunit, same_nonunit
+from .graph_rewrite import GraphRewrite, pruned
 from .routine_selection import takes
-from .scalarise import pruned
 
-Axes = tuple[int, ...]
 _PASS = (
     2  # what a transpose is that writes and reads an array, where one read in another order is 1
 )
@@ -30,13 +28,10 @@ def sink_transposes(graph: KernelGraph) -> KernelGraph:
     wanted = _worth(graph, users, _wanted(graph, users))
     if not wanted:
         return graph
-    new = _Rewrite(graph.ops, wanted)
+    new = _Sunk(graph, wanted)
     for i, op in enumerate(graph.ops):
         new.rewrite(i, op)
-    return pruned(replace(
-        graph, ops=tuple(new.ops), inputs=tuple(new.place[i] for i in graph.inputs),
-        outputs=tuple(new.place[o] for o in graph.outputs),
-    ))  # fmt: skip
+    return pruned(new.finished())
 
 
 def _wanted(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
@@ -55,7 +50,7 @@ def _wanted(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
             order = _order_below(ops, i)
             orders = {order if all(takes(ops, u, i, order) for u in users[i]) else ()}
         order = orders.pop() if len(orders) == 1 else ()
-        if order and order != tuple(range(len(order))):
+        if not is_identity(order):
             out[i] = order
     return out
 
@@ -88,8 +83,7 @@ def _order_below(ops: tuple[Operation, ...], i: int) -> Axes:
     while stack:
         for a in ops[stack.pop()].args:
             if ops[a].kind is Kind.TRANSPOSE and ops[a].dims == dims:
-                axes = ops[a].axes
-                return tuple(axes.index(k) for k in range(len(axes)))
+                return inverse(ops[a].axes)
             if a not in seen and _elementwise(ops[a]) and ops[a].dims == dims:
                 seen.add(a)
                 stack.append(a)
@@ -141,7 +135,7 @@ def _read_turned(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
     op = graph.ops[u]
     if op.kind is not Kind.TRANSPOSE:
         return False
-    order = tuple(op.axes.index(k) for k in range(len(op.axes)))
+    order = inverse(op.axes)
     return u in graph.outputs or not all(takes(graph.ops, r, u, order) for r in users[u])
 
 
@@ -162,17 +156,16 @@ def _undone(first: Axes, then: Axes) -> bool:
     return len(first) == len(then) and all(first[a] == k for k, a in enumerate(then))
 
 
-@dataclass
-class _Rewrite:
-    old: tuple[Operation, ...]
-    wanted: dict[int, Axes]
-    ops: list[Operation] = field(default_factory=list)
-    place: dict[int, int] = field(default_factory=dict)
-    made: dict[tuple[int, Axes], int] = field(default_factory=dict)
+class _Sunk(GraphRewrite):
+    """The graph with `wanted` operations in another order of axes.
 
-    def add(self, op: Operation) -> int:
-        self.ops.append(op)
-        return len(self.ops) - 1
+    `made` has the operations made so far in another order, by old operation and order.
+    """
+
+    def __init__(self, graph: KernelGraph, wanted: dict[int, Axes]) -> None:
+        super().__init__(graph)
+        self.wanted = wanted
+        self.made: dict[tuple[int, Axes], int] = {}
 
     def rewrite(self, i: int, op: Operation) -> None:
         axes = self.wanted.get(i)
@@ -190,18 +183,7 @@ class _Rewrite:
         """Old operation `i` as it was; of a turned one, a view, which products look through."""
         if i not in self.place:
             axes = self.wanted[i]
-            back = tuple(axes.index(k) for k in range(len(axes)))
-            op, turned = self.old[i], self.made[i, axes]
-            self.place[i] = self.add(
-                Operation(
-                    Kind.TRANSPOSE,
-                    "",
-                    (turned,),
-                    op.dtypes,
-                    op.shapes,
-                    (("axes", back),),
-                )
-            )
+            self.place[i] = self.transposed(self.made[i, axes], inverse(axes))
         return self.place[i]
 
     def operand(self, i: int, axes: Axes) -> int:
@@ -221,18 +203,14 @@ class _Rewrite:
         out = tuple(dims[a] for a in axes)
         wide = [a for a in axes if dims[a] != ONE]
         if wide == sorted(wide):  # axes of one entry move alone
-            return self._shaped(self.place[i], out)
-        first = self._shaped(self.place[i], nonunit(dims))
-        order = tuple(sorted(wide).index(a) for a in wide)
-        inner = tuple(dims[a] for a in wide)
-        data = (("axes", order),)
-        turned = self.add(Operation(Kind.TRANSPOSE, "", (first,), op.dtypes, (inner,), data))
-        return self._shaped(turned, out)
+            return self.reshaped(self.place[i], out)
+        first = self.reshaped(self.place[i], nonunit(dims))
+        turned = self.transposed(first, tuple(sorted(wide).index(a) for a in wide))
+        return self.reshaped(turned, out)
 
-    def _shaped(self, i: int, dims: Dims) -> int:
+    def reshaped(self, i: int, dims: Dims) -> int:
+        """New operation `i` in another shape; of a reshape, what it reshapes, if that has it."""
         op = self.ops[i]
-        if op.dims == dims:
-            return i
-        if op.kind is Kind.RESHAPE and self.ops[op.args[0]].dims == dims:
+        if op.dims != dims and op.kind is Kind.RESHAPE and self.ops[op.args[0]].dims == dims:
             return op.args[0]
-        return self.add(Operation(Kind.RESHAPE, "", (i,), op.dtypes, (dims,)))
+        return super().reshaped(i, dims)

@@ -9,8 +9,9 @@ privatization, LCPC 1993). All else (scans, routines, boundaries) is for one thr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from ...ir.combiners import Combiner
 from ...ir.indexing import Axis, Dims
@@ -18,15 +19,18 @@ from ...ir.loops import (
     BEGIN,
     END,
     NUMPY,
+    Access,
     Buffer,
     Call,
-    Conditional,
+    Item,
     LoopProgram,
     Nest,
     Statement,
     Temporary,
     TileLoop,
     VersionedLoop,
+    map_nests,
+    nests_and_calls,
 )
 from ...ir.parallel import (
     PARTS,
@@ -38,11 +42,10 @@ from ...ir.parallel import (
 )
 from ..tile.loop_collapse import collapse
 
-_WRITES = ("store", "update")
 _ROWS = (BEGIN, END)  # the range of a loop over the rows of a tile
 _DTYPES = {text: dtype for dtype, text in NUMPY.items()}
-Item = Nest | Call | TileLoop | VersionedLoop
 Row = tuple[Dims, int, Axis]
+T = TypeVar("T", Nest, TileLoop, VersionedLoop)
 
 
 def parallelise(program: LoopProgram, heavy: frozenset[int]) -> ParallelProgram | None:
@@ -70,8 +73,7 @@ class _Parallelisation:
     def __init__(self, program: LoopProgram) -> None:
         self.program = program
         self.locals = dict(program.locals)
-        outputs = [Temporary(o.name, o.dtype, o.dims) for o in program.outputs]
-        self.memory = {t.name: t for t in (*program.temporaries, *outputs)}
+        self.memory = program.own_memory
         self.tile_local = _tile_local(program)
         self.neutral: dict[str, str] = {}  # the initial values of accumulators
         self.private_memory: list[Temporary] = []
@@ -122,7 +124,7 @@ class _Parallelisation:
 
     def _replicated(self, nest: Nest) -> Nest | None:
         """A nest without a loop that every thread can compute: it reads only the inputs."""
-        used = {s.access.buffer.name for s in nest.all_statements if s.access is not None}
+        used = {s.memory for s in nest.all_statements}
         return nest if used.isdisjoint(self.memory) else None
 
     def _nest(self, nest: Nest) -> ParallelLoop | None:
@@ -160,8 +162,7 @@ class _Parallelisation:
         calls = (i for i in blocks.items if isinstance(i, Call))
         if totals is None or copies is None or not all(map(self._writes_own_rows, calls)):
             return None
-        items = tuple(_item_with_private_copies(item, copies) for item in blocks.items)
-        return ParallelLoop(replace(blocks, items=items), totals, copies, ())
+        return ParallelLoop(_with_private_copies(blocks, copies), totals, copies, ())
 
     def _writes_own_rows(self, call: Call) -> bool:
         """Whether a matrix product of a tile writes only rows of that tile."""
@@ -176,11 +177,7 @@ class _Parallelisation:
         summed = {a.name for nest in nests for a in nest.accumulators if a.identity == a.name}
         if not summed <= {total.name for total in made.totals}:
             return None
-        versions = tuple(
-            replace(way, items=tuple(_with_private_copies(nest, made.copies) for nest in way.items))
-            for way in runs.versions
-        )
-        return replace(made, item=replace(runs, versions=versions, fallback=made.item))
+        return replace(made, item=_with_private_copies(runs, made.copies))
 
     def _totals(
         self, nests: Sequence[Nest], inside: Sequence[Statement], names: list[str]
@@ -213,11 +210,11 @@ class _Parallelisation:
         """
         uses: dict[str, list[Statement]] = {}
         for s in inside:
-            if s.access is not None and s.access.buffer.name in self.memory:
-                uses.setdefault(s.access.buffer.name, []).append(s)
+            if s.memory in self.memory:
+                uses.setdefault(s.memory, []).append(s)
         out: list[tuple[Temporary, Temporary]] = []
         for name, some in uses.items():
-            if name in self.tile_local or all(s.kind not in _WRITES for s in some):
+            if name in self.tile_local or not any(s.writes for s in some):
                 continue
             rows = {
                 _row_of_iteration(s, row_loops[id(s)]) if id(s) in row_loops else None for s in some
@@ -256,14 +253,9 @@ def _tile_local(program: LoopProgram) -> frozenset[str]:
     """Temporaries that one tile loop uses, and nothing else: each thread has its own."""
     users: dict[str, set[int]] = {}
     for k, item in enumerate(program.items):
-        for nest in _nests(item):
-            for s in nest.all_statements:
-                if s.access is not None:
-                    users.setdefault(s.access.buffer.name, set()).add(k)
-        blocks = item.fallback if isinstance(item, VersionedLoop) else item
-        inner = blocks.items if isinstance(blocks, TileLoop) else (item,)
-        for call in inner:
-            for name in call.buffers if isinstance(call, Call) else ():
+        for one in nests_and_calls(item):
+            calls = isinstance(one, Call)
+            for name in one.buffers if calls else {s.memory for s in one.all_statements}:
                 users.setdefault(name, set()).add(k)
     return frozenset(
         t.name
@@ -273,19 +265,9 @@ def _tile_local(program: LoopProgram) -> frozenset[str]:
     )
 
 
-def _nests(item: Item | Conditional) -> Iterator[Nest]:
+def _nests(item: Item) -> Iterator[Nest]:
     """All nests in an item."""
-    if isinstance(item, Nest):
-        yield item
-    elif isinstance(item, Conditional):
-        yield from (item.zero, item.other)
-    elif isinstance(item, TileLoop):
-        for inner in item.items:
-            yield from _nests(inner)
-    elif isinstance(item, VersionedLoop):
-        yield from item.measured
-        yield from (nest for way in item.versions for nest in way.items)
-        yield from _nests(item.fallback)
+    return (one for one in nests_and_calls(item) if isinstance(one, Nest))
 
 
 def _row_of_iteration(s: Statement, loop: int) -> Row | None:
@@ -299,28 +281,11 @@ def _row_of_iteration(s: Statement, loop: int) -> Row | None:
     return s.access.dims, at[0], s.access.index[at[0]]._replace(var=0)
 
 
-def _item_with_private_copies(
-    item: Nest | Call | Conditional, copies: tuple[tuple[Temporary, Temporary], ...]
-) -> Nest | Call | Conditional:
-    if isinstance(item, Conditional):
-        return replace(
-            item,
-            zero=_with_private_copies(item.zero, copies),
-            other=_with_private_copies(item.other, copies),
-        )
-    return item if isinstance(item, Call) else _with_private_copies(item, copies)
-
-
-def _with_private_copies(nest: Nest, copies: tuple[tuple[Temporary, Temporary], ...]) -> Nest:
-    """The nest with private copies in place of the memory that they are copies of."""
+def _with_private_copies(item: T, copies: tuple[tuple[Temporary, Temporary], ...]) -> T:
+    """The item with private copies in place of the memory that they are copies of."""
     names = {whole.name: Buffer(name_of_private_copy(copy)) for whole, copy in copies}
 
-    def of(lines: Iterable[Statement]) -> tuple[Statement, ...]:
-        return tuple(
-            s if s.access is None or s.access.buffer.name not in names
-            else s._replace(access=s.access._replace(buffer=names[s.access.buffer.name]))
-            for s in lines
-        )  # fmt: skip
+    def renamed(access: Access) -> Access:
+        return access._replace(buffer=names.get(access.buffer.name, access.buffer))
 
-    sums = tuple(replace(a, final=of(a.final)) for a in nest.accumulators)
-    return replace(nest, statements=of(nest.statements), accumulators=sums)
+    return map_nests(item, lambda nest: nest.map_accesses(renamed))

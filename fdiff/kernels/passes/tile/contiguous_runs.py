@@ -10,7 +10,7 @@ kernel runs, because index vectors are data.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....attributes import cached_property
@@ -51,7 +51,7 @@ class IndexedRows:
         """Whether a statement adds floating-point numbers at indices alone."""
         assert s.access is not None
         fixed = not s.access.injective_loops
-        real = self.dtypes[s.access.buffer.name] in ("f8", "f4")
+        real = self.dtypes[s.memory] in ("f8", "f4")
         return s.combiner is Combiner.ADD and fixed and real
 
     # --- the length of runs -----------------------------------------------------------
@@ -59,13 +59,7 @@ class IndexedRows:
     @cached_property
     def _index_computation(self) -> list[Statement]:
         """The statements that compute the entries of index vectors, in order."""
-        needed = set(self.index_vectors)
-        out: list[Statement] = []
-        for s in reversed(self.nest.statements):
-            if s.target in needed:
-                needed.update(locals_of(s))
-                out.insert(0, s)
-        return out
+        return backward_slice(self.nest.statements, self.index_vectors)
 
     def measured(self) -> tuple[Nest, ...]:
         """Nests that find the first entry of each index vector, and how far it stays or counts."""
@@ -102,8 +96,8 @@ class IndexedRows:
 
     def _is_simple(self) -> bool:
         """Whether indices serve loads and additions only, and depend on no indirect load."""
-        used = {n for s in self.nest.statements if not self.is_indirect(s) for n in locals_of(s)}
-        writes = [s for s in self.nest.statements if s.kind in ("store", "update")]
+        used = {n for s in self.nest.statements if not self.is_indirect(s) for n in s.reads}
+        writes = [s for s in self.nest.statements if s.writes]
         return (
             used.isdisjoint(self.checked_indices)
             and not any(map(self.is_indirect, self._index_computation))
@@ -118,10 +112,10 @@ class IndexedRows:
         """
         used = [(s, self._axes(s.access, vector)) for s in self.nest.statements if s.access]
         used = [(s, axes) for s, axes in used if axes]
-        counts = Counter(s.access.buffer.name for s, _ in used if s.access and s.kind == "update")
+        counts = Counter(s.memory for s, _ in used if s.kind == "update")
         for s, axes in used:
             assert s.access is not None
-            many = counts[s.access.buffer.name] > 1
+            many = counts[s.memory] > 1
             if len(axes) > 1 or not _has_short_rows(s.access, axes[0]) or (many and axes[0] > 0):
                 return False
         return bool(used)
@@ -146,10 +140,10 @@ class IndexedRows:
                 sums.append(total)
             else:
                 lines.append(_with_loop_variable(s, axes))
-        final = [s for total in sums for s in total.final]
+        stored = {name for total in sums for s in total.final for name in s.reads}
         made = replace(
             nest,
-            statements=tuple(_without_dead_values(lines, final)),
+            statements=tuple(backward_slice(lines, stored, _has_effect)),
             accumulators=tuple(sums),
             comment=f"{nest.comment}, a run",
         )
@@ -176,15 +170,38 @@ def as_reduction(
     index = tuple(a._replace(start=places.get(a.start, a.start)) for a in s.access.index)
     access = s.access._replace(index=index)
     total = Statement("update", s.target, s.text, (name,), access, s.combiner)
-    zero = f"{NUMPY[dtypes[s.access.buffer.name]]}(0)"
+    zero = f"{NUMPY[dtypes[s.memory]]}(0)"
     line = Statement("accumulate", name, s.text, s.operands[:1])
     return line, Accumulator(name, zero, 0, (total,), s.combiner)
 
 
-def locals_of(s: Statement) -> list[str]:
-    """The locals that a statement reads, as operands or positions."""
-    starts = [a.start for a in s.access.index] if s.access is not None else []
-    return [*s.operands, *starts]
+def _has_effect(s: Statement) -> bool:
+    """Whether a statement does more than to compute the value of a local."""
+    return s.kind not in ("load", "let")
+
+
+def _nothing(_: Statement) -> bool:
+    return False
+
+
+def backward_slice(
+    statements: Sequence[Statement],
+    names: Iterable[str],
+    is_end: Callable[[Statement], bool] = _nothing,
+    available: Container[str] = (),
+) -> list[Statement]:
+    """The statements that compute the locals `names`, those that are ends, and all they depend on.
+
+    In their order, without those whose locals are `available` already; M. Weiser, Program slicing,
+    IEEE Transactions on Software Engineering 10(4), 1984.
+    """
+    needed = set(names)
+    out: list[Statement] = []
+    for s in reversed(statements):
+        if is_end(s) or (s.target in needed and s.target not in available):
+            needed.update(s.reads)
+            out.append(s)
+    return out[::-1]
 
 
 def _at_first_row(s: Statement, names: Mapping[str, str]) -> Statement:
@@ -213,17 +230,6 @@ def _with_loop_variable(s: Statement, axes: list[int]) -> Statement:
         return s
     index = tuple(a._replace(var=0) if k in axes else a for k, a in enumerate(s.access.index))
     return s._replace(access=s.access._replace(index=index))
-
-
-def _without_dead_values(lines: list[Statement], final: list[Statement]) -> list[Statement]:
-    """The statements without values that nothing reads (dead code elimination)."""
-    read = {n for s in final for n in locals_of(s)}
-    out: list[Statement] = []
-    for s in reversed(lines):
-        if s.kind not in ("load", "let") or s.target in read:
-            read.update(locals_of(s))
-            out.append(s)
-    return out[::-1]
 
 
 def _has_short_rows(access: Access, axis: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ...ir.indexing import ONE, Axis, times
@@ -11,7 +10,7 @@ from ...ir.loops import Access, Nest, Statement
 
 def collapse(nest: Nest) -> Nest:
     """Merge adjacent loops, innermost first, as far as all accesses allow it."""
-    nest = _map(nest, _without_ones)
+    nest = nest.map_accesses(_without_ones)
     k = len(nest.domain) - 2
     while k >= 0:
         if _mergeable(nest, k):
@@ -58,7 +57,7 @@ def _walks(access: Access, nest: Nest, k: int) -> bool:
 def _merge(nest: Nest, k: int) -> Nest:
     domain = (*nest.domain[:k], times(nest.domain[k], nest.domain[k + 1]), *nest.domain[k + 2 :])
     ranges = (*nest.ranges[:k], *nest.ranges[k + 1 :])
-    merged = _map(replace(nest, domain=domain, ranges=ranges), lambda access: _merged(access, k))
+    merged = replace(nest, domain=domain, ranges=ranges).map_accesses(lambda a: _merged(a, k))
     down = tuple(replace(a, depth=a.depth - (a.depth > k)) for a in merged.accumulators)
     return replace(
         merged, accumulators=down, statements=tuple(_renumber(s, k) for s in merged.statements)
@@ -82,15 +81,3 @@ def _renumber(statement: Statement, k: int) -> Statement:
         return statement
     var = int(statement.operands[0])
     return statement._replace(operands=(str(var - (var > k)),))
-
-
-def _map(nest: Nest, change: Callable[[Access], Access]) -> Nest:
-    def of(statement: Statement) -> Statement:
-        if statement.access is None:
-            return statement
-        return statement._replace(access=change(statement.access))
-
-    accumulators = tuple(replace(a, final=tuple(of(s) for s in a.final)) for a in nest.accumulators)
-    return replace(
-        nest, statements=tuple(of(s) for s in nest.statements), accumulators=accumulators
-    )

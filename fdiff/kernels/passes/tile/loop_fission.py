@@ -23,15 +23,14 @@ from ...ir.indexing import Axis
 from ...ir.loops import (
     BEGIN,
     Access,
-    Accumulator,
     Buffer,
-    Call,
+    Item,
     LoopProgram,
     Nest,
     Statement,
     Temporary,
     TileLoop,
-    VersionedLoop,
+    depth_of,
 )
 from .repeated_lines import bounds_of_repeats
 from .row_dependence import finalisation, initialisation, restricted_to_tile, rowwise
@@ -50,12 +49,11 @@ FEW_VALUES, LARGE_TILE = (
 )  # values spilled at a cheap cut; rows of a tile between such
 _COMPARED = 12  # statements compared to find out how often they occur
 _NUMBERS = re.compile(r"\d+")
-_WRITES = ("store", "update")
 
 
 def split_long_loops(program: LoopProgram) -> LoopProgram:
     """The program with loops around thousands of statements cut into several."""
-    items: list[Nest | Call | TileLoop | VersionedLoop] = []
+    items: list[Item] = []
     spill_buffers: list[Temporary] = []
     long = (
         sum(len(item.statements) for item in program.items if isinstance(item, Nest)) > LONGEST_BODY
@@ -87,12 +85,6 @@ def _pieces(nest: Nest, dtypes: Mapping[str, str], *, long: bool) -> _Pieces | N
     return pieces if pieces is not None and len(pieces.bounds) > 2 else None
 
 
-def _locals_of(s: Statement) -> list[str]:
-    """The locals that a statement reads or assigns."""
-    starts = [a.start for a in s.access.index] if s.access is not None else []
-    return [s.target, *s.operands, *starts] if s.target else [*s.operands, *starts]
-
-
 class _Pieces:
     """A nest and where it is cut; the pieces run for tiles of so many `rows`."""
 
@@ -104,21 +96,11 @@ class _Pieces:
         self.lines = nest.statements
         self.definitions = {s.target: k for k, s in enumerate(self.lines) if s.target}
         self.sums = {a.name: a for a in nest.accumulators}
-        self.written = {
-            s.access.buffer.name for s in self.lines if s.access is not None and s.kind in _WRITES
-        }
-        self.depth = self._depths()
-
-    def _depths(self) -> dict[str, int]:
-        """How many loops enclose the assignment of each local."""
-        out: dict[str, int] = {name: len(self.nest.domain) for name in self.sums}
+        self.written = {s.memory for s in self.lines if s.writes}
+        rank = len(nest.domain)
+        self.depth = dict.fromkeys(self.sums, rank)  # how many loops enclose each assignment
         for s in self.lines:
-            known = [out.get(name, 0) for name in _locals_of(s) if name != s.target]
-            if s.access is not None:
-                known += [axis.var + 1 for axis in s.access.index]
-            inner = s.kind in ("accumulate", "pick", "carry", "update")
-            out[s.target] = len(self.nest.domain) if inner else max(known, default=0)
-        return out
+            self.depth[s.target] = depth_of(s, self.depth, rank)
 
     # --- where it can be cut ------------------------------------------------------------------
 
@@ -136,10 +118,10 @@ class _Pieces:
         """The first and last of statements that have to stay in one loop, for each such group."""
         touches: dict[str, list[int]] = {}
         for k, s in enumerate(self.lines):
-            for name in {n for n in _locals_of(s) if n in self.sums}:
+            for name in {n for n in (s.target, *s.reads) if n in self.sums}:
                 touches.setdefault(name, []).append(k)
-            if s.access is not None and s.access.buffer.name in self.written:
-                touches.setdefault(f"[{s.access.buffer.name}]", []).append(k)
+            if s.memory in self.written:
+                touches.setdefault(f"[{s.memory}]", []).append(k)
         for name, places in touches.items():
             if name in self.sums or not self._iterations_commute([self.lines[k] for k in places]):
                 yield places[0], places[-1]
@@ -163,7 +145,7 @@ class _Pieces:
         """The last statement that reads each local."""
         last: dict[str, int] = {}
         for k, s in enumerate(self.lines):
-            last.update((n, k) for n in _locals_of(s) if n != s.target and n in self.definitions)
+            last.update((n, k) for n in s.reads if n != s.target and n in self.definitions)
         return last.items()
 
     def _transferable(self, name: str) -> bool:
@@ -175,11 +157,8 @@ class _Pieces:
     def _reloadable(self, name: str) -> bool:
         """Whether the value can be loaded again from memory that the nest does not write."""
         s = self.lines[self.definitions[name]]
-        return (
-            s.kind in ("load", "position") and s.access is not None
-            and s.access.buffer.name not in self.written
-            and not any(n in self.definitions for n in _locals_of(s) if n != name)
-        )  # fmt: skip
+        readable = s.kind in ("load", "position") and s.memory not in self.written
+        return readable and self.definitions.keys().isdisjoint(s.reads)
 
     @cached_property
     def cheap_cuts(self) -> list[bool]:
@@ -209,8 +188,8 @@ class _Pieces:
             ]
             words = [s.kind, s.text, *operands]
             if s.access is not None:
-                name, index = s.access.buffer.name, str(s.access.index)
-                words += [name[:1], *s.access.dims, _NUMBERS.sub("", index)]
+                index = _NUMBERS.sub("", str(s.access.index))
+                words += [s.memory[:1], *s.access.dims, index]
             out.append(zlib.crc32(" ".join(words).encode()))
         return out
 
@@ -294,12 +273,13 @@ class _Pieces:
         return {
             k for k, s in enumerate(self.lines)
             if s.kind in ("let", "load") and not self.depth[s.target] and self.nest.domain
-            and (s.access is None or s.access.buffer.name not in self.written)
+            and s.memory not in self.written
         }  # fmt: skip
 
     def _piece(self, begin: int, end: int, spilled: Mapping[str, None]) -> Nest:
         own = [s for k, s in enumerate(self.lines[begin:end], begin) if k not in self.invariant]
-        names = dict.fromkeys(n for s in own for n in _locals_of(s) if n in self.definitions)
+        touched = dict.fromkeys(n for s in own for n in (s.target, *s.reads))
+        names = [n for n in touched if n in self.definitions]
         taken = [
             self._load(n, spilled) for n in names if self.definitions[n] < begin and self.depth[n]
         ]  # fmt: skip
@@ -308,11 +288,8 @@ class _Pieces:
             lines.append(s)
             if s.target in spilled:
                 lines.append(Statement("store", "", "", (s.target,), self._spill_access(s.target)))
-        sums = tuple(a for a in self.nest.accumulators if a.name in names or self._sum_of(a, own))
+        sums = tuple(a for a in self.nest.accumulators if a.name in touched)
         return replace(self.nest, statements=(*taken, *lines), accumulators=sums)
-
-    def _sum_of(self, accumulator: Accumulator, own: list[Statement]) -> bool:
-        return any(accumulator.name in _locals_of(s) for s in own)
 
     def _load(self, name: str, spilled: Mapping[str, None]) -> Statement:
         if name in spilled:

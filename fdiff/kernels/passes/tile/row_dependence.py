@@ -13,7 +13,7 @@ from ...ir.loops import BEGIN, BLOCK, END, Access, Accumulator, Call, Nest, Stat
 from .row_products import operands_of, role_of_rows
 
 Rows = str | Dims  # where the axis of the rows lies in memory: see `rows_of`
-_WRITES = frozenset(["store", "update"])
+_WRITES = frozenset(["store", "update"])  # kinds of uses, of which any other is a reading
 
 
 def rows_of(dims: Dims, axis: str) -> Rows | None:
@@ -103,12 +103,9 @@ def memory_uses(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> Mem
     added = {id(s) for a in item.accumulators if 0 < a.depth <= loop for s in a.final}
     for s in item.all_statements:
         uses.reads.update(s.operands)
-        if s.access is not None and s.access.buffer.name:
-            kind = s.kind if s.kind in _WRITES else "load"
-            if id(s) in added:
-                uses.add_access(s.access.buffer.name, "update", None)
-            else:
-                uses.add_access(s.access.buffer.name, kind, _rows(s.access, axis, loop))
+        if s.access is not None and s.memory:
+            kind = "update" if id(s) in added else s.kind if s.writes else "load"
+            uses.add_access(s.memory, kind, None if id(s) in added else _rows(s.access, axis, loop))
     totals = [a for a in item.accumulators if a.depth == 0]
     uses.totals.update(a.name for a in totals)
     uses.totals.update(s.target for a in totals for s in a.final if s.target)
@@ -162,41 +159,30 @@ def restricted_to_tile(nest: Nest, tile_local: Mapping[str, str], loop: int = 0)
     `tile_local` names temporaries of one tile's size, and the axis of the rows in each.
     """
 
-    def of(s: Statement) -> Statement:
-        if s.access is None or s.access.buffer.name not in tile_local:
-            return s
-        at = s.access.dims.index(tile_local[s.access.buffer.name])
-        dims = tuple(BLOCK if k == at else d for k, d in enumerate(s.access.dims))
-        index = tuple(
-            Axis(loop, "1", f"-{BEGIN}") if k == at else a for k, a in enumerate(s.access.index)
-        )
-        return s._replace(access=Access(s.access.buffer, dims, index))
-
-    def sums(a: Accumulator) -> Accumulator:
-        if a.depth == 0:
-            return replace(a, identity=a.name, final=())
-        final = tuple(of(s) for s in a.final)
-        return replace(a, final=_update_by_tile(nest, a, final) if a.depth <= loop else final)
+    def in_tile(access: Access) -> Access:
+        if access.buffer.name not in tile_local:
+            return access
+        at = access.dims.index(tile_local[access.buffer.name])
+        row = Axis(loop, "1", f"-{BEGIN}")
+        dims, index = (*access.dims[:at], BLOCK, *access.dims[at + 1 :]), access.index
+        return Access(access.buffer, dims, (*index[:at], row, *index[at + 1 :]))
 
     ranges = tuple((BEGIN, END) if k == loop else None for k in range(len(nest.domain)))
-    return replace(
-        nest,
-        statements=tuple(of(s) for s in nest.statements),
-        accumulators=tuple(map(sums, nest.accumulators)),
-        ranges=ranges,
-    )
+    sums = tuple(_continued(nest, a) if a.depth <= loop else a for a in nest.accumulators)
+    return replace(nest, accumulators=sums, ranges=ranges).map_accesses(in_tile)
 
 
-def _update_by_tile(
-    nest: Nest, sum_: Accumulator, final: tuple[Statement, ...]
-) -> tuple[Statement, ...]:
-    """The stores of a reduction over the rows of a tile, as updates of earlier tiles' result."""
+def _continued(nest: Nest, sum_: Accumulator) -> Accumulator:
+    """A reduction over the rows of a tile that goes on from the result of the tiles before."""
+    if sum_.depth == 0:
+        return replace(sum_, identity=sum_.name, final=())
     combine = next(s.text for s in nest.statements if s.target == sum_.name)
-    return tuple(
+    updates = tuple(
         s._replace(kind="update", target=f"at_{sum_.name}", text=combine, combiner=sum_.combiner)
         if s.kind == "store" else s
-        for s in final
+        for s in sum_.final
     )  # fmt: skip
+    return replace(sum_, final=updates)
 
 
 def _totals(nest: Nest) -> Iterator[Accumulator]:

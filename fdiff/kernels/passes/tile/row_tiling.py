@@ -16,11 +16,11 @@ from ...ir.indexing import Dims, nonunit
 from ...ir.loops import (
     BLOCK,
     Call,
+    Item,
     LoopProgram,
     Nest,
     Temporary,
     TileLoop,
-    VersionedLoop,
     fewest_tile_rows,
     tile_height,
 )
@@ -34,8 +34,6 @@ from .row_dependence import (
     rows_of,
 )
 from .row_products import accumulated_product, product_of_tile, role_of_rows
-
-Item = Nest | Call | TileLoop | VersionedLoop
 
 
 def tile_rows(program: LoopProgram) -> LoopProgram:
@@ -71,8 +69,7 @@ class _TileCandidate:
     uses_after: MemoryUses = field(default_factory=MemoryUses)
 
     def __post_init__(self) -> None:
-        outputs = [Temporary(o.name, o.dtype, o.dims) for o in self.whole.outputs]
-        self.memory = {t.name: t for t in (*self.whole.temporaries, *outputs)}
+        self.memory = self.whole.own_memory
         self.dims = {**self.contiguous, **{name: t.dims for name, t in self.memory.items()}}
 
     def take(self, item: Item) -> None:

@@ -20,8 +20,8 @@ from ...ir.loops import (
     Access,
     Accumulator,
     Buffer,
-    Call,
     Conditional,
+    Item,
     LoopProgram,
     Nest,
     Statement,
@@ -30,13 +30,10 @@ from ...ir.loops import (
     VersionedLoop,
 )
 from ...ir.operation_costs import SLOW, flops_of
-from .contiguous_runs import IndexedRows, as_reduction, locals_of
+from .contiguous_runs import IndexedRows, as_reduction, backward_slice
 from .row_dependence import finalisation, initialisation, restricted_to_tile
 
 _ROWS = "64"  # of a tile: their buffers stay in the first-level cache
-_WRITES = ("store", "update")
-
-Item = Nest | Call | TileLoop | VersionedLoop
 
 
 def stage_gathers(program: LoopProgram) -> LoopProgram:
@@ -74,10 +71,6 @@ class _Staged:
     number: int
 
     @cached_property
-    def definitions(self) -> dict[str, Statement]:
-        return {s.target: s for s in self.nest.statements if s.target}
-
-    @cached_property
     def indirect(self) -> IndexedRows:
         return IndexedRows(self.nest, self.dtypes)
 
@@ -91,7 +84,7 @@ class _Staged:
         out: set[str] = set()
         for s in self.nest.statements:
             walks = s.access is not None and any(a.var >= 0 for a in s.access.index)
-            if walks or not out.isdisjoint(locals_of(s)):
+            if walks or not out.isdisjoint(s.reads):
                 out.add(s.target)
         return frozenset(out)
 
@@ -109,62 +102,45 @@ class _Staged:
 
         Such writes may alias, which by itself would keep the arithmetic from being vectorised.
         """
-        writes = [s for s in self.nest.statements if s.kind in _WRITES]
-        counts = Counter(s.access.buffer.name for s in writes if s.access is not None)
-        is_indirect = self.indirect.is_indirect
-        return [
-            s for s in writes
-            if s.access is not None and (is_indirect(s) or counts[s.access.buffer.name] > 1)
-        ]  # fmt: skip
+        writes = [s for s in self.nest.statements if s.writes]
+        counts = Counter(s.memory for s in writes)
+        return [s for s in writes if self.indirect.is_indirect(s) or counts[s.memory] > 1]
 
     @cached_property
     def scatter_groups(self) -> dict[tuple[str, ...], list[Statement]]:
         """The statements of the third stage by the indices they write at."""
         out: dict[tuple[str, ...], list[Statement]] = {}
         for s in self.scatters:
-            out.setdefault(tuple(n for n in locals_of(s) if n in self.indices), []).append(s)
+            out.setdefault(tuple(n for n in s.reads if n in self.indices), []).append(s)
         return out
 
     @cached_property
     def gathers(self) -> list[Statement]:
-        return self._with_needed(self.indirect_reads, set())
+        """The first stage: indirect reads, and what computes the indices."""
+        return backward_slice(self.nest.statements, self._gathered)
 
     @cached_property
     def arithmetic(self) -> list[Statement]:
+        """The second stage: what is computed, added up or stored without an index."""
         late = {id(s) for s in self.scatters}
-        ends = [
-            s for s in self.nest.statements
-            if s.kind in (*_WRITES, "accumulate") and id(s) not in late
-        ]  # fmt: skip
-        available = {s.target for s in self.indirect_reads}
-        values = [self.definitions[name] for name in self.scattered_values]
-        return self._with_needed([*ends, *values], available)
+
+        def is_end(s: Statement) -> bool:
+            return (s.writes or s.kind == "accumulate") and id(s) not in late
+
+        values = self.scattered_values
+        return backward_slice(self.nest.statements, values, is_end, self._gathered)
+
+    @cached_property
+    def _gathered(self) -> frozenset[str]:
+        """The locals that the first stage leaves for later ones."""
+        return frozenset(s.target for s in self.indirect_reads)
 
     @cached_property
     def scattered_values(self) -> dict[str, str]:
         """The values that the second stage computes for the third, with their dtypes."""
-        available = {s.target for s in self.indirect_reads}
-        return {
-            s.operands[0]: self.dtypes[s.access.buffer.name]
-            for s in self.scatters
-            if s.access is not None
-            and s.operands[0] in self.definitions
-            and s.operands[0] not in available
-        }
-
-    def _with_needed(self, ends: Iterable[Statement], available: set[str]) -> list[Statement]:
-        """These statements and all they depend on that is not `available`, in order."""
-        needed: dict[str, None] = {}
-        ids: set[int] = set()
-        stack = list(ends)
-        while stack:
-            s = stack.pop()
-            ids.add(id(s))
-            for name in locals_of(s):
-                if name in self.definitions and name not in available and name not in needed:
-                    needed[name] = None
-                    stack.append(self.definitions[name])
-        return [s for s in self.nest.statements if id(s) in ids]
+        computed = {s.target for s in self.nest.statements if s.target} - self._gathered
+        values = ((s.operands[0], self.dtypes[s.memory]) for s in self.scatters)
+        return {name: dtype for name, dtype in values if name in computed}
 
     def is_profitable(self) -> bool:
         """Whether staging is legal, and the arithmetic dear enough to gain by it."""
@@ -190,9 +166,8 @@ class _Staged:
         written: set[str] = set()
         for k, stage in enumerate((self.gathers, self.arithmetic, self.scatters)):
             for s in stage:
-                if s.access is not None and s.access.buffer.name:
-                    used.setdefault(s.access.buffer.name, set()).add(k)
-                    written.update([s.access.buffer.name] if s.kind in _WRITES else [])
+                used.setdefault(s.memory, set()).add(k)
+                written.update([s.memory] if s.writes else [])
         return all(len(used[name]) == 1 for name in written) and self._scatters_are_ordered()
 
     def _scatters_are_ordered(self) -> bool:
@@ -200,9 +175,8 @@ class _Staged:
         stored: dict[str, int] = {}
         for k, statements in enumerate(self.scatter_groups.values()):
             for s in statements:
-                assert s.access is not None
                 group = -1 if s.kind == "update" else k
-                if stored.setdefault(s.access.buffer.name, group) != group:
+                if stored.setdefault(s.memory, group) != group:
                     return False
         return True
 
@@ -223,7 +197,7 @@ class _Staged:
 
     def _dtype(self, s: Statement) -> str:
         assert s.access is not None or s.kind == "wrap"
-        return "i8" if s.access is None else self.dtypes[s.access.buffer.name]
+        return "i8" if s.access is None else self.dtypes[s.memory]
 
     def buffers(self) -> list[Temporary]:
         rows = {f.buffer: (f.dtype, f.row + 1) for f in self.staged_values.values()}
@@ -246,14 +220,14 @@ class _Staged:
         """A stage, after loads of what earlier stages left for it."""
         own = {s.target for s in stage}
         names = dict.fromkeys(
-            n for s in stage for n in locals_of(s) if n in self.staged_values and n not in own
+            n for s in stage for n in s.reads if n in self.staged_values and n not in own
         )
         return [*(Statement("load", n, "", (), self._staged_access(n)) for n in names), *stage]
 
     def items(self) -> list[Item]:
         """One tile loop around a loop for each stage."""
         nest = self.nest
-        read = {n for s in (*self.arithmetic, *self.scatters) for n in locals_of(s)}
+        read = {n for s in (*self.arithmetic, *self.scatters) for n in s.reads}
         needed = [s.target for s in self.indirect_reads if s.target in read]
         first = Nest(nest.domain, (*self.gathers, *self._stores_of(needed)), (), "gathered")
         lines = (*self._with_loads(self.arithmetic), *self._stores_of(self.scattered_values))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from itertools import chain
 
-from ..fuse.effect import Effect
-from .materialisation import Plan
-from .value_keys import Key
+from ...ir.effect import Effect
+from ..materialise.materialisation import Plan
+from ..materialise.value_keys import Key
 
 
 def reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...ir.indexing import Dims, Index
-from ...ir.loops import Buffer, Guard, Ranges
+from .indexing import Dims, Index
+from .loops import Buffer, Guard, Ranges
 
 View = tuple[int, Index]  # a node, and the index at which it is read
 
@@ -61,6 +61,14 @@ class Effect:
     def computes(self) -> int:
         """The node that is computed here, and not read from memory; -1 if there is none."""
         return self.node if self.compute and self.kind != "scan" else -1
+
+    @property
+    def innermost_reduced(self) -> int:
+        """How many of the innermost loops are reduced over."""
+        count, rank = 0, len(self.domain)
+        while count < rank and rank - 1 - count in self.reduced:
+            count += 1
+        return count
 
     @property
     def result(self) -> View | None:

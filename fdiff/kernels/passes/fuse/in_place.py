@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ....kernel_rule import Kind
+from ...ir.effect import Effect
 from ...ir.graph import Operation
 from ...ir.indexing import nonunit
-from ..fuse.dependences import dependences_of
-from ..fuse.effect import Effect
-from ..fuse.effects import effects_of_plan
-from .materialisation import Plan, make_plan
+from ..materialise.materialisation import Plan, make_plan
+from ..materialise.value_keys import Key
+from .dependences import dependences_of
+from .effects import effects_of_plan
 from .memory_reads import reads_of
-from .value_keys import Key
 
 _ROUNDS = 4
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container
 
+from ...ir.effect import Effect
 from ...ir.indexing import nonunit
 from ...ir.operation_costs import SLOW, instructions_of
-from ..fuse.effect import Effect
-from .materialisation import Plan
+from ..materialise.materialisation import Plan
 from .memory_reads import computed_by
 
 LONG = 1000  # operations of a program of which as much as can be is settled in one round
