@@ -33,7 +33,6 @@ CIRCLES = [  # each a set of modules that import one another
 INSIDE_KERNELS: dict[str, str] = {}  # who imports what from inside of `fdiff.kernels`
 SAME_CLASS_NAMES = {
     "_Lines",
-    "_Rewrite",
 }
 
 

@@ -7,7 +7,7 @@ motion), and so does the part of an address that inner loops do not change.
 from __future__ import annotations
 
 from ..ir.indexing import plus, strides, times
-from ..ir.loops import Access, Guard, Nest, Statement
+from ..ir.loops import Access, Guard, Nest, Statement, depth_of
 from ..kernel_source import INDENT
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status import OUT_OF_BOUNDS
@@ -51,13 +51,6 @@ class _Lines:
             self.bases[text] = f"p{self.prefix}{len(self.bases)}"
             self.before[depth].append(f"{self.bases[text]} = {text}")
         return self.bases[text]
-
-    def level(self, statement: Statement) -> int:
-        """The smallest depth at which all operands are known."""
-        known = [self.depth.get(name, 0) for name in statement.operands]
-        if statement.access is not None:
-            known += [axis.var + 1 for axis in statement.access.index]
-        return max(known, default=0)
 
 
 def emit_nest(nest: Nest) -> list[str]:
@@ -167,8 +160,7 @@ def _number(nest: Nest) -> str:
 
 
 def _emit(lines: _Lines, statement: Statement) -> None:
-    fixed = statement.kind in ("store", "update", "accumulate", "pick", "carry")
-    level = lines.rank if fixed else lines.level(statement)
+    level = depth_of(statement, lines.depth, lines.rank)
     lines.depth[statement.target] = level
     lines.before[level] += _range_check(lines, statement) + _text(lines, statement)
 

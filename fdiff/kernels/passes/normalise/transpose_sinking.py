@@ -50,7 +50,7 @@ def _wanted(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
             order = _order_below(ops, i)
             orders = {order if all(takes(ops, u, i, order) for u in users[i]) else ()}
         order = orders.pop() if len(orders) == 1 else ()
-        if not is_identity(order):
+        if order and not is_identity(order):
             out[i] = order
     return out
 
