@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import Line
-from .caches import Caches
 from .data import Content
 from .impure import Impurities
-from .kept_values import ITEM
+from .memoised_reads import MemoisedReads
+from .memoised_values import ITEM
 from .object_proxies import ObjectProxies
 from .proxies import Copy, DictProxy, Where, label
 from .release import NoValueError
@@ -39,7 +39,7 @@ class Outcome:
         self._places = Places()
         self._object_proxies = ObjectProxies(context)
         codes = self._impurities.codes
-        self.caches = Caches(codes, self._places, self._object_proxies, self._originals)
+        self.memoised = MemoisedReads(codes, self._places, self._object_proxies, self._originals)
         self.refused: list[tuple[str, object]] = []
         self.overlapping: list[str] = []
         self.lost: list[tuple[str, Line | None]] = []
@@ -78,7 +78,7 @@ class Outcome:
 
     def looks_up(self, key: object) -> bool:
         """Whether a key is made of what is differentiated, in code that stores items of dicts."""
-        return self.depends(key) and ITEM in self.caches.names()
+        return self.depends(key) and ITEM in self.memoised.names()
 
     def forgotten(self, items: DictProxy, key: object) -> None:
         """Remember a kept value that the run did not find again."""

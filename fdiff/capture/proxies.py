@@ -16,7 +16,7 @@ from typing import Protocol, Self, cast
 from .data import Content
 from .dependency_nodes import ABSENT, MappingItems
 from .impure import pure_module
-from .kept_values import agree
+from .memoised_values import agree
 from .revalidation import Dependency
 from .value_kinds import MISSING, item_key
 

@@ -16,7 +16,7 @@ import numpy as np
 from .container_proxies import changed, set_cell, store, write_back
 from .data import Content, is_table
 from .dependency_nodes import Attributes, Identical, attribute
-from .kept_values import ITEM
+from .memoised_values import ITEM
 from .proxies import Answers, Copy, DictProxy, GlobalsProxy, Refuse, Where, label
 from .release import Release
 

@@ -17,14 +17,14 @@ from weakref import ref
 import numpy as np
 
 from ..capture import Capture, Dependencies
-from ..capture.kept_values import KeptValue, agree
+from ..capture.memoised_values import MemoisedValue, agree
 from ..capture.proxies import DictProxy
 from ..capture.proxy_classes import getattr_static
 from ..capture.release import NoValueError
 from ..capture.value_kinds import MISSING
 from ..errors import FdiffError, LeakError, Line, TraceError, failure, line_in, message, user_line
 from ..ops.replacements import replacement_of
-from ..ops.third_party_functions import only_captured
+from ..ops.scipy_functions import only_captured
 from ..trace import Trace, TracedArray, private, replaces, root_trace
 from ..trace.local_arrays import plain, resolve
 from ..trace.recorder import KEEP_NO_TRACED
@@ -50,7 +50,8 @@ class CaptureSession:
         self.handles: list[TracedArray] = []
         self.running: list[Capture] = []  # of the functions that run, innermost last
         self.over: list[Capture] = []  # of those that have run, in the order in which they ended
-        self.kept: list[tuple[KeptValue, Line | None]] = []  # places taken to be empty, by branches
+        # memoised values that a branch took to be absent, and the line of the branch
+        self.kept: list[tuple[MemoisedValue, Line | None]] = []
 
     @property
     def trace(self) -> Trace:
@@ -141,36 +142,37 @@ class CaptureSession:
 
     # ------------------------------------------------------------- what `f` keeps between calls
 
-    def keeps(self) -> bool:
+    def memoises(self) -> bool:
         """Whether code that runs stores into places that outlive the run."""
-        return any(capture.caches.some() for capture in self.running)
+        return any(capture.memoised.some() for capture in self.running)
 
-    def place_of_array(self, node_id: int) -> KeptValue | None:
+    def place_of_array(self, node_id: int) -> MemoisedValue | None:
         """Where `f` keeps the captured array that a node stands for."""
         found = [handle for handle in self.handles if handle.made == node_id]
         return self._place(lambda value: value is found[0]) if found else None
 
-    def place_of_number(self, number: float) -> KeptValue | None:
+    def place_of_number(self, number: float) -> MemoisedValue | None:
         """Where `f` keeps a number."""
         same = lambda value: isinstance(value, float) and value == number  # noqa: E731 - used twice
         return self._place(same) or self._place_of_key(same)
 
-    def place_of_key(self, key: object) -> KeptValue | None:
+    def place_of_key(self, key: object) -> MemoisedValue | None:
         """Where a dict of the user's own keeps something under a key."""
         return self._place_of_key(lambda value: type(value) is type(key) and value == key)
 
-    def _place(self, fits: Callable[[object], bool]) -> KeptValue | None:
-        found = (kept for capture in self.running for kept in capture.caches if fits(kept.put))
+    def _place(self, fits: Callable[[object], bool]) -> MemoisedValue | None:
+        found = (kept for capture in self.running for kept in capture.memoised if fits(kept.put))
         return next(found, None)
 
-    def _place_of_key(self, fits: Callable[[object], bool]) -> KeptValue | None:
-        return next((kept for capture in self.running for kept in capture.caches.keys(fits)), None)
+    def _place_of_key(self, fits: Callable[[object], bool]) -> MemoisedValue | None:
+        found = (kept for capture in self.running for kept in capture.memoised.keys(fits))
+        return next(found, None)
 
-    def asked(self, place: KeptValue) -> None:
+    def assumed_missing(self, place: MemoisedValue) -> None:
         """Note that a branch was taken as if nothing had been kept there; `check` verifies it."""
         self.kept.append((place, self.trace.where()))
 
-    def _found_again(self, place: KeptValue) -> bool:
+    def _found_again(self, place: MemoisedValue) -> bool:
         """Whether `f` has stored in that place again what it had kept there."""
         now, put = place.now(), place.put
         stored = isinstance(put, TracedArray) and put.id != put.made

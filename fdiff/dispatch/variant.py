@@ -21,8 +21,7 @@ from ..process.float_flags import Doubts
 from ..process.progress import Stage
 from ..tape import Tape
 from ..trace import Recording, Trace, TracedArray, memory_layout, record
-from ..trace.eager_to_tape import ordinary
-from ..trace.eager_trace import EagerTrace
+from ..trace.eager_trace import EagerTrace, to_ordinary_tape
 from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten, unflatten
 from .arguments import (
@@ -210,7 +209,7 @@ def _unless_complex(variant: Variant, trace: EagerTrace) -> Variant:
     types = (*variant.tape.output_types, *(variant.tape.input_types[k] for k in variant.wrt))
     if all(t.dtype.kind != "c" for t in types):
         return variant
-    plain = replace(variant, tape=ordinary(trace, variant.tape.outputs), eager=None)
+    plain = replace(variant, tape=to_ordinary_tape(trace, variant.tape.outputs), eager=None)
     trace.release()
     return plain
 

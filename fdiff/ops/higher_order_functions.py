@@ -16,8 +16,8 @@ from ..trace import TracedArray, current, implements, replaces, unsupported
 from ..trace.local_arrays import holds_traced
 from .creation import array as array_call
 from .data_dependent_shapes import look_if_traced
+from .scipy_functions import replaces_if_traced
 from .shaping import broadcast_to, normal_axis, traced
-from .third_party_functions import replaces_if_traced
 
 # --- along axes, and entry by entry -------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from ..kernel_rule import KernelRule, Kind, Routine
 from ..primitive import PRIMITIVES, ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, current
 from ..trace.exception_context import inside_try
-from ..trace.record import record
+from ..trace.function_to_tape import record
 from .families import add_up, stretch, unbroadcast
 from .stacked_matrices import Args, Bars, align_stacks, mt, regular_matrices, stacked_op
 

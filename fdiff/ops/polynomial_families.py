@@ -18,9 +18,9 @@ from ..trace import TracedArray
 from .data_dependent_shapes import look_if_traced
 from .joining_and_splitting import concatenate_call
 from .polynomials import fit_matrix, poly
+from .scipy_functions import replaces_if_traced
 from .shaping import normal_axis, traced
 from .sorting import sort
-from .third_party_functions import replaces_if_traced
 
 
 class PolynomialFamily(NamedTuple):

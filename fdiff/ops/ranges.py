@@ -13,8 +13,8 @@ from ..trace.views import ViewLink
 from .creation import array as array_call
 from .data_dependent_shapes import look_if_traced
 from .families import kind_of
+from .scipy_functions import replaces_if_traced
 from .shaping import broadcast_to, fresh, traced, with_axes
-from .third_party_functions import replaces_if_traced
 
 
 def _length(start: object, stop: object, step: object) -> int:

@@ -12,7 +12,7 @@ from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace import replaces
 from ..trace.local_arrays import localised
 from .list_arguments import taking_lists
-from .third_party_functions import concrete_only, is_scipy_function
+from .scipy_functions import concrete_only, is_scipy_function
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum))
 _making: dict[int, tuple[object, Callable[..., object]]] = {}

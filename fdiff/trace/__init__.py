@@ -1,21 +1,14 @@
 """Record a tape by running plain NumPy code on traced arrays.
 
-`traced_array` holds the stand-in for an array, `recording` the trace it belongs to and how ops
-enter their nodes, `record` the way from a run to a finished tape.
+`function_to_tape` goes from a run of a function to a finished tape. Meanwhile an `ordinary_trace`
+is under way, in which a `traced_array` stands for each array; `apply_primitive` adds nodes to it.
 """
 
+from .apply_primitive import applied, apply, apply_many, constant_value, implements, replaces
+from .function_to_tape import ArgumentSpec, Recording, private, record, splice
 from .node_layouts import memory_layout
-from .record import ArgumentSpec, Recording, private, record, splice
+from .ordinary_trace import Trace
 from .recorder import FOLD_LIMIT, Recorder, assemble
-from .recording import (
-    Trace,
-    applied,
-    apply,
-    apply_many,
-    constant_value,
-    implements,
-    replaces,
-)
 from .trace_stack import current, root_trace, tracing, unsupported
 from .traced_array import TracedArray, guarded_value
 

@@ -6,17 +6,18 @@ straight to the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from ..arraytype import ArrayType
 from ..process.float_flags import noting
-from .eager_recorder import EagerRecorder
+from ..tape import INPUT, Tape
+from .eager_recorder import NUMBER, STORE, EagerRecorder
 from .eager_scalars import ENTRIES, EagerScalar, class_of, of_class
 from .operation_templates import of_entry, of_ufunc
-from .recording import Trace
+from .ordinary_trace import Trace
 from .traced_array import TracedArray
 from .views import CapturedLink, PendingStores, ViewLink, root_of
 
@@ -134,3 +135,23 @@ def _spot(shape: tuple[int, ...], key: Any) -> int | None:
             return None
         flat = flat * n + (k if k >= 0 else k + n)
     return flat
+
+
+def to_ordinary_tape(trace: EagerTrace, outputs: Sequence[int]) -> Tape:
+    """The tape of an eager trace, without the nodes that only such traces have."""
+    builder, plain = trace.builder, Trace(trace.call, lines=False)
+    inputs = set(builder.inputs)
+    ids: list[int] = []
+    for i, (op, args) in enumerate(zip(builder.ops, builder.args, strict=True)):
+        given = tuple([ids[a] for a in args])
+        if op.primitive is INPUT and i in inputs:
+            ids.append(plain.builder.input(op.types[0]))
+        elif op.primitive is NUMBER:
+            ids.append(plain.builder.constant(np.array(builder.values[i], op.types[0].dtype)))
+        elif op.primitive is STORE:
+            places: tuple[int, ...] = op.params[0][1]
+            entries = dict(zip(places, given[1:], strict=True))
+            ids.append(plain.store(given[0], op.types[0], entries))
+        else:
+            ids.append(plain.builder.add(op.primitive, given, op.params))
+    return plain.builder.finish([ids[o] for o in outputs])

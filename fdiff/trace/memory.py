@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arraytype import real_dtype
 from ..primitive import PRIMITIVES
-from .recording import apply
+from .apply_primitive import apply
 from .trace_stack import current
 from .traced_array import TracedArray
 from .views import ViewLink

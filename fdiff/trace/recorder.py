@@ -2,8 +2,8 @@
 
 A `Recorder` adds nodes to a tape that grows, lifts Python values to nodes, and holds what is known
 of the run: its guard set, the memory layouts of its nodes, the errors it has met. A `Handle` is the
-part of a traced array that a recorder deals with: the node it names. `traced_array.py` makes of it
-an array for NumPy, `recording.py` makes of the recorder a `Trace`, which hands out traced arrays.
+part of a traced array that a recorder deals with: the node it names. Two classes are derived from
+these: `TracedArray`, which NumPy takes for an array, and `Trace`, which hands out traced arrays.
 """
 
 from __future__ import annotations

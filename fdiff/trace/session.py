@@ -1,7 +1,7 @@
 """What a trace asks of the session that watches the functions it runs.
 
 `fdiff.dispatch.capture_session` implements it, for the outermost trace of a thread: functions run
-as private copies there, and what these read from outside and keep between calls is written down.
+as private copies there, and what they read from outside and memoise between calls is recorded.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ..capture.kept_values import KeptValue
+from ..capture.memoised_values import MemoisedValue
 
 
 class Session(Protocol):
     """The session of an outermost trace.
 
     `private` gives what to run in place of a function, `note` records a reason why no later call
-    may use the trace. The other methods tell where the functions under way keep a value between
-    calls (`place_of_...`), and are told that a branch was taken as if nothing were kept (`asked`).
+    may use the trace. `memoises` tells whether the functions under way store anything that outlives
+    the run, `place_of_...` where they have stored this value or key in an earlier call. It is told
+    that a branch was taken as if a value were not stored (`assumed_missing`).
     """
 
     def private(self, f: Callable[..., object], /) -> Callable[..., object]: ...
     def note(self, reason: str, /) -> None: ...
-    def keeps(self) -> bool: ...
-    def place_of_array(self, node_id: int, /) -> KeptValue | None: ...
-    def place_of_number(self, number: float, /) -> KeptValue | None: ...
-    def place_of_key(self, key: object, /) -> KeptValue | None: ...
-    def asked(self, place: KeptValue, /) -> None: ...
+    def memoises(self) -> bool: ...
+    def place_of_array(self, node_id: int, /) -> MemoisedValue | None: ...
+    def place_of_number(self, number: float, /) -> MemoisedValue | None: ...
+    def place_of_key(self, key: object, /) -> MemoisedValue | None: ...
+    def assumed_missing(self, place: MemoisedValue, /) -> None: ...

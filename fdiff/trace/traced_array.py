@@ -19,8 +19,8 @@ from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..errors import LeakError, TraceError, is_internal, scipy_call
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from .guard_nodes import integer, truth
+from .memoised_branches import truth_if_not_memoised
 from .out_arguments import call_with_out, resolved, stored
-from .recalled_values import recalled
 from .recorder import Handle, Recorder
 from .trace_stack import current, stack, unsupported
 from .traced_keys import Text
@@ -269,8 +269,10 @@ class TracedArray(Handle):
                     " or fdiff.stop_gradient.",
                 )
             seen = node_id if of is None else of(trace, node_id)
-            if kind is bool and (gone := recalled(trace, seen, stack.traces[0])) is not None:
-                return kind(gone)
+            if kind is bool:
+                truth_without = truth_if_not_memoised(trace, seen, stack.traces[0])
+                if truth_without is not None:
+                    return kind(truth_without)
             return kind(trace.guards.guard(seen, deed).item())
         except LeakError:
             raise

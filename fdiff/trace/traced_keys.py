@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-from .recalled_values import recalled_key
+from .memoised_branches import is_memoised_key
 from .trace_stack import stack
 
 
 def _kept(key: object) -> bool:
     """Whether a dict of the user has this key from an earlier call; it is not found then."""
-    return bool(stack.traces) and recalled_key(key, stack.traces[0])
+    return bool(stack.traces) and is_memoised_key(key, stack.traces[0])
 
 
 class Text(str):

@@ -22,7 +22,7 @@ SCALARS = (
 # The words in each module that are an op's name and mean something else, and what they mean. An
 # entry that is no longer needed is deleted.
 ALLOWED: dict[str, tuple[str, str]] = {
-    "capture/kept_values.py": ("update", "methods of dicts and sets"),
+    "capture/memoised_values.py": ("update", "methods of dicts and sets"),
     "dispatch/numpy_warnings.py": ("divide all log", "words of `numpy.errstate` and `warnings`"),
     "functional/complex_rules.py": ("conjugate", "a choice of the user's"),
     "kernels/bytecode/opcode_bodies.py": (

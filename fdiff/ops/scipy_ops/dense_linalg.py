@@ -14,9 +14,9 @@ from ...arraytype import promote
 from ...trace import TracedArray, apply, apply_many, guarded_value, unsupported
 from ..families import kind_of
 from ..reductions import as_scalar
+from ..scipy_functions import concrete, replaces_if_traced
 from ..shaping import floating
 from ..stacked_matrices import mt
-from ..third_party_functions import concrete, replaces_if_traced
 from .matrix_arguments import solution, square, system
 from .matrix_functions import expm, logm, lower_unit, lu_factor, permutation, sqrtm, triangular
 

@@ -10,8 +10,8 @@ from scipy.spatial import distance as sd
 from ...trace import TracedArray, apply, unsupported
 from ..elementwise import stop
 from ..reductions import as_scalar
+from ..scipy_functions import replaces_if_traced
 from ..shaping import traced
-from ..third_party_functions import replaces_if_traced
 
 Distance = Callable[[object, object], object]
 

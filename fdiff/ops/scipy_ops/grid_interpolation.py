@@ -12,8 +12,8 @@ from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, unsupported
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
+from ..scipy_functions import patch_method, replace_class, replaces_if_traced
 from ..shaping import traced
-from ..third_party_functions import patch_method, replace_class, replaces_if_traced
 from .spline_formulas import basis
 from .splines import increasing, real
 

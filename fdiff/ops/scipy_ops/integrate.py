@@ -14,8 +14,8 @@ from scipy.special import roots_legendre
 from ...trace import TracedArray, replaces, unsupported
 from ...trace.local_arrays import resolve
 from ..reductions import as_scalar
+from ..scipy_functions import replaces_if_traced
 from ..shaping import traced
-from ..third_party_functions import replaces_if_traced
 
 
 def _sampled(y: object, x: object, dx: object, axis: int) -> tuple[TracedArray, object]:

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import ndimage as nd
 
 from ...trace import TracedArray, unsupported
+from ..scipy_functions import replaces_if_traced
 from ..shaping import normal_axis, traced
-from ..third_party_functions import replaces_if_traced
 
 # The boundary modes of ndimage by their names in `numpy.pad`.
 _PADS = {

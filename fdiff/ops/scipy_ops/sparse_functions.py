@@ -11,8 +11,8 @@ from scipy.sparse import linalg as spl
 
 from ...trace import TracedArray, replaces, unsupported
 from ...trace.local_arrays import resolve
+from ..scipy_functions import involves_traced, patch_method, replaces_if_traced
 from ..shaping import traced
-from ..third_party_functions import involves_traced, patch_method, replaces_if_traced
 from .traced_sparse import FORMATS, TracedSparse, gathered, lifted, places
 
 # --- methods of SciPy's matrices --------------------------------------------------------------

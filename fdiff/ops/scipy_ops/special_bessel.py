@@ -13,8 +13,8 @@ from ...primitive import Primitive
 from ...trace import TracedArray, apply
 from ..reductions import as_scalar
 from ..sample_domains import positive, real
+from ..scipy_functions import replaces_if_traced
 from ..shaping import traced
-from ..third_party_functions import replaces_if_traced
 from .special_family import LACKING, order, special, special_many
 
 TINY = 1e-150  # below, SciPy's functions of order 2 and above may give nan for 0

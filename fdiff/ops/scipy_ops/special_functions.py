@@ -11,8 +11,8 @@ from ...trace import TracedArray, apply, unsupported
 from ..elementwise import bounded, stop
 from ..reductions import as_scalar
 from ..sample_domains import positive
+from ..scipy_functions import concrete, replaces_if_traced
 from ..shaping import floating, normal_axes, traced
-from ..third_party_functions import concrete, replaces_if_traced
 from .special_family import special
 
 # --- sums of exponentials ---------------------------------------------------------------------

@@ -16,14 +16,8 @@ from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, current, unsupported
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
+from ..scipy_functions import TO_LIBRARY, concrete, patch_method, replace_class, replaces_if_traced
 from ..shaping import traced
-from ..third_party_functions import (
-    TO_LIBRARY,
-    concrete,
-    patch_method,
-    replace_class,
-    replaces_if_traced,
-)
 from .spline_formulas import (
     akima_slopes,
     bspline,

@@ -12,8 +12,8 @@ from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, replaces, root_trace, unsupported
 from ...trace.local_arrays import localised, resolve
 from ..reductions import as_scalar
+from ..scipy_functions import concrete_only, involves_traced, patch_method
 from ..shaping import traced
-from ..third_party_functions import concrete_only, involves_traced, patch_method
 from .dense_linalg import solve_triangular
 from .distributions import DISTRIBUTIONS, INF, Formula, Law
 from .more_distributions import MORE_DISTRIBUTIONS

@@ -10,8 +10,8 @@ from scipy import linalg as sl
 from ...arraytype import promote
 from ...trace import TracedArray, apply, unsupported
 from ..families import kind_of
+from ..scipy_functions import replaces_if_traced
 from ..shaping import traced
-from ..third_party_functions import replaces_if_traced
 from .matrix_arguments import solution, square, system
 from .matrix_functions import banded, flipped
 

@@ -11,8 +11,8 @@ from scipy import sparse as sp
 from ...arraytype import promote
 from ...trace import TracedArray, apply, guarded_value, unsupported
 from ..families import kind_of
+from ..scipy_functions import TO_LIBRARY, concrete
 from ..shaping import traced
-from ..third_party_functions import TO_LIBRARY, concrete
 from .sparse_ops import Shape, product, solve
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")

@@ -18,8 +18,8 @@ from ...errors import UnsupportedError
 from ...primitive import ZERO, Primitive, register
 from ...trace import TracedArray, apply_many, current, replaces, tracing, unsupported
 from ..families import add_up
+from ..scipy_functions import concrete_only
 from ..shaping import traced
-from ..third_party_functions import concrete_only
 from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error
 from .solver_arguments import (
     CallSite,

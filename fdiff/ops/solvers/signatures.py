@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 
 from ...trace import replaces, tracing
-from ..third_party_functions import concrete_only
+from ..scipy_functions import concrete_only
 
 Arguments = dict[str, object]
 

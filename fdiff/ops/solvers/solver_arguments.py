@@ -13,8 +13,8 @@ from ...trace import TracedArray, current, record
 from ...trace.exception_context import inside_try
 from ...trace.local_arrays import resolve
 from ..creation import array as array_call
+from ..scipy_functions import concrete, only_captured
 from ..shaping import traced
-from ..third_party_functions import concrete, only_captured
 
 
 def number_types(count: int) -> tuple[ArrayType, ...]:

@@ -1,86 +1,25 @@
-"""A trace hands out traced arrays; ops enter their nodes in it.
+"""Apply primitives to traced arrays, and register what answers for a function of NumPy.
 
-`Trace` adds traced arrays to a `Recorder`: those of the arguments, of captured arrays, and of
-values of enclosing traces. `apply` and its kin record an op on traced arrays, `implements` and
-`answers` register what answers for a function of NumPy.
+`apply` and its kin add a node to the trace that runs, and give the traced array of its result.
+`implements` and `replaces` enter handlers into the tables by which NumPy's functions find them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from ..arraytype import ArrayType
 from ..primitive import FUNCTIONS, REPLACEMENTS, Primitive
-from ..tape import CONSTANT, Builder, Params
+from ..tape import CONSTANT, Params
 from .out_arguments import taking_out
-from .recorder import Handle, Recorder
-from .trace_stack import current, occupied, stack
+from .trace_stack import current, stack
 from .traced_array import TracedArray, handle
-from .views import CapturedLink, ViewLink
+from .views import ViewLink
 
 Handler = TypeVar("Handler", bound=Callable[..., object])
-
-
-class Trace(Recorder):
-    """One recording under way, and the traced arrays that stand for its inputs.
-
-    `extra` holds, for every input beyond the arguments, what it stands for: a captured array, or
-    the traced array of an enclosing trace.
-    """
-
-    def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:
-        super().__init__(call, lines=lines, builder=builder)
-        self.extra: list[np.ndarray | TracedArray] = []
-        self._enclosing: dict[tuple[int, int], int] = {}
-
-    def __enter__(self) -> Self:
-        self.alive = True
-        occupied[self] = None
-        stack.traces.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.alive = False
-        self.arguments = ()
-        stack.traces.pop()
-        if self.mutable and stack.traces:  # what it made may be among what the user keeps
-            stack.traces[0].inner.append(self.guards)
-        else:
-            self.guards.close()
-        for guards in self.inner:
-            guards.close()
-        self.inner.clear()
-        if self not in stack.traces:
-            occupied.pop(self, None)
-
-    def begin(self) -> None:
-        """Called when the arguments are known and before code of the user runs."""
-
-    def input(self, type_: ArrayType, *, scalar: bool = False, weak: bool = False) -> TracedArray:
-        """A traced array for one more input."""
-        return TracedArray(self, self.builder.input(type_), type_, scalar=scalar, weak=weak)
-
-    def capture(self, array: np.ndarray) -> TracedArray:
-        """The input that stands for a captured array."""
-        self.extra.append(array)
-        type_ = ArrayType(array.shape, array.dtype.newbyteorder("="))
-        traced = self.input(type_)
-        self.guards.given[traced.node] = array
-        traced.link = CapturedLink(array)
-        return traced
-
-    def enclosing(self, handle: Handle) -> int:
-        """Id of the input that stands for a traced array of an enclosing trace, as it is now."""
-        key = (id(handle.home), handle.id)
-        if key not in self._enclosing:
-            outer = TracedArray(handle.home, handle.id, handle.type)
-            self.extra.append(outer)
-            node_id = self._enclosing[key] = self.builder.input(handle.type)
-            self.guards.given[node_id] = outer
-        return self._enclosing[key]
 
 
 def apply(

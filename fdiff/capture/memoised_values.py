@@ -22,7 +22,7 @@ _MAKING = frozenset(("__init__", "__new__", "__post_init__", "__setstate__"))  #
 RTOL = 1e-9  # of values computed twice: tiers and NumPy may round sums in other orders
 
 
-class KeptValue(NamedTuple):
+class MemoisedValue(NamedTuple):
     """A place outside of the run, named as the user would, into which code of the run stores.
 
     `put` is what the run found there, `before` the user's own object, `value` what it was worth and

@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from .kept_values import ITEM, KeptValue, fits_within, stored_names
+from .memoised_values import ITEM, MemoisedValue, fits_within, stored_names
 from .object_proxies import ObjectProxies
 from .proxies import label
 from .writes import Places
@@ -18,7 +18,7 @@ from .writes import Places
 _ITEMS = {ITEM}
 
 
-class Caches:
+class MemoisedReads:
     """What one run has read from places that the code of the run stores into.
 
     `codes` are those that run, `originals` the user's own objects behind proxies, by id.
@@ -57,15 +57,15 @@ class Caches:
         places = self._places
         return names != _ITEMS or bool(places.items or places.shared or places.arrays)
 
-    def __iter__(self) -> Iterator[KeptValue]:
+    def __iter__(self) -> Iterator[MemoisedValue]:
         names = self.names()
         for place, name, put, now in (*self._places.read(), *self._object_proxies.read()):
             own = self._originals.get(id(put), (put,))[0]
             if name in names or (ITEM in names and isinstance(own, np.ndarray)):
                 value = own.copy() if isinstance(own, np.ndarray) else own
-                yield KeptValue(place, put, own, value, now)
+                yield MemoisedValue(place, put, own, value, now)
 
-    def keys(self, fits: Callable[[object], bool]) -> Iterator[KeptValue]:
+    def keys(self, fits: Callable[[object], bool]) -> Iterator[MemoisedValue]:
         """Items of dicts that the run has as they are, whose key, or a part of it, `fits`."""
         for held, where in self._places.shared:
             if isinstance(held, dict):
@@ -75,4 +75,4 @@ class Caches:
                     if isinstance(held, defaultdict) and isinstance(value, list | dict | set):
                         continue  # what belongs to a key, no kept result
                     now = functools.partial(dict.get, found, key)
-                    yield KeptValue(label((where, key)), None, value, value, now)
+                    yield MemoisedValue(label((where, key)), None, value, value, now)

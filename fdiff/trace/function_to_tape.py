@@ -14,8 +14,8 @@ from ..arraytype import ArrayType
 from ..process.progress import Stage
 from ..tape import INPUT, Tape
 from .guard_nodes import check_tape
+from .ordinary_trace import Trace
 from .recorder import Recorder
-from .recording import Trace
 from .session import Session
 from .trace_stack import root_trace
 from .traced_array import TracedArray

@@ -1,0 +1,113 @@
+"""Hand-written memoisation: branches on whether the argument equals the one of an earlier call.
+
+``if np.array_equal(x, self.last_x): return self.last_value`` gives the right value, but no
+derivative. Such a branch is therefore taken as a cache miss: `f` computes the value again and stores
+it again, which is checked when the run is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ..capture.memoised_values import MemoisedValue
+from ..tape import CONSTANT, INPUT
+from .guards import is_enclosing
+from .recorder import Recorder
+
+FEW = 64  # the condition of such a branch depends on at most so many nodes
+
+
+def truth_if_not_memoised(trace: Recorder, node_id: int, root: Recorder) -> bool | None:
+    """The truth value of a condition on a cache miss; None where it is the same as on a hit.
+
+    `root` is the outermost trace, whose session knows what `f` has memoised.
+    """
+    guards = trace.guards
+    session = root.session
+    if not guards.active or session is None or not session.memoises():
+        return None
+    cone = _ancestors(trace, node_id)
+    if cone is None or guards.active.isdisjoint(cone):
+        return None
+    memoised = {i: place for i in cone if (place := _place(trace, root, i)) is not None}
+    hits = {i: place for i, place in memoised.items() if _is_hit(trace, i, cone)}
+    if not hits:
+        return None
+    on_hit, on_miss = _evaluate(trace, cone, ()), _evaluate(trace, cone, hits)
+    if on_hit == on_miss:
+        return None
+    for place in hits.values():
+        session.assumed_missing(place)
+    return on_miss
+
+
+def is_memoised_key(key: object, root: Recorder) -> bool:
+    """Whether a dict has this key, made of a differentiated argument: it is taken to be absent."""
+    session = root.session
+    if session is None or not root.guards.active:
+        return False
+    place = session.place_of_key(key)
+    if place is not None:
+        session.assumed_missing(place)
+    return place is not None
+
+
+def _ancestors(trace: Recorder, node_id: int) -> list[int] | None:
+    """A node and all that it depends on, in the order of the tape.
+
+    None if they are more than `FEW`, or if the value of the node is not known.
+    """
+    nodes, seen, pending = trace.builder.nodes, {node_id}, [node_id]
+    while pending:
+        for a in nodes[pending.pop()].args:
+            if a not in seen:
+                seen.add(a)
+                pending.append(a)
+        if len(seen) > FEW:
+            return None
+    return sorted(seen) if trace.guards.is_known(node_id) else None
+
+
+def _place(trace: Recorder, root: Recorder, node_id: int) -> MemoisedValue | None:
+    """Where `f` has memoised the captured array or the number that a node is; None if nowhere."""
+    node, session = trace.builder.nodes[node_id], root.session
+    assert session is not None, "the caller has asked it before"
+    if node.primitive is INPUT and node_id not in trace.guards.active:
+        outer = trace.guards.given.get(node_id)
+        if is_enclosing(outer) and outer.home is root:
+            node_id = outer.id
+        return session.place_of_array(node_id)
+    if node.primitive is CONSTANT and node.type.floating and node.type.size == 1:
+        return session.place_of_number(node.value.item())  # type: ignore[union-attr] - a constant has one
+    return None
+
+
+def _is_hit(trace: Recorder, node_id: int, cone: list[int]) -> bool:
+    """Whether a node of `cone` that has a derivative equals the memoised one, in every entry."""
+    nodes, guards = trace.builder.nodes, trace.guards
+    memoised = np.asarray(guards.value(node_id, "compared a value"))
+    return any(
+        guards.is_active(i)
+        and nodes[i].type.shape == memoised.shape
+        and np.array_equal(np.asarray(guards.value(i, "compared a value")), memoised)
+        for i in cone
+        if len(nodes[i].types) == 1
+    )
+
+
+def _evaluate(trace: Recorder, cone: list[int], absent: Collection[int]) -> bool:
+    """The truth value of the last node of `cone`, with infinity for the nodes that are `absent`."""
+    known: dict[int, object] = {}
+    with np.errstate(all="ignore"):
+        for i in cone:
+            node = trace.builder.nodes[i]
+            if i in absent:
+                known[i] = np.full(node.type.shape, np.inf, node.type.dtype)
+            elif node.primitive is INPUT or node.primitive is CONSTANT:
+                known[i] = trace.guards.value(i, "compared a value")
+            else:
+                args = [known[a] for a in node.args]
+                known[i] = node.primitive.evaluate(*args, **dict(node.params))
+    return bool(known[cone[-1]])

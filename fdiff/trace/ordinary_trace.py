@@ -1,0 +1,77 @@
+"""An ordinary trace: a recorder that hands out traced arrays for what its inputs stand for.
+
+Those are the arguments, captured arrays, and values of enclosing traces. `eager_trace.py` has the
+trace whose nodes are computed as they are added.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..tape import Builder
+from .recorder import Handle, Recorder
+from .trace_stack import occupied, stack
+from .traced_array import TracedArray
+from .views import CapturedLink
+
+
+class Trace(Recorder):
+    """One recording under way, and the traced arrays that stand for its inputs.
+
+    `extra` holds, for every input beyond the arguments, what it stands for: a captured array, or
+    the traced array of an enclosing trace.
+    """
+
+    def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:
+        super().__init__(call, lines=lines, builder=builder)
+        self.extra: list[np.ndarray | TracedArray] = []
+        self._enclosing: dict[tuple[int, int], int] = {}
+
+    def __enter__(self) -> Self:
+        self.alive = True
+        occupied[self] = None
+        stack.traces.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.alive = False
+        self.arguments = ()
+        stack.traces.pop()
+        if self.mutable and stack.traces:  # what it made may be among what the user keeps
+            stack.traces[0].inner.append(self.guards)
+        else:
+            self.guards.close()
+        for guards in self.inner:
+            guards.close()
+        self.inner.clear()
+        if self not in stack.traces:
+            occupied.pop(self, None)
+
+    def begin(self) -> None:
+        """Called when the arguments are known and before code of the user runs."""
+
+    def input(self, type_: ArrayType, *, scalar: bool = False, weak: bool = False) -> TracedArray:
+        """A traced array for one more input."""
+        return TracedArray(self, self.builder.input(type_), type_, scalar=scalar, weak=weak)
+
+    def capture(self, array: np.ndarray) -> TracedArray:
+        """The input that stands for a captured array."""
+        self.extra.append(array)
+        type_ = ArrayType(array.shape, array.dtype.newbyteorder("="))
+        traced = self.input(type_)
+        self.guards.given[traced.node] = array
+        traced.link = CapturedLink(array)
+        return traced
+
+    def enclosing(self, handle: Handle) -> int:
+        """Id of the input that stands for a traced array of an enclosing trace, as it is now."""
+        key = (id(handle.home), handle.id)
+        if key not in self._enclosing:
+            outer = TracedArray(handle.home, handle.id, handle.type)
+            self.extra.append(outer)
+            node_id = self._enclosing[key] = self.builder.input(handle.type)
+            self.guards.given[node_id] = outer
+        return self._enclosing[key]
