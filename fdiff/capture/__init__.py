@@ -5,7 +5,7 @@ finds are proxies, which record what is read (`proxies.py` and its neighbours). 
 kept as a graph of dependencies (`dependencies.py`), which is compared again before the next call.
 """
 
+from .capture_run import Capture
 from .dependencies import Dependencies
-from .private_copies import Capture
 
 __all__ = ["Capture", "Dependencies"]

@@ -1,4 +1,7 @@
-"""Proxies for callables that are no plain functions: methods, partials, cached functions."""
+"""Proxies of callables that are no plain functions, and of what a class holds in place of methods.
+
+Most are put together anew from the proxies of a few attributes of theirs, as the tables say.
+"""
 
 from __future__ import annotations
 
@@ -6,51 +9,17 @@ import functools
 import weakref
 from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
-from typing import cast
+from typing import Any, cast
 
 from ..primitive import HOOKS
-from .container_proxies import Pair, Tuple, wrap_mapping, wrap_sequence
+from .container_proxies import Tuple, wrap_mapping, wrap_sequence
 from .dependency_nodes import Attributes, CachedCalls, Equal, Identical, MappingItems, attribute
-from .proxies import ProxyContext, Where, label
+from .proxy_context import CachedProperty, Pair, ProxyContext, Where, label
 from .value_kinds import is_traced, item_key
 
 Function = Callable[..., object]
-
-
-def wrap_method(context: ProxyContext, method: MethodType, where: Where) -> Pair:
-    function, function_node = context.wrap(method.__func__, where)
-    owner, owner_node = context.wrap(method.__self__, where)
-    node = Attributes(MethodType)
-    node.parts += ("__func__", function_node), ("__self__", owner_node)
-    return MethodType(cast("Function", function), owner), node
-
-
-def wrap_builtin(context: ProxyContext, method: BuiltinMethodType, where: Where) -> Pair:
-    """A function written in C; bound to data, it is looked up on what stands for the data."""
-    owner: object = method.__self__
-    if owner is None or isinstance(owner, ModuleType | type):
-        return method, Identical(method)
-    proxy, part = context.wrap(owner, where)
-    node = Attributes(type(method))
-    node.parts += ("__self__", part), ("__name__", Equal(method.__name__))
-    return (method if proxy is owner else getattr(proxy, method.__name__)), node
-
-
-def wrap_partial(context: ProxyContext, partial: functools.partial[object], where: Where) -> Pair:
-    function, function_node = context.wrap(partial.func, where)
-    args, args_node = wrap_sequence(context, partial.args, where)
-    keywords, table = wrap_mapping(context, partial.keywords, f"{label(where)}: ")
-    node = Attributes(functools.partial)
-    node.parts += ("func", function_node), ("args", args_node), ("keywords", table)
-    return functools.partial(cast("Function", function), *args, **keywords), node
-
-
-def wrap_attribute(context: ProxyContext, value: object, where: Where, name: str) -> Pair:
-    """An object that stands for one of its attributes: a dispatcher of Numba, a static method."""
-    proxy, part = context.wrap(getattr(value, name), where)
-    node = Attributes(type(value))
-    node.parts.append((name, part))
-    return proxy, node
+# The attributes that tell all about a value, and what makes a proxy of the value and theirs.
+Assembly = tuple[tuple[str, ...], Function]
 
 
 class VectorizedProxy:
@@ -68,12 +37,76 @@ class VectorizedProxy:
         return getattr(self._fdiff_real, name)
 
 
-def wrap_vectorized(context: ProxyContext, value: object, where: Where) -> Pair:
-    """A function under ``numba.vectorize`` or ``numba.guvectorize``."""
-    function, part = context.wrap(attribute(value, "__wrapped__"), where)
-    node = Attributes(type(value))
-    node.parts.append(("__wrapped__", part))
-    return VectorizedProxy(value, cast("Function", function)), node
+def _generic_method(_: object, dispatcher: Any) -> object:
+    made = functools.singledispatchmethod(dispatcher)
+    made.dispatcher = dispatcher  # in place of one without methods
+    return made
+
+
+METHOD: Assembly = (
+    ("__func__", "__self__"),
+    lambda _, function, owner: MethodType(function, owner),
+)
+PARTIAL: Assembly = (
+    ("func", "args", "keywords"),
+    lambda value, function, args, keywords: type(value)(function, *args, **keywords),
+)
+VECTORIZED: Assembly = ("__wrapped__",), VectorizedProxy
+# A value that only stands for one of its attributes: a function compiled by Numba, a static method
+# that is reached other than through its class.
+DISPATCHER: Assembly = ("py_func",), lambda _, function: function
+STATIC: Assembly = ("__func__",), lambda _, function: function
+_WRAPPED_FUNCTION: Assembly = ("__func__",), lambda value, function: type(value)(function)
+# Of what a class holds, by type. The functions of a class are found as everywhere else.
+_MEMBERS: dict[type, Assembly] = {
+    classmethod: _WRAPPED_FUNCTION,
+    staticmethod: _WRAPPED_FUNCTION,
+    property: (("fget", "fset", "fdel"), lambda value, *made: property(*made, value.__doc__)),
+    functools.partialmethod: PARTIAL,
+    functools.singledispatchmethod: (("dispatcher",), _generic_method),
+}
+
+
+def wrap_parts(context: ProxyContext, value: object, where: Where, assembly: Assembly) -> Pair:
+    """A proxy made of the proxies of some attributes; `value` is compared by these."""
+    names, make = assembly
+    node, proxies = Attributes(type(value)), []
+    for name in names:
+        proxy, part = _wrap_part(context, name, getattr(value, name), where)
+        proxies.append(proxy)
+        node.parts.append((name, part))
+    return make(value, *proxies), node
+
+
+def _wrap_part(context: ProxyContext, name: str, part: object, where: Where) -> Pair:
+    """What stands for an attribute; arguments that are bound count as a whole."""
+    if name == "args":
+        return wrap_sequence(context, cast("Tuple", part), where)
+    if name == "keywords":
+        return wrap_mapping(context, cast("dict[str, object]", part), f"{label(where)}: ")
+    return context.wrap(part, where)
+
+
+def wrap_member(context: ProxyContext, value: object, where: Where) -> Pair:
+    """What stands in a proxy class for what stands in the class."""
+    if type(value) is functools.cached_property:
+        name = value.attrname or label(where).rpartition(".")[2]
+        made: Function = lambda real, function: CachedProperty(real, function, name, context)  # noqa: E731 - to be given on
+        return wrap_parts(context, value, where, (("func",), made))
+    assembly = _MEMBERS.get(type(value))
+    if assembly is None:
+        return context.wrap(value, where)
+    return wrap_parts(context, value, where, assembly)
+
+
+def wrap_builtin(context: ProxyContext, method: BuiltinMethodType, where: Where) -> Pair:
+    """A function written in C; bound to data, it is looked up on what stands for the data."""
+    owner: object = method.__self__
+    if owner is None or isinstance(owner, ModuleType | type):
+        return method, Identical(method)
+    proxy, part = context.wrap(owner, where)
+    node = Attributes(type(method), ("__self__", part), ("__name__", Equal(method.__name__)))
+    return (method if proxy is owner else getattr(proxy, method.__name__)), node
 
 
 def wrap_reference(
@@ -108,7 +141,7 @@ def wrap_generic(context: ProxyContext, function: FunctionType, where: Where) ->
     return functools.update_wrapper(copy, function.__wrapped__, updated=()), node  # type: ignore[attr-defined] - `singledispatch` sets it
 
 
-def wrap_cached(
+def wrap_lru_cached(
     context: ProxyContext, cached: functools._lru_cache_wrapper[object], where: Where
 ) -> Pair:
     """A function under ``functools.lru_cache`` is called as it is, and again at each refresh.

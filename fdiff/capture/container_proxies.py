@@ -1,15 +1,20 @@
-"""Copies of the user's containers, with proxies for what they hold; writes to them find home."""
+"""What a run gets in place of the user's containers: copies that hold proxies of the items.
+
+A dict has a proxy that reads items when they are looked up; all others are copied whole. What the
+run stores in them is carried over to the user's own containers at its end (`writes.py`).
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection
-from types import CellType, SimpleNamespace
-from typing import cast
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from types import SimpleNamespace
+from typing import Protocol, Self, cast
 
 from ..primitive import LIBRARY_OBJECTS
 from .data import Content, data_key
 from .dependency_nodes import (
+    ABSENT,
     Attributes,
     ComposedObject,
     Equal,
@@ -19,19 +24,159 @@ from .dependency_nodes import (
     SetItems,
     attribute,
 )
-from .proxies import BUDGET, Copy, DictProxy, ProxyContext, Where, label
+from .memoised_values import agree
+from .proxy_context import (
+    BUDGET,
+    Answers,
+    Pair,
+    ProxyContext,
+    Refuse,
+    Where,
+    label,
+    opaque,
+)
 from .revalidation import Dependency
 from .value_kinds import MISSING, SCALARS, field_names, item_key, leaf_key, library_class
 
-Pair = tuple[object, Dependency]
 Tuple = tuple[object, ...]
 
 
-def opaque(context: ProxyContext, value: object, where: Where, words: str) -> Pair:
-    """The value as it is; the program cannot be used again."""
-    context.note(f"{words} `{label(where)}`")
-    context.shared(value, where)
-    return value, Identical(value)
+class DictContext(ProxyContext, Protocol):
+    """What proxies of dicts ask of the run: to carry over at its end what was stored in them."""
+
+    def items(self, items: DictProxy, /) -> None: ...
+
+
+class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: ignore[misc] - a dict derives from it in the stubs alone
+    """Stands for a dict: only the keys that are looked up count; what the run writes goes through.
+
+    The storage of the base class holds the values that have been read. The dict may be a cache in
+    which `f` looks its argument up; what it holds then was computed without derivatives. So where a
+    derivative is taken for a key, the key is missing until `f` has computed its value again.
+    """
+
+    __slots__ = (
+        "_fdiff_context",
+        "_fdiff_missed",
+        "_fdiff_real",
+        "_fdiff_table",
+        "_fdiff_where",
+        "_fdiff_written",
+    )  # fmt: skip
+
+    def __init__(self, context: ProxyContext, real: dict[object, object], where: Where) -> None:
+        self._fdiff_context = context
+        self._fdiff_real = real
+        self._fdiff_table = MappingItems()
+        self._fdiff_where = where
+        self._fdiff_written: dict[object, None] = {}
+        self._fdiff_missed: dict[object, object] = {}
+
+    _fdiff_kind = dict  # what a tree of arguments takes it for
+
+    __getitem__ = dict.__getitem__
+    __hash__ = None
+
+    def __missing__(self, key: object) -> object:
+        context, where, reads = self._fdiff_context, self._fdiff_where, self._fdiff_table.reads
+        name = context.plain(key)
+        if name in self._fdiff_real and context.looks_up(key):
+            context.note(self._fdiff_kept())
+            self._fdiff_missed[name] = self._fdiff_real[name]
+            raise KeyError(name)
+        if len(reads) >= BUDGET:
+            context.note(f"more than {BUDGET} items of the dict `{label(where)}`")
+            return context.wrap(self._fdiff_real[name], (where, name))[0]
+        reads[name] = ABSENT
+        value, reads[name] = context.wrap(self._fdiff_real[name], (where, name))
+        dict.__setitem__(self, key, value)
+        return value
+
+    def __iter__(self) -> Iterator[object]:
+        keys = tuple(self._fdiff_real)
+        if len(keys) <= BUDGET:
+            self._fdiff_table.keys = tuple(map(item_key, keys))
+        else:
+            where = label(self._fdiff_where)
+            self._fdiff_context.note(f"the {len(keys)} keys of the dict `{where}`")
+        return iter([self._fdiff_context.wrap(key, self._fdiff_where)[0] for key in keys])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def _write(self) -> None:
+        self._fdiff_context.note(f"a write to the dict `{label(self._fdiff_where)}`")
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self._write()
+        name = self._fdiff_context.plain(key)
+        self._fdiff_real[name] = self._fdiff_context.original(value)
+        self._fdiff_written[name] = None
+        dict.__setitem__(self, key, value)
+
+    def setdefault(self, key: object, default: object = None) -> object:
+        """A container for what belongs to a key is no kept result: it is found as ever."""
+        name = self._fdiff_context.plain(key)
+        if isinstance(default, list | dict | set) and name in self._fdiff_real:
+            return self[name]
+        return super().setdefault(key, default)
+
+    def __delitem__(self, key: object) -> None:
+        self._write()
+        del self._fdiff_real[self._fdiff_context.plain(key)]
+        dict.pop(self, key, None)
+
+    def _fdiff_carry_over(self, release: Answers, refuse: Refuse) -> None:
+        """The user's dict gets plain values; kept ones are compared with what `f` has computed."""
+        real = self._fdiff_real
+        for name in [name for name in self._fdiff_written if name in real]:
+            with refuse(label((self._fdiff_where, name))):
+                value = real.pop(name)
+                real[name] = release(value)
+        for name, kept in self._fdiff_missed.items():
+            if name not in self._fdiff_written or not agree(real.get(name, MISSING), kept):
+                self._fdiff_context.forgotten(label((self._fdiff_where, name)), self._fdiff_kept())
+
+    def _fdiff_forget(self, other: DictProxy) -> None:
+        """Read again what another run has written."""
+        plain, written = self._fdiff_context.plain, other._fdiff_written
+        for key in [key for key in dict.keys(self) if plain(key) in written]:
+            dict.pop(self, key)
+
+    def _fdiff_kept(self) -> str:
+        return f"a value kept in the dict `{label(self._fdiff_where)}`"
+
+    def popitem(self) -> tuple[object, object]:
+        keys = list(self)
+        if not keys:
+            raise KeyError("popitem(): dictionary is empty")
+        return keys[-1], self.pop(keys[-1])  # the last one, where `MutableMapping` takes the first
+
+    def clear(self) -> None:
+        for key in list(self):
+            del self[key]
+
+    def copy(self) -> dict[object, object]:
+        return dict(self)
+
+    def __reversed__(self) -> Iterator[object]:
+        return reversed(list(self))
+
+    def __or__(self, other: dict[object, object]) -> dict[object, object]:  # type: ignore[override] - narrower than the stubs' overloads
+        return dict(self) | other
+
+    def __ror__(self, other: dict[object, object]) -> dict[object, object]:  # type: ignore[override] - narrower than the stubs' overloads
+        return other | dict(self)
+
+    def __ior__(self, other: Mapping[object, object]) -> Self:  # type: ignore[override] - narrower than the stubs' overloads
+        self.update(other)
+        return self
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __reduce__(self) -> tuple[object, ...]:  # copy.copy and copy.deepcopy
+        return dict, (dict(self),)
 
 
 def wrap_data(context: ProxyContext, value: object, where: Where) -> Pair:
@@ -52,7 +197,7 @@ def room_left(items: Collection[object], room: int) -> int:
     return room
 
 
-def wrap_dict(context: ProxyContext, value: dict[object, object], where: Where) -> Pair:
+def wrap_dict(context: DictContext, value: dict[object, object], where: Where) -> Pair:
     items = DictProxy(context, value, where)
     context.items(items)
     return items, items._fdiff_table
@@ -175,47 +320,3 @@ def wrap_composed(context: ProxyContext, value: object, where: Where) -> Pair:
         found.append(proxy)
         node.parts.append((name, part))
     return make(value, *found), node
-
-
-# ------------------------------------------------------------------------------------------- writes
-
-
-def changed(copy: Copy, put: Copy) -> bool:
-    """Whether `copy` no longer holds the objects that were put into it."""
-    if len(copy) != len(put):
-        return True
-    if isinstance(copy, set):
-        return copy != put
-    if isinstance(copy, dict):
-        values = cast("dict[str, object]", put)
-        return any(values.get(key, MISSING) is not value for key, value in copy.items())
-    return any(map(operator.is_not, copy, put))
-
-
-def write_back(copy: Copy, real: Copy, original: Callable[[object], object]) -> None:
-    """Make the user's container `real` what the run has made of its copy."""
-    if isinstance(copy, list):
-        cast("list[object]", real)[:] = [original(item) for item in copy]
-    elif isinstance(copy, set):
-        own, found = [original(item) for item in copy], cast("set[object]", real)
-        found.clear()
-        found.update(own)
-    else:
-        for name in real.keys() - copy.keys():  # type: ignore[union-attr] - both are dicts here
-            store(cast("dict[str, object]", real), name, MISSING)
-        for name, value in copy.items():
-            store(cast("dict[str, object]", real), name, original(value))
-
-
-def store(namespace: dict[str, object], name: str, value: object) -> None:
-    if value is MISSING:
-        namespace.pop(name, None)
-    else:
-        namespace[name] = value
-
-
-def set_cell(cell: CellType, value: object) -> None:
-    if value is MISSING:
-        del cell.cell_contents
-    else:
-        cell.cell_contents = value

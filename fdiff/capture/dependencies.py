@@ -17,10 +17,10 @@ from typing import cast
 import numpy as np
 
 from ..errors import Line
-from .revalidation import Codes, Dependency, DictProxy, Places, Revalidation
+from .revalidation import Codes, Dependency, ItemsFound, Places, Revalidation
 from .value_kinds import MISSING
 
-Pins = tuple[object, Codes, DictProxy, Places, list[np.ndarray]]
+Pins = tuple[object, Codes, ItemsFound, Places, list[np.ndarray]]
 
 
 def siblings(f: object, g: object) -> bool:

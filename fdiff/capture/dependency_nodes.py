@@ -152,9 +152,9 @@ class Attributes:
 
     __slots__ = ("parts", "type")
 
-    def __init__(self, type_: type) -> None:
+    def __init__(self, type_: type, *parts: tuple[str, Dependency]) -> None:
         self.type = type_
-        self.parts: list[tuple[str, Dependency]] = []
+        self.parts = [*parts]
 
     def holds(self, value: object, walk: Revalidation) -> bool:
         if type(value) is not self.type:

@@ -7,10 +7,9 @@ from contextlib import suppress
 from types import MemberDescriptorType
 from typing import cast
 
-from .container_proxies import Pair, store
+from .class_proxies import state_of
 from .dependency_nodes import ABSENT, Equal, Instance
-from .proxies import Answers, CachedProperty, ProxyContext, Refuse, Where, label
-from .proxy_classes import state_of
+from .proxy_context import Answers, CachedProperty, Pair, ProxyContext, Refuse, Where, label
 from .revalidation import Revalidation
 from .value_kinds import MISSING, item_key, leaf_key
 
@@ -183,3 +182,11 @@ def slot_dict(value: object) -> dict[str, object]:
 def slots(value: object) -> list[tuple[str, object]]:
     found = [(name, slot(value, name)) for name in places_of(type(value))]
     return [(name, item) for name, item in found if item is not MISSING]
+
+
+def store(namespace: dict[str, object], name: str, value: object) -> None:
+    """Set a name in a namespace; MISSING deletes it."""
+    if value is MISSING:
+        namespace.pop(name, None)
+    else:
+        namespace[name] = value

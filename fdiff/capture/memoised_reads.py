@@ -12,7 +12,7 @@ import numpy as np
 
 from .memoised_values import ITEM, MemoisedValue, fits_within, stored_names
 from .object_proxies import ObjectProxies
-from .proxies import label
+from .proxy_context import label
 from .writes import Places
 
 _ITEMS = {ITEM}

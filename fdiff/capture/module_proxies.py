@@ -1,19 +1,196 @@
-"""Proxies for modules: of the user, whose globals are read, and of libraries, which we answer."""
+"""Proxies of modules: the user's, whose globals are logged, and libraries', which we answer for.
+
+CPython reads the globals of a function through ``__getitem__`` where they are no exact dict, so a
+subclass with ``__missing__`` sees the first read of each name and then costs nothing.
+"""
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Iterator
 from types import ModuleType
+from typing import Protocol, cast
 
-from .container_proxies import Pair
-from .dependency_nodes import Identical
-from .impure import RANDOM
-from .proxies import Answers, LibraryProxy, ModuleProxy, ProxyContext, Where
-from .value_kinds import library_namespace
+from .dependency_nodes import ABSENT, Identical
+from .impure import RANDOM, pure_module
+from .proxy_context import Answers, Pair, ProxyContext, Where
+from .value_kinds import MISSING, library_namespace
+
+
+class ModuleContext(ProxyContext, Protocol):
+    """What proxies of modules ask of the run: the private globals of a module, one for a run."""
+
+    def namespace(self, real: dict[str, object], /) -> GlobalsProxy: ...
+
+
+class GlobalsProxy(dict[str, object]):
+    """The private globals of all functions of one module, filled as names are read.
+
+    `put` holds what was filled in, so that what the run itself stored can be told from it.
+    """
+
+    __slots__ = ("builtin", "context", "put", "real", "table")
+
+    def __init__(self, context: ProxyContext, real: dict[str, object]) -> None:
+        super().__init__(__name__=real.get("__name__"), __builtins__=BuiltinsProxy(context, self))
+        if (registry := real.get("__warningregistry__")) is not None:  # C code looks for it here
+            self["__warningregistry__"] = registry
+        self.context = context
+        self.real = real
+        self.table = context.table(real)
+        self.put = dict(self)
+        self.builtin: set[str] = set()
+
+    def __missing__(self, name: str) -> object:
+        try:
+            value = self.real[name]
+        except KeyError:
+            self.table.reads[name] = ABSENT
+            return self._builtin(name)
+        proxy, self.table.reads[name] = self.context.wrap(value, name)
+        self[name] = self.put[name] = proxy
+        return proxy
+
+    def _builtin(self, name: str) -> object:
+        real = self.real.get("__builtins__", builtins)
+        names = vars(real) if isinstance(real, ModuleType) else cast("dict[str, object]", real)
+        reads = self.context.table(names).reads
+        reads[name] = ABSENT
+        value = names[name]
+        proxy, reads[name] = self.context.wrap(value, name)
+        if value is builtins.__import__:
+            proxy = self.context.import_
+        self[name] = self.put[name] = proxy
+        self.builtin.add(name)
+        return proxy
+
+    def holds(self, name: str) -> bool:
+        """Whether the module has this name, or the run has given it one."""
+        return name in self.real or (name in self and name not in self.builtin)
+
+    def writes(self) -> Iterator[tuple[str, object]]:
+        """`(name, value)` of what the run stored, MISSING for what it deleted."""
+        for name, value in self.items():
+            if self.put.get(name, MISSING) is not value and name != "__warningregistry__":
+                yield name, value
+        for name in self.put.keys() - self.keys():
+            yield name, MISSING
+
+    def forget(self) -> None:
+        """Drop all proxies, so that no cycle keeps the run's arrays alive."""
+        if (registry := self.get("__warningregistry__")) is not None:
+            self.real["__warningregistry__"] = registry
+        for name in self.put.keys() - {"__name__", "__builtins__"}:
+            self.pop(name, None)
+        self.put.clear()
+
+
+class BuiltinsProxy(dict[str, object]):
+    """The builtins of private globals: C code looks here where it cannot see `__missing__`."""
+
+    __slots__ = ("globals",)
+
+    def __init__(self, context: ProxyContext, globals_: GlobalsProxy) -> None:
+        super().__init__(__import__=context.import_)
+        self.globals = globals_
+
+    def __missing__(self, name: str) -> object:
+        return self.globals[name]
+
+
+class ModuleProxy(ModuleType):
+    """Stands for a module of the user: an attribute read is a read of its global."""
+
+    __slots__ = ("_fdiff_globals", "_fdiff_module")
+
+    def __init__(self, module: ModuleType, globals_: GlobalsProxy) -> None:
+        super().__init__(module.__name__)
+        object.__setattr__(self, "_fdiff_globals", globals_)
+        object.__setattr__(self, "_fdiff_module", module)
+
+    def __getattribute__(self, name: str) -> object:
+        globals_: GlobalsProxy = _globals(self)
+        return globals_[name] if globals_.holds(name) else _computed(self, globals_, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        globals_: GlobalsProxy = _globals(self)
+        globals_.context.note(f"a write to `{_module(self).__name__}.{name}`")
+        setattr(_module(self), name, globals_.context.original(value))
+        globals_[name] = globals_.put[name] = value
+        globals_.builtin.discard(name)
+
+    def __delattr__(self, name: str) -> None:
+        globals_: GlobalsProxy = _globals(self)
+        globals_.context.note(f"a write to `{_module(self).__name__}.{name}`")
+        delattr(_module(self), name)
+        globals_.pop(name, None)
+        globals_.put.pop(name, None)
+
+
+_globals = vars(ModuleProxy)["_fdiff_globals"].__get__
+_module = vars(ModuleProxy)["_fdiff_module"].__get__
+
+
+def _computed(module: ModuleProxy, globals_: GlobalsProxy, name: str) -> object:
+    """An attribute that is no global of the module: of its type, or of its ``__getattr__``."""
+    globals_.table.reads[name] = ABSENT
+    value = getattr(_module(module), name)
+    if globals_.holds(name):  # a lazy import has stored it
+        return globals_[name]
+    if name.startswith("__"):
+        return globals_ if name == "__dict__" else value
+    where = f"{_module(module).__name__}.{name}"
+    globals_.context.note(f"the computed module attribute `{where}`")
+    return globals_.context.wrap(value, where)[0]
+
+
+class LibraryProxy(ModuleType):
+    """Stands for a module of NumPy, SciPy or Python, so that ours can answer for its functions.
+
+    `shared` keeps the answers from run to run.
+    """
+
+    __slots__ = ("_fdiff_context", "_fdiff_module", "_fdiff_shared")
+
+    def __init__(
+        self, module: ModuleType, context: ProxyContext, shared: dict[str, object]
+    ) -> None:
+        super().__init__(module.__name__)
+        namespace = vars(self)
+        namespace.clear()
+        namespace.update(shared)
+        object.__setattr__(self, "_fdiff_module", module)
+        object.__setattr__(self, "_fdiff_context", context)
+        object.__setattr__(self, "_fdiff_shared", shared)
+
+    def __getattr__(self, name: str) -> object:
+        module, context = self._fdiff_module, self._fdiff_context
+        value = getattr(module, name)
+        if isinstance(value, ModuleType):
+            proxy = context.wrap(value, name)[0]
+        elif pure_module(module):
+            proxy, impure = context.answer(value), context.meet(value)
+            if not impure:
+                self._fdiff_shared[name] = proxy
+        else:
+            proxy, node = context.wrap(value, f"{module.__name__}.{name}")
+            if name in vars(module) and not callable(value):
+                context.table(vars(module)).reads[name] = node
+        vars(self)[name] = proxy
+        return proxy
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self._fdiff_module, name, self._fdiff_context.original(value))
+        vars(self)[name] = value
+
+    def __dir__(self) -> list[str]:
+        return dir(self._fdiff_module)
+
 
 _shared: dict[int, tuple[Answers, dict[int, dict[str, object]]]] = {}
 
 
-def wrap_module(context: ProxyContext, module: ModuleType, where: Where) -> Pair:
+def wrap_module(context: ModuleContext, module: ModuleType, where: Where) -> Pair:
     if isinstance(
         module, ModuleProxy | LibraryProxy
     ):  # of the run around this one, which watches it

@@ -16,17 +16,25 @@ from typing import cast
 
 import numpy as np
 
-from .container_proxies import Pair, opaque
-from .dependency_nodes import Identical
-from .instance_proxies import ObjectProxy, become_real, own_attribute, slot, slot_dict
-from .proxies import Answers, CachedProperty, ProxyContext, Refuse, Where, label
-from .proxy_classes import (
+from .class_proxies import (
     ProxyClassState,
     can_be_proxied,
     load,
     load_special,
     make_proxy_class,
     state_of,
+)
+from .dependency_nodes import Identical
+from .instance_proxies import ObjectProxy, become_real, own_attribute, slot, slot_dict
+from .proxy_context import (
+    Answers,
+    CachedProperty,
+    Pair,
+    ProxyContext,
+    Refuse,
+    Where,
+    label,
+    opaque,
 )
 from .release import NoValueError, Release
 from .revalidation import Dependency

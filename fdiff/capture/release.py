@@ -15,10 +15,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from .class_proxies import ProxyMeta
 from .dependency_nodes import attribute
 from .instance_proxies import slot_dict, slots
-from .proxies import GlobalsProxy, ProxyContext
-from .proxy_classes import ProxyMeta
+from .module_proxies import GlobalsProxy
+from .proxy_context import ProxyContext
 from .value_kinds import SCALARS, is_ours, is_traced, record_class
 
 _PLAIN = frozenset((*SCALARS, np.float64, np.float32, np.int64, np.bool_, np.complex128))

@@ -14,7 +14,7 @@ import numpy as np
 
 from .value_kinds import MISSING
 
-DictProxy = tuple[tuple[Mapping[object, object], object, object], ...]  # mapping, key, value
+ItemsFound = tuple[tuple[Mapping[object, object], object, object], ...]  # mapping, key, value
 Call = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
 Codes = tuple[tuple[FunctionType, CodeType], ...]
 
@@ -30,7 +30,7 @@ def objects(found: tuple[tuple[object, type, object], ...]) -> bool:
     return True
 
 
-def items(found: DictProxy) -> bool:
+def items(found: ItemsFound) -> bool:
     return all(mapping.get(key, MISSING) is value for mapping, key, value in found)
 
 

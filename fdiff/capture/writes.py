@@ -6,19 +6,23 @@ over to the user's own places, with numbers in place of traced values.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import CellType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from .container_proxies import changed, set_cell, store, write_back
+from .container_proxies import DictProxy
 from .data import Content, is_table
 from .dependency_nodes import Attributes, Identical, attribute
+from .instance_proxies import store
 from .memoised_values import ITEM
-from .proxies import Answers, Copy, DictProxy, GlobalsProxy, Refuse, Where, label
+from .module_proxies import GlobalsProxy
+from .proxy_context import Answers, Copy, Refuse, Where, label
 from .release import Release
+from .value_kinds import MISSING
 
 # How the user would name a place, the name that code stores into, what was read, what is there now.
 Read = tuple[str, str, object, Callable[[], object]]
@@ -133,3 +137,37 @@ class Places:
             for items in self.items:
                 if items._fdiff_real is written._fdiff_real:
                     items._fdiff_forget(written)
+
+
+def changed(copy: Copy, put: Copy) -> bool:
+    """Whether `copy` no longer holds the objects that were put into it."""
+    if len(copy) != len(put):
+        return True
+    if isinstance(copy, set):
+        return copy != put
+    if isinstance(copy, dict):
+        values = cast("dict[str, object]", put)
+        return any(values.get(key, MISSING) is not value for key, value in copy.items())
+    return any(map(operator.is_not, copy, put))
+
+
+def write_back(copy: Copy, real: Copy, original: Callable[[object], object]) -> None:
+    """Make the user's container `real` what the run has made of its copy."""
+    if isinstance(copy, list):
+        cast("list[object]", real)[:] = [original(item) for item in copy]
+    elif isinstance(copy, set):
+        own, found = [original(item) for item in copy], cast("set[object]", real)
+        found.clear()
+        found.update(own)
+    else:
+        for name in real.keys() - copy.keys():  # type: ignore[union-attr] - both are dicts here
+            store(cast("dict[str, object]", real), name, MISSING)
+        for name, value in copy.items():
+            store(cast("dict[str, object]", real), name, original(value))
+
+
+def set_cell(cell: CellType, value: object) -> None:
+    if value is MISSING:
+        del cell.cell_contents
+    else:
+        cell.cell_contents = value

@@ -17,9 +17,9 @@ from weakref import ref
 import numpy as np
 
 from ..capture import Capture, Dependencies
+from ..capture.class_proxies import getattr_static
+from ..capture.container_proxies import DictProxy
 from ..capture.memoised_values import MemoisedValue, agree
-from ..capture.proxies import DictProxy
-from ..capture.proxy_classes import getattr_static
 from ..capture.release import NoValueError
 from ..capture.value_kinds import MISSING
 from ..errors import FdiffError, LeakError, Line, TraceError, failure, line_in, message, user_line

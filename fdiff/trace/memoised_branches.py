@@ -1,8 +1,8 @@
 """Hand-written memoisation: branches on whether the argument equals the one of an earlier call.
 
 ``if np.array_equal(x, self.last_x): return self.last_value`` gives the right value, but no
-derivative. Such a branch is therefore taken as a cache miss: `f` computes the value again and stores
-it again, which is checked when the run is over.
+derivative. Such a branch is therefore taken as a cache miss: `f` computes the value again and
+stores it again, which is checked when the run is over.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ each lookup becomes a dependency.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from abc import ABCMeta
 from collections.abc import Callable
@@ -17,10 +16,9 @@ from functools import lru_cache
 from types import MemberDescriptorType
 from typing import Protocol, cast
 
-from .container_proxies import Pair, wrap_mapping, wrap_sequence
-from .dependency_nodes import ABSENT, Attributes, Class
-from .proxies import CachedProperty, ProxyContext, Where, label
-from .revalidation import Dependency
+from .callable_proxies import wrap_member
+from .dependency_nodes import ABSENT, Class
+from .proxy_context import ProxyContext
 from .value_kinds import MISSING, library_class, packaged, record_class
 
 STATE = "_fdiff_state"
@@ -269,69 +267,3 @@ def load_special(state: ProxyClassState) -> None:
         stores = storing and hasattr(type(value), "__set__")
         if stores or (name.startswith("__") and name.endswith("__")):
             state.load(name)
-
-
-# ------------------------------------------------------------------------------ what a class holds
-
-
-def wrap_member(context: ProxyContext, value: object, where: Where) -> Pair:
-    """What stands in a proxy class for what stands in the class."""
-    kind = type(value)
-    make = _MEMBERS.get(kind)
-    return context.wrap(value, where) if make is None else make(context, value, where)
-
-
-def _bound(context: ProxyContext, value: object, where: Where) -> Pair:
-    kind = cast("Callable[[object], object]", type(value))
-    function, part = context.wrap(value.__func__, where)  # type: ignore[attr-defined] - a classmethod or a staticmethod
-    node = Attributes(type(value))
-    node.parts.append(("__func__", part))
-    return kind(function), node
-
-
-def _property(context: ProxyContext, value: property, where: Where) -> Pair:
-    node, made = Attributes(property), []
-    for name in ("fget", "fset", "fdel"):
-        function, part = context.wrap(getattr(value, name), where)
-        made.append(function)
-        node.parts.append((name, part))
-    return property(*made, value.__doc__), node  # type: ignore[arg-type] - three functions
-
-
-def _cached(context: ProxyContext, value: functools.cached_property[object], where: Where) -> Pair:
-    function, part = context.wrap(value.func, where)
-    node = Attributes(functools.cached_property)
-    node.parts.append(("func", part))
-    name = value.attrname or label(where).rpartition(".")[2]
-    return CachedProperty(value, cast("Callable[[object], object]", function), name, context), node
-
-
-def _partial(context: ProxyContext, value: functools.partialmethod[object], where: Where) -> Pair:
-    function, function_node = context.wrap(value.func, where)
-    args, args_node = wrap_sequence(context, value.args, where)
-    keywords, table = wrap_mapping(context, value.keywords, f"{label(where)}: ")
-    node = Attributes(functools.partialmethod)
-    node.parts += ("func", function_node), ("args", args_node), ("keywords", table)
-    made = functools.partialmethod(cast("Callable[..., object]", function), *args, **keywords)
-    return made, node
-
-
-def _generic(
-    context: ProxyContext, value: functools.singledispatchmethod[object], where: Where
-) -> Pair:
-    dispatcher, part = context.wrap(value.dispatcher, where)
-    node = Attributes(functools.singledispatchmethod)
-    node.parts.append(("dispatcher", part))
-    made = functools.singledispatchmethod(cast("Callable[..., object]", dispatcher))
-    made.dispatcher = dispatcher  # type: ignore[assignment] - in place of one without methods
-    return made, node
-
-
-_MEMBERS: dict[type, Callable[..., tuple[object, Dependency]]] = {
-    classmethod: _bound,
-    staticmethod: _bound,
-    property: _property,
-    functools.cached_property: _cached,
-    functools.partialmethod: _partial,
-    functools.singledispatchmethod: _generic,
-}

@@ -1,0 +1,305 @@
+"""One run of a function that is watched: what it reads from outside itself, and what it writes.
+
+In: a function. Out: what to call in its place, and afterwards the `Dependencies` of the run. `f`
+runs as a private copy (`function_copies.py`) that finds proxies of all values (`proxy_rules.py`).
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from types import MethodType
+from typing import cast
+
+import numpy as np
+
+from ..errors import Line
+from .class_proxies import Super, can_be_proxied
+from .container_proxies import DictProxy, wrap_data
+from .data import Content, data_key
+from .dependencies import Dependencies
+from .dependency_nodes import ABSENT, Array, Equal, Identical, MappingItems
+from .function_copies import FunctionCopies
+from .impure import Impurities
+from .memoised_reads import MemoisedReads
+from .memoised_values import ITEM
+from .module_proxies import GlobalsProxy, ModuleProxy
+from .object_proxies import ObjectProxies
+from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, label, opaque
+from .proxy_rules import BY_TYPE, rule_by_question
+from .release import NoValueError, is_instance
+from .revalidation import Dependency
+from .value_kinds import (
+    MISSING,
+    SCALARS,
+    is_user_function,
+    traced_within,
+    unchanging_class,
+)
+from .writes import ContainerCopy, Places
+
+Function = Callable[..., object]
+
+
+def _itself(value: object) -> object:
+    return value
+
+
+def _run(call: object) -> object:
+    return cast("Function", call)()
+
+
+class Capture:
+    """What one traced run of `f` reads and writes outside of itself; for one run in one thread.
+
+    - ``handle(array)`` is called once for each captured array and gives its proxy;
+    - ``answers(value)`` gives the replacement of an object or function of NumPy, SciPy or Python:
+      as a rule the object itself;
+    - ``settle(value)`` gives what the user's variables and objects get in place of a traced array
+      that the run has stored there; it may raise NoValueError;
+    - ``plainly(call)`` gives the result of a call that runs as if there were no trace, or MISSING
+      if it cannot;
+    - ``depends(value)`` tells whether a derivative is taken for a traced value.
+
+    `refused` are places that were to keep a traced value without a number, `overlapping` arrays
+    that were written to and share memory with others, `lost` memoised values that `f` looked up by
+    its differentiated argument and did not compute again.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[np.ndarray], object],
+        answers: Answers = _itself,
+        settle: Answers = _itself,
+        plainly: Answers = _run,
+        depends: Callable[[object], bool] = lambda _: False,
+    ) -> None:
+        self.answer = answers
+        self.settle = settle
+        self.plainly = plainly
+        self.depends = depends
+        self.running = True
+        self.refused: list[tuple[str, object]] = []
+        self.overlapping: list[str] = []
+        self.lost: list[tuple[str, Line | None]] = []
+        self._handle = handle
+        self._traced = False  # whether a value of an enclosing trace was read
+        self._carried_over = False
+        self._roots: list[tuple[object, Dependency]] = []
+        self._tables: dict[int, tuple[object, MappingItems]] = {}  # namespaces, by id
+        self._known: dict[int, tuple[object, Dependency, object]] = {}  # id -> proxy, node, value
+        self._originals: dict[int, tuple[object, object]] = {}  # id of a proxy -> value, proxy
+        self._impurities = Impurities()
+        self.note, self.meet = self._impurities.note, self._impurities.meet
+        codes = self._impurities.codes
+        self._places = Places()
+        self.functions = FunctionCopies(self, codes, self._places.cells)
+        self.objects = ObjectProxies(self)
+        self.memoised = MemoisedReads(codes, self._places, self.objects, self._originals)
+
+    def private(self, f: Function) -> Function:
+        """What to call in place of `f`."""
+        proxy, node = self.wrap(f, getattr(f, "__name__", "f"))
+        call = getattr(type(f), "__call__", None)  # noqa: B004 - the class's own method is wanted
+        if proxy is f and is_user_function(call):
+            proxy = MethodType(cast("Function", self.wrap(call, "__call__")[0]), f)
+        self._roots.append((f, node))
+        call, adopt = cast("Function", proxy), self.objects.adopt
+
+        def run(*args: object, **keywords: object) -> object:
+            return call(*map(adopt, args), **{k: adopt(v) for k, v in keywords.items()})
+
+        return run
+
+    def finish(self) -> Dependencies:
+        """What was read; to be called when `f` has returned or raised."""
+        if not self._carried_over:
+            self.carry_over()
+        classes = self.objects.finish()
+        fixed = [*self._roots[1:], *self._tables.values(), *classes]
+        reads = Dependencies(
+            tuple(self._places.arrays),
+            self._impurities.finish(),
+            traced=self._traced,
+            root=self._roots[0] if self._roots else (MISSING, ABSENT),
+            fixed=fixed,
+        )
+        self.running = False
+        self._handle = _itself  # for functions that outlive the run
+        for globals_ in self._places.globals.values():
+            globals_.forget()
+        for memory in (self._known, self._originals, self._places.cells, self._places.shared):
+            memory.clear()
+        return reads
+
+    # ---------------------------------------------------------------------------------- proxies
+
+    def wrap(self, value: object, where: Where) -> Pair:
+        """The proxy of `value`, named `where` by the user, and what the value must be next time."""
+        if type(value) in SCALARS:
+            return value, Equal(value)
+        if (known := self._known.get(id(value))) is not None:
+            return known[:2]
+        self.meet(value)
+        if (proxy := self.answer(value)) is not value:
+            return proxy, Identical(value)
+        rule = BY_TYPE.get(type(value)) or rule_by_question(value)
+        proxy, node = rule(self, value, where)
+        self.keep(value, proxy, node)
+        return proxy, node
+
+    def wrap_array(self, array: np.ndarray, where: Where) -> Pair:
+        """The traced array that stands for an array of numbers; other arrays are data."""
+        if array.dtype.kind not in "biufc":
+            if data_key(array) is not None:
+                return wrap_data(self, array, where)
+            return opaque(self, array, where, f"the array of dtype {array.dtype}")
+        node = Array(len(self._places.arrays), array)
+        self._places.arrays.append(array)
+        self._places.named.append(where)
+        return self._handle(array), node
+
+    def wrap_traced(self, value: object) -> Pair:
+        """A value of an enclosing trace as it is: the program holds for this run alone."""
+        self._traced = True
+        return value, Identical(value)
+
+    def wrap_class(self, kind: type, where: Where) -> Pair:
+        """The proxy of a class of the user, if it can have one."""
+        if kind is super:
+            return Super, Identical(kind)
+        if can_be_proxied(kind):
+            return self.objects.of_class(kind, where)
+        if unchanging_class(kind):
+            return kind, Identical(kind)
+        return opaque(self, kind, where, "attributes of the class")
+
+    def keep(self, value: object, proxy: object, node: Dependency) -> None:
+        """Remember the proxy of a value, and what the value must be."""
+        self._known[id(value)] = proxy, node, value
+        if proxy is not value:
+            self._originals[id(proxy)] = value, proxy
+
+    def original(self, value: object) -> object:
+        """The user's own object behind a proxy."""
+        if type(value) is tuple:
+            items = cast("tuple[object, ...]", value)
+            found = tuple(map(self.original, items))
+            return found if any(map(operator.is_not, found, items)) else value
+        if self.made(value):
+            self.objects.made.append(value)
+        return self._originals.get(id(value), (value,))[0]
+
+    def made(self, value: object) -> bool:
+        """Whether `value` is an object that the run has made itself."""
+        return is_instance(value) and id(value) not in self._originals
+
+    def table(self, real: Mapping[str, object]) -> MappingItems:
+        """What is read of a namespace; one for a run."""
+        if (known := self._tables.get(id(real))) is None:
+            known = self._tables[id(real)] = real, MappingItems(type(real))
+        return known[1]
+
+    def namespace(self, real: dict[str, object]) -> GlobalsProxy:
+        """The private globals of a module; one for a run."""
+        if (known := self._places.globals.get(id(real))) is None:
+            known = self._places.globals[id(real)] = GlobalsProxy(self, real)
+        return known
+
+    def cached(self, instance: object, member: CachedProperty) -> object:
+        """The value of a cached property."""
+        return self.objects.cached(instance, member)
+
+    def import_(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,  # noqa: A002 - Python's name
+        locals: Mapping[str, object] | None = None,  # noqa: A002 - Python's name
+        fromlist: tuple[str, ...] = (),
+        level: int = 0,
+    ) -> object:
+        """Stands for ``__import__``."""
+        real = globals.real if isinstance(globals, GlobalsProxy) else globals
+        module = __import__(name, real, locals, fromlist, level)
+        proxy, node = self.wrap(module, module.__name__)
+        if isinstance(proxy, ModuleProxy):
+            self.table(cast("dict[str, object]", sys.modules)).reads[module.__name__] = node
+        return proxy
+
+    # -------------------------------------------------------------- what proxies and copies tell
+
+    def copied(self, copy: Copy, real: Copy, where: Where) -> None:
+        """Remember a copy of a container of the user, which the run may write to."""
+        self._places.copies.append(ContainerCopy(copy, copy.copy(), real, where))
+
+    def shared(self, value: object, where: Where) -> None:
+        """Remember a container or object of the user that the run has as it is."""
+        self._places.shared.append((value, where))
+
+    def data(self, value: object, node: Content, where: Where) -> None:
+        """Remember data of the user that the run has as it is, and may write to."""
+        self._places.data.append((value, node, where))
+
+    def items(self, items: DictProxy) -> None:
+        """Remember what stands for a dict of the user, whose items the run may write."""
+        self._places.items.append(items)
+
+    def plain(self, value: object) -> object:
+        """The key of the user's dict that `value` is."""
+        if not traced_within(value):
+            return self.original(value)
+        try:
+            return self.objects.release(value)
+        except NoValueError as error:
+            self.refused.append(("a key of a dict", error.args[0]))
+            return value
+
+    def looks_up(self, key: object) -> bool:
+        """Whether a key is made of what is differentiated, in code that stores items of dicts."""
+        return self.depends(key) and ITEM in self.memoised.names()
+
+    def forgotten(self, place: str, noted: str) -> None:
+        """Remember a memoised value that the run did not store again; `noted` when it was met."""
+        self.lost.append((place, self._impurities.noted.get(noted)))
+
+    # ------------------------------------------------------------------------------------ writes
+
+    def array(self, count: int) -> tuple[np.ndarray, str]:
+        """A captured array, and how the user would name it."""
+        return self._places.arrays[count], label(self._places.named[count])
+
+    def written(self) -> bool:
+        """Whether `f` has written anything so far; the user's own may know it only at the end."""
+        if any(words.startswith("a write to") for words in self._impurities.noted):
+            return True
+        return self._places.written() or self.objects.written()
+
+    def flush(self) -> None:
+        """What `f` has written so far is there for functions that are watched on their own.
+
+        They may find proxies and traced values, which are released when the run is over.
+        """
+        self._places.write(self.original, self.note, self._refusing)
+        self.objects.carry_over(self._refusing, self.original)
+
+    def see(self, other: Capture) -> None:
+        """What a function that is watched on its own has written is what `f` finds from now on."""
+        self._places.see(other._places)
+        self.objects.see(other._object_proxies)
+
+    def carry_over(self) -> None:
+        """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
+        self._carried_over = True
+        self.objects.keep_computed()
+        self._places.carry_over(self.objects.release, self.note, self._refusing)
+        self.objects.carry_over(self._refusing)
+
+    @contextmanager
+    def _refusing(self, place: str) -> Generator[None]:
+        """A value without a number is not stored in this place; the call will say so."""
+        try:
+            yield
+        except NoValueError as error:
+            self.refused.append((place, error.args[0]))

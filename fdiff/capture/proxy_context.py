@@ -1,0 +1,89 @@
+"""What proxies know of the run they belong to, and how they name what they stand for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from .data import Content
+from .dependency_nodes import Identical, MappingItems
+from .revalidation import Dependency
+
+BUDGET = 256  # leaves of a container that are compared at each call; beyond, `f` is traced again
+
+Where = str | tuple["Where", object]  # how the user would name a value: a name, or (where, key)
+Pair = tuple[
+    object, Dependency
+]  # the proxy of a value, and what the value must be at the next call
+Answers = Callable[[object], object]
+Copy = list[object] | dict[str, object] | set[object]
+# A context for a store in the user's variable of this name: a value without a number is not stored.
+Refuse = Callable[[str], AbstractContextManager[None]]
+
+
+class ProxyContext(Protocol):
+    """What the proxies ask of the run they belong to: see `Capture`, which implements it."""
+
+    @property
+    def running(self) -> bool: ...
+    @property
+    def answer(self) -> Answers: ...
+    @property
+    def settle(self) -> Answers: ...
+    @property
+    def plainly(self) -> Answers: ...
+    @property
+    def note(self) -> Callable[[str], None]: ...
+    @property
+    def meet(self) -> Callable[[object], bool]: ...
+    @property
+    def import_(self) -> Callable[..., object]: ...
+    def wrap(self, value: object, where: Where, /) -> Pair: ...
+    def keep(self, value: object, proxy: object, node: Dependency, /) -> None: ...
+    def original(self, value: object, /) -> object: ...
+    def made(self, value: object, /) -> bool: ...
+    def plain(self, value: object, /) -> object: ...
+    def looks_up(self, key: object, /) -> bool: ...
+    def forgotten(self, place: str, noted: str, /) -> None: ...
+    def table(self, real: Mapping[str, object], /) -> MappingItems: ...
+    def copied(self, copy: Copy, real: Copy, where: Where, /) -> None: ...
+    def shared(self, value: object, where: Where, /) -> None: ...
+    def data(self, value: object, node: Content, where: Where, /) -> None: ...
+    def cached(self, instance: object, member: CachedProperty, /) -> object: ...
+
+
+class CachedProperty:
+    """A ``functools.cached_property`` of a private class; `real` is the user's."""
+
+    def __init__(
+        self,
+        real: functools.cached_property[object],
+        function: Callable[[object], object],
+        name: str,
+        context: ProxyContext,
+    ) -> None:
+        self.real = real
+        self.function = function
+        self.name = name
+        self.context = context
+        self.__doc__ = real.__doc__
+
+    def __get__(self, instance: object, owner: type | None = None) -> object:
+        return self if instance is None else self.context.cached(instance, self)
+
+
+def label(where: Where) -> str:
+    """The name of a value as the user would write it: ``cfg['model'][0]``."""
+    return where if isinstance(where, str) else f"{label(where[0])}[{where[1]!r}]"
+
+
+def opaque(context: ProxyContext, value: object, where: Where, words: str) -> Pair:
+    """The value itself, without a proxy: it cannot be compared, so the program holds for one run.
+
+    `words` say what cannot be compared.
+    """
+    context.note(f"{words} `{label(where)}`")
+    context.shared(value, where)
+    return value, Identical(value)

@@ -1,0 +1,131 @@
+"""The table of proxies: what private code gets for each kind of value, and how that is compared.
+
+A rule is called with the run (a `Capture`), the value, and the name by which the user would call
+it. It gives the proxy, or the value itself, and the dependency: what the value must be at the next
+call for the program to hold. What the run stores in a proxy or a copy is carried over to the user's
+own at the end of the run (`writes.py`, `object_proxies.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+
+import numpy as np
+
+from .callable_proxies import (
+    DISPATCHER,
+    METHOD,
+    PARTIAL,
+    STATIC,
+    VECTORIZED,
+    Assembly,
+    wrap_builtin,
+    wrap_lru_cached,
+    wrap_parts,
+    wrap_reference,
+)
+from .class_proxies import ProxyMeta, is_object
+from .container_proxies import (
+    is_composed,
+    wrap_composed,
+    wrap_data,
+    wrap_dict,
+    wrap_list,
+    wrap_namespace,
+    wrap_record,
+    wrap_sequence,
+    wrap_set,
+    wrap_tuple,
+)
+from .data import data_key
+from .dependency_nodes import Equal, Identical
+from .module_proxies import wrap_module
+from .object_proxies import wrap_proxy
+from .proxy_context import Pair, ProxyContext, Where, opaque
+from .release import is_instance
+from .value_kinds import (
+    is_dispatcher,
+    is_named_tuple,
+    is_record,
+    is_traced,
+    is_transformed,
+    is_vectorized,
+    leaf_key,
+    unchanging,
+)
+
+Rule = Callable[..., Pair]
+
+
+def _parts(assembly: Assembly) -> Rule:
+    """Put together anew from proxies of attributes; compared by these."""
+    return lambda run, value, where: wrap_parts(run, value, where, assembly)
+
+
+def _by_identity(run: object, value: object, where: object) -> Pair:
+    """The value itself: nothing about it changes."""
+    return value, Identical(value)
+
+
+def _by_value(run: object, value: object, where: object) -> Pair:
+    """The value itself, compared with what it is now."""
+    return value, Equal(value)
+
+
+def _opaque_object(run: ProxyContext, value: object, where: Where) -> Pair:
+    """The value itself, which cannot be compared."""
+    return opaque(run, value, where, f"attributes of the {type(value).__name__} object")
+
+
+# By type.
+BY_TYPE: dict[type, Rule] = {
+    # a copy with private globals and cells; the code, and all that it reads
+    FunctionType: lambda run, value, where: run.functions.wrap(value, where),
+    MethodType: _parts(METHOD),
+    types.BuiltinFunctionType: wrap_builtin,
+    functools.partial: _parts(PARTIAL),
+    functools._lru_cache_wrapper: wrap_lru_cached,  # the results of its calls
+    staticmethod: _parts(STATIC),
+    # a proxy that logs what is read; these attributes, these items
+    ModuleType: wrap_module,
+    dict: wrap_dict,
+    type: lambda run, value, where: run.wrap_class(value, where),
+    # a traced array; dtype and shape
+    np.ndarray: lambda run, value, where: run.wrap_array(value, where),
+    # a copy that holds proxies; all items
+    list: wrap_list,
+    tuple: wrap_tuple,
+    set: wrap_set,
+    frozenset: wrap_set,
+    SimpleNamespace: wrap_namespace,
+    weakref.ref: wrap_reference,
+}
+
+# Of other types, by the first question that is answered with yes.
+_BY_QUESTION: tuple[tuple[Callable[[object], object], Rule], ...] = (
+    (is_traced, lambda run, value, where: run.wrap_traced(value)),  # of an enclosing trace
+    # proxies of another run
+    (lambda value: is_instance(value) or isinstance(value, ProxyMeta), wrap_proxy),
+    # as it is
+    (lambda value: leaf_key(value) is not None, _by_value),
+    (lambda value: unchanging(value) or is_transformed(value), _by_identity),
+    # as their kin above
+    (lambda value: isinstance(value, ModuleType), wrap_module),
+    (lambda value: isinstance(value, type), BY_TYPE[type]),
+    (is_composed, wrap_composed),
+    (is_named_tuple, wrap_sequence),
+    (is_object, lambda run, value, where: run.objects.of_object(value, where)),
+    (is_record, wrap_record),
+    (lambda value: data_key(value) is not None, wrap_data),
+    (is_vectorized, _parts(VECTORIZED)),
+    (is_dispatcher, _parts(DISPATCHER)),
+)
+
+
+def rule_by_question(value: object) -> Rule:
+    """The rule for a value of a type that is not in `BY_TYPE`."""
+    return next((rule for fits, rule in _BY_QUESTION if fits(value)), _opaque_object)
