@@ -26,7 +26,8 @@ from ..errors import FdiffError, LeakError, Line, TraceError, failure, line_in, 
 from ..ops.replacements import replacement_of
 from ..ops.scipy_functions import only_captured
 from ..trace import Trace, TracedArray, private, replaces, root_trace
-from ..trace.local_arrays import plain, resolve
+from ..trace.local_arrays import plain
+from ..trace.out_arguments import resolve
 from ..trace.recorder import KEEP_NO_TRACED
 from ..trace.trace_stack import stack, suspended
 from ..trace.traced_keys import Text, TracedKey

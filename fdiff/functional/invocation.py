@@ -34,7 +34,8 @@ from ..ops.kink_marks import kink_search
 from ..process.collector import collector_paused
 from ..process.float_flags import noted
 from ..trace import TracedArray, current, tracing
-from ..trace.local_arrays import LocalArray, resolve
+from ..trace.local_arrays import LocalArray
+from ..trace.out_arguments import resolve
 from ..trace.trace_stack import occupied
 from ..tracebacks import trim
 from ..transforms.pipeline import VALUE

@@ -12,7 +12,7 @@ from ..dispatch.capture_session import call_private
 from ..errors import scipy_call
 from ..ops.creation import array
 from ..trace import TracedArray
-from ..trace.local_arrays import resolve
+from ..trace.out_arguments import resolve
 from ..tree import flatten, unflatten
 
 _LEAVES = (np.ndarray, float, complex, TracedArray)  # what most points are: nothing to convert

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..primitive import HOOKS, UFUNCS
 from ..trace import TracedArray, apply, guarded_value, implements
-from ..trace.local_arrays import resolve
+from ..trace.out_arguments import resolve
 from ..trace.views import is_copy
 from .gather_scatter import scatter_add
 from .indexing import _basic, resolve_key

@@ -17,7 +17,7 @@ import numpy as np
 from ..arraytype import BOOL, INT, ArrayType, Shape, broadcast
 from ..tape import Params
 from ..trace import TracedArray, applied, apply, current, guarded_value
-from ..trace.local_arrays import resolve
+from ..trace.out_arguments import resolve
 from ..trace.traced_array import handle
 from ..trace.views import PendingStores, ViewLink, positions, root_of
 from .gather_scatter import gather

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..primitive import HOOKS
 from ..trace import TracedArray, unsupported
-from ..trace.local_arrays import holds_traced, localised, resolve
-from ..trace.out_arguments import stored
+from ..trace.local_arrays import holds_traced, localised
+from ..trace.out_arguments import resolve, stored
 from .shaping import broadcast_to, traced
 
 Shape = tuple[int, ...]

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..arraytype import BOOL, Shape
 from ..trace import TracedArray, apply, constant_value, current
-from ..trace.local_arrays import LocalArray, become, resolve
+from ..trace.local_arrays import LocalArray, become
+from ..trace.out_arguments import resolve
 from ..trace.views import PendingStores, ViewLink, in_memory_order, is_copy, outside, positions
 from .gather_scatter import scatter_set
 from .indexing import IndexTarget, _basic, resolve_key

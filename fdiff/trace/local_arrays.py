@@ -75,8 +75,7 @@ class LocalArray(np.ndarray):
         kwargs: dict[str, object],
     ) -> object:
         if holds_traced(args) or holds_traced(list(kwargs.values())):  # NumPy asks first of `a`
-            held = _constant_or_not((args, *kwargs.values()))
-            return held.__array_function__(func, types, args, kwargs)
+            return TracedArray.__array_function__(self, func, types, args, kwargs)  # type: ignore[arg-type] - the same for all
         return localised(super().__array_function__(func, types, args, kwargs), args)  # type: ignore[misc] - passed on as given: NumPy checks it
 
     def __setitem__(self, key: object, value: object) -> None:
@@ -176,20 +175,6 @@ class LocalFlat:
         return np.asarray(self._iterator(), dtype)
 
 
-def _constant_or_not(args: object) -> TracedArray:
-    """Some traced array among arguments that hold one."""
-    stack: list[object] = [args]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, TracedArray | TracedLocalArray):
-            return value.handle if isinstance(value, TracedLocalArray) else value
-        if isinstance(value, (tuple, list)):
-            stack.extend(value)
-        elif isinstance(value, np.ndarray) and value.dtype == object:
-            stack.extend(value.flat)
-    raise TypeError("no traced array")
-
-
 def _forward(name: str) -> Callable[..., object]:
     plain: Callable[..., object] = getattr(np.ndarray, name)
 
@@ -272,13 +257,9 @@ def holds_traced(value: object) -> bool:
     kind = type(value)
     if kind is TracedLocalArray or issubclass(kind, TracedArray):
         return True
-    if kind is tuple or kind is list:
-        return any(map(holds_traced, value))  # type: ignore[call-overload] - its class was looked at
     if isinstance(value, np.ndarray):
         return value.dtype == object and any(map(holds_traced, value.flat))
-    if isinstance(value, (tuple, list)):
-        return any(map(holds_traced, value))
-    return isinstance(value, TracedArray)
+    return isinstance(value, (tuple, list)) and any(map(holds_traced, value))
 
 
 def localised(result: object, args: object = ()) -> object:
@@ -313,23 +294,6 @@ def plain(value: object) -> object:
     if kind is TracedLocalArray:
         return value.handle  # type: ignore[attr-defined] - its class was looked at
     return np.array(value).view(np.ndarray) if kind is LocalArray else value
-
-
-def resolve(value: object) -> object:
-    """`value` with traced arrays in place of what stands for them."""
-    kind = type(value)
-    if kind is TracedLocalArray:
-        return value.handle  # type: ignore[attr-defined] - its class was looked at
-    if (kind is tuple or kind is list) and any(map(_is_stored, value)):  # type: ignore[call-overload] - its class was looked at
-        return kind(map(resolve, value))  # type: ignore[call-overload] - its class was looked at
-    return value
-
-
-def _is_stored(value: object) -> bool:
-    kind = type(value)
-    if kind is tuple or kind is list:
-        return any(map(_is_stored, value))  # type: ignore[call-overload] - its class was looked at
-    return kind is TracedLocalArray
 
 
 # ------------------------------------------------------------------------------------------ stores

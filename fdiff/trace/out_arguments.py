@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 from inspect import CO_VARARGS, signature
+from operator import is_not
 from typing import cast
 
 import numpy as np
@@ -15,18 +16,24 @@ _HOLDING = frozenset((list, tuple))
 
 
 def resolved(args: tuple[object, ...]) -> tuple[object, ...]:
-    """Arguments with traced arrays in place of the arrays that stand for them."""
+    """Arguments with traced arrays in place of the local arrays that stand for them."""
     for a in args:
         if isinstance(a, np.ndarray) or a.__class__ in _HOLDING:
-            return tuple([resolve_one(a) for a in args])
+            return tuple([resolve(a) for a in args])
     return args
 
 
-def resolve_one(value: object) -> object:
+def resolve(value: object) -> object:
+    """The traced array that a local array stands for; lists and tuples with such arrays replaced.
+
+    Any other value is given back as it is.
+    """
     if isinstance(value, np.ndarray):
         return getattr(value, "handle", value)
-    if type(value) in _HOLDING:
-        return type(value)([resolve_one(v) for v in value])  # type: ignore[call-arg,attr-defined] - its class was looked at
+    if (kind := type(value)) in _HOLDING:
+        items = cast("Sequence[object]", value)
+        found = [resolve(item) for item in items]
+        return kind(found) if any(map(is_not, found, items)) else value  # type: ignore[call-arg] - a list or a tuple
     return value
 
 
@@ -62,7 +69,7 @@ def call_with_out(
     if place is not None and len(args) > place:
         out, args = args[place], (*args[:place], None, *args[place + 1 :])
     if kwargs:
-        kwargs = {k: resolve_one(v) for k, v in kwargs.items()}
+        kwargs = {k: resolve(v) for k, v in kwargs.items()}
     result = handler(*args, **kwargs)
     return result if out is None else stored((out,), result, True, name)
 

@@ -20,7 +20,7 @@ from ..errors import LeakError, TraceError, is_internal, scipy_call
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from .guard_nodes import integer, truth
 from .memoised_branches import truth_if_not_memoised
-from .out_arguments import call_with_out, resolved, stored
+from .out_arguments import call_with_out, resolve, resolved, stored
 from .recorder import Handle, Recorder
 from .trace_stack import current, stack, unsupported
 from .traced_keys import Text
@@ -99,7 +99,7 @@ class TracedArray(Handle):
         return self.type.shape[0]
 
     def __contains__(self, value: object) -> bool:
-        return bool(FUNCTIONS[np.any](UFUNCS[np.equal](self, resolved((value,))[0])))
+        return bool(FUNCTIONS[np.any](UFUNCS[np.equal](self, resolve(value))))
 
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.type.shape:

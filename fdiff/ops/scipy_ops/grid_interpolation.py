@@ -10,7 +10,7 @@ from scipy import interpolate as sp
 
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, unsupported
-from ...trace.local_arrays import resolve
+from ...trace.out_arguments import resolve
 from ..creation import array as array_call
 from ..scipy_functions import patch_method, replace_class, replaces_if_traced
 from ..shaping import traced

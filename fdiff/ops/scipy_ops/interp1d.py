@@ -7,7 +7,7 @@ from scipy import interpolate as sp
 
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, unsupported
-from ...trace.local_arrays import resolve
+from ...trace.out_arguments import resolve
 from ..scipy_functions import patch_method, replace_class
 from ..shaping import traced
 from .splines import make_interp_spline

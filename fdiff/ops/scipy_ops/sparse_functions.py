@@ -10,7 +10,7 @@ from scipy import sparse as sp
 from scipy.sparse import linalg as spl
 
 from ...trace import TracedArray, replaces, unsupported
-from ...trace.local_arrays import resolve
+from ...trace.out_arguments import resolve
 from ..scipy_functions import involves_traced, patch_method, replaces_if_traced
 from ..shaping import traced
 from .traced_sparse import FORMATS, TracedSparse, gathered, lifted, places

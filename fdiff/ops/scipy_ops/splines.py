@@ -14,7 +14,7 @@ from scipy import interpolate as sp
 from ...arraytype import F8
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, current, unsupported
-from ...trace.local_arrays import resolve
+from ...trace.out_arguments import resolve
 from ..creation import array as array_call
 from ..scipy_functions import TO_LIBRARY, concrete, patch_method, replace_class, replaces_if_traced
 from ..shaping import traced

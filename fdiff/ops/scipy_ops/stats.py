@@ -10,7 +10,8 @@ from scipy import stats as st
 
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, replaces, root_trace, unsupported
-from ...trace.local_arrays import localised, resolve
+from ...trace.local_arrays import localised
+from ...trace.out_arguments import resolve
 from ..reductions import as_scalar
 from ..scipy_functions import concrete_only, involves_traced, patch_method
 from ..shaping import traced

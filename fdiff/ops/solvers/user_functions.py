@@ -9,7 +9,7 @@ import numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...trace import ArgumentSpec, Recording, Trace, TracedArray, current, private, record, splice
-from ...trace.local_arrays import resolve
+from ...trace.out_arguments import resolve
 from ..creation import array as array_call
 from ..shaping import traced
 from .solver_arguments import value_of
