@@ -113,34 +113,33 @@ class Release:
         """Release the columns of an object of pandas."""
         for name in list(value) if value.ndim == 2 else [slice(None)]:
             if value[name].dtype == object:
-                items = list(value[name])
-                changed = [self(item) for item in items]
-                if not _same(items, changed):
-                    value[name] = changed
+                self._items(list(value[name]), functools.partial(value.__setitem__, name))
+
+    def _items(self, items: list[object], replace_all: Callable[[list[object]], object]) -> None:
+        """Release the items of a container, where any has to be replaced by `replace_all`."""
+        if not _PLAIN.issuperset(map(type, items)):
+            released = [self(item) for item in items]
+            if not _same(items, released):
+                replace_all(released)
 
     def _list(self, value: list[object]) -> None:
-        if _PLAIN.issuperset(map(type, list.__iter__(value))):
-            return
-        changed = [self(item) for item in list.__iter__(value)]
-        if not _same(value, changed):
-            list.__setitem__(value, slice(None), changed)
+        self._items(
+            [*list.__iter__(value)], functools.partial(list.__setitem__, value, slice(None))
+        )
 
     def _deque(self, value: deque[object]) -> None:
-        if _PLAIN.issuperset(map(type, value)):
-            return
-        changed = [self(item) for item in value]
-        if not _same(value, changed):
+        def replace_all(items: list[object]) -> None:
             value.clear()
-            value.extend(changed)
+            value.extend(items)
+
+        self._items([*value], replace_all)
 
     def _set(self, value: set[object]) -> None:
-        if _PLAIN.issuperset(map(type, set.__iter__(value))):
-            return
-        items = list(set.__iter__(value))
-        changed = [self(item) for item in items]
-        if not _same(items, changed):
+        def replace_all(items: list[object]) -> None:
             set.clear(value)
-            set.update(value, changed)
+            set.update(value, items)
+
+        self._items([*set.__iter__(value)], replace_all)
 
     def _dict(self, value: dict[object, object]) -> None:
         if _PLAIN.issuperset(map(type, itertools.chain(dict.keys(value), dict.values(value)))):
@@ -148,12 +147,9 @@ class Release:
         items = list(dict.items(value))
         keys, values = [self(key) for key, _ in items], [self(item) for _, item in items]
         if not _same([key for key, _ in items], keys):
-            if isinstance(value, OrderedDict):
-                OrderedDict.clear(value)
-                OrderedDict.update(value, zip(keys, values, strict=True))
-            else:
-                dict.clear(value)
-                dict.update(value, zip(keys, values, strict=True))
+            kind = OrderedDict if isinstance(value, OrderedDict) else dict
+            kind.clear(value)
+            kind.update(value, zip(keys, values, strict=True))
             return
         for (key, item), own in zip(items, values, strict=True):
             if own is not item:

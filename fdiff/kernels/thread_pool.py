@@ -14,7 +14,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import sys
 import threading
 from functools import lru_cache
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError, failure
+from ..process.environment import bound_cores, is_worker
 from ..process.forking import no_fork
 from .runtime.worker_code import CONSTANTS, POOL, WORKER
 
@@ -145,9 +145,7 @@ no_fork.at_fork(pool.before_fork, pool.after_fork, pool.forget)
 
 def threads() -> int:
     """How many threads there may be, the calling one included."""
-    processes = sys.modules.get("multiprocessing.process")
-    worker = processes is not None and processes.parent_process() is not None
-    return 1 if pool.off or worker else _wanted(*map(os.environ.get, (VARIABLE, _OPENMP)))
+    return 1 if pool.off or is_worker() else _wanted(*map(os.environ.get, (VARIABLE, _OPENMP)))
 
 
 @lru_cache(maxsize=8)
@@ -162,8 +160,7 @@ def _wanted(own: str | None, shared: str | None) -> int:
     first = (shared or "").split(",")[0].strip()  # OpenMP takes one number for each level
     if first.isdecimal() and int(first):
         return min(int(first), MOST)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores or 1, MOST)
+    return min(bound_cores(), MOST)
 
 
 def _address(name: str) -> int:

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import InputError, failure
+from .environment import cores, is_worker, switch
 
 VARIABLE = "FDIFF_BACKGROUND"
 PATIENCE = 60.0  # seconds that a fork waits for the thread to stop
@@ -181,62 +178,4 @@ if hasattr(os, "register_at_fork"):
 
 def allowed() -> bool:
     """Whether kernels may be made in the background."""
-    return (
-        not worker.off and _is_on(os.environ.get(VARIABLE, "")) and not is_worker() and cores() > 1
-    )
-
-
-@lru_cache(maxsize=8)
-def _is_on(said: str) -> bool:
-    """Whether the variable leaves the thread switched on."""
-    if said not in ("", "0", "1"):
-        fact, way = f"{said!r} is neither 0 nor 1.", "Set it to 0 or 1, or leave it unset."
-        raise failure(InputError, VARIABLE, fact, way)
-    return said != "0"
-
-
-def is_worker() -> bool:
-    """Whether this is a worker of `multiprocessing`."""
-    processes = sys.modules.get("multiprocessing.process")
-    return processes is not None and processes.parent_process() is not None
-
-
-def cores() -> int:
-    """How many cores this process may use: those it is bound to, as far as its group may."""
-    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(own, _granted())
-
-
-@lru_cache(maxsize=1)
-def _granted() -> int:
-    """How many whole cores the control group of this process may use (Linux)."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return sys.maxsize
-    found = sys.maxsize
-    for line in lines:
-        _, names, path = line.split(":", 2)
-        if names and "cpu" not in names.split(","):
-            continue
-        root = Path("/sys/fs/cgroup", "cpu" if names else "")
-        folder = root / path.lstrip("/")
-        for group in (folder, *folder.parents):
-            if not group.is_relative_to(root):
-                break
-            found = min(found, _quota(group))
-    return found
-
-
-def _quota(group: Path) -> int:
-    """Whole cores that a control group may use, by its second or first version."""
-    try:
-        quota, period = (group / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota, period = (
-                (group / f"cpu.cfs_{n}_us").read_text().strip() for n in ("quota", "period")
-            )
-        except OSError:
-            return sys.maxsize
-    return max(int(quota) // int(period), 1) if quota not in ("max", "-1") else sys.maxsize
+    return not worker.off and switch(VARIABLE) is not False and not is_worker() and cores() > 1

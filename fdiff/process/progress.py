@@ -24,6 +24,7 @@ from types import FrameType
 from .. import errors
 from ..errors import is_internal
 from . import background
+from .environment import is_worker
 from .progress_display import Display, Report, find_display
 
 SECONDS = 2.0  # work that takes no longer shows nothing
@@ -153,7 +154,7 @@ class _Watcher:
 
     def start(self) -> None:
         """Start the thread if anything may be shown."""
-        display = find_display(worker=_is_child[0] or background.is_worker())
+        display = find_display(worker=_is_child[0] or is_worker())
         if display is None:
             self.next_try = perf_counter() + AGAIN
             return

@@ -10,11 +10,10 @@ import os
 import sys
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from ..errors import InputError, failure
+from .environment import switch
 from .forking import no_fork
 
 VARIABLE = "FDIFF_PROGRESS"
@@ -142,24 +141,14 @@ _ids = count()
 
 def find_display(*, worker: bool) -> Display | None:
     """Where to show progress now; None if nowhere. A `worker` has to be asked for it."""
-    said = os.environ.get(VARIABLE, "")
-    if said == "0" or (worker and not _is_asked_for(said)):
+    asked, stream = switch(VARIABLE), sys.stderr
+    if asked is False or (worker and not asked):
         return None
-    asked, stream = _is_asked_for(said), sys.stderr
     if not worker and (display := _jupyter()) is not None:
         return Notebook(display)
     if not worker and is_terminal(stream):
         return Terminal(stream)
     return Lines(stream) if asked and stream is not None else None
-
-
-@lru_cache(maxsize=8)
-def _is_asked_for(said: str) -> bool:
-    """Whether the variable asks for progress wherever it can be shown."""
-    if said not in ("", "0", "1"):
-        fact, way = f"{said!r} is neither 0 nor 1.", "Set it to 0 or 1, or leave it unset."
-        raise failure(InputError, VARIABLE, fact, way)
-    return said == "1"
 
 
 def is_terminal(stream: TextIO | None) -> bool:

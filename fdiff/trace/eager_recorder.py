@@ -21,6 +21,7 @@ from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, Types, new_node
 from .guards import GuardSet
 from .node_layouts import NodeLayouts
 from .operation_cache import SMALL, STORES_ENTRIES, Op, op_of
+from .provenance import coordinates
 from .recorder import Recorder
 from .trace_stack import stack
 
@@ -228,7 +229,7 @@ class EagerRecorder(Recorder):
         """A node for one entry of another: a gather by numbers."""
         builder, index_nodes = self.builder, self._index_nodes
         type_ = builder.ops[source].types[0]
-        at = (flat,) if len(type_.shape) == 1 else _unraveled(type_.shape, flat)
+        at = (flat,) if len(type_.shape) == 1 else coordinates(flat, type_.shape)
         args = [source]
         for k in at:
             node = index_nodes.get(k)
@@ -276,7 +277,3 @@ _INDEX_NUMBER = number_op(_INDEX)
 def _reader(type_: ArrayType) -> Op:
     """The op that reads an entry of an array."""
     return op_of(PRIMITIVES["gather"], (), ((type_,), *[(_INDEX,)] * type_.ndim))
-
-
-def _unraveled(shape: tuple[int, ...], flat: int) -> tuple[int, ...]:
-    return tuple([int(k) for k in np.unravel_index(flat, shape)])

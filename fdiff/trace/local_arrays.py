@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..primitive import FUNCTIONS
-from .memory import constant, handles_of, read_only, whole_of
 from .recorder import ARRAY_CLASSES
+from .shared_memory import constant, handles_of, read_only, whole_of
 from .trace_stack import current
 from .traced_array import TracedArray
 

@@ -75,7 +75,7 @@ def _run(builder: Builder, source: int, at: Flat, sizes: Ints) -> int | None:
     if not even or not step or min(at) // width != max(at) // width:
         return None
     if len(at) < prod(shape):
-        starts = _spot(at[0], shape)
+        starts = coordinates(at[0], shape)
         ones = (1,) * (len(shape) - 1)
         row = (("sizes", (*ones, len(at))), ("starts", starts), ("steps", (*ones, step)))
         source = builder.add(PRIMITIVES["slice"], (source,), row)
@@ -89,8 +89,8 @@ def _run(builder: Builder, source: int, at: Flat, sizes: Ints) -> int | None:
 # --- rules by op -------------------------------------------------------------------------------
 
 
-def _spot(flat: int, shape: Ints) -> Ints:
-    """Coordinates of a position."""
+def coordinates(flat: int, shape: Ints) -> Ints:
+    """The index along each axis of an entry at this position in C order."""
     out = []
     for n in reversed(shape):
         flat, k = divmod(flat, n)
@@ -98,7 +98,8 @@ def _spot(flat: int, shape: Ints) -> Ints:
     return tuple(reversed(out))
 
 
-def _flat(spot: Ints, shape: Ints) -> int:
+def position(spot: Ints, shape: Ints) -> int:
+    """The position in C order of the entry with these coordinates."""
     flat = 0
     for n, k in zip(shape, spot, strict=True):
         flat = flat * n + k
@@ -107,8 +108,8 @@ def _flat(spot: Ints, shape: Ints) -> int:
 
 def _sliced(flat: int, sizes: Ints, starts: Ints, steps: Ints, shape: Ints) -> int:
     """Position in an array of `shape` of an entry of a slice of it."""
-    spot = _spot(flat, sizes)
-    return _flat(tuple([a + k * s for k, a, s in zip(spot, starts, steps, strict=True)]), shape)
+    spot = coordinates(flat, sizes)
+    return position(tuple([a + k * s for k, a, s in zip(spot, starts, steps, strict=True)]), shape)
 
 
 def through_reshape(b: Builder, node: Node, at: Flat) -> Came:
@@ -133,9 +134,9 @@ def through_broadcast(b: Builder, node: Node, at: Flat) -> Came:
     if len(at) > 1 and b.nodes[node.args[0]].value is None:
         return None
     shape, lead = b.type(node.args[0]).shape, len(node.type.shape)
-    spots = [_spot(k, node.type.shape)[lead - len(shape) :] for k in at]
+    spots = [coordinates(k, node.type.shape)[lead - len(shape) :] for k in at]
     own = [tuple([k if n > 1 else 0 for k, n in zip(s, shape, strict=True)]) for s in spots]
-    return node.args[0], [_flat(s, shape) for s in own]
+    return node.args[0], [position(s, shape) for s in own]
 
 
 def through_update(b: Builder, node: Node, at: Flat) -> Came:
@@ -145,10 +146,10 @@ def through_update(b: Builder, node: Node, at: Flat) -> Came:
     sizes = b.type(part).shape
     inside: Flat = []
     for flat in at:
-        spot = zip(_spot(flat, node.type.shape), named["starts"], named["steps"], strict=True)
+        spot = zip(coordinates(flat, node.type.shape), named["starts"], named["steps"], strict=True)
         found = [divmod(k - start, step) for k, start, step in spot]
         if all(r == 0 and 0 <= k < n for (k, r), n in zip(found, sizes, strict=True)):
-            inside.append(_flat(tuple([k for k, _ in found]), sizes))
+            inside.append(position(tuple([k for k, _ in found]), sizes))
     if len(inside) == len(at):
         return part, inside
     return None if inside else (base, at)
@@ -180,7 +181,7 @@ def through_join(b: Builder, node: Node, at: Flat) -> Came:
     axis, shape = named["axis"], node.type.shape
     if len(node.args) > MOST:
         return None
-    spots = [_spot(flat, shape) for flat in at]
+    spots = [coordinates(flat, shape) for flat in at]
     lo = 0
     for arg in node.args:
         mine = b.type(arg).shape
@@ -188,7 +189,7 @@ def through_join(b: Builder, node: Node, at: Flat) -> Came:
         here = [lo <= spot[axis] < hi for spot in spots]
         if all(here):
             moved = [(*s[:axis], s[axis] - lo, *s[axis + 1 :]) for s in spots]
-            return arg, [_flat(s, mine) for s in moved]
+            return arg, [position(s, mine) for s in moved]
         if any(here):
             return None
         lo = hi

@@ -17,7 +17,7 @@ import fdiff
 from fdiff import kernels
 from fdiff.dispatch import tiered_execution
 from fdiff.errors import DefectWarning, InputError
-from fdiff.process import background
+from fdiff.process import background, environment
 
 X = np.linspace(0.1, 1.0, 40)
 FUNCTIONS = """
@@ -141,7 +141,7 @@ def test_one_core_has_no_background(on, monkeypatch):
 def test_what_a_control_group_grants(tmp_path, files, cores):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    assert background._quota(tmp_path) == cores
+    assert environment._quota(tmp_path) == cores
 
 
 def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch):

@@ -16,6 +16,7 @@ from types import ModuleType
 
 import numpy as np
 
+from ...process.environment import bound_cores
 from ...process.forking import no_fork
 
 _BLAS, _LAPACK = ("gemm", "gemv", "trsm"), ("getrf", "potrf")
@@ -51,8 +52,7 @@ def _blocks_to() -> int:
     """BLAS uses threads from about 64 x 64 x 64 multiplications on, if it may use several."""
     wanted = [os.environ.get(f"{name}_NUM_THREADS") for name in ("OPENBLAS", "GOTO", "OMP", "MKL")]
     told = next((int(n) for n in wanted if n and n.isdecimal()), 0)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return 1 << 26 if (told or cores) == 1 else 1 << 18
+    return 1 << 26 if (told or bound_cores()) == 1 else 1 << 18
 
 
 def _module(name: str) -> ModuleType:

@@ -11,12 +11,14 @@ import numpy as np
 from ..arraytype import real_dtype
 from ..primitive import PRIMITIVES
 from .apply_primitive import apply
+from .node_layouts import slowest_first
 from .trace_stack import current
 from .traced_array import TracedArray
 from .views import ViewLink
 
 
 def constant(array: np.ndarray) -> TracedArray:
+    """A traced array of the values that an array has now."""
     trace = current()
     node = trace.lift(np.asarray(array).view(np.ndarray))
     return TracedArray(trace, node, trace.builder.type(node))
@@ -30,8 +32,7 @@ def whole_of(owner: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, str] | No
     if not a_part or any(s % size for s in steps):
         return None
     at = _start(part) - _start(owner)
-    order = sorted(range(owner.ndim), key=lambda k: (-abs(owner.strides[k]), k))
-    memory = np.ndarray.view(owner.transpose(order), np.ndarray)
+    memory = np.ndarray.view(owner.transpose(slowest_first(owner.strides)), np.ndarray)
     whole = np.ndarray(part.shape, owner.dtype, memory, at - at % size, part.strides)
     return whole, "imag" if at % size else "real"
 
@@ -47,8 +48,7 @@ def read_only(handle: TracedArray) -> TracedArray:
 def handles_of(parts: list[np.ndarray]) -> list[TracedArray]:
     """One traced array for each array, the first of which owns the memory all of them view."""
     owner = parts[0]
-    order = sorted(range(owner.ndim), key=lambda k: (-abs(owner.strides[k]), k))
-    memory = owner.transpose(order)
+    memory = owner.transpose(slowest_first(owner.strides))
     root = constant(memory)
     handles: list[TracedArray] = []
     for part in parts:
@@ -56,7 +56,7 @@ def handles_of(parts: list[np.ndarray]) -> list[TracedArray]:
         if memory.flags.c_contiguous:
             handle = _sliced(root, memory, part)
             if handle is None and part.flags.c_contiguous:
-                handle = _stretch(root, memory, part)
+                handle = _consecutive(root, memory, part)
         handles.append(_gathered(root, memory, part) if handle is None else handle)
     return handles
 
@@ -96,16 +96,20 @@ def _sliced(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedAr
     full = (*axes, *(k for k in range(memory.ndim) if k not in axes))
     if full != tuple(range(memory.ndim)):
         out = apply(PRIMITIVES["transpose"], out, axes=full)
-    return out if out.shape == part.shape else apply(PRIMITIVES["reshape"], out, shape=part.shape)
+    return _reshaped(out, part.shape)
 
 
-def _stretch(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray:
+def _reshaped(x: TracedArray, shape: tuple[int, ...]) -> TracedArray:
+    return x if x.shape == shape else apply(PRIMITIVES["reshape"], x, shape=shape)
+
+
+def _consecutive(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray:
     """`part` as consecutive entries of `memory` in another shape."""
     first = (_start(part) - _start(memory)) // memory.dtype.itemsize if part.size else 0
-    out = root if root.ndim == 1 else apply(PRIMITIVES["reshape"], root, shape=(root.size,))
+    out = _reshaped(root, (root.size,))
     if part.size != root.size:
         out = apply(PRIMITIVES["slice"], out, starts=(first,), sizes=(part.size,), steps=(1,))
-    return out if out.shape == part.shape else apply(PRIMITIVES["reshape"], out, shape=part.shape)
+    return _reshaped(out, part.shape)
 
 
 def _addresses(part: np.ndarray) -> np.ndarray:
@@ -121,7 +125,7 @@ def _gathered(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> Traced
     known = _addresses(memory).ravel()
     order = np.argsort(known, kind="stable")
     where = order[np.searchsorted(known[order], _addresses(part))]
-    flat = root if root.ndim == 1 else apply(PRIMITIVES["reshape"], root, shape=(root.size,))
+    flat = _reshaped(root, (root.size,))
     trace = root.home
     index = trace.builder.constant(np.ascontiguousarray(where, np.int64))
     node = trace.add(PRIMITIVES["gather"], (flat.id, index))

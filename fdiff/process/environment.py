@@ -1,0 +1,76 @@
+"""What a process finds: switches in the environment, its cores, whether it is a worker."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+from ..errors import InputError, failure
+
+
+def switch(variable: str) -> bool | None:
+    """What a variable of the environment says that is 0 or 1; None where it is not set."""
+    return _switched(variable, os.environ.get(variable, ""))
+
+
+@lru_cache(maxsize=8)
+def _switched(variable: str, said: str) -> bool | None:
+    if said not in ("", "0", "1"):
+        fact, way = f"{said!r} is neither 0 nor 1.", "Set it to 0 or 1, or leave it unset."
+        raise failure(InputError, variable, fact, way)
+    return said == "1" if said else None
+
+
+def is_worker() -> bool:
+    """Whether this is a worker of `multiprocessing`."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
+
+
+def bound_cores() -> int:
+    """How many cores the scheduler may run this process on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cores() -> int:
+    """How many whole cores this process may use: fewer where its control group has a quota."""
+    return min(bound_cores(), _granted())
+
+
+@lru_cache(maxsize=1)
+def _granted() -> int:
+    """How many whole cores the control group of this process may use (Linux)."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return sys.maxsize
+    found = sys.maxsize
+    for line in lines:
+        _, names, path = line.split(":", 2)
+        if names and "cpu" not in names.split(","):
+            continue
+        root = Path("/sys/fs/cgroup", "cpu" if names else "")
+        folder = root / path.lstrip("/")
+        for group in (folder, *folder.parents):
+            if not group.is_relative_to(root):
+                break
+            found = min(found, _quota(group))
+    return found
+
+
+def _quota(group: Path) -> int:
+    """Whole cores that a control group may use, by its second or first version."""
+    try:
+        quota, period = (group / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota, period = (
+                (group / f"cpu.cfs_{n}_us").read_text().strip() for n in ("quota", "period")
+            )
+        except OSError:
+            return sys.maxsize
+    return max(int(quota) // int(period), 1) if quota not in ("max", "-1") else sys.maxsize
