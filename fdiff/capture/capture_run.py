@@ -287,7 +287,7 @@ class Capture:
     def see(self, other: Capture) -> None:
         """What a function that is watched on its own has written is what `f` finds from now on."""
         self._places.see(other._places)
-        self.objects.see(other._object_proxies)
+        self.objects.see(other.objects)
 
     def carry_over(self) -> None:
         """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
