@@ -26,11 +26,11 @@ from .impure import Impurities
 from .memoised_reads import MemoisedReads
 from .memoised_values import ITEM
 from .module_proxies import GlobalsProxy, ModuleProxy
-from .object_proxies import ObjectProxies
 from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, label, opaque
 from .proxy_rules import BY_TYPE, rule_by_question
 from .release import NoValueError, is_instance
 from .revalidation import Dependency
+from .user_objects import UserObjects
 from .value_kinds import (
     MISSING,
     SCALARS,
@@ -96,7 +96,7 @@ class Capture:
         codes = self._impurities.codes
         self._places = Places()
         self.functions = FunctionCopies(self, codes, self._places.cells)
-        self.objects = ObjectProxies(self)
+        self.objects = UserObjects(self)
         self.memoised = MemoisedReads(codes, self._places, self.objects, self._originals)
 
     def private(self, f: Function) -> Function:

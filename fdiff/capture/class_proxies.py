@@ -38,10 +38,10 @@ _of_super = super.__getattribute__
 
 
 def can_be_proxied(kind: type) -> bool:
-    """Whether instances of a class may be stood for: an ordinary class of the user.
+    """Whether a class and its instances can have proxies: an ordinary class of the user.
 
     Its instances have an ordinary ``__dict__`` or slots, and attributes are found as Python finds
-    them. Records without code of their own are read field by field instead.
+    them by itself. Dataclasses without code of their own are copied field by field instead.
     """
     return (
         type(kind) in METACLASSES
@@ -56,7 +56,7 @@ def can_be_proxied(kind: type) -> bool:
 
 
 def _layout(kind: type) -> type:
-    """The class written in C whose memory instances have."""
+    """The class written in C that decides the layout of instances in memory."""
     while kind.__flags__ & _HEAP:
         kind = cast("type", kind.__base__)
     return kind
@@ -67,7 +67,7 @@ def is_object(value: object) -> bool:
 
 
 class ProxyClassState:
-    """The class a proxy class stands for, and what was read of it."""
+    """Of a proxy class: the class it stands for, what was read of that, and what was put here."""
 
     __slots__ = ("context", "node", "proxy_class", "put", "real")
 
@@ -106,12 +106,12 @@ class ProxyClassState:
 
 
 def state_of(kind: type) -> ProxyClassState | None:
-    """The state of a proxy class; None for any other class, one derived from a proxy class too."""
+    """The state of a proxy class; None for any other class, even if derived from a proxy class."""
     return _dict(kind).get(STATE)
 
 
 def load(kind: type, name: str) -> None:
-    """Make ready what Python finds when it looks for `name` in a class and its bases."""
+    """Load what Python will find under `name` in a class and its bases into the proxy classes."""
     _load(_mro(kind), name)
 
 
@@ -144,11 +144,11 @@ class ProxyMeta(type):
             return True
         state = state_of(cls)
         if state is not None:
-            for name in getattr(state.real, "__protocol_attrs__", ()):  # looked up behind our back
+            for name in getattr(state.real, "__protocol_attrs__", ()):  # Python looks them up in C
                 fetch(value, name)
             if isinstance(value, state.real):
                 return True
-        with suppress(TypeError):  # protocols with attributes, of which only objects can be asked
+        with suppress(TypeError):  # a protocol with attributes, which classes cannot be asked for
             return cls.__subclasscheck__(type(value))
         return False
 
@@ -188,7 +188,7 @@ def _metaclass(kind: type) -> type:
 
 
 def fetch(value: object, name: str) -> None:
-    """Put what Python finds under `name` into a proxy and its class, for raw lookups."""
+    """Load what Python will find under `name` into a proxy and its class, before a raw lookup."""
     kind = type(value)
     if isinstance(kind, ProxyMeta):
         hook = cast("Callable[[object, str], None]", type.__getattribute__(kind, "_fdiff_fetch"))
@@ -196,13 +196,13 @@ def fetch(value: object, name: str) -> None:
 
 
 def getattr_static(thing: object, name: str, *default: object) -> object:
-    """Stands for that of `inspect`."""
+    """Replacement of `inspect.getattr_static`."""
     fetch(thing, name)
     return inspect.getattr_static(thing, name, *default)
 
 
 class Super(super):
-    """Stands for ``super``: what it finds is made ready first."""
+    """Replacement of ``super``, which loads what is about to be found."""
 
     def __getattribute__(self, name: str) -> object:
         kind = _of_super(self, "__self_class__")
@@ -216,7 +216,7 @@ class Super(super):
 
 
 def _unless_proxying(method: classmethod[object, ..., object]) -> classmethod[object, ..., object]:
-    """An ``__init_subclass__`` that takes no notice of proxy classes."""
+    """An ``__init_subclass__`` that is not run for proxy classes."""
 
     def __init_subclass__(cls: type, *args: object, **keywords: object) -> object:  # noqa: N807 - it goes into a class
         if state_of(cls) is None and _dict(cls).get("_fdiff_proxy_class") is not None:
@@ -231,8 +231,8 @@ def make_proxy_class(
 ) -> ProxyClassState:
     """The proxy class of a class, still without its functions.
 
-    `hooks` are the methods by which attributes of instances are looked up and stored. They stand in
-    the proxy classes at the root, and hand on what they do not know themselves.
+    `hooks` are the methods by which attributes of instances are looked up and stored. A proxy class
+    gets them unless it inherits them from the proxy class of a base.
     """
     bases = tuple([_base(context, base) for base in real.__bases__])
     given = vars(real)
@@ -258,9 +258,9 @@ def _base(context: ProxyContext, base: type) -> type:
 
 
 def load_special(state: ProxyClassState) -> None:
-    """Methods that Python looks up on the type, behind our back.
+    """Load the methods that Python looks up on the type itself, so that no hook sees it.
 
-    With a ``__setattr__`` of the user's also what decides how an attribute is stored.
+    Where the user has a ``__setattr__``, also the descriptors, which decide how it stores.
     """
     storing = state.real.__setattr__ is not object.__setattr__
     for name, value in tuple(vars(state.real).items()):

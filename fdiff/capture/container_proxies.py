@@ -42,17 +42,20 @@ Tuple = tuple[object, ...]
 
 
 class DictContext(ProxyContext, Protocol):
-    """What proxies of dicts ask of the run: to carry over at its end what was stored in them."""
+    """The part of a run that proxies of dicts need: it carries over what was stored in them."""
 
     def items(self, items: DictProxy, /) -> None: ...
 
 
 class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: ignore[misc] - a dict derives from it in the stubs alone
-    """Stands for a dict: only the keys that are looked up count; what the run writes goes through.
+    """Proxy of a dict of the user: the program depends on the keys that are looked up, no others.
 
-    The storage of the base class holds the values that have been read. The dict may be a cache in
-    which `f` looks its argument up; what it holds then was computed without derivatives. So where a
-    derivative is taken for a key, the key is missing until `f` has computed its value again.
+    The storage of the base class holds the proxies of the values that have been read. What the run
+    stores is stored in the user's dict at once.
+
+    The dict may be a cache in which `f` looks its argument up. The values in it were computed
+    without derivatives. So a key that a derivative is taken for is absent until `f` has stored its
+    value again.
     """
 
     __slots__ = (
@@ -115,7 +118,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         dict.__setitem__(self, key, value)
 
     def setdefault(self, key: object, default: object = None) -> object:
-        """A container for what belongs to a key is no kept result: it is found as ever."""
+        """As that of a dict. A container that is the default is no memoised result: it is found."""
         name = self._fdiff_context.plain(key)
         if isinstance(default, list | dict | set) and name in self._fdiff_real:
             return self[name]
@@ -127,23 +130,24 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         dict.pop(self, key, None)
 
     def _fdiff_carry_over(self, release: Answers, refuse: Refuse) -> None:
-        """The user's dict gets plain values; kept ones are compared with what `f` has computed."""
+        """Put plain values into the user's dict; compare the memoised with those computed anew."""
         real = self._fdiff_real
         for name in [name for name in self._fdiff_written if name in real]:
             with refuse(label((self._fdiff_where, name))):
                 value = real.pop(name)
                 real[name] = release(value)
-        for name, kept in self._fdiff_missed.items():
-            if name not in self._fdiff_written or not agree(real.get(name, MISSING), kept):
+        for name, memoised in self._fdiff_missed.items():
+            if name not in self._fdiff_written or not agree(real.get(name, MISSING), memoised):
                 self._fdiff_context.forgotten(label((self._fdiff_where, name)), self._fdiff_kept())
 
     def _fdiff_forget(self, other: DictProxy) -> None:
-        """Read again what another run has written."""
+        """Forget what was read of keys that another run has written: they are read again."""
         plain, written = self._fdiff_context.plain, other._fdiff_written
         for key in [key for key in dict.keys(self) if plain(key) in written]:
             dict.pop(self, key)
 
     def _fdiff_kept(self) -> str:
+        """What to note where the dict is used as a cache."""
         return f"a value kept in the dict `{label(self._fdiff_where)}`"
 
     def popitem(self) -> tuple[object, object]:
@@ -180,14 +184,17 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
 
 
 def wrap_data(context: ProxyContext, value: object, where: Where) -> Pair:
-    """Ordinary data as it is, compared by its content."""
+    """A table, a sparse matrix, an array of texts, ...: itself, compared by its content."""
     node = Content(value, data_key(value))
     context.data(value, node, where)
     return value, node
 
 
 def room_left(items: Collection[object], room: int) -> int:
-    """What a budget of `room` leaves after the leaves of `items`; negative if overdrawn."""
+    """`room` less the number of items, those of lists and tuples inside included.
+
+    Negative if they are more; counting stops there.
+    """
     for item in items:
         room -= 1
         if room < 0:
@@ -204,7 +211,7 @@ def wrap_dict(context: DictContext, value: dict[object, object], where: Where) -
 
 
 def has_code(value: object) -> bool:
-    """Whether `value` may be a function or an object of the user, which runs as a private copy."""
+    """Whether `value` may be a function or an object of the user, which needs a private copy."""
     return callable(value) or not library_class(type(value))
 
 
@@ -237,7 +244,7 @@ def wrap_tuple(context: ProxyContext, value: Tuple, where: Where) -> Pair:
 
 
 def wrap_sequence(context: ProxyContext, value: Tuple, where: Where) -> tuple[Tuple, Dependency]:
-    """A tuple or named tuple, item by item; itself where nothing is the proxy of any of them."""
+    """A tuple or named tuple of the proxies of the items; itself where every item is its proxy."""
     pairs = [context.wrap(item, (where, i)) for i, item in enumerate(value)]
     proxies = [proxy for proxy, _ in pairs]
     node = SequenceItems(type(value), [part for _, part in pairs])
@@ -265,7 +272,7 @@ def wrap_set(context: ProxyContext, value: set[object] | frozenset[object], wher
 def wrap_mapping(
     context: ProxyContext, value: dict[str, object], prefix: str
 ) -> tuple[dict[str, object], MappingItems]:
-    """A copy of a small mapping that Python reads behind our back: all of it counts."""
+    """A copy of a small mapping that Python reads without our notice; compared as a whole."""
     table = MappingItems()
     table.keys = tuple(map(item_key, value))
     copy: dict[str, object] = {}
@@ -285,7 +292,7 @@ def wrap_namespace(context: ProxyContext, value: SimpleNamespace, where: Where) 
 
 
 def wrap_record(context: ProxyContext, value: object, where: Where) -> Pair:
-    """An instance of a dataclass, field by field."""
+    """A copy of an instance of a dataclass, field by field."""
     kind = type(value)
     try:
         copy, node = object.__new__(kind), Attributes(kind)
@@ -304,13 +311,13 @@ def wrap_record(context: ProxyContext, value: object, where: Where) -> Pair:
 
 
 def is_composed(value: object) -> bool:
-    """Whether an object of a library is told by some of its attributes, all of which it has."""
+    """Whether `LIBRARY_OBJECTS` tells which attributes define an object, and it has them all."""
     entry = LIBRARY_OBJECTS.get(type(value))
     return entry is not None and all(attribute(value, name) is not MISSING for name in entry[0])
 
 
 def wrap_composed(context: ProxyContext, value: object, where: Where) -> Pair:
-    """A proxy that a table makes of the attributes of the object."""
+    """What `LIBRARY_OBJECTS` makes of the attributes that define an object of a library."""
     names, make = LIBRARY_OBJECTS[type(value)]
     if not names:  # nothing about it can change
         return make(value), Identical(value)

@@ -1,8 +1,9 @@
 """Impure functions of libraries: their results depend on more than their arguments.
 
-They read files, the environment, the clock, random numbers, other processes, the interpreter's own
-state. A program that looks one of them up is traced at each call. NumPy and SciPy are pure but for
-the names given here; of Python's standard library only the modules and names given here are pure.
+They read files, the environment, the clock, random numbers, other processes, or the state of the
+interpreter. A function that looks one of them up is traced at each call. All of NumPy and SciPy is
+taken to be pure, except the names listed here; of Python's standard library only the modules and
+names listed here are.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import numpy as np
 from ..errors import Line, user_line
 from .value_kinds import SCALARS, is_ours, is_pandas, library_class, library_namespace
 
-# Modules of the standard library that are pure; their parts written in C have an underscore more.
+# Modules of the standard library that are pure. The C parts of these have a leading underscore,
+# which is taken off before a name is looked up.
 _PURE = frozenset(
     """__future__ abc array ast base64 binascii bisect blake2 cmath codecs collections
     collections.abc collections_abc colorsys contextlib copy copyreg csv dataclasses difflib enum
@@ -31,7 +33,7 @@ _PURE = frozenset(
     sha256 sha3 sha512 sre statistics string struct textwrap token types typing unicodedata
     urllib.parse warnings weakref zlib""".split()  # noqa: SIM905 - a list of words
 )
-# Of other modules, what is pure. Classes whose methods may read are in `_METHODS`.
+# Pure names of modules that are not pure as a whole. `_METHODS` has impure methods of classes.
 _PURE_NAMES = {
     "calendar": "isleap leapdays monthrange timegm weekday",
     "bz2": "BZ2Compressor BZ2Decompressor compress decompress",
@@ -52,13 +54,13 @@ _IMPURE_NAMES = {
     "codecs": "EncodedFile open",
     "weakref": "getweakrefcount getweakrefs",
 }
-_IMPURE_MODULES = (  # of NumPy and SciPy, with all they hold
+_IMPURE_MODULES = (  # parts of NumPy and SciPy in which everything is impure
     "numpy.lib._datasource", "numpy.lib._format_impl", "numpy.lib.format", "numpy.lib.npyio",
     "scipy.datasets", "scipy.io",
 )  # fmt: skip
 _PURE_PACKAGES = frozenset(("fdiff", "llvmlite", "numba"))
 RANDOM = ("numpy.random", "random", "secrets")
-_DRAWING = frozenset(("random_state", "rng", "seed"))  # parameters of what draws random numbers
+_DRAWING = frozenset(("random_state", "rng", "seed"))  # a function with such a parameter draws
 _ALIASES = {
     "posix": "os", "nt": "os",
     "posixpath": "os.path", "ntpath": "os.path", "genericpath": "os.path",
@@ -67,11 +69,14 @@ _ALIASES = {
 _CALLABLE = (FunctionType, BuiltinFunctionType, type, type(np.sum))
 
 Known = tuple[object, str | None]
-_known: dict[int, Known] = {}  # functions and classes of libraries, by id
+_known: dict[int, Known] = {}  # by id: a function or class of a library, what `impurity` says of it
 
 
 def impurity(value: object) -> str | None:
-    """What a function or class of a library reads, in words; None of one pure or the user's."""
+    """What a function or class of a library reads, in words.
+
+    None if it is pure, and for anything of the user's.
+    """
     if isinstance(value, _lru_cache_wrapper):
         value = value.__wrapped__
     if not isinstance(value, _CALLABLE):
@@ -84,13 +89,16 @@ def impurity(value: object) -> str | None:
         return None
     words = _words(value, module)
     home, name = sys.modules.get(value.__module__ or ""), getattr(value, "__name__", "")
-    if getattr(home, name, None) is value:  # others may be made anew at each look
+    if getattr(home, name, None) is value:  # not one that a library makes anew at each lookup
         _known[id(value)] = value, words
     return words
 
 
 def _module_of(value: object) -> str | None:
-    """The module of a function or class of a library, or of one written in C; else None."""
+    """The name of the module of a function or class of a library, or of one written in C.
+
+    None for all others.
+    """
     if isinstance(value, FunctionType):
         namespace = value.__globals__
         known = library_namespace(namespace) and not is_ours(namespace)
@@ -101,12 +109,13 @@ def _module_of(value: object) -> str | None:
     if isinstance(owner, type):  # a class method
         return owner.__module__ if library_class(owner) else None
     if owner is not None and not isinstance(owner, ModuleType):
-        return None  # bound to an object, which is looked at
+        return None  # a bound method: its object is judged in its place
     name = getattr(value, "__module__", None) or getattr(owner, "__name__", None)
     return str(name) if name else None
 
 
 def _words(value: object, module: str) -> str | None:
+    """What a function or class of this module reads, in words; None if it is pure."""
     name = str(getattr(value, "__name__", value))
     if module.startswith(RANDOM):
         return f"random numbers (`{module}`)"
@@ -134,22 +143,22 @@ def _words(value: object, module: str) -> str | None:
 
 
 def _reads(module: str, name: str) -> str:
-    builtin = module == "builtins" or (module, name) == (
-        "io",
-        "open",
-    )  # which is where `open` says it lives
+    """The words for an impure function: what `os.getenv` reads."""
+    # the module of the builtin `open` is `io`
+    builtin = module == "builtins" or (module, name) == ("io", "open")
     deed = "shows" if name == "print" else "reads"
     return f"what `{name if builtin else f'{module}.{name}'}` {deed}"
 
 
 def _is_pure(module: str, name: str) -> bool:
+    """Whether the tables say so of a name in the standard library."""
     if name in _IMPURE_NAMES.get(module, "").split():
         return False
     return module in {*_PURE, "builtins"} or name in _PURE_NAMES.get(module, "").split()
 
 
 def _of_numerics(value: object, module: str, name: str) -> str | None:
-    """Of NumPy and SciPy what the tables name, and what draws random numbers."""
+    """What a function of NumPy or SciPy reads: those in the tables, and those that draw."""
     if module.startswith(_IMPURE_MODULES):
         return _reads(module, name)
     if name in _IMPURE_NAMES["numpy"].split() and getattr(np, name, None) is value:
@@ -163,7 +172,7 @@ def _of_numerics(value: object, module: str, name: str) -> str | None:
 
 
 def pure_module(module: ModuleType) -> bool:
-    """Whether data in a module of a library stays what it is."""
+    """Whether the data in a module of a library, such as `math.pi`, never changes."""
     name = module.__name__.lstrip("_")
     return name.partition(".")[0] not in sys.stdlib_module_names or name in {*_PURE, "builtins"}
 
@@ -172,7 +181,7 @@ def pure_module(module: ModuleType) -> bool:
 
 
 def reading_methods(kind: type) -> frozenset[str]:
-    """Names of the methods of a pure class, and of its instances, that are impure."""
+    """Names of the impure methods of a class of a library that is pure otherwise."""
     known = _reading.get(id(kind))
     if known is not None and known[0] is kind:
         return known[1]
@@ -205,11 +214,12 @@ def _own_methods(kind: type) -> frozenset[str]:
 
 
 _NONE: frozenset[str] = frozenset()
+# Types of values that cannot be impure and are met all the time.
 _SILENT = frozenset((*SCALARS, np.ndarray, dict, list, tuple, set, ModuleType))
 _FUNCTIONS = frozenset((FunctionType, BuiltinFunctionType, type(np.sum), np.ufunc))
 _reading: dict[int, tuple[type, frozenset[str]]] = {}  # classes of libraries, by id
 _DRAWS = frozenset(("random", "resample", "rvs"))  # methods of SciPy's classes
-_MADE_OF_TABLES = frozenset(
+_MADE_OF_TABLES = frozenset(  # methods `to_...` of pandas that give an object and write no file
     """dict flat_index frame julian_date list numpy offset period pydatetime pytimedelta records
     series string timedelta64 timestamp""".split()  # noqa: SIM905 - a list of words
 )
@@ -229,26 +239,24 @@ def _of_table(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> frozenset[str]:
-    """Names and short texts in a piece of code, and in those that it defines."""
-    found = {*code.co_names}
-    for value in code.co_consts:
-        if isinstance(value, CodeType):
-            found |= names_in(value)
-        elif isinstance(value, str) and value.isidentifier():  # getattr(path, "exists")
-            found.add(value)
-    return frozenset(found)
+    """Names in a piece of code and in the functions it defines, and constants that may be names."""
+    parts = [*_with_inner(code)]
+    texts = (c for part in parts for c in part.co_consts if isinstance(c, str))
+    names = (name for part in parts for name in part.co_names)
+    return frozenset((*names, *filter(str.isidentifier, texts)))  # getattr(path, "exists")
 
 
-def _parts_of(code: CodeType) -> Iterator[CodeType]:
+def _with_inner(code: CodeType) -> Iterator[CodeType]:
+    """A piece of code, and that of all functions it defines."""
     yield code
     for value in code.co_consts:
         if isinstance(value, CodeType):
-            yield from _parts_of(value)
+            yield from _with_inner(value)
 
 
 def _line_of(code: CodeType, name: str) -> Line:
     """The first instruction that names an attribute."""
-    for part in _parts_of(code):
+    for part in _with_inner(code):
         for step in dis.get_instructions(part):
             if step.argval == name:
                 return part, step.offset
@@ -256,20 +264,24 @@ def _line_of(code: CodeType, name: str) -> Line:
 
 
 class Impurities:
-    """What one run reads that cannot be compared, in words, and the user's line that read it."""
+    """What one run reads that cannot be compared.
+
+    `noted` says it in words, each with the user's line that read it. `codes` are the functions of
+    the user that run.
+    """
 
     def __init__(self) -> None:
         self.noted: dict[str, Line | None] = {}
-        self.codes: list[CodeType] = []  # of the functions of the user that run
-        self._methods: dict[str, type] = {}
+        self.codes: list[CodeType] = []
+        self._methods: dict[str, type] = {}  # impure methods of classes that were met, by name
 
     def note(self, words: str) -> None:
-        """Put down something that cannot be compared."""
+        """Add something that cannot be compared."""
         if words not in self.noted:
             self.noted[words] = user_line(2)
 
     def meet(self, value: object) -> bool:
-        """Note a value that `f` has reached; tell whether it is impure."""
+        """Note what is impure about a value that `f` has reached; whether anything is."""
         kind = type(value)
         if kind in _SILENT:
             return False
@@ -285,7 +297,7 @@ class Impurities:
         return bool(words or names)
 
     def finish(self) -> dict[str, Line | None]:
-        """All of it; with the methods that read, of classes that `f` has met and which it names."""
+        """All that was noted, with the impure methods that `f` names of classes it has met."""
         for code in self.codes if self._methods else ():
             for name in sorted(names_in(code) & self._methods.keys()):
                 kind = self._methods[name]

@@ -1,4 +1,7 @@
-"""Places outside of a run in which `f` may keep computed values from one call to the next."""
+"""Hand-written memoisation: what a run has read in places where `f` may keep computed values.
+
+Such a place outlives the run, and code of the run stores into it.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,29 @@ from typing import cast
 import numpy as np
 
 from .memoised_values import ITEM, MemoisedValue, fits_within, stored_names
-from .object_proxies import ObjectProxies
 from .proxy_context import label
+from .user_objects import UserObjects
 from .writes import Places
 
 _ITEMS = {ITEM}
 
 
 class MemoisedReads:
-    """What one run has read from places that the code of the run stores into.
+    """What one run has read in places that the code of the run stores into.
 
-    `codes` are those that run, `originals` the user's own objects behind proxies, by id.
+    `codes` are the functions that run, `originals` the user's own objects behind proxies, by id.
     """
 
     def __init__(
         self,
         codes: list[CodeType],
         places: Places,
-        object_proxies: ObjectProxies,
+        user_objects: UserObjects,
         originals: dict[int, tuple[object, object]],
     ) -> None:
         self._codes = codes
         self._places = places
-        self._object_proxies = object_proxies
+        self._user_objects = user_objects
         self._originals = originals
         self._looked_at = 0
         self._names: set[str] = set()
@@ -43,14 +46,14 @@ class MemoisedReads:
         if len(self._codes) != self._looked_at:
             self._looked_at = len(self._codes)
             spaces = [
-                *self._object_proxies.namespaces(),
+                *self._user_objects.namespaces(),
                 *(g.real for g in self._places.globals.values()),
             ]
             self._names = stored_names(self._codes, spaces)
         return self._names
 
     def some(self) -> bool:
-        """Whether there may be any."""
+        """Whether there may be any such place."""
         names = self.names()
         if not names:
             return False
@@ -59,20 +62,20 @@ class MemoisedReads:
 
     def __iter__(self) -> Iterator[MemoisedValue]:
         names = self.names()
-        for place, name, put, now in (*self._places.read(), *self._object_proxies.read()):
+        for place, name, put, now in (*self._places.read(), *self._user_objects.read()):
             own = self._originals.get(id(put), (put,))[0]
             if name in names or (ITEM in names and isinstance(own, np.ndarray)):
                 value = own.copy() if isinstance(own, np.ndarray) else own
                 yield MemoisedValue(place, put, own, value, now)
 
     def keys(self, fits: Callable[[object], bool]) -> Iterator[MemoisedValue]:
-        """Items of dicts that the run has as they are, whose key, or a part of it, `fits`."""
+        """Items of dicts without a proxy whose key `fits`, or an item of whose key does."""
         for held, where in self._places.shared:
             if isinstance(held, dict):
                 found = cast("dict[object, object]", held)
                 for key in [k for k in dict.keys(found) if fits_within(k, fits)]:
                     value = dict.__getitem__(found, key)
                     if isinstance(held, defaultdict) and isinstance(value, list | dict | set):
-                        continue  # what belongs to a key, no kept result
+                        continue  # a container for what belongs to a key, no result
                     now = functools.partial(dict.get, found, key)
                     yield MemoisedValue(label((where, key)), None, value, value, now)

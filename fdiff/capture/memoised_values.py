@@ -1,4 +1,4 @@
-"""Values that `f` keeps between calls: names its code stores into, whether two values agree."""
+"""Hand-written memoisation: the names that code stores into, and whether two values agree."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LOADS = frozenset(("LOAD_METHOD", "LOAD_ATTR"))
 _STORING = frozenset(("__setitem__", "setdefault", "update"))  # methods that store items
 _MAKING = frozenset(("__init__", "__new__", "__post_init__", "__setstate__"))  # of new objects
 
-RTOL = 1e-9  # of values computed twice: tiers and NumPy may round sums in other orders
+RTOL = 1e-9  # between two computations of a value: tiers and NumPy add in different orders
 
 
 class MemoisedValue(NamedTuple):
-    """A place outside of the run, named as the user would, into which code of the run stores.
+    """A value in a place that outlives the run and that code of the run stores into.
 
-    `put` is what the run found there, `before` the user's own object, `value` what it was worth and
-    `now` tells what is there.
+    `name` is how the user would name the place. `put` is what the run found there, `before` the
+    user's own object behind it, `value` its value then; `now` gives what is there now.
     """
 
     name: str
@@ -49,7 +49,7 @@ def stores_in(code: CodeType) -> frozenset[str]:
 
 
 def stored_names(codes: Iterable[CodeType], spaces: Sequence[Mapping[str, object]]) -> set[str]:
-    """Names that code stores into, and what it may call by a name that is found in `spaces`."""
+    """Names that code stores into, or that functions do which it may call by a name in `spaces`."""
     found: set[str] = set()
     waiting, seen = [*codes], {*codes}
     while waiting:

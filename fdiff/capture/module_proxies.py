@@ -18,15 +18,16 @@ from .value_kinds import MISSING, library_namespace
 
 
 class ModuleContext(ProxyContext, Protocol):
-    """What proxies of modules ask of the run: the private globals of a module, one for a run."""
+    """The part of a run that proxies of modules need: it has one `GlobalsProxy` for a module."""
 
     def namespace(self, real: dict[str, object], /) -> GlobalsProxy: ...
 
 
 class GlobalsProxy(dict[str, object]):
-    """The private globals of all functions of one module, filled as names are read.
+    """The globals that private copies of one module's functions have, filled as names are read.
 
-    `put` holds what was filled in, so that what the run itself stored can be told from it.
+    `put` holds what was filled in: whatever else is found there was stored by the run. `builtin`
+    are the names that were found among the builtins.
     """
 
     __slots__ = ("builtin", "context", "put", "real", "table")
@@ -77,7 +78,7 @@ class GlobalsProxy(dict[str, object]):
             yield name, MISSING
 
     def forget(self) -> None:
-        """Drop all proxies, so that no cycle keeps the run's arrays alive."""
+        """Drop all proxies, so that no reference cycle keeps the arrays of the run alive."""
         if (registry := self.get("__warningregistry__")) is not None:
             self.real["__warningregistry__"] = registry
         for name in self.put.keys() - {"__name__", "__builtins__"}:
@@ -86,7 +87,7 @@ class GlobalsProxy(dict[str, object]):
 
 
 class BuiltinsProxy(dict[str, object]):
-    """The builtins of private globals: C code looks here where it cannot see `__missing__`."""
+    """The builtins of private globals, for C code that does not call their `__missing__`."""
 
     __slots__ = ("globals",)
 
@@ -99,7 +100,7 @@ class BuiltinsProxy(dict[str, object]):
 
 
 class ModuleProxy(ModuleType):
-    """Stands for a module of the user: an attribute read is a read of its global."""
+    """Proxy of a module of the user: its attributes are the globals of its functions."""
 
     __slots__ = ("_fdiff_globals", "_fdiff_module")
 
@@ -132,7 +133,7 @@ _module = vars(ModuleProxy)["_fdiff_module"].__get__
 
 
 def _computed(module: ModuleProxy, globals_: GlobalsProxy, name: str) -> object:
-    """An attribute that is no global of the module: of its type, or of its ``__getattr__``."""
+    """An attribute that is no global: the type of the module has it, or its ``__getattr__``."""
     globals_.table.reads[name] = ABSENT
     value = getattr(_module(module), name)
     if globals_.holds(name):  # a lazy import has stored it
@@ -145,9 +146,9 @@ def _computed(module: ModuleProxy, globals_: GlobalsProxy, name: str) -> object:
 
 
 class LibraryProxy(ModuleType):
-    """Stands for a module of NumPy, SciPy or Python, so that ours can answer for its functions.
+    """Proxy of a module of NumPy, SciPy or Python, with our replacements of its functions.
 
-    `shared` keeps the answers from run to run.
+    `shared` holds the replacements that are the same in every run.
     """
 
     __slots__ = ("_fdiff_context", "_fdiff_module", "_fdiff_shared")
@@ -187,13 +188,12 @@ class LibraryProxy(ModuleType):
         return dir(self._fdiff_module)
 
 
+# By id of a function that gives replacements: that function, and what it gave, by id of a module.
 _shared: dict[int, tuple[Answers, dict[int, dict[str, object]]]] = {}
 
 
 def wrap_module(context: ModuleContext, module: ModuleType, where: Where) -> Pair:
-    if isinstance(
-        module, ModuleProxy | LibraryProxy
-    ):  # of the run around this one, which watches it
+    if isinstance(module, ModuleProxy | LibraryProxy):  # of an enclosing run, which records reads
         return module, Identical(module)
     namespace = vars(module)
     if not library_namespace(namespace):
@@ -204,7 +204,10 @@ def wrap_module(context: ModuleContext, module: ModuleType, where: Where) -> Pai
 
 
 def _answered(answers: Answers, module: ModuleType) -> dict[str, object]:
-    """Attributes of a library's module, answered; kept as long as the answers are the same."""
+    """The replacements known for a module, by name; kept from run to run.
+
+    There is one such dict for each module and each function `answers`.
+    """
     key = id(answers)
     if len(_shared) > 8 and key not in _shared:
         _shared.clear()

@@ -44,9 +44,9 @@ from .container_proxies import (
 from .data import data_key
 from .dependency_nodes import Equal, Identical
 from .module_proxies import wrap_module
-from .object_proxies import wrap_proxy
 from .proxy_context import Pair, ProxyContext, Where, opaque
 from .release import is_instance
+from .user_objects import wrap_proxy
 from .value_kinds import (
     is_dispatcher,
     is_named_tuple,

@@ -1,7 +1,7 @@
-"""What a run leaves in the user's containers and objects: plain numbers and arrays.
+"""Release of what a run leaves behind: plain numbers and arrays in place of traced values.
 
 While `f` runs, its lists, dicts, objects and arrays may hold traced values and proxies. When the
-run ends, each place that the user can reach gets what plain NumPy would have left there.
+run ends, every place that the user can reach gets what plain NumPy would have left there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 
 from .class_proxies import ProxyMeta
 from .dependency_nodes import attribute
-from .instance_proxies import slot_dict, slots
 from .module_proxies import GlobalsProxy
+from .object_proxy import slot_dict, slots
 from .proxy_context import ProxyContext
 from .value_kinds import SCALARS, is_ours, is_traced, record_class
 
@@ -30,10 +30,10 @@ class NoValueError(LookupError):
 
 
 class Release:
-    """The user's own in place of proxies, and numbers in place of traced values.
+    """Gives the user's own object for a proxy, and a number or an array for a traced value.
 
-    Containers that the run has made are changed in place, once each, so that what was one object
-    stays one. A value without a number raises `NoValueError`.
+    Containers that the run has made are changed in place, each of them once, so that what was one
+    object stays one. A traced value that has no number raises `NoValueError`.
     """
 
     def __init__(self, context: ProxyContext) -> None:
@@ -45,7 +45,7 @@ class Release:
         self._released.clear()
 
     def __call__(self, value: object) -> object:
-        """What the user gets for `value`."""
+        """What the user gets in place of `value`."""
         kind = type(value)
         if kind in SCALARS:
             return value
@@ -101,7 +101,7 @@ class Release:
                 object.__setattr__(value, name, own)
 
     def contents(self, value: object) -> None:
-        """Release what a container or object of the user holds that the run had as it is."""
+        """Release what a container or object of the user holds, for which the run had no proxy."""
         self.within(value)
         if isinstance(value, type | FunctionType | MethodType | ModuleType):
             return
@@ -162,7 +162,7 @@ class Release:
                     value[place] = own
 
     def _function(self, value: FunctionType) -> None:
-        """A function that the run has made keeps what its cells and defaults hold."""
+        """Release what the cells, defaults and attributes hold of a function that the run made."""
         if not isinstance(value.__globals__, GlobalsProxy):
             return
         for cell in value.__closure__ or ():

@@ -1,7 +1,7 @@
-"""What a run stored in the user's globals, cells and containers, and how it gets there.
+"""What a run stored in globals, cells and containers, and how that gets to the user's own.
 
-While `f` runs it sees proxies and copies. When the run is over, what it stored in them is carried
-over to the user's own places, with numbers in place of traced values.
+While `f` runs it sees proxies and copies. When the run is over, what it stored in them is stored in
+the user's own places, with numbers in place of traced values.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import numpy as np
 from .container_proxies import DictProxy
 from .data import Content, is_table
 from .dependency_nodes import Attributes, Identical, attribute
-from .instance_proxies import store
 from .memoised_values import ITEM
 from .module_proxies import GlobalsProxy
+from .object_proxy import store
 from .proxy_context import Answers, Copy, Refuse, Where, label
 from .release import Release
 from .value_kinds import MISSING
 
-# How the user would name a place, the name that code stores into, what was read, what is there now.
+# What was read in some place: how the user would name it, the name that code would store into, the
+# value that was read, and a function that gives the value that is there now.
 Read = tuple[str, str, object, Callable[[], object]]
 
 
 class CellCopy(NamedTuple):
-    """A private cell and the user's; `put` holds what was put into the private one, once it was."""
+    """A private cell and the user's; `put` is empty, then holds what the private cell began with."""
 
     name: str
     private: CellType
@@ -42,7 +43,7 @@ class CellCopy(NamedTuple):
 
 
 class ContainerCopy(NamedTuple):
-    """A copy of a container of the user, with what was put into it."""
+    """The copy that a run has of a container of the user (`real`); `put` is what it began with."""
 
     copy: Copy
     put: Copy
@@ -61,13 +62,13 @@ class Places:
         self.cells: dict[int, CellCopy] = {}
         self.copies: list[ContainerCopy] = []
         self.items: list[DictProxy] = []
-        self.arrays: list[np.ndarray] = []  # captured ones, which the run may store into
-        self.named: list[Where] = []  # where each of them was read
-        self.data: list[tuple[object, Content, Where]] = []  # ordinary data
-        self.shared: list[tuple[object, Where]] = []  # what the run had as it is
+        self.arrays: list[np.ndarray] = []  # captured arrays, in the order of their handles
+        self.named: list[Where] = []  # and their names
+        self.data: list[tuple[object, Content, Where]] = []  # tables and the like, without proxies
+        self.shared: list[tuple[object, Where]] = []  # what cannot be compared, without proxies
 
     def written(self) -> bool:
-        """Whether anything waits to be carried over."""
+        """Whether anything in globals, cells or copies has still to be stored in the user's own."""
         written: Iterable[bool] = (
             *(next(g.writes(), None) is not None for g in self.globals.values()),
             *(cell.written() for cell in self.cells.values()),
@@ -76,7 +77,7 @@ class Places:
         return any(written)
 
     def read(self) -> Iterator[Read]:
-        """What was read, and what is there now."""
+        """All that was read in globals, cells and dicts."""
         for globals_ in self.globals.values():
             for name, put in globals_.put.items():
                 yield name, name, put, partial(globals_.real.get, name)
@@ -89,7 +90,7 @@ class Places:
                 yield name, ITEM, put, partial(items._fdiff_real.get, key)
 
     def carry_over(self, release: Release, note: Callable[[str], None], refuse: Refuse) -> None:
-        """The user's own places get what the run has written, noted in words."""
+        """Store in the user's own places what the run has written, and note each place."""
         self.write(release, note, refuse)
         for items in self.items:
             items._fdiff_carry_over(release, refuse)
@@ -103,7 +104,7 @@ class Places:
                     release.table(value) if is_table(value) else release.contents(value)
 
     def write(self, release: Answers, note: Callable[[str], None], refuse: Refuse) -> None:
-        """The same for what the run has not put there itself."""
+        """The same for globals, cells and copies alone; other places the run writes to itself."""
         for globals_ in self.globals.values():
             for name, value in list(globals_.writes()):
                 note(f"a write to the global `{name}`")
@@ -121,7 +122,7 @@ class Places:
                     write_back(copy, real, release)
 
     def see(self, other: Places) -> None:
-        """What another run has written is what this one finds from now on."""
+        """Let this run find from now on what another run has written."""
         for key, globals_ in other.globals.items():
             if (mine := self.globals.get(key)) is not None:
                 for name, value in list(globals_.writes()):

@@ -1,4 +1,4 @@
-"""A captured object of the user, and what is the proxy of it during one run."""
+"""One object of the user and its proxy during a run: what is read of it, what is stored in it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from .revalidation import Revalidation
 from .value_kinds import MISSING, item_key, leaf_key
 
 _OBJECT = frozenset(dir(object))
-_WHOLE = frozenset(("__dict__", "__reduce__", "__getstate__"))  # show all attributes at once
+_WHOLE = frozenset(
+    ("__dict__", "__reduce__", "__getstate__")
+)  # reading one of these reads all attributes
 own_attribute = object.__getattribute__
 
 
 class ObjectProxy:
-    """A captured object: the user's, its proxy, what was read of it and put there."""
+    """An object of the user (`real`), its proxy, and the dependency (`node`) of what was read.
+
+    `put` are the attributes that were put into the proxy as they were read, by name; `places` are
+    the slots of the class.
+    """
 
     __slots__ = ("computed", "context", "node", "places", "proxy", "put", "real", "where")
 
@@ -34,13 +40,13 @@ class ObjectProxy:
         self.places = places_of(type(real))
 
     def fetch(self, name: str) -> None:
-        """Put what the object has under this name into the proxy."""
+        """Put a proxy of what the object has under this name into its own proxy, once."""
         if name in _OBJECT and name not in _WHOLE:
             return
         if name in _WHOLE:
             self.fetch_all()
         elif (place := self.places.get(name)) is not None:
-            self._fetchslot(name, place)
+            self._fetch_slot(name, place)
         elif hasattr(self.real, "__dict__"):
             here, reads = own_attribute(self.proxy, "__dict__"), self.node.table.reads
             if name in reads or name in here:  # written before it was read
@@ -54,7 +60,7 @@ class ObjectProxy:
     def _wrap(self, name: str, value: object) -> Pair:
         return self.context.wrap(value, f"{label(self.where)}.{name}")
 
-    def _fetchslot(self, name: str, place: MemberDescriptorType) -> None:
+    def _fetch_slot(self, name: str, place: MemberDescriptorType) -> None:
         if name in self.node.slots or slot(self.proxy, name) is not MISSING:
             return
         self.node.slots[name] = ABSENT
@@ -74,7 +80,7 @@ class ObjectProxy:
                 self.fetch(name)
 
     def carry_over(self, release: Answers, refuse: Refuse) -> None:
-        """What the run has stored goes to the user's object."""
+        """Store in the user's object what the run has stored in the proxy."""
         state = state_of(type(self.proxy))
         if state is not None and state.real is not type(self.real):
             self.context.note(f"a write to `{label(self.where)}.__class__`")
@@ -103,7 +109,10 @@ class ObjectProxy:
         return [(name, value) for name, value in found if value is not self.put.get(name, MISSING)]
 
     def compute(self, member: CachedProperty) -> object:
-        """A cached property that Python computes for the user's object, and keeps there."""
+        """Have Python compute a cached property for the user's object, which keeps it; its proxy.
+
+        MISSING if that cannot be done outside of the trace.
+        """
         call = functools.partial(member.real.__get__, self.real, type(self.real))
         if not hasattr(self.real, "__dict__"):
             return call()  # which raises
@@ -116,7 +125,7 @@ class ObjectProxy:
         return here[name]
 
     def _as_it_was(self, name: str, value: object) -> bool:
-        """Whether the user's object has an equal plain value already; that counts as read."""
+        """Whether the user's object has an equal immutable value already, which is then a read."""
         if leaf_key(value) is None:
             return False
         reads = self.node.slots if name in self.places else self.node.table.reads
@@ -132,7 +141,7 @@ class ObjectProxy:
         return True
 
     def become_real(self) -> None:
-        """Whoever still has the proxy finds the user's attributes in it."""
+        """Turn the proxy into an object of the user's class, for whoever still holds it."""
         values = {name: slot(self.real, name) for name in self.places}
         become_real(self.proxy)
         if hasattr(self.real, "__dict__"):
@@ -153,6 +162,7 @@ def places_of(kind: type) -> dict[str, MemberDescriptorType]:
 
 
 def slot(value: object, name: str) -> object:
+    """An attribute as `object` finds it, without hooks; MISSING if there is none."""
     try:
         return own_attribute(value, name)
     except AttributeError:
@@ -175,11 +185,13 @@ def become_real(value: object) -> bool:
 
 
 def slot_dict(value: object) -> dict[str, object]:
+    """The ``__dict__`` of an object; an empty one if it has none."""
     found = slot(value, "__dict__")
     return {} if found is MISSING else cast("dict[str, object]", found)
 
 
 def slots(value: object) -> list[tuple[str, object]]:
+    """The slots of an object that are filled: name and value."""
     found = [(name, slot(value, name)) for name in places_of(type(value))]
     return [(name, item) for name, item in found if item is not MISSING]
 

@@ -1,7 +1,8 @@
-"""Proxies for objects of the user's classes: attributes are read when they are looked up.
+"""All objects and classes of the user that one run has met, and their proxies.
 
-What a run stores in a proxy goes to the user's object at the end. Objects that private code
-makes itself are instances of proxy classes too, and of the user's own classes from the end on.
+Attributes are read when they are looked up. What a run stores in a proxy is stored in the user's
+object at the end. Objects that private code makes itself are instances of proxy classes as well;
+at the end they become instances of the user's own classes.
 """
 
 from __future__ import annotations
@@ -25,27 +26,16 @@ from .class_proxies import (
     state_of,
 )
 from .dependency_nodes import Identical
-from .instance_proxies import ObjectProxy, become_real, own_attribute, slot, slot_dict
-from .proxy_context import (
-    Answers,
-    CachedProperty,
-    Pair,
-    ProxyContext,
-    Refuse,
-    Where,
-    label,
-    opaque,
-)
+from .object_proxy import ObjectProxy, become_real, own_attribute, slot, slot_dict
+from .proxy_context import Answers, CachedProperty, Pair, ProxyContext, Refuse, Where, label, opaque
 from .release import NoValueError, Release
 from .revalidation import Dependency
 from .value_kinds import MISSING, SCALARS, field_names, is_traced, library_class, record_class
 from .writes import Read
 
-# ---------------------------------------------------------------------------------- those of a run
 
-
-class ObjectProxies:
-    """What stands for classes and objects of the user in one run."""
+class UserObjects:
+    """The proxies of classes and objects of the user in one run."""
 
     def __init__(self, context: ProxyContext) -> None:
         self.context = context
@@ -56,6 +46,7 @@ class ObjectProxies:
         self._ready: set[tuple[type, str]] = set()
 
     def of_class(self, kind: type, where: Where) -> Pair:
+        """The proxy class of a class."""
         root: list[type] = []
         try:
             state = make_proxy_class(self.context, kind, self._hooks(root))
@@ -71,6 +62,7 @@ class ObjectProxies:
         return state.proxy_class, node
 
     def of_object(self, value: object, where: Where) -> Pair:
+        """The proxy of an object: an instance of the proxy class of its class."""
         kind: type = type(value)
         proxy_class = cast("type", self.context.wrap(kind, kind.__name__)[0])
         if proxy_class is kind:
@@ -102,13 +94,13 @@ class ObjectProxies:
         )
 
     def read(self) -> Iterator[Read]:
-        """What was read of objects of the user, and what is there now."""
+        """Attributes of objects that were read, each with what it is now."""
         for found in self.objects.values():
             for name, put in found.put.items():
                 yield f"{label(found.where)}.{name}", name, put, partial(slot, found.real, name)
 
     def namespaces(self) -> Iterator[Mapping[str, object]]:
-        """The classes that code of the run may find methods in."""
+        """The namespaces of classes in which code of the run may find methods."""
         kinds = {state.real for state in self.states}
         for found in self.objects.values():
             values = slot_dict(found.real).values()
@@ -116,9 +108,9 @@ class ObjectProxies:
         return (vars(base) for kind in kinds for base in kind.__mro__ if not library_class(base))
 
     def keep_computed(self) -> None:
-        """Cached properties that were traced are kept as the numbers of this call.
+        """Let the user's objects keep the values of cached properties that were traced.
 
-        Not where it has none: in a batch, or with zeros for examples.
+        Without values, as in a batch or with example arguments, nothing is kept.
         """
         for found in tuple(self.objects.values()):
             for name, value in found.computed.items():
@@ -127,8 +119,8 @@ class ObjectProxies:
                         vars(found.real)[name] = self.release(value)
                         self.context.note(f"a write to `{label(found.where)}.{name}`")
 
-    def see(self, other: ObjectProxies) -> None:
-        """What another run has stored in objects of the user is what this one finds from now on."""
+    def see(self, other: UserObjects) -> None:
+        """Let this run find from now on what another run has stored in objects of the user."""
         mine = {id(found.real): found for found in self.objects.values()}
         for theirs in other.objects.values():
             if (found := mine.get(id(theirs.real))) is not None:
@@ -140,7 +132,10 @@ class ObjectProxies:
                         object.__delattr__(found.proxy, name)
 
     def _hooks(self, root: list[type]) -> dict[str, Callable[..., object]]:
-        """How attributes of instances are looked up and stored; `root` is where these stand."""
+        """Methods by which attributes of instances are looked up and stored.
+
+        `root` will hold the proxy class that they are put into.
+        """
         objects, ready = self.objects, self._ready
 
         def __getattribute__(self: object, name: str) -> object:  # noqa: N807 - it goes into a class
@@ -176,7 +171,7 @@ class ObjectProxies:
     # ------------------------------------------------------------------------------ arguments
 
     def adopt(self, value: object) -> object:
-        """What private code gets for an argument: functions and objects in it are private."""
+        """What private code gets for an argument: proxies of functions and objects in it."""
         kind = type(value)
         if kind in SCALARS or kind is np.ndarray or is_traced(value):
             return value
@@ -200,7 +195,7 @@ class ObjectProxies:
         return tuple.__new__(cast("type[tuple[object, ...]]", type(value)), found)
 
     def _adopt_fields(self, value: object) -> object:
-        """A dataclass among the arguments was made for this call, of traced arrays."""
+        """A copy of a dataclass among the arguments, which holds traced arrays of this call."""
         kind: type = type(value)
         if can_be_proxied(kind):
             kind = cast("type", self.context.wrap(kind, kind.__name__)[0])
@@ -214,7 +209,7 @@ class ObjectProxies:
     # ------------------------------------------------------------------------------- the end
 
     def carry_over(self, refuse: Refuse, release: Answers | None = None) -> None:
-        """The user's objects and classes get what the run has stored in their proxies."""
+        """Store in the user's objects and classes what the run has stored in their proxies."""
         release = release or self.release
         for found in tuple(self.objects.values()):
             found.carry_over(release, refuse)
@@ -227,7 +222,7 @@ class ObjectProxies:
                     type.__setattr__(state.real, name, release(value))
 
     def finish(self) -> list[tuple[object, Dependency]]:
-        """The classes that were read, when the run is over."""
+        """At the end of the run: proxies become the user's objects. Gives what was read of classes."""
         for found in self.objects.values():
             found.become_real()
         self.objects.clear()
@@ -241,7 +236,7 @@ class ObjectProxies:
 
 
 def wrap_proxy(context: ProxyContext, value: object, where: Where) -> Pair:
-    """A proxy of the run around this one passes; one of a run that is over is the user's."""
+    """A proxy made by another run: itself while that run goes on, else what it stood for."""
     kind = cast("type", value if isinstance(value, type) else type(value))
     state = state_of(kind)
     if state is None or state.context.running:
