@@ -14,9 +14,7 @@ from .revalidation import Revalidation
 from .value_kinds import MISSING, item_key, leaf_key
 
 _OBJECT = frozenset(dir(object))
-_WHOLE = frozenset(
-    ("__dict__", "__reduce__", "__getstate__")
-)  # reading one of these reads all attributes
+_WHOLE = frozenset(("__dict__", "__reduce__", "__getstate__"))  # to read one is to read all
 own_attribute = object.__getattribute__
 
 

@@ -222,7 +222,7 @@ class UserObjects:
                     type.__setattr__(state.real, name, release(value))
 
     def finish(self) -> list[tuple[object, Dependency]]:
-        """At the end of the run: proxies become the user's objects. Gives what was read of classes."""
+        """At the end of the run: proxies become the user's; gives what was read of classes."""
         for found in self.objects.values():
             found.become_real()
         self.objects.clear()

@@ -30,7 +30,7 @@ Read = tuple[str, str, object, Callable[[], object]]
 
 
 class CellCopy(NamedTuple):
-    """A private cell and the user's; `put` is empty, then holds what the private cell began with."""
+    """A private cell and the user's; `put` holds what the private one began with, once set."""
 
     name: str
     private: CellType

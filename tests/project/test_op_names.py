@@ -48,7 +48,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "trace/if_conversion.py": ("constant negative copy", "instructions of Python's bytecode"),
     "trace/node_layouts.py": ("update", LAYOUT),
     "trace/views.py": ("update", LAYOUT),
-    "process/background.py": ("max", "a word of the kernel's file `cpu.max`"),
+    "process/environment.py": ("max", "a word of the kernel's file `cpu.max`"),
 }  # fmt: skip
 # Every op of every table, SciPy's included; other tests may register ops of their own.
 NAMES = """
