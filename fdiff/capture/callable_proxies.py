@@ -61,7 +61,10 @@ _WRAPPED_FUNCTION: Assembly = ("__func__",), lambda value, function: type(value)
 _MEMBERS: dict[type, Assembly] = {
     classmethod: _WRAPPED_FUNCTION,
     staticmethod: _WRAPPED_FUNCTION,
-    property: (("fget", "fset", "fdel"), lambda value, *made: property(*made, value.__doc__)),
+    property: (
+        ("fget", "fset", "fdel"),
+        lambda value, get, set_, delete: property(get, set_, delete, value.__doc__),
+    ),
     functools.partialmethod: PARTIAL,
     functools.singledispatchmethod: (("dispatcher",), _generic_method),
 }

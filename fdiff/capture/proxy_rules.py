@@ -3,7 +3,7 @@
 A rule is called with the run (a `Capture`), the value, and the name by which the user would call
 it. It gives the proxy, or the value itself, and the dependency: what the value must be at the next
 call for the program to hold. What the run stores in a proxy or a copy is carried over to the user's
-own at the end of the run (`writes.py`, `object_proxies.py`).
+own at the end of the run (`writes.py`, `user_objects.py`).
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class Release:
         items = list(dict.items(value))
         keys, values = [self(key) for key, _ in items], [self(item) for _, item in items]
         if not _same([key for key, _ in items], keys):
-            kind = OrderedDict if isinstance(value, OrderedDict) else dict
+            kind: Any = OrderedDict if isinstance(value, OrderedDict) else dict
             kind.clear(value)
             kind.update(value, zip(keys, values, strict=True))
             return
