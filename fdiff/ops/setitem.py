@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arraytype import BOOL, Shape
 from ..trace import TracedArray, apply, constant_value, current
-from ..trace.local_arrays import LocalArray, become
+from ..trace.local_arrays import LocalArray, make_traced
 from ..trace.out_arguments import resolve
 from ..trace.views import PendingStores, ViewLink, in_memory_order, is_copy, outside, positions
 from .gather_scatter import scatter_set
@@ -84,7 +84,7 @@ def target(array: object) -> TracedArray:
         current(array)
         return array
     if isinstance(array, LocalArray):
-        return become(array)
+        return make_traced(array)
     raise current().fail(
         f"a traced value was stored into {'an array' if isinstance(array, np.ndarray) else 'a ' + type(array).__name__}"
         " that fdiff did not see being made; its derivative would be dropped.",

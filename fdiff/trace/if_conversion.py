@@ -1,8 +1,10 @@
-"""Arms of ``if`` statements that only store one entry, found in the bytecode of the user's code.
+"""If-conversion: arms of ``if`` statements that only store one entry, found in the bytecode.
 
-``if a > v[i]: v[i] = a`` is ``v[i] = np.where(a > v[i], a, v[i])``: where Python asks for the truth
-of the condition, the instructions of the arm tell that. What they are called differs between
-versions of Python (3.11 to 3.14); an instruction that is not known here makes no arm.
+``if a > v[i]: v[i] = a`` does the same as ``v[i] = np.where(a > v[i], a, v[i])``, which needs no
+branch (Allen et al., 1983: conversion of control dependence to data dependence). When Python asks
+for the truth of the condition, the bytecode of the user's function tells what the arm does. The
+names of instructions differ between versions of Python (3.11 to 3.14); an arm with an unknown
+instruction is left a branch.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ from typing import Any, NamedTuple
 
 from ..process.forking import no_fork
 
-MOST = 60  # instructions of an arm
+MOST = 60  # steps of an arm
 _LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"))
 _PAIRS = frozenset(("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"))
 _CONSTANTS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT"))
 _NOTHING = frozenset(("NOP", "NOT_TAKEN", "CACHE", "EXTENDED_ARG"))
 _JUMPS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"))
-_ASKING = frozenset(("COMPARE_OP", "TO_BOOL"))  # they ask for the truth before the jump, from 3.13
+_ASKING = frozenset(("COMPARE_OP", "TO_BOOL"))  # from 3.13, these ask for the truth, not the jump
 _WHEN_FALSE = frozenset((
     "POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE",
 ))  # fmt: skip
@@ -28,22 +30,26 @@ _WHEN_TRUE = frozenset((
 ))  # fmt: skip
 _OPERATORS = frozenset(("+", "-", "*", "/", "**"))
 
-Step = tuple[str, Any]  # "load" and a name, "binary" and an operator, ...
+# A step of a stack machine: "load" and a name, "binary" and an operator, ... (see `_EFFECTS`).
+Step = tuple[str, Any]
 
 
 class Arm(NamedTuple):
-    """What an arm does, as steps on a stack, and for which truth of the condition it runs."""
+    """What an arm does, as steps of a stack machine; `when` is the condition for which it runs."""
 
     steps: tuple[Step, ...]
     when: bool
 
 
-_arms: dict[tuple[int, int], tuple[CodeType, Arm | None]] = {}
-_KEPT = 1 << 12
+_arms: dict[tuple[int, int], tuple[CodeType, Arm | None]] = {}  # by id of a code, and offset
+_KEPT = 1 << 12  # entries of this cache
 
 
 def arm_at(code: CodeType, at: int) -> Arm | None:
-    """The arm of the ``if`` whose condition is asked for at an offset; None for anything else."""
+    """The arm of the ``if`` whose condition is tested at an offset of the code.
+
+    None if there is no ``if``, or if its arm does anything but store one entry.
+    """
     key = id(code), at  # a code is slow to hash
     known = _arms.get(key)
     if known is None or known[0] is not code:
@@ -54,6 +60,7 @@ def arm_at(code: CodeType, at: int) -> Arm | None:
 
 
 def _found(code: CodeType, at: int) -> Arm | None:
+    """The same, not from the cache."""
     with no_fork:
         import dis  # noqa: PLC0415 - imported when the first branch on a value is met
 
@@ -76,12 +83,16 @@ def _found(code: CodeType, at: int) -> Arm | None:
 
 
 def _place(every: Sequence[Any], offset: int) -> int:
-    """The instruction a jump goes to."""
+    """The position among the instructions that a jump to an offset goes to."""
     return next((k for k, i in enumerate(every) if i.offset >= offset), len(every) - 1)
 
 
 def _settled(every: Sequence[Any], k: int) -> object:
-    """Where unconditional jumps from an instruction end: a place, or the return of a constant."""
+    """Where unconditional jumps from an instruction end.
+
+    The position of an instruction, or, if that returns a constant, which constant: there may be
+    several such returns in place of one behind both arms.
+    """
     for _ in range(len(every)):
         i = every[k]
         if i.opname in _JUMPS:
@@ -96,7 +107,7 @@ def _settled(every: Sequence[Any], k: int) -> object:
 
 
 def _steps(every: Sequence[Any], k: int, end: object) -> tuple[Step, ...] | None:
-    """The steps from an instruction to the place `end`, if they store one entry and do no more."""
+    """The steps from an instruction to `end`, if they store exactly one entry and do no more."""
     steps: list[Step] = []
     depth = stores = 0
     while _settled(every, k) != end:
@@ -118,6 +129,7 @@ def _steps(every: Sequence[Any], k: int, end: object) -> tuple[Step, ...] | None
     return tuple(steps) if stores and not depth else None
 
 
+# By step: how many values it needs on the stack, and how many more there are afterwards.
 _EFFECTS = {
     "load": (0, 1), "global": (0, 1), "constant": (0, 1), "entry": (2, -1), "binary": (2, -1),
     "negative": (1, 0), "store": (3, -3),
@@ -125,14 +137,14 @@ _EFFECTS = {
 
 
 def _effect(name: str, n: Any) -> tuple[int, int]:
-    """How many values a step needs on the stack, and how many more there are behind it."""
+    """The same for any step; `n` is its argument."""
     if name in _EFFECTS:
         return _EFFECTS[name]
     return n, 1 - n if name == "tuple" else int(name == "copy")
 
 
 def _step(i: Any) -> list[Step] | None:
-    """What an instruction does; None for one that may do anything else."""
+    """An instruction as steps; None if it is not among those that an arm may have."""
     name = i.opname
     if name in _LOADS:
         return [("load", i.argval)]

@@ -1,8 +1,9 @@
 """Arrays made inside a traced function: plain memory until a traced value is stored into them.
 
-A `LocalArray` is an ndarray in all it does. When a traced value is stored into it, the array and
-every view of its memory become a `TracedLocalArray`: an ndarray that hands every use on to a traced
-array. Its own memory then has a dtype without numbers, so that no C code can read stale ones.
+A `LocalArray` is an ndarray and behaves as one. When a traced value is stored into it, the array
+and every view of its memory change their class to `TracedLocalArray`: still an ndarray, but every
+use of it is passed on to a traced array, its `handle`. The dtype of its memory is then void, so
+that no C code can read numbers there, which would be out of date.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from .traced_array import TracedArray
 
 NUMERIC = "biufc"
 _PLAIN = (int, slice, type(...), type(None), str)
-# NumPy 2.5 deprecates that anybody else sets the dtype of an array.
+# Sets the dtype of an array; NumPy 2.5 deprecates doing so by an assignment.
 _set_dtype: Callable[[np.ndarray, np.dtype], None] = getattr(
     np.ndarray, "_set_dtype", vars(np.ndarray)["dtype"].__set__
 )
 
 
-# Of each array that owns memory of local arrays, by id: a reference to it, then to those arrays.
+# By id of an array that owns memory: weak references to it, then to all local arrays that view it.
 _families: dict[int, list[weakref.ref[np.ndarray]]] = {}
 
 
 def _owner(array: np.ndarray) -> np.ndarray:
-    """The array whose memory `array` looks at."""
+    """The array that owns the memory of `array`."""
     base: object = array
     while base is not None:
         if isinstance(base, np.ndarray):
@@ -74,13 +75,14 @@ class LocalArray(np.ndarray):
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> object:
-        if holds_traced(args) or holds_traced(list(kwargs.values())):  # NumPy asks first of `a`
+        # NumPy asks local arrays first, as they are of a subclass of ndarray.
+        if holds_traced(args) or holds_traced(list(kwargs.values())):
             return TracedArray.__array_function__(self, func, types, args, kwargs)  # type: ignore[arg-type] - the same for all
         return localised(super().__array_function__(func, types, args, kwargs), args)  # type: ignore[misc] - passed on as given: NumPy checks it
 
     def __setitem__(self, key: object, value: object) -> None:
         if holds_traced(value) or (type(key) not in _PLAIN and holds_traced(key)):
-            become(self)[key] = value
+            make_traced(self)[key] = value
         else:
             super().__setitem__(key, value)  # type: ignore[index] - passed on as given: NumPy checks it
 
@@ -91,7 +93,7 @@ class LocalArray(np.ndarray):
 
     def fill(self, value: object) -> None:
         if holds_traced(value):
-            become(self)[...] = value
+            make_traced(self)[...] = value
         else:
             super().fill(value)
 
@@ -121,12 +123,12 @@ class LocalArray(np.ndarray):
 
 
 def _part(name: str) -> property:
-    """The real or imaginary part of a local array, which may be given traced values."""
+    """The property `real` or `imag` of a local array, to which traced values may be assigned."""
     plain_part = getattr(np.ndarray, name)
 
     def store(self: LocalArray, value: object) -> None:
         if holds_traced(value):
-            setattr(become(self), name, value)
+            setattr(make_traced(self), name, value)
         else:
             plain_part.__set__(self, value)
 
@@ -149,7 +151,7 @@ class LocalFlat:
 
     def __setitem__(self, key: object, value: object) -> None:
         if type(self.array) is TracedLocalArray or holds_traced(value):
-            become(self.array).flat[... if key is ... else key] = value  # type: ignore[attr-defined] - `fdiff.ops` enters it
+            make_traced(self.array).flat[... if key is ... else key] = value  # type: ignore[attr-defined] - `fdiff.ops` enters it
         else:
             np.ndarray.flat.__get__(self.array)[key] = value  # type: ignore[attr-defined] - passed on as given: NumPy checks it
 
@@ -175,7 +177,8 @@ class LocalFlat:
         return np.asarray(self._iterator(), dtype)
 
 
-def _forward(name: str) -> Callable[..., object]:
+def _method(name: str) -> Callable[..., object]:
+    """A method of local arrays: that of a traced array where an argument is traced."""
     plain: Callable[..., object] = getattr(np.ndarray, name)
 
     def call(self: LocalArray, *args: object, **keywords: object) -> object:
@@ -187,11 +190,11 @@ def _forward(name: str) -> Callable[..., object]:
     return call
 
 
-_TAKING = (
+_METHODS = (  # those that take arrays or scalars, so that an argument may be traced
     "all any choose clip compress cumprod cumsum dot max mean min prod repeat std sum take var"
 )
-for _name in _TAKING.split():
-    setattr(LocalArray, _name, _forward(_name))
+for _name in _METHODS.split():
+    setattr(LocalArray, _name, _method(_name))
 
 
 class TracedLocalArray(LocalArray):
@@ -223,7 +226,9 @@ class TracedLocalArray(LocalArray):
         return self.handle[key]
 
 
-def _through(name: str) -> Callable[..., object]:
+def _passed_on(name: str) -> Callable[..., object]:
+    """A method that calls the one of the traced array."""
+
     def call(self: TracedLocalArray, *args: object, **kwargs: object) -> object:
         return getattr(self.handle, name)(*args, **kwargs)
 
@@ -232,13 +237,15 @@ def _through(name: str) -> Callable[..., object]:
 
 
 def _attribute(name: str) -> property:
+    """A property that is the one of the traced array."""
     return property(
         lambda self: getattr(self.handle, name),
         lambda self, value: setattr(self.handle, name, value),
     )
 
 
-# Of operators those that NumPy would answer by the dtype of the memory, which is void.
+# Special methods that would otherwise look at the memory, whose dtype is void. All other operators
+# are ufuncs.
 _SPECIAL = """
 iter len contains array copy deepcopy reduce bool float int complex index round
 repr str format divmod rdivmod eq ne lt le gt ge
@@ -248,12 +255,12 @@ for _name in (
     *(f"__{name}__" for name in _SPECIAL.split()),
     *(name for name in dir(np.ndarray) if not name.startswith("_")),
 ):
-    _member = getattr(np.ndarray, _name, _through)
-    setattr(TracedLocalArray, _name, _through(_name) if callable(_member) else _attribute(_name))
+    _member = getattr(np.ndarray, _name, _passed_on)
+    setattr(TracedLocalArray, _name, _passed_on(_name) if callable(_member) else _attribute(_name))
 
 
 def holds_traced(value: object) -> bool:
-    """Whether a traced array is in `value`, a number, an array or nested sequences of them."""
+    """Whether a value is traced, or a sequence or object array that holds such a value."""
     kind = type(value)
     if kind is TracedLocalArray or issubclass(kind, TracedArray):
         return True
@@ -263,9 +270,10 @@ def holds_traced(value: object) -> bool:
 
 
 def localised(result: object, args: object = ()) -> object:
-    """A result of NumPy whose arrays notice what is stored into them.
+    """A result of NumPy with its arrays viewed as local arrays, in tuples and lists too.
 
-    An array that may be one of the caller's, given in `args`, stays what it is.
+    An array that may share memory with one in `args` that is not local may be the caller's, and is
+    not changed.
     """
     kind = type(result)
     if kind is np.ndarray:
@@ -280,7 +288,7 @@ def localised(result: object, args: object = ()) -> object:
 
 
 def _shares(array: np.ndarray, args: object) -> bool:
-    """Whether `array` may look at the memory of an array in `args` that is not local."""
+    """Whether `array` may share memory with an array in `args` that is not local."""
     kind = type(args)
     if kind is tuple or kind is list:
         return any(_shares(array, part) for part in args)  # type: ignore[attr-defined] - its class was looked at
@@ -289,7 +297,7 @@ def _shares(array: np.ndarray, args: object) -> bool:
 
 
 def plain(value: object) -> object:
-    """An array of the function as its caller gets it: traced, or plain memory of its own."""
+    """What a caller gets for a local array: the traced array, or an ordinary copy."""
     kind = type(value)
     if kind is TracedLocalArray:
         return value.handle  # type: ignore[attr-defined] - its class was looked at
@@ -299,29 +307,29 @@ def plain(value: object) -> object:
 # ------------------------------------------------------------------------------------------ stores
 
 
-def become(array: LocalArray) -> TracedArray:
-    """The traced array that `array` is from now on; so are all views of its memory."""
+def make_traced(array: LocalArray) -> TracedArray:
+    """Turn a local array, and all that share its memory, into traced ones; its traced array."""
     if type(array) is TracedLocalArray:
         return array.handle
     if not array.flags.writeable:
         raise ValueError("assignment destination is read-only")
     owner = _owner(array)
-    found = [view() for view in _families[id(owner)][1:]]
-    family: list[LocalArray] = [view for view in found if type(view) is LocalArray]
+    views = [view() for view in _families[id(owner)][1:]]
+    family: list[LocalArray] = [view for view in views if type(view) is LocalArray]
+    # the real or imaginary part of complex memory is a part of a traced array
     wholes = [(part, "") if part.dtype == owner.dtype else whole_of(owner, part) for part in family]
     if None in wholes:
         fact = "a traced value was stored into memory that is viewed as several dtypes."
         raise current().fail(fact, "Make arrays of their own: `z = a + 1j * b`.")
-    plain_ = [np.ndarray.view(w, np.ndarray) for w in (owner, *(w for w, _ in wholes))]  # type: ignore[misc] - None is refused above
+    memory = [np.ndarray.view(w, np.ndarray) for w in (owner, *(w for w, _ in wholes))]  # type: ignore[misc] - None is refused above
     names = [name for _, name in wholes]  # type: ignore[misc] - None is refused above
-    for part, name, whole in zip(family, names, handles_of(plain_)[1:], strict=True):
+    for part, name, whole in zip(family, names, handles_of(memory)[1:], strict=True):
         handle: TracedArray = getattr(whole, name) if name else whole
         part.handle = handle if part.flags.writeable else read_only(handle)
         np.ndarray.setflags(part, write=False)
         size = part.dtype.itemsize
         part.__class__ = TracedLocalArray
-        # so that C code finds no numbers
-        _set_dtype(part, np.dtype(f"V{size}"))
-    if owner.dtype.kind in "fc" and plain_[0].flags.writeable:
-        plain_[0].fill(np.nan)
+        _set_dtype(part, np.dtype(f"V{size}"))  # so that C code finds no numbers
+    if owner.dtype.kind in "fc" and memory[0].flags.writeable:
+        memory[0].fill(np.nan)
     return array.handle

@@ -1,7 +1,7 @@
-"""Views of one memory, as traced arrays that are views of one another.
+"""Arrays that share memory become traced arrays that are views of one another.
 
 In: concrete arrays that share memory, when a traced value is stored into one of them. Out: a traced
-array for each, such that a store through one is seen by all, as in NumPy.
+array for each, such that a store through one of them is seen by all, as in NumPy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def whole_of(owner: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, str] | No
 
 
 def read_only(handle: TracedArray) -> TracedArray:
-    """A view that cannot be written to."""
+    """A view of a traced array that cannot be written to."""
     out = TracedArray(handle.home, handle.id, handle.type)
     shape = (("shape", handle.shape),)
     out.link = ViewLink(handle, PRIMITIVES["reshape"], shape, out.node, fixed=True)
@@ -62,11 +62,12 @@ def handles_of(parts: list[np.ndarray]) -> list[TracedArray]:
 
 
 def _start(part: np.ndarray) -> int:
+    """The address of the first entry."""
     return part.__array_interface__["data"][0]
 
 
 def _sliced(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray | None:
-    """`part` as a slice of `memory` with its axes in another order; None if it is none."""
+    """`part` as a slice of `memory`, transposed and reshaped; None if it is no such slice."""
     if not part.size or not memory.size:
         return None
     size = memory.dtype.itemsize
