@@ -12,7 +12,7 @@ from ..ops.elementwise import where
 from ..ops.kink_marks import mark
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
-from ..trace.record import splice_all
+from ..trace.function_to_tape import splice_all
 from .apply_rules import entries_taken, masks_of_arguments, narrow_mask
 
 Values = dict[int, TracedArray]
