@@ -1,10 +1,10 @@
-"""A thread that makes kernels while the interpreter answers.
+"""The background thread, which compiles kernels while the interpreter answers.
 
-There is one where the process may use two cores or more; ``FDIFF_BACKGROUND=0`` switches it off.
-Workers of `multiprocessing` (and of what is built on it, as joblib is) have none, because their
-siblings use the other cores, and nor have forked children. The thread exists while there is
-something to do. It stops before a fork and at the end of the process, which wait for the stage
-under way: at most one of LLVM's, of a kernel that is small enough to be made unasked.
+A process has one if it may use two cores or more; ``FDIFF_BACKGROUND=0`` switches it off. Workers
+of `multiprocessing` (and of libraries built on it, such as joblib) have none, because the other
+workers use the other cores; forked children have none either. The thread exists while there is
+something to do. It stops before a fork and at the end of the process. Both wait for the step under
+way, which is at most one of LLVM's on a kernel that is small enough to be compiled unasked.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .environment import cores, is_worker, switch
 
 VARIABLE = "FDIFF_BACKGROUND"
 PATIENCE = 60.0  # seconds that a fork waits for the thread to stop
-SLICE = 2e-3  # seconds of work, after which others have the interpreter for as long
+SLICE = 2e-3  # seconds of work, after which other threads have the interpreter for as long
 
 
 class InterruptedJob(BaseException):
-    """Raised in the thread where it has to stop; the job starts over if the process goes on."""
+    """Raised in the background thread to stop it; the job starts over if the process goes on."""
 
 
 class Job(NamedTuple):
-    """Something to do, and how urgent it is by now."""
+    """Something to do, and how urgent it is at the moment."""
 
     run: Callable[[], object]
     urgency: Callable[[], float]
@@ -69,13 +69,13 @@ class Worker:
         self._changed = threading.Condition()
         self._jobs: list[Job] = []
         self._thread: threading.Thread | None = None
-        self._paused = 0  # how many want it to rest
+        self._paused = 0  # how many have asked it to pause
         self._now: Job | None = None  # what is being done
         self._since = 0.0
         self.off = False
 
     def submit(self, job: Job) -> None:
-        """Have this done, if the thread can be started."""
+        """Add a job, and start the thread if there is none."""
         with self._changed:
             self._jobs.append(job)
             self._start()
@@ -87,14 +87,14 @@ class Worker:
                 self.submit(job)
 
     def wait(self) -> None:
-        """Until there is nothing to do."""
+        """Wait until there is nothing left to do."""
         with self._changed:
             self._changed.wait_for(lambda: self._thread is None)
 
     def checkpoint(self) -> None:
-        """Between two stages of a job: stop if that is asked for, and let other threads go on.
+        """To be called between two steps of a job: pauses it if asked to, lets other threads run.
 
-        Nothing in any other thread.
+        In any other thread it does nothing.
         """
         if not self.runs_here():
             return
@@ -158,7 +158,7 @@ class Worker:
     def resume(self) -> None:
         """Go on after a pause."""
         with self._changed:
-            self._paused = 0  # how many want it to rest
+            self._paused = 0
             self._start()
 
     def forget(self) -> None:

@@ -1,7 +1,8 @@
-"""Hints that arithmetic left the real numbers: the processor's floating-point flags, NumPy's too.
+"""Hints at floating-point errors: the flags of the processor, and reports of NumPy.
 
 A division by zero, an invalid operation or an overflow sets a flag of the thread it happens in.
-That is a hint and no more: a derivative, or an arm that a ``where`` discards, sets flags as well.
+That is only a hint that the user's function would warn: computing a derivative, or an arm that a
+``where`` discards, sets flags as well.
 """
 
 from __future__ import annotations
@@ -19,38 +20,38 @@ import numpy as np
 
 
 class _Noted(threading.local):
-    """Whether there has been a hint in this thread since somebody last took it away."""
+    """Whether there has been a hint in this thread since the last call of `taken`."""
 
     hint = False
 
 
 noted = _Noted()
-OFTEN = 4  # hints that are all asked about; later, of those that may be left, a few
+OFTEN = 4  # so many hints are all looked into, later ones more and more rarely
 
 
 class Doubts:
-    """What came of the hints of one variant."""
+    """What was found out about the hints of one variant."""
 
     __slots__ = ("count", "false", "filters", "plan", "state")
 
     def __init__(self) -> None:
-        self.count = 0  # hints under these filters
-        self.false = 0  # hints at nothing, one after another
+        self.count = 0  # hints since the filters of `warnings` last changed
+        self.false = 0  # hints in a row that came to no warning
         self.filters: object = None
         self.state: object = None  # NumPy's when a hint was last found to be of no interest
         self.plan: Any = None  # to interpret the function; its class lies on a floor above
 
     def rare(self) -> bool:
-        """Whether this hint is one of the first, or of those that are asked about later."""
+        """Whether this hint is to be looked into: one of the first, or a power of two."""
         if self.filters != (filters := [*warnings.filters]):
             self.count, self.filters = 0, filters
         self.count += 1
         return self.count <= OFTEN or self.count & (self.count - 1) == 0
 
     def idle(self) -> bool:
-        """Whether a hint may be left at once: hints come to nothing, and nothing has changed.
+        """Whether a hint may be ignored: those before came to nothing, and nothing has changed.
 
-        What a kernel computes beside its results, in lanes that are masked, may hint at every call.
+        A kernel may give a hint at every call, by what it computes in masked lanes.
         """
         if self.false <= OFTEN or self.state is None or self.state is not error_state():
             return False

@@ -1,8 +1,8 @@
-"""Long work says what it does, how far it is and how to stop it.
+"""Progress of long work: what is done, how far it is, and how to stop it.
 
 Tracing, transforms and compiling run inside a `Stage`. Work that has taken more than two seconds is
-shown by a thread that looks on: LLVM runs no Python code for seconds. The thread starts with a
-stage, where anything may be shown at all, and ends when it finds none. Where nothing may be shown
+shown by a thread of its own, as LLVM runs for seconds without running any Python code. The thread
+starts when a stage begins, and ends when it finds no stage under way. Where nothing may be shown
 there is no such thread, and a stage costs less than a microsecond. Work in the background is not
 shown, because nobody waits for it.
 """
@@ -29,16 +29,17 @@ from .progress_display import Display, Report, find_display
 
 SECONDS = 2.0  # work that takes no longer shows nothing
 INTERVAL = 0.2  # seconds after which what is shown is renewed
-AGAIN = 0.5  # seconds after which it is asked again whether anything may be shown
+AGAIN = 0.5  # seconds before the next question whether anything may be shown
 PATIENCE = 2.0  # seconds that a fork waits for the thread to end
 
 
 class Stage:
-    """Some work under way, in a ``with`` statement; what is left out is that of the stage around.
+    """Some work under way, in a ``with`` statement.
 
     `what` says what is done and `of` to which call of the user's: "compiling", "grad(model)".
     `size` is a number of operations and `made` a growing list of them. `seconds` is how long the
-    work is expected to take. With `shows_line` the user's line under way is shown, too.
+    work is expected to take. With `shows_line` the user's line under way is shown, too. What is
+    left out is taken from the enclosing stage.
     """
 
     __slots__ = (
@@ -76,7 +77,7 @@ class Stage:
         if self._begin >= _watcher.next_try:
             try:
                 _watcher.start()
-            except BaseException:  # a variable that is set to what it cannot be, or an interrupt
+            except BaseException:  # the variable has a wrong value, or an interrupt came
                 _under_way.pop(me, None)
                 raise
 
@@ -105,9 +106,9 @@ class Stage:
         return now - self.outermost._begin
 
     def is_alive(self, frame: FrameType | None) -> bool:
-        """Whether its thread, which runs `frame`, is inside of it and all around it.
+        """Whether its thread, which runs `frame`, is still inside the outermost stage.
 
-        An interrupt may arrive after a stage has begun and before its `with` statement has.
+        It is not if an interrupt arrived after the stage began and before its `with` statement did.
         """
         begun = self.outermost._frame
         while frame is not None:
@@ -117,7 +118,7 @@ class Stage:
         return False
 
     def report(self, now: float, ident: int, frame: FrameType | None) -> Report:
-        """What there is to say, while its thread runs `frame`."""
+        """What to show of the stage, while its thread runs `frame`."""
         chain = [*self.chain()]
         named = next((stage for stage in chain if stage.what), chain[-1])
         inner = chain[: chain.index(named) + 1]
@@ -141,7 +142,7 @@ def _user_line(frame: FrameType | None) -> str:
 
 
 class _Watcher:
-    """The thread that looks at what is under way, and shows what takes long."""
+    """The thread that looks at the stages under way, and shows what takes long."""
 
     def __init__(self) -> None:
         # re-entrant, because the garbage collector may end a stage at any moment
@@ -210,7 +211,7 @@ class _Watcher:
         return True
 
     def erase(self) -> None:
-        """Leave nothing on the screen; the next look shows it again."""
+        """Leave nothing on the screen, until the thread looks again."""
         with self._lock:
             if self._display is not None:
                 with suppress(Exception):

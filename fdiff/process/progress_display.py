@@ -20,7 +20,7 @@ VARIABLE = "FDIFF_PROGRESS"
 
 
 class Report(NamedTuple):
-    """What there is to say about a stage: what it does, for how long, and of how many seconds."""
+    """What to show of a stage: what it does, for how long it has run, and how long it may run."""
 
     work: str
     elapsed: float
@@ -34,9 +34,9 @@ class Report(NamedTuple):
         return min(self.elapsed / self.expected, 0.99) if self.expected else None
 
     def line(self, stop: str, width: int = 1000) -> str:
-        """All of it in a line, which says at the end how to `stop` the work.
+        """All of it in a line, with words at the end on how to `stop` the work.
 
-        What is longer than `width` goes without the percentage, or without the end of the work.
+        A line longer than `width` is shown without the percentage, or with the work cut short.
         """
         stop = stop if self.stoppable else ""
         begin, end = f"fdiff: {self.work}", f": {self._time()}.{stop}"
@@ -140,7 +140,7 @@ _ids = count()
 
 
 def find_display(*, worker: bool) -> Display | None:
-    """Where to show progress now; None if nowhere. A `worker` has to be asked for it."""
+    """Where to show progress now; None if nowhere. A `worker` shows it only if the user asks."""
     asked, stream = switch(VARIABLE), sys.stderr
     if asked is False or (worker and not asked):
         return None
