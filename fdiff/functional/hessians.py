@@ -16,7 +16,7 @@ from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
 from ..tracebacks import trim
-from ..transforms.forward import depends
+from ..transforms.dependence import depends
 from ..transforms.pipeline import HVP
 from .annotations import Array, HessianKeywords, P, Places, Point, ProductKeywords
 from .dense_plans import gradient_tape, hessian_plan

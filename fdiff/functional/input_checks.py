@@ -17,7 +17,7 @@ from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, StrictError, VectorError, failure
 from ..trace import TracedArray
 from ..trace.local_arrays import LocalArray
-from ..transforms.forward import depends
+from ..transforms.dependence import depends
 from ..tree import Spec, flatten
 from .complex_rules import refuse_complex
 from .options import refuse_argnums, refuse_position

@@ -78,19 +78,3 @@ class _ForwardSweep:
         if o in self.dots:
             return self.dots[o]
         return self.trace.zeros(self.tape.nodes[o].type)
-
-
-def depends(tape: Tape, wrt: Sequence[int]) -> list[list[bool]]:
-    """``depends[o][k]``: whether output `o` depends on input ``wrt[k]`` with a derivative.
-
-    Dependence is that of the graph, not of values: ``x * 0`` depends on `x`, ``floor(x)`` does not.
-    """
-    sets: list[int] = []
-    bit = {tape.inputs[k]: 1 << n for n, k in enumerate(wrt)}
-    for i, node in enumerate(tape.nodes):
-        mask = bit.get(i, 0)
-        if any(t.floating for t in node.types) and not node.primitive.flat:
-            for a in node.args:
-                mask |= sets[a]
-        sets.append(mask)
-    return [[bool(sets[o] >> n & 1) for n in range(len(wrt))] for o in tape.outputs]

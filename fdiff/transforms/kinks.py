@@ -14,6 +14,7 @@ from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from ..trace.function_to_tape import splice_all
 from .apply_rules import entries_taken, masks_of_arguments, narrow_mask
+from .dependence import reached
 
 Values = dict[int, TracedArray]
 Mask = TracedArray | Literal[True]
@@ -46,18 +47,19 @@ def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape,
         ids = splice_all(tape, [trace.input(t) for t in tape.input_types], trace)
         outputs = {i: _traced(trace, trace.builder.results(k)) for i, k in ids.items()}
         values = {i: outs[0] for i, outs in outputs.items()}
-        touched, moving = _reach(tape, [tape.inputs[k] for k in wrt])
+        sources = {tape.inputs[k]: 1 for k in wrt}
+        touched, moving = reached(tape, sources), reached(tape, sources, smoothly=True)
         ends = [tape.outputs[k] for k in of if tape.nodes[tape.outputs[k]].type.floating]
-        passed = lambda node, a: a in touched and not node.primitive.flat  # noqa: E731 - a condition of one line
+        passed = lambda node, a: bool(touched[a]) and not node.primitive.flat  # noqa: E731 - a condition of one line
         live = _live(tape, values, outputs, ends, passed)
         faults = _live_values(tape, values, outputs)
         found: list[TracedArray] = []
         for i, node in enumerate(tape.nodes):
             fault = node.primitive is mark and node.param("always")
-            where = faults.get(i) if fault else live.get(i) if i in touched else None
+            where = faults.get(i) if fault else live.get(i) if touched[i] else None
             if node.primitive.kink is None or where is None:
                 continue
-            arguments = [0] if fault else [k for k, a in enumerate(node.args) if a in moving]
+            arguments = [0] if fault else [k for k, a in enumerate(node.args) if moving[a]]
             for k, hit in _hits(node, arguments, values, where, outputs[i][0]):
                 line = tape.lines.get(i, (None,))[0]
                 checks.append(Check(*_words(node, k), line, len(found), fault))
@@ -76,18 +78,6 @@ def _words(node: Node, argument: int) -> tuple[str, str, int | None]:
         return str(params["function"]), str(params["point"]), None
     assert node.primitive.kink is not None
     return f"numpy.{node.primitive.name}", node.primitive.kink.point, argument
-
-
-def _reach(tape: Tape, inputs: Sequence[int]) -> tuple[set[int], set[int]]:
-    """Floating nodes that depend on `inputs`, and those that do with a derivative."""
-    touched, moving = set(inputs), set(inputs)
-    for i, node in enumerate(tape.nodes):
-        if any(t.floating for t in node.types):
-            if any(a in touched for a in node.args):
-                touched.add(i)
-            if any(a in moving for a in node.args) and not node.primitive.flat:
-                moving.add(i)
-    return touched, moving
 
 
 def _hits(

@@ -13,8 +13,9 @@ from ..ops.view_ops import spread
 from ..primitive import Primitive
 from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
+from .dependence import reached
 from .rewrites.rewrite_context import SCALED
-from .rule_templates import Seeds, pulls
+from .rule_templates import Seeds, pull_operands, pulls
 from .simplify import SimplifyingTrace
 
 _SCALED = (SCALED, negative, spread)  # what rewrites find constant factors in
@@ -61,7 +62,7 @@ class _ReverseSweep:
         self.builder = trace.builder
         self.values = self.builder.replay(tape)
         self.types = [node.types[0] for node in tape.nodes]
-        self.wanted = reached(tape, wrt)
+        self.wanted = reached(tape, dict.fromkeys(wrt, 1))
         self.value_of, self.type_of = self.values.__getitem__, self.types.__getitem__
         self.is_wanted = self.wanted.__getitem__
         self.bars: dict[int, int] = {}
@@ -119,10 +120,7 @@ class _ReverseSweep:
     def _pull_parts(self, i: int, node: Node, line: Line | None) -> None:
         """Pull through a node with several outputs, some of which have cotangents."""
         parts = self.parts.pop(i)
-        there = [parts.get(k, (None, None)) for k in range(len(node.types))]
-        seeds = tuple([None if bar is None else mask is not None for bar, mask in there])
-        given = [bar for bar, _ in there if bar is not None]
-        given += [mask for _, mask in there if mask is not None]
+        seeds, given = pull_operands([parts.get(k, (None, None)) for k in range(len(node.types))])
         self._pull(node, seeds, given, self.builder.results(self.values[i]), line)
 
     def _pull(
@@ -184,17 +182,3 @@ class _ReverseSweep:
         if self.builder.nodes[b].types != types:
             raise TapeError(f"cotangents of types {types} and {self.builder.nodes[b].types} met")
         return self.builder.add(primitive, (a, b), (), line, types)
-
-
-def reached(tape: Tape, inputs: Sequence[int]) -> bytearray:
-    """Marks of the nodes with a floating output that depend on one of `inputs`."""
-    marks = bytearray(len(tape.nodes))
-    for i in inputs:
-        marks[i] = 1
-    for i, (_, args, _, types) in enumerate(tape.nodes):
-        for a in args:
-            if marks[a]:
-                floating = types[0].dtype.kind in "fc"
-                marks[i] = floating if len(types) == 1 else any(t.floating for t in types)
-                break
-    return marks

@@ -59,6 +59,13 @@ class Rule(NamedTuple):
         return simplify(tape), result, trace.tainted
 
 
+def pull_operands(bars: Sequence[tuple[Any, Any]]) -> tuple[Seeds, list[Any]]:
+    """What a reverse rule is asked for, and its seeds, from cotangents and masks of the outputs."""
+    seeds = tuple([None if bar is None else mask is not None for bar, mask in bars])
+    masks = [mask for _, mask in bars if mask is not None]
+    return seeds, [bar for bar, _ in bars if bar is not None] + masks
+
+
 def _types_of_pull(op: Op, detail: tuple[Seeds, object]) -> tuple[list[ArrayType], Types]:
     seeds = detail[0]
     bars = [t for t, s in zip(op.types, seeds, strict=True) if s is not None]

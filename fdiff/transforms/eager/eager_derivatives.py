@@ -16,7 +16,7 @@ from ...ops.elementwise import add, logical_or
 from ...tape import ITEM
 from ...trace.eager_trace import EagerTrace
 from ...trace.operation_cache import STORES_ENTRIES, Op
-from ..rule_templates import Seeds
+from ..rule_templates import Seeds, pull_operands
 from .cotangents import Cotangents
 from .eager_rules import pull_function, pull_template, push_function
 from .eager_scalar_rules import QUICK, enter_pull_store, pull_store, push_store
@@ -99,10 +99,8 @@ class PullSweep(Cotangents):
             if op.quick and self._quick(i, op, args, bar):
                 pass
             elif op.primitive is ITEM:
-                parts.setdefault(args[0], {})[op.params[0][1]] = (
-                    bar,
-                    self.masks.pop(i, None),
-                )
+                mask = self.masks.pop(i, None)
+                parts.setdefault(args[0], {})[op.params[0][1]] = bar, mask
             else:
                 self._pull(i, op, args, tuple([moves[a] for a in args]))
             bars[i] = None
@@ -141,13 +139,11 @@ class PullSweep(Cotangents):
     ) -> None:
         parts = self.parts.pop(i, None)
         if parts is None:
-            seeds = [(self.bars[i], self.masks.pop(i, None))]
+            bars = [(self.bars[i], self.masks.pop(i, None))]
         else:
-            seeds = [parts.get(k, (None, None)) for k in range(len(op.types))]
-        given: Seeds = tuple([None if bar is None else mask is not None for bar, mask in seeds])
-        operands = [bar for bar, _ in seeds if bar is not None]
-        operands += [mask for _, mask in seeds if mask is not None]
-        found, targets = self._apply(i, op, args, operands, given, needed)
+            bars = [parts.get(k, (None, None)) for k in range(len(op.types))]
+        seeds, operands = pull_operands(bars)
+        found, targets = self._apply(i, op, args, operands, seeds, needed)
         for k, place, mask, within in targets:
             self.put(args[k], found[place], None if mask is None else found[mask], within)
 

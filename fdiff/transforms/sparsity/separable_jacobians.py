@@ -15,8 +15,8 @@ from ...ops.gather_scatter import iota, scatter_add
 from ...ops.shaping import traced
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, splice
+from ..dependence import depends
 from ..derivative_tapes import seeds_behind
-from ..forward import depends
 from .compressed_jacobians import SPARSE, Sweeper, large
 from .partial_separability import Separated, Term, separate
 

@@ -1,0 +1,32 @@
+"""Which nodes of a tape depend on which others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..tape import Tape
+
+
+def reached(tape: Tape, marks: Mapping[int, int], *, smoothly: bool = False) -> list[int]:
+    """Of each node the marks, as bits, of the nodes that a floating output of it depends on.
+
+    `marks` are those of some nodes. `smoothly`: only dependence with a derivative counts.
+    """
+    found: list[int] = []
+    for i, (primitive, args, _, types) in enumerate(tape.nodes):
+        mark = marks.get(i, 0)
+        floating = types[0].floating if len(types) == 1 else any(t.floating for t in types)
+        if floating and not (smoothly and primitive.flat):
+            for a in args:
+                mark |= found[a]
+        found.append(mark)
+    return found
+
+
+def depends(tape: Tape, wrt: Sequence[int]) -> list[list[bool]]:
+    """``depends[o][k]``: whether output `o` depends on input ``wrt[k]`` with a derivative.
+
+    Dependence is that of the graph, not of values: ``x * 0`` depends on `x`, ``floor(x)`` does not.
+    """
+    marks = reached(tape, {tape.inputs[k]: 1 << n for n, k in enumerate(wrt)}, smoothly=True)
+    return [[bool(marks[o] >> n & 1) for n in range(len(wrt))] for o in tape.outputs]
