@@ -9,7 +9,7 @@ from fdiff.kernels.passes.fuse.dependences import dependences_of
 from fdiff.kernels.passes.fuse.effects import effects_of_plan
 from fdiff.kernels.passes.fuse.memory_reads import reads_of
 from fdiff.kernels.passes.fuse.recomputation import computed_again
-from fdiff.kernels.passes.materialise.graph_analysis import Structure
+from fdiff.kernels.passes.materialise.graph_analysis import GraphAnalysis
 from fdiff.kernels.passes.materialise.materialisation import make_plan
 from fdiff.kernels.passes.normalise.routine_selection import select_routines
 from fdiff.transforms.reverse import vjp
@@ -45,7 +45,7 @@ def storing(w):
 def structure_of(f):
     tape = simplify(vjp(tape_of(f, np.linspace(0.1, 1, 9 * N)), [0]))
     graph, _ = kernel_graph(tape, ("C",) * len(tape.inputs))
-    return Structure(select_routines(graph))
+    return GraphAnalysis(select_routines(graph))
 
 
 def rounds_of(structure):
@@ -56,7 +56,7 @@ def rounds_of(structure):
         effects = effects_of_plan(plan)
         yield plan, effects, also
         again = computed_again(plan, [[effect] for effect in effects])
-        some = {i for i in structure.ops if i not in plan.kept | structure.absorbed}
+        some = {i for i in structure.ops if i not in plan.stored | structure.absorbed}
         also = also | (again or set(sorted(some)[::3]))
         if not (again or some):
             return
@@ -67,13 +67,13 @@ def test_what_is_taken_from_the_round_before_is_what_would_be_found(f):
     taken = dropped = 0
     before = {}
     for plan, effects, also in rounds_of(structure_of(f)):
-        taken += len(plan.reads)
-        dropped += len(before) - len(plan.reads)
-        anew = make_plan(plan.of, also)
-        assert plan.kept == anew.kept
+        taken += len(plan.reads_of_value)
+        dropped += len(before) - len(plan.reads_of_value)
+        anew = make_plan(plan.analysis, also)
+        assert plan.stored == anew.stored
         for effect in effects:
             assert reads_of(plan, effect) == reads_of(anew, effect)
-        before = plan.reads
+        before = plan.reads_of_value
     assert taken > 0
     assert dropped > 0
 

@@ -26,7 +26,7 @@ def listing(program: Form) -> str:
 
 def _places(plan: Plan) -> dict[int, str]:
     """The memory or local of each value that has one; all others are fused into their readers."""
-    kept = sorted(plan.kept & plan.names.keys())
+    kept = sorted(plan.stored & plan.names.keys())
     return {i: f"in {plan.names[i]}" for i in kept}
 
 

@@ -30,7 +30,7 @@ from .fuse.dead_stores import eliminate_dead_stores
 from .fuse.schedule import fuse
 from .listing import Form, listing
 from .lower.loop_program import lower
-from .materialise.graph_analysis import Structure
+from .materialise.graph_analysis import GraphAnalysis
 from .materialise.materialisation import Plan, make_plan
 from .normalise.reduce_first import reduce_first
 from .normalise.routine_selection import select_routines
@@ -59,7 +59,7 @@ class Pass(NamedTuple):
 
 def materialise(graph: KernelGraph) -> Plan:
     """Decide which values of a graph are stored in memory."""
-    return make_plan(Structure(graph))
+    return make_plan(GraphAnalysis(graph))
 
 
 PORTABLE: tuple[Pass, ...] = (

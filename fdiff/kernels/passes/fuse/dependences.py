@@ -38,8 +38,8 @@ def dependences_of(plan: Plan, effects: list[Effect]) -> list[Dependences]:
                 close = _same_entry(effect, key) or _may_share_nest(effect, effects[p])
                 own_dependences[p] = own_dependences.get(p, True) and close
         for key in reads_of(plan, effect):
-            node = key.node if key.node in plan.kept else plan.laid(key.node)
-            if plan.reused:
+            node = key.node if key.node in plan.stored else plan.storage_of(key.node)
+            if plan.overwrites:
                 readers.setdefault(node, []).append((number, key))
             for p in _writers_of(plan, effects, writers, node):
                 if results[p] is not key:
@@ -56,8 +56,8 @@ def _disjoint_stores_below(plan: Plan, node: int) -> list[int]:
     out: list[int] = []
     op = plan.ops[node]
     left = op.apart if op.kind is Kind.UPDATE else 0
-    while left and plan.reused.get(node, -1) == plan.ops[node].args[0]:
-        node = plan.reused[node]
+    while left and plan.overwrites.get(node, -1) == plan.ops[node].args[0]:
+        node = plan.overwrites[node]
         out.append(node)
         left -= 1
     return out
@@ -67,9 +67,9 @@ def _writers_of(
     plan: Plan, effects: list[Effect], writers: dict[int, list[int]], node: int
 ) -> Sequence[int]:
     """The effects that put `node` into memory, without those that others of them depend on."""
-    own = writers.get(plan.maker(node), ())
+    own = writers.get(plan.producer_of(node), ())
     own = own if len(own) < 2 else _frontier(effects, own)
-    if not plan.reused:
+    if not plan.overwrites:
         return own
     return [
         *own,
@@ -105,8 +105,10 @@ def _earlier_writes(
     if effect.overwrites >= 0:
         beneath = _disjoint_stores_below(plan, effect.node)
         out += [p for node in beneath for p in writers.get(node, ()) if not effects[p].forwards]
-        below = plan.reused.get(beneath[-1] if beneath else effect.node, -1)
-        nodes = [plan.maker(below), *_disjoint_stores_below(plan, below)] if below >= 0 else []
+        below = plan.overwrites.get(beneath[-1] if beneath else effect.node, -1)
+        nodes = (
+            [plan.producer_of(below), *_disjoint_stores_below(plan, below)] if below >= 0 else []
+        )
         out += [p for node in nodes for p in writers.get(node, ())]
     return out
 
@@ -135,7 +137,7 @@ def _overwritten_nodes(plan: Plan, effect: Effect) -> list[int]:
     nodes = (
         [effect.node, *_disjoint_stores_below(plan, effect.node)] if effect.overwrites >= 0 else []
     )
-    return [plan.reused[n] for n in nodes if n in plan.reused]
+    return [plan.overwrites[n] for n in nodes if n in plan.overwrites]
 
 
 def _may_share_nest(effect: Effect, before: Effect) -> bool:
@@ -160,13 +162,13 @@ def ordered(plan: Plan, effects: list[Effect]) -> list[Effect]:
 
     Effects that no dependence separates keep their order.
     """
-    if not plan.reused:
+    if not plan.overwrites:
         return effects
     writers: dict[int, list[int]] = {}
     readers: dict[int, list[int]] = {}
     before: list[set[int]] = []
     for number, effect in enumerate(effects):
-        read = [plan.laid(key.node) for key in reads_of(plan, effect)]
+        read = [plan.storage_of(key.node) for key in reads_of(plan, effect)]
         for node in read:
             readers.setdefault(node, []).append(number)
         made_before = [p for node in read for p in _writers_of(plan, effects, writers, node)]

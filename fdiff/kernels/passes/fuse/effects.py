@@ -37,10 +37,10 @@ def effects_of_plan(plan: Plan) -> list[Effect]:
     for i, op in enumerate(plan.ops):
         if op.kind.is_routine:
             effects.append(Effect("call", i, (), tuple((a, ()) for a in op.args)))
-        elif i in plan.kept and op.kind is not Kind.ITEM:
+        elif i in plan.stored and op.kind is not Kind.ITEM:
             effects.extend(_memoised_effects(plan, i, op))
     for k, o in enumerate(plan.graph.outputs):
-        if plan.outputs.get(plan.laid(o)) != k:
+        if plan.outputs.get(plan.storage_of(o)) != k:
             dims, out = plan.ops[o].dims, Buffer(f"out{k}")
             index = identity(dims)
             effects.append(Effect("store", o, nonunit(dims), ((o, index),), dims, index, out))
@@ -50,15 +50,15 @@ def effects_of_plan(plan: Plan) -> list[Effect]:
 def _memoised_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """The effects of a node, made once for all plans that agree on what these depend on."""
     filled = fill_literal(plan, op.args[0]) if op.kind.is_store else ""
-    state = (i, plan.names[i], plan.reused.get(i, -1), filled)
-    found = plan.of.effects.get(state)
+    state = (i, plan.names[i], plan.overwrites.get(i, -1), filled)
+    found = plan.analysis.effects.get(state)
     if found is None:
-        found = plan.of.effects[state] = _effects_of_node(plan, i, op)
+        found = plan.analysis.effects[state] = _effects_of_node(plan, i, op)
     return found
 
 
 def _effects_of_node(plan: Plan, i: int, op: Operation) -> list[Effect]:
-    if i in plan.adds:
+    if i in plan.accumulated:
         return stencil_adjoint_effects(plan, i)
     if op.kind.is_store:
         return store_effects(plan, i, op)
@@ -72,7 +72,7 @@ def _effects_of_node(plan: Plan, i: int, op: Operation) -> list[Effect]:
         return [_scan(plan, i, op)]
     if op.kind is Kind.CONTRACT:
         return _contraction(plan, i, op)
-    if plan.local(i):
+    if plan.is_local(i):
         return [Effect("local", i, (), ((i, ()),), compute=True)]
     index = identity(op.dims)
     return [plan.effect("store", i, op.dims, ((i, index),), index, compute=True)]

@@ -1,8 +1,9 @@
-"""Which stores are carried out in place: in the memory of an array that nothing reads afterwards.
+"""In-place update analysis: which stores need no copy of the array they change.
 
-``y = update(x, part)`` needs no copy of `x` if `x` lies in memory of the kernel and all that reads
-it can come first. What cannot, because it needs `y` too, or because the store itself reads other
-entries of `x`, is computed beforehand and kept, where that is less than a copy of `x`.
+``y = update(x, part)`` may write over `x` if `x` lies in memory of the kernel and all its readers
+can come first. A reader that cannot, because it needs `y` too, or because it is the store itself
+and reads other entries of `x`, keeps what it needs: the values it computes of `x` are stored before
+`x` is written over, where that is less than a copy of `x`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ....kernel_rule import Kind
 from ...ir.effect import Effect
 from ...ir.graph import Operation
 from ...ir.indexing import nonunit
@@ -18,52 +18,52 @@ from ..materialise.materialisation import Plan, make_plan
 from ..materialise.value_keys import Key
 from .dependences import dependences_of
 from .effects import effects_of_plan
-from .memory_reads import reads_of
+from .memory_reads import fused_nodes, reads_of
 
 _ROUNDS = 4
 
 
-def reuse(plan: Plan, also: Iterable[int]) -> tuple[Plan, list[Effect]]:
-    """The plan with the stores found that need no copy, and its effects.
+def update_in_place(plan: Plan, also: Iterable[int]) -> tuple[Plan, list[Effect]]:
+    """The plan with as many stores in place as possible, and its effects.
 
-    `also` is what is kept besides.
+    `also` are the nodes that `plan` stores because they would be computed too often.
     """
-    kept = set(also)
+    stored = set(also)
     rounds = 0
     while True:
         rounds += 1
         effects = effects_of_plan(plan)
         copies_of = {
-            c: _in_memory(plan, effect.copies_of)
-            for c, effect in enumerate(effects)
+            number: [i for i in map(plan.storage_of, effect.copies_of) if plan.is_writable(i)]
+            for number, effect in enumerate(effects)
             if effect.copies_of
         }
         if not any(copies_of.values()):
             return plan, effects
-        flow = _Flow(plan, effects)
-        for c, sources in copies_of.items():
-            any(flow.decide(c, effects[c].node, source) for source in sources)
-        if rounds == _ROUNDS or not flow.wanted:
-            plan = replace(plan, reused=flow.found)
+        stores = _StoresInPlace(plan, effects)
+        for copy, sources in copies_of.items():
+            any(stores.try_over(source, effects[copy].node, copy) for source in sources)
+        if rounds == _ROUNDS or not stores.saved:
+            plan = replace(plan, overwrites=stores.found)
             return plan, effects_of_plan(plan)
-        kept |= flow.wanted
-        plan = make_plan(plan.of, kept, plan)
-
-
-def _in_memory(plan: Plan, nodes: Iterable[int]) -> list[int]:
-    """Those of the nodes that lie in memory which may be written over."""
-    return [i for i in map(plan.laid, nodes) if plan.owned(i)]
+        stored |= stores.saved
+        plan = make_plan(plan.analysis, stored, plan)
 
 
 @dataclass
-class _Flow:
-    """Who reads and makes what; `later[r]` has a bit for each root that must come after `r`."""
+class _StoresInPlace:
+    """The analysis of one list of effects, which it knows by their numbers.
+
+    `found` has the node that each store writes over, and `saved` the nodes to be stored so that
+    others can be in place. `made` has the effects that write each node, `readers` those that read
+    it, with the keys they read, and `later` a bit for each effect that must come after an effect.
+    """
 
     plan: Plan
     effects: list[Effect]
     found: dict[int, int] = field(default_factory=dict)
-    wanted: set[int] = field(default_factory=set)
-    taken: set[int] = field(default_factory=set)
+    saved: set[int] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set)  # the nodes that stores write over
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -72,7 +72,7 @@ class _Flow:
         for r, effect in enumerate(self.effects):
             self.made.setdefault(effect.node, []).append(r)
             for key in reads_of(plan, effect):
-                keys = self.readers.setdefault(plan.laid(key.node), {})
+                keys = self.readers.setdefault(plan.storage_of(key.node), {})
                 keys.setdefault(r, []).append(key)
         self.later = [0] * len(self.effects)
         needs = dependences_of(plan, self.effects)
@@ -80,17 +80,20 @@ class _Flow:
             for p in needs[r]:
                 self.later[p] |= self.later[r] | 1 << r
 
-    def decide(self, c: int, node: int, source: int) -> bool:
-        """Whether root `c` can be left out: the stores of `node` then write over `source`."""
-        plan = self.plan
-        ops = plan.ops
+    def try_over(self, source: int, node: int, copy: int) -> bool:
+        """Let the stores of `node` write over `source`, without the effect `copy`, if they may.
+
+        If too much of `source` is read later, False. If it is little, True, and that is `saved`: in
+        the next round nothing will be read too late.
+        """
+        plan, ops = self.plan, self.plan.ops
         if source in self.taken or source in plan.outputs:
             return False
         if ops[source].dtype != ops[node].dtype:
             return False
-        writers = [w for w in self.made[node] if w != c]
-        readers = {r: keys for r, keys in self.readers.get(source, {}).items() if r != c}
-        makers = self.made[plan.maker(source)]
+        writers = [w for w in self.made[node] if w != copy]
+        readers = {r: keys for r, keys in self.readers.get(source, {}).items() if r != copy}
+        makers = self.made[plan.producer_of(source)]
         if any(self.later[w] >> m & 1 for w in writers for m in makers):
             return False
         late = [r for r, keys in readers.items() if self._too_late(r, keys, writers)]
@@ -101,14 +104,14 @@ class _Flow:
                 for w in writers:
                     self._put_before(r, w)
             return True
-        saved: set[int] = set()
-        if not all(self._save(r, source, writers, saved) for r in late):
+        saved = [self._values_to_save(r, source, writers) for r in late]
+        if None in saved:
             return False
-        self.wanted |= saved
+        self.saved.update(*(values for values in saved if values))
         return True
 
     def _too_late(self, r: int, keys: list[Key], writers: list[int]) -> bool:
-        """Whether root `r` can only read the source once it is written over."""
+        """Whether effect `r` reads entries of the source that the `writers` have written over."""
         if r in writers:
             effect = self.effects[r]
             place = (effect.dims, effect.index)
@@ -117,6 +120,7 @@ class _Flow:
         return any(self.later[w] >> r & 1 for w in writers)
 
     def _put_before(self, r: int, w: int) -> None:
+        """Note that effect `r`, and all that must come before it, must come before effect `w`."""
         if r == w or self.later[r] >> w & 1:
             return
         after = self.later[w] | 1 << w
@@ -124,41 +128,48 @@ class _Flow:
             if k == r or bits >> r & 1:
                 self.later[k] |= after
 
-    def _save(self, r: int, source: int, writers: list[int], saved: set[int]) -> bool:
-        """Put into `saved` what is to be computed of `source` before it is written over."""
+    def _values_to_save(self, r: int, source: int, writers: list[int]) -> set[int] | None:
+        """What effect `r` computes of `source`, to be stored before `source` is written over.
+
+        The last values that do not need what the `writers` store; None if they are too large.
+        """
         plan, ops = self.plan, self.plan.ops
         effect, store = self.effects[r], ops[self.effects[writers[0]].node]
         if effect.kind == "call":
-            return False
+            return None
         tops = [v[0] for v in (*effect.values, *effect.positions)]
-        inner = _fused(plan, tops, effect)
-        reads: dict[int, bool] = {}
-        waits: dict[int, bool] = {}
-        for i in inner:
+        own = {effect.node} if effect.compute else set[int]()
+        inner = fused_nodes(plan, tops, plan.names.keys() - own)
+        saved: set[int] = set()
+        reads: dict[int, bool] = {}  # whether a node is computed from the source
+        waits: dict[int, bool] = {}  # whether it is computed from what the writers store
+        for i in sorted(inner):
             leaves = [a for a in ops[i].args if a not in inner]
             within = [a for a in ops[i].args if a in inner]
-            reads[i] = any(plan.laid(a) == source for a in leaves) or any(reads[a] for a in within)
+            of_source = any(plan.storage_of(a) == source for a in leaves)
+            reads[i] = of_source or any(reads[a] for a in within)
             waits[i] = any(self._waits(a, writers) for a in leaves) or any(waits[a] for a in within)
         stack = list(dict.fromkeys(tops))
         while stack:
             i = stack.pop()
             if i not in inner:
-                if plan.laid(i) == source:
-                    return False
+                if plan.storage_of(i) == source:
+                    return None
             elif reads[i] and not waits[i]:
-                if not self._small(i, source, store):
-                    return False
+                if not self._is_small(i, source, store):
+                    return None
                 saved.add(i)
             elif reads[i]:
                 stack.extend(ops[i].args)
-        return True
+        return saved
 
     def _waits(self, leaf: int, writers: list[int]) -> bool:
-        made = self.made.get(self.plan.maker(self.plan.laid(leaf)), ())
+        """Whether a node in memory is written by the writers, or can only be after them."""
+        made = self.made.get(self.plan.producer_of(self.plan.storage_of(leaf)), ())
         return any(self.later[w] >> m & 1 or m == w for w in writers for m in made)
 
-    def _small(self, i: int, source: int, store: Operation) -> bool:
-        """Whether keeping node `i` costs less than a copy of `source`, which `store` needs else."""
+    def _is_small(self, i: int, source: int, store: Operation) -> bool:
+        """Whether storing node `i` costs less than the copy of `source` that `store` would need."""
         ops = self.plan.ops
         dims = nonunit(ops[i].dims)
         if len(dims) < len(nonunit(ops[source].dims)):
@@ -169,16 +180,3 @@ class _Flow:
 def _sparse(store: Operation) -> bool:
     """Whether a store is small, or leaves entries between those it writes."""
     return not store.large or any(step not in ("1", "-1") for _, step in store.slices)
-
-
-def _fused(plan: Plan, tops: Iterable[int], effect: Effect) -> dict[int, None]:
-    """The nodes without memory that `root` computes, in order."""
-    seen: set[int] = set()
-    stack = list(tops)
-    while stack:
-        i = stack.pop()
-        own = effect.compute and i == effect.node
-        if i not in seen and (own or i not in plan.names) and plan.ops[i].kind is not Kind.VALUE:
-            seen.add(i)
-            stack.extend(plan.ops[i].args)
-    return dict.fromkeys(sorted(seen))

@@ -1,4 +1,4 @@
-"""What effects read in memory, and what they compute, told without a statement of either."""
+"""What effects read in memory and what they compute, found before any statement is made."""
 
 from __future__ import annotations
 
@@ -11,10 +11,22 @@ from ..materialise.value_keys import Key
 
 
 def reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
-    """The kept values that `root` reads, in order."""
-    if effect not in plan.read:
-        plan.read[effect] = _reads_of(plan, effect)
-    return plan.read[effect]
+    """The stored values that an effect reads, in order."""
+    if effect not in plan.reads_of_effect:
+        plan.reads_of_effect[effect] = _reads_of(plan, effect)
+    return plan.reads_of_effect[effect]
+
+
+def fused_nodes(plan: Plan, nodes: Iterable[int], in_memory: Container[int]) -> set[int]:
+    """These nodes and all they are computed from, down to nodes that are read from memory."""
+    found: set[int] = set()
+    stack = list(nodes)
+    while stack:
+        i = stack.pop()
+        if i not in found and i not in in_memory:
+            found.add(i)
+            stack.extend(plan.ops[i].args)
+    return found
 
 
 def _reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
@@ -28,15 +40,16 @@ def _reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
 
 
 def _values(plan: Plan, effect: Effect) -> list[Key]:
-    known = plan.of.tops
+    """The values that an effect stores, and those that give the positions it stores them at."""
+    known = plan.analysis.root_values
     if effect not in known:
         known[effect] = [plan.keys.at(*view) for view in (*effect.values, *effect.positions)]
     return known[effect]
 
 
 def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
-    """What is read to compute a value. Those with several users are walked through once."""
-    known = plan.reads
+    """The stored values that are read to compute a value; those below it are found only once."""
+    known = plan.reads_of_value
     waiting = [top]
     while waiting:
         key = waiting[-1]
@@ -51,8 +64,16 @@ def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
 
 
 def _walked(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
-    """What is read to compute a value, and the values below that have to be known first."""
-    names, known, shared, gathers = plan.names, plan.reads, plan.of.shared, plan.of.gathers
+    """The stored values that are read to compute a value, as far as they are known.
+
+    Then the values with several readers below it whose own reads have to be found first.
+    """
+    names, known, shared, gathers = (
+        plan.names,
+        plan.reads_of_value,
+        plan.analysis.shared,
+        plan.analysis.gathers,
+    )
     below = plan.keys.below
     found: dict[Key, None] = {}
     unknown: list[Key] = []
@@ -79,12 +100,12 @@ def _walked(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
     return found, unknown
 
 
-def computed_by(plan: Plan, effects: Iterable[Effect], dear: Container[int]) -> list[int]:
-    """The nodes of `dear` that one nest computes, each as often as it is met at another index.
+def computed_by(plan: Plan, effects: Iterable[Effect], expensive: Container[int]) -> list[int]:
+    """The `expensive` nodes that one nest computes, each once for every index it is computed at.
 
-    Whatever is computed from one of them is one of them.
+    What is computed from an expensive node has to be expensive, too.
     """
-    elementwise, below = plan.of.elementwise, plan.keys.below
+    elementwise, below = plan.analysis.elementwise, plan.keys.below
     out: list[int] = []
     seen: set[Key] = set()
     for effect in effects:
@@ -93,7 +114,7 @@ def computed_by(plan: Plan, effects: Iterable[Effect], dear: Container[int]) -> 
         while stack:
             key = stack.pop()
             node = key.node
-            if (node not in dear and node != own) or key in seen:
+            if (node not in expensive and node != own) or key in seen:
                 continue
             seen.add(key)
             if node in elementwise:

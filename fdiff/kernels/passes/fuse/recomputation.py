@@ -1,4 +1,7 @@
-"""Which nodes had better be kept, because several nests compute them."""
+"""Rematerialisation or storage: which expensive values several nests compute, and had better store.
+
+A value that is fused into its readers is computed again in the nest of each.
+"""
 
 from __future__ import annotations
 
@@ -15,40 +18,47 @@ LONG = 1000  # operations of a program of which as much as can be is settled in 
 
 
 def computed_again(plan: Plan, nests: list[list[Effect]]) -> set[int]:
-    """Dear nodes that several nests compute: what later ones begin with, to be kept from now on.
+    """The nodes to be stored because several nests compute them at a high cost.
 
-    So is a slope whose function an earlier nest computes: kept, it is computed there.
+    Of the expensive nodes that a nest computes again, those it computes first. Also derivatives of
+    functions (as of `tanh`) that have most of their instructions in common with a function in an
+    earlier nest: once stored, they are computed in that nest.
     """
-    dear, long = _dear(plan), len(plan.ops) > LONG
+    expensive, long = _expensive(plan), len(plan.ops) > LONG
     known: set[int] = set()
     begun: dict[object, int] = {}
     twice: set[int] = set()
     again: set[int] = set()
-    for n, members in enumerate(nests if dear else ()):
+    for n, members in enumerate(nests if expensive else ()):
         if members[0].kind == "call" or members[0].boundary:
             continue
-        counts = Counter(computed_by(plan, members, dear))
-        nodes = {i for i in counts if i in dear}
+        counts = Counter(computed_by(plan, members, expensive))
+        nodes = {i for i in counts if i in expensive}
         # of a row that is gathered each field is read once
-        twice.update(i for i in nodes if counts[i] > 1 and i not in plan.of.gathers)
+        twice.update(i for i in nodes if counts[i] > 1 and i not in plan.analysis.gathers)
         both = nodes & known
         again |= _needed(plan, both, counts) if long else _first_of(plan, both)
         known |= nodes
-        again |= {i for i in counts if _after_its_like(plan, i, n, begun) and i not in plan.kept}
+        again |= {
+            i for i in counts if _resembles_earlier(plan, i, n, begun) and i not in plan.stored
+        }
     again |= _first_of(plan, twice)
-    return {_cheap_of(plan, i) for i in again}
+    return {_cheapest_to_store(plan, i) for i in again}
 
 
-def _after_its_like(plan: Plan, i: int, nest: int, begun: dict[object, int]) -> bool:
-    """Whether an earlier nest has the instructions of `i`; `begun` tells which has them first."""
+def _resembles_earlier(plan: Plan, i: int, nest: int, begun: dict[object, int]) -> bool:
+    """Whether an earlier nest computes a function of the operands of `i` that is much like it.
+
+    `begun` has the first nest that computes a function of this family, by family and operands.
+    """
     op = plan.ops[i]
     like = instructions_of(op.text)
     return bool(like) and begun.setdefault((like, op.args), nest) != nest
 
 
-def _dear(plan: Plan) -> set[int]:
-    """Nodes of which an entry costs as much as a function, with all that is fused into it."""
-    kept, gathers, flops = plan.kept, plan.of.gathers, plan.of.flops
+def _expensive(plan: Plan) -> set[int]:
+    """Nodes an entry of which costs as much as an elementary function, fused operands included."""
+    kept, gathers, flops = plan.stored, plan.analysis.gathers, plan.analysis.flops
     cost: list[int] = []
     for i, op in enumerate(plan.ops):
         own = 0
@@ -61,9 +71,10 @@ def _dear(plan: Plan) -> set[int]:
 
 
 def _needed(plan: Plan, repeated: set[int], here: Container[int]) -> set[int]:
-    """Those that a nest needs for what it does not repeat, if all of them are kept.
+    """Of the nodes that a nest computes again, those that it reads to compute other nodes.
 
-    These are more than the first of them, which later rounds would find one after another.
+    In a long program these are stored all at once; rounds that store the first ones only, as
+    `_first_of` finds them, would find the others one after another.
     """
     out: set[int] = set()
     for i in repeated:
@@ -74,32 +85,32 @@ def _needed(plan: Plan, repeated: set[int], here: Container[int]) -> set[int]:
 
 
 def _first_of(plan: Plan, repeated: set[int]) -> set[int]:
-    """Those that no other of them is made of."""
+    """Of the repeated nodes, those that are operands of no other."""
     return {i for i in repeated if repeated.isdisjoint(_users(plan, i))}
 
 
 def _users(plan: Plan, i: int) -> set[int]:
-    """What reads a node, itself or through views without memory."""
-    ops, users = plan.ops, plan.of.users
+    """The readers of a node; through a view that is not stored, those of the view."""
+    ops, users = plan.ops, plan.analysis.users
     found: set[int] = set()
     stack = [i]
     while stack:
         for u in users[stack.pop()]:
             if not ops[u].kind.is_view:
                 found.add(u)
-            elif u not in plan.kept:
+            elif u not in plan.stored:
                 stack.append(u)
     return found
 
 
-def _cheap_of(plan: Plan, i: int) -> int:
-    """The one array, used elsewhere too, of which an entry of `i` is a single operation; else `i`.
+def _cheapest_to_store(plan: Plan, i: int) -> int:
+    """What to store so that node `i` is cheap: its operand, if `i` is one operation on an array.
 
-    Kept, it serves both: that operation is repeated rather than its results stored.
+    The operand has to have other readers, too, which then read the same memory; else `i` itself.
     """
     ops = plan.ops
     arrays = {a for a in ops[i].args if nonunit(ops[a].dims)}
-    if len(arrays) != 1 or plan.of.flops[i] > 2:
+    if len(arrays) != 1 or plan.analysis.flops[i] > 2:
         return i
     (source,) = arrays
     alike = ops[source].text and ops[source].dims == ops[i].dims

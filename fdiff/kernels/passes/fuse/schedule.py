@@ -13,7 +13,7 @@ from ....process.background import checkpoint
 from ...ir.effect import Effect
 from ..materialise.materialisation import Plan, make_plan
 from .dependences import ordered
-from .in_place import reuse
+from .in_place import update_in_place
 from .loop_fusion import group_effects
 from .recomputation import computed_again
 from .stencil_adjoint import fuse_reductions_with_gathers
@@ -33,17 +33,17 @@ class Schedule:
 
 
 def fuse(plan: Plan) -> Schedule:
-    """Effects fused into nests, with the plan that was settled on."""
+    """The effects of a plan fused into nests; the plan of the schedule may store more nodes."""
     also: set[int] = set()  # nodes to materialise, found by earlier rounds
     rounds = 0
     while True:
         checkpoint()
         rounds += 1
-        plan, effects = reuse(plan, also)
+        plan, effects = update_in_place(plan, also)
         effects = ordered(plan, fuse_reductions_with_gathers(plan, effects))
         nests = [[effects[k] for k in g.members] for g in group_effects(plan, effects)]
         again = computed_again(plan, nests) if rounds < _ROUNDS else set()
         if not again:
             return Schedule(plan, nests)
         also |= again | plan.deep
-        plan = make_plan(plan.of, also, plan)
+        plan = make_plan(plan.analysis, also, plan)

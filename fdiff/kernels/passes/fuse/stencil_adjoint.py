@@ -31,6 +31,7 @@ from ...ir.indexing import (
 )
 from ...ir.loops import Ranges
 from ..materialise.materialisation import Plan
+from .memory_reads import fused_nodes
 
 Leaf = tuple[int, tuple[int, ...], Dims]  # a term, the views between it and the sum, its shape
 
@@ -43,7 +44,7 @@ def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
     others: list[Effect] = []
     for leaf, chain, shape in _leaves(plan, i):
         op = plan.ops[leaf]
-        if op.kind is Kind.SCATTER_ADD and (leaf == i or leaf in plan.of.absorbed):
+        if op.kind is Kind.SCATTER_ADD and (leaf == i or leaf in plan.analysis.absorbed):
             others.append(_scatter(plan, i, op, leaf, chain))
             continue
         place = _push(plan, identity(shape), shape, chain)
@@ -52,12 +53,12 @@ def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
         moved = _shifted_term(term, place, shape, dims) if all(s.wide for s in slices) else None
         if not slices and place == identity(dims):
             dense.append(term)
-        elif slices and moved is not None and i not in plan.reused:
+        elif slices and moved is not None and i not in plan.overwrites:
             shifted.append(moved)
         else:
             others.append(_update(plan, i, term, place, shape))
-    if i in plan.reused:
-        return [replace(u, overwrites=plan.reused[i]) for u in others]
+    if i in plan.overwrites:
+        return [replace(u, overwrites=plan.overwrites[i]) for u in others]
     if shifted:
         return [*_gathered(plan, i, dense, shifted), *others]
     return [_initial_store(plan, i, dense), *others]
@@ -97,7 +98,7 @@ def _leaves(plan: Plan, i: int) -> list[Leaf]:
     while stack:
         node, chain, shape = stack.pop()
         op = plan.ops[node]
-        inside = node == i or node in plan.of.absorbed
+        inside = node == i or node in plan.analysis.absorbed
         if inside and op.kind is Kind.ADD:
             stack.extend((a, chain, shape) for a in reversed(op.args))
         elif inside and op.kind in (Kind.UNSLICE, Kind.RESHAPE, Kind.TRANSPOSE):
@@ -180,7 +181,7 @@ def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effe
         op = plan.ops[effect.node]
         whole = effect.kind == "reduce" and len(effect.reduced) == len(effect.domain) > 0
         plain = whole and op.kind in (Kind.SUM, Kind.CONTRACT) and op.dtype == "f8"
-        local = plain and plan.local(effect.node)
+        local = plain and plan.is_local(effect.node)
         found = _matching_gather(plan, gathers, effect) if local else None
         if found is None:
             out.append(effect)
@@ -204,28 +205,17 @@ def _matching_gather(
     Of several, the one that shares most operations with the reduction, which are computed once.
     """
     domain, best, most = reduction.domain, None, -1
+    fused = [v[0] for v in reduction.values]
     own: set[int] | None = None
     for effect in gathers:
         for s in effect.shifts:
             if nonunit(s.shape) != domain:
                 continue
-            own = _fused_nodes(plan, [v[0] for v in reduction.values]) if own is None else own
-            common = len(own & _fused_nodes(plan, [s.term[0]]))
+            own = fused_nodes(plan, fused, plan.stored) if own is None else own
+            common = len(own & fused_nodes(plan, [s.term[0]], plan.stored))
             if common > most:
                 best, most = (effect, s), common
     return best
-
-
-def _fused_nodes(plan: Plan, nodes: list[int]) -> set[int]:
-    """The nodes that are computed, and not read from memory, for an entry of these nodes."""
-    found: set[int] = set()
-    waiting = [*nodes]
-    while waiting:
-        i = waiting.pop()
-        if i not in found and i not in plan.kept:
-            found.add(i)
-            waiting += plan.ops[i].args
-    return found
 
 
 def _intersection(ranges: list[tuple[str, str]], size: str) -> tuple[str, str] | None:

@@ -30,7 +30,7 @@ def store_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
     index = op.kind is Kind.SCATTER_SET
     excluded = () if index else _excluded(op, plan.ops[op.args[1]].dims)
     whole = not index and _whole(op, plan.ops[op.args[1]].dims)
-    overwrites = plan.reused.get(i, -1)
+    overwrites = plan.overwrites.get(i, -1)
     before = [] if overwrites >= 0 or whole else [_copy_of_base(plan, i, op, excluded)]
     after = (i,) if before and not excluded else ()
     store = _indexed(plan, i, op) if index else store_into_slice(plan, i, op.args[1], op.slices)
@@ -78,14 +78,14 @@ def _earlier_stores_there(plan: Plan, i: int, op: Operation) -> list[int]:
         return []
     same = (op.args[0], op.slices, ops[op.args[1]].dims)
     return [
-        k for k in plan.of.updates.get(op.args[0], ())
+        k for k in plan.analysis.updates.get(op.args[0], ())
         if k < i and (ops[k].args[0], ops[k].slices, ops[ops[k].args[1]].dims) == same
     ][-_MOST_KIN:]  # fmt: skip
 
 
 def fill_literal(plan: Plan, i: int) -> str:
     """The number that all entries of node `i` are; empty if there is none."""
-    while plan.ops[i].kind in (Kind.RESHAPE, Kind.BROADCAST) and i not in plan.kept:
+    while plan.ops[i].kind in (Kind.RESHAPE, Kind.BROADCAST) and i not in plan.stored:
         i = plan.ops[i].args[0]
     return literal(plan.ops[i]) if plan.ops[i].kind is Kind.VALUE else ""
 

@@ -112,7 +112,7 @@ def _update(body: Body, effect: Effect) -> None:
 def _reduce(body: Body, effect: Effect) -> None:
     plan = body.plan
     op = plan.ops[effect.node]
-    local = plan.local(effect.node)
+    local = plan.is_local(effect.node)
     inner = effect.innermost_reduced
     if len(effect.values) == 2:
         value = body.let("{0} * {1}", *[_value(body, v) for v in effect.values])
@@ -144,7 +144,7 @@ def _accumulate(
     """A local accumulator over the `inner` innermost loops; sums of f4 are accumulated in f8."""
     wide = op.dtype == "f4" and kind is Kind.SUM
     dtype = "f8" if wide else op.dtype
-    local = body.plan.local(effect.node)
+    local = body.plan.is_local(effect.node)
     name = effect.buffer.name if local and not wide else body.fresh()
     if wide:
         value = body.let("np.float64({0})", value)
@@ -158,7 +158,7 @@ def _accumulate(
 def _final(
     body: Body, effect: Effect, name: str, combiner: Combiner, *, wide: bool, whole: bool
 ) -> tuple[Statement, ...]:
-    if body.plan.local(effect.node):
+    if body.plan.is_local(effect.node):
         return (Statement("let", effect.buffer.name, "np.float32({0})", (name,)),) if wide else ()
     lines: list[Statement] = []
     if wide:
@@ -176,7 +176,7 @@ def _argument(body: Body, effect: Effect) -> None:
     source = body.plan.ops[effect.values[0][0]]
     kind = Kind.MAX if body.plan.ops[effect.node].kind is Kind.ARGMAX else Kind.MIN
     value = _value(body, effect.values[0])
-    local = body.plan.local(effect.node)
+    local = body.plan.is_local(effect.node)
     where, best = effect.buffer.name if local else body.fresh(), body.fresh()
     var = effect.reduced[0]
     place = Access(Buffer(""), ("1",) if var < 0 else (effect.domain[var],), (Axis(var),))

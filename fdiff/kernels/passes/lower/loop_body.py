@@ -100,7 +100,7 @@ class Body:
 
     def _read(self, key: Key) -> str:
         plan = self.plan
-        if plan.local(key.node):
+        if plan.is_local(key.node):
             return plan.names[key.node]
         return self.load(Access(plan.buffer(key.node), *self._place(key)))
 

@@ -96,14 +96,14 @@ def _arguments(graph: KernelGraph) -> Iterator[Argument]:
 
 def _materialised(plan: Plan) -> Iterator[Temporary]:
     """Memory of nodes that are kept, and are neither outputs nor in the memory of others."""
-    kept = {plan.names[i]: plan.ops[i] for i in sorted(plan.kept) if plan.owned(i)}
+    kept = {plan.names[i]: plan.ops[i] for i in sorted(plan.stored) if plan.is_writable(i)}
     for name, op in kept.items():
         if not name.startswith("out"):
             yield Temporary(name, op.dtype, op.dims)
 
 
 def _locals(plan: Plan) -> tuple[tuple[str, str], ...]:
-    kept = (i for i in sorted(plan.kept) if plan.local(i) and not plan.ops[i].kind.is_leaf)
+    kept = (i for i in sorted(plan.stored) if plan.is_local(i) and not plan.ops[i].kind.is_leaf)
     return tuple((plan.names[i], plan.ops[i].dtype) for i in kept)
 
 
@@ -111,6 +111,6 @@ def _outputs(plan: Plan) -> tuple[Output, ...]:
     out: list[Output] = []
     for k, o in enumerate(plan.graph.outputs):
         op = plan.ops[o]
-        scalar = plan.names[o] if plan.outputs.get(o) == k and plan.local(o) else ""
+        scalar = plan.names[o] if plan.outputs.get(o) == k and plan.is_local(o) else ""
         out.append(Output(f"out{k}", op.dtype, op.dims, scalar))
     return tuple(out)

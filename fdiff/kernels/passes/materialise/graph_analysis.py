@@ -1,4 +1,8 @@
-"""What follows from a kernel graph alone, whatever is kept: users, costs, sums made in place."""
+"""Analyses of a kernel graph that do not depend on what is stored in memory.
+
+Who reads each node, what computing it costs, which sums can be added up in one buffer, and above
+which cost a node had better be stored than computed again by each of its readers.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,12 @@ from ...ir.indexing import ONE, WHOLE, Dims, nonunit, same_nonunit
 from ...ir.operation_costs import SLOW, flops_of
 from .value_keys import Key, Keys
 
-DEEP = 400  # cost from which on a value with several users is not computed for each of them
+DEEP = 400  # the cost above which a value with several readers is stored, whatever they are
 
 
 @dataclass(frozen=True)
-class Structure:
-    """A kernel graph with what follows from it, each found once for all plans that are tried."""
+class GraphAnalysis:
+    """A kernel graph and its analyses, each done once for all plans that are tried."""
 
     graph: KernelGraph
 
@@ -33,12 +37,12 @@ class Structure:
 
     @cached_property
     def effects(self) -> dict[tuple[int, str, int, str], list[Effect]]:
-        """Effects that have been made, by what they depend on."""
+        """A cache of effects, by all that they depend on: see `fuse/effects.py`."""
         return {}
 
     @cached_property
-    def tops(self) -> dict[Effect, list[Key]]:
-        """The values that effects are of, once they are known."""
+    def root_values(self) -> dict[Effect, list[Key]]:
+        """A cache of the values that effects compute or read: see `fuse/memory_reads.py`."""
         return {}
 
     @cached_property
@@ -56,12 +60,12 @@ class Structure:
 
     @cached_property
     def gathers(self) -> dict[int, int]:
-        """What each gather is from."""
+        """The array that each gather reads."""
         return {i: op.args[0] for i, op in enumerate(self.ops) if op.kind is Kind.GATHER}
 
     @cached_property
     def elementwise(self) -> frozenset[int]:
-        """Nodes of which an entry takes a statement where it is computed."""
+        """Nodes an entry of which is computed by a statement, where views only move an index."""
         return frozenset(
             i for i, op in enumerate(self.ops)
             if op.kind is Kind.GATHER or (op.text and not op.kind.is_leaf)
@@ -69,11 +73,11 @@ class Structure:
 
     @cached_property
     def absorbed(self) -> frozenset[int]:
-        """Adds, slices and views that are carried out by writing in place."""
+        """Terms of sums that have no memory of their own: they are added to that of the sum."""
         return _absorbed(self.graph, self.users)
 
     @cached_property
-    def wanted(self) -> frozenset[int]:
+    def read_in_memory(self) -> frozenset[int]:
         """Nodes that must lie in memory because a routine or a gather reads them there."""
         wanted: set[int] = set()
         for op in self.ops:
@@ -82,32 +86,32 @@ class Structure:
         return frozenset(wanted)
 
     @cached_property
-    def items(self) -> dict[int, int]:
-        """The routine that each of its several results is of."""
+    def routine_of_result(self) -> dict[int, int]:
+        """For each result of a routine that has several, the call of that routine."""
         return {i: op.args[0] for i, op in enumerate(self.ops) if op.kind is Kind.ITEM}
 
     @cached_property
-    def given(self) -> frozenset[int]:
+    def inputs(self) -> frozenset[int]:
         """Inputs and captured arrays."""
         return frozenset(i for i, op in enumerate(self.ops) if op.kind in (Kind.INPUT, Kind.ARRAY))
 
     @cached_property
-    def single(self) -> frozenset[int]:
-        """Nodes of one entry that can be locals: they are not written piecewise, unless as sums."""
+    def scalars(self) -> frozenset[int]:
+        """Nodes of one entry that can be locals, because one statement computes the entry."""
         return frozenset(
             i for i, op in enumerate(self.ops)
             if not (
                 op.dims if op.kind is Kind.INPUT
-                else nonunit(op.dims) or op.kind.is_piecewise or i in self.wanted
+                else nonunit(op.dims) or op.kind.is_piecewise or i in self.read_in_memory
             )
         )  # fmt: skip
 
     @cached_property
     def sums(self) -> frozenset[int]:
-        """Sums that can be carried out by adding to memory."""
-        return frozenset(i for i, op in enumerate(self.ops) if self._sums(op))
+        """Sums whose terms are added to memory one after another."""
+        return frozenset(i for i, op in enumerate(self.ops) if self._is_sum_in_memory(op))
 
-    def _sums(self, op: Operation) -> bool:
+    def _is_sum_in_memory(self, op: Operation) -> bool:
         of_terms = op.kind is Kind.ADD and not self.absorbed.isdisjoint(op.args)
         return of_terms or op.kind.is_scatter
 
@@ -122,24 +126,27 @@ class Structure:
 
     @cached_property
     def flops(self) -> list[int]:
-        """The cost of each part itself."""
+        """The cost of an entry of each node, given its operands, in additions."""
         return [flops_of(op.text) for op in self.ops]
 
     @cached_property
     def limits(self) -> list[float]:
-        """The cost above which each node is kept: that of computing it where it is used."""
+        """For each node the cost, with that of all it is computed from, above which it is stored.
+
+        -1 for a node that is stored in any case, infinity for one that never is for its cost.
+        """
         stretched = _stretched(self.graph, self.users)
-        lonely = self._lonely()
+        repeated = self._functions_outside_inner_loops()
         return [
-            -1 if i in lonely else self._limit(i, p, stretched=stretched[i])
+            -1 if i in repeated else self._limit(i, p, stretched=stretched[i])
             for i, p in enumerate(self.ops)
         ]
 
-    def _lonely(self) -> set[int]:
-        """Functions of rows of which each entry is read all along an inner axis.
+    def _functions_outside_inner_loops(self) -> set[int]:
+        """Elementary functions of one entry a row that are read all along an inner axis.
 
-        Computed in that loop over rows they would take turns with an inner loop, one at a time.
-        Kept, they are computed in a loop of their own, in vectors.
+        In the nest that reads them, they would be computed one by one between two runs of the inner
+        loop. Stored, they are computed in a loop over rows of their own, which vectorises.
         """
         ops = self.ops
         cost = [0] * len(ops)  # of an entry, with all that is computed of entries of its rows
@@ -153,7 +160,7 @@ class Structure:
         }  # fmt: skip
 
     def _read_along(self, i: int) -> bool:
-        """Whether what reads a node has an axis inside of all of its own axes."""
+        """Whether a reader of a node has an axis inside of all axes of the node."""
         for u in self.users[i]:
             user = self.ops[u]
             if user.kind is Kind.RESHAPE and same_nonunit(self.ops[i].dims, user.dims):
@@ -185,14 +192,14 @@ class Structure:
         return frozenset(self.graph.outputs)
 
     def _moves(self, i: int) -> bool:
-        """Whether `i` is a view in which entries are met in another order, or not all of them."""
-        return i in self.recast or (
+        """Whether `i` is a view that reads entries in another order, or only some of them."""
+        return i in self.reordering_reshapes or (
             self.ops[i].kind.is_view and self.ops[i].kind is not Kind.RESHAPE
         )
 
     @cached_property
-    def recast(self) -> frozenset[int]:
-        """Reshapes that do more than add or drop axes of size one."""
+    def reordering_reshapes(self) -> frozenset[int]:
+        """Reshapes between shapes that differ by more than axes of size one."""
         ops = self.ops
         return frozenset(
             i for i, op in enumerate(ops)
@@ -201,7 +208,10 @@ class Structure:
 
     @cached_property
     def flattened(self) -> list[tuple[int, ...] | None]:
-        """What has to be had from a row-major number for each node to be; None if it cannot be."""
+        """For each node, the operands it has to read at one row-major number to be read at it.
+
+        None if an entry of the node does not follow from its row-major number.
+        """
         return [self._flattened(op) for op in self.ops]
 
     def _flattened(self, op: Operation) -> tuple[int, ...] | None:
@@ -222,7 +232,10 @@ class Structure:
 
 
 def _stretched(graph: KernelGraph, users: list[list[int]]) -> list[bool]:
-    """Whether a user repeats the node along an axis outside its own: fusing recomputes it."""
+    """For each node, whether fusion would compute an entry many times.
+
+    So it is if a reader repeats the node along an axis outside of the node's own axes.
+    """
     ops = graph.ops
     out = [False] * len(ops)
     for i in range(len(ops) - 1, -1, -1):
@@ -238,14 +251,14 @@ def _stretched(graph: KernelGraph, users: list[list[int]]) -> list[bool]:
 
 
 def _entrywise(op: Operation) -> bool:
-    """Whether each entry of both operands takes part in one product alone, as in ``x @ x``."""
+    """Whether each entry of the operands is a factor of one product only, as in ``x @ x``."""
     left, right, _ = op.subscripts
     return left == right
 
 
 @lru_cache(maxsize=4096)
 def _repeats(dims: Dims, result: Dims) -> bool:
-    """Whether an axis of `dims` lies inside an axis along which it is repeated."""
+    """Whether broadcasting `dims` to `result` repeats entries along an axis outside of others."""
     padded = (ONE,) * (len(result) - len(dims)) + dims
     repeated = False
     for have, want in zip(padded, result, strict=True):
@@ -261,7 +274,7 @@ def _inside(dims: Dims, result: Dims) -> bool:
 
 
 def _absorbed(graph: KernelGraph, users: list[list[int]]) -> frozenset[int]:
-    """Nodes that need not exist: sums of slices put back, which are added up in one array.
+    """Terms of sums that are added to the sum's own memory, and need none themselves.
 
     The transpose of ``x[1:] - x[:-1]`` is ``unslice(b) + unslice(c)``: one buffer of zeros, one
     accumulating loop a slice.
@@ -269,9 +282,9 @@ def _absorbed(graph: KernelGraph, users: list[list[int]]) -> frozenset[int]:
     ops = graph.ops
     outputs = set(graph.outputs)
     holds = [False] * len(ops)
-    indexed = [0] * len(ops)  # leading axes along which places are known at run time only
+    indexed = [0] * len(ops)  # leading axes along which positions are known at run time only
 
-    def single(a: int) -> bool:
+    def is_read_here_only(a: int) -> bool:
         return len(users[a]) == 1 and a not in outputs and holds[a] and ops[a].dtype[0] == "f"
 
     def passes(i: int, a: int) -> bool:
@@ -292,15 +305,17 @@ def _absorbed(graph: KernelGraph, users: list[list[int]]) -> frozenset[int]:
     for i, op in enumerate(ops):
         indexed[i] = len(op.args) - 1 if op.kind is Kind.SCATTER_ADD else 0
         if op.kind in (Kind.ADD, Kind.UNSLICE):
-            indexed[i] = max(indexed[a] if single(a) and passes(i, a) else 0 for a in op.args)
+            indexed[i] = max(
+                indexed[a] if is_read_here_only(a) and passes(i, a) else 0 for a in op.args
+            )
         holds[i] = op.kind.is_scatter or (
             op.kind in (Kind.ADD, Kind.RESHAPE, Kind.TRANSPOSE)
-            and any(single(a) and passes(i, a) for a in op.args)
+            and any(is_read_here_only(a) and passes(i, a) for a in op.args)
         )
     absorbed: set[int] = set()
     for i in range(len(ops) - 1, -1, -1):
         op = ops[i]
         gathers = op.kind is Kind.UNSLICE or (op.kind is Kind.ADD and holds[i]) or i in absorbed
         if gathers and op.kind is not Kind.SCATTER_ADD:
-            absorbed.update(a for a in op.args if single(a) and passes(i, a))
+            absorbed.update(a for a in op.args if is_read_here_only(a) and passes(i, a))
     return frozenset(absorbed)

@@ -1,6 +1,6 @@
-"""What is kept in memory and what is computed where it is used.
+"""Materialisation: which values are stored, and which are computed again by each of their readers.
 
-A node is *kept* if it has memory (or, with one entry, a local) of its own; every other node is
+A node is *stored* if it has memory (or, with one entry, a local) of its own; every other node is
 fused into the loops that read it.
 """
 
@@ -16,85 +16,92 @@ from ...ir.effect import Effect, View
 from ...ir.graph import KernelGraph, Operation
 from ...ir.indexing import Dims, Index, nonunit
 from ...ir.loops import Buffer
-from .graph_analysis import DEEP, Structure
+from .graph_analysis import DEEP, GraphAnalysis
 from .value_keys import Key, Keys
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A structure, what of it is kept, and what is written over."""
+    """Which nodes of a graph are stored, and which of them in the memory of another node.
 
-    of: Structure
-    kept: frozenset[int]
-    reused: Mapping[int, int] = field(default_factory=dict)  # nodes that take over another's memory
-    reads: dict[Key, tuple[Key, ...]] = field(default_factory=dict)  # for a value, once known
-    read: dict[Effect, tuple[Key, ...]] = field(default_factory=dict)  # by an effect, once known
+    `overwrites` has, for a node that is updated in place, the node whose memory it takes over. The
+    other two are caches of `fuse/memory_reads.py`: what is read to compute a value, or an effect.
+    """
+
+    analysis: GraphAnalysis
+    stored: frozenset[int]
+    overwrites: Mapping[int, int] = field(default_factory=dict)
+    reads_of_value: dict[Key, tuple[Key, ...]] = field(default_factory=dict)
+    reads_of_effect: dict[Effect, tuple[Key, ...]] = field(default_factory=dict)
 
     @cached_property
     def deep(self) -> set[int]:
-        """What is kept for nothing but its cost: later plans, with less to compute, keep it too."""
-        return {i for i in self.kept if self.of.limits[i] == DEEP}
+        """Nodes stored for their cost alone.
+
+        They stay stored in later plans, in which they might cost less because more is stored.
+        """
+        return {i for i in self.stored if self.analysis.limits[i] == DEEP}
 
     @cached_property
     def graph(self) -> KernelGraph:
-        return self.of.graph
+        return self.analysis.graph
 
     @cached_property
     def ops(self) -> tuple[Operation, ...]:
-        return self.of.ops
+        return self.analysis.ops
 
     @cached_property
     def keys(self) -> Keys:
-        return self.of.keys
+        return self.analysis.keys
 
     @cached_property
     def outputs(self) -> dict[int, int]:
-        """The output buffer of each kept node that is an output."""
+        """The number of the output in whose memory a node is stored."""
         first: dict[int, int] = {}
         for k, o in enumerate(self.graph.outputs):
-            if o in self.kept or self.owned(self.laid(o)):
-                first.setdefault(self.laid(o), k)
+            if o in self.stored or self.is_writable(self.storage_of(o)):
+                first.setdefault(self.storage_of(o), k)
         return first
 
-    def laid(self, i: int) -> int:
-        """The node whose entries, in order, are those of `i`: what it reshapes, or itself."""
-        while self.ops[i].kind is Kind.RESHAPE and i not in self.kept:
+    def storage_of(self, i: int) -> int:
+        """The node in whose memory the entries of `i` lie: what it reshapes, or `i` itself."""
+        while self.ops[i].kind is Kind.RESHAPE and i not in self.stored:
             i = self.ops[i].args[0]
         return i
 
-    def maker(self, i: int) -> int:
-        """The node whose effects put `i` into memory."""
-        return self.of.items.get(i, i)
+    def producer_of(self, i: int) -> int:
+        """The node whose effects write `i`: the call, for one of several results of a routine."""
+        return self.analysis.routine_of_result.get(i, i)
 
-    def owned(self, i: int) -> bool:
+    def is_writable(self, i: int) -> bool:
         """Whether the node lies in memory that the kernel may write to."""
         return (
-            i in self.kept
+            i in self.stored
             and self.ops[i].kind not in (Kind.INPUT, Kind.ARRAY)
-            and not self.local(i)
+            and not self.is_local(i)
         )
 
     @cached_property
     def _head(self) -> dict[int, int]:
-        """The first of the nodes that share the memory of each that is written over."""
+        """For each node updated in place, the first of the nodes that share its memory."""
         heads: dict[int, int] = {}
-        for i in sorted(self.reused):
-            heads[i] = heads.get(self.reused[i], self.reused[i])
+        for i in sorted(self.overwrites):
+            heads[i] = heads.get(self.overwrites[i], self.overwrites[i])
         return heads
 
     @cached_property
     def _shared(self) -> dict[int, str]:
-        """Memory that several nodes have one after another, by the first of them."""
+        """The memory that several nodes have one after another, by the first of these nodes."""
         out: dict[int, str] = {}
-        for i in sorted(self.reused):
+        for i in sorted(self.overwrites):
             name = f"out{self.outputs[i]}" if i in self.outputs else ""
             out[self._head[i]] = name or out.get(self._head[i], f"t{self._head[i]}")
         return out
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """Local or memory of every node that has one."""
-        some = sorted({*self.of.given, *self.of.wanted, *self.kept})
+        """The name of the local or the memory of every node that has one."""
+        some = sorted({*self.analysis.inputs, *self.analysis.read_in_memory, *self.stored})
         return {i: name for i in some if (name := self._name(i))}
 
     def _name(self, i: int) -> str:
@@ -103,24 +110,24 @@ class Plan:
             return f"x{op.data[0]}"
         if op.kind is Kind.ARRAY:
             return f"k{op.data[0]}"
-        if i not in self.kept:
-            source = self.laid(i)
-            return self._name(source) if i in self.of.wanted and source != i else ""
-        if self.local(i):
+        if i not in self.stored:
+            source = self.storage_of(i)
+            return self._name(source) if i in self.analysis.read_in_memory and source != i else ""
+        if self.is_local(i):
             return f"s{i}"
         head = self._head.get(i, i)
         if head in self._shared:
             return self._shared[head]
         return f"out{self.outputs[i]}" if i in self.outputs else f"t{i}"
 
-    def local(self, i: int) -> bool:
-        """Whether the value is a local of the kernel: one entry, and not written piecewise."""
-        return i in self.of.single and i not in self.adds
+    def is_local(self, i: int) -> bool:
+        """Whether the value, if it is stored, is a local of the kernel and not memory."""
+        return i in self.analysis.scalars and i not in self.accumulated
 
     @cached_property
-    def adds(self) -> frozenset[int]:
-        """Sums that are carried out by adding to memory, term by term."""
-        return self.kept & self.of.sums
+    def accumulated(self) -> frozenset[int]:
+        """Stored sums whose terms are added to memory one after another."""
+        return self.stored & self.analysis.sums
 
     def buffer(self, i: int) -> Buffer:
         """Memory of node `i`; an input of any layout has run-time strides."""
@@ -138,15 +145,21 @@ class Plan:
         return Effect(kind, i, nonunit(shape), values, dims, place, buffer, **more)
 
 
-def make_plan(structure: Structure, also: Iterable[int] = (), before: Plan | None = None) -> Plan:
-    """Decide what is kept; `also` names nodes found to be computed too often.
+def make_plan(
+    structure: GraphAnalysis, also: Iterable[int] = (), before: Plan | None = None
+) -> Plan:
+    """Decide what is stored: what costs too much to compute again, and the nodes in `also`.
 
-    `before` is an earlier plan: what is read where nothing has changed is taken from there.
+    `before` is an earlier plan, whose cached reads are taken over where nothing has changed.
     """
-    absorbed, wanted, recast = structure.absorbed, structure.wanted, structure.recast
+    absorbed, wanted, recast = (
+        structure.absorbed,
+        structure.read_in_memory,
+        structure.reordering_reshapes,
+    )
     own, limits = structure.flops, structure.limits
     flattened = structure.flattened if recast else [()] * len(own)  # nothing else asks
-    kept: set[int] = {i for i in also if i not in absorbed}
+    stored: set[int] = {i for i in also if i not in absorbed}
     flops: list[int] = []
     flat: list[bool] = []  # whether an entry can be had from its row-major number alone
     for i, op in enumerate(structure.ops):
@@ -154,28 +167,30 @@ def make_plan(structure: Structure, also: Iterable[int] = (), before: Plan | Non
         for a in op.args:
             cost += flops[a]
         if cost > limits[i]:
-            kept.add(i)
+            stored.add(i)
         needed = flattened[i]
-        flat.append(i in kept or (needed is not None and all(flat[a] for a in needed)))
+        flat.append(i in stored or (needed is not None and all(flat[a] for a in needed)))
         if i in recast:
             source = op.args[0]
             if not flat[source] and i not in absorbed:
-                kept.add(source)
+                stored.add(source)
                 flat[source] = flat[i] = True
-        if i in wanted and not op.kind.is_leaf and not _in_place(structure.graph, i, kept):
-            kept.add(i)
+        if i in wanted and not op.kind.is_leaf and not _in_place(structure.graph, i, stored):
+            stored.add(i)
             flat[i] = True
-        flops.append(0 if i in kept else cost)
-    plan = Plan(structure, frozenset(kept))
+        flops.append(0 if i in stored else cost)
+    plan = Plan(structure, frozenset(stored))
     if before is not None:
         stale = _read_otherwise(plan, before)
-        plan.reads.update((k, read) for k, read in before.reads.items() if k.node not in stale)
+        plan.reads_of_value.update(
+            (k, read) for k, read in before.reads_of_value.items() if k.node not in stale
+        )
     return plan
 
 
 def _read_otherwise(plan: Plan, before: Plan) -> set[int]:
-    """Nodes that are computed from what has memory in one of two plans only."""
-    users = plan.of.users
+    """Nodes that are computed from other memory than in an earlier plan."""
+    users = plan.analysis.users
     stale: set[int] = set()
     stack = [u for i in plan.names.keys() ^ before.names.keys() for u in users[i]]
     while stack:
@@ -186,11 +201,13 @@ def _read_otherwise(plan: Plan, before: Plan) -> set[int]:
     return stale
 
 
-def _in_place(graph: KernelGraph, i: int, kept: set[int]) -> bool:
-    """Whether `i` reshapes what lies in memory in order: it needs no memory of its own."""
+def _in_place(graph: KernelGraph, i: int, stored: set[int]) -> bool:
+    """Whether `i` only reshapes an array in memory, and so needs none of its own."""
     ops, source = graph.ops, i
-    while ops[source].kind is Kind.RESHAPE and source not in kept:
+    while ops[source].kind is Kind.RESHAPE and source not in stored:
         source = ops[source].args[0]
     op = ops[source]
-    lies = source in kept or op.kind is Kind.ARRAY or (op.kind is Kind.INPUT and op.data[1] == "C")
+    lies = (
+        source in stored or op.kind is Kind.ARRAY or (op.kind is Kind.INPUT and op.data[1] == "C")
+    )
     return source != i and lies and bool(nonunit(op.dims))
