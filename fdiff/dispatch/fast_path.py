@@ -34,7 +34,7 @@ def no_fast_path(*_: object) -> None:
 
 
 class _Search:
-    """When to look for a fast path: the longer none is found, the rarer one is sought."""
+    """When to look for a fast path: at call 2, 4, 8, ... of those that go the general way."""
 
     __slots__ = ("_calls", "_due")
 

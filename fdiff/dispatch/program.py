@@ -47,7 +47,7 @@ def building(call: str) -> Stage:
 
 
 def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:
-    """The leaves of arguments, and their signature: the key under which variants are kept."""
+    """The leaves of arguments, and their signature, by which variants are kept."""
     key = None if kwargs else flat_key(args)
     if key is not None:
         return args, key
@@ -150,7 +150,10 @@ class Program:
     def latest(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Variant | None:
-        """The variant that is asked first; None if it relies on values or layouts of arrays."""
+        """The variant that such a call would take first.
+
+        None if it relies on values or layouts of arrays, which a fast path does not compare.
+        """
         for variant in self.variants.get(_key(args, kwargs)[1], ()):
             if variant.refresh(f) is not None:
                 known = variant.pinned or variant.swapped
