@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from types import FunctionType
 
 import numpy as np
@@ -181,22 +182,13 @@ class Program:
         eager: bool = False,
     ) -> tuple[Variant, list[object]]:
         """A new variant with its plan, and the inputs of its tape."""
-        with collector_paused():
-            if eager:
-                return self._trace(f, args, kwargs, eager=True)
-            with building(called(self.name, f)):
-                return self._trace(f, args, kwargs, eager=False)
-
-    def _trace(
-        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object], *, eager: bool
-    ) -> tuple[Variant, list[object]]:
         call = called(self.name, f)
-        leaves, spec = flatten((args, kwargs))
-        order, in_spec = differentiated(args, self.argnums, call)
-        variant, extra = trace_variant(
-            lambda *a, **k: self.body(f, a, k), f, call, leaves, spec, order, in_spec, eager=eager
-        )
-        variant.plan = self.make_plan(variant) if eager else self._plan(variant)
+        with collector_paused(), nullcontext() if eager else building(call):
+            leaves, spec = flatten((args, kwargs))
+            order, in_spec = differentiated(args, self.argnums, call)
+            body = lambda *a, **k: self.body(f, a, k)  # noqa: E731 - its function bound
+            variant, extra = trace_variant(body, f, call, leaves, spec, order, in_spec, eager=eager)
+            variant.plan = self.make_plan(variant) if eager else self._plan(variant)
         inputs = [
             leaves[k] if isinstance(leaves[k], TracedArray) else native(leaves[k])
             for k in variant.traced
