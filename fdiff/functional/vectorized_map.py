@@ -32,7 +32,7 @@ from ..trace import (
 )
 from ..tracebacks import public
 from ..transforms.pipeline import VMAP, derive
-from ..tree import Spec, flatten, unflatten
+from ..tree import Spec, flatten, node_parts, unflatten
 from .annotations import P
 from .invocation import ValuePlan, no_vectors, prepared_function
 from .options import check_callable, is_int
@@ -315,7 +315,7 @@ def _prefix(axes: object, spec: Spec, name: str, call: str) -> list[Axis]:
     """The axis of each leaf of `spec`; a single axis stands for all leaves below it."""
     if axes is None or is_int(axes):
         return [cast("Axis", axes)] * spec.leaves
-    leaves, own = flatten(axes)
+    own = flatten(axes)[1]
     if (
         own.kind is not spec.kind
         or own.keys != spec.keys
@@ -325,15 +325,9 @@ def _prefix(axes: object, spec: Spec, name: str, call: str) -> list[Axis]:
         raise failure(
             InputError, call, fact, "Give one axis, or the structure with an axis for each array."
         )
-    children = _children(axes, own, leaves)
+    _, children = cast("tuple[object, Sequence[object]]", node_parts(axes))
     pairs = zip(children, spec.children, strict=True)
     return [axis for child, below in pairs for axis in _prefix(child, below, name, call)]
-
-
-def _children(tree: object, spec: Spec, leaves: list[object]) -> list[object]:
-    """The subtrees right below the root."""
-    taken = iter(leaves)
-    return [unflatten(child, [next(taken) for _ in range(child.leaves)]) for child in spec.children]
 
 
 def _mapped_axis_first(leaf: object, axis: int, name: str, call: str) -> TracedArray:
