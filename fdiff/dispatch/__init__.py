@@ -4,6 +4,18 @@ In the order of a first call: `arguments` flattens and checks what was given; `p
 variant, a trace of `f` that holds for it, or has `variant` trace `f`, while `capture_session`
 writes down what `f` reads from outside; the operator makes a plan of it (`plans`);
 `tiered_execution` runs the plan's tapes by the NumPy interpreter, by bytecode (`bytecode_tier`) or
-by compiled kernels. Later calls take a fast path (`fast_path`, `fast_path_builder`): one builtin
-from arguments to result.
+by compiled kernels.
+
+A call is answered in one of two ways:
+
+- The general way, in Python (`fdiff.functional.invocation.invoke`), takes any arguments.
+- A fast path (`fast_path`) is one builtin from arguments to result, for calls like one that went
+  the general way. `fast_path_builder` derives it from that call, so that no operator is described
+  twice: the plan is run with placeholders, which shows how the stub of machine code takes arguments
+  apart (`argument_registers`, the counterpart of `tree.flatten`) and builds the result
+  (`result_template`, the counterpart of `tree.unflatten`). `native_revalidation` hands the stub the
+  comparisons that `capture.revalidation` makes on the general way.
+
+On the general way a function whose branches do not recur (`branch_stability`) is differentiated
+eagerly: the plan has an `EagerStep`, which computes in the trace itself, in place of a `PlanStep`.
 """

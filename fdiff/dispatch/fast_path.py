@@ -34,7 +34,7 @@ def no_fast_path(*_: object) -> None:
 
 
 class _Search:
-    """When to look for a fast path: the longer none is found, the rarer one is sought."""
+    """When to look for a fast path: at call 2, 4, 8, ... of those that go the general way."""
 
     __slots__ = ("_calls", "_due")
 
@@ -139,7 +139,7 @@ _immediate: dict[object, ImmediateFastPath] = {}
 def known_fast_path(f: object, inputs: object, operator: object) -> Builtin:
     """The fast path of an immediate call of `f`; without one, what gives None.
 
-    Nothing need be checked before: it takes only what the call it was made for had.
+    No check of the arguments comes first: a fast path takes only calls like its sample.
     """
     if occupied:
         return no_fast_path
@@ -150,7 +150,7 @@ def known_fast_path(f: object, inputs: object, operator: object) -> Builtin:
 
 
 def immediate_fast_path(f: object, inputs: object, operator: object) -> ImmediateFastPath | None:
-    """The same, with its history, made if there is none; None for what has no Python code."""
+    """The fast path of such calls, made if there is none; None of a function without code."""
     code = getattr(f, "__code__", None)
     if code is None:
         return None

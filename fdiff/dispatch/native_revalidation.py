@@ -62,7 +62,7 @@ def reads_of_function(f: object) -> tuple[Lookup, ...] | None:
 
 
 def _sibling(f: FunctionType) -> tuple[Lookup, ...] | None:
-    """The same for a function: one of the same code, globals, defaults and closure contents."""
+    """Checks that the first argument has the code, globals, defaults and cell contents of `f`."""
     try:
         contents = [cell.cell_contents for cell in f.__closure__ or ()]
     except ValueError:  # an empty cell

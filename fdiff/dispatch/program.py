@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from types import FunctionType
 
 import numpy as np
@@ -47,7 +48,7 @@ def building(call: str) -> Stage:
 
 
 def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:
-    """The leaves of arguments, and their signature: the key under which variants are kept."""
+    """The leaves of arguments, and their signature, by which variants are kept."""
     key = None if kwargs else flat_key(args)
     if key is not None:
         return args, key
@@ -150,7 +151,10 @@ class Program:
     def latest(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Variant | None:
-        """The variant that is asked first; None if it relies on values or layouts of arrays."""
+        """The variant that such a call would take first.
+
+        None if it relies on values or layouts of arrays, which a fast path does not compare.
+        """
         for variant in self.variants.get(_key(args, kwargs)[1], ()):
             if variant.refresh(f) is not None:
                 known = variant.pinned or variant.swapped
@@ -178,22 +182,13 @@ class Program:
         eager: bool = False,
     ) -> tuple[Variant, list[object]]:
         """A new variant with its plan, and the inputs of its tape."""
-        with collector_paused():
-            if eager:
-                return self._trace(f, args, kwargs, eager=True)
-            with building(called(self.name, f)):
-                return self._trace(f, args, kwargs, eager=False)
-
-    def _trace(
-        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object], *, eager: bool
-    ) -> tuple[Variant, list[object]]:
         call = called(self.name, f)
-        leaves, spec = flatten((args, kwargs))
-        order, in_spec = differentiated(args, self.argnums, call)
-        variant, extra = trace_variant(
-            lambda *a, **k: self.body(f, a, k), f, call, leaves, spec, order, in_spec, eager=eager
-        )
-        variant.plan = self.make_plan(variant) if eager else self._plan(variant)
+        with collector_paused(), nullcontext() if eager else building(call):
+            leaves, spec = flatten((args, kwargs))
+            order, in_spec = differentiated(args, self.argnums, call)
+            body = lambda *a, **k: self.body(f, a, k)  # noqa: E731 - its function bound
+            variant, extra = trace_variant(body, f, call, leaves, spec, order, in_spec, eager=eager)
+            variant.plan = self.make_plan(variant) if eager else self._plan(variant)
         inputs = [
             leaves[k] if isinstance(leaves[k], TracedArray) else native(leaves[k])
             for k in variant.traced

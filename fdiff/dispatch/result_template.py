@@ -106,7 +106,7 @@ class ResultTemplate:
             self.steps.append(build)
 
     def _write(self, value: object, out: object, register: int) -> None:
-        """The same, with the arrays in `out` in place of outputs."""
+        """Leave `value` on the stack, with the arrays in `out` in place of outputs."""
         if out is None:
             self._registers.same(None, register)
             self._add(value)

@@ -18,10 +18,10 @@ from __future__ import annotations
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -48,6 +48,7 @@ _RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "comp
 KEPT = 512  # runners remembered, the least recently used dropped first
 
 
+T = TypeVar("T")
 Layouts = tuple[str, ...]  # of the inputs of a kernel, by which kernels are kept
 
 
@@ -168,23 +169,24 @@ class Runner:
 
         If it fails to compile, the user gets an error if he asked for it, else a warning.
         """
-        found = self._kernel_or_defect(layouts, tier)
-        if isinstance(found, Defect):
-            self._report_defect(found, tier, call)
-            return None
-        return found
+        run = self._unless_defect(
+            layouts, lambda: self._compile(layouts) if self._breaks_even(layouts, tier) else None
+        )
+        if (defect := self._defects.get(layouts)) is not None and tier in ("", "compile"):
+            self._report_defect(defect, tier, call)
+        return run
 
-    def _kernel_or_defect(self, layouts: Layouts, tier: str) -> Executable | Defect | None:
-        """The same, or the defect: a compile that failed once is not tried again."""
-        if (defect := self._defects.get(layouts)) is not None:
-            return defect if tier in ("", "compile") else None
+    def _unless_defect(self, layouts: Layouts, make: Callable[[], T]) -> T | None:
+        """What `make` finds out about a kernel; None if that fails, now or in an earlier call."""
+        if layouts in self._defects:
+            return None
         try:
-            return self._compile(layouts) if self._breaks_even(layouts, tier) else None
+            return make()
         except InputError:  # a variable of the environment that is set to what it cannot be
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
-            defect = self._defects[layouts] = Defect("kernel", self.tape, error)
-            return defect
+            self._defects[layouts] = Defect("kernel", self.tape, error)
+            return None
 
     def _report_defect(self, defect: Defect, tier: str, call: str = "") -> None:
         """Raise an error if the user asked for a kernel, else warn."""
@@ -222,28 +224,21 @@ class Runner:
         A tiled kernel holds one tile of rows where the interpreter holds whole arrays.
         """
         layouts = self._plain
-        if layouts in self._defects:
-            return False
-        try:
+
+        def workspace() -> int | None:
             if self._fast is None and not self._breaks_even(layouts, fixed_tier()):
-                return False
+                return None
             if self._workspace is None:
                 with self._scheduling():
                     self._workspace = kernels.workspace(self.tape, layouts)
-        except InputError:
-            raise
-        except Exception as error:  # noqa: BLE001 - as for kernels themselves; the next call tells
-            self._defects[layouts] = Defect("kernel", self.tape, error)
-            return False
-        return self._workspace <= limit
+            return self._workspace
+
+        held = self._unless_defect(layouts, workspace)  # the next call reports a defect
+        return held is not None and held <= limit
 
     def lacking(self) -> str:
         """The operations or dtypes that have no kernel, in words; empty if all have one."""
-        try:
-            found = kernels.missing(self.tape)
-        except Exception as error:  # noqa: BLE001 - as for kernels themselves
-            self._defects.setdefault(self._plain, Defect("kernel", self.tape, error))
-            return ""
+        found = self._unless_defect(self._plain, lambda: kernels.missing(self.tape)) or []
         return ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" * (len(found) > NAMED))
 
     def state(self) -> str:

@@ -130,10 +130,9 @@ def gradcheck(
     >>> fdiff.gradcheck(lambda x: np.sin(x) * x, np.array([0.5, 2.0]))
     True
     """
-    check_callable(f, "gradcheck")
-    call = called("gradcheck", f)
     points = _points(inputs, f, "gradcheck")
-    return _compare(f, points, Tolerance(eps, atol, rtol), call, raise_exception=raise_exception)
+    tolerance, call = Tolerance(eps, atol, rtol), called("gradcheck", f)
+    return _compare(f, points, tolerance, call, raise_exception=raise_exception)
 
 
 class Tolerance(NamedTuple):
@@ -145,7 +144,8 @@ class Tolerance(NamedTuple):
 
 
 def _points(inputs: object, f: Function, name: str) -> Arrays:
-    """Copies of the inputs; refuses any but float64, for which differences are too coarse."""
+    """Copies of the inputs, which must be float64: differences are too coarse for float32."""
+    check_callable(f, name)
     args, _ = check_inputs(inputs, f, name)
     points = tuple(np.array(a, copy=True) for a in args)
     for point in points:
@@ -200,16 +200,12 @@ def gradgradcheck(
     >>> fdiff.gradgradcheck(lambda x: np.sin(x) * x, np.array([0.5, 2.0]))
     True
     """
-    check_callable(f, "gradgradcheck")
-    call = called("gradgradcheck", f)
     points = _points(inputs, f, "gradgradcheck")
     rng = np.random.default_rng(0)
     shapes = [out.shape for out in _flat_outputs(f, points)]
     v = tuple(rng.normal(size=shape) for shape in shapes)
-    pulled = _pull_back(f, v)
-    return _compare(
-        pulled, points, Tolerance(eps, atol, rtol), call, raise_exception=raise_exception
-    )
+    tolerance, call = Tolerance(eps, atol, rtol), called("gradgradcheck", f)
+    return _compare(_pull_back(f, v), points, tolerance, call, raise_exception=raise_exception)
 
 
 def _pull_back(f: Function, v: Arrays) -> Callable[..., object]:

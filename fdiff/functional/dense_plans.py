@@ -144,7 +144,7 @@ class JacobianPlan(OperatorPlan):
     def dense(self) -> Tape:
         """Every block in one tape, in the order (output, input); zeros where there is none."""
         tape, wrt = self.variant.tape, self.variant.wrt
-        blocks = [b.build(b.count, False) for b in self.blocks]
+        blocks = [b.whole() for b in self.blocks]
         places = [o * len(self.ins) + i for b in self.blocks for o, i in b.targets]
         whole = assembled(tape, blocks, places, self.types)
         return derive(self.pipeline, whole, wrt=wrt, types=self.types)

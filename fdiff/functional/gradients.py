@@ -54,8 +54,8 @@ class GradPlan(OperatorPlan):
         return ((out, aux), slope) if self.value else (slope, aux)
 
 
-def _grad_plan(variant: Variant, *, value: bool, has_aux: bool, complex_inputs: str) -> GradPlan:
-    """The plan of a gradient, where the function has one."""
+def _check(variant: Variant, _: str, *, has_aux: bool, choice: str) -> None:
+    """Refuse functions that have no gradient."""
     spec, outs, call = variant.out_spec, variant.outs, variant.call
     if has_aux:
         if spec.kind is not tuple or len(spec.children) != 2:
@@ -75,7 +75,7 @@ def _grad_plan(variant: Variant, *, value: bool, has_aux: bool, complex_inputs: 
         raise failure(InputError, call, fact, "Sum it, or use fdiff.jacobian.")
     real = [t for k in variant.wrt if (t := variant.tape.input_types[k]).dtype.kind != "c"]
     if len(real) < len(variant.wrt):
-        check_complex(replace(variant, tape=choose(variant.tape, (0,))), complex_inputs)
+        check_complex(replace(variant, tape=choose(variant.tape, (0,))), choice)
     if type_.dtype.kind == "c" and real:
         fact = f"complex outputs ({type_.dtype}) are not supported with real inputs."
         way = "Return the real part, or the absolute value, or use fdiff.jacobian."
@@ -83,7 +83,6 @@ def _grad_plan(variant: Variant, *, value: bool, has_aux: bool, complex_inputs: 
     if not type_.floating:
         fact = f"the output must be floating point, not {type_.dtype}."
         raise failure(DtypeError, call, fact, "Return a float: 0.0 in place of 0, for instance.")
-    return GradPlan(variant, value=value, has_aux=has_aux)
 
 
 def _prepare(
@@ -99,9 +98,9 @@ def _prepare(
 
 @cache
 def _operator(function: Function, has_aux: bool, choice: str) -> Operator:  # noqa: FBT001 - a key
-    settings: dict[str, Any] = {"has_aux": has_aux, "complex_inputs": choice}
-    value = function is value_and_grad
-    return Operator(function, settings, partial(_grad_plan, value=value, **settings))
+    settings: dict[str, object] = {"has_aux": has_aux, "complex_inputs": choice}
+    plan = partial(GradPlan, value=function is value_and_grad, has_aux=has_aux)
+    return Operator(function, settings, plan, partial(_check, has_aux=has_aux, choice=choice))
 
 
 @public

@@ -13,7 +13,6 @@ from typing import Any, Unpack, overload
 
 from ..dispatch.arguments import Function, called
 from ..dispatch.plans import Arrays, OperatorPlan, Run
-from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
 from ..tracebacks import trim
 from ..transforms.dependence import depends
@@ -29,17 +28,12 @@ from .prepared import Prepared
 from .products import product
 
 
-def _second_order(plan: MakePlan, name: str, *, strict: bool) -> MakePlan:
-    """What makes the plan, after the checks of second derivatives."""
-
-    def checked(variant: Variant) -> OperatorPlan:
-        check_one_element(variant, name)
-        if strict:
-            check_strict(variant, each_pair=True)
-            check_strict_gradient(depends(gradient_tape(variant), variant.wrt), variant, name)
-        return plan(variant)
-
-    return checked
+def _check(variant: Variant, name: str, *, strict: bool) -> None:
+    """Refuse functions that have no such second derivative."""
+    check_one_element(variant, name)
+    if strict:
+        check_strict(variant, each_pair=True)
+        check_strict_gradient(depends(gradient_tape(variant), variant.wrt), variant, name)
 
 
 class HvpPlan(OperatorPlan):
@@ -272,16 +266,17 @@ def _operator(
         "chunk_size": chunk_size,
         "strict": not loose,
     }
-    return Operator(hessian, settings, _second_order(plan, "hessian", strict=not loose))
+    return Operator(hessian, settings, plan, partial(_check, strict=not loose))
 
 
 def _products(function: Function) -> dict[tuple[bool, bool], Operator]:
     """A product by whether it is strict, and whether it gives the value too."""
-    name, found = function.__name__, {}
+    found: dict[tuple[bool, bool], Operator] = {}
     for strict in (False, True):
         for value in (False, True):
-            plan = _second_order(partial(HvpPlan, name=name, value=value), name, strict=strict)
-            found[strict, value] = Operator(function, {"strict": strict}, plan)
+            plan = partial(HvpPlan, name=function.__name__, value=value)
+            check = partial(_check, strict=strict)
+            found[strict, value] = Operator(function, {"strict": strict}, plan, check)
     return found
 
 

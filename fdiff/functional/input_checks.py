@@ -60,7 +60,7 @@ def check_point(
 def check_inputs(
     inputs: object, f: object, name: str
 ) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
-    """The same for any other point: lists of numbers, dicts, dataclasses, tuples of these."""
+    """Arguments and argnums of any point: also lists of numbers, dicts, dataclasses, tuples."""
     if not isinstance(inputs, tuple):
         point = as_point(inputs)
         return (point,) if _is_tree(point) else _entries(point, "inputs", name, called(name, f)), 0

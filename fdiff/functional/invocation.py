@@ -49,6 +49,7 @@ from .points import body_of_operator, floating
 from .prepared import Origin, Prepared, prepare
 from .slow_code import timed
 
+Check = Callable[[Variant, str], object]
 Call = tuple[tuple[object, ...], dict[str, object]]  # positional and keyword arguments
 
 
@@ -128,8 +129,7 @@ def _invoke_special(
     those that are given.
     """
     variant, arrays = found
-    for k in variant.swapped:
-        arrays[k] = native(arrays[k])
+    _to_native_order(variant, arrays)
     if variant.check is None or not variant.plan.guards:
         return variant.plan.call(arrays, vectors, execute), variant
     try:
@@ -139,16 +139,22 @@ def _invoke_special(
     except (ArithmeticError, IndexError, ValueError):
         if variant.guards_hold(arrays):
             raise
-    # The check decides alone: next to a tie a kernel may round its guards to the other side.
+    # The guards are not evaluated again with the plan: near a tie a kernel may round to the other
+    # side than the check did, and no variant would hold.
     noted.hint = False
     variant, arrays[:] = program.find(f, *call, sure=True)
-    for k in variant.swapped:
-        arrays[k] = native(arrays[k])
+    _to_native_order(variant, arrays)
     return variant.plan.call(arrays, vectors, execute_unchecked), variant
 
 
+def _to_native_order(variant: Variant, arrays: list[np.ndarray]) -> None:
+    """Convert captured arrays of another byte order than the machine's, in the list."""
+    for k in variant.swapped:
+        arrays[k] = native(arrays[k])
+
+
 def _plain_argument(leaf: object) -> object:
-    """What an array stands for that the function under way has made."""
+    """The traced or plain array in place of a local array of the function under way."""
     leaf = resolve(leaf)
     return np.asarray(leaf) if type(leaf) is LocalArray else leaf
 
@@ -209,19 +215,31 @@ class ValuePlan(OperatorPlan):
 class Operator:
     """A public operator with its settings checked; one object for all calls with these settings.
 
-    `function` is what users call, `settings` what it was given besides `argnums`, and
-    `make_plan` makes the plan of a traced function. Programs and fast paths are kept by operator.
+    `function` is what users call, `settings` what it was given besides `argnums`. `plan` makes the
+    plan of a traced function, after ``check(variant, name)`` has refused what has no derivative.
+    Programs and fast paths are kept by operator.
     """
 
-    __slots__ = ("function", "make_plan", "name", "settings")
+    __slots__ = ("check", "function", "name", "plan", "settings")
 
     def __init__(
-        self, function: Function, settings: dict[str, object], make_plan: MakePlan
+        self,
+        function: Function,
+        settings: dict[str, object],
+        plan: MakePlan,
+        check: Check | None = None,
     ) -> None:
         self.function = function
         self.name = function.__name__
         self.settings = settings
-        self.make_plan = make_plan
+        self.plan = plan
+        self.check = check
+
+    def make_plan(self, variant: Variant) -> OperatorPlan:
+        """The plan of a traced function, where it has one."""
+        if self.check is not None:
+            self.check(variant, self.name)
+        return self.plan(variant)
 
     def program(self, f: Function, argnums: Argnums) -> Program:
         """The program of `f` under this operator."""

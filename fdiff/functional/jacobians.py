@@ -8,7 +8,6 @@ from typing import Any, Unpack, overload
 
 from ..dispatch.arguments import Function, called
 from ..dispatch.fast_path import known_fast_path
-from ..dispatch.plans import OperatorPlan
 from ..dispatch.program import MOST
 from ..dispatch.variant import Variant
 from ..errors import InputError, failure
@@ -16,6 +15,7 @@ from ..tracebacks import public, trim
 from .annotations import Array, JacobianKeywords, P, Point
 from .complex_rules import check_choice, check_complex
 from .dense_plans import jacobian_plan
+from .input_checks import check_outputs, check_strict
 from .invocation import Operator, immediate_call, prepared_operator
 from .options import (
     LEFT_OUT,
@@ -26,7 +26,6 @@ from .options import (
     check_mode,
 )
 from .prepared import Prepared
-from .products import with_checks
 
 
 @overload
@@ -152,8 +151,15 @@ def _operator(
         "complex_inputs": complex_inputs,
         "strict": not loose,
     }
-    make_plan = with_checks(plan, "jacobian", strict=not loose, choice=choice)
-    return Operator(jacobian, settings, make_plan)
+    return Operator(jacobian, settings, plan, partial(_check, strict=not loose, choice=choice))
+
+
+def _check(variant: Variant, name: str, *, strict: bool, choice: str) -> None:
+    """Refuse functions that have no such Jacobian."""
+    check_outputs(variant, name)
+    check_complex(variant, choice)
+    if strict:
+        check_strict(variant, each_pair=True)
 
 
 _known: dict[tuple[Any, ...], Operator] = {}  # by settings that are valid
@@ -186,12 +192,13 @@ def dense(
     return immediate_call(operator, f, inputs, argnums)
 
 
-def _check_numeric(variant: Variant) -> None:
+def _check_leaves(variant: Variant, _: str, *, choice: str) -> None:
     """Refuse results with leaves that are neither numbers nor arrays."""
     bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
     if bad or not variant.outs:
         fact = f"the function must return arrays, not {bad[0] if bad else 'nothing'}."
         raise failure(InputError, variant.call, fact, "Return arrays and numbers alone.")
+    check_complex(variant, choice)
 
 
 def _prepare(
@@ -210,13 +217,9 @@ def _prepare(
 def _one_mode(function: Function, chunk: int | None, choice: str) -> Operator:
     """The operator `jacrev` or `jacfwd`."""
     mode = "forward" if function is jacfwd else "reverse"
-
-    def make_plan(variant: Variant) -> OperatorPlan:
-        _check_numeric(variant)
-        check_complex(variant, choice)
-        return jacobian_plan(variant, mode, chunk)
-
-    return Operator(function, {"chunk_size": chunk or "auto", "complex_inputs": choice}, make_plan)
+    plan = partial(jacobian_plan, mode=mode, chunk_size=chunk)
+    settings: dict[str, object] = {"chunk_size": chunk or "auto", "complex_inputs": choice}
+    return Operator(function, settings, plan, partial(_check_leaves, choice=choice))
 
 
 @public

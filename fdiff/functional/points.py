@@ -45,8 +45,8 @@ def as_point(value: object) -> object:
 def floating(args: tuple[object, ...], argnums: Argnums, *, lists: bool) -> tuple[object, ...]:
     """The arguments, with Python ints among the differentiated ones as floats.
 
-    With `lists`, a list of numbers is an array. An integer array is left, to be refused, unless
-    SciPy passes it on: ``root(f, [1, 1], jac=...)`` asks the Jacobian at ``numpy.array([1, 1])``.
+    With `lists`, a list of numbers is an array. An integer array stays one, and is refused later,
+    unless SciPy made it: ``root(f, [1, 1], jac=...)`` asks the Jacobian at ``numpy.array([1, 1])``.
     """
     found = args
     for n in (argnums,) if isinstance(argnums, int) else argnums or ():
@@ -87,7 +87,7 @@ def array_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object
 
 
 def vector_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """The same, where a tuple of numbers is an array, too."""
+    """Run a private copy of `f`; a list or tuple of numbers is the array that NumPy makes of it."""
     result = call_private(f, args, kwargs)
     return array(result) if _shape(result) else result
 
@@ -109,7 +109,7 @@ _RESULTS: dict[str, Body] = dict.fromkeys(
 
 
 def body_of_operator(name: str, argnums: Argnums) -> Body | None:
-    """What the operator of that name runs in place of `f`: a list of numbers is an array for it.
+    """What an operator runs in place of `f`, so that a list of numbers counts as an array.
 
     None for operators that take lists as structure. A Jacobian by one argument is an array where
     SciPy's solvers want one; by several it is nested as torch's is, tuples of results first.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Unpack, cast, overload
 
 from ..dispatch.arguments import ONCE, Argnums, Function, called
@@ -14,7 +15,6 @@ from ..errors import InputError, failure
 from ..tracebacks import trim
 from ..transforms.pipeline import JVP, VJP
 from .annotations import Places, ProductKeywords
-from .complex_rules import check_complex
 from .eager_results import jvp_values, step_of, vjp_values
 from .input_checks import check_outputs, check_strict, check_vector
 from .invocation import (
@@ -67,21 +67,11 @@ class JvpPlan(OperatorPlan):
         return results(self.variant, outs[: self.count]), tangents(self.variant, outs[self.count :])
 
 
-def with_checks(plan: MakePlan, name: str, *, strict: bool, choice: str | None = None) -> MakePlan:
-    """What makes the plan, after the checks of an operator.
-
-    `choice` is the convention for complex inputs, where the operator has one.
-    """
-
-    def make_plan(variant: Variant) -> OperatorPlan:
-        check_outputs(variant, name)
-        if choice is not None:
-            check_complex(variant, choice)
-        if strict:
-            check_strict(variant, each_pair=name == "jacobian")
-        return plan(variant)
-
-    return make_plan
+def _check(variant: Variant, name: str, *, strict: bool) -> None:
+    """Refuse functions of which there is no such product."""
+    check_outputs(variant, name)
+    if strict:
+        check_strict(variant, each_pair=False)
 
 
 def product(operator: Operator, f: Function, inputs: object, v: object, argnums: object) -> object:
@@ -262,9 +252,7 @@ def jvp(
 def _operators(function: Function, plan: MakePlan) -> dict[bool, Operator]:
     """A product with and without `strict`."""
     return {
-        strict: Operator(
-            function, {"strict": strict}, with_checks(plan, function.__name__, strict=strict)
-        )
+        strict: Operator(function, {"strict": strict}, plan, partial(_check, strict=strict))
         for strict in (False, True)
     }
 

@@ -5,12 +5,12 @@ Forward mode gives columns, one block for each input; reverse mode rows, one blo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from ..dispatch.plans import PlanStep
 from ..tape import Tape
-from ..transforms.pipeline import COLUMNS, COTANGENTS, ROWS, TANGENTS, derive
+from ..transforms.pipeline import COLUMNS, COTANGENTS, ROWS, TANGENTS, Pipeline, derive
 
 
 def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
@@ -36,23 +36,29 @@ def seed_bytes(derived: Tape) -> int:
 class SeededBlock:
     """Part of a Jacobian that one seeded derivative gives: `count` columns or rows.
 
-    ``build(size, chunked)`` makes the tape of so many seeds; its outputs are the blocks
+    The outputs of its tape, which `pipeline` derives for a `request`, are the blocks
     ``(output, input)`` of the Jacobian in `targets`. Another seed takes `per_seed` bytes. `steps`
     are those made so far, by the number of seeds.
     """
 
     def __init__(
         self,
-        build: Callable[[int, bool], Tape],
+        tape: Tape,
+        pipeline: Pipeline,
         count: int,
         per_seed: int,
         targets: Sequence[tuple[int, int]],
+        **request: Sequence[int],
     ) -> None:
-        self.build = build
         self.count = count
         self.per_seed = per_seed
         self.targets = targets
         self.steps: dict[int, PlanStep] = {}
+        self._derive = partial(derive, pipeline, tape, **request)
+
+    def whole(self) -> Tape:
+        """The tape of all seeds at once."""
+        return self._derive(size=self.count)
 
     def chunk(self, chunk_size: int | None, budget: int) -> int:
         """How many seeds run at a time: `chunk_size`, or as many as the budget allows."""
@@ -62,7 +68,7 @@ class SeededBlock:
     def step(self, size: int) -> PlanStep:
         """The step that takes the arguments and the number of the first of `size` seeds."""
         if size not in self.steps:
-            self.steps[size] = PlanStep(self.build(size, True))
+            self.steps[size] = PlanStep(self._derive(size=size, chunked=True))
         return self.steps[size]
 
 
@@ -71,33 +77,31 @@ def column_blocks(tape: Tape, wrt: Sequence[int]) -> list[SeededBlock]:
     keep = [o for o, t in enumerate(tape.output_types) if t.floating]
     return [
         SeededBlock(
-            partial(_columns, tape, k, keep),
+            tape,
+            COLUMNS,
             tape.input_types[k].size,
             seed_bytes(derive(TANGENTS, tape, wrt=(k,))),
             [(o, i) for o in keep],
+            wrt=(k,),
+            of=keep,
         )
         for i, k in enumerate(wrt)
         if keep
     ]
 
 
-def _columns(tape: Tape, k: int, keep: Sequence[int], size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
-    return derive(COLUMNS, tape, wrt=(k,), of=keep, size=size, chunked=chunked)
-
-
 def row_blocks(tape: Tape, wrt: Sequence[int]) -> list[SeededBlock]:
     """Rows, one block for each output that is floating."""
     return [
         SeededBlock(
-            partial(_rows, tape, wrt, o),
+            tape,
+            ROWS,
             type_.size,
             seed_bytes(derive(COTANGENTS, tape, wrt=wrt, of=(o,))),
             [(o, i) for i in range(len(wrt))],
+            wrt=wrt,
+            of=(o,),
         )
         for o, type_ in enumerate(tape.output_types)
         if type_.floating
     ]
-
-
-def _rows(tape: Tape, wrt: Sequence[int], o: int, size: int, chunked: bool) -> Tape:  # noqa: FBT001 - by Block
-    return derive(ROWS, tape, wrt=wrt, of=(o,), size=size, chunked=chunked)

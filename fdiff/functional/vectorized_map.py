@@ -17,6 +17,7 @@ from ..dispatch.program import Program, program_of
 from ..errors import InputError, failure
 from ..ops.shaping import traced as traced_of
 from ..primitive import HOOKS
+from ..tape import Tape
 from ..trace import (
     ArgumentSpec,
     Recorder,
@@ -31,7 +32,7 @@ from ..trace import (
 )
 from ..tracebacks import public
 from ..transforms.pipeline import VMAP, derive
-from ..tree import Spec, flatten, unflatten
+from ..tree import Spec, flatten, node_parts, unflatten
 from .annotations import P
 from .invocation import ValuePlan, no_vectors, prepared_function
 from .options import check_callable, is_int
@@ -138,17 +139,20 @@ def _mapped(
     size = _size(arrays, trace.call)
     parts: list[tuple[np.ndarray, list[object], Spec]] = []
     rest = np.arange(size)
-    while True:  # each turn serves the elements that take the same branches as the first one left
+    while (
+        True
+    ):  # each iteration serves the elements that take the same branches as the first one left
         some = arrays if len(rest) == size else [x[rest] for x in arrays]
         one, outs, out_spec = _record_one(f, leaves, spec, mapped, some, trace.call)
-        holds = _same_branches(one, some, trace)
-        mine = [x[holds] for x in some] if holds is not None else some
-        count = len(rest) if holds is None else int(np.sum(holds))
-        placed = _results_with_axis(one, outs, mine, (out_axes, out_spec), (count, size), trace)
-        if count == size:
+        holds, rows = _same_branches(one, some, trace), rest
+        if holds is None:
+            rest = rest[:0]
+        else:
+            some, rows, rest = [x[holds] for x in some], rest[holds], rest[~holds]
+        placed = _results_with_axis(one, outs, some, (out_axes, out_spec), size, trace)
+        if len(rows) == size:
             return unflatten(out_spec, placed)
-        parts.append((rest if holds is None else rest[holds], placed, out_spec))
-        rest = rest[:0] if holds is None else rest[~holds]
+        parts.append((rows, placed, out_spec))
         if not rest.size:
             return unflatten(out_spec, _joined(parts, out_axes, trace.call))
 
@@ -159,13 +163,23 @@ def _same_branches(
     """Which elements take the branches of the first one, as a mask; None if all do."""
     if one.check is None or not len(arrays[0].shape) or not arrays[0].shape[0]:
         return None
-    size = arrays[0].shape[0]
-    carries = [*(True for _ in arrays), *(False for _ in one.extra)]
-    tape = derive(VMAP, one.check, mapped=carries, size=size)
-    holds = splice(tape, [*arrays, *(traced_of(x) for x in one.extra)], trace)[0]
+    holds = _batched(one.check, one, arrays, trace)[0]
     seen = np.array(guarded_value(holds, "decided branches element by element"))
     seen[0] = True  # it was traced for the first; a batch may round its sums in another order
     return None if seen.all() else seen
+
+
+def _batched(
+    tape: Tape,
+    one: Recording,
+    arrays: Sequence[TracedArray],
+    trace: Recorder,
+    spread: Sequence[bool] | None = None,
+) -> Sequence[TracedArray]:
+    """The outputs for all entries of `arrays` of a tape that was recorded for one."""
+    mapped = [*(True for _ in arrays), *(False for _ in one.extra)]
+    whole = derive(VMAP, tape, mapped=mapped, size=arrays[0].shape[0], spread=spread)
+    return splice(whole, [*arrays, *(traced_of(x) for x in one.extra)], trace)
 
 
 def _results_with_axis(
@@ -173,19 +187,17 @@ def _results_with_axis(
     outs: Sequence[object],
     arrays: Sequence[TracedArray],
     placing: tuple[object, Spec],
-    sizes: tuple[int, int],
+    total: int,
     trace: Recorder,
 ) -> list[object]:
     """Leaves of the result for some elements, with the mapped axis where `out_axes` says.
 
-    Where these are not all elements, the axis stays in front, so that groups can be joined.
+    Where these are not all elements, `total` in number, the axis stays in front, so that groups can
+    be joined.
     """
-    size, total = sizes
-    carries = [*(True for _ in arrays), *(False for _ in one.extra)]
-    extra = [traced_of(x) for x in one.extra]
+    size = arrays[0].shape[0]
     spread = [size != total] * len(one.tape.outputs)
-    batched = derive(VMAP, one.tape, mapped=carries, size=size, spread=spread)
-    numeric = iter(splice(batched, [*arrays, *extra], trace))
+    numeric = iter(_batched(one.tape, one, arrays, trace, spread))
     if size != total:
         return [next(numeric) if traceable(out) else out for out in outs]
     places = _prefix(placing[0], placing[1], "out_axes", trace.call)
@@ -303,7 +315,7 @@ def _prefix(axes: object, spec: Spec, name: str, call: str) -> list[Axis]:
     """The axis of each leaf of `spec`; a single axis stands for all leaves below it."""
     if axes is None or is_int(axes):
         return [cast("Axis", axes)] * spec.leaves
-    leaves, own = flatten(axes)
+    own = flatten(axes)[1]
     if (
         own.kind is not spec.kind
         or own.keys != spec.keys
@@ -313,15 +325,9 @@ def _prefix(axes: object, spec: Spec, name: str, call: str) -> list[Axis]:
         raise failure(
             InputError, call, fact, "Give one axis, or the structure with an axis for each array."
         )
-    children = _children(axes, own, leaves)
+    _, children = cast("tuple[object, Sequence[object]]", node_parts(axes))
     pairs = zip(children, spec.children, strict=True)
     return [axis for child, below in pairs for axis in _prefix(child, below, name, call)]
-
-
-def _children(tree: object, spec: Spec, leaves: list[object]) -> list[object]:
-    """The subtrees right below the root."""
-    taken = iter(leaves)
-    return [unflatten(child, [next(taken) for _ in range(child.leaves)]) for child in spec.children]
 
 
 def _mapped_axis_first(leaf: object, axis: int, name: str, call: str) -> TracedArray:

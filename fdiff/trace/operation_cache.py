@@ -24,12 +24,12 @@ class Op:
     """A node without its arguments: one for all nodes of a kind.
 
     `given` are the types of the outputs of its arguments, `constants` the small constants among
-    them by position: a rule may read those. `rules` is for whoever takes derivatives, `quick` names
-    a rule for single numbers.
+    them by position: a rule may read those. `rules` is for whoever takes derivatives, `scalar_rule`
+    names a rule for single numbers.
     """
 
     __slots__ = (
-        "call", "constants", "floating", "given", "params", "primitive", "quick", "rules",
+        "call", "constants", "floating", "given", "params", "primitive", "rules", "scalar_rule",
         "types",
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ class Op:
         self.floating = any(t.floating for t in self.types)
         self.call = caller(primitive, params, given, self.types)
         self.rules: dict[object, Any] = {}
-        self.quick = _scalar_rule(primitive, given, self.types)
+        self.scalar_rule = _scalar_rule(primitive, given, self.types)
 
 
 def constants_among(nodes: Sequence[Node], args: Sequence[int]) -> tuple[tuple[int, Constant], ...]:

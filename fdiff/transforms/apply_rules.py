@@ -46,7 +46,7 @@ def pull(
     inner = mask is not None and primitive.family != "elementwise"
     masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type] - stubs know no traced arrays
     if primitive.masks is not None and inner:
-        # It sums over entries whose cotangent is zero, and 0 * NaN is NaN.
+        # The rule sums over entries whose cotangent is zero, and 0 * NaN is NaN.
         args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc] - stubs know no traced arrays
     results = [
         (r() if callable(r) else r) if need else ZERO

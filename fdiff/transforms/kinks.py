@@ -83,7 +83,7 @@ def _words(node: Node, argument: int) -> tuple[str, str, int | None]:
 def _hits(
     node: Node, arguments: Sequence[int], values: Values, where: Mask, out: TracedArray
 ) -> list[tuple[int, TracedArray]]:
-    """The arguments in which `node` may have no derivative, with the masks of where; one a mask."""
+    """The arguments in which `node` may have no derivative, and where: each mask once."""
     args = [values[a] for a in node.args]
     assert node.primitive.kink is not None
     masks = node.primitive.kink.mask(*args, **dict(node.params))

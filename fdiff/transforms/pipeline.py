@@ -31,9 +31,9 @@ from .derivative_tapes import (
     with_check,
 )
 from .forward import jvp
-from .prepare.cancelling_shifts import unshifted
-from .prepare.loop_vectorisation import vectorised
-from .prepare.split_concatenations import split_joins
+from .prepare.cancelling_shifts import stop_cancelling_shifts
+from .prepare.loop_vectorisation import vectorise_loops
+from .prepare.split_concatenations import split_concatenations
 from .reverse import vjp
 from .simplify import simplify
 
@@ -119,13 +119,13 @@ def first_of(name: str, *ways: Pipeline) -> Transform:
 # --- steps: name, what it does; what it needs; what it leaves true -------------------------------
 # fmt: off
 STOP_SHIFTS = Transform(
-    "stop shifts", lambda t, r: unshifted(t), "a traced tape",
+    "stop shifts", lambda t, r: stop_cancelling_shifts(t), "a traced tape",
     "the shift in log(sum(exp(x - shift))) + shift and its like stands behind stop_gradient")
 VECTORISE = Transform(
-    "vectorise", lambda t, r: vectorised(t), "loops as they were traced, unrolled",
+    "vectorise", lambda t, r: vectorise_loops(t), "loops as they were traced, unrolled",
     "equal computations whose results are joined are one batch")
 SPLIT = Transform(
-    "split", lambda t, r: split_joins(t), "",
+    "split", lambda t, r: split_concatenations(t), "",
     "reductions and slices of concatenations are those of the parts")
 SIMPLIFY = Transform(
     "simplify", lambda t, r: simplify(t), "",

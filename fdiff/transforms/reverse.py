@@ -18,7 +18,7 @@ from .rewrites.rewrite_context import SCALED
 from .rule_templates import Seeds, pull_operands, pulls
 from .simplify import SimplifyingTrace
 
-_SCALED = (SCALED, negative, spread)  # what rewrites find constant factors in
+_SCALED = (SCALED, negative, spread)  # kinds of nodes that `constant_factors.py` finds factors in
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
 
@@ -54,7 +54,7 @@ def vjp(
 class _ReverseSweep:
     """Cotangents of the nodes of a tape, as ids of nodes in a trace, pulled backwards.
 
-    A cotangent that has a mask is zero outside of it (`noderules.Bar`).
+    A cotangent that has a mask is zero outside of it (`apply_rules.Bar`).
     """
 
     def __init__(self, tape: Tape, trace: SimplifyingTrace, wrt: Sequence[int]) -> None:
@@ -72,7 +72,7 @@ class _ReverseSweep:
     def seed(self, i: int, bar: int) -> None:
         """Begin with a cotangent of node `i`."""
         if self.wanted[i]:
-            self._put(i, bar, None, None)
+            self._accumulate(i, bar, None, None)
 
     def result(self, i: int) -> int:
         """The cotangent of an input."""
@@ -108,9 +108,10 @@ class _ReverseSweep:
                 self._pull(node, _MASKED, [bar, mask], [self.values[i]], line)
 
     def _as_square(self, node: Node, bar: int | None) -> Node:
-        """``x * x`` as a square, where the factor 2 of its slope meets one of the cotangent.
+        """``x * x`` as a square, where the cotangent has a constant factor to merge with 2.
 
-        Otherwise the sum of two equal cotangents is cheaper to differentiate again.
+        The slope of a square is ``2 * x``, that of the product the sum of two equal cotangents.
+        Where there is no factor to merge, the sum is cheaper to differentiate again.
         """
         meets = bar is not None and self.builder.notable.get(bar) in _SCALED
         if not meets or node.type.dtype.kind != "f":
@@ -152,10 +153,10 @@ class _ReverseSweep:
                 bars[args[k]] = ids[outputs[place]]
                 continue
             mask = None if masked is None else ids[outputs[masked]]
-            self._put(args[k], ids[outputs[place]], mask, line)
+            self._accumulate(args[k], ids[outputs[place]], mask, line)
 
-    def _put(self, a: int, bar: int, mask: int | None, line: Line | None) -> None:
-        """Add to the cotangent of a node; the sum is known to be zero outside both masks."""
+    def _accumulate(self, a: int, bar: int, mask: int | None, line: Line | None) -> None:
+        """Add to the cotangent of a node; the mask of a sum is the union of the masks."""
         bars, masks = self.bars, self.masks
         known = bars.get(a)
         if known is None:
@@ -163,10 +164,10 @@ class _ReverseSweep:
             if mask is not None:
                 masks[a] = mask
             return
-        bars[a] = self._entered(add, known, bar, line)
+        bars[a] = self._combined(add, known, bar, line)
         there = masks.pop(a, None) if masks else None
         if there is not None and mask is not None and not self._opposite(there, mask):
-            masks[a] = there if there == mask else self._entered(logical_or, there, mask, line)
+            masks[a] = there if there == mask else self._combined(logical_or, there, mask, line)
 
     def _opposite(self, mask: int, other: int) -> bool:
         """Whether one of two masks is true where the other is not: those of both branches."""
@@ -176,7 +177,7 @@ class _ReverseSweep:
             for i, j in ((mask, other), (other, mask))
         )
 
-    def _entered(self, primitive: Primitive, a: int, b: int, line: Line | None) -> int:
+    def _combined(self, primitive: Primitive, a: int, b: int, line: Line | None) -> int:
         """The sum of two cotangents or masks of one type."""
         types = self.builder.nodes[a].types
         if self.builder.nodes[b].types != types:

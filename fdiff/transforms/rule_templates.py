@@ -164,12 +164,12 @@ class RuleTemplates:
         found = self.known.get(key)
         if found is None or found is _READS:
             constants = constants_among(builder.nodes, given) if some else ()
-            found = found or self._met(node, key, constants, reads=False)
+            found = found or self._learn(node, key, constants, reads=False)
             if found is _READS:
                 if any(c.array.size > SMALL for _, c in constants):
                     return None
                 key = (*key, constants)
-                found = self.known.get(key) or self._met(node, key, constants, reads=True)
+                found = self.known.get(key) or self._learn(node, key, constants, reads=True)
         if not isinstance(found, Template) or kink_search.on:
             return None
         for k in found.squared:
@@ -194,7 +194,7 @@ class RuleTemplates:
         ids += [trace.lift(x) for x in found]
         return Template((), tuple(range(count, len(ids))), result)
 
-    def _met(
+    def _learn(
         self, node: Node, key: tuple[Any, ...], constants: Constants, *, reads: bool
     ) -> Template | str | None:
         """What is known from now on of a rule met for these types: None until that pays."""
@@ -213,7 +213,7 @@ class RuleTemplates:
             op = Op(
                 node.primitive, node.params, tuple([(t,) for t in types]), constants, node.types
             )
-            found = self._learnt(op, detail, reads=reads)
+            found = self._make(op, detail, reads=reads)
             if counted is general:
                 made = isinstance(found, Template)
                 fixed = made and not resizable(op.primitive, found.steps, sizes)
@@ -232,7 +232,7 @@ class RuleTemplates:
             detail = (*detail, sizes.shape((size,)))
         return (primitive, params, detail, given, *constants), tuple(sizes.numbers)
 
-    def _learnt(self, op: Op, detail: object, *, reads: bool) -> Template | str:
+    def _make(self, op: Op, detail: object, *, reads: bool) -> Template | str:
         """The template of a rule that `reads` the constants of the op, or may do so."""
         tape, result, tainted = self.rule.trace(op, detail)
         if op.constants and not reads:

@@ -29,10 +29,11 @@ Ids = tuple[int, ...]
 
 
 class Step(NamedTuple):
-    """A node to be entered: its arguments are places in a list of ids, `take` picks them.
+    """A step of a template: a node to be entered, whose arguments are `places` in a list of ids.
 
-    `mode` tells when rules are asked (`rewrites/rewrite_rules.py`), `shorter` is what sees through
-    stores, and `noted` tells that rules look for the node.
+    `take` picks the arguments. `mode` tells when rewrite rules are asked
+    (`rewrites/rewrite_rules.py`), `shorter` forwards loads from stores, and `noted` tells that
+    rules look for nodes like this.
     """
 
     primitive: Primitive
@@ -125,9 +126,9 @@ class Simplifier(Builder):
         return self.constant(np.array(value, dtype=node.type.dtype, order="C"))
 
     def splice(self, steps: Iterable[Step], ids: list[int], line: Line | None) -> None:
-        """Enter steps; `ids` are those of their operands, and get that of each step as well.
+        """Enter the steps of a template; `ids` are those of its operands, and get theirs.
 
-        As with ops that are recorded, a read sees through stores beside it.
+        As in a recording, loads are forwarded from stores (`trace/load_forwarding.py`).
         """
         known, nodes, lines = self._ids, self.nodes, self.lines
         notable, constants = self.notable.keys(), self.constants
@@ -223,7 +224,7 @@ def spliceable(tape: Tape, result: object = None) -> Template:
         mode, shorter = MODES.get(primitive, 0), primitive.shorten
         noted = bool(mode & NOTED) or kind(nodes[i]) == SCALED
         take = itemgetter(*places) if len(places) > 1 else None
-        # What sees through stores is asked as rules are, always.
+        # What forwards loads is always asked, as some rules are.
         mode |= ASKED if shorter is not None else 0
         return Step(primitive, places, take, params, types, mode, shorter, noted)
 

@@ -15,7 +15,7 @@ from benchmarks import styles
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.tape import verify
-from fdiff.transforms.prepare.split_concatenations import LEAST, split_joins
+from fdiff.transforms.prepare.split_concatenations import LEAST, split_concatenations
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
@@ -26,7 +26,7 @@ U = np.random.default_rng(2).normal(size=(N, 3))
 
 def recorded(f, *xs):
     """The tape of `f` as it is differentiated."""
-    return verify(simplify(split_joins(tape_of(f, *xs))))
+    return verify(simplify(split_concatenations(tape_of(f, *xs))))
 
 
 def gradient(f, x):
@@ -224,7 +224,7 @@ def test_joins_of_rows(name):
 
 def test_programs_without_joins_are_left_as_they_are():
     tape = tape_of(stencil(WINDOWS["slice"]), X)
-    assert split_joins(tape) is tape
+    assert split_concatenations(tape) is tape
 
 
 def test_one_kernel_for_all_lengths():

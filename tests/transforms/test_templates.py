@@ -210,7 +210,7 @@ def test_a_template_is_one_for_other_sizes(op, sample, transform, rng):
         for _ in range(3):
             transform(first)
         count = len(made())
-        with mock.patch.object(rule_templates.RuleTemplates, "_learnt", side_effect=AssertionError):
+        with mock.patch.object(rule_templates.RuleTemplates, "_make", side_effect=AssertionError):
             assert verify(transform(other)) == asked
         fixed = [any("fixed" in found for found in kept.general.values()) for kept in KEPT]
         assert len(made()) == 2 * count or fixed[2]

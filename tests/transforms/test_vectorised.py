@@ -217,9 +217,9 @@ def bound(f, of=np):
 def tapes(f):
     """The tape as it is, and as it was recorded."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fdiff.transforms.pipeline.vectorised", lambda tape: tape)
+        patch.setattr("fdiff.transforms.pipeline.vectorise_loops", lambda tape: tape)
         plain = fdiff.make_tape(bound(f), A, B, X)
-    return module.vectorised(plain), plain
+    return module.vectorise_loops(plain), plain
 
 
 @pytest.mark.parametrize("f", ALIKE, ids=lambda f: f.__name__)
@@ -301,6 +301,6 @@ def test_steps_of_a_long_recurrence_are_not_alike():
         return np.stack(found[1:])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fdiff.transforms.pipeline.vectorised", lambda tape: tape)
+        patch.setattr("fdiff.transforms.pipeline.vectorise_loops", lambda tape: tape)
         tape = fdiff.make_tape(f, A[0])
-    assert module.vectorised(tape) is tape
+    assert module.vectorise_loops(tape) is tape

@@ -31,6 +31,7 @@ def _places(plan: Plan) -> dict[int, str]:
 
 
 def _schedule_text(schedule: Schedule) -> str:
+    """The graph of a schedule, then its nests with the effects in each."""
     plan = schedule.plan
     lines = graph_text(plan.graph, _places(plan)).splitlines()
     for nest in schedule.nests:

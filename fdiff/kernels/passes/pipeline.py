@@ -145,7 +145,7 @@ LAST = FOR_CPU[-1].name
 
 
 def run(graph: KernelGraph, until: str = LAST) -> Form:
-    """The program after the pass named `until`, which another target than the CPU chooses."""
+    """The program after the pass named `until`, where another target than the CPU stops."""
     if until not in NAMES:
         raise ValueError(f"no pass is called {until!r}")
     program: Form = graph
@@ -174,7 +174,7 @@ def for_threads(
 
 
 def text_after(graph: KernelGraph, name: str) -> str:
-    """The program after the pass of this name; for threads, all loops are shared that can be."""
+    """The program after a pass as text; after `parallelise`, with all loops shared that can be."""
     if name != PARALLELISE.name:
         return listing(run(graph, name))
     program = lower_graph(graph)
@@ -202,6 +202,7 @@ def _dumped(said: str) -> frozenset[str]:
 
 
 def _verify(program: Form, graph: KernelGraph, place: str) -> None:
+    """Check the laws of the program, if the environment asks for it."""
     if not os.environ.get(VERIFY):
         return
     with no_fork:

@@ -13,7 +13,7 @@ from .eager_rules import Slices
 class Cotangents:
     """Cotangents of the nodes of a trace while they are pulled backwards, as values.
 
-    `own` tells which of them are arrays that nobody else holds.
+    `owned` tells which of them are arrays that nobody else holds.
     """
 
     def __init__(self, trace: EagerTrace, size: int | None) -> None:
@@ -24,12 +24,15 @@ class Cotangents:
         self.count = len(trace.builder.nodes)
         self.bars: list[Any] = [None] * self.count
         self.masks: dict[int, Any] = {}
-        self.own = bytearray(self.count)
+        self.owned = bytearray(self.count)
         self.parts: dict[int, dict[int, tuple[Any, Any]]] = {}
 
-    def put(self, a: int, bar: Any, mask: Any, within: Slices | None = None) -> None:
-        """Add to the cotangent of a node; the sum is known to be zero outside both masks."""
-        bars, own = self.bars, self.own
+    def accumulate(self, a: int, bar: Any, mask: Any, within: Slices | None = None) -> None:
+        """Add to the cotangent of a node; the mask of a sum is the union of the masks.
+
+        `within` says that `bar` is a part of it only, in these slices.
+        """
+        bars, owned = self.bars, self.owned
         known = bars[a]
         if within is not None:
             self.writable(a)[within] += bar
@@ -40,16 +43,16 @@ class Cotangents:
                 self.masks[a] = mask
             return
         bars[a] = self._add(known, bar)
-        own[a] = isinstance(bars[a], np.ndarray)
+        owned[a] = isinstance(bars[a], np.ndarray)
         if (there := self.masks.pop(a, None)) is not None and mask is not None:
             self.masks[a] = there if there is mask else self._either(there, mask)
 
     def writable(self, a: int) -> np.ndarray:
         """The cotangent of a node as an array to add to, which nobody else holds."""
         bars, known = self.bars, self.bars[a]
-        if not self.own[a]:
+        if not self.owned[a]:
             bars[a] = self._zeros(a) if known is None else np.array(known)
-            self.own[a] = True
+            self.owned[a] = True
         self.masks.pop(a, None)
         return bars[a]
 

@@ -19,7 +19,7 @@ from ...trace.operation_cache import STORES_ENTRIES, Op
 from ..rule_templates import Seeds, pull_operands
 from .cotangents import Cotangents
 from .eager_rules import pull_function, pull_template, push_function
-from .eager_scalar_rules import QUICK, enter_pull_store, pull_store, push_store
+from .eager_scalar_rules import SCALAR_RULES, enter_pull_store, pull_store, push_store
 
 
 def pull_values(
@@ -63,7 +63,7 @@ def push_values(
             moving = tuple([dot is not None for dot in given])
             if True not in moving:
                 continue
-            if op.quick == STORES_ENTRIES:
+            if op.scalar_rule == STORES_ENTRIES:
                 found[i] = push_store(op, given, size)
                 continue
             rule = op.rules.get((moving, size, "push"))
@@ -96,7 +96,7 @@ class PullSweep(Cotangents):
             if (bar is None and i not in parts) or i in kept:
                 continue
             op, args = ops[i], every[i]
-            if op.quick and self._quick(i, op, args, bar):
+            if op.scalar_rule and self._pull_scalar(i, op, args, bar):
                 pass
             elif op.primitive is ITEM:
                 mask = self.masks.pop(i, None)
@@ -106,9 +106,9 @@ class PullSweep(Cotangents):
             bars[i] = None
         return [bars[i] for i in wrt]
 
-    def _quick(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
+    def _pull_scalar(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
         """Pull through a node of single numbers; False where the rule of its op has to do that."""
-        rule = QUICK.get(op.quick)
+        rule = SCALAR_RULES.get(op.scalar_rule)
         if rule is None:
             pull_store(self, i, op, args)
             return True
@@ -132,7 +132,7 @@ class PullSweep(Cotangents):
         values = self.builder.values
         found = run(self.bars[i], *[values[a] for a in args], values[i])
         for k, place, mask, within in targets:
-            self.put(args[k], found[place], None if mask is None else found[mask], within)
+            self.accumulate(args[k], found[place], None if mask is None else found[mask], within)
 
     def _pull_general(
         self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]
@@ -145,7 +145,7 @@ class PullSweep(Cotangents):
         seeds, operands = pull_operands(bars)
         found, targets = self._apply(i, op, args, operands, seeds, needed)
         for k, place, mask, within in targets:
-            self.put(args[k], found[place], None if mask is None else found[mask], within)
+            self.accumulate(args[k], found[place], None if mask is None else found[mask], within)
 
     def _apply(
         self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], given: Seeds, needed: Any
@@ -164,8 +164,8 @@ class PullSweep(Cotangents):
 class EnteredPullSweep(PullSweep):
     """The same, each cotangent being a node of the trace."""
 
-    def _quick(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
-        if op.quick != STORES_ENTRIES:
+    def _pull_scalar(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
+        if op.scalar_rule != STORES_ENTRIES:
             return False
         enter_pull_store(self, i, op, args)
         return True

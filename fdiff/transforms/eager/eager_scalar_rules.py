@@ -1,7 +1,7 @@
 """Derivative rules of single numbers in eager traces, written out for values.
 
-What `eager_rules.py` would make of these ops does the same, in a microsecond more. Stores of
-single entries (`trace/eager_recorder.py: STORE`) have no other rules.
+The functions that `eager_rules.py` makes of the ops' own rules do the same, but take a microsecond
+more. Stores of single entries (`trace/eager_recorder.py: STORE`) have no other rules.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _pull_entry(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> N
     sweep.writable(source)[spot if sweep.size is None else (slice(None), *spot)] += bar
 
 
-QUICK: dict[str, Callable[[Cotangents, Op, tuple[int, ...], Any], None]] = {
+SCALAR_RULES: dict[str, Callable[[Cotangents, Op, tuple[int, ...], Any], None]] = {
     add.eager.scalar_rule: _pull_add,
     subtract.eager.scalar_rule: _pull_subtract,
     multiply.eager.scalar_rule: _pull_multiply,
@@ -95,14 +95,14 @@ def pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None
     bar, mask = sweep.bars[i], sweep.masks.pop(i, None)
     if moves[args[0]]:
         kept = None if mask is None else _without(mask, places, size)
-        sweep.put(args[0], _without(bar, places, size), kept)
+        sweep.accumulate(args[0], _without(bar, places, size), kept)
     bars = _flat(np.asarray(bar), size)
     masks = None if mask is None else _flat(np.asarray(mask), size)
     for k, a in zip(places, args[1:], strict=True):
         if not moves[a]:
             continue
         if size is not None:
-            sweep.put(a, bars[:, k], None if masks is None else masks[:, k])
+            sweep.accumulate(a, bars[:, k], None if masks is None else masks[:, k])
         elif masks is None or masks[k]:
             _add_to(sweep, a, bars[k])
 
@@ -127,7 +127,7 @@ def enter_pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -
     bar, mask = sweep.bars[i], sweep.masks.pop(i, None)
     if moves[args[0]]:
         kept = None if mask is None else trace.cleared(mask, places)
-        sweep.put(args[0], trace.cleared(bar, places), kept)
+        sweep.accumulate(args[0], trace.cleared(bar, places), kept)
     for k, a in zip(places, args[1:], strict=True):
         if moves[a]:
-            sweep.put(a, trace.read(bar, k), None if mask is None else trace.read(mask, k))
+            sweep.accumulate(a, trace.read(bar, k), None if mask is None else trace.read(mask, k))

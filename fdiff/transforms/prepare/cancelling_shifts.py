@@ -22,7 +22,7 @@ from ...tape import CONSTANT, Builder, Tape, rebuild
 Edge = tuple[int, int]  # a node, and which of its arguments
 
 
-def unshifted(tape: Tape) -> Tape:
+def stop_cancelling_shifts(tape: Tape) -> Tape:
     """The same program, which says of shifts that cancel that they are not differentiated."""
     nodes = tape.nodes
     found = [
@@ -33,11 +33,11 @@ def unshifted(tape: Tape) -> Tape:
     if not found:
         return tape
     users = tape.users()
-    edges = {edge for i in found for edge in _Shifted(tape, users, i).edges()}
-    return _stopped(tape, edges) if edges else tape
+    edges = {edge for i in found for edge in _ShiftedExponential(tape, users, i).edges()}
+    return _with_stops(tape, edges) if edges else tape
 
 
-class _Shifted:
+class _ShiftedExponential:
     """One ``exp(x - m)``, and what is made of it."""
 
     def __init__(self, tape: Tape, users: list[list[int]], exp: int) -> None:
@@ -55,7 +55,7 @@ class _Shifted:
             return []
         (total,) = sums
         self.axes = set[int](self.nodes[total].param("axes"))
-        self.kept = _wide(n for k, n in enumerate(self.shape) if k not in self.axes)
+        self.kept = _without_ones(n for k, n in enumerate(self.shape) if k not in self.axes)
         if not self._aligned(self.shift, alone=True):
             return []
         views = self._views(total)
@@ -69,8 +69,8 @@ class _Shifted:
         right = (
             self._inner(self.difference)
             and all(map(self._inner, (*views, *spreads)))
-            and all(self._over(u, self.exp, views, divide) for u in quotients | shares)
-            and all(self._over(u, self.difference, spreads, subtract) for u in less)
+            and all(self._is_quotient(u, self.exp, views, divide) for u in quotients | shares)
+            and all(self._is_quotient(u, self.difference, spreads, subtract) for u in less)
             and None not in ends
         )
         return [(self.difference, 1), *[e for e in ends if e is not None]] if right else []
@@ -92,7 +92,7 @@ class _Shifted:
         shape = self.nodes[i].type.shape
         padded = (1,) * (len(self.shape) - len(shape)) + shape
         along = tuple([1 if k in self.axes else n for k, n in enumerate(self.shape)])
-        return padded == along or (alone and not _wide(shape))
+        return padded == along or (alone and not _without_ones(shape))
 
     def _views(self, i: int) -> set[int]:
         """`i`, and what has its entries in their order and in other shapes."""
@@ -101,12 +101,12 @@ class _Shifted:
             for u in self.users[stack.pop()]:
                 node = self.nodes[u]
                 plain = node.primitive in (reshape, spread)
-                if plain and u not in found and _wide(node.type.shape) == self.kept:
+                if plain and u not in found and _without_ones(node.type.shape) == self.kept:
                     found.add(u)
                     stack.append(u)
         return found
 
-    def _over(self, u: int, first: int, seconds: set[int], op: Primitive) -> bool:
+    def _is_quotient(self, u: int, first: int, seconds: set[int], op: Primitive) -> bool:
         """Whether `u` is `first` divided by, or less, one of `seconds`, which lies along it."""
         node = self.nodes[u]
         if node.primitive is not op or node.args[0] != first:
@@ -122,27 +122,27 @@ class _Shifted:
         for k in (0, 1):
             i, other = node.args[1 - k], self._spread(node.args[k])
             shape, added = self.nodes[i].type.shape, self.nodes[other].type.shape
-            beside = shape == node.type.shape and (added == shape or not _wide(added))
+            beside = shape == node.type.shape and (added == shape or not _without_ones(added))
             if i in spreads and beside and self._same(other):
                 return u, k
         return None
 
     def _same(self, i: int) -> bool:
         """Whether `i` has the entries of the shift, in their order."""
-        wide = _wide(self.nodes[self.shift].type.shape)
+        wide = _without_ones(self.nodes[self.shift].type.shape)
         return self._origin(i, wide) == self._origin(self.shift, wide)
 
     def _origin(self, i: int, wide: Shape) -> int:
-        while self._op(i) is reshape and _wide(self.nodes[i].type.shape) == wide:
+        while self._op(i) is reshape and _without_ones(self.nodes[i].type.shape) == wide:
             i = self.nodes[i].args[0]
-        return i if _wide(self.nodes[i].type.shape) == wide else -1 - i
+        return i if _without_ones(self.nodes[i].type.shape) == wide else -1 - i
 
 
-def _wide(shape: Iterator[int] | Shape) -> Shape:
+def _without_ones(shape: Iterator[int] | Shape) -> Shape:
     return tuple([n for n in shape if n != 1])
 
 
-def _stopped(tape: Tape, edges: set[Edge]) -> Tape:
+def _with_stops(tape: Tape, edges: set[Edge]) -> Tape:
     """The tape with these arguments behind a ``stop_gradient``."""
 
     def way(i: int, b: Builder, ids: dict[int, int]) -> int:

@@ -38,15 +38,15 @@ FAMILIES = ("elementwise", "reduction")
 OTHERS = (reshape, transpose, spread, slice_, *SUMS)
 
 
-def vectorised(tape: Tape) -> Tape:
+def vectorise_loops(tape: Tape) -> Tape:
     """The same program, in which equal computations over slices that are joined are batched."""
     if not any(node.primitive in JOINS for node in tape.nodes):
         return tape
     users = tape.users()
-    found: dict[int, _Alike] = {}
+    found: dict[int, _IsomorphicParts] = {}
     for join in joins_of(tape, users):
-        if join.node not in found and (alike := _Alike(tape, users, join)).right:
-            found[join.node] = alike
+        if join.node not in found and (parts := _IsomorphicParts(tape, users, join)).applies:
+            found[join.node] = parts
     return (
         rebuild(tape, Simplifier(), {i: each.enter for i, each in found.items()}) if found else tape
     )
@@ -74,7 +74,7 @@ class Slices(NamedTuple):
         return _add(b, reshape, _add(b, transpose, x, axes=axes), shape=(count, *self.shape))
 
 
-class _Alike:
+class _IsomorphicParts:
     """Comparison of the parts of one join: nodes they share, slices they read, equal operations."""
 
     def __init__(self, tape: Tape, users: list[list[int]], join: LoopJoin) -> None:
@@ -84,11 +84,11 @@ class _Alike:
         self.slices: dict[Ids, Slices] = {}
         self.steps: dict[Ids, list[Ids]] = {}  # what is computed, and of what
         self.inner: set[int] = set()
-        self.right = (
-            self._compare() and bool(self.slices) and self._private(tape, users) and self._worth()
+        self.applies = (
+            self._compare() and bool(self.slices) and self._private(tape, users) and self._pays()
         )
 
-    def _worth(self) -> bool:
+    def _pays(self) -> bool:
         """Whether a batch is faster than parts that are unrolled, which stay in registers.
 
         Sums of few entries for each of many rows are unrolled too, and terms without sums are best
@@ -131,9 +131,9 @@ class _Alike:
     def _equal(self, ids: Ids) -> bool:
         """Whether these nodes, one of each part, have the same op, parameters and types."""
         primitive, _, params, types = self.nodes[ids[0]]
-        right = primitive.family in FAMILIES or primitive in OTHERS
+        batches = primitive.family in FAMILIES or primitive in OTHERS
         return (
-            right
+            batches
             and len(types) == 1
             and self.count * types[0].size * types[0].dtype.itemsize <= MOST
             and all(
@@ -160,27 +160,31 @@ class _Alike:
             nodes = [self.nodes[n.args[0]] for n in nodes]
         if any(n.primitive is not slice_ for n in nodes):
             return None
-        told: list[dict[str, Any]] = [dict(n.params) for n in nodes]
-        starts, sizes, steps = told[0]["starts"], told[0]["sizes"], told[0]["steps"]
+        params: list[dict[str, Any]] = [dict(n.params) for n in nodes]
+        starts, sizes, steps = params[0]["starts"], params[0]["sizes"], params[0]["steps"]
         if any(
             n.args != nodes[0].args or t["sizes"] != sizes or t["steps"] != steps
-            for n, t in zip(nodes, told, strict=True)
+            for n, t in zip(nodes, params, strict=True)
         ):
             return None
         moved = [
-            k for k, (a, b) in enumerate(zip(starts, told[1]["starts"], strict=True)) if a != b
+            k for k, (a, b) in enumerate(zip(starts, params[1]["starts"], strict=True)) if a != b
         ]
         if len(moved) != 1:
             return None
         (at,) = moved
-        far = told[1]["starts"][at] - starts[at]
-        ahead = tuple(
-            (*starts[:at], starts[at] + k * far, *starts[at + 1 :]) for k in range(self.count)
+        stride = params[1]["starts"][at] - starts[at]
+        expected = tuple(
+            (*starts[:at], starts[at] + k * stride, *starts[at + 1 :]) for k in range(self.count)
         )
-        beside = sizes[at] == 1 or (far == sizes[at] and steps[at] == 1)
-        if far < 1 or not beside or any(t["starts"] != a for t, a in zip(told, ahead, strict=True)):
+        adjacent = sizes[at] == 1 or (stride == sizes[at] and steps[at] == 1)
+        if (
+            stride < 1
+            or not adjacent
+            or any(t["starts"] != a for t, a in zip(params, expected, strict=True))
+        ):
             return None
-        steps = (*steps[:at], far if sizes[at] == 1 else 1, *steps[at + 1 :])
+        steps = (*steps[:at], stride if sizes[at] == 1 else 1, *steps[at + 1 :])
         return Slices(nodes[0].args[0], starts, sizes, steps, at, shape)
 
     def _private(self, tape: Tape, users: list[list[int]]) -> bool:
@@ -202,7 +206,7 @@ class _Alike:
                 ids.append(places[i])
                 at[leaf] = template.input(self.nodes[i].type)
             else:  # a constant, which rules may want to see
-                at[leaf] = template.add(*_bare(self.nodes[i]))
+                at[leaf] = template.add(*_leaf_arguments(self.nodes[i]))
         for step in sorted(self.steps):
             primitive, _, params, types = self.nodes[step[0]]
             args = tuple([at[a] for a in self.steps[step]])
@@ -211,10 +215,10 @@ class _Alike:
         mapped = [k < len(self.slices) for k in range(len(ids))]
         wide = batch(template.finish([at[self.parts]]), mapped, self.count)
         steps, (out,), *_ = spliceable(wide)
-        told = [
+        lines = [
             wide.lines.get(i) for i, node in enumerate(wide.nodes) if node.primitive is not INPUT
         ]
-        for step, line in zip(steps, told, strict=True):
+        for step, line in zip(steps, lines, strict=True):
             b.splice([step], ids, line[0] if line else None)
         if self.join.axis is not None:
             return self._joined(b, ids[out], self.join.axis)
@@ -239,7 +243,7 @@ def _sizes(nodes: Sequence[Node], product: Node) -> dict[str, int]:
     return sizes_by_label(product.param("subscripts"), a, b)
 
 
-def _bare(node: Node) -> tuple[Any, ...]:
+def _leaf_arguments(node: Node) -> tuple[Any, ...]:
     """The parameters with which a builder enters a node without arguments."""
     return node.primitive, (), node.params, None, node.types
 

@@ -27,15 +27,15 @@ MOST = 4  # parts that a reduction is split into, each of which is a loop
 LEAST = 16  # entries of the largest part: what is shorter is not worth the loops
 
 
-def split_joins(tape: Tape) -> Tape:
+def split_concatenations(tape: Tape) -> Tape:
     """The same program, in which reductions and slices of joined arrays are those of the parts."""
-    if not any(_joins(node) for node in tape.nodes):
+    if not any(_is_concatenation(node) for node in tape.nodes):
         return tape
     users = tape.users()
     found = {
         i: join
         for i, node in enumerate(tape.nodes)
-        if node.primitive in (sum_, contract, slice_) and (join := _join(tape, users, i))
+        if node.primitive in (sum_, contract, slice_) and (join := _region(tape, users, i))
     }
     if not found:
         return tape
@@ -59,14 +59,14 @@ class JoinedRegion(NamedTuple):
         return any(a <= start and start + size <= b for a, b in pairwise(self.bounds))
 
 
-def _join(tape: Tape, users: Sequence[Sequence[int]], root: int) -> JoinedRegion | None:
+def _region(tape: Tape, users: Sequence[Sequence[int]], root: int) -> JoinedRegion | None:
     """What lies between `root` and joins along an axis that it reduces or cuts; None without."""
     axes = _axes(tape, tape.nodes[root])
     for slices in (True, False) if axes else ():
         inner = _inner(tape, users, root, slices=slices)
         nodes = [tape.nodes[i] for i in inner]
-        along = {_axis(node) for node in nodes if _joins(node)}
-        cut = {_cut_axis(tape, node) for node in nodes if node.primitive is slice_}
+        along = {_axis(node) for node in nodes if _is_concatenation(node)}
+        cut = {_sliced_axis(tape, node) for node in nodes if node.primitive is slice_}
         if len(along) == 1 and along <= axes and cut <= along:
             (axis,) = along
             found = JoinedRegion(frozenset(inner), axis, _bounds(tape, inner, root, axis))
@@ -96,7 +96,7 @@ def _bounds(tape: Tape, inner: set[int], root: int, axis: int) -> tuple[int, ...
         node = tape.nodes[i]
         if i not in inner:
             continue
-        if _joins(node):
+        if _is_concatenation(node):
             ends = accumulate(tape.nodes[a].type.shape[axis] for a in node.args)
             found.update(end - offset for end in ends if 0 < end - offset < full)
             continue
@@ -115,7 +115,7 @@ def _axes(tape: Tape, node: Node) -> set[int]:
     if node.primitive is contract:
         left, right, out = parse(node.param("subscripts"))
         return {left.index(x) - ndim for x in left if x not in out} if left == right else set()
-    axis = _cut_axis(tape, node)
+    axis = _sliced_axis(tape, node)
     return set() if axis is None else {axis}
 
 
@@ -124,7 +124,7 @@ def _axis(node: Node) -> int:
     return node.param("axis") - node.type.ndim
 
 
-def _cut_axis(tape: Tape, node: Node) -> int | None:
+def _sliced_axis(tape: Tape, node: Node) -> int | None:
     """The only axis of which a slice takes less than all, if it takes entries side by side."""
     whole = tape.nodes[node.args[0]].type.shape
     cut = [k for k, (n, full) in enumerate(zip(node.type.shape, whole, strict=True)) if n != full]
@@ -143,8 +143,8 @@ def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int, *, slices: boo
     while waiting:
         i = waiting.pop()
         primitive, args = nodes[i].primitive, nodes[i].args
-        joined = _joins(nodes[i])
-        of_join = slices and primitive is slice_ and _joins(nodes[args[0]])
+        joined = _is_concatenation(nodes[i])
+        of_join = slices and primitive is slice_ and _is_concatenation(nodes[args[0]])
         plain = joined or of_join or primitive.family == "elementwise"
         read = joined and nodes[root].primitive is slice_ and i in nodes[root].args
         private = i not in outputs and inner.issuperset(users[i])
@@ -156,11 +156,11 @@ def _inner(tape: Tape, users: Sequence[Sequence[int]], root: int, *, slices: boo
     return inner - {root}
 
 
-def _joins(node: Node) -> bool:
+def _is_concatenation(node: Node) -> bool:
     return node.primitive is concatenate
 
 
-class _Cut:
+class _RegionReader:
     """Entries of the values of a join along its axis, entered in a builder."""
 
     def __init__(
@@ -185,7 +185,7 @@ class _Cut:
             return self._sliced(self.places[i], start, size)
         if primitive is slice_:
             return self.enter(args[0], start + self.nodes[i].param("starts")[axis], size)
-        if not _joins(self.nodes[i]):
+        if not _is_concatenation(self.nodes[i]):
             return self.b.add(primitive, tuple([self.enter(a, start, size) for a in args]), params)
         for a in args:
             n = self.nodes[a].type.shape[axis]
@@ -217,11 +217,11 @@ def _split(
 ) -> int:
     """Enter a reduction as the sum of those of the parts, or a slice as one of what it lies in."""
     primitive, args, params, types = tape.nodes[root]
-    cut = _Cut(tape, b, places, join)
+    reader = _RegionReader(tape, b, places, join)
     if primitive is slice_:
-        return cut.enter(args[0], dict(params)["starts"][join.axis], types[0].shape[join.axis])
+        return reader.enter(args[0], dict(params)["starts"][join.axis], types[0].shape[join.axis])
     total = -1
     for start, end in pairwise(join.bounds):
-        part = b.add(primitive, tuple([cut.enter(a, start, end - start) for a in args]), params)
+        part = b.add(primitive, tuple([reader.enter(a, start, end - start) for a in args]), params)
         total = part if total < 0 else b.add(add, (total, part))
     return total

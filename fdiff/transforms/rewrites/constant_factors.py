@@ -17,29 +17,29 @@ from ...arraytype import broadcast
 from ...ops.elementwise import add, multiply, negative
 from ...ops.view_ops import reshape, spread
 from ...tape import Builder
-from .rewrite_context import SCALED, Ids, new, number, of, seeks
+from .rewrite_context import SCALED, Ids, new, node_if, repeated_number, seeks
 
 # A factor that may be moved within a derivative: one that moves where it overflows by a few bits.
 SMALL = 16.0
 
 
 @seeks(spread)
-def repeated(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def product_of_numbers(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``broadcast(2) * 3 -> broadcast(6)``: the product of two numbers is a number."""
-    left, right = number(b, args[0]), number(b, args[1])
+    left, right = repeated_number(b, args[0]), repeated_number(b, args[1])
     if not isinstance(left, float) or not isinstance(right, float):
         return None
     types = [b.type(a) for a in args]
     shape = broadcast(*(t.shape for t in types))
     if left == 1.0:  # as seeds are
-        return new(b, spread, (_source(b, args[1]),), shape=shape)
+        return new(b, spread, (_repeated_value(b, args[1]),), shape=shape)
     dtype, product = types[0].dtype, left * right
     if not abs(product) <= _limits(dtype)[1]:
         return None
     return new(b, spread, (b.constant(np.asarray(product, dtype)),), shape=shape)
 
 
-def _source(b: Builder, i: int) -> int:
+def _repeated_value(b: Builder, i: int) -> int:
     """What node `i` repeats."""
     while b.nodes[i].primitive in (spread, reshape):
         (i,) = b.nodes[i].args
@@ -54,51 +54,51 @@ def _limits(dtype: np.dtype) -> tuple[float, float]:
 
 
 @seeks(SCALED, negative)
-def gathered(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def merge_factors(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``c * (d * x) -> (c d) * x``; in derivatives ``(c * x) * (d * y) -> ((c d) * x) * y``."""
     types = [b.type(a) for a in args]
     if types[0].dtype.kind != "f":
         return None
     for here, other in ((0, 1), (1, 0)):
-        outer, inner = _factor(b, args[here], args[other]), _scaled(b, args[other])
+        outer, inner = _scalar_factor(b, args[here], args[other]), _scalar_product(b, args[other])
         if outer is not None and inner is not None:
-            return _times(b, outer, *inner)
+            return _scaled_by(b, outer, *inner)
     if not b.derivative:
         return None
-    left, right = _scaled(b, args[0]), _scaled(b, args[1])
+    left, right = _scalar_product(b, args[0]), _scalar_product(b, args[1])
     if left is None or right is None:
         return None
     if types[0].size > types[1].size:
         left, right = right, left
-    scaled = _times(b, right[0], *left)
+    scaled = _scaled_by(b, right[0], *left)
     return None if scaled is None else new(b, multiply, (scaled, right[1]))
 
 
-def _scaled(b: Builder, i: int) -> tuple[float, int] | None:
+def _scalar_product(b: Builder, i: int) -> tuple[float, int] | None:
     """A factor and what it multiplies, where node `i` is such a product or its negative."""
     node, sign = b.nodes[i], 1.0
-    if inner := of(b, i, negative):
+    if inner := node_if(b, i, negative):
         node, sign = b.nodes[inner.args[0]], -1.0
     if node.primitive is add and node.args[0] == node.args[1]:
         return sign * 2.0, node.args[0]
     if node.primitive is not multiply:
         return (sign, inner.args[0]) if inner else None
     for here, other in ((0, 1), (1, 0)):
-        factor = _factor(b, node.args[here], node.args[other])
+        factor = _scalar_factor(b, node.args[here], node.args[other])
         if factor is not None:
             return sign * factor, node.args[other]
     return (sign, inner.args[0]) if inner else None
 
 
-def _factor(b: Builder, i: int, x: int) -> float | None:
+def _scalar_factor(b: Builder, i: int, x: int) -> float | None:
     """The number that node `i` is, where the product of it and `x` has the shape of `x`."""
-    found, shape = number(b, i), b.type(x).shape
+    found, shape = repeated_number(b, i), b.type(x).shape
     return (
         found if isinstance(found, float) and broadcast(b.type(i).shape, shape) == shape else None
     )
 
 
-def _times(b: Builder, outer: float, inner: float, x: int) -> int | None:
+def _scaled_by(b: Builder, outer: float, inner: float, x: int) -> int | None:
     """``outer * (inner * x)`` as one product, where that may be; None where not."""
     dtype = b.type(x).dtype
     product = outer * inner

@@ -9,37 +9,37 @@ from ...ops.elementwise import add, equal, multiply, where
 from ...ops.gather_scatter import iota
 from ...ops.view_ops import reshape
 from ...tape import Builder
-from .rewrite_context import Ids, new, number, of, reshape_of, seeks, transpose_of
+from .rewrite_context import Ids, new, node_if, repeated_number, reshape_of, seeks, transpose_of
 
 
-def _seeds(b: Builder, i: int) -> bool:
+def _is_identity(b: Builder, i: int) -> bool:
     """Whether node `i` is an identity matrix made of counters, as unit seeds are."""
     node, shape = b.nodes[i], b.type(i).shape
     if node.primitive is not where or len(shape) != 2 or shape[0] != shape[1]:
         return False
     test, one, zero = node.args
-    hit = of(b, test, equal)
-    if hit is None or (number(b, one), number(b, zero)) != (1.0, 0.0):
+    hit = node_if(b, test, equal)
+    if hit is None or (repeated_number(b, one), repeated_number(b, zero)) != (1.0, 0.0):
         return False
     rows, columns = (b.nodes[a] for a in hit.args)
     if rows.primitive is not reshape or rows.type.shape != (shape[0], 1):
         return False
     count = b.nodes[rows.args[0]]
-    if count.primitive is add and number(b, count.args[1]) == 0:
+    if count.primitive is add and repeated_number(b, count.args[1]) == 0:
         count = b.nodes[count.args[0]]
     counters = count.primitive is columns.primitive is iota
     return counters and columns.type.shape == shape[1:]
 
 
 @seeks(where)
-def unseeded(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def product_with_identity(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """The product of an identity matrix with ``x`` is ``x`` with one axis relabelled.
 
     Zeros of unit seeds are directions that are not taken: they are no factors of what is infinite.
     """
     *sides, out = parse(params["subscripts"])
     for here, other in ((0, 1), (1, 0)):
-        if not _seeds(b, args[here]):
+        if not _is_identity(b, args[here]):
             continue
         summed = [x for x in sides[here] if x in sides[other] and x not in out]
         free = [x for x in sides[here] if x in out and x not in sides[other]]
@@ -49,7 +49,7 @@ def unseeded(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     return None
 
 
-def of_number(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def product_with_number(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """The product of a number and an array is one entry by entry."""
     *sides, out = parse(params["subscripts"])
     for here, other in ((0, 1), (1, 0)):
@@ -59,7 +59,7 @@ def of_number(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     return None
 
 
-def narrowed(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def drop_axes_of_length_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """Without the axes of one entry: a matrix of one column is a vector.
 
     What is found of products of vectors is then found of those of columns, too.
@@ -76,15 +76,15 @@ def narrowed(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     inner = tuple(
         reshape_of(b, a, tuple(size[x] for x in side)) for a, side in zip(args, kept, strict=True)
     )
-    return reshape_of(b, _contracted(b, inner, (*kept, result)), tuple(size[x] for x in out))
+    return reshape_of(b, _contraction(b, inner, (*kept, result)), tuple(size[x] for x in out))
 
 
-def as_product(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def sum_of_products(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """A sum of products of arrays, each with axes that the other lacks: a product of matrices.
 
     Spelled as a product it takes no array of all terms, and a routine for matrices.
     """
-    terms = of(b, args[0], multiply)
+    terms = node_if(b, args[0], multiply)
     if terms is None or terms.type.dtype.kind not in "fc" or params.get("dtype") is not None:
         return None
     shape = terms.type.shape
@@ -109,12 +109,12 @@ def as_product(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
         x for k, x in enumerate(LETTERS[: len(shape)]) if shape[k] != 1 and k not in axes
     )
     dims = tuple(n for k, n in enumerate(shape) if k not in axes)
-    return reshape_of(b, _contracted(b, inner, (*sides, result)), dims)
+    return reshape_of(b, _contraction(b, inner, (*sides, result)), dims)
 
 
-def _contracted(b: Builder, args: Ids, labels: tuple[str, ...]) -> int:
+def _contraction(b: Builder, args: Ids, labels: tuple[str, ...]) -> int:
     """The product of two arrays, by the labels of both and of the result."""
     left, right, out = labels
     params: dict[str, Any] = {"subscripts": f"{left},{right}->{out}"}
-    found = unseeded(b, args, params)
+    found = product_with_identity(b, args, params)
     return new(b, contract, args, **params) if found is None else found

@@ -1,4 +1,4 @@
-"""What rewrites are written in: how a rule looks at nodes, and enters others."""
+"""The vocabulary of rewrite rules: how a rule looks at nodes, and enters others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def kind(node: Node) -> Kind:
     return primitive
 
 
-def number(builder: Builder, i: int) -> object:
+def repeated_number(builder: Builder, i: int) -> object:
     """The number that node `i` repeats, seen through broadcasting; None if it is not constant."""
     node = builder.nodes[i]
     while node.primitive in (spread, reshape):
@@ -57,7 +57,7 @@ def number(builder: Builder, i: int) -> object:
     return value.item() if value is not None and value.size == 1 else None
 
 
-def of(builder: Builder, i: int, primitive: Primitive) -> Node | None:
+def node_if(builder: Builder, i: int, primitive: Primitive) -> Node | None:
     """Node `i`, if it is of this op."""
     node = builder.nodes[i]
     return node if node.primitive is primitive else None
@@ -71,7 +71,7 @@ def new(builder: Builder, primitive: Primitive, args: Ids, **params: object) -> 
 
 def reshape_of(b: Builder, x: int, shape: object) -> int:
     """Node `x` in another shape: no node where it has that shape, one reshape in any case else."""
-    inner = of(b, x, reshape)
+    inner = node_if(b, x, reshape)
     source = inner.args[0] if inner else x
     return source if b.type(source).shape == shape else new(b, reshape, (source,), shape=shape)
 

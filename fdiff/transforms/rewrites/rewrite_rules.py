@@ -28,8 +28,13 @@ from ...ops.reductions import sum_
 from ...ops.view_ops import reshape, spread, transpose
 from ...primitive import Primitive
 from ...tape import CONSTANT, Builder
-from .constant_factors import gathered, repeated
-from .contraction_rewrites import as_product, narrowed, of_number, unseeded
+from .constant_factors import merge_factors, product_of_numbers
+from .contraction_rewrites import (
+    drop_axes_of_length_one,
+    product_with_identity,
+    product_with_number,
+    sum_of_products,
+)
 from .rewrite_context import (
     SOUGHT,
     UNIT,
@@ -37,8 +42,8 @@ from .rewrite_context import (
     Kind,
     Rule,
     new,
-    number,
-    of,
+    node_if,
+    repeated_number,
     reshape_of,
     seeks,
     transpose_of,
@@ -56,7 +61,7 @@ def _times_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     if b.type(args[0]).dtype.kind == "c":
         return None
     for here, other in ((0, 1), (1, 0)):
-        factor = number(b, args[here])
+        factor = repeated_number(b, args[here])
         if factor == 1 and not isinstance(factor, bool):
             return args[other]
         if factor == -1:
@@ -66,21 +71,23 @@ def _times_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
 
 @seeks(UNIT, spread, reshape)
 def _over_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
-    return args[0] if number(b, args[1]) == 1 and b.type(args[0]).dtype.kind != "c" else None
+    return (
+        args[0] if repeated_number(b, args[1]) == 1 and b.type(args[0]).dtype.kind != "c" else None
+    )
 
 
 @seeks(negative)
 def _double_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
-    inner = of(b, args[0], negative)
+    inner = node_if(b, args[0], negative)
     return inner.args[0] if inner else None
 
 
 @seeks(negative)
 def _minus_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``x + (-y) -> x - y``, ``(-x) + y -> y - x``."""
-    if right := of(b, args[1], negative):
+    if right := node_if(b, args[1], negative):
         return new(b, subtract, (args[0], right.args[0]))
-    if left := of(b, args[0], negative):
+    if left := node_if(b, args[0], negative):
         return new(b, subtract, (args[1], left.args[0]))
     return None
 
@@ -88,14 +95,14 @@ def _minus_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None
 @seeks(negative)
 def _plus_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``x - (-y) -> x + y``."""
-    right = of(b, args[1], negative)
+    right = node_if(b, args[1], negative)
     return new(b, add, (args[0], right.args[0])) if right else None
 
 
 @seeks(negative)
-def _pull_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def _times_negatives(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """(-x) * (-y) -> x * y; the sign of one factor stays where it is."""
-    left, right = of(b, args[0], negative), of(b, args[1], negative)
+    left, right = node_if(b, args[0], negative), node_if(b, args[1], negative)
     return new(b, multiply, (left.args[0], right.args[0])) if left and right else None
 
 
@@ -107,7 +114,7 @@ def _drop_broadcast(op: Primitive) -> Rule:
         shapes = [b.type(a).shape for a in args]
         full = broadcast(*shapes)
         for k, a in enumerate(args):
-            inner = of(b, a, spread)
+            inner = node_if(b, a, spread)
             rest = [s for j, s in enumerate(shapes) if j != k]
             if inner and broadcast(*rest, b.type(inner.args[0]).shape) == full:
                 return new(b, op, (*args[:k], inner.args[0], *args[k + 1 :]), **params)
@@ -120,10 +127,10 @@ def _broadcast(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """A broadcast of leading ones needs no reshape; of a broadcast, one is enough."""
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
-    inner = of(b, args[0], spread)
+    inner = node_if(b, args[0], spread)
     if inner:
         return new(b, spread, inner.args, **params)
-    inner = of(b, args[0], reshape)
+    inner = node_if(b, args[0], reshape)
     if inner:
         source = b.type(inner.args[0]).shape
         target = b.type(args[0]).shape
@@ -137,7 +144,7 @@ def _broadcast(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
 def _reshape(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     if b.type(args[0]).shape == params["shape"]:
         return args[0]
-    inner = of(b, args[0], reshape)
+    inner = node_if(b, args[0], reshape)
     return reshape_of(b, inner.args[0], params["shape"]) if inner else None
 
 
@@ -145,14 +152,14 @@ def _transpose(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     axes: Ids = params["axes"]
     if axes == tuple(range(len(axes))):
         return args[0]
-    inner = of(b, args[0], transpose)
+    inner = node_if(b, args[0], transpose)
     if inner is None:
         return None
     first = inner.param("axes")
     return transpose_of(b, inner.args[0], tuple(first[a] for a in axes))
 
 
-def _groups(source: Ids, target: Ids) -> list[list[int]] | None:
+def _joined_axes(source: Ids, target: Ids) -> list[list[int]] | None:
     """The axes of `source` that a reshape to `target` joins to each axis; None if it splits one."""
     groups: list[list[int]] = []
     taken = 0
@@ -178,12 +185,12 @@ def _transpose_joined(b: Builder, args: Ids, params: dict[str, Any]) -> int | No
 
     Columns of a Jacobian, ``(n, a * b)`` to ``(a * b, n)``, are written where they belong.
     """
-    inner = of(b, args[0], reshape)
+    inner = node_if(b, args[0], reshape)
     if inner is None:
         return None
     axes: Ids = params["axes"]
     target = b.type(args[0]).shape
-    groups = _groups(b.type(inner.args[0]).shape, target)
+    groups = _joined_axes(b.type(inner.args[0]).shape, target)
     if groups is None or not any(len(group) > 1 for group in groups):
         return None
     order = tuple(a for axis in axes for a in groups[axis])
@@ -194,7 +201,7 @@ def _transpose_joined(b: Builder, args: Ids, params: dict[str, Any]) -> int | No
     return reshape_of(b, x, tuple(target[axis] for axis in axes))
 
 
-def _same(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def _drop_conversion(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """A conversion to the dtype the value has already."""
     return args[0]
 
@@ -204,7 +211,7 @@ def _where(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     if args[1] == args[2]:
         return args[1]
     for k in (1, 2):
-        inner = of(b, args[k], where)
+        inner = node_if(b, args[k], where)
         if inner and inner.args[0] == args[0]:
             kept = list(args)
             kept[k] = inner.args[k]
@@ -212,7 +219,7 @@ def _where(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     return None
 
 
-def _sum_nothing(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+def _sum_of_single_entries(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """A sum over axes of length one is a reshape; over no axes, the value."""
     source = b.type(args[0])
     axes: Ids = params["axes"]
@@ -222,7 +229,7 @@ def _sum_nothing(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     return None
 
 
-_PLACED = (gather, scatter_add)  # made of rows, in turn
+_BY_ROWS = (gather, scatter_add)  # made of rows, in turn
 
 
 def _outer_transpose(op: Primitive) -> Rule:
@@ -233,10 +240,10 @@ def _outer_transpose(op: Primitive) -> Rule:
 
     @seeks(transpose)
     def rule(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
-        turned = [n for n in (of(b, a, transpose) for a in args) if n is not None]
+        turned = [n for n in (node_if(b, a, transpose) for a in args) if n is not None]
         if not turned or any(n.params != turned[0].params for n in turned):
             return None
-        if any(b.nodes[n.args[0]].primitive in _PLACED for n in turned):
+        if any(b.nodes[n.args[0]].primitive in _BY_ROWS for n in turned):
             return None  # one loop over the rows takes them in any order
         axes: Ids = turned[0].param("axes")
         inner = tuple(_untransposed(b, a, axes) for a in args)
@@ -249,7 +256,7 @@ def _outer_transpose(op: Primitive) -> Rule:
 
 def _untransposed(b: Builder, i: int, axes: Ids) -> int:
     """What makes node `i` when its axes are put in this order; -1 if it has not all of them."""
-    if node := of(b, i, transpose):
+    if node := node_if(b, i, transpose):
         return node.args[0]
     shape = b.type(i).shape
     if len(shape) > len(axes) or sum(n != 1 for n in shape) > 1:
@@ -261,12 +268,12 @@ def _untransposed(b: Builder, i: int, axes: Ids) -> int:
 
 
 RULES: dict[Primitive, tuple[Rule, ...]] = {
-    contract: (unseeded, narrowed, of_number),
+    contract: (product_with_identity, drop_axes_of_length_one, product_with_number),
     multiply: (
-        repeated,
+        product_of_numbers,
         _times_one,
-        gathered,
-        _pull_negative,
+        merge_factors,
+        _times_negatives,
         _drop_broadcast(multiply),
         _outer_transpose(multiply),
     ),
@@ -281,9 +288,9 @@ RULES: dict[Primitive, tuple[Rule, ...]] = {
     spread: (_broadcast,),
     reshape: (_reshape,),
     transpose: (_transpose, _transpose_joined),
-    convert: (_same,),
-    copy: (_same,),
-    sum_: (_sum_nothing, as_product),
+    convert: (_drop_conversion,),
+    copy: (_drop_conversion,),
+    sum_: (_sum_of_single_entries, sum_of_products),
 }
 
 # By op: its rules, each with the kinds it looks for among the arguments, None where it is asked

@@ -132,8 +132,8 @@ class SparseSweep(SparseTangents):
         """The tangents of an output for all seeds, whose axes come last."""
         shape, size = self.type(o).shape, self.source.size
         if self.moves(o):
-            node = self.put.led(self.whole(o, tuple(range(size))))
+            node = self.emit.with_seed_axis(self.whole(o, tuple(range(size))))
         else:
-            node = self.put.add(spread, (self.values[o],), shape=(size, *shape))
+            node = self.emit.add(spread, (self.values[o],), shape=(size, *shape))
         x = TracedArray(self.trace, node, self.builder.type(node))
         return self.trace.lift(seeds_behind(x, (*shape, *self.source.shape)))

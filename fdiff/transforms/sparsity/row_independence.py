@@ -53,11 +53,11 @@ def rows_first(tape: Tape) -> Tape:
 
 
 class _Rows(Builder):
-    """A builder that picks rows first and adds them last."""
+    """A builder that puts gathers of rows as early, and scatters as late, as it can."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._sums: dict[int, list[Added]] = {}  # the terms of those of which some are added so
+        self._sums: dict[int, list[Added]] = {}  # terms of nodes, of which some are scattered
 
     def enter(self, node: Node, args: tuple[int, ...]) -> int:
         """The node of these arguments, or what stands for it."""

@@ -31,7 +31,7 @@ def rows_read(tape: Tape) -> Tape:
 
 
 def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:
-    """The nodes that a gather alone reads, through one another; the axis of the rows of each."""
+    """The nodes that only a gather depends on, and for each the axis that holds the rows."""
     source = tape.nodes[gather].args[0]
     reached: dict[int, set[int | None]] = {source: {0}}
     cone: dict[int, int] = {}
@@ -49,7 +49,7 @@ def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:
 
 
 def _moved(tape: Tape, gather: int, cone: dict[int, int]) -> Tape:
-    """The tape with the rows picked of what the cone reads, and the cone behind that."""
+    """The tape with the gather in front of the cone: it picks rows of what the cone reads."""
     way = lambda builder, ids: _picked(tape, builder, ids, gather, cone)  # noqa: E731 - one line
     return rebuild(tape, Builder(), {gather: way})
 

@@ -1,7 +1,7 @@
 """What ops do with tangents that are parts: a rule for each that keeps them apart.
 
-A rule gives the parts of the output, or None where the op is to take all parts as one. Every op of
-a tape of tangents is linear in them: what is zero stays so.
+A rule gives the parts of the output, or None where all parts are to be merged for the op. Every op
+of a tape of tangents is linear in them, so that zeros outside of the parts stay zeros.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _slice(s: SparseTangents, node: Node) -> Found:
         first = [a + lo * t for (a, _, t), (lo, _) in zip(taken, box, strict=True)]
         starts = [a - lo for a, (lo, _) in zip(first, part.box, strict=True)]
         lead = part.wide
-        node_id = s.put.add(
+        node_id = s.emit.add(
             slice_,
             (part.node,),
             starts=(*(0,) * lead, *starts),
@@ -69,33 +69,37 @@ def _unslice(s: SparseTangents, node: Node) -> Found:
 def _moved(
     s: SparseTangents, parts: Sequence[TangentPart], starts: Sequence[int], shape: Shape
 ) -> list[TangentPart]:
-    """Parts of a piece as parts of what it is put into; all of that if they are most of it."""
+    """Parts of a piece as parts of the array it is put into; a part that fills most of that array
+    is made to fill all of it.
+    """
     found = []
     for part in parts:
         box = tuple([(lo + a, hi + a) for (lo, hi), a in zip(part.box, starts, strict=True)])
-        put = part._replace(box=box)
+        emit = part._replace(box=box)
         if MOST * volume(box) > prod(shape):
-            put = s.put.merged([put], put.seeds, full(shape))
-        found.append(put)
+            emit = s.emit.merged([emit], emit.seeds, full(shape))
+        found.append(emit)
     return found
 
 
 def _update(s: SparseTangents, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     base, piece = node.args
-    if any(step != 1 for step in named["steps"]) or not _homogeneous(s, node.args):
+    if any(step != 1 for step in named["steps"]) or not _others_are_zero(s, node.args):
         return None
     sizes = s.type(piece).shape
     region = tuple([(a, a + n) for a, n in zip(named["starts"], sizes, strict=True)])
     found = (
-        [] if not s.moves(base) else [q for p in s.parts_of(base) for q in _beside(s, p, region)]
+        []
+        if not s.moves(base)
+        else [q for p in s.parts_of(base) for q in _without_region(s, p, region)]
     )
     if s.moves(piece):
         found += _moved(s, s.parts_of(piece), named["starts"], node.type.shape)
     return found
 
 
-def _beside(s: SparseTangents, part: TangentPart, region: Box) -> list[TangentPart]:
+def _without_region(s: SparseTangents, part: TangentPart, region: Box) -> list[TangentPart]:
     """What is left of a part where a region is stored over."""
     both = common(part.box, region)
     if both is None:
@@ -103,14 +107,16 @@ def _beside(s: SparseTangents, part: TangentPart, region: Box) -> list[TangentPa
     if both == part.box:
         return []
     lead = (len(part.seeds),) if part.wide else ()
-    nothing = s.put.zeros((*lead, *extent(both)), s.put.dtype(part.node))
+    nothing = s.emit.zeros((*lead, *extent(both)), s.emit.dtype(part.node))
     starts = (*(0,) * len(lead), *[lo for lo, _ in offset(both, part.box)])
     steps = (1,) * len(starts)
-    return [part._replace(node=s.put.add(update, (part.node, nothing), starts=starts, steps=steps))]
+    return [
+        part._replace(node=s.emit.add(update, (part.node, nothing), starts=starts, steps=steps))
+    ]
 
 
 def _concatenate(s: SparseTangents, node: Node) -> Found:
-    if not _homogeneous(s, node.args):
+    if not _others_are_zero(s, node.args):
         return None
     named: dict[str, Any] = dict(node.params)
     axis, at, found = named["axis"], 0, []
@@ -123,8 +129,8 @@ def _concatenate(s: SparseTangents, node: Node) -> Found:
     return found
 
 
-def _homogeneous(s: SparseTangents, args: Sequence[int]) -> bool:
-    """Whether operands that do not move are zero, as they are where a rule filled them in."""
+def _others_are_zero(s: SparseTangents, args: Sequence[int]) -> bool:
+    """Whether operands that do not move are zeros, as those that a derivative rule fills in."""
     return all(s.moves(a) or _zero(s, s.values[a]) for a in args)
 
 
@@ -139,18 +145,18 @@ def _reshape(s: SparseTangents, node: Node) -> Found:
     source, target = s.type(node.args[0]).shape, node.type.shape
     found = []
     parts = s.parts_of(node.args[0])
-    if any(_reboxed(source, target, part.box)[0] != part.box for part in parts):
-        parts = s.few(node.args[0])  # some have to be carried with zeros around them
+    if any(_boxes_of_reshape(source, target, part.box)[0] != part.box for part in parts):
+        parts = s.coalesced(node.args[0])  # some have to be carried with zeros around them
     for part in parts:
-        before, after = _reboxed(source, target, part.box)
-        grown = s.put.merged([part], part.seeds, before)
+        before, after = _boxes_of_reshape(source, target, part.box)
+        grown = s.emit.merged([part], part.seeds, before)
         shape = (*(len(part.seeds),) * part.wide, *extent(after))
-        found.append(TangentPart(s.put.reshaped(grown.node, shape), part.seeds, after))
+        found.append(TangentPart(s.emit.reshaped(grown.node, shape), part.seeds, after))
     return found
 
 
-def _reboxed(source: Shape, target: Shape, box: Box) -> tuple[Box, Box]:
-    """A box that a reshape takes to a box, around the one given; and the one it takes it to."""
+def _boxes_of_reshape(source: Shape, target: Shape, box: Box) -> tuple[Box, Box]:
+    """The least box around the one given that a reshape maps to a box, and that other box."""
     before, after = [*full(source)], [*full(target)]
     left = [k for k, n in enumerate(source) if n != 1]
     right = [k for k, n in enumerate(target) if n != 1]
@@ -176,7 +182,7 @@ def _transpose(s: SparseTangents, node: Node) -> Found:
     for part in s.parts_of(node.args[0]):
         order = (0, *[a + 1 for a in axes]) if part.wide else axes
         box = tuple([part.box[a] for a in axes])
-        found.append(TangentPart(s.put.add(transpose, (part.node,), axes=order), part.seeds, box))
+        found.append(TangentPart(s.emit.add(transpose, (part.node,), axes=order), part.seeds, box))
     return found
 
 
@@ -184,18 +190,18 @@ def _transpose(s: SparseTangents, node: Node) -> Found:
 
 
 def _entrywise(s: SparseTangents, node: Node) -> Found:
-    """Of one operand that moves: its parts, beside what the other operands have in their boxes."""
+    """Where one operand moves: the op on each of its parts and the others' entries in its box."""
     moving = [k for k, a in enumerate(node.args) if s.moves(a)]
     if len(moving) != 1 or (node.primitive is divide and moving != [0]):
         return None
     (k,) = moving
     found = []
-    for part in s.few(node.args[k]):
+    for part in s.coalesced(node.args[k]):
         box = _spread_box(part.box, s.type(node.args[k]).shape, node.type.shape)
         ids = [part.node if j == k else _in_box(s, a, box) for j, a in enumerate(node.args)]
         on = [j == k and part.wide for j in range(len(ids))]
         made = s.apply(node, ids, on, len(part.seeds))
-        found.append(TangentPart(_stretched(s, made, part, extent(box)), part.seeds, box))
+        found.append(TangentPart(_broadcast_to_box(s, made, part, extent(box)), part.seeds, box))
     return found
 
 
@@ -204,18 +210,18 @@ def _in_box(s: SparseTangents, arg: int, box: Box) -> int:
     shape = s.type(arg).shape
     spans = box[len(box) - len(shape) :]
     own = tuple([(0, 1) if n == 1 else b for n, b in zip(shape, spans, strict=True)])
-    return s.put.cut(s.values[arg], own)
+    return s.emit.cut(s.values[arg], own)
 
 
-def _stretched(s: SparseTangents, made: int, part: TangentPart, shape: Shape) -> int:
+def _broadcast_to_box(s: SparseTangents, made: int, part: TangentPart, shape: Shape) -> int:
     """A node of a part broadcast to the box; it is smaller where only the operand beside it is."""
     whole = (len(part.seeds), *shape) if part.wide else shape
-    return made if s.put.shape(made) == whole else s.put.add(spread, (made,), shape=whole)
+    return made if s.emit.shape(made) == whole else s.emit.add(spread, (made,), shape=whole)
 
 
 def _add(s: SparseTangents, node: Node) -> Found:
-    """All parts of both: sums are taken where parts are put together, or at once if they agree."""
-    if not _homogeneous(s, node.args):
+    """All parts of both operands; those with the same seeds and box are added at once."""
+    if not _others_are_zero(s, node.args):
         return None
     left, right = (
         [_spread(s, p, a, node) for p in s.parts_of(a)] if s.moves(a) else [] for a in node.args
@@ -227,10 +233,10 @@ def _add(s: SparseTangents, node: Node) -> Found:
             found.append(part)
             continue
         right.remove(other)
-        both = s.put.add(node.primitive, (part.node, other.node))
+        both = s.emit.add(node.primitive, (part.node, other.node))
         found.append(part._replace(node=both))
     if node.primitive is subtract:
-        right = [p._replace(node=s.put.add(negative, (p.node,))) for p in right]
+        right = [p._replace(node=s.emit.add(negative, (p.node,))) for p in right]
     return found + right
 
 
@@ -241,8 +247,8 @@ def _spread(s: SparseTangents, part: TangentPart, arg: int, node: Node) -> Tange
         return part
     lead = (len(part.seeds),) if part.wide else ()
     ones = (1,) * (len(box) - len(part.box))
-    deep = s.put.reshaped(part.node, (*lead, *ones, *extent(part.box)))
-    return TangentPart(_stretched(s, deep, part, extent(box)), part.seeds, box)
+    deep = s.emit.reshaped(part.node, (*lead, *ones, *extent(part.box)))
+    return TangentPart(_broadcast_to_box(s, deep, part, extent(box)), part.seeds, box)
 
 
 def _spread_box(box: Box, shape: Shape, target: Shape) -> Box:
@@ -253,7 +259,7 @@ def _spread_box(box: Box, shape: Shape, target: Shape) -> Box:
 
 
 def _contract(s: SparseTangents, node: Node) -> Found:
-    """A product with what does not move: of the entries it has in the box of each part."""
+    """A product with an operand that does not move: with those of its entries each part meets."""
     moving = [k for k, a in enumerate(node.args) if s.moves(a)]
     if len(moving) != 1:
         return None
@@ -267,10 +273,10 @@ def _contract(s: SparseTangents, node: Node) -> Found:
     ]
     s.all += s.source.size * prod((lengths[0] | lengths[1]).values())
     found = []
-    for part in s.few(node.args[k]):
+    for part in s.coalesced(node.args[k]):
         spans = dict(zip(operands[1 - k], full(s.type(other).shape), strict=True))
         spans |= dict(zip(operands[k], part.box, strict=True))
-        beside = s.put.cut(s.values[other], tuple([spans[label] for label in operands[1 - k]]))
+        beside = s.emit.cut(s.values[other], tuple([spans[label] for label in operands[1 - k]]))
         ids = (part.node, beside) if k == 0 else (beside, part.node)
         on = [j == k and part.wide for j in range(2)]
         made = s.apply(node, ids, on, len(part.seeds))
@@ -283,10 +289,10 @@ def _sum(s: SparseTangents, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     axes = named["axes"]
     found = []
-    for part in s.few(node.args[0]):
+    for part in s.coalesced(node.args[0]):
         gone = tuple([a + part.wide for a in axes])
         box = tuple([span for k, span in enumerate(part.box) if k not in axes])
-        found.append(TangentPart(s.put.add(sum_, (part.node,), axes=gone), part.seeds, box))
+        found.append(TangentPart(s.emit.add(sum_, (part.node,), axes=gone), part.seeds, box))
     return found
 
 
@@ -296,15 +302,17 @@ def _gather(s: SparseTangents, node: Node) -> Found:
     if any(s.moves(a) for a in indices):
         return None
     count, picked = len(indices), full(s.type(indices[0]).shape)
-    few = s.few(source)
-    ends = {part.box[count:] for part in few}
+    coalesced = s.coalesced(source)
+    ends = {part.box[count:] for part in coalesced}
     found = []
     for end in sorted(ends):
-        same = [part for part in few if part.box[count:] == end]
+        same = [part for part in coalesced if part.box[count:] == end]
         box, seeds = (*full(s.type(source).shape)[:count], *end), seeds_of(same)
-        rows = s.put.behind(same, seeds, box, count)
-        made = s.put.add(gather, (rows, *[s.values[a] for a in indices]))
-        found.append(TangentPart(s.put.in_front(made, seeds, len(picked)), seeds, (*picked, *end)))
+        rows = s.emit.seeds_behind(same, seeds, box, count)
+        made = s.emit.add(gather, (rows, *[s.values[a] for a in indices]))
+        found.append(
+            TangentPart(s.emit.seeds_in_front(made, seeds, len(picked)), seeds, (*picked, *end))
+        )
     return found
 
 

@@ -1,7 +1,7 @@
 """Batched tangents as parts: the seeds that reach a node, and the box of its entries they reach.
 
 The tangents of a node for all seeds are the sum of its parts, each of which is zero outside of its
-seeds and its box. Parts are split and moved as views, and put together where an op asks for it.
+seeds and its box. Parts are sliced and moved as views, and merged where an op needs them whole.
 """
 
 from __future__ import annotations
@@ -119,14 +119,14 @@ class TangentParts:
     def _joined(self, nodes: Sequence[int], axis: int) -> int:
         return nodes[0] if len(nodes) == 1 else self.add(concatenate, nodes, axis=axis)
 
-    def led(self, part: TangentPart) -> int:
-        """The node of a part with its leading axis, if there is one seed only."""
+    def with_seed_axis(self, part: TangentPart) -> int:
+        """The node of a part with a leading axis of seeds, even if there is only one seed."""
         return self.reshaped(part.node, (len(part.seeds), *extent(part.box)))
 
     # --- put together -------------------------------------------------------------------------
 
-    def few(self, parts: Sequence[TangentPart]) -> list[TangentPart]:
-        """Parts put together where what comes of it is small, and hardly larger than they are."""
+    def coalesced(self, parts: Sequence[TangentPart]) -> list[TangentPart]:
+        """Parts merged where the result is small, or hardly larger than they are together."""
         if len(parts) == 1:
             return [*parts]
         groups: list[tuple[list[TangentPart], Seeds, Box]] = []
@@ -154,22 +154,22 @@ class TangentParts:
         lead = (len(seeds),) if len(seeds) > 1 else ()
         return TangentPart(self._of_boxes(pieces, lead, box), seeds, box)
 
-    def behind(self, parts: Sequence[TangentPart], seeds: Seeds, box: Box, count: int) -> int:
-        """The same, with the axis of the seeds behind the first `count` others.
+    def seeds_behind(self, parts: Sequence[TangentPart], seeds: Seeds, box: Box, count: int) -> int:
+        """The sum of parts, with the axis of the seeds behind the first `count` others.
 
-        Parts that follow each other are turned before they are joined, so that nothing is moved
-        twice.
+        Parts whose seeds follow each other are transposed before they are concatenated, so that no
+        entry is moved twice.
         """
         row = sorted(parts, key=lambda part: part.seeds)
         joins = len(row) > 1 and all(part.box == box for part in row)
         if not joins or tuple([s for part in row for s in part.seeds]) != seeds:
             row = [self.merged(parts, seeds, box)]
         axes = (*range(1, count + 1), 0, *range(count + 1, len(box) + 1))
-        nodes = [self.add(transpose, (self.led(part),), axes=axes) for part in row]
+        nodes = [self.add(transpose, (self.with_seed_axis(part),), axes=axes) for part in row]
         return self._joined(nodes, count)
 
-    def in_front(self, node: int, seeds: Seeds, count: int) -> int:
-        """A node whose axis of the seeds lies behind `count` others, as that of a part."""
+    def seeds_in_front(self, node: int, seeds: Seeds, count: int) -> int:
+        """A node whose axis of the seeds lies behind `count` others, with that axis first."""
         shape = self.shape(node)
         if len(seeds) == 1:
             return self.reshaped(node, (*shape[:count], *shape[count + 1 :]))
@@ -186,12 +186,12 @@ class TangentParts:
                     break
             else:
                 layers.append([part])
-        total = self._beside(layers[0], seeds)
+        total = self._side_by_side(layers[0], seeds)
         for layer in layers[1:]:
-            total = self.add(add, (total, self._beside(layer, seeds)))
+            total = self.add(add, (total, self._side_by_side(layer, seeds)))
         return total
 
-    def _beside(self, parts: Sequence[TangentPart], seeds: Seeds) -> int:
+    def _side_by_side(self, parts: Sequence[TangentPart], seeds: Seeds) -> int:
         """Parts of one box that share no seed, one behind the other; zeros for other seeds."""
         if len(parts) == 1 and parts[0].seeds == seeds:
             return parts[0].node
@@ -207,13 +207,13 @@ class TangentParts:
         pieces = [
             self.zeros((hi - lo, *inner), dtype)
             if p < 0
-            else self.cut(self.led(parts[p]), ((lo, hi), *full(inner)))
+            else self.cut(self.with_seed_axis(parts[p]), ((lo, hi), *full(inner)))
             for p, lo, hi in runs
         ]
         return self._joined(pieces, 0)
 
     def _of_boxes(self, pieces: Sequence[tuple[Box, int]], lead: Shape, box: Box) -> int:
-        """The sum of boxes, with zeros around them: side by side along an axis if they lie so."""
+        """The sum of boxes, with zeros around them; a concatenation where they lie in a row."""
         axes = {k for where, _ in pieces for k, span in enumerate(where) if span != box[k]}
         if not axes:
             return pieces[0][1]

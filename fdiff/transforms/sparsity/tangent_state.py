@@ -32,7 +32,7 @@ class SparseTangents:
 
     def __init__(self, tape: Tape, trace: SimplifyingTrace, source: ArrayType) -> None:
         self.tape, self.trace, self.source = tape, trace, source
-        self.put = TangentParts(trace)
+        self.emit = TangentParts(trace)
         self.builder = trace.builder
         self.values = [-1] * len(tape.nodes)
         self.units: dict[int, Unit] = {}
@@ -61,9 +61,9 @@ class SparseTangents:
             self.parts[i] = [TangentPart(node, unit.seeds, full(unit.shape))]
         return self.parts[i]
 
-    def few(self, i: int) -> list[TangentPart]:
+    def coalesced(self, i: int) -> list[TangentPart]:
         """The parts of a node, put together for an op that computes with each."""
-        self.parts[i] = self.put.few(self.parts_of(i))
+        self.parts[i] = self.emit.coalesced(self.parts_of(i))
         return self.parts[i]
 
     def whole(self, i: int, seeds: Seeds) -> TangentPart:
@@ -71,8 +71,8 @@ class SparseTangents:
         shape, dtype = self.type(i)
         if not self.parts_of(i):
             lead = (len(seeds),) if len(seeds) > 1 else ()
-            return TangentPart(self.put.zeros((*lead, *shape), dtype), seeds, full(shape))
-        return self.put.merged(self.parts_of(i), seeds, full(shape))
+            return TangentPart(self.emit.zeros((*lead, *shape), dtype), seeds, full(shape))
+        return self.emit.merged(self.parts_of(i), seeds, full(shape))
 
     def apply(self, node: Node, ids: Sequence[int], on: Sequence[bool], size: int) -> int:
         """An op of one output on other operands, of which those `on` carry the seeds' axis."""

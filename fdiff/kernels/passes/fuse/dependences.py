@@ -20,39 +20,98 @@ Dependences = dict[int, bool]  # earlier effects, and whether both may share a n
 
 
 def dependences_of(plan: Plan, effects: list[Effect]) -> list[Dependences]:
-    """For each effect, the earlier effects it depends on, by number.
+    """For each effect, the numbers of earlier effects it depends on, and whether it may join them.
 
-    Dependences that follow from others (by transitivity) may be left out.
+    Dependences that follow from others by transitivity may be left out.
     """
-    writers: dict[int, list[int]] = {}
+    earlier = _EarlierEffects(plan, effects)
     readers: dict[int, list[tuple[int, Key]]] = {}
     results = [plan.keys.at(*view) if (view := effect.result) else None for effect in effects]
     dependences: list[Dependences] = []
     for number, effect in enumerate(effects):
-        own_dependences = {
-            p: _may_share_nest(effect, effects[p])
-            for p in _earlier_writes(plan, effects, writers, effect)
-        }
+        own = {p: _may_share_nest(effect, effects[p]) for p in earlier.aliasing_writes(effect)}
         for node in _overwritten_nodes(plan, effect):
             for p, key in readers.get(node, ()):
                 close = _same_entry(effect, key) or _may_share_nest(effect, effects[p])
-                own_dependences[p] = own_dependences.get(p, True) and close
+                own[p] = own.get(p, True) and close
         for key in reads_of(plan, effect):
             node = key.node if key.node in plan.stored else plan.storage_of(key.node)
             if plan.overwrites:
                 readers.setdefault(node, []).append((number, key))
-            for p in _writers_of(plan, effects, writers, node):
+            for p in earlier.writers_of(node):
                 if results[p] is not key:
-                    own_dependences[p] = False
-                elif p not in own_dependences:
-                    own_dependences[p] = True
-        dependences.append(own_dependences)
-        writers.setdefault(effect.node, []).append(number)
+                    own[p] = False
+                elif p not in own:
+                    own[p] = True
+        dependences.append(own)
+        earlier.add(number)
     return dependences
 
 
+class _EarlierEffects:
+    """The effects before one of them, by the nodes they write."""
+
+    def __init__(self, plan: Plan, effects: list[Effect]) -> None:
+        self.plan, self.effects = plan, effects
+        self.writers: dict[int, list[int]] = {}
+
+    def add(self, number: int) -> None:
+        """Count one more effect as earlier."""
+        self.writers.setdefault(self.effects[number].node, []).append(number)
+
+    def writers_of(self, node: int) -> Sequence[int]:
+        """The effects that write `node`, without those on which others of them depend."""
+        own = self._last_writers(self.plan.producer_of(node))
+        if not self.plan.overwrites:
+            return own
+        below = _disjoint_stores_below(self.plan, node)
+        return [*own, *(p for n in below for p in self._last_writers(n))]
+
+    def aliasing_writes(self, effect: Effect) -> list[int]:
+        """Earlier writes that may alias this write (output dependences)."""
+        plan, writers = self.plan, self.writers
+        out = [p for node in effect.after for p in self._last_writers(node, effect)]
+        if effect.overwrites >= 0:
+            beneath = _disjoint_stores_below(plan, effect.node)
+            written = (p for node in beneath for p in writers.get(node, ()))
+            out += [p for p in written if not self.effects[p].forwards]
+            below = plan.overwrites.get(beneath[-1] if beneath else effect.node, -1)
+            if below >= 0:
+                nodes = [plan.producer_of(below), *_disjoint_stores_below(plan, below)]
+                out += [p for node in nodes for p in writers.get(node, ())]
+        return out
+
+    def _last_writers(self, node: int, term: Effect | None = None) -> Sequence[int]:
+        """The effects that write a node, without those for which a later one of them stands.
+
+        A term of a sum stands for what began the sum, on which it depends. For one more `term` of
+        it, the last term over the same domain stands for all before, because it has the same
+        dependences.
+        """
+        writers = self.writers.get(node, ())
+        if len(writers) < 2:
+            return writers
+        for k in range(len(writers) - 1, -1, -1):
+            if self._stands_for_earlier(self.effects[writers[k]], term):
+                return writers[k:]
+        return writers
+
+    @staticmethod
+    def _stands_for_earlier(effect: Effect, term: Effect | None) -> bool:
+        """Whether who depends on this effect depends on all earlier writers of its node."""
+        if term is None:
+            return effect.kind == "update" and effect.node in effect.after
+        return effect.kind == term.kind == "update" and (
+            (effect.after, effect.boundary, effect.domain)
+            == (term.after, term.boundary, term.domain)
+        )
+
+
 def _disjoint_stores_below(plan: Plan, node: int) -> list[int]:
-    """Earlier stores into the same memory, of other entries: a store may come before them."""
+    """The stores in place before `node` that write other entries of the same memory.
+
+    A store may come before them.
+    """
     out: list[int] = []
     op = plan.ops[node]
     left = op.apart if op.kind is Kind.UPDATE else 0
@@ -63,85 +122,16 @@ def _disjoint_stores_below(plan: Plan, node: int) -> list[int]:
     return out
 
 
-def _writers_of(
-    plan: Plan, effects: list[Effect], writers: dict[int, list[int]], node: int
-) -> Sequence[int]:
-    """The effects that put `node` into memory, without those that others of them depend on."""
-    own = writers.get(plan.producer_of(node), ())
-    own = own if len(own) < 2 else _frontier(effects, own)
-    if not plan.overwrites:
-        return own
-    return [
-        *own,
-        *(
-            p
-            for n in _disjoint_stores_below(plan, node)
-            for p in _frontier(effects, writers.get(n, ()))
-        ),
-    ]
-
-
-def _frontier(effects: list[Effect], writers: Sequence[int]) -> Sequence[int]:
-    """The effects of a node, from the last on that depends on all before it.
-
-    A term that is added to a sum depends on what began the sum.
-    """
-    for k in range(len(writers) - 1, -1, -1):
-        effect = effects[writers[k]]
-        if effect.kind == "update" and effect.node in effect.after:
-            return writers[k:]
-    return writers
-
-
-def _earlier_writes(
-    plan: Plan, effects: list[Effect], writers: dict[int, list[int]], effect: Effect
-) -> list[int]:
-    """Earlier writes that may alias this write (output dependences)."""
-    out = [
-        p
-        for node in effect.after
-        for p in _frontier_for_term(effects, writers.get(node, ()), effect)
-    ]
-    if effect.overwrites >= 0:
-        beneath = _disjoint_stores_below(plan, effect.node)
-        out += [p for node in beneath for p in writers.get(node, ()) if not effects[p].forwards]
-        below = plan.overwrites.get(beneath[-1] if beneath else effect.node, -1)
-        nodes = (
-            [plan.producer_of(below), *_disjoint_stores_below(plan, below)] if below >= 0 else []
-        )
-        out += [p for node in nodes for p in writers.get(node, ())]
-    return out
-
-
-def _frontier_for_term(
-    effects: list[Effect], writers: Sequence[int], effect: Effect
-) -> Sequence[int]:
-    """The earlier effects that one more term of a sum depends on.
-
-    An earlier term over the same domain has the same dependences, so it stands for those before it.
-    """
-    for k in range(len(writers) - 1, -1, -1):
-        before = effects[writers[k]]
-        equal_spans = before.after == effect.after and before.boundary == effect.boundary
-        if (
-            before.kind == effect.kind == "update"
-            and equal_spans
-            and before.domain == effect.domain
-        ):
-            return writers[k:]
-    return writers
-
-
 def _overwritten_nodes(plan: Plan, effect: Effect) -> list[int]:
-    """The nodes that are no longer in memory, as a whole, after an effect has written there."""
-    nodes = (
-        [effect.node, *_disjoint_stores_below(plan, effect.node)] if effect.overwrites >= 0 else []
-    )
+    """The nodes parts of which are lost from memory when an effect has written there."""
+    if effect.overwrites < 0:
+        return []
+    nodes = [effect.node, *_disjoint_stores_below(plan, effect.node)]
     return [plan.overwrites[n] for n in nodes if n in plan.overwrites]
 
 
 def _may_share_nest(effect: Effect, before: Effect) -> bool:
-    """Whether two dependent effects may share a nest, one statement after the other.
+    """Whether two dependent effects may stand in one nest, one after the other.
 
     Without loops they may; with loops, if both add terms to one sum.
     """
@@ -153,7 +143,7 @@ def _may_share_nest(effect: Effect, before: Effect) -> bool:
 
 
 def _same_entry(store: Effect, key: Key) -> bool:
-    """Whether each iteration reads under `key` the entry that `store` writes in that iteration."""
+    """Whether each iteration reads by `key` the very entry that `store` writes in it."""
     return not store.positions and (key.dims, key.index) == (store.dims, store.index)
 
 
@@ -164,16 +154,16 @@ def ordered(plan: Plan, effects: list[Effect]) -> list[Effect]:
     """
     if not plan.overwrites:
         return effects
-    writers: dict[int, list[int]] = {}
+    earlier = _EarlierEffects(plan, effects)
     readers: dict[int, list[int]] = {}
     before: list[set[int]] = []
     for number, effect in enumerate(effects):
-        read = [plan.storage_of(key.node) for key in reads_of(plan, effect)]
-        for node in read:
+        nodes = [plan.storage_of(key.node) for key in reads_of(plan, effect)]
+        for node in nodes:
             readers.setdefault(node, []).append(number)
-        made_before = [p for node in read for p in _writers_of(plan, effects, writers, node)]
-        before.append({*_earlier_writes(plan, effects, writers, effect), *made_before})
-        writers.setdefault(effect.node, []).append(number)
+        written = (p for node in nodes for p in earlier.writers_of(node))
+        before.append({*earlier.aliasing_writes(effect), *written})
+        earlier.add(number)
     for number, effect in enumerate(effects):
         for node in _overwritten_nodes(plan, effect):
             before[number].update(

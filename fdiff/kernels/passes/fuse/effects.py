@@ -1,4 +1,4 @@
-"""The effects that compute the materialised nodes of a plan, in order."""
+"""The effects that compute the stored nodes of a plan, in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .store_effects import fill_literal, store_effects, store_into_slice
 
 
 def effects_of_plan(plan: Plan) -> list[Effect]:
-    """The effects of all nodes, in the order of the graph, then copies to further outputs."""
+    """The effects of all nodes in the order of the graph, then copies to further outputs."""
     effects: list[Effect] = []
     for i, op in enumerate(plan.ops):
         if op.kind.is_routine:
@@ -48,7 +48,7 @@ def effects_of_plan(plan: Plan) -> list[Effect]:
 
 
 def _memoised_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
-    """The effects of a node, made once for all plans that agree on what these depend on."""
+    """The effects of a node, made once for all plans under which they are the same."""
     filled = fill_literal(plan, op.args[0]) if op.kind.is_store else ""
     state = (i, plan.names[i], plan.overwrites.get(i, -1), filled)
     found = plan.analysis.effects.get(state)
@@ -58,6 +58,7 @@ def _memoised_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
 
 
 def _effects_of_node(plan: Plan, i: int, op: Operation) -> list[Effect]:
+    """The effects that compute a stored node."""
     if i in plan.accumulated:
         return stencil_adjoint_effects(plan, i)
     if op.kind.is_store:
@@ -94,6 +95,7 @@ def _joined(plan: Plan, i: int, op: Operation) -> list[Effect]:
 
 
 def _reduced(plan: Plan, i: int, op: Operation) -> list[Effect]:
+    """A reduction over some axes."""
     (a,) = op.args
     index = identity(plan.ops[a].dims)
     kept = tuple(p for k, p in enumerate(index) if k not in op.axes)
@@ -104,7 +106,7 @@ def _reduced(plan: Plan, i: int, op: Operation) -> list[Effect]:
 def _reduction(
     plan: Plan, i: int, shape: Dims, values: tuple[View, ...], place: Index, reduced: Axes
 ) -> list[Effect]:
-    """A reduction with a local accumulator, if the loops reduced over are the innermost.
+    """A reduction into a local accumulator, if the loops reduced over are the innermost.
 
     Else memory is filled with the neutral element first, and each iteration updates it.
     """
@@ -119,7 +121,7 @@ def _reduction(
 
 
 def _argument(plan: Plan, i: int, op: Operation) -> Effect:
-    """The position of the largest or smallest entry along an axis, which is the innermost loop."""
+    """The position of an extreme entry along an axis, which becomes the innermost loop."""
     (a,) = op.args
     axis = op.parameter("axis", int)
     place, length = identity(op.dims), plan.ops[a].dims[axis]
@@ -130,6 +132,7 @@ def _argument(plan: Plan, i: int, op: Operation) -> Effect:
 
 
 def _scan(plan: Plan, i: int, op: Operation) -> Effect:
+    """A running total along an axis, from its end if it is reversed."""
     axis = op.parameter("axis", int)
     place = identity(op.dims)
     var = place[axis].var

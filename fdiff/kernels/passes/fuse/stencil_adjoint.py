@@ -37,7 +37,7 @@ Leaf = tuple[int, tuple[int, ...], Dims]  # a term, the views between it and the
 
 
 def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
-    """The effects of a sum of slices: gathers where terms overlap, updates for all others."""
+    """The effects of a sum of slices: gathers where terms overlap, updates for other terms."""
     dims = plan.ops[i].dims
     dense: list[View] = []
     shifted: list[ShiftedTerm] = []
@@ -92,7 +92,7 @@ def _scatter(plan: Plan, i: int, op: Operation, leaf: int, chain: tuple[int, ...
 
 
 def _leaves(plan: Plan, i: int) -> list[Leaf]:
-    """The terms of the sum, each with the views it passes through (innermost first), its shape."""
+    """The terms of a sum: a node, the views through which it is added, and its shape."""
     out: list[Leaf] = []
     stack: list[Leaf] = [(i, (), plan.ops[i].dims)]
     while stack:
@@ -109,7 +109,7 @@ def _leaves(plan: Plan, i: int) -> list[Leaf]:
 
 
 def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index:
-    """The index in the sum of the entry `index` of a term."""
+    """The index in the sum of entry `index` of a term, through the views of its `chain`."""
     for c in chain:
         op = plan.ops[c]
         if op.kind is Kind.UNSLICE:
@@ -126,7 +126,7 @@ def _push(plan: Plan, index: Index, dims: Dims, chain: tuple[int, ...]) -> Index
 
 
 def _shifted_term(term: View, place: Index, shape: Dims, dims: Dims) -> ShiftedTerm | None:
-    """The term as one that is shifted along axes of the sum; None if it is more than that."""
+    """A term that is only shifted along axes of the sum; None if its entries lie otherwise."""
     axes = [a for a, d in enumerate(dims) if d != ONE]
     if any(place[a].var < 0 or place[a].step != "1" for a in axes):
         return None
@@ -169,9 +169,9 @@ def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[ShiftedTerm])
 
 
 def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effect]:
-    """The effects, with reductions of a slice moved into the nest that gathers its adjoint.
+    """The effects, with reductions over a slice fused with the gather of the slice's adjoint.
 
-    Such a reduction is done in two: over the interior, and over the boundary.
+    The reduction is done in two parts: over the interior, and over the boundary.
     """
     gathers = [effect for effect in effects if effect.shifts]
     if not gathers:
@@ -200,9 +200,9 @@ def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effe
 def _matching_gather(
     plan: Plan, gathers: list[Effect], reduction: Effect
 ) -> tuple[Effect, ShiftedTerm] | None:
-    """A gather with a term over the domain of a reduction, and that term; None if there is none.
+    """A gather, and a term of it over the domain of a reduction; None if there is none.
 
-    Of several, the one that shares most operations with the reduction, which are computed once.
+    Of several, that whose term has most operations in common with the reduction.
     """
     domain, best, most = reduction.domain, None, -1
     fused = [v[0] for v in reduction.values]
@@ -219,7 +219,7 @@ def _matching_gather(
 
 
 def _intersection(ranges: list[tuple[str, str]], size: str) -> tuple[str, str] | None:
-    """The intersection of the ranges; None if it is the whole axis."""
+    """The intersection of ranges of one axis; None if it is the whole axis."""
     begins, ends = (list(dict.fromkeys(bounds)) for bounds in zip(*ranges, strict=True))
     if begins == ["0"] and ends == [size]:
         return None
@@ -228,7 +228,7 @@ def _intersection(ranges: list[tuple[str, str]], size: str) -> tuple[str, str] |
 
 
 def _shifted_view(s: ShiftedTerm, term: View) -> View:
-    """A value over the loops of a term, as it is read in loops over the sum."""
+    """A value in the loops over a term, as it is read in the loops over the sum."""
 
     def moved(axis: Axis) -> Axis:
         if axis.var < 0:
@@ -242,6 +242,6 @@ def _shifted_view(s: ShiftedTerm, term: View) -> View:
 
 
 def _guard_of(s: ShiftedTerm, domain: Dims) -> Guard:
-    """The condition under which an entry of the sum has this term."""
+    """The condition under which a term has a share in an entry of the sum."""
     ranges = enumerate(zip(s.begin, s.end, domain, strict=True))
     return tuple((k, begin, end) for k, (begin, end, n) in ranges if (begin, end) != ("0", n))

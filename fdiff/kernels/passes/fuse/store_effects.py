@@ -1,4 +1,4 @@
-"""Effects of stores: a copy of the array, unless the store is in place; then the store."""
+"""The effects of a store: a copy of the array, unless it is in place, then the store itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_KIN = 8  # earlier stores whose memory a store may take over
 
 
 def store_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
-    """The effects of storing into a slice, or at index arrays: a copy if need be, and the store."""
+    """A copy of the array if it is needed, then the store into a slice or at index arrays."""
     index = op.kind is Kind.SCATTER_SET
     excluded = () if index else _excluded(op, plan.ops[op.args[1]].dims)
     whole = not index and _whole(op, plan.ops[op.args[1]].dims)
@@ -38,6 +38,7 @@ def store_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
 
 
 def _whole(op: Operation, new: Dims) -> bool:
+    """Whether a store covers the whole array."""
     return op.dims == new and all(pair == WHOLE for pair in op.slices)
 
 
@@ -49,7 +50,7 @@ def store_into_slice(plan: Plan, i: int, new: int, slices: Slices) -> Effect:
 
 
 def _indexed(plan: Plan, i: int, op: Operation) -> Effect:
-    """The store at index arrays, in row-major order: of equal indices the last one counts."""
+    """A store at index arrays, in row-major order, so that the last of equal indices counts."""
     _, new, *positions = op.args
     dims = plan.ops[new].dims
     lead = len(plan.ops[positions[0]].dims)
@@ -60,7 +61,7 @@ def _indexed(plan: Plan, i: int, op: Operation) -> Effect:
 
 
 def _copy_of_base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect:
-    """A copy of the array as it was, without the entries that are `excluded`."""
+    """A copy of the array before the store, without the entries that are `excluded`."""
     base, dims = op.args[0], op.dims
     number = fill_literal(plan, base)
     values = () if number else ((base, identity(dims)),)
@@ -72,7 +73,7 @@ def _copy_of_base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect
 
 
 def _earlier_stores_there(plan: Plan, i: int, op: Operation) -> list[int]:
-    """Earlier stores into the same slice of the same array: all other entries are equal."""
+    """Earlier stores into the same slice of the same array: other entries are equal."""
     ops = plan.ops
     if op.kind is not Kind.UPDATE:
         return []
@@ -84,16 +85,17 @@ def _earlier_stores_there(plan: Plan, i: int, op: Operation) -> list[int]:
 
 
 def fill_literal(plan: Plan, i: int) -> str:
-    """The number that all entries of node `i` are; empty if there is none."""
+    """The number that all entries of node `i` are, as text; empty if they differ."""
     while plan.ops[i].kind in (Kind.RESHAPE, Kind.BROADCAST) and i not in plan.stored:
         i = plan.ops[i].args[0]
     return literal(plan.ops[i]) if plan.ops[i].kind is Kind.VALUE else ""
 
 
 def _excluded(op: Operation, new: Dims) -> Ranges:
-    """The box that a store covers, if it is large: only the entries around it are copied then.
+    """The box that a large store covers, which needs no copy; empty for a small store.
 
-    Around a small box lie nearly all entries, and a nest that leaves out a box fuses with few.
+    Around a small box lie nearly all entries, and a nest that leaves out a box fuses with few
+    others.
     """
     if op.large and nonunit(new) and len(nonunit(new)) == len(nonunit(op.dims)):
         pairs = op.slices
@@ -107,5 +109,6 @@ def _excluded(op: Operation, new: Dims) -> Ranges:
 
 
 def _extent(start: str, step: str, n: str) -> tuple[str, str]:
+    """The first position of a slice in ascending order, and the one after the last."""
     end = plus(start, "1")
     return (plus(end, f"-{n}"), end) if step == "-1" else (start, plus(start, n))

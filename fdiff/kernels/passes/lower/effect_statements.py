@@ -1,4 +1,4 @@
-"""Lowering of one effect into a nest: its values, then stores, updates or accumulators."""
+"""Lowering of effects: the values of an effect, then what stores, adds or accumulates them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lower_effect(body: Body, effect: Effect) -> None:
 
 
 def key_of(body: Body, view: View) -> Key:
-    """The key under which a view's value is known in the nest."""
+    """The key of a view's value."""
     return body.plan.keys.at(*view)
 
 
@@ -52,6 +52,7 @@ def _value(body: Body, view: View, dtype: str = "") -> str:
 
 
 def _local(body: Body, effect: Effect) -> None:
+    """A local of the kernel is computed."""
     key = key_of(body, effect.values[0])
     local = body.plan.names[effect.node]
     body.assign(local, body.value(key, compute=effect.node))
@@ -63,6 +64,7 @@ def _access(effect: Effect, index: Index | None = None) -> Access:
 
 
 def _store(body: Body, effect: Effect) -> None:
+    """A store of a number, of the node itself, or of the sum of several values."""
     dtype = body.plan.ops[effect.node].dtype
     if effect.literal:
         text = f"{NUMPY[dtype]}(0)" if effect.literal == "0" else effect.literal
@@ -79,7 +81,7 @@ def _store(body: Body, effect: Effect) -> None:
 
 
 def _picked(body: Body, effect: Effect) -> tuple[list[str], Index]:
-    """The index of the entry, of which the first positions come from index arrays, checked."""
+    """The locals that hold positions from index arrays, checked, and the index with them."""
     if not effect.positions:
         return [], effect.index
     picked = body.wrap([_value(body, p) for p in effect.positions], effect.dims)
@@ -87,7 +89,7 @@ def _picked(body: Body, effect: Effect) -> tuple[list[str], Index]:
 
 
 def _sum(dtype: str) -> Combiner:
-    """How numbers are added, and truth values."""
+    """The operator that adds values of a dtype; truth values are added by a logical or."""
     return Combiner.OR if dtype == "b1" else Combiner.ADD
 
 
@@ -101,6 +103,7 @@ def _update_statement(body: Body, effect: Effect, combiner: Combiner, value: str
 
 
 def _update(body: Body, effect: Effect) -> None:
+    """A value is added to an entry of memory."""
     value = _value(body, effect.values[0])
     combiner = _sum(body.plan.ops[effect.node].dtype)
     body.statements.append(_update_statement(body, effect, combiner, value))
@@ -110,6 +113,7 @@ def _update(body: Body, effect: Effect) -> None:
 
 
 def _reduce(body: Body, effect: Effect) -> None:
+    """A reduction: in a local over the innermost loops, in memory over others."""
     plan = body.plan
     op = plan.ops[effect.node]
     local = plan.is_local(effect.node)
@@ -158,6 +162,7 @@ def _accumulate(
 def _final(
     body: Body, effect: Effect, name: str, combiner: Combiner, *, wide: bool, whole: bool
 ) -> tuple[Statement, ...]:
+    """The statements that store an accumulator after its loops, rounded to f4 if it is `wide`."""
     if body.plan.is_local(effect.node):
         return (Statement("let", effect.buffer.name, "np.float32({0})", (name,)),) if wide else ()
     lines: list[Statement] = []
@@ -173,6 +178,7 @@ def _final(
 
 
 def _argument(body: Body, effect: Effect) -> None:
+    """The position of an extreme entry, and the entry itself in a second accumulator."""
     source = body.plan.ops[effect.values[0][0]]
     kind = Kind.MAX if body.plan.ops[effect.node].kind is Kind.ARGMAX else Kind.MIN
     value = _value(body, effect.values[0])
@@ -193,6 +199,7 @@ def _argument(body: Body, effect: Effect) -> None:
 
 
 def _scan(body: Body, effect: Effect) -> None:
+    """A running total: in a local along the innermost loop, else carried through memory."""
     op = body.plan.ops[effect.node]
     values = [_value(body, v, op.dtype) for v in effect.values]
     var = effect.reduced[0]
@@ -218,5 +225,5 @@ def _scan(body: Body, effect: Effect) -> None:
 
 
 def _before(axis: Axis) -> Axis:
-    """The entry of the previous iteration of a scan."""
+    """The position of the previous iteration of a scan along this axis."""
     return axis._replace(start=plus(axis.start, "1" if axis.step == "-1" else "-1"))

@@ -1,4 +1,4 @@
-"""The statements of one loop nest: each value, a node at an index, is computed once in it."""
+"""The statements of one loop nest, in which each value is computed once (value numbering)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEMPORARY = "v"  # how names of values that only one nest uses begin
 
 
 class Body:
-    """Builds the statements of one nest; `names` numbers the locals of the whole kernel."""
+    """The statements of a nest so far; `names` numbers the locals of the whole kernel."""
 
     def __init__(self, plan: Plan, names: Iterator[int]) -> None:
         self.plan = plan
@@ -40,9 +40,9 @@ class Body:
         return name
 
     def value(self, key: Key, compute: int = -1) -> str:
-        """The local or literal that holds a value, computed with all it depends on if need be.
+        """The local or literal that holds a value, which is computed first if none does yet.
 
-        `compute` is a materialised node that is to be computed, and not read.
+        `compute` is a stored node that is to be computed here, and not read.
         """
         memo, names, below = self.memo, self.plan.names, self.plan.keys.below
         stack = [key]
@@ -64,7 +64,7 @@ class Body:
         return memo[key]
 
     def know(self, key: Key, name: str) -> None:
-        """Note which local holds a value; views of one entry are several keys of one local."""
+        """Note that a local holds a value; one local may hold the values of several views."""
         self.memo[key] = name
         self._keys.setdefault(name, []).append(key)
 
@@ -85,6 +85,7 @@ class Body:
             self.know(key, local)
 
     def _emit(self, key: Key, operands: list[str]) -> str:
+        """Compute a value of these operands, and give the local or literal that holds it."""
         ops = self.plan.ops
         op = ops[key.node]
         if op.kind is Kind.VALUE:
@@ -99,6 +100,7 @@ class Body:
         return self.let(expression(op, narrow=narrow), *operands)
 
     def _read(self, key: Key) -> str:
+        """Read a stored value: a local of the kernel, or an entry of memory."""
         plan = self.plan
         if plan.is_local(key.node):
             return plan.names[key.node]
@@ -123,6 +125,7 @@ class Body:
         return name
 
     def _gather(self, key: Key, op: Operation, operands: list[str]) -> str:
+        """Read an entry at positions from index arrays, which are checked first."""
         source = self.plan.ops[op.args[0]]
         index = key.index or (FIRST,) * len(op.dims)
         picked = self.wrap(operands, source.dims)
@@ -131,7 +134,7 @@ class Body:
         return self.load(Access(self.plan.buffer(op.args[0]), source.dims, place), tuple(picked))
 
     def wrap(self, positions: list[str], dims: Dims) -> list[str]:
-        """Index values counted from the front, checked to lie within `dims`."""
+        """Positions counted from the front, where negative ones count from the end, checked."""
         out: list[str] = []
         for position, dim in zip(positions, dims, strict=False):
             if (position, dim) not in self._wrapped:

@@ -62,7 +62,7 @@ def _items(plan: Plan, nests: list[list[Effect]], dtypes: dict[str, str]) -> Ite
 
 
 def _boundary_nest(plan: Plan, members: list[Effect], names: Iterator[int], comment: str) -> Nest:
-    """The nest over the few entries around an interior: its statements, by their guard."""
+    """The nest over the entries around an interior: statements under the guard of each effect."""
     branches: list[tuple[Guard, tuple[Statement, ...]]] = []
     sums: list[Accumulator] = []
     for guard in sorted({effect.guard for effect in members}):  # no guard first: it begins the sums
@@ -78,6 +78,7 @@ def _boundary_nest(plan: Plan, members: list[Effect], names: Iterator[int], comm
 
 
 def _describe(plan: Plan, effect: Effect) -> str:
+    """What a comment of the kernel says of an effect."""
     name = plan.ops[effect.node].label
     return f"{effect.buffer.name} = {name}" if effect.buffer.name else name
 
@@ -95,7 +96,7 @@ def _arguments(graph: KernelGraph) -> Iterator[Argument]:
 
 
 def _materialised(plan: Plan) -> Iterator[Temporary]:
-    """Memory of nodes that are kept, and are neither outputs nor in the memory of others."""
+    """The memory of stored nodes, apart from outputs and memory taken over from others."""
     kept = {plan.names[i]: plan.ops[i] for i in sorted(plan.stored) if plan.is_writable(i)}
     for name, op in kept.items():
         if not name.startswith("out"):
@@ -103,11 +104,13 @@ def _materialised(plan: Plan) -> Iterator[Temporary]:
 
 
 def _locals(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """The names and dtypes of stored nodes that are locals."""
     kept = (i for i in sorted(plan.stored) if plan.is_local(i) and not plan.ops[i].kind.is_leaf)
     return tuple((plan.names[i], plan.ops[i].dtype) for i in kept)
 
 
 def _outputs(plan: Plan) -> tuple[Output, ...]:
+    """The outputs, those of one number with the local that holds it."""
     out: list[Output] = []
     for k, o in enumerate(plan.graph.outputs):
         op = plan.ops[o]

@@ -13,7 +13,7 @@ from ..materialise.materialisation import Plan
 
 
 def call_of(plan: Plan, effect: Effect) -> Call:
-    """The call of the routine that computes a node: operands, results, scratch; then its sizes."""
+    """The call that computes a node: operands, results and scratch memory, then sizes."""
     op = plan.ops[effect.node]
     if len(op.shapes) == 1:
         results = [plan.names[effect.node]]
@@ -34,7 +34,7 @@ def call_of(plan: Plan, effect: Effect) -> Call:
 
 
 def memory_of_calls(plan: Plan) -> Iterator[Temporary]:
-    """Scratch memory of routines, and memory for results of theirs that nothing reads."""
+    """Scratch memory of routines, and memory for results that nothing reads."""
     for i, op in enumerate(plan.ops):
         for name in _scratch(op, i):
             assert op.routine is not None
@@ -49,12 +49,13 @@ def memory_of_calls(plan: Plan) -> Iterator[Temporary]:
 
 
 def _scratch(op: Operation, node: int) -> tuple[str, ...]:
+    """The names of the scratch matrices of a routine's call."""
     count = op.routine.scratch if op.routine is not None else 0
     return tuple(f"w{node}" + f"_{k}" * bool(k) for k in range(count))
 
 
 def _used_results(plan: Plan, node: int) -> dict[int, int]:
-    """The results of `node` that are read, by number, and the operations that stand for them."""
+    """The operations that stand for results of a routine, by the number of the result."""
     return {
         op.parameter("k", int): i
         for i, op in enumerate(plan.ops)
@@ -63,7 +64,7 @@ def _used_results(plan: Plan, node: int) -> dict[int, int]:
 
 
 def _sizes(plan: Plan, op: Operation, routine: Routine) -> tuple[str, ...]:
-    """The number of matrix problems in a batch, then the sizes of one of them."""
+    """The size of the stack of matrices, then the sizes of one matrix."""
     if op.kind is Kind.MATMUL:
         return (*op.parameter("sizes", tuple), *op.parameter("flips", str))
     first: Dims = plan.ops[op.args[0]].dims

@@ -1,4 +1,7 @@
-"""Values by what they are: a node, read as an array of some shape, at some index."""
+"""Value numbering: an entry of a value is known by its node, a shape and an index.
+
+Two expressions that read the same node at the same index have one key, and are computed once.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ from ...ir.indexing import (
 
 
 class Key:
-    """The value of `node`, seen as an array of shape `dims`, at `index`.
+    """The entry at `index` of `node`, read as an array of shape `dims`.
 
-    `Keys` makes one object for each value, so that two are compared and hashed by identity.
+    There is one object for each key, so that keys are compared and hashed by identity.
     """
 
     __slots__ = ("below", "dims", "index", "node")
@@ -35,7 +38,7 @@ class Key:
 
 
 class Keys:
-    """The keys of one structure: they do not depend on what is kept."""
+    """The keys of one graph; they do not depend on what is stored."""
 
     def __init__(self, ops: tuple[Operation, ...], dims: list[Dims]) -> None:
         self._parts, self._dims = ops, dims
@@ -50,18 +53,18 @@ class Keys:
         return found
 
     def at(self, node: int, index: Index, dims: Dims | None = None) -> Key:
-        """The key of a node at an index; a node of a single entry has a single key."""
+        """The key of a node at an index; a node of one entry has one key."""
         own = self._dims[node]
         if not nonunit(own) and all(a.var < 0 for a in index):
             return self.exactly(node, (), ())
         return self.exactly(node, own if dims is None else dims, index)
 
     def whole(self, node: int) -> Key:
-        """The key under which all of an array is read, at places found at run time."""
+        """The key of all entries of an array, which is read at positions found at run time."""
         return self.exactly(node, self._dims[node], ())
 
     def below(self, key: Key) -> tuple[Key, ...]:
-        """What the value is computed from; of a gather, where its entries are."""
+        """The keys of the operands of a value; of a gather, those of the positions it reads at."""
         found = key.below
         if found is None:
             found = key.below = tuple(self._below(key, self._parts[key.node]))
@@ -75,6 +78,7 @@ class Keys:
         return [self._child(key, op, a) for a in op.args]
 
     def _child(self, key: Key, op: Operation, arg: int) -> Key:
+        """The key of operand `arg` of a value: views map the index to that of their source."""
         source = self._dims[arg]
         if key.index and source == key.dims == op.dims and ONE not in source and op.text:
             return self.exactly(arg, source, key.index)

@@ -1,4 +1,7 @@
-"""Operations of a graph, and those with small axes as components: one operation for each."""
+"""Components: for an array with small axes, an array without them for each position on these axes.
+
+An array of shape ``(n, 3)`` has three components of shape ``(n,)``.
+"""
 
 from __future__ import annotations
 
@@ -20,29 +23,31 @@ def is_small(dim: str) -> bool:
 
 
 def small_axes(dims: Dims) -> Axes:
+    """The axes whose size is known, and not one."""
     return tuple(a for a, d in enumerate(dims) if is_small(d))
 
 
 def places(dims: Dims) -> Iterator[Place]:
-    """Where on the small axes each component lies, in row-major order."""
+    """The positions of all components on the small axes, in row-major order."""
     axes = small_axes(dims)
     for position in product(*(range(int(dims[a])) for a in axes)):
         yield dict(zip(axes, position, strict=True))
 
 
 def without_small(dims: Dims) -> Dims:
+    """The shape of a component."""
     return tuple(d for d in dims if not is_small(d))
 
 
 def spot(dims: Dims, place: Place) -> Slices:
-    """The slices that take the component at `place`."""
+    """The slices that cut out the component at `place`, with axes of size one."""
     return tuple((str(place[a]), "1") if is_small(d) else WHOLE for a, d in enumerate(dims))
 
 
 class Components(GraphRewrite):
-    """What stands for each old operation: one of the same shape (`place`), its components, or both.
+    """A graph by components: for each old operation the whole result, its components, or both.
 
-    Equal operations are made once.
+    The whole results are in `place`. Equal operations are made once (hash consing).
     """
 
     def __init__(self, graph: KernelGraph) -> None:
@@ -62,7 +67,7 @@ class Components(GraphRewrite):
         return self.old[i].dims
 
     def at(self, i: int, place: Place) -> int:
-        """The component of old operation `i` at `place`; its small axes are gone."""
+        """The component of old operation `i` at `place`, without small axes."""
         dims = self.dims(i)
         if i not in self.split:
             op = self.sliced(self.place[i], spot(dims, place))
@@ -73,7 +78,7 @@ class Components(GraphRewrite):
         return self.split[i][number]
 
     def all(self, i: int) -> int:
-        """Old operation `i` in one piece."""
+        """The whole result of old operation `i`, put together from its components if need be."""
         if i not in self.place:
             dims = self.dims(i)
             inner = tuple(ONE if is_small(d) else d for d in dims)
@@ -85,12 +90,12 @@ class Components(GraphRewrite):
         return self.place[i]
 
     def put(self, terms: Iterable[tuple[int, Slices]], like: Operation) -> int:
-        """An array of components, each with the start and step of its entries on every axis."""
+        """An array of several operands, each at the start and step it has along every axis."""
         args, spots = zip(*terms, strict=True)
         return self.add(Operation(Kind.PLACE, "", args, like.dtypes, like.shapes, spots))
 
     def sliced(self, op: int, pairs: Slices, dims: Dims = ()) -> int:
-        """A slice of shape `dims`: as the source has it, but one entry of small axes."""
+        """A slice of shape `dims`: by default one entry of each small axis, all of the others."""
         source = self.ops[op]
         inner = dims or tuple(ONE if is_small(d) else d for d in source.dims)
         if all(p == WHOLE for p in pairs) and source.dims == inner:
@@ -115,7 +120,7 @@ class Components(GraphRewrite):
         return new
 
     def combined(self, kind: Kind, text: str, terms: Iterable[int]) -> int:
-        """Components of one shape, put together two at a time."""
+        """Operands of one shape, combined by an operator of two."""
         first, *others = terms
         for term in others:
             op = self.ops[first]

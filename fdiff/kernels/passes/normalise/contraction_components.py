@@ -1,4 +1,4 @@
-"""Contractions by components: products, or smaller contractions."""
+"""Contractions over small axes, written out as sums of products or of smaller contractions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_PRODUCTS = 64  # of a contraction
 
 
 class _Labels(NamedTuple):
-    """The labels of both operands and of the result, and the size of each."""
+    """The labels of a contraction's operands and result, and the size of the axis of each."""
 
     sides: tuple[str, str]
     result: str
@@ -27,23 +27,23 @@ class _Labels(NamedTuple):
 
     @property
     def many(self) -> list[str]:
-        """Labels of axes that loops run over."""
+        """The labels of axes that loops run over: those that are not small."""
         return [x for x, d in self.sizes.items() if d != ONE and not is_small(d)]
 
     @property
     def sums(self) -> bool:
-        """Whether a loop adds up."""
+        """Whether the contraction has a sum over an axis that is not small."""
         return any(x not in self.result for x in self.many)
 
     @property
     def matrices(self) -> bool:
-        """Whether the loops multiply by a matrix: a routine does that better."""
+        """Whether it is a product of large matrices, or of one and a vector: work for a routine."""
         free = [x for x in self.many if (x in self.sides[0]) != (x in self.sides[1])]
         return self.sums and any(x in self.result for x in free)
 
 
 def contracted(new: Components, i: int, op: Operation) -> Ids | None:
-    """Sums over small axes are written out; what is left is a product, or a smaller contraction."""
+    """For each component, the sum over small axes of products of the operands' components."""
     left, right, result = op.subscripts
     labels = _Labels((left, right), result, sizes_of_labels(new.old, op))
     count = prod(int(labels.sizes[x]) for x in labels.few)
@@ -62,7 +62,7 @@ def contracted(new: Components, i: int, op: Operation) -> Ids | None:
 
 
 def _product(new: Components, op: Operation, labels: _Labels, at: dict[str, int]) -> int:
-    """One term: the operands where the small labels are `at`."""
+    """One term of such a sum: the operands where the labels of small axes have the values `at`."""
     args = [
         new.at(a, {k: at[x] for k, x in enumerate(side) if x in at})
         for a, side in zip(op.args, labels.sides, strict=True)
@@ -79,7 +79,7 @@ def _product(new: Components, op: Operation, labels: _Labels, at: dict[str, int]
 
 
 def _lined_up(new: Components, i: int, side: str, labels: str) -> int:
-    """An operand with its axes in the order of the result, one of size one for each it lacks."""
+    """An operand with its axes in the order of `labels`, and of size one where it has none."""
     own = dict(zip(side, new.ops[i].dims, strict=True))
     inside = [x for x in side if x in labels]  # others are of one entry
     i = new.reshaped(i, tuple(own[x] for x in inside))

@@ -1,7 +1,7 @@
-"""Elementwise ops, reductions and views by components.
+"""Rules of scalarisation for elementwise ops, reductions and views.
 
-A rule gives one operation for each component, or None; it may also put down the whole result itself
-(`Components.whole`).
+A rule gives an operation for each component of a result. If it cannot, it gives None, or has itself
+entered the whole result into `Components.place`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMBINED = {
 
 
 def among_kept(dims: Dims, axes: Axes) -> Axes:
-    """Axes that are not small, counted without those that are."""
+    """The numbers of `axes` in a component, whose small axes are gone."""
     left = [a for a, d in enumerate(dims) if not is_small(d)]
     return tuple(left.index(a) for a in axes if a in left)
 
@@ -33,9 +33,9 @@ def among_kept(dims: Dims, axes: Axes) -> Axes:
 
 
 def operand(new: Components, a: int, dims: Dims, place: Place) -> int:
-    """The piece of operand `a` that belongs to one piece of the result, whose shape is `dims`.
+    """What a component of a result of shape `dims` reads of operand `a`.
 
-    `place` gives the positions on the small axes of the result; the other axes broadcast.
+    `place` is the position of the component on the small axes; along others the operand broadcasts.
     """
     own = new.dims(a)
     lead = len(dims) - len(own)
@@ -45,7 +45,7 @@ def operand(new: Components, a: int, dims: Dims, place: Place) -> int:
 
 
 def elementwise(new: Components, i: int, op: Operation) -> Ids | None:
-    """One op for each component."""
+    """The op on the components of its operands."""
     if op.kind is Kind.ADD and new.sums.issuperset(op.args):
         new.sums.add(i)
         return None
@@ -59,7 +59,7 @@ def elementwise(new: Components, i: int, op: Operation) -> Ids | None:
 
 
 def _without_zeros(new: Components, op: Operation, args: Ids, dims: Dims) -> int | None:
-    """The other term of a sum with what a slice put back leaves at zero."""
+    """The other operand of a sum one term of which is zero; None if none is."""
     if op.kind is Kind.ADD and new.zeros.intersection(args):
         other = args[args[0] in new.zeros]
         return other if new.ops[other].dims == dims else None
@@ -69,6 +69,7 @@ def _without_zeros(new: Components, op: Operation, args: Ids, dims: Dims) -> int
 
 
 def broadcast(new: Components, i: int, op: Operation) -> Ids | None:
+    """The components of the operand, each broadcast to the shape of a component."""
     dims = without_small(op.dims)
     out: list[int] = []
     for place in places(op.dims):
@@ -90,7 +91,7 @@ def iota(new: Components, i: int, op: Operation) -> Ids | None:
 
 
 def reduced(new: Components, i: int, op: Operation) -> Ids | None:
-    """Small axes are put together term by term, before a sum over the others."""
+    """A reduction over small axes, written out, then over the other axes."""
     (a,) = op.args
     source, axes = new.dims(a), op.axes
     few = [x for x in axes if is_small(source[x])]
@@ -119,6 +120,7 @@ def _converted(new: Components, i: int, dtype: str) -> int:
 
 
 def scanned(new: Components, i: int, op: Operation) -> Ids | None:
+    """Running totals of each component, along an axis that is not small."""
     axis = op.parameter("axis", int)
     if is_small(op.dims[axis]) or any(new.dims(a) != op.dims for a in op.args):
         return None
@@ -135,6 +137,7 @@ def scanned(new: Components, i: int, op: Operation) -> Ids | None:
 
 
 def transposed(new: Components, i: int, op: Operation) -> Ids | None:
+    """The components of the operand in the order of the result, each transposed."""
     if new.old[op.args[0]].kind.is_routine:
         return None  # other routines take matrices as they are: systems with a Cholesky factor
     if new.sums.issuperset(op.args):
@@ -148,7 +151,10 @@ def transposed(new: Components, i: int, op: Operation) -> Ids | None:
 
 
 def reshaped(new: Components, i: int, op: Operation) -> Ids | None:
-    """Between rows and a vector, a component has every so-manieth entry."""
+    """Reshapes that add or drop axes of size one, or that join rows to a vector, and back.
+
+    Each component of rows is then every so-manieth entry of the vector.
+    """
     (a,) = op.args
     source, dims = new.dims(a), op.dims
     if new.sums.issuperset(op.args):
@@ -186,6 +192,7 @@ def _rows(dims: Dims) -> tuple[Dims, int]:
 
 
 def sliced(new: Components, i: int, op: Operation) -> Ids | None:
+    """The components of the operand that lie in the slice, each sliced along the other axes."""
     (a,) = op.args
     source, dims, pairs = new.dims(a), op.dims, op.slices
     if any(is_small(s) and not d.isdigit() for s, d in zip(source, dims, strict=True)):
@@ -208,6 +215,7 @@ def sliced(new: Components, i: int, op: Operation) -> Ids | None:
 
 
 def unsliced(new: Components, i: int, op: Operation) -> Ids | None:
+    """The components of the operand at the positions of the slice, and zeros elsewhere."""
     if new.sums.issuperset(op.args):
         new.sums.add(i)
         return None
@@ -240,7 +248,7 @@ def unsliced(new: Components, i: int, op: Operation) -> Ids | None:
 
 
 def entry_of_slice(at: int, pair: tuple[str, str], size: str) -> int:
-    """The entry of the slice that lies at `at`; -1 for none."""
+    """Which entry of a slice lies at position `at` of the array; -1 if none does."""
     k, odd = divmod(at - int(pair[0]), int(pair[1]))
     return k if not odd and 0 <= k < int(size) else -1
 

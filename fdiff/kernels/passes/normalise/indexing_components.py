@@ -1,4 +1,4 @@
-"""Joining, indexing and storing by components."""
+"""Rules of scalarisation for concatenation, gathers, scatters and stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from .elementwise_components import among_kept, entry_of_slice, operand
 
 
 def joined(new: Components, i: int, op: Operation) -> Ids | None:
-    """Arrays one behind the other: along a small axis a choice, else each put in its place."""
+    """A concatenation: along a small axis the components of its operands, one after another.
+
+    Along another axis each component joins those of the operands.
+    """
     axis = op.parameter("axis", int)
     if is_small(op.dims[axis]):
         if not all(new.dims(a)[axis].isdigit() for a in op.args):
@@ -41,7 +44,10 @@ def joined(new: Components, i: int, op: Operation) -> Ids | None:
 def _unfolded(
     new: Components, term: int, axis: int, rank: int, start: str
 ) -> list[tuple[int, Slices]]:
-    """Where a term is put; what was itself put together as a vector is put there at once."""
+    """The terms of a concatenation that `term` stands for, with the slice that each fills.
+
+    A vector that is itself put together of others is replaced by these.
+    """
     op = new.ops[term]
     if op.kind is Kind.PLACE and rank == 1:
         spots = [spot[0] for spot in op.data]  # type: ignore[index] - parameters are objects to the checker
@@ -50,7 +56,7 @@ def _unfolded(
 
 
 def _chosen(new: Components, op: Operation, axis: int, place: Place) -> int:
-    """The component of the array that lies at `place`."""
+    """The component that lies at `place` of a concatenation along a small axis."""
     for a in op.args:
         count = int(new.dims(a)[axis])
         if place[axis] < count:
@@ -61,7 +67,7 @@ def _chosen(new: Components, op: Operation, axis: int, place: Place) -> int:
 
 
 def gathered(new: Components, i: int, op: Operation) -> Ids | None:
-    """Entries are read where they lie: the array that is gathered from stays in one piece."""
+    """For each component a gather from the whole array, which stays in one piece."""
     x, *indices = op.args
     behind = new.dims(x)[len(indices) :]
     lead = op.dims[: len(op.dims) - len(behind)]
@@ -78,7 +84,7 @@ def gathered(new: Components, i: int, op: Operation) -> Ids | None:
 
 
 def scattered(new: Components, i: int, op: Operation) -> Ids | None:
-    """Each component is added to the whole in memory."""
+    """The sum of a scatter of each component into the whole array, which stays in one piece."""
     bar, *indices = op.args
     source, behind = new.dims(bar), op.dims[len(indices) :]
     lead = source[: len(source) - len(behind)]
@@ -99,7 +105,7 @@ def scattered(new: Components, i: int, op: Operation) -> Ids | None:
 
 
 def updated(new: Components, i: int, op: Operation) -> Ids | None:
-    """A store into a few components of all rows."""
+    """A store of some components of all rows: new components for these, old ones for others."""
     base, stored = op.args
     dims, inner, pairs = op.dims, new.dims(stored), op.slices
     if any(pairs[x] != WHOLE for x, d in enumerate(dims) if not is_small(d)):

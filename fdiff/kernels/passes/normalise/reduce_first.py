@@ -1,7 +1,8 @@
-"""Sums of products are products of sums: what is summed over is summed before it is multiplied.
+"""Reduction before contraction: a sum over an axis of a product is taken before the product.
 
-``sum(y @ a, axis=0)`` is ``sum(y, axis=0) @ a``: a product of matrices less, and one array less. A
-sum goes through signs, sums and factors that are the same all along it to the product it is of.
+``sum(y @ a, axis=0)`` is ``sum(y, axis=0) @ a``, which needs no product of matrices (distributive
+law). The sum moves to the product through signs, sums, transposes, and factors that are constant
+along the axis.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .graph_rewrite import GraphRewrite, pruned
 
 
 def reduce_first(graph: KernelGraph) -> KernelGraph:
-    """The same graph with sums before the products they are of."""
+    """The same graph with sums taken before products."""
     new = _SumsFirst(graph)
     for i, op in enumerate(graph.ops):
         if op.kind is Kind.SUM and op.dtype[0] == "f" and new.reaches(op.args[0], op.axes):
@@ -24,7 +25,7 @@ def reduce_first(graph: KernelGraph) -> KernelGraph:
 
 
 class _SumsFirst(GraphRewrite):
-    """The graph with sums before products; `totals` has those made so far."""
+    """The graph in the making; `totals` has the sums that were made, by operand and axes."""
 
     def __init__(self, graph: KernelGraph) -> None:
         super().__init__(graph)
@@ -32,7 +33,7 @@ class _SumsFirst(GraphRewrite):
         self.totals: dict[tuple[int, Axes], int] = {}
 
     def reaches(self, i: int, axes: Axes) -> bool:
-        """Whether the sum of old operation `i` is of a product that nothing else reads."""
+        """Whether a sum of old operation `i` can be moved to a product that nothing else reads."""
         op = self.old[i]
         if len(self.users[i]) > 1 or i in self.graph.outputs:
             return False
@@ -44,7 +45,10 @@ class _SumsFirst(GraphRewrite):
         return any(self.reaches(a, own) for a, own in self._through(i, axes))
 
     def _through(self, i: int, axes: Axes) -> list[tuple[int, Axes]]:
-        """The operands of `i` summed in its place, over which axes; none if it cannot be."""
+        """The operands of `i` that are summed if the sum moves through `i`, with the axes of each.
+
+        None are if it cannot move through it.
+        """
         op = self.old[i]
         if op.kind is Kind.NEGATIVE:
             return [(op.args[0], axes)]
@@ -58,7 +62,7 @@ class _SumsFirst(GraphRewrite):
         return []
 
     def _factor(self, op: Operation, axes: Axes) -> int | None:
-        """Which operand of a multiplication is the same all along `axes`, the other being whole."""
+        """The number of the factor of a multiplication that is constant along `axes`, if one is."""
         for k, (a, other) in enumerate(zip(op.args, reversed(op.args), strict=True)):
             own = self.old[a].dims
             lead = len(op.dims) - len(own)
@@ -68,12 +72,13 @@ class _SumsFirst(GraphRewrite):
         return None
 
     def total(self, i: int, axes: Axes, like: Operation) -> int:
-        """The sum of old operation `i` over `axes`, made once."""
+        """The sum of old operation `i` over `axes`; each is made once."""
         if (i, axes) not in self.totals:
             self.totals[i, axes] = self._total(i, axes, like)
         return self.totals[i, axes]
 
     def _total(self, i: int, axes: Axes, like: Operation) -> int:
+        """A new operation for the sum of old operation `i` over `axes`."""
         op = self.old[i]
         dims = _without(op.dims, axes)
         if op.kind is Kind.CONTRACT and self.reaches(i, axes):
@@ -94,13 +99,14 @@ class _SumsFirst(GraphRewrite):
         return self.add(op._replace(args=tuple(args), shapes=(dims,)))
 
     def _narrowed(self, i: int, axes: Axes, rank: int) -> int:
-        """Old operation `i` without its axes, all of size one, that meet `axes` of a result."""
+        """Old operation `i` without the axes of size one that meet `axes` of a result."""
         op = self.old[i]
         lead = rank - len(op.dims)
         dims = _without(op.dims, tuple(x - lead for x in axes if x >= lead))
         return self.reshaped(self.place[i], dims)
 
     def _product(self, op: Operation, axes: Axes, like: Operation) -> int:
+        """The contraction `op` of operands that are summed over `axes` of its result."""
         left, right, out = op.subscripts
         gone = {out[a] for a in axes}
         sides = []

@@ -24,14 +24,14 @@ from .graph_rewrite import GraphRewrite
 
 
 class _WithRoutines(GraphRewrite):
-    """The graph with calls of routines, and `copies` of what these cannot read where it lies."""
+    """The graph in the making; `copies` has the copies of operands, each made once."""
 
     def __init__(self, graph: KernelGraph) -> None:
         super().__init__(graph)
         self.copies: dict[int, int] = {}
 
     def contiguous(self, i: int) -> int:
-        """Operation `i`, in memory in row-major order: a strided input or a number is copied."""
+        """Operation `i`, or a copy if it is a number, or an input that may be strided."""
         op = self.ops[i]
         strided = op.kind is Kind.INPUT and op.data[1] == "A" and bool(nonunit(op.dims))
         return self.copy_of(i) if strided or op.kind is Kind.VALUE else i
@@ -43,10 +43,10 @@ class _WithRoutines(GraphRewrite):
         return self.copies[i]
 
     def in_order(self, i: int, dims: Dims) -> int:
-        """Operation `i`, read entry by entry by an operation of this shape.
+        """Operation `i` as an operand of an elementwise operation of shape `dims`.
 
-        A transposed input that is read again for each entry of another axis is copied, so that it
-        is read in the wrong order only once.
+        A transposed input that is broadcast along another axis is copied first: so it is read once,
+        not repeatedly, against the order of memory.
         """
         op = self.ops[i]
         if len(nonunit(op.dims)) >= len(nonunit(dims)):
@@ -70,7 +70,10 @@ def select_routines(graph: KernelGraph) -> KernelGraph:
 
 
 def _transposes_in_contractions(graph: KernelGraph) -> tuple[Operation, ...]:
-    """Operations where a product read only through one transpose is made in that order at once."""
+    """The operations of a graph, with transposes of contractions absorbed.
+
+    A contraction that only one transpose reads has its result in the transposed order at once.
+    """
     users = users_of(graph)
     ops = list(graph.ops)
     for i, op in enumerate(ops):
@@ -87,6 +90,7 @@ def _transposes_in_contractions(graph: KernelGraph) -> tuple[Operation, ...]:
 
 
 def _rewrite(new: _WithRoutines, op: Operation) -> int:
+    """The number of the new operation for `op`, whose operands are new operations."""
     if op.kind is Kind.CONTRACT and op.dtype[0] == "f":
         return _contract(new, op)
     if op.kind is Kind.TRANSPOSE:
@@ -117,9 +121,9 @@ def _rewrite(new: _WithRoutines, op: Operation) -> int:
 
 
 def _solve(new: _WithRoutines, op: Operation) -> int:
-    """A system of equations; substitutions are enough where the matrix is a Cholesky factor.
+    """A system of linear equations; substitutions are enough where the matrix is a Cholesky factor.
 
-    Its diagonal is positive, or there is none, so that no such system is singular.
+    A Cholesky factor has a positive diagonal, so that it is never singular.
     """
     a = op.args[0]
     below = _turned_back(new, a)
@@ -130,7 +134,7 @@ def _solve(new: _WithRoutines, op: Operation) -> int:
 
 
 def _substituted(new: _WithRoutines, op: Operation) -> int:
-    """A triangular system, by the routine for lower ones: an upper one is the transpose of such."""
+    """A triangular system, by the routine for lower matrices: an upper one is transposed."""
     low, flip = op.args[0], op.parameter("trans", bool)
     if not op.parameter("lower", bool):
         below, flip = _turned_back(new, low), not flip
@@ -140,25 +144,27 @@ def _substituted(new: _WithRoutines, op: Operation) -> int:
 
 
 def _triangular(op: Operation, *, flip: bool, kind: str = "") -> Operation:
+    """The call of the routine for triangular systems; `flip`: of the transposed matrix."""
     routine = Routine(f"triangular{int(flip)}{kind}", columns=True)
     return op._replace(kind=Kind.ROUTINE, data=(), name="triangular", routine=routine)
 
 
 def _system(new: _WithRoutines, op: Operation, a: int) -> int:
-    """The system `op` with matrix `a`, a matrix and right-hand sides for each of the stack."""
+    """The call for a system with matrix `a`; both operands are broadcast over the whole stack."""
     square = (*op.dims[:-2], *new.ops[a].dims[-2:])
     args = (new.broadcast(a, square), new.broadcast(op.args[1], op.dims))
     return new.add(op.reading(tuple([new.contiguous(i) for i in args])))
 
 
 def _turned_back(new: _WithRoutines, a: int) -> int | None:
-    """What `a` is the transpose of, as a stack of matrices."""
+    """What `a` is the matrix transpose of; None if it is no such transpose."""
     op = new.ops[a]
     turned = op.kind is Kind.TRANSPOSE and op.axes == _swapped(op.dims)
     return op.args[0] if turned else None
 
 
 def _swapped(dims: Dims) -> Axes:
+    """The permutation that transposes matrices in a stack."""
     last = len(dims) - 1
     return (*range(last - 1), last, last - 1)
 
@@ -197,14 +203,14 @@ def _contract(new: _WithRoutines, op: Operation) -> int:
 
 
 def _masked(new: _WithRoutines, a: int, b: int) -> str:
-    """Which operand has -0.0 where terms are to be left out if the other one is not finite."""
+    """A suffix of the routine: which operand has -0.0 where terms are to be left out."""
     return next((f"_{k}" for k, i in zip("ab", (a, b), strict=True) if is_masked(new.ops, i)), "")
 
 
 def _multiplied(
     new: _WithRoutines, op: Operation, first: tuple[int, str], second: tuple[int, str], out: str
 ) -> int:
-    """A product that sums nothing: entry by entry, and so computed where it is used."""
+    """A contraction without a sum as an elementwise product, which fuses with its readers."""
     args: list[int] = []
     for i, labels in (first, second):
         order = tuple(labels.index(x) for x in out if x in labels)
@@ -215,7 +221,7 @@ def _multiplied(
 
 
 def _untransposed(new: _WithRoutines, i: int, labels: str) -> tuple[int, str]:
-    """What a transposed operand is a view of, with its labels in that order."""
+    """What a transposed operand is a view of, and the labels of its axes in that order."""
     while new.ops[i].kind is Kind.TRANSPOSE:
         labels = "".join(labels[k] for k in inverse(new.ops[i].axes))
         i = new.ops[i].args[0]
@@ -223,9 +229,9 @@ def _untransposed(new: _WithRoutines, i: int, labels: str) -> tuple[int, str]:
 
 
 def takes(ops: Sequence[Operation], i: int, operand: int, order: Axes) -> bool:
-    """Whether operation `i` is a product of matrices that needs no copy of an operand to read it.
+    """Whether operation `i` is a matrix product that reads an operand without copying it.
 
-    `order` says which axis of the operand each axis in memory is.
+    `order` is the order in memory of the operand's axes.
     """
     if ops[i].kind is not Kind.CONTRACT or ops[i].dtype[0] != "f":
         return False
@@ -243,14 +249,14 @@ def takes(ops: Sequence[Operation], i: int, operand: int, order: Axes) -> bool:
 
 
 def _lies(labels: str, stack: str, rows: str, columns: str) -> int | None:
-    """Whether an operand with its axes in this order is flipped; None if it takes a transpose."""
+    """0 for matrices with rows first, 1 for transposed ones, None if the operand must be copied."""
     if labels in (stack + rows + columns, rows + stack + columns):
         return 0
     return 1 if labels in (stack + columns + rows, columns + stack + rows) else None
 
 
 def _groups(left: str, right: str, out: str) -> tuple[str, str, str, str]:
-    """Labels of the stack, of rows, of columns (in the order of the result) and those summed."""
+    """The labels of the stack, of rows, of columns and of the sum, as `_contract` needs them."""
     return (
         "".join(x for x in out if x in left and x in right),
         "".join(x for x in out if x not in right),
@@ -260,7 +266,7 @@ def _groups(left: str, right: str, out: str) -> tuple[str, str, str, str]:
 
 
 class _Operand(NamedTuple):
-    """A part as a stack of matrices: whether it is flipped, how far matrices and rows lie apart."""
+    """An operand of a matrix product: whether it is transposed, strides of matrices and rows."""
 
     op: int
     flip: int
@@ -270,7 +276,7 @@ class _Operand(NamedTuple):
 def _arranged(
     new: _WithRoutines, i: int, labels: str, stack: str, rows: str, columns: str
 ) -> _Operand:
-    """The operand as it lies, if its axes are in an order that a product takes; else transposed."""
+    """The operand as it lies in memory if the routine can read that; else its transpose."""
     flip = _lies(labels, stack, rows, columns)
     if flip is not None:
         outer = columns if flip else rows
@@ -281,6 +287,6 @@ def _arranged(
 
 
 def _steps(labels: str, dims: Dims, stack: str, outer: str) -> tuple[str, str]:
-    """How far one matrix lies from the next, and one of its rows from the next."""
+    """The strides from one matrix of the stack to the next, and from one row to the next."""
     step = dict(zip(labels, strides(dims), strict=True))
     return step[stack[-1]] if stack else "0", step[outer[-1]]

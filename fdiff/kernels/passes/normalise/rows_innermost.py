@@ -1,11 +1,11 @@
-"""Arrays of many short rows are laid out with the rows innermost.
+"""Data layout: arrays of many short rows are computed with the axis of the rows innermost.
 
 Of 10,000 points with 25 distances each, a loop over the distances of one point is too short for
-vectors, and its sum would wait for each addition. With the axis of the points last, every loop is
-over points: what was a sum along a row adds up vectors, entry by entry. Which axis has the rows is
-a fact of the graph (`ir/small_sizes.py: many_rows`); here the axis goes behind the others in all
-that is computed. Inputs are copied in that order, products of matrices read them as they are, and
-outputs are put back. Where an op knows no other order of axes, nothing is changed.
+vectors, and a sum along it would wait for each addition. With the axis of the points last, all
+inner loops run over points (structure of arrays). Which axis has the rows is named by the graph
+(`ir/small_sizes.py: many_rows`). Inputs are copied to the new order, except where a matrix product
+reads them as they are; outputs are transposed back. If some op has no rule for the new order, the
+graph stays as it is.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _RowsLast(GraphRewrite):
         self.moved: dict[int, int] = {}
 
     def rewrite(self, i: int, op: Operation) -> bool:
-        """Enter what replaces operation `i`; False if it has no form with the rows last."""
+        """Add what stands for operation `i`; False if there is no rule that moves its rows."""
         own = self.row_axis(op.dims)
         read = [a for a in op.args if self.row_axis(self.old[a].dims) is not None]
         rule = _RULES.get(op.kind) or (_elementwise if op.text else None)
@@ -79,7 +79,7 @@ class _RowsLast(GraphRewrite):
         return self.place[i]
 
     def last(self, i: int) -> int:
-        """What stands for old operation `i`, with its rows last: an input is copied so."""
+        """What stands for old operation `i`, with its rows last; inputs are copied for that."""
         if i not in self.moved:
             dims = self.old[i].dims
             at = self.row_axis(dims)
@@ -98,7 +98,10 @@ class _RowsLast(GraphRewrite):
         return super().transposed(i, axes)
 
     def broadcastable(self, i: int, dims: Dims) -> int | None:
-        """Old operation `i`, rows last, shaped to broadcast against a result of shape `dims`."""
+        """What stands for operand `i`, rows last, to be broadcast to a result of shape `dims`.
+
+        None if its row axis is not that of the result.
+        """
         own = self.old[i].dims
         at, lead = self.row_axis(dims), len(dims) - len(own)
         if at is None:
@@ -117,13 +120,14 @@ def _order(rank: int, at: int) -> Axes:
 
 
 def _behind(dims: Dims, at: int | None) -> Dims:
+    """The shape with axis `at` moved to the end."""
     return dims if at is None else tuple(dims[k] for k in _order(len(dims), at))
 
 
 def _made(
     new: _RowsLast, op: Operation, args: list[int | None], data: Data | None = None
 ) -> Operation | None:
-    """The operation with its rows last; None if one of its operands has no such form."""
+    """The operation on these operands with its rows last; None if one of the operands is None."""
     known = [a for a in args if a is not None]
     if len(known) < len(args):
         return None
@@ -132,11 +136,12 @@ def _made(
 
 
 def _elementwise(new: _RowsLast, op: Operation) -> Operation | None:
+    """An elementwise operation or a broadcast."""
     return _made(new, op, [new.broadcastable(a, op.dims) for a in op.args])
 
 
 def _reduced(new: _RowsLast, op: Operation) -> Operation | None:
-    """A reduction, over the row axis or over other axes."""
+    """A reduction over any axes."""
     (a,) = op.args
     dims = new.old[a].dims
     at = new.row_axis(dims)
@@ -149,7 +154,7 @@ def _reduced(new: _RowsLast, op: Operation) -> Operation | None:
 
 
 def _contracted(new: _RowsLast, op: Operation) -> Operation | None:
-    """A product; matrix products read inputs in either order of axes, without a copy."""
+    """A contraction; a matrix product reads inputs in either order, without a copy."""
     *sides, out = op.subscripts
     matrices = _is_matrix_product(new, op)
     args: list[int | None] = []
@@ -176,6 +181,7 @@ def _is_matrix_product(new: _RowsLast, op: Operation) -> bool:
 
 
 def _transposed(new: _RowsLast, op: Operation) -> Operation | None:
+    """A transpose that keeps the row axis."""
     (a,) = op.args
     before, after = (new.row_axis(dims) for dims in (new.old[a].dims, op.dims))
     if before is None or after is None:
@@ -198,7 +204,7 @@ def _reshaped(new: _RowsLast, op: Operation) -> Operation | None:
 
 
 def _sliced(new: _RowsLast, op: Operation) -> Operation | None:
-    """A slice that keeps all rows, or its adjoint."""
+    """A slice that takes all rows, or the transpose of such a slice."""
     (a,) = op.args
     pairs = _slices_rows_last(new, op.slices, new.old[a].dims, op.dims)
     if pairs is None:
@@ -207,7 +213,7 @@ def _sliced(new: _RowsLast, op: Operation) -> Operation | None:
 
 
 def _placed(new: _RowsLast, op: Operation) -> Operation | None:
-    """Arrays joined along an axis that is not the row axis."""
+    """Operands placed in slices of the result that take all rows."""
     data = [
         _slices_rows_last(new, cast("Slices", pairs), new.old[a].dims, op.dims)
         for a, pairs in zip(op.args, op.data, strict=True)

@@ -1,8 +1,8 @@
-"""Rows of a few components become as many arrays, so that loops run over the rows.
+"""Scalarisation: arrays with a small last axis become one array for each component.
 
-``np.sum((x[i] - x[j]) ** 2, axis=1)`` of points in space is three gathers and three subtractions
-in one loop over the pairs, not a loop of three turns in each of them. What an op cannot do by
-components it does with its arguments in one piece again.
+``np.sum((x[i] - x[j]) ** 2, axis=1)`` of points in space becomes three gathers and three
+subtractions in one loop over the pairs, where there was a loop of three iterations inside of it. An
+op without a rule gets its operands in one piece again (scalar replacement of aggregates).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RULES: dict[str, Rule] = {
 
 
 def scalarise(graph: KernelGraph) -> KernelGraph:
-    """The same graph with the components of small axes apart, where that is worth it."""
+    """The same graph by components, if that does not make it much longer."""
     if not any(is_small(d) for op in graph.ops for dims in op.shapes for d in dims):
         return graph
     new = Components(graph)
@@ -66,7 +66,7 @@ def scalarise(graph: KernelGraph) -> KernelGraph:
 
 
 def _enter(new: Components, i: int, op: Operation) -> None:
-    """What stands for the operation."""
+    """Add what stands for old operation `i`: its components, or the whole."""
     touched = op.kind is Kind.CONCATENATE or any(
         is_small(d) for k in (i, *op.args) for d in new.dims(k)
     )

@@ -1,8 +1,9 @@
-"""What was stored into an array is read there by all that comes later, and not computed again.
+"""Load forwarding, undone: what was stored into an array is read from there, not computed again.
 
-While a tape is recorded a read sees through stores: of what was stored it becomes the value itself,
-of other entries a read of the array below. In a kernel the value would be computed once more in
-each nest, and the array below be kept beside the one that could have its memory.
+While a tape is recorded, reads are forwarded: a read of what was stored becomes the stored value,
+and a read of other entries a read of the array before the store. In a kernel the value would then
+be computed once more in each nest that reads it, and the old array would have to stay in memory
+beside the new one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .graph_rewrite import renumbered
 
 
 def forward_stores(graph: KernelGraph) -> KernelGraph:
-    """The same graph: what follows a store reads the array that was stored into."""
+    """The same graph, in which readers that follow a store read the array after it."""
     if not any(op.kind is Kind.UPDATE for op in graph.ops):
         return graph
     graph = _stores_first(graph)
@@ -40,7 +41,10 @@ def forward_stores(graph: KernelGraph) -> KernelGraph:
 
 
 def _tops(graph: KernelGraph, users: list[list[int]]) -> dict[int, tuple[int, Data]]:
-    """For slices and what is stored, the last of the arrays that hold the entries, and where."""
+    """For each slice and each stored value, the last array that still has these entries, and where.
+
+    Stores of other entries may have come in between.
+    """
     out: dict[int, tuple[int, Data]] = {}
     for i, op in enumerate(graph.ops):
         if op.kind is Kind.SLICE and op.apart:
@@ -52,7 +56,10 @@ def _tops(graph: KernelGraph, users: list[list[int]]) -> dict[int, tuple[int, Da
 
 
 def _highest(graph: KernelGraph, users: list[list[int]], node: int, most: int = 1 << 30) -> int:
-    """The last of a row of stores upon `node`: `most` of them, or those beside the store `node`."""
+    """The last of the stores that follow upon `node`, each into the result of the one before.
+
+    At most `most` of them; of a store, as many as leave its entries as they are.
+    """
     begins_at_store = graph.ops[node].kind is Kind.UPDATE and most == 1 << 30
     depth = 0
     while depth < most:
@@ -68,7 +75,7 @@ def _highest(graph: KernelGraph, users: list[list[int]], node: int, most: int = 
 
 
 def _stores_first(graph: KernelGraph) -> KernelGraph:
-    """Each store as soon as can be: what it does not need comes after it."""
+    """The graph with every store as early as its operands allow."""
     ops, users = graph.ops, users_of(graph)
     stores = [i for i, op in enumerate(ops) if op.kind is Kind.UPDATE]
     order: list[int] = []
@@ -91,7 +98,7 @@ def _stores_first(graph: KernelGraph) -> KernelGraph:
 
 
 def _worth(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
-    """Whether what `u` stores is computed entry by entry, is used elsewhere too, and is large."""
+    """Whether what `u` stores is elementwise, as large in rank as the array, and read elsewhere."""
     new = graph.ops[u].args[1]
     stored = graph.ops[new]
     rank = len(nonunit(stored.dims))

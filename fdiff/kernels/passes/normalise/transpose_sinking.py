@@ -1,8 +1,7 @@
-"""Elementwise results that are read transposed are computed in that order to begin with.
+"""Transpose sinking: an elementwise result that is read transposed is computed in that order.
 
-Where what they are computed from was itself transposed, or has fewer axes, nothing is left that
-walks through memory the wrong way, and loops that differed in their order become one: a batch of
-tangents of what was gathered, added up again at places, needs no array between the two.
+The transpose moves to the operands. There it meets another transpose, which it undoes, or an
+operand with fewer axes, which costs nothing; and loops that differed only in their order can fuse.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _PASS = (
 
 
 def sink_transposes(graph: KernelGraph) -> KernelGraph:
-    """The same graph with such transposes at the operands."""
+    """The same graph with transposes moved to the operands where that saves memory passes."""
     if not any(op.kind is Kind.TRANSPOSE for op in graph.ops):
         return graph
     users = users_of(graph)
@@ -35,10 +34,9 @@ def sink_transposes(graph: KernelGraph) -> KernelGraph:
 
 
 def _wanted(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
-    """The elementwise operations that are read in one other order only, and that order.
+    """The elementwise operations that all their readers read in one other order, and that order.
 
-    Those that only products of matrices read, which take them in either, are in the order of what
-    they are computed from.
+    If they are only read by matrix products, which take either order, that of their operands.
     """
     ops = graph.ops
     out: dict[int, Axes] = {}
@@ -56,6 +54,7 @@ def _wanted(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
 
 
 def _elementwise(op: Operation) -> bool:
+    """Whether it is an elementwise operation with an operand and one result."""
     return op.kind.is_elementwise and "{0}" in op.text and len(op.shapes) == 1
 
 
@@ -66,7 +65,7 @@ def _order(
     u: int,
     out: Mapping[int, Axes],
 ) -> Axes | None:
-    """The order in which operation `u` reads `i`; None if it is a product that takes others."""
+    """The order in which `u` reads operation `i`; None if it is a product that takes either."""
     op = ops[u]
     if op.kind is Kind.CONTRACT:
         return None if takes(ops, u, i, tuple(range(len(ops[i].dims)))) else ()
@@ -77,7 +76,7 @@ def _order(
 
 
 def _order_below(ops: tuple[Operation, ...], i: int) -> Axes:
-    """The order that undoes the first transpose that elementwise operations below `i` read."""
+    """The order of axes that undoes a transpose among the operands of elementwise `i`."""
     dims = ops[i].dims
     stack, seen = [i], {i}
     while stack:
@@ -91,9 +90,9 @@ def _order_below(ops: tuple[Operation, ...], i: int) -> Axes:
 
 
 def _worth(graph: KernelGraph, users: list[list[int]], wanted: dict[int, Axes]) -> dict[int, Axes]:
-    """Of these, the ones that read no more in another order than transposes fall away.
+    """The wanted orders that save more passes over memory than they cost.
 
-    Operations that read each other are turned together or not at all.
+    Operations that read each other change their order together or not at all.
     """
     ops = graph.ops
     leader: dict[int, int] = {}
@@ -118,7 +117,7 @@ def _worth(graph: KernelGraph, users: list[list[int]], wanted: dict[int, Axes]) 
 
 
 def _made_in_any_order(ops: tuple[Operation, ...], users: list[list[int]], i: int) -> bool:
-    """Whether `i` is a product of matrices, perhaps with axes of one entry, that is read once."""
+    """Whether `i` is a contraction that is read once, at most reshaped by axes of size one."""
     while ops[i].kind is Kind.RESHAPE and len(users[i]) == 1:
         (a,) = ops[i].args
         if not same_nonunit(ops[i].dims, ops[a].dims):
@@ -128,10 +127,7 @@ def _made_in_any_order(ops: tuple[Operation, ...], users: list[list[int]], i: in
 
 
 def _read_turned(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
-    """Whether `u` is a transpose that is a pass over memory in another order.
-
-    A product of matrices takes most transposes as they are.
-    """
+    """Whether `u` is a transpose that copies memory: no matrix product reads it as it is."""
     op = graph.ops[u]
     if op.kind is not Kind.TRANSPOSE:
         return False
@@ -140,9 +136,9 @@ def _read_turned(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
 
 
 def _gain(ops: tuple[Operation, ...], i: int, axes: Axes, wanted: Collection[int]) -> int:
-    """1 for a transpose that is undone, -1 for an array that is read in another order.
+    """What another order of the result gains at operand `i`: 1 for a transpose that is undone.
 
-    What is turned itself is there in the new order alone.
+    -1 for an array that is then read against the order of memory.
     """
     op = ops[i]
     if op.kind is Kind.TRANSPOSE and _undone(op.axes, axes) and op.args[0] not in wanted:
@@ -153,13 +149,14 @@ def _gain(ops: tuple[Operation, ...], i: int, axes: Axes, wanted: Collection[int
 
 
 def _undone(first: Axes, then: Axes) -> bool:
+    """Whether the second permutation undoes the first."""
     return len(first) == len(then) and all(first[a] == k for k, a in enumerate(then))
 
 
 class _Sunk(GraphRewrite):
-    """The graph with `wanted` operations in another order of axes.
+    """The graph in the making, with `wanted` operations in another order of axes.
 
-    `made` has the operations made so far in another order, by old operation and order.
+    `made` has new operations in another order than the old ones had, by old operation and order.
     """
 
     def __init__(self, graph: KernelGraph, wanted: dict[int, Axes]) -> None:
@@ -180,14 +177,14 @@ class _Sunk(GraphRewrite):
             self.place[i] = self.add(op.reading(args))
 
     def _in_order(self, i: int) -> int:
-        """Old operation `i` as it was; of a turned one, a view, which products look through."""
+        """What stands for old operation `i` in its own order: a view if it was made in another."""
         if i not in self.place:
             axes = self.wanted[i]
             self.place[i] = self.transposed(self.made[i, axes], inverse(axes))
         return self.place[i]
 
     def operand(self, i: int, axes: Axes) -> int:
-        """Old operation `i` as an operand of a result whose axes are in the order `axes`."""
+        """What stands for old operation `i`, as an operand of a result in the order `axes`."""
         if (i, axes) not in self.made:
             self.made[i, axes] = self._operand(i, axes)
         return self.made[i, axes]
@@ -209,7 +206,7 @@ class _Sunk(GraphRewrite):
         return self.reshaped(turned, out)
 
     def reshaped(self, i: int, dims: Dims) -> int:
-        """New operation `i` in another shape; of a reshape, what it reshapes, if that has it."""
+        """New operation `i` in another shape; a reshape that is undone is dropped."""
         op = self.ops[i]
         if op.dims != dims and op.kind is Kind.RESHAPE and self.ops[op.args[0]].dims == dims:
             return op.args[0]

@@ -49,7 +49,7 @@ T = TypeVar("T", Nest, TileLoop, VersionedLoop)
 
 
 def parallelise(program: LoopProgram, heavy: frozenset[int]) -> ParallelProgram | None:
-    """The program for several threads, which share the `heavy` items, given by number.
+    """The program for several threads, which share the items numbered in `heavy`.
 
     None if none of these is parallel.
     """
@@ -128,6 +128,7 @@ class _Parallelisation:
         return nest if used.isdisjoint(self.memory) else None
 
     def _nest(self, nest: Nest) -> ParallelLoop | None:
+        """A loop nest whose outermost loop is shared; None if that is not parallel."""
         if not nest.domain or nest.excluded or nest.branches:
             return None
         outer = [a for a in nest.accumulators if a.depth == 0]
@@ -148,6 +149,7 @@ class _Parallelisation:
         return ParallelLoop(_with_private_copies(lines, copies), totals, copies, tuple(final))
 
     def _blocks(self, blocks: TileLoop) -> ParallelLoop | None:
+        """A tile loop whose tiles are shared; None if it is not parallel."""
         nests = list(_nests(blocks))
         continues = [a.name for n in nests for a in n.accumulators if a.identity == a.name]
         inside = [s for nest in nests for s in nest.all_statements]
@@ -182,7 +184,9 @@ class _Parallelisation:
     def _totals(
         self, nests: Sequence[Nest], inside: Sequence[Statement], names: list[str]
     ) -> tuple[PrivateReduction, ...] | None:
-        """The reductions into these locals; None if one may not be reordered."""
+        """The reductions into these locals, private to each part; None if one must keep its
+        order.
+        """
         if any(s.target in self.locals and s.target not in names for s in inside):
             return None  # a local that only one of the parts would assign
         if any(s.kind == "carry" and s.operands[0] == "0" for s in inside):
@@ -246,6 +250,7 @@ def _first_of_part(bounds: tuple[str, str], part: str) -> str:
 
 
 def _dtype(neutral: str) -> str:
+    """The dtype of a neutral element, from its text."""
     return "b1" if neutral in ("True", "False") else _DTYPES[neutral.split("(", maxsplit=1)[0]]
 
 
@@ -271,7 +276,7 @@ def _nests(item: Item) -> Iterator[Nest]:
 
 
 def _row_of_iteration(s: Statement, loop: int) -> Row | None:
-    """What an access says of the row of an iteration of `loop`; None if it is not of one row."""
+    """Which row of memory an access is in, in iteration `loop`; None if it is not in one row."""
     assert s.access is not None
     if loop not in s.access.injective_loops:
         return None

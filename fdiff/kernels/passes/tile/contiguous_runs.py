@@ -48,7 +48,7 @@ class IndexedRows:
         return bool(places and s.access and any(a.start in places for a in s.access.index))
 
     def adds_indirectly(self, s: Statement) -> bool:
-        """Whether a statement adds floating-point numbers at indices alone."""
+        """Whether a statement adds floating-point numbers at indices, and by no loop variable."""
         assert s.access is not None
         fixed = not s.access.injective_loops
         real = self.dtypes[s.memory] in ("f8", "f4")
@@ -95,7 +95,7 @@ class IndexedRows:
         return [self._version(v) for v in self.index_vectors if self._is_contiguous(v)]
 
     def _is_simple(self) -> bool:
-        """Whether indices serve loads and additions only, and depend on no indirect load."""
+        """Whether indices only serve loads and additions, and depend on no indirect load."""
         used = {n for s in self.nest.statements if not self.is_indirect(s) for n in s.reads}
         writes = [s for s in self.nest.statements if s.writes]
         return (
@@ -161,9 +161,9 @@ class IndexedRows:
 def as_reduction(
     s: Statement, dtypes: Mapping[str, str], places: Mapping[str, str]
 ) -> tuple[Statement, Accumulator]:
-    """An update of one entry by all rows, as a reduction that updates the entry once.
+    """An update of one entry in every row, as a reduction and one update after it.
 
-    `places` are other names for some of the indices.
+    `places` are other names for some of the locals that hold indices.
     """
     assert s.access is not None
     name = f"sum_{s.target}"
@@ -181,6 +181,7 @@ def _has_effect(s: Statement) -> bool:
 
 
 def _nothing(_: Statement) -> bool:
+    """No statement is an end."""
     return False
 
 

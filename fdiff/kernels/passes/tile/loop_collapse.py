@@ -20,6 +20,7 @@ def collapse(nest: Nest) -> Nest:
 
 
 def _without_ones(access: Access) -> Access:
+    """The access without axes of size one."""
     if access.buffer.strides is not None:
         return access
     pairs = [(d, a) for d, a in zip(access.dims, access.index, strict=True) if d != ONE]
@@ -27,6 +28,7 @@ def _without_ones(access: Access) -> Access:
 
 
 def _mergeable(nest: Nest, k: int) -> bool:
+    """Whether loops `k` and `k + 1` may become one."""
     if any(a.depth == k + 1 for a in nest.accumulators):
         return False
     if any(nest.ranges[k : k + 2]):
@@ -40,7 +42,7 @@ def _mergeable(nest: Nest, k: int) -> bool:
 
 
 def _walks(access: Access, nest: Nest, k: int) -> bool:
-    """Whether `access` depends on neither loop, or runs contiguously through all of both."""
+    """Whether an access uses neither loop, or runs through both as through one contiguous axis."""
     at = [p for p, axis in enumerate(access.index) if axis.var in (k, k + 1)]
     if not at:
         return True
@@ -55,6 +57,7 @@ def _walks(access: Access, nest: Nest, k: int) -> bool:
 
 
 def _merge(nest: Nest, k: int) -> Nest:
+    """The nest with loops `k` and `k + 1` merged."""
     domain = (*nest.domain[:k], times(nest.domain[k], nest.domain[k + 1]), *nest.domain[k + 2 :])
     ranges = (*nest.ranges[:k], *nest.ranges[k + 1 :])
     merged = replace(nest, domain=domain, ranges=ranges).map_accesses(lambda a: _merged(a, k))
@@ -65,6 +68,7 @@ def _merge(nest: Nest, k: int) -> Nest:
 
 
 def _merged(access: Access, k: int) -> Access:
+    """An access in the nest with merged loops."""
     dims: list[str] = []
     index: list[Axis] = []
     for dim, axis in zip(access.dims, access.index, strict=True):

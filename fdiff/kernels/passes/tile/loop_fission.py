@@ -277,6 +277,7 @@ class _Pieces:
         }  # fmt: skip
 
     def _piece(self, begin: int, end: int, spilled: Mapping[str, None]) -> Nest:
+        """A piece: loads of values of earlier ones, its statements, spills for later ones."""
         own = [s for k, s in enumerate(self.lines[begin:end], begin) if k not in self.invariant]
         touched = dict.fromkeys(n for s in own for n in (s.target, *s.reads))
         names = [n for n in touched if n in self.definitions]
@@ -292,6 +293,7 @@ class _Pieces:
         return replace(self.nest, statements=(*taken, *lines), accumulators=sums)
 
     def _load(self, name: str, spilled: Mapping[str, None]) -> Statement:
+        """The statement that loads a value of an earlier piece."""
         if name in spilled:
             return Statement("load", name, "", (), self._spill_access(name))
         return self.lines[self.definitions[name]]

@@ -15,7 +15,7 @@ _COUNTS = 4  # sizes of a product: stack, rows, summed axis, columns; strides co
 
 
 def operands_of(call: Call) -> list[tuple[str, str]]:
-    """The buffers of a call, and whether each is read or written (both, if it is not known)."""
+    """The buffers of a call, and whether it loads or stores each (both, if that is not known)."""
     if not call.routine.startswith("matmul"):
         return [(b, kind) for b in call.buffers for kind in ("load", "store")]
     a, b, out = call.buffers
@@ -72,9 +72,10 @@ def _step(call: Call, operand: int, k: int) -> str:
 
 
 def product_of_tile(call: Call, axis: str, role: RowRole, tile_local: Collection[str]) -> Call:
-    """The product for the rows of one tile: all rows of `tile_local` memory, some rows of other.
+    """The product for the rows of one tile.
 
-    In other memory the rows begin at those of the tile, and have the strides of the whole.
+    Memory that is `tile_local` holds these rows only; in other memory they begin at those of the
+    tile.
     """
     own = re.compile(rf"\b{axis}\b")
     sizes = [own.sub(f"({END} - {BEGIN})", text) for text in call.sizes[:_COUNTS]]
@@ -89,9 +90,9 @@ def product_of_tile(call: Call, axis: str, role: RowRole, tile_local: Collection
 
 
 def accumulated_product(call: Call, like: Temporary) -> tuple[Call, Nest, Nest]:
-    """A product that sums over rows: into memory of its own, that added to the result, and zeros.
+    """A product that sums over rows, for one tile: into memory of its own.
 
-    The zeros initialise the result before the first tile.
+    Then nests that add this memory to the result, and that set the result to zero before all tiles.
     """
     some = f"{like.name}_some"
     part = replace(call, buffers=(*call.buffers[:2], some), comment=f"{some} = matmul")

@@ -101,9 +101,9 @@ class _TileCandidate:
 
     @cached_property
     def tile_local(self) -> dict[str, int]:
-        """The temporaries that only the tile loop uses, and which axis of each is that of the rows.
+        """The temporaries that only the tile loop uses, each with the number of its row axis.
 
-        Read only once all items are in their places.
+        To be asked for once all items are in their places.
         """
         outside = MemoryUses()
         for item in (*self.before, *self.after):
@@ -118,12 +118,13 @@ class _TileCandidate:
         return out
 
     def saved_entries(self) -> int:
-        """How much memory is saved: a score that grows with the axes of tile-local temporaries."""
+        """A score of the memory saved, which grows with the rank of tile-local temporaries."""
         if len(self.tiled) < 2:
             return 0
         return sum(8 ** len(nonunit(self.dims[name])) for name in self.tile_local)
 
     def program(self) -> LoopProgram:
+        """The program with the tile loop, and initialisations before and results after it."""
         tile_local = self.tile_local
         rows = tuple(
             tuple(d for k, d in enumerate(self.dims[name]) if k != axis)
@@ -167,6 +168,7 @@ class _TileCandidate:
 def _as_large_as_a_tile(
     temporaries: Iterable[Temporary], tile_local: dict[str, int], rows: tuple[Dims, ...], least: int
 ) -> Iterable[Temporary]:
+    """The temporaries, those that are `tile_local` with as many rows as a tile."""
     for t in temporaries:
         if t.name in tile_local:
             dims = tuple(BLOCK if k == tile_local[t.name] else d for k, d in enumerate(t.dims))

@@ -55,7 +55,7 @@ def stage_gathers(program: LoopProgram) -> LoopProgram:
 
 @dataclass
 class _StagedValue:
-    """Where a value waits for a later stage: a row of the memory called `room`."""
+    """Where a value is stored for a later stage: a row of a buffer."""
 
     buffer: str
     dtype: str
@@ -64,7 +64,7 @@ class _StagedValue:
 
 @dataclass(frozen=True)
 class _Staged:
-    """A nest of one loop, and its statements by stages; `number` makes its buffers distinct."""
+    """A nest of one loop whose statements are put into stages; its `number` names its buffers."""
 
     nest: Nest
     dtypes: Mapping[str, str]
@@ -80,7 +80,7 @@ class _Staged:
 
     @cached_property
     def varying(self) -> frozenset[str]:
-        """The locals that are not the same for all rows."""
+        """The locals that differ between rows."""
         out: set[str] = set()
         for s in self.nest.statements:
             walks = s.access is not None and any(a.var >= 0 for a in s.access.index)
@@ -90,7 +90,7 @@ class _Staged:
 
     @cached_property
     def indirect_reads(self) -> list[Statement]:
-        """Checked indices, and loads at these: what the first stage does."""
+        """Checks of indices and loads at them: the first stage."""
         return [
             s for s in self.nest.statements
             if s.kind == "wrap" or (s.kind == "load" and self.indirect.is_indirect(s))
@@ -98,9 +98,9 @@ class _Staged:
 
     @cached_property
     def scatters(self) -> list[Statement]:
-        """Writes at indirect entries, or at several entries of one array: the third stage.
+        """Writes at indices, or at several entries of one array: the third stage.
 
-        Such writes may alias, which by itself would keep the arithmetic from being vectorised.
+        Such writes may alias, which alone would keep the arithmetic from being vectorised.
         """
         writes = [s for s in self.nest.statements if s.writes]
         counts = Counter(s.memory for s in writes)
@@ -108,7 +108,7 @@ class _Staged:
 
     @cached_property
     def scatter_groups(self) -> dict[tuple[str, ...], list[Statement]]:
-        """The statements of the third stage by the indices they write at."""
+        """The writes of the third stage, grouped by the indices they write at."""
         out: dict[tuple[str, ...], list[Statement]] = {}
         for s in self.scatters:
             out.setdefault(tuple(n for n in s.reads if n in self.indices), []).append(s)
@@ -137,7 +137,7 @@ class _Staged:
 
     @cached_property
     def scattered_values(self) -> dict[str, str]:
-        """The values that the second stage computes for the third, with their dtypes."""
+        """The values that the second stage computes for the third, and their dtypes."""
         computed = {s.target for s in self.nest.statements if s.target} - self._gathered
         values = ((s.operands[0], self.dtypes[s.memory]) for s in self.scatters)
         return {name: dtype for name, dtype in values if name in computed}
@@ -184,7 +184,7 @@ class _Staged:
 
     @cached_property
     def staged_values(self) -> dict[str, _StagedValue]:
-        """Where each value is that a stage leaves for a later one."""
+        """Where each value is stored that one stage leaves for a later one."""
         gathered_values = {s.target: self._dtype(s) for s in self.indirect_reads}
         counts: dict[str, int] = {}
         out: dict[str, _StagedValue] = {}
@@ -214,10 +214,11 @@ class _Staged:
         return Access(Buffer(staged_value.buffer), (str(rows), _ROWS), index)
 
     def _stores_of(self, names: Iterable[str]) -> Iterator[Statement]:
+        """The statements that store values for a later stage."""
         return (Statement("store", "", "", (name,), self._staged_access(name)) for name in names)
 
     def _with_loads(self, stage: list[Statement]) -> list[Statement]:
-        """A stage, after loads of what earlier stages left for it."""
+        """The statements of a stage, after loads of what earlier stages have stored for it."""
         own = {s.target for s in stage}
         names = dict.fromkeys(
             n for s in stage for n in s.reads if n in self.staged_values and n not in own
@@ -251,6 +252,7 @@ class _Staged:
         return VersionedLoop(rows.measured(), versions, blocks) if versions else blocks
 
     def _scattered(self) -> Iterator[Nest | Conditional]:
+        """The loops of the third stage."""
         known: set[str] = set()  # indices of which that of the first row is loaded
         for indices, statements in self.scatter_groups.items():
             row_by_row = self._loop(self._with_loads(statements), "scattered")
