@@ -9,7 +9,8 @@ from tapes import floating, tape_of, values
 from fdiff.arraytype import F4, F8, ArrayType
 from fdiff.errors import TapeError, numbered
 from fdiff.primitive import PRIMITIVES, ZERO, Zero, load_tables, register
-from fdiff.tape import INPUT, ITEM, Builder, Node, Tape, prune, verify
+from fdiff.tape import INPUT, ITEM, Builder, Node, Tape, prune, rebuild, verify
+from fdiff.trace.template import fragment
 from fdiff.transforms.dependence import depends
 from fdiff.transforms.derivative_tapes import unit_seeds
 from fdiff.transforms.forward import jvp
@@ -392,3 +393,33 @@ def test_seeds_of_some_directions_are_a_factor():
     tape = simplify(tape_of(seeds, x))
     assert "contract" in names(tape)
     np.testing.assert_array_equal(values(tape, x)[0], np.eye(3, k=1) @ x)
+
+
+def test_a_tape_is_rebuilt_with_a_node_entered_in_another_way():
+    tape = tape_of(lambda x: np.sum(np.sin(x) * x), x3)
+    (sine,) = [i for i, node in enumerate(tape.nodes) if node.primitive is SIN]
+
+    def doubled(builder, ids):
+        return builder.add(ADD, (ids[0], ids[0]))
+
+    found = verify(rebuild(tape, Builder(), {sine: doubled}))
+    assert SIN not in {node.primitive for node in found.nodes}
+    np.testing.assert_array_equal(values(found, x3)[0], np.sum(2 * x3 * x3))
+    assert rebuild(tape, Builder(), {}) == tape
+    assert tape.users()[0] == [sine, sine + 1]
+
+
+def test_a_fragment_reads_its_operands_alone():
+    tape = tape_of(lambda x: np.sin(x) * x, x3)
+    step = lambda i, places: (tape.nodes[i].primitive, places)
+    assert fragment(tape.nodes, [1, 2], [0], [2], step) == ([(SIN, (0,)), (MUL, (1, 0))], (2,))
+    assert fragment(tape.nodes, [2], [1, 0], [2], step) == ([(MUL, (0, 1))], (2,))
+    assert fragment(tape.nodes, [2], [1], [2], step) is None
+    assert fragment(tape.nodes, [1], [0], [2], step) is None
+
+
+def test_the_results_of_a_node_are_nodes():
+    builder = Builder()
+    pair = builder.add(SLOGDET, (builder.input(ArrayType((2, 2), F8)),))
+    assert [builder.nodes[i].primitive for i in builder.results(pair)] == [ITEM, ITEM]
+    assert builder.results(0) == [0]
