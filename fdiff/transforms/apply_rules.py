@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def _elementwise_bar(
     return Bar(unbroadcast(bar, shape), None if mask is None else narrow_mask(mask, shape))
 
 
-def narrow_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
+def narrow_mask(mask: Any, shape: tuple[int, ...]) -> TracedArray:
     """The mask of what was broadcast from `shape`: true where it is for any of the copies."""
     if mask.shape == shape:
         return mask
@@ -96,7 +96,7 @@ def narrow_mask(mask: TracedArray, shape: tuple[int, ...]) -> TracedArray:
         *range(lead),
         *(lead + i for i, n in enumerate(shape) if n == 1 and mask.shape[lead + i] != 1),
     )
-    return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value,arg-type] - stubs know no traced arrays
+    return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value] - stubs know no traced arrays
 
 
 def entries_taken(

@@ -143,7 +143,7 @@ def _parts(
         passed = np.logical_not(args[0])
         passed = passed if mask is True else np.logical_and(mask, passed)
         whole = [np.broadcast_to(m, outs[0].shape) for m in (taken, passed)]
-        return [mask, *(_narrow(m, a) for m, a in zip(whole, args[1:], strict=True))]
+        return [mask, *(narrow_mask(m, a.shape) for m, a in zip(whole, args[1:], strict=True))]
     if primitive.chooses and outs[0].type.floating:
         return _chosen(node, mask, args, outs)
     if primitive.structural and outs[0].type.floating:
@@ -152,7 +152,7 @@ def _parts(
     if mask is True or len(outs) > 1 or primitive.structural:
         return [True for _ in args]
     if primitive.family == "elementwise":
-        return [_narrow(mask, a) for a in args]
+        return [narrow_mask(mask, a.shape) for a in args]
     return masks_of_arguments(node, mask, args, outs)
 
 
@@ -168,9 +168,4 @@ def _chosen(
         reduced = node.primitive.family == "reduction"
         whole = masks_of_arguments(node, mask, args, outs) if reduced else [mask] * len(args)
         taken = [t if t is None else t & m for t, m in zip(taken, whole, strict=True)]  # type: ignore[operator] - `fdiff.ops` enters the operators
-    return [t if t is None else _narrow(t, a) for t, a in zip(taken, args, strict=True)]
-
-
-def _narrow(mask: object, arg: TracedArray) -> TracedArray:
-    """The mask of an argument that was broadcast: true where any of its copies takes part."""
-    return narrow_mask(mask, arg.shape)  # type: ignore[arg-type] - stubs know no traced arrays
+    return [t if t is None else narrow_mask(t, a.shape) for t, a in zip(taken, args, strict=True)]

@@ -8,7 +8,6 @@ them are fewer seeds, and each node carries parts (`sparse_tangents.py`), those 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,9 +89,7 @@ class SparseSweep(SparseTangents):
 
     def _carry(self, i: int, node: Node) -> None:
         """The parts of what a node computes, by the rule of its op or all of them as one."""
-        rule: Callable[[SparseTangents, Node], list[TangentPart] | None] | None = RULES.get(
-            node.primitive
-        )
+        rule = RULES.get(node.primitive)
         found = rule(self, node) if rule is not None and node.type.size else None
         if found is not None:
             self.parts[i] = found

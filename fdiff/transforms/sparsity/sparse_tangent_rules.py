@@ -19,7 +19,7 @@ from ...ops.reductions import sum_
 from ...ops.view_ops import reshape, slice_, spread, transpose, unslice, update
 from ...primitive import Primitive
 from ...tape import Node
-from .sparse_tangents import Box, TangentPart, common, extent, full, offset, seeds_of, volume
+from .sparse_tangents import Box, TangentPart, common, extent, full, seeds_of, volume
 from .tangent_state import SparseTangents
 
 MOST = 2  # a part that is more than one in so many entries is carried with zeros around it
@@ -47,13 +47,12 @@ def _slice(s: SparseTangents, node: Node) -> Found:
             continue
         first = [a + lo * t for (a, _, t), (lo, _) in zip(taken, box, strict=True)]
         starts = [a - lo for a, (lo, _) in zip(first, part.box, strict=True)]
-        lead = part.wide
         node_id = s.emit.add(
             slice_,
             (part.node,),
-            starts=(*(0,) * lead, *starts),
-            sizes=(*(len(part.seeds),) * lead, *extent(tuple(box))),
-            steps=(*(1,) * lead, *named["steps"]),
+            starts=(*(0,) * part.wide, *starts),
+            sizes=(*part.lead, *extent(tuple(box))),
+            steps=(*(1,) * part.wide, *named["steps"]),
         )
         found.append(TangentPart(node_id, part.seeds, tuple(box)))
     return found
@@ -106,13 +105,9 @@ def _without_region(s: SparseTangents, part: TangentPart, region: Box) -> list[T
         return [part]
     if both == part.box:
         return []
-    lead = (len(part.seeds),) if part.wide else ()
-    nothing = s.emit.zeros((*lead, *extent(both)), s.emit.dtype(part.node))
-    starts = (*(0,) * len(lead), *[lo for lo, _ in offset(both, part.box)])
-    steps = (1,) * len(starts)
-    return [
-        part._replace(node=s.emit.add(update, (part.node, nothing), starts=starts, steps=steps))
-    ]
+    nothing = s.emit.zeros((*part.lead, *extent(both)), s.emit.dtype(part.node))
+    ids = (part.node, nothing)
+    return [part._replace(node=s.emit.place(update, ids, part.lead, both, part.box))]
 
 
 def _concatenate(s: SparseTangents, node: Node) -> Found:
@@ -150,7 +145,7 @@ def _reshape(s: SparseTangents, node: Node) -> Found:
     for part in parts:
         before, after = _boxes_of_reshape(source, target, part.box)
         grown = s.emit.merged([part], part.seeds, before)
-        shape = (*(len(part.seeds),) * part.wide, *extent(after))
+        shape = (*part.lead, *extent(after))
         found.append(TangentPart(s.emit.reshaped(grown.node, shape), part.seeds, after))
     return found
 
@@ -215,7 +210,7 @@ def _in_box(s: SparseTangents, arg: int, box: Box) -> int:
 
 def _broadcast_to_box(s: SparseTangents, made: int, part: TangentPart, shape: Shape) -> int:
     """A node of a part broadcast to the box; it is smaller where only the operand beside it is."""
-    whole = (len(part.seeds), *shape) if part.wide else shape
+    whole = (*part.lead, *shape)
     return made if s.emit.shape(made) == whole else s.emit.add(spread, (made,), shape=whole)
 
 
@@ -245,9 +240,8 @@ def _spread(s: SparseTangents, part: TangentPart, arg: int, node: Node) -> Tange
     box = _spread_box(part.box, s.type(arg).shape, node.type.shape)
     if box == part.box:
         return part
-    lead = (len(part.seeds),) if part.wide else ()
     ones = (1,) * (len(box) - len(part.box))
-    deep = s.emit.reshaped(part.node, (*lead, *ones, *extent(part.box)))
+    deep = s.emit.reshaped(part.node, (*part.lead, *ones, *extent(part.box)))
     return TangentPart(_broadcast_to_box(s, deep, part, extent(box)), part.seeds, box)
 
 

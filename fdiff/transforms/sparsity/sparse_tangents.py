@@ -40,8 +40,17 @@ class TangentPart(NamedTuple):
         return len(self.seeds) > 1
 
     @property
+    def lead(self) -> Shape:
+        return leading_axis(self.seeds)
+
+    @property
     def volume(self) -> int:
         return len(self.seeds) * volume(self.box)
+
+
+def leading_axis(seeds: Seeds) -> Shape:
+    """The shape of the axis of some seeds, which a single one does not have."""
+    return (len(seeds),) if len(seeds) > 1 else ()
 
 
 def full(shape: Shape) -> Box:
@@ -105,9 +114,15 @@ class TangentParts:
 
     def within(self, part: TangentPart, box: Box) -> TangentPart:
         """The part in a box inside its own."""
-        lead = ((0, len(part.seeds)),) if part.wide else ()
-        spans = (*lead, *offset(box, part.box))
+        spans = (*full(part.lead), *offset(box, part.box))
         return TangentPart(self.cut(part.node, spans), part.seeds, box)
+
+    def place(
+        self, op: Primitive, args: Sequence[int], lead: Shape, inner: Box, box: Box, **more: object
+    ) -> int:
+        """Enter an op that puts entries where a box lies within another."""
+        starts = (*(0,) * len(lead), *[lo for lo, _ in offset(inner, box)])
+        return self.add(op, args, starts=starts, steps=(1,) * len(starts), **more)
 
     def dtype(self, node: int) -> np.dtype:
         return self.trace.builder.type(node).dtype
@@ -151,8 +166,7 @@ class TangentParts:
         for part in parts:
             boxes.setdefault(part.box, []).append(part)
         pieces = [(where, self._of_seeds(same, seeds)) for where, same in boxes.items()]
-        lead = (len(seeds),) if len(seeds) > 1 else ()
-        return TangentPart(self._of_boxes(pieces, lead, box), seeds, box)
+        return TangentPart(self._of_boxes(pieces, leading_axis(seeds), box), seeds, box)
 
     def seeds_behind(self, parts: Sequence[TangentPart], seeds: Seeds, box: Box, count: int) -> int:
         """The sum of parts, with the axis of the seeds behind the first `count` others.
@@ -226,12 +240,12 @@ class TangentParts:
         shape = (*lead, *extent(box))
         total: int | None = None
         for k, (where, node) in enumerate(pieces):
-            starts = (*(0,) * len(lead), *[lo for lo, _ in offset(where, box)])
-            put = {"starts": starts, "steps": (1,) * len(starts)}
             if total is not None and all(common(where, w) is None for w, _ in pieces[:k]):
-                total = self.add(update, (total, node), **put)
+                total = self.place(update, (total, node), lead, where, box)
                 continue
-            alone = node if where == box else self.add(unslice, (node,), shape=shape, **put)
+            alone = node
+            if where != box:
+                alone = self.place(unslice, (node,), lead, where, box, shape=shape)
             total = alone if total is None else self.add(add, (total, alone))
         assert total is not None
         return total

@@ -13,7 +13,7 @@ from ...tape import Node, Tape
 from ..batch import widened
 from ..derivative_tapes import unit_seeds
 from ..simplify import SimplifyingTrace
-from .sparse_tangents import Seeds, TangentPart, TangentParts, full
+from .sparse_tangents import Seeds, TangentPart, TangentParts, full, leading_axis
 
 
 class Unit(NamedTuple):
@@ -70,8 +70,8 @@ class SparseTangents:
         """The tangents of a node for `seeds`, all of its entries; zeros where none reaches it."""
         shape, dtype = self.type(i)
         if not self.parts_of(i):
-            lead = (len(seeds),) if len(seeds) > 1 else ()
-            return TangentPart(self.emit.zeros((*lead, *shape), dtype), seeds, full(shape))
+            zeros = self.emit.zeros((*leading_axis(seeds), *shape), dtype)
+            return TangentPart(zeros, seeds, full(shape))
         return self.emit.merged(self.parts_of(i), seeds, full(shape))
 
     def apply(self, node: Node, ids: Sequence[int], on: Sequence[bool], size: int) -> int:
