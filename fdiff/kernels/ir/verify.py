@@ -39,7 +39,6 @@ from .type_inference import DtypeInference
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*[.(])")  # neither a module nor a function
 _WORDS = frozenset(["if", "else", "and", "or", "not", "True", "False"])
 _MEMORY = ("load", "store", "update", "carry")
-_WRITES = ("store", "update")
 _GATHERED = ("accumulate", "pick")  # their targets are accumulators, which assign them first
 
 
@@ -199,13 +198,13 @@ class _Checks:
     def touched(self, statement: Statement) -> None:
         """Check that memory is written before it is read, and that no input is written."""
         assert statement.access is not None
-        name, kind = statement.access.buffer.name, statement.kind
-        if kind in _WRITES:
+        name, kind = statement.memory, statement.kind
+        if statement.writes:
             self._law(name not in self.given, f"{name} is an input, and written")
         if kind != "store":  # a scan reads what it has just written
             there = name in self.written or kind == "carry"
             self._law(there, f"{name} is read before anything is written to it")
-        if kind in _WRITES:
+        if statement.writes:
             self.written.add(name)
             value = self.kinds.of("{0}", statement.operands[:1])
             agree = value is None or value == self.memory[name]

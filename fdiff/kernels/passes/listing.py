@@ -26,8 +26,8 @@ def listing(program: Form) -> str:
 
 def _places(plan: Plan) -> dict[int, str]:
     """The memory or local of each value that has one; all others are fused into their readers."""
-    kept = sorted(plan.stored & plan.names.keys())
-    return {i: f"in {plan.names[i]}" for i in kept}
+    stored = sorted(plan.stored & plan.names.keys())
+    return {i: f"in {plan.names[i]}" for i in stored}
 
 
 def _schedule_text(schedule: Schedule) -> str:

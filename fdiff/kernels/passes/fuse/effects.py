@@ -98,9 +98,9 @@ def _reduced(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """A reduction over some axes."""
     (a,) = op.args
     index = identity(plan.ops[a].dims)
-    kept = tuple(p for k, p in enumerate(index) if k not in op.axes)
+    place = tuple(p for k, p in enumerate(index) if k not in op.axes)
     loops = tuple(index[k].var for k in op.axes if index[k].var >= 0)
-    return _reduction(plan, i, plan.ops[a].dims, ((a, index),), kept, loops)
+    return _reduction(plan, i, plan.ops[a].dims, ((a, index),), place, loops)
 
 
 def _reduction(

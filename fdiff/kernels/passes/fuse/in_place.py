@@ -174,9 +174,6 @@ class _StoresInPlace:
         dims = nonunit(ops[i].dims)
         if len(dims) < len(nonunit(ops[source].dims)):
             return True
-        return store.kind.is_store and _sparse(store) and dims == nonunit(ops[store.args[1]].dims)
-
-
-def _sparse(store: Operation) -> bool:
-    """Whether a store is small, or leaves entries between those it writes."""
-    return not store.large or any(step not in ("1", "-1") for _, step in store.slices)
+        if not store.kind.is_store or dims != nonunit(ops[store.args[1]].dims):
+            return False
+        return not store.large or any(step not in ("1", "-1") for _, step in store.slices)

@@ -58,11 +58,11 @@ def _resembles_earlier(plan: Plan, i: int, nest: int, begun: dict[object, int]) 
 
 def _expensive(plan: Plan) -> set[int]:
     """Nodes an entry of which costs as much as an elementary function, fused operands included."""
-    kept, gathers, flops = plan.stored, plan.analysis.gathers, plan.analysis.flops
+    stored, gathers, flops = plan.stored, plan.analysis.gathers, plan.analysis.flops
     cost: list[int] = []
     for i, op in enumerate(plan.ops):
         own = 0
-        if i not in kept:
+        if i not in stored:
             own = SLOW if i in gathers else flops[i]
             for a in op.args:
                 own += cost[a]
@@ -113,5 +113,5 @@ def _cheapest_to_store(plan: Plan, i: int) -> int:
     if len(arrays) != 1 or plan.analysis.flops[i] > 2:
         return i
     (source,) = arrays
-    alike = ops[source].text and ops[source].dims == ops[i].dims
-    return source if alike and len(_users(plan, source)) > 1 else i
+    same_shape = ops[source].text and ops[source].dims == ops[i].dims
+    return source if same_shape and len(_users(plan, source)) > 1 else i

@@ -27,19 +27,14 @@ _MOST_KIN = 8  # earlier stores whose memory a store may take over
 
 def store_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """A copy of the array if it is needed, then the store into a slice or at index arrays."""
-    index = op.kind is Kind.SCATTER_SET
-    excluded = () if index else _excluded(op, plan.ops[op.args[1]].dims)
-    whole = not index and _whole(op, plan.ops[op.args[1]].dims)
+    index, new = op.kind is Kind.SCATTER_SET, plan.ops[op.args[1]].dims
+    excluded = () if index else _excluded(op, new)
+    whole = not index and op.dims == new and all(pair == WHOLE for pair in op.slices)
     overwrites = plan.overwrites.get(i, -1)
     before = [] if overwrites >= 0 or whole else [_copy_of_base(plan, i, op, excluded)]
     after = (i,) if before and not excluded else ()
     store = _indexed(plan, i, op) if index else store_into_slice(plan, i, op.args[1], op.slices)
     return [*before, replace(store, after=after, overwrites=overwrites, forwards=not index)]
-
-
-def _whole(op: Operation, new: Dims) -> bool:
-    """Whether a store covers the whole array."""
-    return op.dims == new and all(pair == WHOLE for pair in op.slices)
 
 
 def store_into_slice(plan: Plan, i: int, new: int, slices: Slices) -> Effect:

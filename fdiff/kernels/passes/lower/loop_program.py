@@ -97,16 +97,16 @@ def _arguments(graph: KernelGraph) -> Iterator[Argument]:
 
 def _materialised(plan: Plan) -> Iterator[Temporary]:
     """The memory of stored nodes, apart from outputs and memory taken over from others."""
-    kept = {plan.names[i]: plan.ops[i] for i in sorted(plan.stored) if plan.is_writable(i)}
-    for name, op in kept.items():
+    stored = {plan.names[i]: plan.ops[i] for i in sorted(plan.stored) if plan.is_writable(i)}
+    for name, op in stored.items():
         if not name.startswith("out"):
             yield Temporary(name, op.dtype, op.dims)
 
 
 def _locals(plan: Plan) -> tuple[tuple[str, str], ...]:
     """The names and dtypes of stored nodes that are locals."""
-    kept = (i for i in sorted(plan.stored) if plan.is_local(i) and not plan.ops[i].kind.is_leaf)
-    return tuple((plan.names[i], plan.ops[i].dtype) for i in kept)
+    stored = (i for i in sorted(plan.stored) if plan.is_local(i) and not plan.ops[i].kind.is_leaf)
+    return tuple((plan.names[i], plan.ops[i].dtype) for i in stored)
 
 
 def _outputs(plan: Plan) -> tuple[Output, ...]:

@@ -79,11 +79,8 @@ class GraphAnalysis:
     @cached_property
     def read_in_memory(self) -> frozenset[int]:
         """Nodes that must lie in memory because a routine or a gather reads them there."""
-        wanted: set[int] = set()
-        for op in self.ops:
-            if op.kind.is_routine or op.kind is Kind.GATHER:
-                wanted.update(op.args if op.kind.is_routine else op.args[:1])
-        return frozenset(wanted)
+        calls = (a for op in self.ops if op.kind.is_routine for a in op.args)
+        return frozenset(calls) | frozenset(self.gathers.values())
 
     @cached_property
     def routine_of_result(self) -> dict[int, int]:
@@ -109,11 +106,10 @@ class GraphAnalysis:
     @cached_property
     def sums(self) -> frozenset[int]:
         """Sums whose terms are added to memory one after another."""
-        return frozenset(i for i, op in enumerate(self.ops) if self._is_sum_in_memory(op))
-
-    def _is_sum_in_memory(self, op: Operation) -> bool:
-        of_terms = op.kind is Kind.ADD and not self.absorbed.isdisjoint(op.args)
-        return of_terms or op.kind.is_scatter
+        return frozenset(
+            i for i, op in enumerate(self.ops)
+            if op.kind.is_scatter or (op.kind is Kind.ADD and not self.absorbed.isdisjoint(op.args))
+        )  # fmt: skip
 
     @cached_property
     def updates(self) -> dict[int, list[int]]:
@@ -161,12 +157,13 @@ class GraphAnalysis:
 
     def _read_along(self, i: int) -> bool:
         """Whether a reader of a node has an axis inside of all axes of the node."""
+        own = self.ops[i].dims
         for u in self.users[i]:
             user = self.ops[u]
-            if user.kind is Kind.RESHAPE and same_nonunit(self.ops[i].dims, user.dims):
+            if user.kind is Kind.RESHAPE and same_nonunit(own, user.dims):
                 if self._read_along(u):
                     return True
-            elif user.text and _inside(self.ops[i].dims, user.dims):
+            elif user.text and nonunit(own) and own[-1] == ONE != user.dims[-1]:
                 return True
         return False
 
@@ -266,11 +263,6 @@ def _repeats(dims: Dims, result: Dims) -> bool:
             return True
         repeated = repeated or have != want
     return False
-
-
-def _inside(dims: Dims, result: Dims) -> bool:
-    """Whether a result has an axis inside of all axes of one of its operands."""
-    return bool(nonunit(dims)) and dims[-1] == ONE != result[-1]
 
 
 def _absorbed(graph: KernelGraph, users: list[list[int]]) -> frozenset[int]:

@@ -146,23 +146,19 @@ class Plan:
 
 
 def make_plan(
-    structure: GraphAnalysis, also: Iterable[int] = (), before: Plan | None = None
+    analysis: GraphAnalysis, also: Iterable[int] = (), before: Plan | None = None
 ) -> Plan:
     """Decide what is stored: what costs too much to compute again, and the nodes in `also`.
 
     `before` is an earlier plan, whose cached reads are taken over where nothing has changed.
     """
-    absorbed, wanted, recast = (
-        structure.absorbed,
-        structure.read_in_memory,
-        structure.reordering_reshapes,
-    )
-    own, limits = structure.flops, structure.limits
-    flattened = structure.flattened if recast else [()] * len(own)  # nothing else asks
-    stored: set[int] = {i for i in also if i not in absorbed}
+    own, limits = analysis.flops, analysis.limits
+    reordered = analysis.reordering_reshapes
+    flattened = analysis.flattened if reordered else [()] * len(own)  # nothing else asks
+    stored: set[int] = {i for i in also if i not in analysis.absorbed}
     flops: list[int] = []
     flat: list[bool] = []  # whether an entry can be had from its row-major number alone
-    for i, op in enumerate(structure.ops):
+    for i, op in enumerate(analysis.ops):
         cost = own[i]
         for a in op.args:
             cost += flops[a]
@@ -170,16 +166,17 @@ def make_plan(
             stored.add(i)
         needed = flattened[i]
         flat.append(i in stored or (needed is not None and all(flat[a] for a in needed)))
-        if i in recast:
+        if i in reordered:
             source = op.args[0]
-            if not flat[source] and i not in absorbed:
+            if not flat[source] and i not in analysis.absorbed:
                 stored.add(source)
                 flat[source] = flat[i] = True
-        if i in wanted and not op.kind.is_leaf and not _in_place(structure.graph, i, stored):
+        needed_there = i in analysis.read_in_memory and not op.kind.is_leaf
+        if needed_there and not _in_place(analysis.graph, i, stored):
             stored.add(i)
             flat[i] = True
         flops.append(0 if i in stored else cost)
-    plan = Plan(structure, frozenset(stored))
+    plan = Plan(analysis, frozenset(stored))
     if before is not None:
         stale = _read_otherwise(plan, before)
         plan.reads_of_value.update(

@@ -126,7 +126,7 @@ def _solve(new: _WithRoutines, op: Operation) -> int:
     A Cholesky factor has a positive diagonal, so that it is never singular.
     """
     a = op.args[0]
-    below = _turned_back(new, a)
+    below = _matrix_below_transpose(new, a)
     low = a if below is None else below
     if new.ops[low].kind is Kind.CHOLESKY:
         return _system(new, _triangular(op, flip=below is not None), low)
@@ -137,7 +137,7 @@ def _substituted(new: _WithRoutines, op: Operation) -> int:
     """A triangular system, by the routine for lower matrices: an upper one is transposed."""
     low, flip = op.args[0], op.parameter("trans", bool)
     if not op.parameter("lower", bool):
-        below, flip = _turned_back(new, low), not flip
+        below, flip = _matrix_below_transpose(new, low), not flip
         low = new.transposed(low, _swapped(new.ops[low].dims)) if below is None else below
     kind = "unit" if op.parameter("unit", bool) else "checked"
     return _system(new, _triangular(op, flip=flip, kind=kind), low)
@@ -156,11 +156,11 @@ def _system(new: _WithRoutines, op: Operation, a: int) -> int:
     return new.add(op.reading(tuple([new.contiguous(i) for i in args])))
 
 
-def _turned_back(new: _WithRoutines, a: int) -> int | None:
+def _matrix_below_transpose(new: _WithRoutines, a: int) -> int | None:
     """What `a` is the matrix transpose of; None if it is no such transpose."""
     op = new.ops[a]
-    turned = op.kind is Kind.TRANSPOSE and op.axes == _swapped(op.dims)
-    return op.args[0] if turned else None
+    is_transpose = op.kind is Kind.TRANSPOSE and op.axes == _swapped(op.dims)
+    return op.args[0] if is_transpose else None
 
 
 def _swapped(dims: Dims) -> Axes:
@@ -214,9 +214,9 @@ def _multiplied(
     args: list[int] = []
     for i, labels in (first, second):
         order = tuple(labels.index(x) for x in out if x in labels)
-        turned = new.transposed(i, order)
-        sizes = dict(zip((x for x in out if x in labels), new.ops[turned].dims, strict=True))
-        args.append(new.reshaped(turned, tuple(sizes.get(x, ONE) for x in out)))
+        ordered = new.transposed(i, order)
+        sizes = dict(zip((x for x in out if x in labels), new.ops[ordered].dims, strict=True))
+        args.append(new.reshaped(ordered, tuple(sizes.get(x, ONE) for x in out)))
     return new.add(Operation(Kind.MULTIPLY, "{0} * {1}", tuple(args), op.dtypes, op.shapes))
 
 

@@ -119,11 +119,6 @@ def _order(rank: int, at: int) -> Axes:
     return (*(k for k in range(rank) if k != at), at)
 
 
-def _behind(dims: Dims, at: int | None) -> Dims:
-    """The shape with axis `at` moved to the end."""
-    return dims if at is None else tuple(dims[k] for k in _order(len(dims), at))
-
-
 def _made(
     new: _RowsLast, op: Operation, args: list[int | None], data: Data | None = None
 ) -> Operation | None:
@@ -131,7 +126,9 @@ def _made(
     known = [a for a in args if a is not None]
     if len(known) < len(args):
         return None
-    dims = _behind(op.dims, new.row_axis(op.dims))
+    at, dims = new.row_axis(op.dims), op.dims
+    if at is not None:
+        dims = tuple(dims[k] for k in _order(len(dims), at))
     return op._replace(args=tuple(known), shapes=(dims,), data=op.data if data is None else data)
 
 

@@ -50,7 +50,7 @@ def _tops(graph: KernelGraph, users: list[list[int]]) -> dict[int, tuple[int, Da
         if op.kind is Kind.SLICE and op.apart:
             source = op.args[0]
             out[i] = _highest(graph, users, source, op.apart), op.slices
-        elif op.kind is Kind.UPDATE and _worth(graph, users, i):
+        elif op.kind is Kind.UPDATE and _is_profitable(graph, users, i):
             out[op.args[1]] = _highest(graph, users, i), op.slices
     return out
 
@@ -97,7 +97,7 @@ def _stores_first(graph: KernelGraph) -> KernelGraph:
     return renumbered(graph, moved, place)
 
 
-def _worth(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
+def _is_profitable(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
     """Whether what `u` stores is elementwise, as large in rank as the array, and read elsewhere."""
     new = graph.ops[u].args[1]
     stored = graph.ops[new]

@@ -24,16 +24,16 @@ def sink_transposes(graph: KernelGraph) -> KernelGraph:
     if not any(op.kind is Kind.TRANSPOSE for op in graph.ops):
         return graph
     users = users_of(graph)
-    wanted = _worth(graph, users, _wanted(graph, users))
-    if not wanted:
+    orders = _profitable(graph, users, _orders_of_reading(graph, users))
+    if not orders:
         return graph
-    new = _Sunk(graph, wanted)
+    new = _Sunk(graph, orders)
     for i, op in enumerate(graph.ops):
         new.rewrite(i, op)
     return pruned(new.finished())
 
 
-def _wanted(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
+def _orders_of_reading(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
     """The elementwise operations that all their readers read in one other order, and that order.
 
     If they are only read by matrix products, which take either order, that of their operands.
@@ -89,8 +89,10 @@ def _order_below(ops: tuple[Operation, ...], i: int) -> Axes:
     return ()
 
 
-def _worth(graph: KernelGraph, users: list[list[int]], wanted: dict[int, Axes]) -> dict[int, Axes]:
-    """The wanted orders that save more passes over memory than they cost.
+def _profitable(
+    graph: KernelGraph, users: list[list[int]], orders: dict[int, Axes]
+) -> dict[int, Axes]:
+    """Those of the orders that save more passes over memory than they cost.
 
     Operations that read each other change their order together or not at all.
     """
@@ -103,17 +105,17 @@ def _worth(graph: KernelGraph, users: list[list[int]], wanted: dict[int, Axes]) 
         return i
 
     gains: list[tuple[int, int]] = []
-    for i, axes in wanted.items():
-        gains.append((i, _PASS * any(_read_turned(graph, users, u) for u in users[i])))
+    for i, axes in orders.items():
+        gains.append((i, _PASS * any(_copies_memory(graph, users, u) for u in users[i])))
         for a in dict.fromkeys(ops[i].args):
-            if a in wanted:
+            if a in orders:
                 leader[group(a)] = group(i)
             elif not _made_in_any_order(ops, users, a):
-                gains.append((i, _gain(ops, a, axes, wanted)))
+                gains.append((i, _gain(ops, a, axes, orders)))
     total: dict[int, int] = {}
     for i, gain in gains:
         total[group(i)] = total.get(group(i), 0) + gain
-    return {i: axes for i, axes in wanted.items() if total[group(i)] > 0}
+    return {i: axes for i, axes in orders.items() if total[group(i)] > 0}
 
 
 def _made_in_any_order(ops: tuple[Operation, ...], users: list[list[int]], i: int) -> bool:
@@ -126,7 +128,7 @@ def _made_in_any_order(ops: tuple[Operation, ...], users: list[list[int]], i: in
     return ops[i].kind is Kind.CONTRACT and len(users[i]) == 1
 
 
-def _read_turned(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
+def _copies_memory(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
     """Whether `u` is a transpose that copies memory: no matrix product reads it as it is."""
     op = graph.ops[u]
     if op.kind is not Kind.TRANSPOSE:
@@ -135,13 +137,13 @@ def _read_turned(graph: KernelGraph, users: list[list[int]], u: int) -> bool:
     return u in graph.outputs or not all(takes(graph.ops, r, u, order) for r in users[u])
 
 
-def _gain(ops: tuple[Operation, ...], i: int, axes: Axes, wanted: Collection[int]) -> int:
+def _gain(ops: tuple[Operation, ...], i: int, axes: Axes, orders: Collection[int]) -> int:
     """What another order of the result gains at operand `i`: 1 for a transpose that is undone.
 
     -1 for an array that is then read against the order of memory.
     """
     op = ops[i]
-    if op.kind is Kind.TRANSPOSE and _undone(op.axes, axes) and op.args[0] not in wanted:
+    if op.kind is Kind.TRANSPOSE and _undone(op.axes, axes) and op.args[0] not in orders:
         return 1
     lead = len(axes) - len(op.dims)
     wide = [a for a in axes if a >= lead and op.dims[a - lead] != ONE]
@@ -154,23 +156,24 @@ def _undone(first: Axes, then: Axes) -> bool:
 
 
 class _Sunk(GraphRewrite):
-    """The graph in the making, with `wanted` operations in another order of axes.
+    """The graph in the making, in which some operations have their axes in the order `orders`
+    names.
 
     `made` has new operations in another order than the old ones had, by old operation and order.
     """
 
-    def __init__(self, graph: KernelGraph, wanted: dict[int, Axes]) -> None:
+    def __init__(self, graph: KernelGraph, orders: dict[int, Axes]) -> None:
         super().__init__(graph)
-        self.wanted = wanted
+        self.orders = orders
         self.made: dict[tuple[int, Axes], int] = {}
 
     def rewrite(self, i: int, op: Operation) -> None:
-        axes = self.wanted.get(i)
+        axes = self.orders.get(i)
         if axes is not None:
             args = tuple([self.operand(a, axes) for a in op.args])
             dims = tuple(op.dims[a] for a in axes)
             self.made[i, axes] = self.add(op._replace(args=args, shapes=(dims,)))
-        elif op.kind is Kind.TRANSPOSE and op.args[0] in self.wanted:
+        elif op.kind is Kind.TRANSPOSE and op.args[0] in self.orders:
             self.place[i] = self.made[op.args[0], op.axes]
         else:
             args = tuple([self._in_order(a) for a in op.args])
@@ -179,7 +182,7 @@ class _Sunk(GraphRewrite):
     def _in_order(self, i: int) -> int:
         """What stands for old operation `i` in its own order: a view if it was made in another."""
         if i not in self.place:
-            axes = self.wanted[i]
+            axes = self.orders[i]
             self.place[i] = self.transposed(self.made[i, axes], inverse(axes))
         return self.place[i]
 
@@ -194,7 +197,7 @@ class _Sunk(GraphRewrite):
         if not nonunit(op.dims):
             return self.place[i]
         undone = op.kind is Kind.TRANSPOSE and _undone(op.axes, axes)
-        if undone and op.args[0] not in self.wanted:
+        if undone and op.args[0] not in self.orders:
             return self.place[op.args[0]]
         dims = (*(ONE for _ in range(len(axes) - len(op.dims))), *op.dims)
         out = tuple(dims[a] for a in axes)
@@ -202,8 +205,8 @@ class _Sunk(GraphRewrite):
         if wide == sorted(wide):  # axes of one entry move alone
             return self.reshaped(self.place[i], out)
         first = self.reshaped(self.place[i], nonunit(dims))
-        turned = self.transposed(first, tuple(sorted(wide).index(a) for a in wide))
-        return self.reshaped(turned, out)
+        transposed = self.transposed(first, tuple(sorted(wide).index(a) for a in wide))
+        return self.reshaped(transposed, out)
 
     def reshaped(self, i: int, dims: Dims) -> int:
         """New operation `i` in another shape; a reshape that is undone is dropped."""

@@ -184,9 +184,7 @@ class _Parallelisation:
     def _totals(
         self, nests: Sequence[Nest], inside: Sequence[Statement], names: list[str]
     ) -> tuple[PrivateReduction, ...] | None:
-        """The reductions into these locals, private to each part; None if one must keep its
-        order.
-        """
+        """The reductions into these locals, private to each part; None if one must keep order."""
         if any(s.target in self.locals and s.target not in names for s in inside):
             return None  # a local that only one of the parts would assign
         if any(s.kind == "carry" and s.operands[0] == "0" for s in inside):

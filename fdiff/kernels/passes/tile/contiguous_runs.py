@@ -140,10 +140,14 @@ class IndexedRows:
                 sums.append(total)
             else:
                 lines.append(_with_loop_variable(s, axes))
+
+        def has_effect(s: Statement) -> bool:
+            return s.kind not in ("load", "let")
+
         stored = {name for total in sums for s in total.final for name in s.reads}
         made = replace(
             nest,
-            statements=tuple(backward_slice(lines, stored, _has_effect)),
+            statements=tuple(backward_slice(lines, stored, has_effect)),
             accumulators=tuple(sums),
             comment=f"{nest.comment}, a run",
         )
@@ -175,20 +179,10 @@ def as_reduction(
     return line, Accumulator(name, zero, 0, (total,), s.combiner)
 
 
-def _has_effect(s: Statement) -> bool:
-    """Whether a statement does more than to compute the value of a local."""
-    return s.kind not in ("load", "let")
-
-
-def _nothing(_: Statement) -> bool:
-    """No statement is an end."""
-    return False
-
-
 def backward_slice(
     statements: Sequence[Statement],
     names: Iterable[str],
-    is_end: Callable[[Statement], bool] = _nothing,
+    is_end: Callable[[Statement], bool] | None = None,
     available: Container[str] = (),
 ) -> list[Statement]:
     """The statements that compute the locals `names`, those that are ends, and all they depend on.
@@ -199,7 +193,8 @@ def backward_slice(
     needed = set(names)
     out: list[Statement] = []
     for s in reversed(statements):
-        if is_end(s) or (s.target in needed and s.target not in available):
+        end = is_end is not None and is_end(s)
+        if end or (s.target in needed and s.target not in available):
             needed.update(s.reads)
             out.append(s)
     return out[::-1]

@@ -143,7 +143,7 @@ class _Staged:
         return {name: dtype for name, dtype in values if name in computed}
 
     def is_profitable(self) -> bool:
-        """Whether staging is legal, and the arithmetic dear enough to gain by it."""
+        """Whether staging is legal, and the arithmetic expensive enough to gain by it."""
         nest = self.nest
         if len(nest.domain) != 1 or nest.ranges or nest.excluded or nest.branches:
             return False
