@@ -29,6 +29,13 @@ def among_kept(dims: Dims, axes: Axes) -> Axes:
     return tuple(left.index(a) for a in axes if a in left)
 
 
+def _is_sum_in_memory(new: Components, i: int, op: Operation) -> bool:
+    """Whether all operands are sums added up in memory; then so is operation `i`, in one piece."""
+    if new.sums.issuperset(op.args):
+        new.sums.add(i)
+    return i in new.sums
+
+
 # --- entry by entry ---------------------------------------------------------------------------
 
 
@@ -46,8 +53,7 @@ def operand(new: Components, a: int, dims: Dims, place: Place) -> int:
 
 def elementwise(new: Components, i: int, op: Operation) -> Ids | None:
     """The op on the components of its operands."""
-    if op.kind is Kind.ADD and new.sums.issuperset(op.args):
-        new.sums.add(i)
+    if op.kind is Kind.ADD and _is_sum_in_memory(new, i, op):
         return None
     dims = without_small(op.dims)
     out: list[int] = []
@@ -71,12 +77,8 @@ def _without_zeros(new: Components, op: Operation, args: Ids, dims: Dims) -> int
 def broadcast(new: Components, i: int, op: Operation) -> Ids | None:
     """The components of the operand, each broadcast to the shape of a component."""
     dims = without_small(op.dims)
-    out: list[int] = []
-    for place in places(op.dims):
-        a = operand(new, op.args[0], op.dims, place)
-        same = new.ops[a].dims == dims
-        out.append(a if same else new.add(op._replace(args=(a,), shapes=(dims,))))
-    return tuple(out)
+    operands = (operand(new, op.args[0], op.dims, place) for place in places(op.dims))
+    return tuple([new.broadcast(a, dims) for a in operands])
 
 
 def iota(new: Components, i: int, op: Operation) -> Ids | None:
@@ -140,8 +142,7 @@ def transposed(new: Components, i: int, op: Operation) -> Ids | None:
     """The components of the operand in the order of the result, each transposed."""
     if new.old[op.args[0]].kind.is_routine:
         return None  # other routines take matrices as they are: systems with a Cholesky factor
-    if new.sums.issuperset(op.args):
-        new.sums.add(i)
+    if _is_sum_in_memory(new, i, op):
         return None
     (a,) = op.args
     source, axes = new.dims(a), op.axes
@@ -216,8 +217,7 @@ def sliced(new: Components, i: int, op: Operation) -> Ids | None:
 
 def unsliced(new: Components, i: int, op: Operation) -> Ids | None:
     """The components of the operand at the positions of the slice, and zeros elsewhere."""
-    if new.sums.issuperset(op.args):
-        new.sums.add(i)
+    if _is_sum_in_memory(new, i, op):
         return None
     (b,) = op.args
     inner, dims, pairs = new.dims(b), op.dims, op.slices

@@ -156,8 +156,7 @@ def _undone(first: Axes, then: Axes) -> bool:
 
 
 class _Sunk(GraphRewrite):
-    """The graph in the making, in which some operations have their axes in the order `orders`
-    names.
+    """The graph in the making; `orders` has the new order of axes of some operations.
 
     `made` has new operations in another order than the old ones had, by old operation and order.
     """
