@@ -10,6 +10,7 @@ from functools import partial
 
 from ..dispatch.plans import PlanStep
 from ..tape import Tape
+from ..transforms.dependence import reached
 from ..transforms.pipeline import COLUMNS, COTANGENTS, ROWS, TANGENTS, Pipeline, derive
 
 
@@ -24,13 +25,8 @@ def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
 
 def seed_bytes(derived: Tape) -> int:
     """Bytes of all values that depend on the last input: what one more seed costs."""
-    marked = {derived.inputs[-1]}
-    total = 0
-    for i, node in enumerate(derived.nodes):
-        if i in marked or any(a in marked for a in node.args):
-            marked.add(i)
-            total += sum(t.nbytes for t in node.types)
-    return max(total, 1)
+    moving = zip(derived.nodes, reached(derived, {derived.inputs[-1]: 1}), strict=True)
+    return max(sum(sum(t.nbytes for t in node.types) for node, moves in moving if moves), 1)
 
 
 class SeededBlock:
