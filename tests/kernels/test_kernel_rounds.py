@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tapes import tape_of
 
+from fdiff.kernels.ir.effect import EffectKind
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.passes.fuse.dependences import dependences_of
 from fdiff.kernels.passes.fuse.effects import effects_of_plan
@@ -92,7 +93,7 @@ def test_a_term_of_a_sum_waits_for_the_one_before_it():
     before = []
     for mine in needs:
         before.append(set(mine).union(*(before[p] for p in mine)))
-    updates = [r for r, effect in enumerate(effects) if effect.kind == "update"]
+    updates = [r for r, effect in enumerate(effects) if effect.kind is EffectKind.UPDATE]
     assert len(updates) > 30
     for r in updates:
         assert {p for p in range(r) if effects[p].node == effects[r].node} <= before[r]

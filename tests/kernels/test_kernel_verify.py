@@ -12,6 +12,7 @@ from fdiff.kernels.ir.combiners import Combiner
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.ir.indexing import Axis
 from fdiff.kernels.ir.loops import Buffer, Call, Output, Statement, Temporary
+from fdiff.kernels.ir.loops import StatementKind as Kind
 from fdiff.kernels.ir.type_inference import DtypeInference
 from fdiff.kernels.ir.verify import verify
 from fdiff.kernels.passes import pipeline
@@ -44,7 +45,7 @@ def statements(program, nest, change):
 
 def without(kind, which=0):
     def change(lines):
-        at = [k for k, s in enumerate(lines) if s.kind == kind][which]
+        at = [k for k, s in enumerate(lines) if s.kind is kind][which]
         return lines[:at] + lines[at + 1 :]
 
     return change
@@ -52,7 +53,7 @@ def without(kind, which=0):
 
 def first(kind, alter):
     def change(lines):
-        at = next(k for k, s in enumerate(lines) if s.kind == kind)
+        at = next(k for k, s in enumerate(lines) if s.kind is kind)
         return [*lines[:at], alter(lines[at]), *lines[at + 1 :]]
 
     return change
@@ -65,7 +66,7 @@ def accessed(**fields):
 def whole(lines):
     """What is stored last is made a whole number first."""
     store = lines[-1]
-    line = Statement("let", "v90", "np.int64({0})", store.operands)
+    line = Statement.let("v90", "np.int64({0})", store.operands)
     return [*lines[:-1], line, store._replace(operands=("v90",))]
 
 
@@ -85,32 +86,32 @@ def in_nest(k, change):
 
 
 BROKEN = {
-    "a load is left out": (in_nest(0, without("load")), "is read, and nothing has assigned it"),
-    "a value is left out": (in_nest(0, without("let")), "is read, and nothing has assigned it"),
+    "a load is left out": (in_nest(0, without(Kind.LOAD)), "is read, and nothing has assigned it"),
+    "a value is left out": (in_nest(0, without(Kind.LET)), "is read, and nothing has assigned it"),
     "an order is turned around": (
         in_nest(0, lambda lines: lines[::-1]),
         "is read, and nothing has assigned it",
     ),
     "a value has another name": (
-        in_nest(1, first("let", lambda s: s._replace(target="v99"))),
+        in_nest(1, first(Kind.LET, lambda s: s._replace(target="v99"))),
         "is read, and nothing has assigned it",
     ),
     "a name is assigned twice": (in_nest(0, lambda lines: [lines[0], *lines]), "assigned twice"),
     "a name of another nest": (
-        in_nest(1, first("let", lambda s: s._replace(operands=("v0",) * len(s.operands)))),
+        in_nest(1, first(Kind.LET, lambda s: s._replace(operands=("v0",) * len(s.operands)))),
         "v0 is read",
     ),
-    "too few positions": (in_nest(0, first("load", accessed(index=()))), "0 positions on 1 axes"),
-    "a loop too many": (in_nest(0, first("load", accessed(index=(Axis(1),)))), "a loop that there"),
-    "an unknown size": (in_nest(0, first("load", accessed(dims=("n7",)))), "n7 is read"),
-    "unknown memory": (in_nest(0, first("load", accessed(buffer=Buffer("t9")))), "t9 is no memory"),
+    "too few positions": (in_nest(0, first(Kind.LOAD, accessed(index=()))), "0 positions on 1"),
+    "a loop too many": (in_nest(0, first(Kind.LOAD, accessed(index=(Axis(1),)))), "a loop that"),
+    "an unknown size": (in_nest(0, first(Kind.LOAD, accessed(dims=("n7",)))), "n7 is read"),
+    "unknown memory": (in_nest(0, first(Kind.LOAD, accessed(buffer=Buffer("t9")))), "t9 is no"),
     "an input is written": (
-        in_nest(1, first("store", accessed(buffer=Buffer("x0")))),
+        in_nest(1, first(Kind.STORE, accessed(buffer=Buffer("x0")))),
         "x0 is an input, and written",
     ),
-    "an output is not written": (in_nest(1, without("store")), "out0 is never written"),
+    "an output is not written": (in_nest(1, without(Kind.STORE)), "out0 is never written"),
     "read before written": (
-        in_nest(0, first("load", accessed(buffer=Buffer("out0")))),
+        in_nest(0, first(Kind.LOAD, accessed(buffer=Buffer("out0")))),
         "out0 is read before anything is written",
     ),
     "a whole number is stored": (
@@ -125,19 +126,19 @@ BROKEN = {
     "a sum by another operator": (sums(combiner=Combiner.MAXIMUM), "is combined by"),
     "a sum that is no scan": (sums(scan=True), "is no scan"),
     "a scan that is not told": (
-        in_nest(0, lambda lines: [*lines, Statement("let", "v91", "{0}", (lines[-1].target,))]),
+        in_nest(0, lambda lines: [*lines, Statement.let("v91", "{0}", (lines[-1].target,))]),
         "is read in its loops",
     ),
     "a step of zero": (
-        in_nest(0, first("load", accessed(index=(Axis(0, "0"),)))), "a step of zero",
+        in_nest(0, first(Kind.LOAD, accessed(index=(Axis(0, "0"),)))), "a step of zero",
     ),
     "an update in no order": (
-        in_nest(1, first("store", lambda s: s._replace(
-            kind="update", target="v92", text="{0} - {1}", combiner=Combiner.ADD))),
+        in_nest(1, first(Kind.STORE, lambda s: s._replace(
+            kind=Kind.UPDATE, target="v92", text="{0} - {1}", combiner=Combiner.ADD))),
         "which is not by Combiner.ADD|is read before",
     ),
     "a sum of more loops than there are": (sums(depth=5), "gathers loops there are not"),
-    "a sum of nothing": (in_nest(0, without("accumulate")), "gathers nothing"),
+    "a sum of nothing": (in_nest(0, without(Kind.ACCUMULATE)), "gathers nothing"),
     "a window of other loops": (
         lambda p: replace(p, items=(replace(p.items[0], ranges=(None, None)), *p.items[1:])),
         "bounds of 2 loops of 1",
@@ -155,7 +156,7 @@ BROKEN = {
         "declared as f4",
     ),
     "a name of another dtype": (
-        in_nest(1, lambda lines: [Statement("let", "v0", "np.int64(1)"), *lines]),
+        in_nest(1, lambda lines: [Statement.let("v0", "np.int64(1)"), *lines]),
         "v0 is i8, f8 before",
     ),
     "a scalar that is no local": (
@@ -181,14 +182,14 @@ def test_what_breaks_a_law_is_found(program, case):
 def test_it_says_which_loop_it_is(program):
     loops, graph = program
     with pytest.raises(TapeError, match=r"^a program of loops breaks a law: v\d+ is read.*\(.*sum"):
-        verify(statements(loops, 0, without("load")), graph)
+        verify(statements(loops, 0, without(Kind.LOAD)), graph)
 
 
 def test_whatever_is_compiled_is_verified_where_that_is_asked_for(monkeypatch):
     """In all tests it is: `conftest` sets the variable. Elsewhere nothing is imported for it."""
 
     def broken(program):
-        return statements(program, 0, without("load"))
+        return statements(program, 0, without(Kind.LOAD))
 
     tiling, *others = pipeline.FOR_CPU
     monkeypatch.setattr(pipeline, "FOR_CPU", (tiling._replace(function=broken), *others))
@@ -232,6 +233,7 @@ def test_dtypes_of_expressions(text):
 
 def test_a_statement_without_memory_has_none():
     loops, graph = made(wave, np.ones(5), np.ones(5))
-    line = Statement("let", "v77", "{0}", ("1.0",), loops.items[0].statements[0].access)
+    access = loops.items[0].statements[0].access
+    line = Statement.let("v77", "{0}", ("1.0",))._replace(access=access)
     with pytest.raises(TapeError, match="v77"):
         verify(statements(loops, 0, lambda lines: [*lines, line]), graph)

@@ -6,6 +6,7 @@ from tapes import tape_of
 
 from fdiff.kernels.ir.combiners import Combiner
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
+from fdiff.kernels.ir.loops import StatementKind
 from fdiff.kernels.passes import pipeline
 from fdiff.transforms.reverse import vjp
 
@@ -55,7 +56,9 @@ def test_where_the_first_extreme_entry_is_depends_on_the_order():
 def test_additions_at_places_found_at_run_time_may_meet_and_may_come_in_any_order():
     rows = np.array([0, 1, 1])
     program = portable(lambda x: x[rows] * 2.0, np.ones((4, 3)), pull=True)
-    updates = [s for nest in program.items for s in nest.statements if s.kind == "update"]
+    updates = [
+        s for nest in program.items for s in nest.statements if s.kind is StatementKind.UPDATE
+    ]
     assert [(s.combiner, s.access.injective_loops) for s in updates] == [
         (Combiner.ADD, frozenset([1]))  # rows may meet, columns do not
     ]
@@ -64,7 +67,7 @@ def test_additions_at_places_found_at_run_time_may_meet_and_may_come_in_any_orde
 def test_iterations_of_an_elementwise_loop_write_apart():
     program = portable(lambda x: np.sin(x).T + x.T, np.ones((4, 3)))
     (nest,) = program.items
-    stores = [s for s in nest.statements if s.kind == "store"]
+    stores = [s for s in nest.statements if s.kind is StatementKind.STORE]
     assert [s.access.injective_loops for s in stores] == [frozenset([0, 1])]
 
 

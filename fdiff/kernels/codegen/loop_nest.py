@@ -7,7 +7,7 @@ motion), and so does the part of an address that inner loops do not change.
 from __future__ import annotations
 
 from ..ir.indexing import plus, strides, times
-from ..ir.loops import Access, Guard, Nest, Statement, depth_of
+from ..ir.loops import Access, Guard, Nest, Statement, StatementKind, depth_of
 from ..kernel_source import INDENT
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status import OUT_OF_BOUNDS
@@ -175,11 +175,11 @@ def _range_check(lines: _Lines, statement: Statement) -> list[str]:
 
 def _text(lines: _Lines, statement: Statement) -> list[str]:
     kind, target, text, operands, access, _ = statement
-    if kind == "let":
+    if kind is StatementKind.LET:
         return [f"{target} = {text.format(*operands)}"]
-    if kind == "accumulate":
+    if kind is StatementKind.ACCUMULATE:
         return [f"{target} = {text.format(target, *operands)}"]
-    if kind == "wrap":
+    if kind is StatementKind.WRAP:
         position = operands[0]
         return [
             f"{target} = {position} + {text} if {position} < 0 else {position}",
@@ -188,22 +188,22 @@ def _text(lines: _Lines, statement: Statement) -> list[str]:
         ]
     assert access is not None
     name, at = access.buffer.name, lines.address(access)
-    if kind == "position":
+    if kind is StatementKind.POSITION:
         return [f"{target} = {at}"]
-    if kind == "load":
+    if kind is StatementKind.LOAD:
         return [f"{target} = {name}[{at}]"]
-    if kind == "store":
+    if kind is StatementKind.STORE:
         return [f"{name}[{at}] = {operands[0]}"]
-    if kind == "carry":
+    if kind is StatementKind.CARRY:
         return [f"{target} = {name}[{at}] if i{operands[0]} > 0 else {text}"]
-    if kind == "pick":
+    if kind is StatementKind.PICK:
         value, best = operands
         return [
             f"if {value} {text} {best} or ({value} != {value} and {best} == {best}):",
             f"{INDENT}{best} = {value}",
             f"{INDENT}{target} = {at}",
         ]
-    assert kind == "update", kind
+    assert kind is StatementKind.UPDATE, kind
     simple = at.isidentifier() or at.isdigit()
     entry = f"{name}[{at}]" if simple else f"{name}[{target}]"
     first = [] if simple else [f"{target} = {at}"]

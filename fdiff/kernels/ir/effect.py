@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from .indexing import Dims, Index
@@ -25,17 +26,27 @@ class ShiftedTerm(NamedTuple):
     loops: tuple[int, ...]
 
 
+class EffectKind(Enum):
+    """What an effect does with its values."""
+
+    LOCAL = "local"  # assign a local
+    STORE = "store"  # write the first of the values, or their sum
+    UPDATE = "update"  # add the value to memory
+    REDUCE = "reduce"  # reduce over some of the loops
+    ARGUMENT = "argument"  # find the position of an extreme entry
+    SCAN = "scan"  # write running totals along one of the loops
+    CALL = "call"  # call a routine
+
+
 @dataclass(frozen=True, eq=False)
 class Effect:
     """One effect over an iteration domain; two effects are equal only if they are one object.
 
-    Kinds: ``local`` (a local is assigned), ``store`` (the first of `values`, or their sum),
-    ``update`` (the value is added to memory), ``reduce``, ``argument`` (the position of an extreme
-    entry), ``scan``, and ``call`` of a routine. `reduced` are the loops that are reduced over, or
-    the one that is scanned. `positions` are index arrays whose entries stand first in `index`.
+    `reduced` are the loops that are reduced over, or the one that is scanned. `positions` are index
+    arrays whose entries stand first in `index`.
     """
 
-    kind: str
+    kind: EffectKind
     node: int
     domain: Dims
     values: tuple[View, ...]
@@ -60,7 +71,7 @@ class Effect:
     @property
     def computes(self) -> int:
         """The node that is computed here, and not read from memory; -1 if there is none."""
-        return self.node if self.compute and self.kind != "scan" else -1
+        return self.node if self.compute and self.kind is not EffectKind.SCAN else -1
 
     @property
     def innermost_reduced(self) -> int:
@@ -75,6 +86,7 @@ class Effect:
         """The view whose value later effects of the nest can use without reading memory."""
         return (
             (self.node, self.index)
-            if self.kind in ("local", "store", "scan") and (self.compute or self.forwards)
+            if self.kind in (EffectKind.LOCAL, EffectKind.STORE, EffectKind.SCAN)
+            and (self.compute or self.forwards)
             else None
         )

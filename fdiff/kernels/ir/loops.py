@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import NamedTuple, TypeVar, cast
 
 from .combiners import Combiner
@@ -59,27 +60,72 @@ class Access(NamedTuple):
         return frozenset(variables)
 
 
+class StatementKind(Enum):
+    """What a statement does with its target, text, operands and access."""
+
+    LET = "let"  # assign the expression `text` of the operands to the target
+    LOAD = "load"  # assign an entry of memory
+    WRAP = "wrap"  # assign an index counted from the front, checked to be less than `text`
+    POSITION = "position"  # assign the row-major number of an entry
+    STORE = "store"  # write the operand to an entry of memory
+    UPDATE = "update"  # write `text` of an entry and the operand to that entry
+    ACCUMULATE = "accumulate"  # assign `text` of the target and the operands to the target
+    PICK = "pick"  # assign the position of the largest or smallest operand so far
+    CARRY = "carry"  # assign what the previous iteration of a loop has stored, `text` in its first
+
+    @property
+    def gives_value(self) -> bool:
+        """Whether it assigns a value, computed or loaded, and no position."""
+        return self in (StatementKind.LET, StatementKind.LOAD)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes to memory."""
+        return self in (StatementKind.STORE, StatementKind.UPDATE)
+
+    @property
+    def uses_memory(self) -> bool:
+        """Whether it reads or writes memory."""
+        return self.writes or self in (StatementKind.LOAD, StatementKind.CARRY)
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether its target is an accumulator, which the nest has assigned before."""
+        return self in (StatementKind.ACCUMULATE, StatementKind.PICK)
+
+    @property
+    def is_innermost(self) -> bool:
+        """Whether it stays in the innermost loop: each iteration does what it does."""
+        return self.writes or self.accumulates or self is StatementKind.CARRY
+
+
 class Statement(NamedTuple):
-    """One scalar statement of a loop body.
+    """One scalar statement of a loop body, which assigns the local `target` or writes to memory.
 
-    Kinds, with `target` the local that is assigned:
-
-    - ``let``: the expression `text` of the operands; ``load``: an entry of memory;
-    - ``wrap``: an index counted from the front, checked to be less than `text`;
-    - ``position``: the row-major number of an entry;
-    - ``store``: the operand into an entry; ``update``: `text` of an entry and the operand into that
-      entry, in any order where it has a `combiner`;
-    - ``accumulate``: `text` of the target and the operands into the target, an accumulator;
-    - ``pick``: the position of the largest or smallest operand so far;
-    - ``carry``: the entry that the previous iteration of a loop has stored, or `text` in its first.
+    An update with a `combiner` may be done in any order.
     """
 
-    kind: str
+    kind: StatementKind
     target: str
     text: str = ""
     operands: tuple[str, ...] = ()
     access: Access | None = None
     combiner: Combiner | None = None
+
+    @classmethod
+    def let(cls, target: str, text: str, operands: tuple[str, ...] = ()) -> Statement:
+        """The assignment of an expression."""
+        return cls(StatementKind.LET, target, text, operands)
+
+    @classmethod
+    def load(cls, target: str, access: Access, operands: tuple[str, ...] = ()) -> Statement:
+        """The assignment of an entry of memory; `operands` are names that its index contains."""
+        return cls(StatementKind.LOAD, target, "", operands, access)
+
+    @classmethod
+    def store(cls, operands: tuple[str, ...], access: Access) -> Statement:
+        """The first operand written to an entry of memory; the others stand in its index."""
+        return cls(StatementKind.STORE, "", "", operands, access)
 
     @property
     def memory(self) -> str:
@@ -89,7 +135,7 @@ class Statement(NamedTuple):
     @property
     def writes(self) -> bool:
         """Whether the statement writes to memory."""
-        return self.kind in ("store", "update")
+        return self.kind.writes
 
     @property
     def reads(self) -> list[str]:
@@ -114,16 +160,12 @@ class Accumulator:
     scan: bool = False
 
 
-# Kinds of statements that stay in the innermost loop: each iteration does what they do.
-INNERMOST = ("store", "update", "accumulate", "pick", "carry")
-
-
 def depth_of(statement: Statement, depths: Mapping[str, int], rank: int) -> int:
     """How many of the `rank` loops of a nest enclose a statement: the fewest that it depends on.
 
     `depths` has the same of the locals assigned so far (loop-invariant code motion).
     """
-    if statement.kind in INNERMOST:
+    if statement.kind.is_innermost:
         return rank
     known = [depths.get(name, 0) for name in statement.operands]
     index = statement.access.index if statement.access is not None else ()

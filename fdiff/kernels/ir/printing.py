@@ -18,6 +18,7 @@ from .loops import (
     Nest,
     Ranges,
     Statement,
+    StatementKind,
     TileLoop,
     VersionedLoop,
     depth_of,
@@ -204,20 +205,21 @@ def _range(domain: Dims, ranges: Ranges, k: int) -> str:
 def statement_text(s: Statement) -> str:
     """One statement as an assignment."""
     kind, target, text, operands, access, _ = s
-    if kind in ("let", "accumulate"):
-        given = operands if kind == "let" else (target, *operands)
+    if kind in (StatementKind.LET, StatementKind.ACCUMULATE):
+        given = operands if kind is StatementKind.LET else (target, *operands)
         return f"{target} = {text.format(*given)}"
-    if kind == "wrap":
+    if kind is StatementKind.WRAP:
         return f"{target} = index {operands[0]} checked against {text}"
     assert access is not None
     entry = _entry(access)
+    first, best = "".join(operands[:1]), ", ".join(operands[::-1])
     return {
-        "load": f"{target} = {entry}",
-        "store": f"{entry} = {operands[0] if operands else ''}",
-        "update": f"{entry} = {_combined(text, entry, operands)}",
-        "position": f"{target} = position of {entry}",
-        "carry": f"{target} = {entry} if i{operands[0] if operands else ''} > 0 else {text}",
-        "pick": f"if {f' {text} '.join(operands)}: {target} = {', '.join(operands[::-1])} = ...",
+        StatementKind.LOAD: f"{target} = {entry}",
+        StatementKind.STORE: f"{entry} = {first}",
+        StatementKind.UPDATE: f"{entry} = {_combined(text, entry, operands)}",
+        StatementKind.POSITION: f"{target} = position of {entry}",
+        StatementKind.CARRY: f"{target} = {entry} if i{first} > 0 else {text}",
+        StatementKind.PICK: f"if {f' {text} '.join(operands)}: {target} = {best} = ...",
     }[kind]
 
 

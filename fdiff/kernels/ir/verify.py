@@ -30,6 +30,7 @@ from .loops import (
     Nest,
     Ranges,
     Statement,
+    StatementKind,
     TileLoop,
     VersionedLoop,
     depth_of,
@@ -38,8 +39,6 @@ from .type_inference import DtypeInference
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*[.(])")  # neither a module nor a function
 _WORDS = frozenset(["if", "else", "and", "or", "not", "True", "False"])
-_MEMORY = ("load", "store", "update", "carry")
-_GATHERED = ("accumulate", "pick")  # their targets are accumulators, which assign them first
 
 
 def verify(program: LoopProgram, graph: KernelGraph, place: str = "") -> LoopProgram:
@@ -201,8 +200,8 @@ class _Checks:
         name, kind = statement.memory, statement.kind
         if statement.writes:
             self._law(name not in self.given, f"{name} is an input, and written")
-        if kind != "store":  # a scan reads what it has just written
-            there = name in self.written or kind == "carry"
+        if kind is not StatementKind.STORE:  # a scan reads what it has just written
+            there = name in self.written or kind is StatementKind.CARRY
             self._law(there, f"{name} is read before anything is written to it")
         if statement.writes:
             self.written.add(name)
@@ -252,7 +251,7 @@ class _InNest:
         if accumulator.identity != name:
             checks._assigned(name, checks.kinds.of(accumulator.identity, ()))
             self.level[name] = accumulator.depth
-        inside = [s for s in self.nest.all_statements if s.kind in _GATHERED]
+        inside = [s for s in self.nest.all_statements if s.kind.accumulates]
         used = any(name == s.target or name in s.operands for s in inside)
         checks._law(used, f"{name} gathers nothing")
         self.order(accumulator)
@@ -261,10 +260,10 @@ class _InNest:
         """Check what is said of the order: by which operator, and whether it is a scan."""
         name, combiner, checks = accumulator.name, accumulator.combiner, self.checks
         own = [*self.nest.statements, *(s for _, some in self.nest.branches for s in some)]
-        texts = {s.text for s in own if s.kind == "accumulate" and s.target == name}
+        texts = {s.text for s in own if s.kind is StatementKind.ACCUMULATE and s.target == name}
         known = combiner is None or texts <= set(combiner.value)
         checks._law(known, f"{name} is combined by {sorted(texts)}, which is not {combiner}")
-        read = any(name in s.operands for s in own if s.kind != "pick")
+        read = any(name in s.operands for s in own if s.kind is not StatementKind.PICK)
         checks._law(read == accumulator.scan, f"{name} is read in its loops, or is no scan")
 
     def finish(self, accumulator: Accumulator) -> None:
@@ -286,35 +285,35 @@ class _InNest:
         """Check what a statement reads, which memory it accesses and which name it assigns."""
         kind, target, text, operands, access, combiner = statement
         checks = self.checks
-        picked = kind == "carry"  # of which the operand is the number of a loop
+        picked = kind is StatementKind.CARRY  # of which the operand is the number of a loop
         checks._read(text, *(() if picked else operands))
         checks._law(level <= self.rank, f"a loop that there is not: {statement}")
         if access is not None:
-            checks.access(access, level, memory=kind in _MEMORY)
-        placed = kind in (*_MEMORY, "position", "pick")
+            checks.access(access, level, memory=kind.uses_memory)
+        placed = kind.uses_memory or kind in (StatementKind.POSITION, StatementKind.PICK)
         checks._law((access is not None) == placed, f"a place too many, or too few: {statement}")
-        if kind in _MEMORY:
+        if kind.uses_memory:
             checks.touched(statement)
-        if kind == "update":
+        if kind is StatementKind.UPDATE:
             known = combiner is not None and text in combiner.value
             checks._law(known, f"an update by {text}, which is not by {combiner}")
-        if kind in _GATHERED:
+        if kind.accumulates:
             checks._read(target)
-            if kind == "accumulate":
+            if kind is StatementKind.ACCUMULATE:
                 before = checks.kinds.known.get(target)
                 after = checks.kinds.of(text, (target, *operands))
                 agree = None in (before, after) or before == after
                 checks._law(agree, f"{target} is {before}, and {after} is added up")
-        elif kind != "store":
+        elif kind is not StatementKind.STORE:
             checks._assigned(target, self.kind(statement))
             self.level[target] = level
 
     def kind(self, statement: Statement) -> str | None:
         """The dtype of the value that a statement assigns."""
         kind, _, text, operands, access, _ = statement
-        if kind in ("wrap", "position", "update"):
+        if kind in (StatementKind.WRAP, StatementKind.POSITION, StatementKind.UPDATE):
             return "i8"  # a place
-        if kind in ("load", "carry"):
+        if kind in (StatementKind.LOAD, StatementKind.CARRY):
             assert access is not None
             return self.checks.memory[access.buffer.name]
         return self.checks.kinds.of(text, operands)

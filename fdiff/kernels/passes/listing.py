@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.effect import Effect
+from ..ir.effect import Effect, EffectKind
 from ..ir.graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
@@ -36,7 +36,7 @@ def _schedule_text(schedule: Schedule) -> str:
     lines = graph_text(plan.graph, _places(plan)).splitlines()
     for nest in schedule.nests:
         loops = f"nest over ({', '.join(nest[0].domain)})"
-        lines.append("call:" if nest[0].kind == "call" else f"{loops}:")
+        lines.append("call:" if nest[0].kind is EffectKind.CALL else f"{loops}:")
         lines += [INDENT + _effect_text(plan, effect) for effect in nest]
     return "\n".join(lines) + "\n"
 
@@ -49,4 +49,4 @@ def _effect_text(plan: Plan, effect: Effect) -> str:
     over = f", over %{effect.overwrites}" if effect.overwrites >= 0 else ""
     where = ", around an interior" if effect.boundary else ""
     into = f" into {name}" if name else ""
-    return f"{effect.kind} %{effect.node}{read}{into}{over}{where}"
+    return f"{effect.kind.value} %{effect.node}{read}{into}{over}{where}"

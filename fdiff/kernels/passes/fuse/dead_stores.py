@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.loops import Call, LoopProgram, Nest, nests_and_calls
+from ...ir.loops import Call, LoopProgram, Nest, StatementKind, nests_and_calls
 
 
 def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
@@ -17,7 +17,7 @@ def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
     if not unread:
         return program
     items = [
-        item.map(lambda s: None if s.kind == "store" and s.memory in unread else s)
+        item.map(lambda s: None if s.kind is StatementKind.STORE and s.memory in unread else s)
         if isinstance(item, Nest) else item
         for item in program.items
     ]  # fmt: skip
@@ -35,5 +35,5 @@ def _read(program: LoopProgram) -> set[str]:
         if isinstance(one, Call):
             read.update(one.buffers)
         else:
-            read.update(s.memory for s in one.all_statements if s.kind != "store")
+            read.update(s.memory for s in one.all_statements if s.kind is not StatementKind.STORE)
     return read

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from ....kernel_rule import Kind
-from ...ir.effect import Effect
+from ...ir.effect import Effect, EffectKind
 from ..materialise.materialisation import Plan
 from ..materialise.value_keys import Key
 from .memory_reads import reads_of
@@ -100,8 +100,8 @@ class _EarlierEffects:
     def _stands_for_earlier(effect: Effect, term: Effect | None) -> bool:
         """Whether who depends on this effect depends on all earlier writers of its node."""
         if term is None:
-            return effect.kind == "update" and effect.node in effect.after
-        return effect.kind == term.kind == "update" and (
+            return effect.kind is EffectKind.UPDATE and effect.node in effect.after
+        return effect.kind is term.kind is EffectKind.UPDATE and (
             (effect.after, effect.boundary, effect.domain)
             == (term.after, term.boundary, term.domain)
         )
@@ -137,9 +137,9 @@ def _may_share_nest(effect: Effect, before: Effect) -> bool:
     """
     if effect.boundary and before.boundary:
         return effect.node == before.node
-    if effect.kind == before.kind == "update" and effect.node == before.node:
+    if effect.kind is before.kind is EffectKind.UPDATE and effect.node == before.node:
         return True  # terms of one sum
-    return not effect.domain and not before.domain and before.kind != "call"
+    return not effect.domain and not before.domain and before.kind is not EffectKind.CALL
 
 
 def _same_entry(store: Effect, key: Key) -> bool:

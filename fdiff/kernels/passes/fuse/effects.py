@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from ....kernel_rule import Kind
-from ...ir.effect import Effect, View
+from ...ir.effect import Effect, EffectKind, View
 from ...ir.graph import Operation, sizes_of_labels
 from ...ir.indexing import (
     FIRST,
@@ -36,14 +36,16 @@ def effects_of_plan(plan: Plan) -> list[Effect]:
     effects: list[Effect] = []
     for i, op in enumerate(plan.ops):
         if op.kind.is_routine:
-            effects.append(Effect("call", i, (), tuple((a, ()) for a in op.args)))
+            effects.append(Effect(EffectKind.CALL, i, (), tuple((a, ()) for a in op.args)))
         elif i in plan.stored and op.kind is not Kind.ITEM:
             effects.extend(_memoised_effects(plan, i, op))
     for k, o in enumerate(plan.graph.outputs):
         if plan.outputs.get(plan.storage_of(o)) != k:
             dims, out = plan.ops[o].dims, Buffer(f"out{k}")
             index = identity(dims)
-            effects.append(Effect("store", o, nonunit(dims), ((o, index),), dims, index, out))
+            effects.append(
+                Effect(EffectKind.STORE, o, nonunit(dims), ((o, index),), dims, index, out)
+            )
     return effects
 
 
@@ -74,9 +76,9 @@ def _effects_of_node(plan: Plan, i: int, op: Operation) -> list[Effect]:
     if op.kind is Kind.CONTRACT:
         return _contraction(plan, i, op)
     if plan.is_local(i):
-        return [Effect("local", i, (), ((i, ()),), compute=True)]
+        return [Effect(EffectKind.LOCAL, i, (), ((i, ()),), compute=True)]
     index = identity(op.dims)
-    return [plan.effect("store", i, op.dims, ((i, index),), index, compute=True)]
+    return [plan.effect(EffectKind.STORE, i, op.dims, ((i, index),), index, compute=True)]
 
 
 # --- joins, reductions, scans, contractions -----------------------------------------------------
@@ -111,12 +113,12 @@ def _reduction(
     Else memory is filled with the neutral element first, and each iteration updates it.
     """
     op = plan.ops[i]
-    effect = plan.effect("reduce", i, shape, values, place, reduced=reduced)
+    effect = plan.effect(EffectKind.REDUCE, i, shape, values, place, reduced=reduced)
     if effect.innermost_reduced == len(reduced):
         return [effect]
     kind = Kind.SUM if op.kind is Kind.CONTRACT else op.kind
     neutral = identity_of(kind, op.dtype)
-    fill = plan.effect("store", i, op.dims, (), identity(op.dims), literal=neutral)
+    fill = plan.effect(EffectKind.STORE, i, op.dims, (), identity(op.dims), literal=neutral)
     return [fill, replace(effect, after=(i,))]
 
 
@@ -128,7 +130,7 @@ def _argument(plan: Plan, i: int, op: Operation) -> Effect:
     inner = Axis(len(nonunit(op.dims))) if length != ONE else FIRST
     index = (*place[:axis], inner, *place[axis:])
     shape = (*op.dims, length)
-    return plan.effect("argument", i, shape, ((a, index),), place, reduced=(inner.var,))
+    return plan.effect(EffectKind.ARGUMENT, i, shape, ((a, index),), place, reduced=(inner.var,))
 
 
 def _scan(plan: Plan, i: int, op: Operation) -> Effect:
@@ -140,7 +142,7 @@ def _scan(plan: Plan, i: int, op: Operation) -> Effect:
         last = plus(op.dims[axis], "-1")
         place = (*place[:axis], Axis(var, "-1", last), *place[axis + 1 :])
     values = tuple((a, _aligned(plan.ops[a].dims, place, op.dims)) for a in op.args)
-    return plan.effect("scan", i, op.dims, values, place, reduced=(var,), compute=True)
+    return plan.effect(EffectKind.SCAN, i, op.dims, values, place, reduced=(var,), compute=True)
 
 
 def _aligned(source: Dims, place: Index, dims: Dims) -> Index:

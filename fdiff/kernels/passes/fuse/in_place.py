@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ...ir.effect import Effect
+from ...ir.effect import Effect, EffectKind
 from ...ir.graph import Operation
 from ...ir.indexing import nonunit
 from ..materialise.materialisation import Plan, make_plan
@@ -135,7 +135,7 @@ class _StoresInPlace:
         """
         plan, ops = self.plan, self.plan.ops
         effect, store = self.effects[r], ops[self.effects[writers[0]].node]
-        if effect.kind == "call":
+        if effect.kind is EffectKind.CALL:
             return None
         tops = [v[0] for v in (*effect.values, *effect.positions)]
         own = {effect.node} if effect.compute else set[int]()

@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 from operator import attrgetter
 
-from ...ir.effect import Effect
+from ...ir.effect import Effect, EffectKind
 from ...ir.indexing import Dims
 from ...ir.loops import Ranges
 from ..materialise.materialisation import Plan
@@ -41,7 +41,7 @@ def group_effects(plan: Plan, effects: list[Effect]) -> list[Group]:
     place: list[Group] = []
     for r, effect in enumerate(effects):
         low = max([place[p].number + (not close) for p, close in dependences[r].items()], default=0)
-        call = effect.kind == "call"
+        call = effect.kind is EffectKind.CALL
         span = (None if call else effect.domain, effect.excluded, effect.ranges, effect.boundary)
         there = equal_spans.setdefault(span, [])
         at = len(there) if call else bisect_left(there, low, key=_NUMBER)
@@ -49,7 +49,8 @@ def group_effects(plan: Plan, effects: list[Effect]) -> list[Group]:
             mine = there[at]
         else:
             # zeros first, so that what adds to them can join others
-            first = not call and not effect.values and effect.kind == "store" and low < len(groups)
+            fill = effect.kind is EffectKind.STORE and not effect.values
+            first = fill and low < len(groups)
             mine = Group(span, [], low if first else len(groups))
             for later in groups[mine.number :]:
                 later.number += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from itertools import chain
 
-from ...ir.effect import Effect
+from ...ir.effect import Effect, EffectKind
 from ..materialise.materialisation import Plan
 from ..materialise.value_keys import Key
 
@@ -30,7 +30,7 @@ def fused_nodes(plan: Plan, nodes: Iterable[int], in_memory: Container[int]) -> 
 
 
 def _reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
-    if effect.kind == "call":
+    if effect.kind is EffectKind.CALL:
         return tuple([plan.keys.exactly(v[0], (), ()) for v in effect.values])
     found = [
         (key,) if key.node in plan.names and key.node != effect.computes else _below(plan, key)

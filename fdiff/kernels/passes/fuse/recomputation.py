@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container
 
-from ...ir.effect import Effect
+from ...ir.effect import Effect, EffectKind
 from ...ir.indexing import nonunit
 from ...ir.operation_costs import SLOW, instructions_of
 from ..materialise.materialisation import Plan
@@ -30,7 +30,7 @@ def computed_again(plan: Plan, nests: list[list[Effect]]) -> set[int]:
     twice: set[int] = set()
     again: set[int] = set()
     for n, members in enumerate(nests if expensive else ()):
-        if members[0].kind == "call" or members[0].boundary:
+        if members[0].kind is EffectKind.CALL or members[0].boundary:
             continue
         counts = Counter(computed_by(plan, members, expensive))
         nodes = {i for i in counts if i in expensive}

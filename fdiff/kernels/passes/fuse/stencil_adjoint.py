@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....kernel_rule import Kind
-from ...ir.effect import Effect, Guard, ShiftedTerm, View
+from ...ir.effect import Effect, EffectKind, Guard, ShiftedTerm, View
 from ...ir.graph import Operation
 from ...ir.indexing import (
     FIRST,
@@ -70,14 +70,14 @@ def _initial_store(plan: Plan, i: int, dense: list[View], excluded: Ranges = ())
     index = identity(dims)
     whole = len(dense) == 1 and dense[0][1] == index and not excluded
     return plan.effect(
-        "store", i, dims, tuple(dense), index, literal="" if dense else "0",
+        EffectKind.STORE, i, dims, tuple(dense), index, literal="" if dense else "0",
         excluded=excluded, copies_of=(dense[0][0],) if whole else (),
     )  # fmt: skip
 
 
 def _update(plan: Plan, i: int, term: View, place: Index, shape: Dims) -> Effect:
     """The update that adds a term of this shape to the entries at `place` of the sum."""
-    return plan.effect("update", i, shape, (term,), place, after=(i,))
+    return plan.effect(EffectKind.UPDATE, i, shape, (term,), place, after=(i,))
 
 
 def _scatter(plan: Plan, i: int, op: Operation, leaf: int, chain: tuple[int, ...]) -> Effect:
@@ -152,7 +152,7 @@ def _gathered(plan: Plan, i: int, dense: list[View], shifted: list[ShiftedTerm])
         for k, size in enumerate(domain)
     )
     values = (*dense, *(_shifted_view(s, s.term) for s in shifted))
-    inner = plan.effect("store", i, domain, values, index, ranges=ranges)
+    inner = plan.effect(EffectKind.STORE, i, domain, values, index, ranges=ranges)
     if not any(ranges):
         return [replace(inner, ranges=())]
     around = [replace(_initial_store(plan, i, dense, excluded=ranges), boundary=True)]
@@ -179,7 +179,7 @@ def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effe
     out: list[Effect] = []
     for effect in effects:
         op = plan.ops[effect.node]
-        whole = effect.kind == "reduce" and len(effect.reduced) == len(effect.domain) > 0
+        whole = effect.kind is EffectKind.REDUCE and len(effect.reduced) == len(effect.domain) > 0
         plain = whole and op.kind in (Kind.SUM, Kind.CONTRACT) and op.dtype == "f8"
         local = plain and plan.is_local(effect.node)
         found = _matching_gather(plan, gathers, effect) if local else None

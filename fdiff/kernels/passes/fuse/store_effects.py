@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....kernel_rule import Kind
-from ...ir.effect import Effect
+from ...ir.effect import Effect, EffectKind
 from ...ir.graph import Operation
 from ...ir.indexing import (
     FIRST,
@@ -41,7 +41,7 @@ def store_into_slice(plan: Plan, i: int, new: int, slices: Slices) -> Effect:
     """The store of node `new` into a slice of node `i`."""
     dims = plan.ops[new].dims
     index = identity(dims)
-    return plan.effect("store", i, dims, ((new, index),), through_slice(index, slices))
+    return plan.effect(EffectKind.STORE, i, dims, ((new, index),), through_slice(index, slices))
 
 
 def _indexed(plan: Plan, i: int, op: Operation) -> Effect:
@@ -52,7 +52,7 @@ def _indexed(plan: Plan, i: int, op: Operation) -> Effect:
     index = identity(dims)
     place = (*(FIRST for _ in positions), *index[lead:])
     views = tuple((p, index[:lead]) for p in positions)
-    return plan.effect("store", i, dims, ((new, index),), place, positions=views)
+    return plan.effect(EffectKind.STORE, i, dims, ((new, index),), place, positions=views)
 
 
 def _copy_of_base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect:
@@ -62,7 +62,7 @@ def _copy_of_base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect
     values = () if number else ((base, identity(dims)),)
     copies_of = (base, *_earlier_stores_there(plan, i, op))
     return plan.effect(
-        "store", i, dims, values, identity(dims),
+        EffectKind.STORE, i, dims, values, identity(dims),
         literal=number, excluded=excluded, copies_of=copies_of,
     )  # fmt: skip
 

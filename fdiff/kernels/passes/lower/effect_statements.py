@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ....kernel_rule import Kind
 from ...ir.combiners import Combiner
-from ...ir.effect import Effect, View
+from ...ir.effect import Effect, EffectKind, View
 from ...ir.graph import Operation
 from ...ir.indexing import Axis, Index, plus
-from ...ir.loops import NUMPY, Access, Accumulator, Buffer, Statement
+from ...ir.loops import NUMPY, Access, Accumulator, Buffer, Statement, StatementKind
 from ...ir.operation_text import identity_of
 from ..materialise.value_keys import Key
 from .loop_body import Body
@@ -30,12 +30,12 @@ _SCANS = {
 def lower_effect(body: Body, effect: Effect) -> None:
     """Add the statements of an effect to those of its nest."""
     {
-        "local": _local,
-        "store": _store,
-        "update": _update,
-        "reduce": _reduce,
-        "argument": _argument,
-        "scan": _scan,
+        EffectKind.LOCAL: _local,
+        EffectKind.STORE: _store,
+        EffectKind.UPDATE: _update,
+        EffectKind.REDUCE: _reduce,
+        EffectKind.ARGUMENT: _argument,
+        EffectKind.SCAN: _scan,
     }[effect.kind](body, effect)
 
 
@@ -75,7 +75,7 @@ def _store(body: Body, effect: Effect) -> None:
         for view in effect.values[1:]:
             text = body.let(_sum(dtype).text(dtype), text, _value(body, view))
     picked, index = _picked(body, effect)
-    body.statements.append(Statement("store", "", "", (text, *picked), _access(effect, index)))
+    body.statements.append(Statement.store((text, *picked), _access(effect, index)))
     if effect.forwards:
         body.know(key_of(body, (effect.node, effect.index)), text)
 
@@ -99,7 +99,7 @@ def _update_statement(body: Body, effect: Effect, combiner: Combiner, value: str
     # without a loop there is nothing to reassociate, and plain addition is quicker to compile
     text = combiner.text(body.plan.ops[effect.node].dtype) if effect.domain else combiner.value[-1]
     access = _access(effect, index)
-    return Statement("update", body.fresh(), text, (value, *picked), access, combiner)
+    return Statement(StatementKind.UPDATE, body.fresh(), text, (value, *picked), access, combiner)
 
 
 def _update(body: Body, effect: Effect) -> None:
@@ -126,9 +126,9 @@ def _reduce(body: Body, effect: Effect) -> None:
     combiner = _sum(op.dtype) if kind is Kind.SUM else _COMBINERS[kind]
     if not effect.reduced:
         body.statements.append(
-            Statement("let", effect.buffer.name, "{0}", (value,))
+            Statement.let(effect.buffer.name, "{0}", (value,))
             if local
-            else Statement("store", "", "", (value,), _access(effect))
+            else Statement.store((value,), _access(effect))
         )
     elif not inner:
         body.statements.append(_update_statement(body, effect, combiner, value))
@@ -152,7 +152,9 @@ def _accumulate(
     name = effect.buffer.name if local and not wide else body.fresh()
     if wide:
         value = body.let("np.float64({0})", value)
-    body.statements.append(Statement("accumulate", name, combiner.text(op.dtype), (value,)))
+    body.statements.append(
+        Statement(StatementKind.ACCUMULATE, name, combiner.text(op.dtype), (value,))
+    )
     final = _final(body, effect, name, combiner, wide=wide, whole=inner == len(effect.reduced))
     depth = len(effect.domain) - inner
     start = name if effect.continues else identity_of(kind, dtype)
@@ -164,14 +166,14 @@ def _final(
 ) -> tuple[Statement, ...]:
     """The statements that store an accumulator after its loops, rounded to f4 if it is `wide`."""
     if body.plan.is_local(effect.node):
-        return (Statement("let", effect.buffer.name, "np.float32({0})", (name,)),) if wide else ()
+        return (Statement.let(effect.buffer.name, "np.float32({0})", (name,)),) if wide else ()
     lines: list[Statement] = []
     if wide:
         narrow = body.fresh()
-        lines.append(Statement("let", narrow, "np.float32({0})", (name,)))
+        lines.append(Statement.let(narrow, "np.float32({0})", (name,)))
         name = narrow
     if whole:
-        lines.append(Statement("store", "", "", (name,), _access(effect)))
+        lines.append(Statement.store((name,), _access(effect)))
     else:
         lines.append(_update_statement(body, effect, combiner, name))
     return tuple(lines)
@@ -187,10 +189,10 @@ def _argument(body: Body, effect: Effect) -> None:
     var = effect.reduced[0]
     place = Access(Buffer(""), ("1",) if var < 0 else (effect.domain[var],), (Axis(var),))
     body.statements.append(
-        Statement("pick", where, ">" if kind is Kind.MAX else "<", (value, best), place)
+        Statement(StatementKind.PICK, where, ">" if kind is Kind.MAX else "<", (value, best), place)
     )
     depth = len(effect.domain) - (var >= 0)
-    final = () if local else (Statement("store", "", "", (where,), _access(effect)),)
+    final = () if local else (Statement.store((where,), _access(effect)),)
     body.accumulators.append(Accumulator(best, identity_of(kind, source.dtype), depth, ()))
     body.accumulators.append(Accumulator(where, "0", depth, final))
 
@@ -211,16 +213,16 @@ def _scan(body: Body, effect: Effect) -> None:
         name = body.let(combine, start, *values)
     elif var == len(effect.domain) - 1:
         name = body.fresh()
-        body.statements.append(Statement("accumulate", name, combine, tuple(values)))
+        body.statements.append(Statement(StatementKind.ACCUMULATE, name, combine, tuple(values)))
         body.accumulators.append(Accumulator(name, start, var, (), scan=True))
     else:
         back = tuple(_before(a) if a.var == var else a for a in effect.index)
         carried = body.fresh()
         body.statements.append(
-            Statement("carry", carried, start, (str(var),), _access(effect, back))
+            Statement(StatementKind.CARRY, carried, start, (str(var),), _access(effect, back))
         )
         name = body.let(combine, carried, *values)
-    body.statements.append(Statement("store", "", "", (name,), _access(effect)))
+    body.statements.append(Statement.store((name,), _access(effect)))
     body.know(body.plan.keys.exactly(effect.node, effect.dims, effect.index), name)
 
 

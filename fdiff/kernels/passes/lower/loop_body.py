@@ -8,7 +8,7 @@ from typing import cast
 from ....kernel_rule import Kind
 from ...ir.graph import Operation
 from ...ir.indexing import FIRST, Axis, Dims, Index
-from ...ir.loops import Access, Accumulator, Buffer, Statement
+from ...ir.loops import Access, Accumulator, Buffer, Statement, StatementKind
 from ...ir.operation_text import expression, literal
 from ..materialise.materialisation import Plan
 from ..materialise.value_keys import Key
@@ -36,7 +36,7 @@ class Body:
     def let(self, text: str, *operands: str) -> str:
         """A new local for ``text`` of `operands`."""
         name = self.fresh()
-        self.statements.append(Statement("let", name, text, operands))
+        self.statements.append(Statement.let(name, text, operands))
         return name
 
     def value(self, key: Key, compute: int = -1) -> str:
@@ -75,9 +75,9 @@ class Body:
         value from then on. The value of another local of the kernel is copied.
         """
         last = self.statements[-1] if self.statements else None
-        own = last is not None and last.target == name and last.kind in ("let", "load")
+        own = last is not None and last.target == name and last.kind.gives_value
         if last is None or not own or not name.startswith(_TEMPORARY):
-            self.statements.append(Statement("let", local, "{0}", (name,)))
+            self.statements.append(Statement.let(local, "{0}", (name,)))
             return
         self.statements[-1] = last._replace(target=local)
         self.dtypes[local] = self.dtypes[name]
@@ -113,14 +113,14 @@ class Body:
     def load(self, access: Access, operands: tuple[str, ...] = ()) -> str:
         """A new local for an entry of memory."""
         name = self.fresh()
-        self.statements.append(Statement("load", name, "", operands, access))
+        self.statements.append(Statement.load(name, access, operands))
         return name
 
     def _position(self, key: Key) -> str:
         """The row-major number of the entry, as a value."""
         name = self.fresh()
         self.statements.append(
-            Statement("position", name, "", (), Access(_NOWHERE, key.dims, key.index))
+            Statement(StatementKind.POSITION, name, "", (), Access(_NOWHERE, key.dims, key.index))
         )
         return name
 
@@ -139,6 +139,6 @@ class Body:
         for position, dim in zip(positions, dims, strict=False):
             if (position, dim) not in self._wrapped:
                 name = self._wrapped[position, dim] = self.fresh()
-                self.statements.append(Statement("wrap", name, dim, (position,)))
+                self.statements.append(Statement(StatementKind.WRAP, name, dim, (position,)))
             out.append(self._wrapped[position, dim])
         return out

@@ -7,7 +7,7 @@ from itertools import count
 
 from ....kernel_rule import Kind
 from ....process.background import checkpoint
-from ...ir.effect import Effect
+from ...ir.effect import Effect, EffectKind
 from ...ir.graph import KernelGraph
 from ...ir.loops import (
     Accumulator,
@@ -46,7 +46,7 @@ def _items(plan: Plan, nests: list[list[Effect]], dtypes: dict[str, str]) -> Ite
     for members in nests:
         checkpoint()
         first = members[0]
-        if first.kind == "call":
+        if first.kind is EffectKind.CALL:
             yield call_of(plan, first)
             continue
         comment = ", ".join(dict.fromkeys(_describe(plan, effect) for effect in members))

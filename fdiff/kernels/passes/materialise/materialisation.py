@@ -12,7 +12,7 @@ from typing import Any
 
 from ....attributes import cached_property
 from ....kernel_rule import Kind
-from ...ir.effect import Effect, View
+from ...ir.effect import Effect, EffectKind, View
 from ...ir.graph import KernelGraph, Operation
 from ...ir.indexing import Dims, Index, nonunit
 from ...ir.loops import Buffer
@@ -138,7 +138,13 @@ class Plan:
         return Buffer(name)
 
     def effect(
-        self, kind: str, i: int, shape: Dims, values: tuple[View, ...], place: Index, **more: Any
+        self,
+        kind: EffectKind,
+        i: int,
+        shape: Dims,
+        values: tuple[View, ...],
+        place: Index,
+        **more: Any,
     ) -> Effect:
         """An effect that writes node `i` at `place`, once for each entry of an array of `shape`."""
         dims, buffer = self.ops[i].dims, self.buffer(i)

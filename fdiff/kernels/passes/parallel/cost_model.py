@@ -15,6 +15,7 @@ from ...ir.loops import (
     Conditional,
     Nest,
     Statement,
+    StatementKind,
     TileLoop,
     VersionedLoop,
 )
@@ -49,7 +50,7 @@ def _of_nest(nest: Nest) -> Work:
 
 
 def _cost(s: Statement) -> float:
-    if s.kind in ("wrap", "pick"):
+    if s.kind in (StatementKind.WRAP, StatementKind.PICK):
         return _PICKED
     flops = 1 if s.text.startswith(_SUMS) else flops_of(s.text)
     return (_CALLED if flops >= SLOW else _FLOP * flops) + _MOVED * (s.access is not None)

@@ -26,6 +26,7 @@ from ...ir.loops import (
     LoopProgram,
     Nest,
     Statement,
+    StatementKind,
     Temporary,
     TileLoop,
     VersionedLoop,
@@ -96,7 +97,7 @@ class _Parallelisation:
             elif heavy:
                 shared = self._nest(collapse(item))
             self.neutral |= {a.name: a.identity for a in item.accumulators if a.identity != a.name}
-            given = (s for s in item.statements if s.kind == "let" and not s.operands)
+            given = (s for s in item.statements if s.kind is StatementKind.LET and not s.operands)
             self.neutral |= {s.target: s.text for s in given}
         elif isinstance(item, TileLoop) and heavy:
             shared = self._blocks(item)
@@ -187,7 +188,7 @@ class _Parallelisation:
         """The reductions into these locals, private to each part; None if one must keep order."""
         if any(s.target in self.locals and s.target not in names for s in inside):
             return None  # a local that only one of the parts would assign
-        if any(s.kind == "carry" and s.operands[0] == "0" for s in inside):
+        if any(s.kind is StatementKind.CARRY and s.operands[0] == "0" for s in inside):
             return None
         out: list[PrivateReduction] = []
         for name in names:
@@ -222,7 +223,9 @@ class _Parallelisation:
                 _row_of_iteration(s, row_loops[id(s)]) if id(s) in row_loops else None for s in some
             }
             # stores of one nest into one array are of disjoint pieces of it
-            if None not in rows and (len(rows) == 1 or all(s.kind == "store" for s in some)):
+            if None not in rows and (
+                len(rows) == 1 or all(s.kind is StatementKind.STORE for s in some)
+            ):
                 continue
             if any(s.combiner is not Combiner.ADD for s in some):
                 return None

@@ -16,7 +16,18 @@ from dataclasses import dataclass, replace
 from ....attributes import cached_property
 from ...ir.combiners import Combiner
 from ...ir.indexing import Axis, plus, times
-from ...ir.loops import AHEAD, BEGIN, END, NUMPY, Access, Accumulator, LoopVersion, Nest, Statement
+from ...ir.loops import (
+    AHEAD,
+    BEGIN,
+    END,
+    NUMPY,
+    Access,
+    Accumulator,
+    LoopVersion,
+    Nest,
+    Statement,
+    StatementKind,
+)
 from ...ir.operation_costs import SLOW, flops_of
 from .row_dependence import restricted_to_tile
 
@@ -35,7 +46,7 @@ class IndexedRows:
     @cached_property
     def checked_indices(self) -> dict[str, Statement]:
         """The statements that check an index, by the local they assign."""
-        return {s.target: s for s in self.nest.statements if s.kind == "wrap"}
+        return {s.target: s for s in self.nest.statements if s.kind is StatementKind.WRAP}
 
     @cached_property
     def index_vectors(self) -> list[str]:
@@ -68,13 +79,17 @@ class IndexedRows:
         lines: list[Statement] = []
         sums: list[Accumulator] = []
         for v in self.index_vectors:
-            first.append(Statement("let", f"from_{v}", "np.int64({0})", (f"first_{v}",)))
-            first.append(Statement("let", f"shift_{v}", f"{{0}} - {BEGIN}", (f"from_{v}",)))
-            lines.append(Statement("let", f"at_{v}", "np.int64({0})", (v,)))
+            first.append(Statement.let(f"from_{v}", "np.int64({0})", (f"first_{v}",)))
+            first.append(Statement.let(f"shift_{v}", f"{{0}} - {BEGIN}", (f"from_{v}",)))
+            lines.append(Statement.let(f"at_{v}", "np.int64({0})", (v,)))
             stay = f"min({{0}}, {AHEAD} if {{1}} == {{2}} else i0)"
-            lines.append(Statement("accumulate", f"stay_{v}", stay, (f"at_{v}", f"from_{v}")))
+            lines.append(
+                Statement(StatementKind.ACCUMULATE, f"stay_{v}", stay, (f"at_{v}", f"from_{v}"))
+            )
             count = f"min({{0}}, {AHEAD} if {{1}} - i0 == {{2}} else i0)"
-            lines.append(Statement("accumulate", f"count_{v}", count, (f"at_{v}", f"shift_{v}")))
+            lines.append(
+                Statement(StatementKind.ACCUMULATE, f"count_{v}", count, (f"at_{v}", f"shift_{v}"))
+            )
             sums += [Accumulator(f"{kind}_{v}", AHEAD, 0, ()) for kind in ("stay", "count")]
         ranges = ((BEGIN, AHEAD),)
         loop = Nest(
@@ -86,7 +101,7 @@ class IndexedRows:
 
     def versions(self) -> list[LoopVersion]:
         """A version for each index vector that may count while the others stay."""
-        lets = (s for s in self.nest.statements if s.kind == "let")
+        lets = (s for s in self.nest.statements if s.kind is StatementKind.LET)
         functions = [s for s in lets if flops_of(s.text) >= SLOW]
         if len(self.nest.statements) > _MOST_STATEMENTS or len(functions) > _MOST_FUNCTIONS:
             return []  # versions of long bodies cost more than gathers
@@ -112,7 +127,7 @@ class IndexedRows:
         """
         used = [(s, self._axes(s.access, vector)) for s in self.nest.statements if s.access]
         used = [(s, axes) for s, axes in used if axes]
-        counts = Counter(s.memory for s, _ in used if s.kind == "update")
+        counts = Counter(s.memory for s, _ in used if s.kind is StatementKind.UPDATE)
         for s, axes in used:
             assert s.access is not None
             many = counts[s.memory] > 1
@@ -132,9 +147,9 @@ class IndexedRows:
         sums: list[Accumulator] = list(nest.accumulators)
         for s in nest.statements:
             axes = self._axes(s.access, vector) if s.access is not None else []
-            if s.kind == "wrap":
+            if s.kind is StatementKind.WRAP:
                 lines.append(_index_in_run(s, counts=s.operands[0] == vector))
-            elif s.kind == "update" and self.is_indirect(s) and not axes:
+            elif s.kind is StatementKind.UPDATE and self.is_indirect(s) and not axes:
                 line, total = as_reduction(s, self.dtypes, {})
                 lines.append(line)
                 sums.append(total)
@@ -142,7 +157,7 @@ class IndexedRows:
                 lines.append(_with_loop_variable(s, axes))
 
         def has_effect(s: Statement) -> bool:
-            return s.kind not in ("load", "let")
+            return not s.kind.gives_value
 
         stored = {name for total in sums for s in total.final for name in s.reads}
         made = replace(
@@ -173,9 +188,9 @@ def as_reduction(
     name = f"sum_{s.target}"
     index = tuple(a._replace(start=places.get(a.start, a.start)) for a in s.access.index)
     access = s.access._replace(index=index)
-    total = Statement("update", s.target, s.text, (name,), access, s.combiner)
+    total = Statement(StatementKind.UPDATE, s.target, s.text, (name,), access, s.combiner)
     zero = f"{NUMPY[dtypes[s.memory]]}(0)"
-    line = Statement("accumulate", name, s.text, s.operands[:1])
+    line = Statement(StatementKind.ACCUMULATE, name, s.text, s.operands[:1])
     return line, Accumulator(name, zero, 0, (total,), s.combiner)
 
 
@@ -217,7 +232,7 @@ def _index_in_run(wrap: Statement, *, counts: bool) -> Statement:
     """An index from that of the first row; one that counts is relative to the loop's variable."""
     (vector,) = wrap.operands
     source = f"shift_{vector}" if counts else f"from_{vector}"
-    return Statement("let", wrap.target, "{0}", (source,))
+    return Statement.let(wrap.target, "{0}", (source,))
 
 
 def _with_loop_variable(s: Statement, axes: list[int]) -> Statement:

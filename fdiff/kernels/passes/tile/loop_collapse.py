@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.indexing import ONE, Axis, times
-from ...ir.loops import Access, Nest, Statement
+from ...ir.loops import Access, Nest, Statement, StatementKind
 
 
 def collapse(nest: Nest) -> Nest:
@@ -34,7 +34,7 @@ def _mergeable(nest: Nest, k: int) -> bool:
     if any(nest.ranges[k : k + 2]):
         return False
     for statement in nest.all_statements:
-        if statement.kind == "carry" and statement.operands[0] in (str(k), str(k + 1)):
+        if statement.kind is StatementKind.CARRY and statement.operands[0] in (str(k), str(k + 1)):
             return False
         if statement.access is not None and not _walks(statement.access, nest, k):
             return False
@@ -81,7 +81,7 @@ def _merged(access: Access, k: int) -> Access:
 
 
 def _renumber(statement: Statement, k: int) -> Statement:
-    if statement.kind != "carry":
+    if statement.kind is not StatementKind.CARRY:
         return statement
     var = int(statement.operands[0])
     return statement._replace(operands=(str(var - (var > k)),))

@@ -28,6 +28,7 @@ from ...ir.loops import (
     LoopProgram,
     Nest,
     Statement,
+    StatementKind,
     Temporary,
     TileLoop,
     depth_of,
@@ -131,14 +132,18 @@ class _Pieces:
 
     def _iterations_commute(self, touches: list[Statement]) -> bool:
         """Whether iterations commute: all are additions, or each has an entry of its own."""
-        if all(s.kind == "update" for s in touches):
+        if all(s.kind is StatementKind.UPDATE for s in touches):
             return True
         access = touches[0].access
         assert access is not None
         loops = sorted(axis.var for axis in access.index if axis.var >= 0)
         whole = all(a.step in ("1", "-1") for a in access.index if a.var >= 0)
         alone = loops == list(range(len(self.nest.domain))) and whole
-        kinds = {s.kind for s in touches} <= {"store", "update", "load"}
+        kinds = {s.kind for s in touches} <= {
+            StatementKind.STORE,
+            StatementKind.UPDATE,
+            StatementKind.LOAD,
+        }
         return alone and kinds and all(s.access == access for s in touches)
 
     def _last_uses(self) -> Iterable[tuple[str, int]]:
@@ -151,13 +156,15 @@ class _Pieces:
     def _transferable(self, name: str) -> bool:
         """Whether a later piece can get the value: spilled, loaded again, or loop-invariant."""
         s = self.lines[self.definitions[name]]
-        known = s.kind in ("let", "load") and name in self.dtypes
+        known = s.kind.gives_value and name in self.dtypes
         return not self.depth[name] or known or self._reloadable(name)
 
     def _reloadable(self, name: str) -> bool:
         """Whether the value can be loaded again from memory that the nest does not write."""
         s = self.lines[self.definitions[name]]
-        readable = s.kind in ("load", "position") and s.memory not in self.written
+        readable = (
+            s.kind in (StatementKind.LOAD, StatementKind.POSITION) and s.memory not in self.written
+        )
         return readable and self.definitions.keys().isdisjoint(s.reads)
 
     @cached_property
@@ -186,7 +193,7 @@ class _Pieces:
                 else n[:1]
                 for n in s.operands
             ]
-            words = [s.kind, s.text, *operands]
+            words = [s.kind.value, s.text, *operands]
             if s.access is not None:
                 index = _NUMBERS.sub("", str(s.access.index))
                 words += [s.memory[:1], *s.access.dims, index]
@@ -272,7 +279,7 @@ class _Pieces:
         """The loop-invariant statements, by number."""
         return {
             k for k, s in enumerate(self.lines)
-            if s.kind in ("let", "load") and not self.depth[s.target] and self.nest.domain
+            if s.kind.gives_value and not self.depth[s.target] and self.nest.domain
             and s.memory not in self.written
         }  # fmt: skip
 
@@ -288,14 +295,14 @@ class _Pieces:
         for s in own:
             lines.append(s)
             if s.target in spilled:
-                lines.append(Statement("store", "", "", (s.target,), self._spill_access(s.target)))
+                lines.append(Statement.store((s.target,), self._spill_access(s.target)))
         sums = tuple(a for a in self.nest.accumulators if a.name in touched)
         return replace(self.nest, statements=(*taken, *lines), accumulators=sums)
 
     def _load(self, name: str, spilled: Mapping[str, None]) -> Statement:
         """The statement that loads a value of an earlier piece."""
         if name in spilled:
-            return Statement("load", name, "", (), self._spill_access(name))
+            return Statement.load(name, self._spill_access(name))
         return self.lines[self.definitions[name]]
 
     def _spill_access(self, name: str) -> Access:

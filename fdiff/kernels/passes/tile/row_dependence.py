@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...ir.indexing import Axis, Dims, nonunit
-from ...ir.loops import BEGIN, BLOCK, END, Access, Accumulator, Call, Nest, Statement
+from ...ir.loops import BEGIN, BLOCK, END, Access, Accumulator, Call, Nest, Statement, StatementKind
 from .row_products import operands_of, role_of_rows
 
 Rows = str | Dims  # where the axis of the rows lies in memory: see `rows_of`
-_WRITES = frozenset(["store", "update"])  # kinds of uses, of which any other is a reading
 
 
 def rows_of(dims: Dims, axis: str) -> Rows | None:
@@ -37,7 +36,7 @@ class MemoryUses:
     Rows are None where memory is not accessed row by row.
     """
 
-    kinds: dict[str, set[str]] = field(default_factory=dict)
+    kinds: dict[str, set[StatementKind]] = field(default_factory=dict)
     rows: dict[str, set[Rows | None]] = field(default_factory=dict)
     reads: set[str] = field(default_factory=set)
     totals: set[str] = field(
@@ -46,10 +45,10 @@ class MemoryUses:
 
     written: set[str] = field(default_factory=set)  # memory that is written to, and totals
 
-    def add_access(self, name: str, kind: str, rows: Rows | None) -> None:
+    def add_access(self, name: str, kind: StatementKind, rows: Rows | None) -> None:
         self.kinds.setdefault(name, set()).add(kind)
         self.rows.setdefault(name, set()).add(rows)
-        if kind in _WRITES:
+        if kind.writes:
             self.written.add(name)
 
     def add(self, new: MemoryUses) -> None:
@@ -74,10 +73,10 @@ class MemoryUses:
         """Whether `new` may be in one tile loop with all of this: no dependence between rows."""
         if new.touches(self.totals) or self.touches(new.totals):
             return False
-        nothing: set[str] = set()
+        nothing: set[StatementKind] = set()
         for name, kinds in new.kinds.items():
             both = kinds | self.kinds.get(name, nothing)
-            if both & _WRITES and both != {"update"}:
+            if any(kind.writes for kind in both) and both != {StatementKind.UPDATE}:
                 rows = new.rows[name] | self.rows.get(name, set())
                 if len(rows) > 1 or None in rows:
                     return False
@@ -96,16 +95,19 @@ def memory_uses(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> Mem
         role = role_of_rows(item, axis, shapes)
         for k, (name, kind) in enumerate(operands_of(item)):
             rows = role.places[k] or None if role is not None else None
-            added = role is not None and role.sums and kind == "store"
-            uses.add_access(name, "update" if added else kind, rows)
+            added = role is not None and role.sums and kind is StatementKind.STORE
+            uses.add_access(name, StatementKind.UPDATE if added else kind, rows)
         return uses
     loop = row_loop(item, axis) or 0
     added = {id(s) for a in item.accumulators if 0 < a.depth <= loop for s in a.final}
     for s in item.all_statements:
         uses.reads.update(s.operands)
         if s.access is not None and s.memory:
-            kind = "update" if id(s) in added else s.kind if s.writes else "load"
-            uses.add_access(s.memory, kind, None if id(s) in added else _rows(s.access, axis, loop))
+            if id(s) in added:
+                uses.add_access(s.memory, StatementKind.UPDATE, None)
+            else:
+                kind = s.kind if s.writes else StatementKind.LOAD
+                uses.add_access(s.memory, kind, _rows(s.access, axis, loop))
     totals = [a for a in item.accumulators if a.depth == 0]
     uses.totals.update(a.name for a in totals)
     uses.totals.update(s.target for a in totals for s in a.final if s.target)
@@ -141,8 +143,8 @@ def row_loop(nest: Nest, axis: str) -> int | None:
         return None  # a scan, begun anew by an outer loop
     whole = {a.name for a in inside}
     carried = any(
-        (s.kind == "carry" and s.operands[0] == str(loop))
-        or (s.kind == "pick" and s.target in whole)
+        (s.kind is StatementKind.CARRY and s.operands[0] == str(loop))
+        or (s.kind is StatementKind.PICK and s.target in whole)
         for s in nest.statements
     )
     return None if carried else loop
@@ -178,8 +180,10 @@ def _continued(nest: Nest, sum_: Accumulator) -> Accumulator:
         return replace(sum_, identity=sum_.name, final=())
     combine = next(s.text for s in nest.statements if s.target == sum_.name)
     updates = tuple(
-        s._replace(kind="update", target=f"at_{sum_.name}", text=combine, combiner=sum_.combiner)
-        if s.kind == "store" else s
+        Statement(
+            StatementKind.UPDATE, f"at_{sum_.name}", combine, s.operands, s.access, sum_.combiner
+        )
+        if s.kind is StatementKind.STORE else s
         for s in sum_.final
     )  # fmt: skip
     return replace(sum_, final=updates)
@@ -191,12 +195,12 @@ def _totals(nest: Nest) -> Iterator[Accumulator]:
 
 def initialisation(nest: Nest, loop: int = 0) -> list[Nest]:
     """Nests that initialise the reductions over the rows, before the first tile."""
-    lines = [Statement("let", a.name, a.identity) for a in _totals(nest) if a.identity != a.name]
+    lines = [Statement.let(a.name, a.identity) for a in _totals(nest) if a.identity != a.name]
     sums = [a for a in nest.accumulators if 0 < a.depth <= loop]
     return _lines(lines, "before the rows") + [
         Nest(nest.domain[: a.depth], _neutral_stores(a), (), "before the rows")
         for a in sums
-        if any(s.kind == "store" for s in a.final)
+        if any(s.kind is StatementKind.STORE for s in a.final)
     ]
 
 
@@ -206,7 +210,7 @@ def _neutral_stores(sum_: Accumulator) -> tuple[Statement, ...]:
     out: list[Statement] = []
     for s in sum_.final:
         operands = tuple([names.get(o, o) for o in s.operands])
-        if s.kind == "let":
+        if s.kind is StatementKind.LET:
             names[s.target] = f"no_{s.target}"
         out.append(s._replace(target=names.get(s.target, s.target), operands=operands))
     return tuple(out)

@@ -9,17 +9,30 @@ from typing import NamedTuple
 
 from ...ir.combiners import Combiner
 from ...ir.indexing import ONE, Dims, identity, nonunit, times
-from ...ir.loops import BEGIN, BLOCK, END, NUMPY, Access, Buffer, Call, Nest, Statement, Temporary
+from ...ir.loops import (
+    BEGIN,
+    BLOCK,
+    END,
+    NUMPY,
+    Access,
+    Buffer,
+    Call,
+    Nest,
+    Statement,
+    StatementKind,
+    Temporary,
+)
 
 _COUNTS = 4  # sizes of a product: stack, rows, summed axis, columns; strides come after
 
 
-def operands_of(call: Call) -> list[tuple[str, str]]:
+def operands_of(call: Call) -> list[tuple[str, StatementKind]]:
     """The buffers of a call, and whether it loads or stores each (both, if that is not known)."""
+    load, store = StatementKind.LOAD, StatementKind.STORE
     if not call.routine.startswith("matmul"):
-        return [(b, kind) for b in call.buffers for kind in ("load", "store")]
+        return [(b, kind) for b in call.buffers for kind in (load, store)]
     a, b, out = call.buffers
-    return [(a, "load"), (b, "load"), (out, "store")]
+    return [(a, load), (b, load), (out, store)]
 
 
 class RowRole(NamedTuple):
@@ -98,11 +111,11 @@ def accumulated_product(call: Call, like: Temporary) -> tuple[Call, Nest, Nest]:
     part = replace(call, buffers=(*call.buffers[:2], some), comment=f"{some} = matmul")
     index, domain = identity(like.dims), nonunit(like.dims)
     value = f"v_{like.name}"
-    load = Statement("load", value, "", (), Access(Buffer(some), like.dims, index))
+    load = Statement.load(value, Access(Buffer(some), like.dims, index))
     place = Access(Buffer(like.name), like.dims, index)
     text = Combiner.ADD.text(like.dtype)
-    add = Statement("update", f"v_at_{like.name}", text, (value,), place, Combiner.ADD)
-    zero = Statement("store", "", "", (f"{NUMPY[like.dtype]}(0)",), place)
+    add = Statement(StatementKind.UPDATE, f"v_at_{like.name}", text, (value,), place, Combiner.ADD)
+    zero = Statement.store((f"{NUMPY[like.dtype]}(0)",), place)
     return (
         part,
         Nest(domain, (load, add), (), f"{like.name} += {some}"),

@@ -25,6 +25,7 @@ from ...ir.loops import (
     LoopProgram,
     Nest,
     Statement,
+    StatementKind,
     Temporary,
     TileLoop,
     VersionedLoop,
@@ -93,7 +94,8 @@ class _Staged:
         """Checks of indices and loads at them: the first stage."""
         return [
             s for s in self.nest.statements
-            if s.kind == "wrap" or (s.kind == "load" and self.indirect.is_indirect(s))
+            if s.kind is StatementKind.WRAP
+            or (s.kind is StatementKind.LOAD and self.indirect.is_indirect(s))
         ]  # fmt: skip
 
     @cached_property
@@ -125,7 +127,7 @@ class _Staged:
         late = {id(s) for s in self.scatters}
 
         def is_end(s: Statement) -> bool:
-            return (s.writes or s.kind == "accumulate") and id(s) not in late
+            return (s.writes or s.kind is StatementKind.ACCUMULATE) and id(s) not in late
 
         values = self.scattered_values
         return backward_slice(self.nest.statements, values, is_end, self._gathered)
@@ -147,7 +149,7 @@ class _Staged:
         nest = self.nest
         if len(nest.domain) != 1 or nest.ranges or nest.excluded or nest.branches:
             return False
-        if any(s.kind in ("carry", "pick") for s in nest.statements):
+        if any(s.kind in (StatementKind.CARRY, StatementKind.PICK) for s in nest.statements):
             return False
         if not self.indices.keys() <= self.varying:
             return False  # an index that is the same for all rows prevents nothing
@@ -155,7 +157,7 @@ class _Staged:
             return False  # each row reads what the rows before it add up to
         if not self.indices and not any(map(_is_strided, self.scatters)):
             return False
-        work = [flops_of(s.text) for s in self.arithmetic if s.kind == "let"]
+        work = [flops_of(s.text) for s in self.arithmetic if s.kind is StatementKind.LET]
         if not self.indices and max(work, default=0) < SLOW:
             return False  # without function calls, strided stores are vectorised as they are
         return sum(work) >= SLOW and self._stages_are_independent()
@@ -175,7 +177,7 @@ class _Staged:
         stored: dict[str, int] = {}
         for k, statements in enumerate(self.scatter_groups.values()):
             for s in statements:
-                group = -1 if s.kind == "update" else k
+                group = -1 if s.kind is StatementKind.UPDATE else k
                 if stored.setdefault(s.memory, group) != group:
                     return False
         return True
@@ -196,7 +198,7 @@ class _Staged:
         return out
 
     def _dtype(self, s: Statement) -> str:
-        assert s.access is not None or s.kind == "wrap"
+        assert s.access is not None or s.kind is StatementKind.WRAP
         return "i8" if s.access is None else self.dtypes[s.memory]
 
     def buffers(self) -> list[Temporary]:
@@ -215,7 +217,7 @@ class _Staged:
 
     def _stores_of(self, names: Iterable[str]) -> Iterator[Statement]:
         """The statements that store values for a later stage."""
-        return (Statement("store", "", "", (name,), self._staged_access(name)) for name in names)
+        return (Statement.store((name,), self._staged_access(name)) for name in names)
 
     def _with_loads(self, stage: list[Statement]) -> list[Statement]:
         """The statements of a stage, after loads of what earlier stages have stored for it."""
@@ -223,7 +225,7 @@ class _Staged:
         names = dict.fromkeys(
             n for s in stage for n in s.reads if n in self.staged_values and n not in own
         )
-        return [*(Statement("load", n, "", (), self._staged_access(n)) for n in names), *stage]
+        return [*(Statement.load(n, self._staged_access(n)) for n in names), *stage]
 
     def items(self) -> list[Item]:
         """One tile loop around a loop for each stage."""
@@ -284,17 +286,16 @@ class _Staged:
         apart = f"apart_{'_'.join(indices)}"
         new = [p for p in indices if p not in known]
         begin = [
-            Statement("load", first_index[p], "", (), self._staged_access(p, first_row=True))
-            for p in new
+            Statement.load(first_index[p], self._staged_access(p, first_row=True)) for p in new
         ]
         known.update(new)
         if begin:
             yield Nest((), tuple(begin), (), "places")
         test = [
-            Statement("accumulate", apart, "{0} | ({1} ^ {2})", (p, first_index[p]))
+            Statement(StatementKind.ACCUMULATE, apart, "{0} | ({1} ^ {2})", (p, first_index[p]))
             for p in indices
         ]
-        loads = [Statement("load", p, "", (), self._staged_access(p)) for p in indices]
+        loads = [Statement.load(p, self._staged_access(p)) for p in indices]
         yield self._loop([*loads, *test], "one place?", [Accumulator(apart, "0", 0, ())])
         lines: list[Statement] = []
         sums: list[Accumulator] = []
