@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .ir.indexing import Dims
-from .ir.loops import BLOCK, count_entries, tile_height_at
+from .ir.loops import BLOCK
+from .ir.tile_sizes import count_entries, tile_height_at
 
 INDENT = "    "
 _MATHS = re.compile(

@@ -13,9 +13,14 @@ from dataclasses import dataclass
 
 from ..ir.indexing import size
 from ..ir.loops import NUMPY, Nest, Temporary
-from ..ir.parallel import THREADS, ParallelLoop, PrivateReduction, SerialRegion
+from ..ir.parallel import (
+    THREADS,
+    ParallelLoop,
+    PrivateReduction,
+    SerialRegion,
+    name_of_private_copy,
+)
 from ..kernel_source import INDENT, WorkspaceBuffer
-from ..passes.parallel.parallelise import name_of_private_copy
 from ..runtime.worker_code import CONSTANTS, WORKER
 from .items import RoutineTable, emit_item, indented
 from .loop_nest import emit_nest

@@ -54,6 +54,11 @@ class ParallelLoop:
     final: tuple[Statement, ...]
 
 
+def name_of_private_copy(copies: Temporary) -> str:
+    """The name, within a part of a parallel loop, of the copy that is private to it."""
+    return f"own_{copies.name}"
+
+
 @dataclass(frozen=True)
 class SerialRegion:
     """Items that one thread runs while the others wait at a barrier.
@@ -67,11 +72,15 @@ class SerialRegion:
 
 @dataclass(frozen=True)
 class ParallelProgram:
-    """A kernel for a pool of threads. A nest by itself has no loop: every thread computes it."""
+    """A kernel for a pool of threads. A nest by itself has no loop: every thread computes it.
+
+    `locals` are the dtypes of the locals that several items use.
+    """
 
     temporaries: tuple[Temporary, ...]
     items: tuple[ParallelLoop | SerialRegion | Nest, ...]
     outputs: tuple[Output, ...]
+    locals: tuple[tuple[str, str], ...] = ()
 
     @property
     def all_items(self) -> Iterator[Item]:

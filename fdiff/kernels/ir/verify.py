@@ -46,14 +46,14 @@ def verify(program: LoopProgram, graph: KernelGraph, place: str = "") -> LoopPro
 
     `place` tells where in the compiler that is.
     """
-    checks = _Checks(program, graph, place)
+    checks = Checks(program, graph, place)
     for item in program.items:
         checks.item(item)
     checks.end()
     return program
 
 
-class _Checks:
+class Checks:
     """The checks of one program, and what is known after the items checked so far."""
 
     def __init__(self, program: LoopProgram, graph: KernelGraph, place: str) -> None:
@@ -66,19 +66,19 @@ class _Checks:
         self.given = frozenset(given)
         own = [(m.name, m.dtype) for m in (*program.temporaries, *program.outputs)]
         names = [name for name, _ in own]
-        self._law(len(set(names)) == len(names), f"memory is declared twice: {names}")
+        self.law(len(set(names)) == len(names), f"memory is declared twice: {names}")
         self.memory = given | dict(own)
         self.written: set[str] = set(given)
         self.kinds = DtypeInference({f"x{k}": p.dtype for k, p in enumerate(inputs) if not p.dims})
         self.names = {*self.kinds.known, *_parameters(graph)}  # what can be read here
         self.declared = dict(program.locals)
 
-    def _law(self, holds: bool, fault: str) -> None:  # noqa: FBT001 - private
+    def law(self, holds: bool, fault: str) -> None:  # noqa: FBT001 - private
         if not holds:
             raise TapeError(f"a program of loops breaks a law: {fault} ({self.where}{self.place})")
 
     @contextmanager
-    def _also(self, *names: str) -> Generator[None]:
+    def also(self, *names: str) -> Generator[None]:
         """A context in which further names are known."""
         added = set(names) - self.names
         self.names |= added
@@ -89,22 +89,22 @@ class _Checks:
         for text in texts:
             for name in _NAME.findall(text):
                 known = name in self.names or name in _WORDS
-                self._law(known, f"{name} is read, and nothing has assigned it")
+                self.law(known, f"{name} is read, and nothing has assigned it")
 
     def _assigned(self, name: str, kind: str | None) -> None:
-        self._law(name not in self.names, f"{name} is assigned twice")
-        self._law(name.isidentifier() and name not in self.memory, f"{name} is no local")
+        self.law(name not in self.names, f"{name} is assigned twice")
+        self.law(name.isidentifier() and name not in self.memory, f"{name} is no local")
         self.names.add(name)
         self._of_kind(name, kind)
 
     def _of_kind(self, name: str, kind: str | None) -> None:
         """Check that a local has its declared dtype, and that a name has one dtype in all loops."""
         before = self.kinds.known.get(name)
-        self._law(None in (kind, before) or kind == before, f"{name} is {kind}, {before} before")
+        self.law(None in (kind, before) or kind == before, f"{name} is {kind}, {before} before")
         self.kinds.known[name] = kind or before
         declared = self.declared.get(name)
         agree = kind is None or declared is None or kind == declared
-        self._law(agree, f"{name} is {kind}, and declared as {declared}")
+        self.law(agree, f"{name} is {kind}, and declared as {declared}")
 
     # --- items ------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class _Checks:
                 self.names = set(before)  # neither has what the other has
         elif isinstance(item, TileLoop):
             self._read(item.rows, item.block)
-            with self._also(BEGIN, END, BLOCK):
+            with self.also(BEGIN, END, BLOCK):
                 for inner in item.items:
                     self.item(inner)
         else:
@@ -132,13 +132,13 @@ class _Checks:
         """Check a call of a routine, which may write to each of its buffers."""
         self.where = item.comment
         for name in item.buffers:
-            self._law(name in self.memory, f"{name} is handed to a routine, and is no memory")
+            self.law(name in self.memory, f"{name} is handed to a routine, and is no memory")
         self._read(*item.sizes)
         self.written.update(item.buffers)
 
     def runs(self, item: VersionedLoop) -> None:
         """Check alternatives for the same rows: each may assign the same names."""
-        with self._also(BEGIN, END, AHEAD, BLOCK):
+        with self.also(BEGIN, END, AHEAD, BLOCK):
             for nest in item.measured:
                 self.nest(nest)
             for way in item.versions:
@@ -161,10 +161,10 @@ class _Checks:
                 self._read(out.scalar)
                 kind = self.kinds.known.get(out.scalar)
                 agree = kind is None or kind == out.dtype
-                self._law(agree, f"{out.scalar} is {kind}, and {out.name} {out.dtype}")
+                self.law(agree, f"{out.scalar} is {kind}, and {out.name} {out.dtype}")
             else:
                 empty = "0" in out.dims
-                self._law(out.name in self.written or empty, f"{out.name} is never written")
+                self.law(out.name in self.written or empty, f"{out.name} is never written")
 
     # --- nests ------------------------------------------------------------------------------
 
@@ -174,24 +174,24 @@ class _Checks:
         rank = len(nest.domain)
         self._read(*nest.domain)
         for bounds in (nest.excluded, nest.ranges):
-            self._law(len(bounds) in (0, rank), f"bounds of {len(bounds)} loops of {rank}")
+            self.law(len(bounds) in (0, rank), f"bounds of {len(bounds)} loops of {rank}")
             self._read(*_bounds(bounds))
-        with self._also(*(f"i{k}" for k in range(rank))):
+        with self.also(*(f"i{k}" for k in range(rank))):
             _InNest(self, nest).check()
 
     def access(self, access: Access, rank: int, *, memory: bool) -> None:
         """Check an access: a position for each axis, by loops and sizes that exist."""
         buffer, dims, index = access
-        self._law(len(dims) == len(index), f"{len(index)} positions on {len(dims)} axes: {access}")
-        self._law(all(a.var < rank for a in index), f"a loop that there is not: {access}")
-        self._law(all(a.step != "0" for a in index if a.var >= 0), f"a step of zero: {access}")
+        self.law(len(dims) == len(index), f"{len(index)} positions on {len(dims)} axes: {access}")
+        self.law(all(a.var < rank for a in index), f"a loop that there is not: {access}")
+        self.law(all(a.step != "0" for a in index if a.var >= 0), f"a step of zero: {access}")
         self._read(*dims, *(text for a in index for text in (a.start, a.step)))
         if not memory:
             return
         name = buffer.name
-        self._law(name in self.memory, f"{name} is no memory")
+        self.law(name in self.memory, f"{name} is no memory")
         if buffer.strides is not None:
-            self._law(len(buffer.strides) == len(dims), f"strides of other axes: {access}")
+            self.law(len(buffer.strides) == len(dims), f"strides of other axes: {access}")
             self._read(*buffer.strides)
 
     def touched(self, statement: Statement) -> None:
@@ -199,21 +199,21 @@ class _Checks:
         assert statement.access is not None
         name, kind = statement.memory, statement.kind
         if statement.writes:
-            self._law(name not in self.given, f"{name} is an input, and written")
+            self.law(name not in self.given, f"{name} is an input, and written")
         if kind is not StatementKind.STORE:  # a scan reads what it has just written
             there = name in self.written or kind is StatementKind.CARRY
-            self._law(there, f"{name} is read before anything is written to it")
+            self.law(there, f"{name} is read before anything is written to it")
         if statement.writes:
             self.written.add(name)
             value = self.kinds.of("{0}", statement.operands[:1])
             agree = value is None or value == self.memory[name]
-            self._law(agree, f"{value} is stored into {name}, which is {self.memory[name]}")
+            self.law(agree, f"{value} is stored into {name}, which is {self.memory[name]}")
 
 
 class _InNest:
     """The statements of one nest; `level` is the loop in which each name is assigned."""
 
-    def __init__(self, checks: _Checks, nest: Nest) -> None:
+    def __init__(self, checks: Checks, nest: Nest) -> None:
         self.checks, self.nest = checks, nest
         self.rank = len(nest.domain)
         self.level: dict[str, int] = {}
@@ -228,7 +228,7 @@ class _InNest:
         for guard, statements in nest.branches:
             inside = set(checks.names)
             for k, begin, end in guard:
-                checks._law(k < self.rank, f"a guard on loop {k} of {self.rank}")
+                checks.law(k < self.rank, f"a guard on loop {k} of {self.rank}")
                 checks._read(begin, end)
             self.statements(statements, fixed=True)
             checks.names = inside  # no branch has what another has
@@ -246,14 +246,14 @@ class _InNest:
     def begin(self, accumulator: Accumulator) -> None:
         """Check the start of an accumulator: a number, or the value another loop has left."""
         name, checks = accumulator.name, self.checks
-        checks._law(0 <= accumulator.depth <= self.rank, f"{name} gathers loops there are not")
+        checks.law(0 <= accumulator.depth <= self.rank, f"{name} gathers loops there are not")
         checks._read(accumulator.identity)
         if accumulator.identity != name:
             checks._assigned(name, checks.kinds.of(accumulator.identity, ()))
             self.level[name] = accumulator.depth
         inside = [s for s in self.nest.all_statements if s.kind.accumulates]
         used = any(name == s.target or name in s.operands for s in inside)
-        checks._law(used, f"{name} gathers nothing")
+        checks.law(used, f"{name} gathers nothing")
         self.order(accumulator)
 
     def order(self, accumulator: Accumulator) -> None:
@@ -262,9 +262,9 @@ class _InNest:
         own = [*self.nest.statements, *(s for _, some in self.nest.branches for s in some)]
         texts = {s.text for s in own if s.kind is StatementKind.ACCUMULATE and s.target == name}
         known = combiner is None or texts <= set(combiner.value)
-        checks._law(known, f"{name} is combined by {sorted(texts)}, which is not {combiner}")
+        checks.law(known, f"{name} is combined by {sorted(texts)}, which is not {combiner}")
         read = any(name in s.operands for s in own if s.kind is not StatementKind.PICK)
-        checks._law(read == accumulator.scan, f"{name} is read in its loops, or is no scan")
+        checks.law(read == accumulator.scan, f"{name} is read in its loops, or is no scan")
 
     def finish(self, accumulator: Accumulator) -> None:
         """Check that a reduction is used only outside of the loops it reduces over."""
@@ -272,7 +272,7 @@ class _InNest:
         for statement in accumulator.final:
             for name in statement.operands:
                 level = self.level.get(name, 0)
-                self.checks._law(level <= depth, f"{name} is read outside of its loop")
+                self.checks.law(level <= depth, f"{name} is read outside of its loop")
             self.statement(statement, depth)
 
     def statements(self, statements: Iterable[Statement], *, fixed: bool = False) -> None:
@@ -287,23 +287,23 @@ class _InNest:
         checks = self.checks
         picked = kind is StatementKind.CARRY  # of which the operand is the number of a loop
         checks._read(text, *(() if picked else operands))
-        checks._law(level <= self.rank, f"a loop that there is not: {statement}")
+        checks.law(level <= self.rank, f"a loop that there is not: {statement}")
         if access is not None:
             checks.access(access, level, memory=kind.uses_memory)
         placed = kind.uses_memory or kind in (StatementKind.POSITION, StatementKind.PICK)
-        checks._law((access is not None) == placed, f"a place too many, or too few: {statement}")
+        checks.law((access is not None) == placed, f"a place too many, or too few: {statement}")
         if kind.uses_memory:
             checks.touched(statement)
         if kind is StatementKind.UPDATE:
             known = combiner is not None and text in combiner.value
-            checks._law(known, f"an update by {text}, which is not by {combiner}")
+            checks.law(known, f"an update by {text}, which is not by {combiner}")
         if kind.accumulates:
             checks._read(target)
             if kind is StatementKind.ACCUMULATE:
                 before = checks.kinds.known.get(target)
                 after = checks.kinds.of(text, (target, *operands))
                 agree = None in (before, after) or before == after
-                checks._law(agree, f"{target} is {before}, and {after} is added up")
+                checks.law(agree, f"{target} is {before}, and {after} is added up")
         elif kind is not StatementKind.STORE:
             checks._assigned(target, self.kind(statement))
             self.level[target] = level

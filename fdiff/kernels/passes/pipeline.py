@@ -208,7 +208,10 @@ def _verify(program: Form, graph: KernelGraph, place: str) -> None:
     with no_fork:
         from ..ir.verify import verify  # noqa: PLC0415 - for tests alone
         from ..ir.verify_graph import verify_graph  # noqa: PLC0415 - for tests alone
+        from ..ir.verify_parallel import verify_parallel  # noqa: PLC0415 - for tests alone
     if isinstance(program, LoopProgram):
         verify(program, graph, place)
+    elif isinstance(program, ParallelProgram):
+        verify_parallel(program, graph, place)
     elif isinstance(program, KernelGraph):
         verify_graph(program, place)

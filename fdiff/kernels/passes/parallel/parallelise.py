@@ -40,6 +40,7 @@ from ...ir.parallel import (
     ParallelProgram,
     PrivateReduction,
     SerialRegion,
+    name_of_private_copy,
 )
 from ..tile.loop_collapse import collapse
 
@@ -65,7 +66,7 @@ def parallelise(program: LoopProgram, heavy: frozenset[int]) -> ParallelProgram 
         items.append(made)
     if not any(isinstance(item, ParallelLoop) for item in items):
         return None
-    return ParallelProgram(sharing.temporaries(), tuple(items), program.outputs)
+    return ParallelProgram(sharing.temporaries(), tuple(items), program.outputs, program.locals)
 
 
 class _Parallelisation:
@@ -235,11 +236,6 @@ class _Parallelisation:
             )
             out.append((whole, self.private_memory[-1]))
         return tuple(out)
-
-
-def name_of_private_copy(copies: Temporary) -> str:
-    """The name of the copy of memory that is private to a part."""
-    return f"own_{copies.name}"
 
 
 def _first_of_part(bounds: tuple[str, str], part: str) -> str:

@@ -21,9 +21,8 @@ from ...ir.loops import (
     Nest,
     Temporary,
     TileLoop,
-    fewest_tile_rows,
-    tile_height,
 )
+from ...ir.tile_sizes import fewest_tile_rows, tile_height
 from .row_dependence import (
     MemoryUses,
     finalisation,
