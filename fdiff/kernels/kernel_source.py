@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from .ir.indexing import Dims
 from .ir.loops import BLOCK
+from .ir.operation_costs import INLINED
 from .ir.tile_sizes import count_entries, tile_height_at
 
 INDENT = "    "
 _MATHS = re.compile(
     r"\brt\.(a?(?:sin|cos|tan)h?|exp2?|expm1|log(?:2|10|1p)?|atan2|cbrt|hypot|power|logaddexp2?|erfc?|expit|ndtr)\("
 )
-INLINED = 16  # calls of elementary functions up to which LLVM may inline them
 _LEAST_SHARED = 60_000.0  # ns of work of a kernel from which on threads share it
 _LEAST_OF_LOOP = 5_000.0  # ns of work of a loop from which on it is shared, if any is
 _COST_OF_BARRIER = 2_000.0  # ns of work that each barrier has to be worth

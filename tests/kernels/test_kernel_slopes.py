@@ -10,8 +10,7 @@ from tapes import tape_of, values
 from test_vector_math import Loop, ulps
 
 from fdiff import kernels
-from fdiff.kernels.ir.operation_costs import ALIKE
-from fdiff.kernels.runtime.maths.function import INLINED
+from fdiff.kernels.ir.operation_costs import ALIKE, INLINED
 from fdiff.kernels.runtime.maths.value import fused
 from fdiff.kernels.runtime.maths.value_and_slope import SPLIT
 from fdiff.ops.accurate_partials import DIRECTION, SHARES

@@ -11,9 +11,9 @@ from scipy import special as sc
 from tapes import tape_of, values
 
 from fdiff import kernels
+from fdiff.kernels.ir.operation_costs import INLINED
 from fdiff.kernels.llvm import machine
 from fdiff.kernels.llvm.module import module_of
-from fdiff.kernels.runtime.maths.function import INLINED
 from fdiff.kernels.runtime.maths.trigonometric import REACH
 from fdiff.kernels.runtime.maths.value import fused
 

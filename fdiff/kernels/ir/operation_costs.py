@@ -14,6 +14,10 @@ _CHEAP = (
     "rt.isfinite",
     "rt.isinf",
 )
+# Up to so many calls of elementary functions in a kernel are inlined, which takes 5 to 9 ms of
+# compile time each. More are calls of vector functions, at 2 ms each and 20 ms a function, and as
+# fast where loops are long.
+INLINED = 16
 SLOW = 20  # cost of a transcendental function, in additions
 # Functions of kernel texts that have most of their instructions in common with one: in one loop
 # they cost little more than it (`kernels/runtime/maths/slopes.py`).

@@ -38,9 +38,9 @@ def places(dtype: str) -> dict[str, int]:
 
 @lru_cache(maxsize=2)
 def table(*, alone: bool = False) -> np.ndarray:
-    """The addresses in this process, then the most multiplications of a product without BLAS.
+    """The addresses in this process, then the multiplications up to which products need no BLAS.
 
-    If BLAS is left `alone`, that is any number.
+    If BLAS is left `alone`, no product is large enough for it: it would start threads of its own.
     """
     found = [_module(module) for module in ("cython_blas", "cython_lapack")]
     to = np.iinfo(np.int64).max if alone else _blocks_to()

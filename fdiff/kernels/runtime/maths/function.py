@@ -8,34 +8,32 @@ from contextvars import ContextVar
 
 from llvmlite import ir
 
+from ...ir.operation_costs import INLINED
 from ...llvm.machine import has, target
 from .value import F8, TRUTH, Formula, Value, fused
 from .value_and_slope import SPLIT
 
-# Up to so many calls in a kernel are inlined, which takes 5 to 9 ms of compile time each. More are
-# calls of vector functions, at 2 ms each and 20 ms a function, and as fast where loops are long.
-INLINED = 16
-_apart_now: ContextVar[bool] = ContextVar("apart", default=False)
+_many_calls: ContextVar[bool] = ContextVar("many_calls", default=False)
 
 
 @contextmanager
 def expecting(calls: int) -> Iterator[None]:
-    """While a kernel with so many calls is compiled."""
-    token = _apart_now.set(calls > INLINED)
+    """A context in which a kernel with so many calls of elementary functions is compiled."""
+    token = _many_calls.set(calls > INLINED)
     try:
         yield
     finally:
-        _apart_now.reset(token)
+        _many_calls.reset(token)
 
 
 def call(builder: ir.IRBuilder, formula: Formula, args: list[ir.Value], out: ir.Type) -> ir.Value:
     """A call of the function that `formula` describes."""
     module, kinds = builder.module, [a.type for a in args]
-    if out == TRUTH or not (_apart_now.get() and fused()):
+    if out == TRUTH or not (_many_calls.get() and fused()):
         function = _inlined(module, formula, kinds, out)
     else:
         parts = SPLIT.get(formula.__name__) if kinds == [F8.real] else None
-        function = _apart(module, parts.called if parts else formula, kinds)
+        function = _vectorisable(module, parts.called if parts else formula, kinds)
         if parts:
             called = Value(builder, builder.call(function, args))
             return parts.rest(called, Value(builder, args[0])).at
@@ -69,8 +67,8 @@ def _inlined(
     return module.globals[name]
 
 
-def _apart(module: ir.Module, formula: Formula, kinds: list[ir.Type]) -> ir.Function:
-    """The function with a variant for vectors, which LLVM's vectoriser finds by an attribute.
+def _vectorisable(module: ir.Module, formula: Formula, kinds: list[ir.Type]) -> ir.Function:
+    """The function, not inlined, and a variant for vectors, which the vectoriser of LLVM finds.
 
     The name of the variant follows the vector function ABI (LLVM Language Reference, "Call Site
     Attributes", vector-function-abi-variant).
