@@ -9,11 +9,10 @@ instruction is left a branch.
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Sequence
 from types import CodeType
 from typing import Any, NamedTuple
-
-from ..process.forking import no_fork
 
 MOST = 60  # steps of an arm
 _LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"))
@@ -61,9 +60,6 @@ def arm_at(code: CodeType, at: int) -> Arm | None:
 
 def _found(code: CodeType, at: int) -> Arm | None:
     """The same, not from the cache."""
-    with no_fork:
-        import dis  # noqa: PLC0415 - imported when the first branch on a value is met
-
     every = [i for i in dis.get_instructions(code) if i.opname not in _NOTHING]
     here = next((k for k, i in enumerate(every) if i.offset == at), None)
     if here is None:
