@@ -187,5 +187,5 @@ def _seeded(
 def _bytes_per_seed(variant: Variant) -> int:
     """Bytes of all nodes that depend on the differentiated inputs: what one more seed costs."""
     builder = _trace(variant).builder
-    moving = zip(builder.nodes, builder.moves, strict=True)
-    return max(sum(sum(t.nbytes for t in node.types) for node, on in moving if on), 1)
+    active = zip(builder.nodes, builder.active, strict=True)
+    return max(sum(sum(t.nbytes for t in node.types) for node, on in active if on), 1)

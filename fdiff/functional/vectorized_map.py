@@ -282,8 +282,8 @@ def _element(x: TracedArray) -> ArgumentSpec:
     type_ = ArrayType(x.shape[1:], x.dtype)
     if not x.shape[0]:
         return ArgumentSpec(type_, scalar=x.ndim == 1)
-    deed = "looked at an element of a mapped array"
-    value = lambda: np.asarray(x.home.guards.value(x.id, deed))[0]  # noqa: E731 - taken if it is asked for
+    action = "looked at an element of a mapped array"
+    value = lambda: np.asarray(x.home.guards.value(x.id, action))[0]  # noqa: E731 - taken if it is asked for
     return ArgumentSpec(type_, scalar=x.ndim == 1, value=value, batch=x)
 
 

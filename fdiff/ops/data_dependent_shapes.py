@@ -20,9 +20,9 @@ from .sorting import argsort, lexsort, searchsorted_call, sort
 # --- where something holds --------------------------------------------------------------------
 
 
-def look_if_traced(mask: object, deed: str) -> np.ndarray:
+def look_if_traced(mask: object, action: str) -> np.ndarray:
     """The value of a mask or count that decides a shape; a traced one is looked at, which becomes a guard."""
-    return guarded_value(mask, deed) if isinstance(mask, TracedArray) else np.asarray(mask)
+    return guarded_value(mask, action) if isinstance(mask, TracedArray) else np.asarray(mask)
 
 
 def _truth(x: object) -> object:

@@ -46,9 +46,9 @@ def _attempt(function: Callable[..., object], given: list[object], out: TracedAr
     number_less = functools.reduce(np.logical_or, [np.isnan(g) for g in given])
     if bool(np.isnan(out) & ~number_less) or bool(np.isinf(out) & finite):
         # Which error it is depends on the function, and for these three on the numbers too (a pole, or an overflow).
-        deed = "asked whether a number lies in a domain"
-        see = guarded_value if function in (math.pow, math.gamma, math.lgamma) else lambda g, deed: trace.guards.value(trace.own(g), deed)
-        function(*[float(see(g, deed)) if isinstance(g, TracedArray) else g for g in given])
+        action = "asked whether a number lies in a domain"
+        see = guarded_value if function in (math.pow, math.gamma, math.lgamma) else lambda g, action: trace.guards.value(trace.own(g), action)
+        function(*[float(see(g, action)) if isinstance(g, TracedArray) else g for g in given])
 
 
 def _log(x: object, base: object = math.e) -> object:

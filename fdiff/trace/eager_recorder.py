@@ -25,7 +25,7 @@ from .provenance import coordinates
 from .recorder import Recorder
 from .trace_stack import stack
 
-# A number beside a scalar, as a node without arguments: nothing moves it, and no rule reads it.
+# A number beside a scalar, as a node without arguments: it is not active, and no rule reads it.
 NUMBER = Primitive("number", lambda *, type_: (type_,), lambda **_: None, family="leaf")
 
 
@@ -65,14 +65,14 @@ class _Nodes(Sequence[Node]):
 
 
 class EagerBuilder(Builder):
-    """Ops with their arguments, their values, and whether the differentiated inputs move them."""
+    """Ops with their arguments, their values, and whether they are active: have a derivative."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ops: list[Op] = []
         self.args: list[tuple[int, ...]] = []
         self.values: list[object] = []
-        self.moves: list[bool] = []
+        self.active: list[bool] = []
         self.nodes = _Nodes(self.ops, self.args)  # type: ignore[assignment] - it is only read
         self.wide: dict[float, int] = {}  # nodes of numbers beside float64
         self.single: dict[float, int] = {}  # and beside float32
@@ -107,15 +107,15 @@ class EagerBuilder(Builder):
 
     def enter(self, op: Op, args: tuple[int, ...]) -> int:
         """Compute one more node."""
-        values, moves = self.values, self.moves
+        values, active = self.values, self.active
         value = op.call(*[values[a] for a in args])
-        moving = False
+        is_active = False
         if op.floating:
             for a in args:
-                if moves[a]:
-                    moving = True
+                if active[a]:
+                    is_active = True
                     break
-        moves.append(moving)
+        active.append(is_active)
         self.ops.append(op)
         self.args.append(args)
         values.append(value)
@@ -131,7 +131,7 @@ class EagerBuilder(Builder):
         """One more node without arguments."""
         self.ops.append(op)
         self.args.append(())
-        self.moves.append(False)
+        self.active.append(False)
         self.values.append(value)
         return len(self.values) - 1
 
@@ -145,7 +145,7 @@ class EagerBuilder(Builder):
 
     def clear(self) -> None:
         """Release all nodes and values."""
-        for part in (self.ops, self.args, self.values, self.moves, self.inputs):
+        for part in (self.ops, self.args, self.values, self.active, self.inputs):
             part.clear()
 
     def finish(self, outputs: Iterable[int]) -> Tape:
@@ -173,14 +173,14 @@ class EagerGuardSet(GuardSet):
             stack.branches[user_line(2)] += 1
         return found
 
-    def value(self, node_id: int, deed: str) -> object:
+    def value(self, node_id: int, action: str) -> object:
         self.trace.tainted = True
         found = self.values[node_id]
         self.answers.append(hash(np.asarray(found).tobytes()))
         return found
 
-    def guard(self, node_id: int, deed: str) -> np.ndarray:
-        return np.asarray(self.value(node_id, deed))
+    def guard(self, node_id: int, action: str) -> np.ndarray:
+        return np.asarray(self.value(node_id, action))
 
     def is_known(self, node_id: int) -> bool:
         return True
@@ -236,9 +236,9 @@ class EagerRecorder(Recorder):
             if node is None:
                 node = index_nodes[k] = builder.leaf(_INDEX_NUMBER, k)
             args.append(node)
-        values, moves = builder.values, builder.moves
+        values, active = builder.values, builder.active
         values.append(values[source][at])  # type: ignore[index] - the value of an array
-        moves.append(moves[source])
+        active.append(active[source])
         builder.ops.append(_reader(type_))
         builder.args.append(tuple(args))
         return len(values) - 1

@@ -44,7 +44,7 @@ class EagerTrace(EagerRecorder, Trace):
         builder = self.builder
         for i in builder.inputs:
             builder.values[i] = np.asarray(self.guards.given[i])[()]
-            builder.moves[i] = i in self.guards.active
+            builder.active[i] = i in self.guards.active
 
     def release(self) -> None:
         """Let go of everything once the results are there, so that no reference goes round."""

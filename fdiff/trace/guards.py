@@ -10,7 +10,7 @@ other arguments as long as Python would see the same. For that the guard set rec
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -77,8 +77,8 @@ class GuardSet:
 
     # ------------------------------------------------------------------------------- values
 
-    def value(self, node_id: int, deed: str) -> object:
-        """Value of a node at the arguments at hand; `deed` is what `f` did with it, for errors."""
+    def value(self, node_id: int, action: str) -> object:
+        """Value of a node at the arguments at hand; errors say that `f` did `action`."""
         known, nodes = self._known, self.builder.nodes
         stack = [node_id]
         with np.errstate(all="ignore"):
@@ -91,24 +91,24 @@ class GuardSet:
                 elif missing:
                     stack += missing
                 elif node.primitive is INPUT:
-                    known[i] = self._input(i, deed)
+                    known[i] = self._input(i, action)
                 else:
                     args = [known[a] for a in node.args]
                     known[i] = node.primitive.evaluate(*args, **dict(node.params))
         return known[node_id]
 
-    def _input(self, node_id: int, deed: str) -> object:
+    def _input(self, node_id: int, action: str) -> object:
         given = self.given.get(node_id)
         if given is None:
             raise self.fail(
-                f"`f` {deed}; it depends on an argument of type {self.builder.type(node_id)}"
+                f"`f` {action}; it depends on an argument of type {self.builder.type(node_id)}"
                 " whose value is not known.",
                 "Use numpy functions (numpy.where for a branch).",
             )
         if isinstance(given, np.ndarray):
             return given
         if is_enclosing(given):
-            return np.asarray(given.home.guards.value(given.id, deed))
+            return np.asarray(given.home.guards.value(given.id, action))
         make: Callable[[], object] = given  # type: ignore[assignment] - what remains is a function
         return make()
 
@@ -145,20 +145,12 @@ class GuardSet:
     def is_active(self, node_id: int) -> bool:
         """Whether the node has a derivative with respect to something that is differentiated."""
         self._extend(node_id)
-        for i in self._members(self._differentiable[node_id]):
-            outer = self.batch_of.get(i, self.given.get(i))
-            if i in self.active or (is_enclosing(outer) and outer.home.guards.is_active(outer.id)):
-                return True
-        return False
+        return self._any_input(self._differentiable[node_id], self.active, GuardSet.is_active)
 
     def depends(self, node_id: int) -> bool:
         """The same, where a rounded value or a truth value counts too."""
         self._extend(node_id)
-        for i in self._members(self._unstopped[node_id]):
-            outer = self.batch_of.get(i, self.given.get(i))
-            if i in self.active or (is_enclosing(outer) and outer.home.guards.depends(outer.id)):
-                return True
-        return False
+        return self._any_input(self._unstopped[node_id], self.active, GuardSet.depends)
 
     def is_known(self, node_id: int) -> bool:
         """Whether the value of a node can be computed."""
@@ -166,11 +158,19 @@ class GuardSet:
 
     def is_batched(self, node_id: int) -> bool:
         """Whether a node depends on a batch, of which only one entry is at hand."""
-        for i in self._inputs(node_id):
-            outer = self.given.get(i)
-            if i in self.batch_of:
-                return True
-            if is_enclosing(outer) and outer.home.guards.is_batched(outer.id):
+        self._extend(node_id)
+        return self._any_input(self._depends[node_id], self.batch_of, GuardSet.is_batched)
+
+    def _any_input(
+        self, bits: int, these: Container[int], outside: Callable[[GuardSet, int], bool]
+    ) -> bool:
+        """Whether an input of a set is one of `these`.
+
+        One that stands for a value of an enclosing trace is asked there, by `outside`.
+        """
+        for i in self._members(bits):
+            outer = self.batch_of.get(i, self.given.get(i))
+            if i in these or (is_enclosing(outer) and outside(outer.home.guards, outer.id)):
                 return True
         return False
 
@@ -211,13 +211,13 @@ class GuardSet:
 
     # --------------------------------------------------------------------------------- guards
 
-    def guard(self, node_id: int, deed: str) -> np.ndarray:
+    def guard(self, node_id: int, action: str) -> np.ndarray:
         """Value of a node, which the tape relies on from now on."""
         node = self.builder.nodes[node_id]
         if node.value is not None:
             return node.value
         if node_id not in self.expected:
-            value = np.asarray(self.value(node_id, deed))
+            value = np.asarray(self.value(node_id, action))
             if self.pin(node_id):
                 return value
             self.expected[node_id] = np.array(value)

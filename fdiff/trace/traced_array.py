@@ -260,11 +260,11 @@ class TracedArray(Handle):
             kind(shadow(self.type))  # raises what NumPy raises, or warns
         trace = current(self)
         node_id = trace.own(self)
-        deed = f"turned a traced array into a Python {kind.__name__}"
+        action = f"turned a traced array into a Python {kind.__name__}"
         try:
             if of is None and trace.guards.is_active(node_id):
                 raise trace.fail(
-                    f"`f` {deed}, which would drop its derivative.",
+                    f"`f` {action}, which would drop its derivative.",
                     "Use numpy functions (numpy.sin for math.sin), f-strings,"
                     " or fdiff.stop_gradient.",
                 )
@@ -273,7 +273,7 @@ class TracedArray(Handle):
                 truth_without = truth_if_not_memoised(trace, seen, stack.traces[0])
                 if truth_without is not None:
                     return kind(truth_without)
-            return kind(trace.guards.guard(seen, deed).item())
+            return kind(trace.guards.guard(seen, action).item())
         except LeakError:
             raise
         except TraceError as error:
@@ -323,7 +323,7 @@ def ufunc_handler(ufunc: np.ufunc, method: str = "__call__") -> Callable[..., ob
     return handler
 
 
-def guarded_value(traced: TracedArray, deed: str) -> np.ndarray:
+def guarded_value(traced: TracedArray, action: str) -> np.ndarray:
     """Concrete value of `traced`, which the tape relies on from now on."""
     trace = current(traced)
-    return trace.guards.guard(trace.own(traced), deed)
+    return trace.guards.guard(trace.own(traced), action)

@@ -20,7 +20,7 @@ class Cotangents:
         self.trace = trace
         self.builder = trace.builder
         self.size = size
-        self.values, self.moves = trace.builder.values, trace.builder.moves
+        self.values, self.active = trace.builder.values, trace.builder.active
         self.count = len(trace.builder.nodes)
         self.bars: list[Any] = [None] * self.count
         self.masks: dict[int, Any] = {}

@@ -45,14 +45,14 @@ def push_values(
 ) -> list[Any]:
     """Tangents of the nodes `outs`, given those of others; None where a node does not move."""
     builder = trace.builder
-    every, ops, values, moves = builder.args, builder.ops, builder.values, builder.moves
+    every, ops, values, active = builder.args, builder.ops, builder.values, builder.active
     found: list[Any] = [None] * len(ops)
     parts: dict[int, list[Any]] = {}
     for i, dot in dots.items():
         found[i] = dot
     with np.errstate(all="ignore"):
         for i in range(max([o for o in outs if o is not None], default=-1) + 1):
-            if not moves[i] or found[i] is not None:
+            if not active[i] or found[i] is not None:
                 continue
             op, args = ops[i], every[i]
             if op.primitive is ITEM:
@@ -60,15 +60,15 @@ def push_values(
                     found[i] = parts[args[0]][op.params[0][1]]
                 continue
             given = [found[a] for a in args]
-            moving = tuple([dot is not None for dot in given])
-            if True not in moving:
+            active_args = tuple([dot is not None for dot in given])
+            if True not in active_args:
                 continue
             if op.scalar_rule == STORES_ENTRIES:
                 found[i] = push_store(op, given, size)
                 continue
-            rule = op.rules.get((moving, size, "push"))
+            rule = op.rules.get((active_args, size, "push"))
             if rule is None:
-                rule = op.rules[moving, size, "push"] = push_function(op, moving, size)
+                rule = op.rules[active_args, size, "push"] = push_function(op, active_args, size)
             several = len(op.types) > 1
             outputs: Any = values[i] if several else (values[i],)
             given = [dot for dot in given if dot is not None]
@@ -86,10 +86,10 @@ class PullSweep(Cotangents):
     """The nodes of a trace, walked backwards."""
 
     def run(self, given: Mapping[int, Any], wrt: Sequence[int]) -> list[Any]:
-        every, ops, moves = self.builder.args, self.builder.ops, self.moves
+        every, ops, active = self.builder.args, self.builder.ops, self.active
         bars, parts, kept = self.bars, self.parts, set(wrt)
         for i, bar in given.items():
-            if moves[i]:
+            if active[i]:
                 bars[i] = bar
         for i in range(max(given, default=-1), -1, -1):
             bar = bars[i]
@@ -102,7 +102,7 @@ class PullSweep(Cotangents):
                 mask = self.masks.pop(i, None)
                 parts.setdefault(args[0], {})[op.params[0][1]] = bar, mask
             else:
-                self._pull(i, op, args, tuple([moves[a] for a in args]))
+                self._pull(i, op, args, tuple([active[a] for a in args]))
             bars[i] = None
         return [bars[i] for i in wrt]
 

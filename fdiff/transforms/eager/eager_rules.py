@@ -61,13 +61,13 @@ def pull_template(op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> Template:
     return template_of(tape, step, [(*target, None) for target in found])
 
 
-def push_function(op: Op, moving: tuple[bool, ...], size: int | None) -> RuleFunction:
+def push_function(op: Op, active_args: tuple[bool, ...], size: int | None) -> RuleFunction:
     """The forward rule of an op where some of its arguments move.
 
     A target tells where in the tuple the tangent of an output is, None where it does not move.
     """
-    tape, targets, _ = pushes.rule.trace(op, moving)
-    return _function(_batched(tape, sum(moving), size)), targets
+    tape, targets, _ = pushes.rule.trace(op, active_args)
+    return _function(_batched(tape, sum(active_args), size)), targets
 
 
 def _batched(tape: Tape, seeds: int, size: int | None) -> Tape:

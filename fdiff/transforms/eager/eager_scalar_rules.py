@@ -25,37 +25,37 @@ def _add_to(sweep: Cotangents, a: int, bar: Any) -> None:
 
 
 def _pull_add(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
-    moves = sweep.moves
+    active = sweep.active
     for a in args:
-        if moves[a]:
+        if active[a]:
             _add_to(sweep, a, bar)
 
 
 def _pull_subtract(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
     a, b = args
-    if sweep.moves[a]:
+    if sweep.active[a]:
         _add_to(sweep, a, bar)
-    if sweep.moves[b]:
+    if sweep.active[b]:
         _add_to(sweep, b, -bar)
 
 
 def _pull_multiply(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
     a, b = args
     values = sweep.values
-    if sweep.moves[a]:
+    if sweep.active[a]:
         _add_to(sweep, a, bar * values[b])
-    if sweep.moves[b]:
+    if sweep.active[b]:
         _add_to(sweep, b, bar * values[a])
 
 
 def _pull_negative(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
-    if sweep.moves[args[0]]:
+    if sweep.active[args[0]]:
         _add_to(sweep, args[0], -bar)
 
 
 def _pull_entry(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
     source = args[0]
-    if not sweep.moves[source]:
+    if not sweep.active[source]:
         return
     spot: tuple[Any, ...] = tuple([sweep.values[k] for k in args[1:]])
     sweep.writable(source)[spot if sweep.size is None else (slice(None), *spot)] += bar
@@ -91,15 +91,15 @@ def _without(array: Any, places: Sequence[int], size: int | None) -> np.ndarray:
 
 def pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None:
     """Entries that were stored get their cotangents, the array below gets the others."""
-    places, size, moves = places_of(op), sweep.size, sweep.moves
+    places, size, active = places_of(op), sweep.size, sweep.active
     bar, mask = sweep.bars[i], sweep.masks.pop(i, None)
-    if moves[args[0]]:
+    if active[args[0]]:
         kept = None if mask is None else _without(mask, places, size)
         sweep.accumulate(args[0], _without(bar, places, size), kept)
     bars = _flat(np.asarray(bar), size)
     masks = None if mask is None else _flat(np.asarray(mask), size)
     for k, a in zip(places, args[1:], strict=True):
-        if not moves[a]:
+        if not active[a]:
             continue
         if size is not None:
             sweep.accumulate(a, bars[:, k], None if masks is None else masks[:, k])
@@ -123,11 +123,11 @@ def push_store(op: Op, given: Sequence[Any], size: int | None) -> np.ndarray:
 
 def enter_pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None:
     """The same as `pull_store` for cotangents that are nodes of the trace."""
-    trace, places, moves = sweep.trace, places_of(op), sweep.moves
+    trace, places, active = sweep.trace, places_of(op), sweep.active
     bar, mask = sweep.bars[i], sweep.masks.pop(i, None)
-    if moves[args[0]]:
+    if active[args[0]]:
         kept = None if mask is None else trace.cleared(mask, places)
         sweep.accumulate(args[0], trace.cleared(bar, places), kept)
     for k, a in zip(places, args[1:], strict=True):
-        if moves[a]:
+        if active[a]:
             sweep.accumulate(a, trace.read(bar, k), None if mask is None else trace.read(mask, k))
