@@ -65,11 +65,12 @@ class Stage:
         self._outer = outer = _under_way.get(me)
         self._begin = perf_counter()
         if outer is None:
-            self._begin_alone(me)
+            self._begin_outermost(me)
         else:
             _under_way[me] = self
 
-    def _begin_alone(self, me: int) -> None:
+    def _begin_outermost(self, me: int) -> None:
+        """Begin a stage that has no other around it, and start the thread that shows stages."""
         if background.worker.runs_here():
             return
         self._frame = sys._getframe(2)

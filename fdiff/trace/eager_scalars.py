@@ -20,9 +20,9 @@ _new = object.__new__
 
 
 class EagerScalar(TracedArray):
-    """A scalar of an eager trace; its class tells the type, so that only two slots are filled.
+    """A scalar of an eager trace. Its class tells the type, so that only two slots are filled.
 
-    Nobody writes to a scalar: all else of a handle is the same for ever.
+    Scalars are immutable: the other attributes of a handle are those of the class.
     """
 
     __slots__ = ()
@@ -74,9 +74,9 @@ class Float32(EagerScalar):
 
 
 class Truth(EagerScalar):
-    """A `numpy.bool`, which comparisons give; a node only where more than its truth is asked for.
+    """A `numpy.bool`, the result of a comparison; its node is entered only when it is asked for.
 
-    `pending` are the op, the node and the operand that were compared. Once the trace has ended
+    `pending` are the op, the node and the other operand of the comparison. Once the trace has ended
     there is no node.
     """
 

@@ -1,7 +1,7 @@
 """An eager trace: an eager recorder that hands out traced arrays, and scalars that cost little.
 
-Ufuncs and single entries of arrays take the shortest way: by a template kept from earlier calls, or
-straight to the node.
+A ufunc enters the nodes of a template kept from earlier calls, a single entry of an array enters
+its node directly.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class EagerTrace(EagerRecorder, Trace):
             builder.active[i] = i in self.guards.active
 
     def release(self) -> None:
-        """Let go of everything once the results are there, so that no reference goes round."""
+        """Drop all nodes and values once the results are there, so that no cycle stays."""
         self.builder.clear()
         self._entries.clear()
         self._index_nodes.clear()
@@ -98,7 +98,7 @@ class EagerTrace(EagerRecorder, Trace):
         return made
 
     def put(self, x: TracedArray, key: object, value: object) -> bool:
-        """``x[key] = value`` for one entry and a number of its dtype; False: not done."""
+        """Store a number of the same dtype in one entry; False for any other `key` or `value`."""
         link = x.link
         if not (link is None or link.__class__ is PendingStores) or x.scalar or x.weak:
             return False
@@ -138,7 +138,7 @@ def _spot(shape: tuple[int, ...], key: Any) -> int | None:
 
 
 def to_ordinary_tape(trace: EagerTrace, outputs: Sequence[int]) -> Tape:
-    """The tape of an eager trace, without the nodes that only such traces have."""
+    """The tape of an eager trace, with ordinary nodes in place of those only such traces have."""
     builder, plain = trace.builder, Trace(trace.call, lines=False)
     inputs = set(builder.inputs)
     ids: list[int] = []

@@ -1,4 +1,4 @@
-"""Arguments as handlers take them, and results put where ``out=`` says."""
+"""Arguments as handlers take them, and results stored in the arrays given as ``out=``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def resolve(value: object) -> object:
 
 
 def stored(outs: tuple[object, ...], result: object, where: object, name: str) -> object:
-    """Results put into the arrays given as ``out=``."""
+    """The arrays given as ``out=``, after the results have been stored in them."""
     into: Callable[..., object] = HOOKS["out"]
     if len(outs) == 1:
         return into(outs[0], result, where, name)
@@ -51,7 +51,7 @@ def stored(outs: tuple[object, ...], result: object, where: object, name: str) -
 
 @lru_cache(maxsize=1024)
 def _place_of_out(handler: Callable[..., object]) -> int | None:
-    """Where among its positional arguments a handler takes ``out``; None if it does not."""
+    """The position of ``out`` among the arguments of a handler; None if it takes none."""
     code = getattr(handler, "__code__", None)
     if code is None or code.co_flags & CO_VARARGS or hasattr(handler, "__wrapped__"):
         names = tuple(signature(handler).parameters)
@@ -63,7 +63,7 @@ def _place_of_out(handler: Callable[..., object]) -> int | None:
 def call_with_out(
     handler: Callable[..., object], name: str, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> object:
-    """Call a handler; what is given as ``out`` is written to afterwards."""
+    """Call a handler without ``out``, then store the result there."""
     out = kwargs.pop("out", None)
     place = _place_of_out(handler)
     if place is not None and len(args) > place:
@@ -75,7 +75,7 @@ def call_with_out(
 
 
 def taking_out(handler: Callable[..., object], name: str) -> Callable[..., object]:
-    """The handler as a method, where what is given as ``out`` is written to."""
+    """The handler as a method of arrays, which stores its result in what is given as ``out``."""
     place = _place_of_out(handler)
     if place is None:
         return handler
