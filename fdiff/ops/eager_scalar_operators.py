@@ -67,9 +67,9 @@ def operate(self, other):
         b = builder.number(other, dtype)
     a = self.node
     {unless}
-    values, moves = builder.values, builder.moves
+    values, active = builder.values, builder.active
     values.append(values[{x}] {sign} values[{y}])
-    moves.append(moves[a] or moves[b])
+    active.append(active[a] or active[b])
     builder.ops.append(op)
     builder.args.append(({x}, {y}))
     made = new(found)
