@@ -120,11 +120,10 @@ def compiled_quickly() -> Generator[None]:
     quick = machine._new_machine(machine.target(), 0)
     whole = machine.object_code
 
-    def object_code(module: ir.Module, **options: bool) -> bytes:
-        if module.name != "kernel":
+    def object_code(module: ir.Module | str, **options: bool) -> bytes:
+        if not isinstance(module, str):  # of a routine; kernels come as their assembly
             return whole(module, **options)
-        module.triple, module.data_layout = quick.triple, str(quick.target_data)
-        parsed = llvm.parse_assembly(str(module))
+        parsed = llvm.parse_assembly(module)
         parsed.verify()
         return bytes(quick.emit_object(parsed))
 
