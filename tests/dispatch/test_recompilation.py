@@ -171,7 +171,7 @@ def test_a_tape_that_compiles_too_long_is_not_compiled_unasked(
 
     def long(x: np.ndarray) -> object:
         y = x
-        for k in range(3000):
+        for k in range(4000):  # predicted to take more than `ASK_FIRST`
             y = np.sin(y * (1.0 + k))
         return np.sum(y)
 
