@@ -250,8 +250,8 @@ class Operator:
 
     def origin(self, argnums: Argnums) -> Origin:
         """From what the prepared function of this operator is made again."""
-        places = {} if argnums is None else {"argnums": argnums}
-        return Origin(self.function, {**places, **self.settings})
+        settings = self.settings if argnums is None else {"argnums": argnums, **self.settings}
+        return Origin(self.function, settings)
 
 
 def immediate_call(
