@@ -1,6 +1,7 @@
 """From a call of `value_and_grad(f)` to its result.
 
-In the order of a first call: `arguments` flattens and checks what was given; `program` looks for a
+In the order of a first call: `arguments` flattens what was given and makes the signature
+by which traces are told apart; `program` looks for a
 variant, a trace of `f` that holds for it, or has `variant` trace `f`, while `capture_session`
 writes down what `f` reads from outside; the operator makes a plan of it (`plans`);
 `tiered_execution` runs the plan's tapes by the NumPy interpreter, by bytecode (`bytecode_tier`) or
@@ -13,8 +14,10 @@ A call is answered in one of two ways:
   the general way. `fast_path_builder` derives it from that call, so that no operator is described
   twice: the plan is run with placeholders, which shows how the stub of machine code takes arguments
   apart (`argument_registers`, the counterpart of `tree.flatten`) and builds the result
-  (`result_template`, the counterpart of `tree.unflatten`). `native_revalidation` hands the stub the
-  comparisons that `capture.revalidation` makes on the general way.
+  (`result_template`, the counterpart of `tree.unflatten`). The stub itself compares classes,
+  dtypes, shapes and strides with those of that call (`kernels/llvm/entry_stub.py`).
+  `native_revalidation` hands the stub the comparisons that `capture.revalidation` makes on the
+  general way.
 
 On the general way a function whose branches do not recur (`branch_stability`) is differentiated
 eagerly: the plan has an `EagerStep`, which computes in the trace itself, in place of a `PlanStep`.

@@ -190,8 +190,13 @@ def gradgradcheck(
 ) -> bool:
     """Compare second derivatives of `f` with measured ones: `gradcheck` of its vector products.
 
-    Parameters, result and errors are those of `gradcheck`; the vector is drawn at random, the same
-    at each call.
+    Parameters and result are those of `gradcheck`; the vector is drawn at random, the same at each
+    call.
+
+    Raises
+    ------
+    GradcheckError, InputError
+        As `gradcheck` does.
 
     Examples
     --------

@@ -169,13 +169,18 @@ def value_and_grad(
 ) -> Prepared[P, tuple[Any, Any]]:
     """Value and gradient of a scalar function, from one evaluation.
 
-    Parameters and errors are those of `grad`.
+    Parameters are those of `grad`.
 
     Returns
     -------
     callable
         Takes the arguments of `f`; gives ``(value, gradient)``, or ``((value, aux), gradient)``
         with `has_aux`.
+
+    Raises
+    ------
+    InputError, DtypeError, TraceError
+        As `grad` does.
 
     Examples
     --------

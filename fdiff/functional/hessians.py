@@ -146,8 +146,13 @@ def vhp(
 ) -> object:
     """Product of a vector with the Hessian of a scalar function: ``(output, v^T H)``.
 
-    The Hessian is symmetric, so that this is `hvp` by another name, with the same parameters,
-    cost and errors.
+    The Hessian is symmetric, so that this is `hvp` by another name, with the same parameters and
+    cost.
+
+    Raises
+    ------
+    VectorError, InputError, DtypeError
+        As `hvp` does.
 
     Examples
     --------

@@ -236,6 +236,11 @@ def jacrev(
     and dataclasses: the result has the structure of the outputs, and each entry that of the
     inputs.
 
+    Raises
+    ------
+    InputError, DtypeError, TraceError
+        As `jacobian` does.
+
     Examples
     --------
     >>> import numpy as np
@@ -258,6 +263,11 @@ def jacfwd(
     """Function that computes the Jacobian of `f` column by column, in forward mode.
 
     Parameters and structure of results are those of `jacrev`.
+
+    Raises
+    ------
+    InputError, DtypeError, TraceError
+        As `jacobian` does.
 
     Examples
     --------

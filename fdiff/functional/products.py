@@ -230,6 +230,11 @@ def jvp(
         evaluation. Complex inputs move along a complex `v`: the tangent is the derivative of
         ``f(x + t * v)`` at ``t = 0``.
 
+    Raises
+    ------
+    VectorError, InputError, DtypeError
+        As `vjp` does.
+
     References
     ----------
     Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.1.

@@ -132,7 +132,10 @@ def test_a_long_program_is_compiled_as_it_is_interpreted(case):
     assert source.startswith("def outlined0(")
 
 
-@pytest.mark.parametrize("case", ["rows of arrays", "numbers", "recurrent cells"])
+@pytest.mark.parametrize(
+    "case",
+    ["rows of arrays", "numbers", pytest.param("recurrent cells", marks=pytest.mark.slow)],
+)
 def test_what_repeats_is_compiled_once(case):
     """Twice as many steps of a program: more calls of as many functions, or nearly so."""
 

@@ -268,6 +268,9 @@ def test_public_names_are_documented_and_functions_with_an_example():
     called = {name for name, value in public().items() if isinstance(value, types.FunctionType)}
     assert [name for name, doc in documents.items() if not doc] == []
     assert [name for name in called if ">>>" not in documents[name]] == []
+    takes_f = {name for name in called if "f" in inspect.signature(public()[name]).parameters}
+    assert len(takes_f) > 12
+    assert [name for name in takes_f if "    Raises\n" not in documents[name]] == []
 
 
 # ----------------------------------------------------------------------------------------- sizes

@@ -8,7 +8,8 @@ A pass takes the program in one form and leaves it in the same form or the next 
 - *loops*: loop nests of scalar statements, and calls of routines (`ir/loops.py`).
 
 Passes that only the CPU needs come last, so that another target can stop before them. With
-``FDIFF_VERIFY`` set, as in all tests, the program is verified after each pass.
+``FDIFF_VERIFY`` set, as in all tests, graphs and programs of loops or threads are verified after
+each pass; plans and schedules have no laws of their own, and are verified as the loops they become.
 ``FDIFF_DUMP=passes`` prints it to stderr after each pass, ``FDIFF_DUMP=fuse,lower`` after the
 passes named; a kernel found on disk runs through no pass (``FDIFF_CACHE_DIR=off``).
 """

@@ -1,4 +1,6 @@
-"""Dead store elimination: stores into temporaries that nothing reads.
+"""Dead store elimination (Muchnick, Advanced Compiler Design and Implementation, 18.10).
+
+Dead are stores into temporaries that nothing reads.
 
 They are left where all readers of a value share the nest that computes it.
 """
@@ -29,7 +31,7 @@ def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
 
 
 def _read(program: LoopProgram) -> set[str]:
-    """The names of all memory that a nest or a call reads."""
+    """The names of all memory that a nest reads or a call is given, to write its results too."""
     read: set[str] = set()
     for one in (one for item in program.items for one in nests_and_calls(item)):
         if isinstance(one, Call):

@@ -1,7 +1,8 @@
 """Materialisation: which values are stored, and which are computed again by each of their readers.
 
 A node is *stored* if it has memory (or, with one entry, a local) of its own; every other node is
-fused into the loops that read it.
+fused into the loops that read it: the choice between storage and recomputation that Halide leaves
+to schedules (Ragan-Kelley et al., PLDI 2013).
 """
 
 from __future__ import annotations

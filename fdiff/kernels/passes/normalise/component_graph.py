@@ -23,7 +23,7 @@ def is_small(dim: str) -> bool:
 
 
 def small_axes(dims: Dims) -> Axes:
-    """The axes whose size is known, and not one."""
+    """The axes whose size stands in the graph as a number above one: few components each."""
     return tuple(a for a, d in enumerate(dims) if is_small(d))
 
 

@@ -44,9 +44,10 @@ def joined(new: Components, i: int, op: Operation) -> Ids | None:
 def _unfolded(
     new: Components, term: int, axis: int, rank: int, start: str
 ) -> list[tuple[int, Slices]]:
-    """The terms of a concatenation that `term` stands for, with the slice that each fills.
+    """The nodes that `term` stands for in a concatenation, each with the slice that it fills.
 
-    A vector that is itself put together of others is replaced by these.
+    `term` begins at `start` along the `axis` of a result with `rank` axes. A vector that is itself
+    a concatenation stands for its own terms, any other operand for itself.
     """
     op = new.ops[term]
     if op.kind is Kind.PLACE and rank == 1:

@@ -2,7 +2,8 @@
 
 ``np.sum((x[i] - x[j]) ** 2, axis=1)`` of points in space becomes three gathers and three
 subtractions in one loop over the pairs, where there was a loop of three iterations inside of it. An
-op without a rule gets its operands in one piece again (scalar replacement of aggregates).
+op without a rule gets its operands in one piece again. This is scalar replacement of aggregates
+(Muchnick, Advanced Compiler Design and Implementation, 12.2).
 """
 
 from __future__ import annotations

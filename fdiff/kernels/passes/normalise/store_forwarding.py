@@ -3,7 +3,7 @@
 While a tape is recorded, reads are forwarded: a read of what was stored becomes the stored value,
 and a read of other entries a read of the array before the store. In a kernel the value would then
 be computed once more in each nest that reads it, and the old array would have to stay in memory
-beside the new one.
+beside the new one. It is the inverse of scalar replacement (Callahan, Carr, Kennedy, PLDI 1990).
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def forward_stores(graph: KernelGraph) -> KernelGraph:
 
 
 def _tops(graph: KernelGraph, users: list[list[int]]) -> dict[int, tuple[int, Data]]:
-    """For each slice and each stored value, the last array that still has these entries, and where.
+    """For a slice or a stored value: the last array that still has these entries, and where in it.
 
-    Stores of other entries may have come in between.
+    Stores of other entries may have come in between: for a slice as many as its operation says
+    (`apart`). Values are listed whose stores are worth reading back (`_is_profitable`).
     """
     out: dict[int, tuple[int, Data]] = {}
     for i, op in enumerate(graph.ops):
