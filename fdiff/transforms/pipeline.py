@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
 from ..tape import Tape
-from . import sparsity
 from .batch import batch
 from .derivative_tapes import (
     choose,
@@ -36,6 +35,11 @@ from .prepare.loop_vectorisation import vectorise_loops
 from .prepare.split_concatenations import split_concatenations
 from .reverse import vjp
 from .simplify import simplify
+from .sparsity.compressed_jacobians import compressed
+from .sparsity.dynamic_sparsity import reached_columns, read_in_slices
+from .sparsity.parameter_entries import entry_columns
+from .sparsity.row_selection import rows_read
+from .sparsity.separable_jacobians import separable
 
 
 @dataclass(frozen=True)
@@ -178,25 +182,22 @@ UNIT_COTANGENTS = Transform(
 
 ENTRIES = Transform(
     "columns by entry",
-    lambda t, r: None if r.chunked else sparsity.entry_columns(t, r.input, r.outputs, _push),
+    lambda t, r: None if r.chunked else entry_columns(t, r.input, r.outputs, _push),
     "a short input that is read entry by entry",
     "columns of the Jacobian; each entry of the input has a tangent of its own")
 SLICED = Transform(
-    "read in slices", lambda t, r: None if r.chunked else sparsity.read_in_slices(t, r.input), "",
+    "read in slices", lambda t, r: None if r.chunked else read_in_slices(t, r.input), "",
     "the input is real, and read in slices alone")
 SELECT_ROWS = Transform(
-    "select rows", lambda t, r: sparsity.rows_read(t), "",
-    "rows that no gather picks are not computed")
+    "select rows", lambda t, r: rows_read(t), "", "rows that no gather picks are not computed")
 REACHED = Transform(
-    "columns by reach", lambda t, r: sparsity.reached_columns(t, r.function, r.input),
-    "read in slices",
+    "columns by reach", lambda t, r: reached_columns(t, r.function, r.input), "read in slices",
     "columns of the Jacobian; each node carries only the seeds that reach it")
 SEPARABLE = Transform(
-    "separable", lambda t, r: sparsity.separable(t, r.input, r.types[0], r.budget, _sweep),
+    "separable", lambda t, r: separable(t, r.input, r.types[0], r.budget, _sweep),
     "rows are gathered, treated alike, and added up", "the Jacobian, by blocks of rows")
 COMPRESSED = Transform(
-    "compressed",
-    lambda t, r: sparsity.compressed(t, r.input, r.types[0], _sweep, symmetric=r.symmetric),
+    "compressed", lambda t, r: compressed(t, r.input, r.types[0], _sweep, symmetric=r.symmetric),
     "a sparse pattern", "the Jacobian, by a sweep for each colour of its columns")
 SYMMETRISE = Transform(
     "symmetrise", lambda t, r: symmetric(t, [r.function.input_types[k] for k in r.wrt]),
