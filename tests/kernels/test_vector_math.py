@@ -10,8 +10,10 @@ import pytest
 from scipy import special as sc
 from tapes import tape_of, values
 
+import fdiff
 from fdiff import kernels
 from fdiff.kernels.ir.operation_costs import INLINED
+from fdiff.kernels.kernel_source import elementary_calls
 from fdiff.kernels.llvm import machine
 from fdiff.kernels.llvm.module import module_of
 from fdiff.kernels.runtime.maths.trigonometric import REACH
@@ -290,6 +292,36 @@ def test_many_calls_are_calls_of_a_vector_function(name, dtype, rng):
         want = run(name, *[want * half] * count)
     np.testing.assert_array_equal(loop(*arrays), want)
     assert re.search(rf"= (tail )?call <\d+ x \w+> @fdiff_{name}_f\d_apart_\d+", loop.ir)
+
+
+def sines(x, count):
+    out = 0.5 * x
+    for k in range(count):
+        out = out + np.sin(x * (k + 1.0))
+    return out
+
+
+@WITH_FUSED
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", [1, 2, INLINED, INLINED + 2])
+@pytest.mark.parametrize("order", ["value", "gradient"])
+def test_loops_that_look_for_huge_angles_are_vectorised(order, count, dtype):
+    """Up to `INLINED` calls have no call left; more are calls of vector functions."""
+    x = np.linspace(-1.0, 1.0, 77).astype(dtype)
+    f = (lambda x: sines(x, count)) if order == "value" else gradient_of_sines(count)
+    text = fdiff.source(f, x)
+    module = module_of(text, "kernel", len(elementary_calls(text)))
+    ir = str(machine.optimised(module))
+    kernel = ir[ir.index("@kernel_(") :].split("\n}\n", maxsplit=1)[0]
+    assert text.count("rt.out_of_range(") == count
+    assert re.search(rf"store <\d+ x {'double' if dtype is np.float64 else 'float'}>", kernel)
+    assert "freeze" not in kernel
+    called = re.findall(r"call (<\d+ x \w+>) @fdiff_\w+_apart_\d+", kernel)
+    assert bool(called) == (len(elementary_calls(text)) > INLINED)
+
+
+def gradient_of_sines(count):
+    return fdiff.value_and_grad(lambda x: np.sum(sines(x, count)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

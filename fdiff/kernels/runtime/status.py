@@ -8,7 +8,10 @@ OUT_OF_BOUNDS = 1  # an index lies outside of its array
 SINGULAR = 2  # a matrix is singular
 INDEFINITE = 3  # a matrix is not positive definite
 ZERO_AT = 16  # plus k: the diagonal of a triangular matrix is zero at position k
-OUT_OF_RANGE = -2  # an argument of sin, cos or tan is too large for `rt.sin` and its like
+# An argument of sin, cos or tan is too large for `rt.sin` and its like. It has to be -1, all bits
+# ones: that is the flag itself, widened. Any other number LLVM selects by the flag, and its pass
+# "jump threading" then freezes the flag within the loop, which is no longer vectorised for that.
+OUT_OF_RANGE = -1
 
 # Those that routines return, by the words for them in their texts.
 ROUTINE_STATUS = {"SINGULAR": SINGULAR, "INDEFINITE": INDEFINITE, "ZERO_AT": ZERO_AT}

@@ -68,9 +68,9 @@ def _inlined(
 
 
 def _vectorisable(module: ir.Module, formula: Formula, kinds: list[ir.Type]) -> ir.Function:
-    """The function, not inlined, and a variant for vectors, which the vectoriser of LLVM finds.
+    """The function, not inlined, and its variants for vectors, which the vectoriser of LLVM finds.
 
-    The name of the variant follows the vector function ABI (LLVM Language Reference, "Call Site
+    The names of variants follow the vector function ABI (LLVM Language Reference, "Call Site
     Attributes", vector-function-abi-variant).
     """
     name = _name(formula, kinds[0]) + "_apart"
@@ -79,18 +79,22 @@ def _vectorisable(module: ir.Module, formula: Formula, kinds: list[ir.Type]) -> 
     scalar = _defined(module, name, formula, kinds, kinds[0])
     scalar.linkage = "linkonce_odr"
     scalar.attributes.add("noinline")
-    count = _width(kinds[0])
-    wide = [ir.VectorType(kind, count) for kind in kinds]
-    vector = _defined(module, f"{name}_{count}", formula, wide, wide[0])
-    vector.linkage = "weak_odr"  # kept although nothing calls it before the loop is a vector's
-    vector.attributes.add("noinline")
-    variant = f"_ZGV_LLVM_N{count}{'v' * len(kinds)}_{name}({name}_{count})"
+    variants: list[str] = []
+    for count in _widths(kinds[0]):
+        wide = [ir.VectorType(kind, count) for kind in kinds]
+        vector = _defined(module, f"{name}_{count}", formula, wide, wide[0])
+        vector.linkage = "weak_odr"  # kept although nothing calls it before the loop is a vector's
+        vector.attributes.add("noinline")
+        variants.append(f"_ZGV_LLVM_N{count}{'v' * len(kinds)}_{name}({name}_{count})")
     # llvmlite knows no attributes of this form and prints what is there
-    set.add(scalar.attributes, f'"vector-function-abi-variant"="{variant}"')
+    set.add(scalar.attributes, f'"vector-function-abi-variant"="{",".join(variants)}"')
     return scalar
 
 
-def _width(kind: ir.Type) -> int:
-    """How many numbers LLVM puts in a vector; it uses half the width on Intel's AVX-512."""
+def _widths(kind: ir.Type) -> tuple[int, ...]:
+    """How many numbers LLVM puts in a vector; it uses half the width on Intel's AVX-512.
+
+    Loops that add single-precision numbers in double precision have vectors of as many doubles.
+    """
     doubles = 8 if has("avx512f") and target().cpu.startswith("znver") else 4 if has("avx") else 2
-    return doubles if kind == F8.real else 2 * doubles
+    return (doubles,) if kind == F8.real else (doubles, 2 * doubles)
