@@ -291,9 +291,9 @@ UFUNCS[np.sign] = sign_call
 heaviside = elementwise(
     "heaviside", "rt.heaviside({0}, {1})", lambda x, y, out: (ZERO, np.where(x == 0, 1.0, 0.0).astype(out.dtype)), numpy=np.heaviside, sample=(real, real), kink=FIRST_ZERO
 )
-floor = elementwise("floor", "np.floor({0})", None, numpy=np.floor, sample=(real,), kink=WHOLE)
-ceil = elementwise("ceil", "np.ceil({0})", None, numpy=np.ceil, sample=(real,), kink=WHOLE)
-trunc = elementwise("trunc", "np.trunc({0})", None, numpy=np.trunc, sample=(real,), kink=WHOLE_BUT_ZERO)
+floor = elementwise("floor", "rt.floor({0})", None, numpy=np.floor, sample=(real,), kink=WHOLE)
+ceil = elementwise("ceil", "rt.ceil({0})", None, numpy=np.ceil, sample=(real,), kink=WHOLE)
+trunc = elementwise("trunc", "rt.trunc({0})", None, numpy=np.trunc, sample=(real,), kink=WHOLE_BUT_ZERO)
 rint = elementwise("rint", "rt.rint({0})", None, numpy=np.rint, sample=(real,), kink=HALF)
 nextafter = elementwise("nextafter", "rt.nextafter({0}, {1})", lambda x, y, out: (1, ZERO), numpy=np.nextafter, sample=(real, real))
 spacing = elementwise("spacing", "rt.spacing({0})", None, numpy=np.spacing, sample=(real,))

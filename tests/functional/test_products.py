@@ -171,7 +171,7 @@ def test_two_products_are_one_product_of_matrices(name):
     """However they are spelled: one call, and nothing that is read or written the wrong way."""
     x, a, b = drawn(30), drawn(30, 30), drawn(30, 31)[:, :30].copy()
     text = fdiff.source(fdiff.jacobian(getattr(algebra, name)), x, a, b)
-    assert text.count("rt.call(") == 1
+    assert text.count("rt.call") == 1
     assert "[i0 + i1 * n0]" not in text
 
 
@@ -180,7 +180,7 @@ def test_hessians_of_losses_walk_through_rows_in_order(name):
     w, x, y = drawn(5), drawn(70, 5), np.sign(drawn(70))
     text = fdiff.source(fdiff.hessian(getattr(algebra, name)), w, x, y)
     assert not re.search(r"x1\[i0 \+ i1 \* n0\]", text)
-    assert text.count("rt.call(") == 1
+    assert text.count("rt.call") == 1
 
 
 # --- the order of axes ----------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_a_fact_that_does_not_hold_sends_calls_through_python(name, monkeypatch)
 @pytest.mark.parametrize(
     ("text", "wrong", "words"),
     [
-        ("rt.call(d[D_Py_DecRef], given[k])", "rt.call(d[D_PyErr_Clear])", "references"),
+        ("rt.call1(d[D_Py_DecRef], given[k])", "rt.call0(d[D_PyErr_Clear])", "references"),
         ("x = rt.int64(registers)[x]\n", "x = d[D_none]\n", "another result"),
     ],
 )

@@ -221,7 +221,7 @@ def test_fortran_takes_every_argument_by_its_address():
 def f(k: "i8"):
     x = rt.float64(rt.stack(1))
     x[0] = 0.25
-    rt.fortran({address}, "t" if k > 2 else "n", k, np.float32(1.5), x)
+    rt.fortran4({address}, "t" if k > 2 else "n", k, np.float32(1.5), x)
     return x[0]
 """
     assert function(text, 1)(3) == 9

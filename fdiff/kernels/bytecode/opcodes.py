@@ -36,6 +36,7 @@ ALWAYS = ""
 _COMMON = (Kind.ADD, Kind.SUBTRACT, Kind.MULTIPLY, Kind.DIVIDE, Kind.NEGATIVE)
 _COMMON_ROUTINES = ("fill", "move", "move padded", "copy", "sum f8")
 _SLOT = re.compile(r"\{(\d)\}")
+_CALLS = re.compile(r"\bmath\.|\brt\.(?!floor|ceil|trunc)")  # of functions of many instructions
 _ANGLES = re.compile(r"\brt\.(sin|cos|tan)\(")
 
 
@@ -158,7 +159,7 @@ def _result(primitive: Primitive, reads: tuple[str, ...]) -> str | None:
 
 def _forms(entry: _Entry) -> Iterator[tuple[str, list[str]]]:
     numbers = {*entry.reads, entry.gives} == {"f8"}
-    calls = "rt." in entry.text or "math." in entry.text
+    calls = _CALLS.search(entry.text) is not None
     if numbers and not calls:
         yield "S", _loop(entry, "")
     else:

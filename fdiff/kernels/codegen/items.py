@@ -7,7 +7,6 @@ those from ``rt.part_begin(rows, part, parts)`` to the beginning of the next par
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ..ir.loops import (
     AHEAD,
@@ -24,38 +23,11 @@ from ..ir.loops import (
 )
 from ..kernel_source import INDENT
 from .loop_nest import emit_nest
+from .symbol_table import SymbolTable
 
 _SHORTEST_RUN = 8  # rows: for fewer, beginning a run takes longer than it saves
 _LEAST_AHEAD, _MOST_AHEAD = 64, 256  # rows that are read ahead to find the end of a run
 _LOOKAHEAD = "lookahead"
-
-
-@dataclass(frozen=True)
-class RoutineTable:
-    """The routines of a kernel; from entry `first` of its integer table on, their addresses."""
-
-    names: tuple[str, ...]
-    first: int
-
-    def call(self, item: Call, *, part: bool) -> list[str]:
-        """The call of a routine. Behind the routines' addresses is that of the table of BLAS.
-
-        In a parallel loop it is the one after that, of functions that use no threads of their own.
-        """
-        address = self.first + self.names.index(item.routine)
-        blas = self.first + len(self.names) + part
-        begins = item.begins or ("",) * len(item.buffers)
-        buffers = [
-            f"rt.offset({name}, {begin})" if begin else name
-            for name, begin in zip(item.buffers, begins, strict=True)
-        ]
-        arguments = ", ".join((*buffers, *item.sizes, f"ints[{blas}]"))
-        return [
-            f"# {item.comment}",
-            f"status = rt.call(ints[{address}], {arguments})",
-            "if status != 0:",
-            f"{INDENT}return status",
-        ]
 
 
 def indented(lines: Iterable[str]) -> list[str]:
@@ -63,23 +35,23 @@ def indented(lines: Iterable[str]) -> list[str]:
     return [INDENT + line for line in lines]
 
 
-def emit_item(item: Item | Conditional, routines: RoutineTable, *, part: bool = False) -> list[str]:
+def emit_item(item: Item | Conditional, symbols: SymbolTable, *, part: bool = False) -> list[str]:
     """The lines of an item."""
     if isinstance(item, Nest):
-        return emit_nest(item)
+        return emit_nest(item, symbols)
     if isinstance(item, Call):
-        return routines.call(item, part=part)
+        return symbols.call(item, part=part)
     if isinstance(item, TileLoop):
-        return [*tile_head(item, part=part), *indented(_body(item, routines, part=part))]
+        return [*tile_head(item, part=part), *indented(_body(item, symbols, part=part))]
     if isinstance(item, VersionedLoop):
-        return _emit_versions(item, _body(item.fallback, routines, part=part), part=part)
-    zero, other = (indented(emit_nest(nest)) for nest in (item.zero, item.other))
+        return _emit_versions(item, symbols, part=part)
+    zero, other = (indented(emit_nest(nest, symbols)) for nest in (item.zero, item.other))
     return [f"if {item.local} == 0:", *zero, "else:", *other]
 
 
-def _body(loop: TileLoop, routines: RoutineTable, *, part: bool) -> list[str]:
+def _body(loop: TileLoop, symbols: SymbolTable, *, part: bool) -> list[str]:
     """The lines for one tile."""
-    return [line for item in loop.items for line in emit_item(item, routines, part=part)]
+    return [line for item in loop.items for line in emit_item(item, symbols, part=part)]
 
 
 def tile_head(loop: TileLoop, *, part: bool = False) -> list[str]:
@@ -95,7 +67,7 @@ def tile_head(loop: TileLoop, *, part: bool = False) -> list[str]:
     ]
 
 
-def _emit_versions(loop: VersionedLoop, fallback: list[str], *, part: bool) -> list[str]:
+def _emit_versions(loop: VersionedLoop, symbols: SymbolTable, *, part: bool) -> list[str]:
     """A loop over runs of rows: each is found by reading ahead, and has the first version it fits.
 
     How many rows are read ahead follows from the length of the last run: rows that are read but lie
@@ -106,11 +78,12 @@ def _emit_versions(loop: VersionedLoop, fallback: list[str], *, part: bool) -> l
     body = [
         f"{BEGIN} = {END}",
         f"{AHEAD} = min({BEGIN} + {_LOOKAHEAD}, {rows})",
-        *(line for nest in loop.measured for line in emit_nest(nest)),
+        *(line for nest in loop.measured for line in emit_nest(nest, symbols)),
     ]
+    fallback = _body(loop.fallback, symbols, part=part)
     lines = [f"{_LOOKAHEAD} = {_LEAST_AHEAD}", f"{END} = min({BEGIN} + {block}, {rows})", *fallback]
     for version in reversed(loop.versions):
-        lines = _either(version, lines)
+        lines = _either(version, lines, symbols)
     head = [f"{_LOOKAHEAD} = {_LEAST_AHEAD}", f"{END} = {begin}", f"while {END} < {rows}:"]
     return head + indented((*body, *lines))
 
@@ -120,12 +93,12 @@ def _part_of(count: str) -> tuple[str, str]:
     return f"rt.part_begin({count}, part, parts)", f"rt.part_begin({count}, part + 1, parts)"
 
 
-def _either(version: LoopVersion, other: Iterable[str]) -> list[str]:
+def _either(version: LoopVersion, other: Iterable[str], symbols: SymbolTable) -> list[str]:
     """The lines of a version if the rows ahead fit it, else the others."""
     size = f"{END} - {BEGIN}"
     end = version.ends[0] if len(version.ends) == 1 else f"min({', '.join(version.ends)})"
     adapted = f"{_LOOKAHEAD} = max({_LEAST_AHEAD}, min({_MOST_AHEAD}, 2 * ({size})))"
-    nests = (line for nest in version.items for line in emit_nest(nest))
+    nests = (line for nest in version.items for line in emit_nest(nest, symbols))
     return [
         f"{END} = {end}",
         f"if {' and '.join([f'{size} >= {_SHORTEST_RUN}', *version.tests])}:",

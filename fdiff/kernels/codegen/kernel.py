@@ -12,9 +12,10 @@ from ..ir.loops import NUMPY, Conditional, Item, LoopProgram, TileLoop
 from ..ir.parallel import ParallelProgram
 from ..kernel_source import KernelSource, WorkspaceBuffer
 from ..runtime.status import OUT_OF_RANGE
-from .items import RoutineTable, emit_item, indented, tile_head
+from .items import emit_item, indented, tile_head
 from .outlining import LONG, Region, outline
 from .parallel_regions import BLAS_TABLES, emit_parallel, parallel_text, worker_prologue
+from .symbol_table import SymbolTable
 from .workspace import allocate
 
 _WORD = re.compile(r"\w+")
@@ -28,11 +29,11 @@ def emit(program: LoopProgram | ParallelProgram, graph: KernelGraph) -> KernelSo
     table of BLAS, then the beginnings of the buffers in the workspace.
     """
     names = tuple(dict.fromkeys(call.routine for call in program.calls))
-    routines = RoutineTable(names, graph.sizes + graph.ints)
+    symbols = SymbolTable(names, graph.sizes + graph.ints, _truths(program, graph))
     if isinstance(program, ParallelProgram):
-        return _emit_parallel(program, graph, routines)
+        return _emit_parallel(program, graph, symbols)
     where, buffers = allocate(program)
-    regions = [region for item in program.items for region in _regions(item, routines)]
+    regions = [region for item in program.items for region in _regions(item, symbols)]
     lines = [line for region in regions for line in region.lines]
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
     tail.append(_return(lines))
@@ -43,27 +44,27 @@ def emit(program: LoopProgram | ParallelProgram, graph: KernelGraph) -> KernelSo
         functions, body = outline(regions, tail, memory)
     known = set(_WORD.findall("\n".join(body))) if functions else memory.keys()
     body = [*(f"{t} = {r}" for t, r in memory.items() if t in known), *body, *tail]
-    begin = routines.first + len(names) + bool(names)
+    begin = symbols.first + len(names) + bool(names)
     kernel = _kernel(graph, [*_flag(lines), *body], _buffer_parameters(buffers, begin))
     return KernelSource("\n".join([*functions, *kernel]) + "\n", names, buffers)
 
 
 def _emit_parallel(
-    program: ParallelProgram, graph: KernelGraph, routines: RoutineTable
+    program: ParallelProgram, graph: KernelGraph, symbols: SymbolTable
 ) -> KernelSource:
     """The kernel that several threads run."""
     where, buffers = allocate(program)
-    text = parallel_text(where, len(program.outputs), routines)
+    text = parallel_text(where, len(program.outputs), symbols)
     body = [line for item in program.items for line in emit_parallel(item, text)]
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
     tail = ["if thread == 0:", *indented(tail)] if tail else []
     memory = [text.memory(t) for t in program.temporaries]
-    begin = routines.first + len(routines.names) + BLAS_TABLES * bool(routines.names)
+    begin = symbols.first + len(symbols.routines) + BLAS_TABLES * bool(symbols.routines)
     prologue = worker_prologue(buffers, begin + len(buffers) + 1)
     lines = [*prologue, *_flag(body), *memory, *body, *tail, _return(body)]
     parameters = [*_buffer_parameters(buffers, begin), 'worker: "i8* worker"']
     kernel = _kernel(graph, lines, parameters)
-    return KernelSource("\n".join(kernel) + "\n", routines.names, buffers, threaded=True)
+    return KernelSource("\n".join(kernel) + "\n", symbols.routines, buffers, threaded=True)
 
 
 def _flag(lines: Iterable[str]) -> list[str]:
@@ -82,31 +83,49 @@ def _kernel(graph: KernelGraph, lines: list[str], parameters: list[str]) -> list
     return [f"def kernel({every}):", *indented((*prologue, *lines))]
 
 
-def _regions(item: Item | Conditional, routines: RoutineTable, depth: int = 0) -> Iterator[Region]:
+def _regions(item: Item | Conditional, symbols: SymbolTable, depth: int = 0) -> Iterator[Region]:
     """The lines of an item; a tile loop is a region for its head, and one for each item inside."""
     checkpoint()
     if isinstance(item, TileLoop):
         yield Region(tuple(tile_head(item)), depth)
         for inner in item.items:
-            yield from _regions(inner, routines, depth + 1)
+            yield from _regions(inner, symbols, depth + 1)
     else:
-        yield Region(tuple(emit_item(item, routines)), depth)
+        yield Region(tuple(emit_item(item, symbols)), depth)
+
+
+def _arrays(graph: KernelGraph) -> list[tuple[str, str]]:
+    """Names and dtypes of the arrays that come from outside: inputs, constants, outputs."""
+    inputs = [graph.ops[i] for i in graph.inputs]
+    out = [(f"x{k}", op.dtype) for k, op in enumerate(inputs) if op.dims]
+    constants = {p.data[0]: p.dtype for p in graph.ops if p.kind is Kind.ARRAY}
+    out += [(f"k{k}", constants[k]) for k in range(graph.arrays)]
+    return out + [(f"out{k}", graph.ops[o].dtype) for k, o in enumerate(graph.outputs)]
+
+
+def _truths(program: LoopProgram | ParallelProgram, graph: KernelGraph) -> frozenset[str]:
+    """The names of memory that holds truth values."""
+    memory = [*_arrays(graph), *((t.name, t.dtype) for t in program.temporaries)]
+    return frozenset(name for name, dtype in memory if dtype == "b1")
 
 
 def _parameters(graph: KernelGraph) -> list[str]:
     """Inputs, constants and outputs, then the tables of numbers."""
     inputs = [graph.ops[i] for i in graph.inputs]
-    types = [(f"x{k}", op.dtype + "*" * bool(op.dims)) for k, op in enumerate(inputs)]
-    arrays = {p.data[0]: p.dtype for p in graph.ops if p.kind is Kind.ARRAY}
-    types += [(f"k{k}", f"{arrays[k]}*") for k in range(graph.arrays)]
-    types += [(f"out{k}", f"{graph.ops[o].dtype}*") for k, o in enumerate(graph.outputs)]
-    out = [f'{name}: "{type_} data[{k}]"' for k, (name, type_) in enumerate(types)]
+    memory = [(name, _pointer(dtype)) for name, dtype in _arrays(graph)]
+    types = dict([*((f"x{k}", op.dtype) for k, op in enumerate(inputs)), *memory])
+    out = [f'{name}: "{type_} data[{k}]"' for k, (name, type_) in enumerate(types.items())]
     return [*out, 'strides: "i8* strides"', 'ints: "i8* ints"', 'floats: "f8* floats"']
 
 
 def _buffer_parameters(buffers: tuple[WorkspaceBuffer, ...], begin: int) -> list[str]:
     """The buffers of the workspace, which lie where the integer table says from `begin` on."""
-    return [f'r{k}: "{buffer.dtype}* work[{begin + k}]"' for k, buffer in enumerate(buffers)]
+    return [f'r{k}: "{_pointer(b.dtype)} work[{begin + k}]"' for k, b in enumerate(buffers)]
+
+
+def _pointer(dtype: str) -> str:
+    """The type of memory with entries of a dtype; a truth value is a byte there."""
+    return f"{'u1' if dtype == 'b1' else dtype}*"
 
 
 def _prologue(graph: KernelGraph, body: str) -> list[str]:

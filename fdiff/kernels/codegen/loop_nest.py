@@ -11,6 +11,7 @@ from ..ir.loops import Access, Guard, Nest, Statement, StatementKind, depth_of
 from ..kernel_source import INDENT
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status import OUT_OF_BOUNDS
+from .symbol_table import SymbolTable
 
 _PERIODIC = ("rt.sin(", "rt.cos(", "rt.tan(")  # which have a largest argument
 
@@ -18,13 +19,14 @@ _PERIODIC = ("rt.sin(", "rt.cos(", "rt.tan(")  # which have a largest argument
 class _Lines:
     """The lines before and after the loop of each depth; `depth` is where each local is known."""
 
-    def __init__(self, nest: Nest, prefix: str) -> None:
+    def __init__(self, nest: Nest, prefix: str, symbols: SymbolTable) -> None:
         self.rank = len(nest.domain)
         self.before: list[list[str]] = [[] for _ in range(self.rank + 1)]
         self.after: list[list[str]] = [[] for _ in range(self.rank + 1)]
         self.depth: dict[str, int] = {}
         self.bases: dict[str, str] = {}
         self.prefix = prefix
+        self.symbols = symbols
         self.checked: set[str] = set()  # arguments of sin, cos and tan
 
     def address(self, access: Access) -> str:
@@ -53,10 +55,10 @@ class _Lines:
         return self.bases[text]
 
 
-def emit_nest(nest: Nest) -> list[str]:
+def emit_nest(nest: Nest, symbols: SymbolTable) -> list[str]:
     """Lines of the nest; loops that walk through memory in order are collapsed into one."""
     nest = nest if nest.excluded else collapse(nest)
-    lines = _Lines(nest, _number(nest))
+    lines = _Lines(nest, _number(nest), symbols)
     for accumulator in nest.accumulators:
         if accumulator.identity != accumulator.name:  # else it continues
             lines.before[accumulator.depth].append(f"{accumulator.name} = {accumulator.identity}")
@@ -191,11 +193,12 @@ def _text(lines: _Lines, statement: Statement) -> list[str]:
     if kind is StatementKind.POSITION:
         return [f"{target} = {at}"]
     if kind is StatementKind.LOAD:
-        return [f"{target} = {name}[{at}]"]
+        return [f"{target} = {lines.symbols.entry(name, at)}"]
     if kind is StatementKind.STORE:
         return [f"{name}[{at}] = {operands[0]}"]
     if kind is StatementKind.CARRY:
-        return [f"{target} = {name}[{at}] if i{operands[0]} > 0 else {text}"]
+        stored = lines.symbols.entry(name, at)
+        return [f"{target} = {stored} if i{operands[0]} > 0 else {text}"]
     if kind is StatementKind.PICK:
         value, best = operands
         return [
@@ -205,6 +208,6 @@ def _text(lines: _Lines, statement: Statement) -> list[str]:
         ]
     assert kind is StatementKind.UPDATE, kind
     simple = at.isidentifier() or at.isdigit()
-    entry = f"{name}[{at}]" if simple else f"{name}[{target}]"
-    first = [] if simple else [f"{target} = {at}"]
-    return [*first, f"{entry} = {text.format(entry, operands[0])}"]
+    first, at = ([], at) if simple else ([f"{target} = {at}"], target)
+    updated = text.format(lines.symbols.operand(name, at), operands[0])
+    return [*first, f"{name}[{at}] = {updated}"]

@@ -22,8 +22,9 @@ from ..ir.parallel import (
 )
 from ..kernel_source import INDENT, WorkspaceBuffer
 from ..runtime.worker_code import CONSTANTS, WORKER
-from .items import RoutineTable, emit_item, indented
+from .items import emit_item, indented
 from .loop_nest import emit_nest
+from .symbol_table import SymbolTable, call_text
 
 BLAS_TABLES = 2  # of addresses: for serial regions, and for the parts of parallel loops
 
@@ -36,7 +37,7 @@ class ParallelText:
 
     buffers: Mapping[str, int]
     barrier: tuple[str, ...]
-    routines: RoutineTable
+    symbols: SymbolTable
 
     def copy(self, name: str, number: str) -> str:
         """Position of a copy in a buffer that has one for each thread or part."""
@@ -50,13 +51,13 @@ class ParallelText:
         return f"{name} = {buffer}"
 
 
-def parallel_text(buffers: Mapping[str, int], outputs: int, routines: RoutineTable) -> ParallelText:
+def parallel_text(buffers: Mapping[str, int], outputs: int, symbols: SymbolTable) -> ParallelText:
     """The barrier is given all memory that is written, so that LLVM reads that again after it."""
     count = 1 + max(buffers.values(), default=-1)
     written = [f"out{k}" for k in range(outputs)] + [f"r{k}" for k in range(count)]
-    call = f"rt.call(barrier, {', '.join(['worker', 'first_part', *written])})"
+    call = call_text("barrier", "worker", "first_part", *written)
     leave = f"{INDENT}return {CONSTANTS['ABANDONED']}"
-    return ParallelText(buffers, (f"if {call} != 0:", leave), routines)
+    return ParallelText(buffers, (f"if {call} != 0:", leave), symbols)
 
 
 def worker_prologue(buffers: tuple[WorkspaceBuffer, ...], first: int) -> list[str]:
@@ -73,17 +74,17 @@ def worker_prologue(buffers: tuple[WorkspaceBuffer, ...], first: int) -> list[st
 def emit_parallel(item: Nest | ParallelLoop | SerialRegion, text: ParallelText) -> list[str]:
     """The lines of an item of a parallel program."""
     if isinstance(item, Nest):
-        return emit_nest(item)
+        return emit_nest(item, text.symbols)
     if isinstance(item, ParallelLoop):
-        return _emit_loop(item, emit_item(item.item, text.routines, part=True), text)
+        return _emit_loop(item, emit_item(item.item, text.symbols, part=True), text)
     return _emit_serial(item, text)
 
 
 def _emit_serial(item: SerialRegion, text: ParallelText) -> list[str]:
     """Lines for one worker; the others read the locals that they need from memory."""
-    lines = [line for one in item.items for line in emit_item(one, text.routines)]
+    lines = [line for one in item.items for line in emit_item(one, text.symbols)]
     stored = (f"{slot}[0] = {name}" for name, slot in item.locals)
-    loaded = (f"{name} = {slot}[0]" for name, slot in item.locals)
+    loaded = (f"{name} = {text.symbols.entry(slot, '0')}" for name, slot in item.locals)
     return [*_once([*lines, *stored], text), *loaded]
 
 
@@ -100,7 +101,7 @@ def _once(lines: Iterable[str], text: ParallelText) -> list[str]:
 
 def _taken(end: str, done: int) -> str:
     """The next part, counted from the first one of this loop; `done` parts were finished."""
-    return f"rt.call(next_part, worker, {end}, {done}) - first_part"
+    return f"{call_text('next_part', 'worker', end, str(done))} - first_part"
 
 
 def _emit_loop(item: ParallelLoop, inside: Iterable[str], text: ParallelText) -> list[str]:
@@ -147,7 +148,7 @@ def _zeroed(private: Temporary, text: ParallelText) -> list[str]:
 
 def _reduced(total: PrivateReduction, text: ParallelText) -> list[str]:
     """A reduction over the results of all parts, in their order."""
-    entry = f"{total.slot}[{text.copy(total.slot, 'other')}]"
+    entry = text.symbols.operand(total.slot, text.copy(total.slot, "other"))
     return [
         f"{total.name} = {total.neutral}",
         "for other in range(parts):",
@@ -160,8 +161,8 @@ def _final(item: ParallelLoop, text: ParallelText) -> list[str]:
     """What is made of reductions: all workers compute it, one stores it."""
     values = tuple(s for s in item.final if s.access is None)
     stores = tuple(s for s in item.final if s.access is not None)
-    computed = emit_nest(Nest((), values)) if values else []
-    return [*computed, *(_once(emit_nest(Nest((), stores)), text) if stores else ())]
+    computed = emit_nest(Nest((), values), text.symbols) if values else []
+    return [*computed, *(_once(emit_nest(Nest((), stores), text.symbols), text) if stores else ())]
 
 
 def _added(item: ParallelLoop, text: ParallelText) -> list[str]:

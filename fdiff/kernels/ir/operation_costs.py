@@ -7,6 +7,9 @@ import re
 _CHEAP = (
     "math.sqrt",
     "math.copysign",
+    "rt.floor",
+    "rt.ceil",
+    "rt.trunc",
     "rt.maximum",
     "rt.minimum",
     "rt.sign",

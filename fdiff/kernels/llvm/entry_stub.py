@@ -32,10 +32,10 @@ _REPORT_FLAGS = """
 def report_flags(descriptor: "i8", args: "i8", n: "i8", names: "i8") -> "i8":
     d = rt.int64(descriptor)
     rt.clear_flags()
-    reported = rt.call(d[D_PyObject_Vectorcall], d[D_on_flags], args, n, names)
+    reported = rt.call4(d[D_PyObject_Vectorcall], d[D_on_flags], args, n, names)
     if reported == 0:
         return 0
-    rt.call(d[D_Py_DecRef], reported)
+    rt.call1(d[D_Py_DecRef], reported)
     return 1
 """
 
@@ -87,7 +87,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         if o[HEAD - 1] == d[D_array]:
             ok = rt.int32(x)[2 * HEAD + 2] == r[I_rank]
             if ok and o[HEAD + 5] != r[I_descr]:
-                ok = rt.call(d[D_EquivTypes], o[HEAD + 5], r[I_descr]) & 255 != 0
+                ok = rt.call2(d[D_EquivTypes], o[HEAD + 5], r[I_descr]) & 255 != 0
             if ok:
                 dims = rt.int64(o[HEAD + 2])
                 wanted = rt.int64(r[I_dims])
@@ -117,7 +117,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                                 row[m] = rt.int64(begin + across * j + along * m)[0]
                         begin = packed
                 if ok and packed == 0:
-                    x = rt.call(d[D_NewCopy], x, 0)
+                    x = rt.call2(d[D_NewCopy], x, 0)
                     ok = x != 0
                     if ok:
                         copies[copied] = x
@@ -125,7 +125,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                         o = rt.int64(x)
                         begin = o[HEAD]
                     else:
-                        rt.call(d[D_PyErr_Clear])
+                        rt.call0(d[D_PyErr_Clear])
             if ok and r[I_strides] >= 0:
                 steps = rt.int64(o[HEAD + 3])
                 for axis in range(r[I_rank]):
@@ -149,12 +149,12 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             r = rt.int64(d[D_lookups] + 8 * LOOKUP_WORDS * k)
             how = r[L_how]
             if how == 0:
-                ok = rt.call(r[L_function], r[L_object], r[L_argument]) == r[L_value]
+                ok = rt.call2(r[L_function], r[L_object], r[L_argument]) == r[L_value]
             else:
                 x = r[L_object]
                 if how & FROM_REGISTER:
                     x = looked_up[x]
-                found = rt.call(r[L_function], x, r[L_argument])
+                found = rt.call2(r[L_function], x, r[L_argument])
                 if how & ATTRIBUTES and found != 0:
                     found = rt.int64(found)[0]
                     if found != 0:
@@ -165,18 +165,18 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                 else:
                     ok = found == r[L_value]
                 if how & OWNED and found != 0:
-                    rt.call(d[D_Py_DecRef], found)
+                    rt.call1(d[D_Py_DecRef], found)
             if not ok:
                 break
         for k in range(d[D_predicate_count]):
             r = rt.int64(d[D_predicates] + 16 * k)
             if ok:
-                found = rt.call(d[D_PyObject_CallOneArg], r[0], r[1])
+                found = rt.call2(d[D_PyObject_CallOneArg], r[0], r[1])
                 ok = found == d[D_true]
                 if found != 0:
-                    rt.call(d[D_Py_DecRef], found)
+                    rt.call1(d[D_Py_DecRef], found)
         if not ok:
-            rt.call(d[D_PyErr_Clear])
+            rt.call0(d[D_PyErr_Clear])
     # ---
     # --- memory for what comes out
     made = rt.int64(frame + d[D_made])
@@ -191,8 +191,8 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         if r[O_scalar]:
             data[d[D_first] + k] = slots + 16 * k
         elif r[O_made]:
-            rt.call(d[D_Py_IncRef], r[O_descr])
-            x = rt.call(
+            rt.call1(d[D_Py_IncRef], r[O_descr])
+            x = rt.call8(
                 d[D_NewFromDescr], d[D_array], r[O_descr], r[O_rank], r[O_dims], 0, 0, 0, 0
             )
             made[k] = x
@@ -210,21 +210,21 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         raw = rt.int64(d[D_spare])[0]
         rt.int64(d[D_spare])[0] = 0
         if raw == 0:
-            raw = rt.call(d[D_PyMem_RawMalloc], d[D_size] + 64)
+            raw = rt.call1(d[D_PyMem_RawMalloc], d[D_size] + 64)
         ok = raw != 0
         data[d[D_data] - 1] = raw + 63 & -64
     status = 0
     if ok:
         state = 0
         if d[D_release]:
-            state = rt.call(d[D_PyEval_SaveThread])
-        status = rt.call(d[D_kernel], data, strides, rt.int64(d[D_ints]), rt.int64(d[D_floats]))
+            state = rt.call0(d[D_PyEval_SaveThread])
+        status = rt.call4(d[D_kernel], data, strides, rt.int64(d[D_ints]), rt.int64(d[D_floats]))
         if d[D_release]:
-            rt.call(d[D_PyEval_RestoreThread], state)
+            rt.call1(d[D_PyEval_RestoreThread], state)
         if raw != 0 and d[D_keep] != 0 and rt.int64(d[D_spare])[0] == 0:
             rt.int64(d[D_spare])[0] = raw
         elif raw != 0:
-            rt.call(d[D_PyMem_RawFree], raw)
+            rt.call1(d[D_PyMem_RawFree], raw)
     # +++
     if ok and status == 0 and d[D_guard] > 0:
         ok = rt.int32(data[d[D_first] + d[D_guard] - 1])[0] & 255 != 0
@@ -240,22 +240,22 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         out = build(descriptor, rt.offset(made, 0), rt.offset(data, 0), registers, stack)
         failed = out == 0
     elif ok and d[D_result_count] == 0:
-        out = rt.call(d[D_PyLong_FromLong], status)
+        out = rt.call1(d[D_PyLong_FromLong], status)
     for k in range(count):
         if made[k] != 0:
-            rt.call(d[D_Py_DecRef], made[k])
+            rt.call1(d[D_Py_DecRef], made[k])
     for k in range(copied):
-        rt.call(d[D_Py_DecRef], copies[k])
+        rt.call1(d[D_Py_DecRef], copies[k])
     # +++
     for k in range(d[D_given], filled):
-        rt.call(d[D_Py_DecRef], given[k])
+        rt.call1(d[D_Py_DecRef], given[k])
     # ---
     if out == 0 and not failed:
         if d[D_fallback] != 0:
-            out = rt.call(d[D_PyObject_Vectorcall], d[D_fallback], args, n, names)
+            out = rt.call4(d[D_PyObject_Vectorcall], d[D_fallback], args, n, names)
         else:
             out = d[D_none]
-            rt.call(d[D_Py_IncRef], out)
+            rt.call1(d[D_Py_IncRef], out)
     return out
 """
 

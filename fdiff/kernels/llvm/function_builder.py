@@ -80,6 +80,7 @@ class FunctionBuilder:
         self.assignments: Counter[str] = Counter()  # how often each local is assigned
         self.result_type = result_type
         self.results = results
+        self.strict = False  # whether a local may be assigned no value of another type
         self.result_types: list[str] = []  # of several results, known after the return statement
         self.on_loop: Callable[[ir.ConditionalBranch, int], None] | None = (
             None  # at each loop's end
@@ -129,13 +130,15 @@ class FunctionBuilder:
         return TypedValue(type_, self.code.load(slot))
 
     def assign(self, name: str, x: TypedValue) -> None:
-        """Make `x` the value of a local, whose type is that of its first value."""
+        """Make `x` the value of a local, which keeps the type of its first value."""
         if self.assignments[name] == 1:
             self._values[name] = x
             return
         if name not in self._slots:
             self._slots[name] = TypedValue(x.type, stack_slot(self.code, llvm_type(x.type)))
         type_, slot = self._slots[name]
+        if self.strict and x.type != type_:
+            raise UnknownWordError(f"{name} is {type_} and becomes {x.type}")
         self.code.store(convert(self.code, x, type_).value, slot)
 
     @contextmanager

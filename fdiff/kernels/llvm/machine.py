@@ -147,6 +147,21 @@ def routine_code(module: ir.Module, entry: str) -> bytes:
     return bytes(machine.emit_object(parsed))
 
 
+def wrapped_code(optimised: str, wrapper: ir.Module, entry: str) -> bytes:
+    """Machine code of functions that are optimised already, called by `entry` in the `wrapper`."""
+    machine = _machine(target())
+    parsed = _parsed(optimised, machine)
+    parsed.link_in(_parsed(wrapper, machine))
+    for function in parsed.functions:
+        if not function.is_declaration and function.name != entry:
+            function.linkage = llvm.Linkage.internal
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(parsed, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    checkpoint()
+    return bytes(machine.emit_object(parsed))
+
+
 def _parsed(module: ir.Module | str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """The module as LLVM has it, for this machine."""
     text = module if isinstance(module, str) else assembly(module, machine)

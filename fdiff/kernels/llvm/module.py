@@ -53,6 +53,7 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
         with maths.expecting(calls):
             body = [s for s, read in reads if read is None or read[0] not in passed_on]
             to = FunctionBuilder(inner, call, "i8")
+            to.strict = True
             if outlined:
                 others = {n: at for n, at in locations.items() if n not in parameters}
                 others |= dict(read for _, read in reads if read is not None)

@@ -84,7 +84,7 @@ class OutlinedFunctions:
                 if is_pointer(type_):
                     value.add_attribute("noalias")
             to = FunctionBuilder(function, self._library, results=function.args[-1])
-            to.on_loop = _no_interleaving
+            to.on_loop, to.strict = _no_interleaving, True
             write(to, node.body, parameters_of(node, types, function))
             self._compiled[key] = _Compiled(function, types, tuple(to.result_types))
         return self._compiled[key]

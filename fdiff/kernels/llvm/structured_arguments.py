@@ -14,18 +14,18 @@ def equal(descriptor: "i8", x: "i8", wanted: "i8"):
         same = 1
     elif kind == rt.int64(wanted)[HEAD - 1]:
         if kind == d[D_str] or kind == d[D_int] or kind == d[D_bytes]:
-            same = rt.call(d[D_PyObject_RichCompareBool], x, wanted, 2) & 255
+            same = rt.call3(d[D_PyObject_RichCompareBool], x, wanted, 2) & 255
     return same
 
 def match_keywords(descriptor: "i8", names: "i8"):
     d = rt.int64(descriptor)
     same = 0
-    if rt.call(d[D_PyTuple_Size], names) == d[D_keyword_count]:
+    if rt.call1(d[D_PyTuple_Size], names) == d[D_keyword_count]:
         same = 1
     for k in range(d[D_keyword_count]):
         if same == 1:
             wanted = rt.int64(d[D_keywords])[k]
-            same = equal(descriptor, rt.call(d[D_PyTuple_GetItem], names, k), wanted)
+            same = equal(descriptor, rt.call2(d[D_PyTuple_GetItem], names, k), wanted)
     return same
 
 def unpack(descriptor: "i8", registers: "i8"):
@@ -49,32 +49,32 @@ def unpack(descriptor: "i8", registers: "i8"):
         elif how == FIELDS:
             for j in range(size):
                 if ok:
-                    y = rt.call(d[D_PyObject_GetAttr], x, rt.int64(r[U_what])[j])
+                    y = rt.call2(d[D_PyObject_GetAttr], x, rt.int64(r[U_what])[j])
                     ok = y != 0
                     if ok:
                         at[filled] = y
                         filled = filled + 1
                     else:
-                        rt.call(d[D_PyErr_Clear])
-        elif rt.call(r[U_length], x) != size:
+                        rt.call0(d[D_PyErr_Clear])
+        elif rt.call1(r[U_length], x) != size:
             ok = False
         elif how == SEQUENCE:
             for j in range(size):
-                y = rt.call(r[U_item], x, j)
-                rt.call(d[D_Py_IncRef], y)
+                y = rt.call2(r[U_item], x, j)
+                rt.call1(d[D_Py_IncRef], y)
                 at[filled] = y
                 filled = filled + 1
         else:
             entry[0] = 0
             for j in range(size):
                 if ok:
-                    more = rt.call(d[D_PyDict_Next], x, where, where + 8, where + 16) & 255
+                    more = rt.call4(d[D_PyDict_Next], x, where, where + 8, where + 16) & 255
                     ok = more == 1
                 if ok:
                     ok = equal(descriptor, entry[1], rt.int64(r[U_what])[j]) == 1
                 if ok:
                     y = entry[2]
-                    rt.call(d[D_Py_IncRef], y)
+                    rt.call1(d[D_Py_IncRef], y)
                     at[filled] = y
                     filled = filled + 1
     return filled if ok else -1 - filled
@@ -110,40 +110,40 @@ def build(descriptor: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8
             x = packed[0]
             packed[0] = 0
         elif how == GROUP:
-            x = rt.call(c[S_make], size)
+            x = rt.call1(c[S_make], size)
             if x != 0:
                 depth = depth - size
                 for j in range(size):
-                    rt.call(c[S_put], x, j, stack[depth + j])
+                    rt.call3(c[S_put], x, j, stack[depth + j])
         # +++
         elif how == SCALAR:
-            x = rt.call(d[D_Scalar], data[d[D_first] + x], c[S_make], 0)
+            x = rt.call3(d[D_Scalar], data[d[D_first] + x], c[S_make], 0)
         elif how == OUTPUT:
             x = made[x]
             if size:
-                x = rt.call(d[D_NewCopy], x, 0)
+                x = rt.call2(d[D_NewCopy], x, 0)
             else:
-                rt.call(d[D_Py_IncRef], x)
+                rt.call1(d[D_Py_IncRef], x)
         elif how == CONSTANT:
-            rt.call(d[D_Py_IncRef], x)
+            rt.call1(d[D_Py_IncRef], x)
         elif how == ARGUMENT:
             x = rt.int64(registers)[x]
-            rt.call(d[D_Py_IncRef], x)
+            rt.call1(d[D_Py_IncRef], x)
         # ---
         # +++
         elif how == MAPPING:
-            x = rt.call(d[D_PyDict_New])
+            x = rt.call0(d[D_PyDict_New])
             if x != 0:
                 depth = depth - size
                 for j in range(size):
-                    rt.call(d[D_PyDict_SetItem], x, rt.int64(c[S_names])[j], stack[depth + j])
-                    rt.call(d[D_Py_DecRef], stack[depth + j])
+                    rt.call3(d[D_PyDict_SetItem], x, rt.int64(c[S_names])[j], stack[depth + j])
+                    rt.call1(d[D_Py_DecRef], stack[depth + j])
         else:
             depth = depth - size
             first = size if c[S_names] == 0 else 0
-            x = rt.call(d[D_PyObject_Vectorcall], x, base + 8 * depth, first, c[S_names])
+            x = rt.call4(d[D_PyObject_Vectorcall], x, base + 8 * depth, first, c[S_names])
             for j in range(size):
-                rt.call(d[D_Py_DecRef], stack[depth + j])
+                rt.call1(d[D_Py_DecRef], stack[depth + j])
         # ---
         if x == 0:
             break
@@ -151,6 +151,6 @@ def build(descriptor: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8
         depth = depth + 1
     if x == 0:
         for j in range(depth):
-            rt.call(d[D_Py_DecRef], stack[j])
+            rt.call1(d[D_Py_DecRef], stack[j])
     return x
 """

@@ -6,7 +6,8 @@ another compiler over llvmlite can build the same code from the same rows.
 
 Types: `f` a real number, `n` a number of any dtype, `i` an integer of 64 bits, `b` a truth value,
 `p` a pointer, `v` a vector, `k` a literal, `*` any number of arguments of any type. The same letter
-in the result is the type of the first argument of that letter, which the others become.
+in the result is the type of the first argument of that letter, which the others become. A dtype or
+a pointer, such as ``f8`` or ``f8*``, stands for itself.
 
 Unless a row says otherwise, an elementary function has an error of at most 2 ulp, NaN gives NaN,
 and the values at infinities and signed zeros are those of the function of this name in NumPy,
@@ -16,6 +17,7 @@ SciPy's `special` or C99 (annex F).
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,15 +41,43 @@ class Word(NamedTuple):
     formula: Formula
     meaning: str = ""
 
+    @property
+    def parameters(self) -> list[str]:
+        """The letters of the arguments."""
+        return self.types.partition("->")[0].split()
+
+    def result(self, types: Sequence[str]) -> str:
+        """The type of the result for arguments of these types; a literal is its own type."""
+        letter = self.types.partition("->")[2].strip()
+        if letter in _RESULTS:
+            return _RESULTS[letter]
+        if letter == "v":  # as many entries as the last argument says
+            return f"{types[0].removesuffix('*')}x{types[-1]}" if types[-1].isdigit() else types[-1]
+        if letter == "f" and types[0][0] != "f":
+            return "f8"
+        if letter not in _LETTERS:
+            return letter
+        k = self.parameters.index(letter) if letter in self.parameters else 0
+        return types[k].split("x")[0] if self.parameters[k] == "v" else types[k]
+
+
+_LETTERS = "fnipvk*"
+_RESULTS = {"b": "b1", "i": "i8", "": ""}
+
 
 def call(to: FunctionBuilder, home: str, name: str, args: list[TypedValue]) -> TypedValue:
     """``home.name(*args)``; without a `home`, a word of Python or a function of the same text."""
-    word = WORDS.get(f"{home}.{name}" if home else name)
+    word = word_of(f"{home}.{name}" if home else name)
     if word is not None:
         return word.formula(to.code, args)
     if not home:
         return _local(to, name, args)
     raise UnknownWordError(f"{home}.{name}")
+
+
+def word_of(name: str) -> Word | None:
+    """The row of a word; the number of arguments at the end of ``rt.call3`` is no part of it."""
+    return WORDS.get(name) or COUNTED.get(name.rstrip("0123456789"))
 
 
 # --- words that are formulas or texts ---------------------------------------------------------
@@ -137,9 +167,9 @@ _WORDS = (
     Word("max", "* -> n", do.first_extremum(">"), "the first of those that no other is more than"),
     *(Word(f"np.{t}", f"n -> {DTYPES[t]}", do.conversion(DTYPES[t]), "as C") for t in DTYPES),
     # rounding, signs and extrema
-    Word("np.floor", "n -> n", do.rounding("llvm.floor"), "integers stay as they are"),
-    Word("np.ceil", "n -> n", do.rounding("llvm.ceil"), "integers stay as they are"),
-    Word("np.trunc", "n -> n", do.rounding("llvm.trunc"), "integers stay as they are"),
+    Word("rt.floor", "n -> n", do.rounding("llvm.floor"), "integers stay as they are"),
+    Word("rt.ceil", "n -> n", do.rounding("llvm.ceil"), "integers stay as they are"),
+    Word("rt.trunc", "n -> n", do.rounding("llvm.trunc"), "integers stay as they are"),
     Word("rt.rint", "n -> n", do.rounding("llvm.rint"), "ties to even; integers stay as they are"),
     Word("math.copysign", "f f -> f", do.real("llvm.copysign")),
     Word("rt.maximum", "n n -> n", do.extremum("llvm.maximum", ">"), "NaN if either is; -0 < 0"),
@@ -238,10 +268,8 @@ _WORDS = (
     Word("rt.sum_vector", "v -> f", do.total, "the sum of the entries, added in a tree"),
     # memory
     Word("rt.offset", "p i -> p", do.offset, "the same memory from a position on"),
-    Word("rt.int64", "i -> p", do.pointer("i8*"), "the integers of 64 bits at an address"),
-    Word("rt.int32", "i -> p", do.pointer("i4*"), "the integers of 32 bits at an address"),
-    Word("rt.float64", "i -> p", do.pointer("f8*"), "the doubles at an address"),
-    Word("rt.float32", "i -> p", do.pointer("f4*"), "the single-precision numbers at an address"),
+    *(Word(f"rt.{name}", f"i -> {t}*", do.pointer(f"{t}*"), "the memory at an address")
+      for name, t in DTYPES.items() if t != "b1"),
     Word("rt.address", "p -> i", do.address, "the address of memory"),
     Word("rt.stack", "i -> i", do.stack_words, "the address of so many words on the stack"),
     # atomic operations on words of memory
@@ -254,9 +282,13 @@ _WORDS = (
     Word("rt.flags", " -> i", float_flags.flags, "not 0 after invalid, division by 0 or overflow"),
     Word("rt.clear_flags", " -> i", float_flags.clear_flags, "clears all flags"),
     Word("rt.raise_flag", " -> i", float_flags.raise_flag, "sets the flag of invalid operations"),
-    # calls
-    Word("rt.call", "i * -> i", do.call, "the status of a routine at an address"),
-    Word("rt.fortran", "i * -> ", do.fortran, "a routine whose arguments are passed by address"),
+    # compilation
     Word("rt.keep_scalar", " -> ", do.opaque, "nothing; keeps LLVM from vectorising the loop"),
 )  # fmt: skip
 WORDS = {word.name: word for word in _WORDS}
+_COUNTED = (
+    Word("rt.call", "i * -> i", do.call, "the status of a routine at an address"),
+    Word("rt.fortran", "i * -> ", do.fortran, "a routine whose arguments are passed by address"),
+)
+# Calls of any number of arguments: the number stands behind the word, as in ``rt.call3``.
+COUNTED = {word.name: word for word in _COUNTED}

@@ -14,7 +14,7 @@ def factor(a: "ENTRY*", lu: "ENTRY*", swaps: "i4*", n: "i8", blas: "i8*"):
     info = rt.int32(rt.stack(1))
     for i in range(n * n):
         lu[i] = a[i]
-    rt.fortran(blas[GETRF], n, n, lu, n, swaps, info)
+    rt.fortran6(blas[GETRF], n, n, lu, n, swaps, info)
     return info[0]
 """
 
@@ -41,8 +41,8 @@ def divide(lu: "ENTRY*", swaps: "i4*", x: "ENTRY*", n: "i8", columns: "i8", blas
         substitute_rows(lu, x, n)
     else:
         one = np.REAL(1)
-        rt.fortran(blas[TRSM], "r", "u", "n", "n", columns, n, one, lu, n, x, columns)
-        rt.fortran(blas[TRSM], "r", "l", "n", "u", columns, n, one, lu, n, x, columns)
+        rt.fortran11(blas[TRSM], "r", "u", "n", "n", columns, n, one, lu, n, x, columns)
+        rt.fortran11(blas[TRSM], "r", "l", "n", "u", columns, n, one, lu, n, x, columns)
     for i in range(n - 1, -1, -1):
         p = swaps[i] - 1
         if p != i:
@@ -89,7 +89,7 @@ def cholesky_large(a: "ENTRY*", x: "ENTRY*", n: "i8", blas: "i8*"):
         for j in range(i + 1, n):
             x[i * n + j] = 0
     info = rt.int32(rt.stack(1))
-    rt.fortran(blas[POTRF], "u", n, x, n, info)
+    rt.fortran5(blas[POTRF], "u", n, x, n, info)
     return info[0]
 """
 

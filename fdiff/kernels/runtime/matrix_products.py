@@ -166,11 +166,11 @@ def large(
         rows = m if flip_a else k
         across = k if flip_a else m
         how = "n" if flip_a else "t"
-        rt.fortran(blas[GEMV], how, rows, across, one, a, lead_a, b, 1, none, c, 1)
+        rt.fortran11(blas[GEMV], how, rows, across, one, a, lead_a, b, 1, none, c, 1)
         return 0
     left = "t" if flip_b else "n"
     right = "t" if flip_a else "n"
-    rt.fortran(blas[GEMM], left, right, n, m, k, one, b, lead_b, a, lead_a, none, c, lead_c)
+    rt.fortran13(blas[GEMM], left, right, n, m, k, one, b, lead_b, a, lead_a, none, c, lead_c)
     return 0
 """
 

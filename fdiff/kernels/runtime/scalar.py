@@ -59,7 +59,7 @@ def floor_divide(x, y):
         q = q - 1.0
     if q == 0.0:
         return math.copysign(q, x / y)
-    whole = np.floor(q)
+    whole = rt.floor(q)
     return whole + 1.0 if q - whole > 0.5 else whole""",
         ),
         ("iu", "def floor_divide(x, y): return x // y"),

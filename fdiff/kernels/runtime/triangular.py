@@ -74,7 +74,7 @@ def triangular(
         else:
             # transposes are seen: ``x' low' = b'``
             one = np.REAL(1)
-            rt.fortran(blas[TRSM], "r", "u", HOW, KIND, columns, n, one, here, n, found, columns)
+            rt.fortran11(blas[TRSM], "r", "u", HOW, KIND, columns, n, one, here, n, found, columns)
     return 0
 """
 
@@ -128,8 +128,8 @@ def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
         below = rt.offset(low, end * n + j)
         below_bar = rt.offset(bar, end * n + j)
         if m > 0:
-            rt.fortran(blas[TRSM], "l", "u", "n", "n", w, m, one, diagonal, n, below_bar, n)
-            rt.fortran(
+            rt.fortran11(blas[TRSM], "l", "u", "n", "n", w, m, one, diagonal, n, below_bar, n)
+            rt.fortran13(
                 blas[GEMM], "n", "t", w, w, m, minus, below, n, below_bar, n, one, diagonal_bar, n
             )
         bar_rows(diagonal, diagonal_bar, n, w)
@@ -139,10 +139,10 @@ def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
             if m > 0:
                 first = rt.offset(low, end * n)
                 first_bar = rt.offset(bar, end * n)
-                rt.fortran(
+                rt.fortran13(
                     blas[GEMM], "n", "n", j, m, w, minus, left, n, below_bar, n, one, first_bar, n
                 )
-                rt.fortran(
+                rt.fortran13(
                     blas[GEMM], "n", "t", j, w, m, minus, first, n, below_bar, n, one, left_bar, n
                 )
             for r in range(w):
@@ -150,7 +150,7 @@ def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
                     entry = diagonal_bar[r * n + c]
                     both[r * w + c] = entry
                     both[c * w + r] = entry + entry if r == c else entry
-            rt.fortran(blas[GEMM], "n", "n", j, w, w, minus, left, n, both, w, one, left_bar, n)
+            rt.fortran13(blas[GEMM], "n", "n", j, w, w, minus, left, n, both, w, one, left_bar, n)
         end = j
     return 0
 """

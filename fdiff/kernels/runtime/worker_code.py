@@ -64,7 +64,7 @@ HEADER = {"JOB_POOL": -1, "JOB_CODE": -2, "JOB_THREADS": -3}
 _WAKE = """
 def wake(pool: "i8*", worker: "i8*") -> "i8":
     if rt.atomic_load(worker, ASLEEP) != 0 and rt.atomic_exchange(worker, ASLEEP, 0) != 0:
-        rt.call(pool[RELEASE], worker[SLEEP_LOCK])
+        rt.call1(pool[RELEASE], worker[SLEEP_LOCK])
     return 0
 
 def wake_all(pool: "i8*") -> "i8":
@@ -96,14 +96,14 @@ def barrier(worker: "i8*", end: "i8") -> "i8":
             rt.atomic_exchange(worker, ASLEEP, 1)
             wait = rt.atomic_load(pool, DONE) < end and rt.atomic_load(pool, STATUS) == 0
             if wait or rt.atomic_exchange(worker, ASLEEP, 0) == 0:
-                rt.call(pool[ACQUIRE], worker[SLEEP_LOCK], 1)
+                rt.call2(pool[ACQUIRE], worker[SLEEP_LOCK], 1)
     return rt.atomic_load(pool, STATUS)
 """
 # Run the kernel of the job as one of its workers.
 _WORK = """
 def work(worker: "i8*") -> "i8":
     pool = rt.int64(worker[HOME])
-    status = rt.call(pool[CODE], pool[DATA], pool[STRIDES], pool[INTS], pool[FLOATS], worker)
+    status = rt.call5(pool[CODE], pool[DATA], pool[STRIDES], pool[INTS], pool[FLOATS], worker)
     if rt.flags() != 0:
         rt.clear_flags()
         rt.atomic_exchange(pool, FLAGS, 1)
@@ -118,7 +118,7 @@ def serve(home: "i8", number: "i8") -> "i8":
     pool = rt.int64(home)
     worker = rt.offset(pool, WORKERS + LINE * number)
     while 1 == 1:
-        rt.call(pool[ACQUIRE], worker[START_LOCK], 1)
+        rt.call2(pool[ACQUIRE], worker[START_LOCK], 1)
         rt.atomic_exchange(worker, STARTED, 0)
         if rt.atomic_load(pool, STOP) != 0:
             return 0
@@ -150,7 +150,7 @@ def alone(
     worker[HOME] = rt.address(own)
     worker[NEXT_PART] = first[NEXT_PART]
     worker[BARRIER] = first[BARRIER]
-    return rt.call(ints[JOB_CODE], data, strides, ints, floats, worker)
+    return rt.call5(ints[JOB_CODE], data, strides, ints, floats, worker)
 """
 # Run a kernel: give the job to the workers, work too, close the job, wait for those inside.
 _RUN = """
@@ -173,7 +173,7 @@ def run(data: "i8*", strides: "i8*", ints: "i8*", floats: "f8*") -> "i8":
     for k in range(1, count):
         other = rt.offset(pool, WORKERS + LINE * k)
         if rt.atomic_exchange(other, STARTED, 1) == 0:
-            rt.call(pool[RELEASE], other[START_LOCK])
+            rt.call1(pool[RELEASE], other[START_LOCK])
     worker = rt.offset(pool, WORKERS)
     work(worker)
     rt.atomic_add(pool, ENTERED, CLOSED)
@@ -185,7 +185,7 @@ def run(data: "i8*", strides: "i8*", ints: "i8*", floats: "f8*") -> "i8":
             rt.atomic_exchange(worker, ASLEEP, 1)
             wait = rt.atomic_load(pool, ENTERED) != CLOSED
             if wait or rt.atomic_exchange(worker, ASLEEP, 0) == 0:
-                rt.call(pool[ACQUIRE], worker[SLEEP_LOCK], 1)
+                rt.call2(pool[ACQUIRE], worker[SLEEP_LOCK], 1)
     status = rt.atomic_load(pool, STATUS)
     if rt.atomic_load(pool, FLAGS) != 0:
         rt.raise_flag()

@@ -1,0 +1,54 @@
+"""What the names in a kernel's text refer to, and how its routines and memory are spelt there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.loops import Call
+from ..kernel_source import INDENT
+
+
+@dataclass(frozen=True)
+class SymbolTable:
+    """What the names in a kernel's text refer to.
+
+    `routines` are the matrix routines; their addresses lie in the integer table, from entry `first`
+    on. `truths` is the memory that holds truth values: bytes, of which each is 0 or 1.
+    """
+
+    routines: tuple[str, ...]
+    first: int
+    truths: frozenset[str]
+
+    def entry(self, name: str, at: str) -> str:
+        """The value of an entry of memory."""
+        return f"{name}[{at}] != 0" if name in self.truths else f"{name}[{at}]"
+
+    def operand(self, name: str, at: str) -> str:
+        """The same as an operand of an expression."""
+        return f"({self.entry(name, at)})" if name in self.truths else self.entry(name, at)
+
+    def call(self, item: Call, *, part: bool) -> list[str]:
+        """The call of a routine. Behind the routines' addresses is that of the table of BLAS.
+
+        In a parallel loop it is the one after that, of functions that use no threads of their own.
+        """
+        address = self.first + self.routines.index(item.routine)
+        blas = self.first + len(self.routines) + part
+        begins = item.begins or ("",) * len(item.buffers)
+        buffers = [
+            f"rt.offset({name}, {begin})" if begin else name
+            for name, begin in zip(item.buffers, begins, strict=True)
+        ]
+        arguments = (*buffers, *item.sizes, f"ints[{blas}]")
+        return [
+            f"# {item.comment}",
+            f"status = {call_text(f'ints[{address}]', *arguments)}",
+            "if status != 0:",
+            f"{INDENT}return status",
+        ]
+
+
+def call_text(address: str, *arguments: str) -> str:
+    """The call of a function at an address; the word for it has the number of its arguments."""
+    return f"rt.call{len(arguments)}({', '.join((address, *arguments))})"

@@ -1,0 +1,7 @@
+"""From the text of a kernel to machine code, by Numba: ``FDIFF_COMPILER=numba``.
+
+A text is Numba source once its words are bound (`words`). Numba parses, types and lowers it, and
+only the formulas of the words are those of `fdiff.kernels.llvm`: so each compiler checks the other.
+Importing these modules loads Numba (see `on_demand`). The package's own name is no obstacle: an
+absolute import finds Numba itself.
+"""

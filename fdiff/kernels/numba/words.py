@@ -1,0 +1,108 @@
+"""The words of kernel texts as functions of Numba: each an ``@intrinsic`` with its own formula.
+
+The type of a call and its code come from the row of the word (`fdiff.kernels.llvm.words`), so there
+is one source of each formula.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from ..llvm.arithmetic import UnknownWordError
+from ..llvm.types import TypedValue, integer
+from ..llvm.words import Word, word_of
+from .numba_types import CPU, NumbaTypes
+
+Lowering = Callable[[Any, ir.IRBuilder, Any, tuple[ir.Value, ...]], Any]
+Typing = Callable[..., "tuple[Any, Lowering] | None"]
+
+
+def typing_of(word: Word, count: int, of: NumbaTypes = CPU) -> Typing:
+    """The function that an ``@intrinsic`` is made of: signature and code of a call of a word.
+
+    `count` is the number of arguments, `of` the types of the target.
+    """
+
+    def typing(context: object, *given: Any) -> tuple[Any, Lowering] | None:
+        spellings = [_spelling(x, letter, of) for x, letter in zip(given, letters, strict=True)]
+        if None in spellings:
+            return None
+        known = [s for s in spellings if s is not None]
+        signature = of.of(word.result(known))(*map(_accepted, given, known, [of] * count))
+        return signature, _lowering(word, known)
+
+    letters = word.parameters if "*" not in word.parameters else ["i", *"*" * (count - 1)]
+    names = ["context", *(f"argument{k}" for k in range(count))]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    typing.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])
+    typing.__name__ = typing.__qualname__ = word.name.partition(".")[2]
+    typing.__doc__ = word.meaning
+    return typing
+
+
+def _spelling(given: Any, letter: str, of: NumbaTypes) -> str | None:
+    """The type of an argument as texts spell it; of a literal that counts, the number itself."""
+    if letter == "k":
+        return str(given.literal_value) if isinstance(given, types.IntegerLiteral) else None
+    if isinstance(given, types.StringLiteral):
+        return repr(given.literal_value)
+    return of.spelling(given)
+
+
+def _accepted(given: Any, spelling: str, of: NumbaTypes) -> Any:
+    """The type that the signature has for an argument."""
+    return given if spelling.isdigit() or spelling[0] == "'" else of.of(spelling)
+
+
+def _lowering(word: Word, spellings: list[str]) -> Lowering:
+    """The code of a call of a word for arguments of these types."""
+
+    def lowering(
+        context: Any, code: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]
+    ) -> Any:
+        found = word.formula(code, list(map(_argument, spellings, args)))
+        return found.value if found.type else context.get_dummy_value()
+
+    return lowering
+
+
+def _argument(spelling: str, value: ir.Value) -> TypedValue:
+    if spelling.isdigit():
+        return integer(int(spelling))
+    if spelling[0] == "'":  # one character, an option of a BLAS or LAPACK routine
+        return TypedValue("i1", ir.Constant(ir.IntType(8), ord(spelling[1])))
+    return TypedValue(spelling, value)
+
+
+def words_of(text: str) -> dict[str, ModuleType]:
+    """What ``rt``, ``math`` and ``np`` stand for in a text: modules, in which Numba looks up names.
+
+    Numba has to know a function before it compiles one that calls it, so words are made here.
+    """
+    for home, name in _WORD.findall(text):
+        if not hasattr(_HOMES[home], name):
+            setattr(_HOMES[home], name, _intrinsic(f"{home}.{name}"))
+    return {**_HOMES, "np": np}
+
+
+def _intrinsic(name: str) -> Any:
+    """A word as a function of Numba."""
+    word = word_of(name)
+    if word is None:
+        raise UnknownWordError(name)
+    digits = name[len(word.name) :]
+    count = 1 + int(digits) if digits else len(word.parameters)
+    return intrinsic(prefer_literal=True)(typing_of(word, count))
+
+
+_HOMES = {"rt": ModuleType("rt"), "math": ModuleType("math")}
+_WORD = re.compile(r"\b(rt|math)\.(\w+)\(")
