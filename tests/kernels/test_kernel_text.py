@@ -63,7 +63,7 @@ def test_text_is_as_reviewed(name):
     assert text == path.read_text()
 
 
-def test_the_text_is_shown_in_tracebacks():
+def test_a_kernel_keeps_its_text():
     kernel = kernels.compile(tape_of(lambda x: x * 2.5, np.ones(3)), ("C",))
     assert "def kernel(" in kernel.source
     assert "for i0 in range(n0):" in kernel.source

@@ -8,8 +8,7 @@ A pass takes the program in one form and leaves it in the same form or the next 
 - *loops*: loop nests of scalar statements, and calls of routines (`ir/loops.py`).
 
 Passes that only the CPU needs come last, so that another target can stop before them. With
-``FDIFF_VERIFY`` set, as in all tests, graphs and programs of loops or threads are verified after
-each pass; plans and schedules have no laws of their own, and are verified as the loops they become.
+``FDIFF_VERIFY`` set, as in all tests, every form is verified after the pass that left it.
 ``FDIFF_DUMP=passes`` prints it to stderr after each pass, ``FDIFF_DUMP=fuse,lower`` after the
 passes named; a kernel found on disk runs through no pass (``FDIFF_CACHE_DIR=off``).
 """
@@ -210,9 +209,14 @@ def _verify(program: Form, graph: KernelGraph, place: str) -> None:
         from ..ir.verify import verify  # noqa: PLC0415 - for tests alone
         from ..ir.verify_graph import verify_graph  # noqa: PLC0415 - for tests alone
         from ..ir.verify_parallel import verify_parallel  # noqa: PLC0415 - for tests alone
+        from .verify_schedule import verify_plan, verify_schedule  # noqa: PLC0415 - for tests alone
     if isinstance(program, LoopProgram):
         verify(program, graph, place)
     elif isinstance(program, ParallelProgram):
         verify_parallel(program, graph, place)
     elif isinstance(program, KernelGraph):
         verify_graph(program, place)
+    elif isinstance(program, Plan):
+        verify_plan(program, place)
+    else:
+        verify_schedule(program, place)
