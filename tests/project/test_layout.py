@@ -23,7 +23,7 @@ LONGEST_FUNCTION, LONG_FUNCTION, MEDIAN_FUNCTION = 50, 20, 6  # lines, docstring
 LONGEST_FILE, MEDIAN_FILE = 400, 170
 TABLES = "fdiff.ops"  # files of rows may be as long as the rows are many
 MOST_NAMES = 24
-IMPORT_SECONDS = 0.1
+IMPORT_SHARE = 0.85  # of the time that NumPy's own import takes; 0.61 to 0.76 when it was chosen
 SUFFIXES = {".py", ".md", ".txt"}
 VAGUE = {"utils", "util", "helpers", "misc", "common", "base", "manager"}
 
@@ -233,19 +233,21 @@ def test_importing_fdiff_loads_neither_numba_nor_scipy_nor_rare_parts_of_numpy()
 
 
 def test_importing_fdiff_adds_little_to_importing_numpy(tmp_path):
-    # Processor time, not the clock: other tests run beside this one.
+    # Processor time, not the clock: other tests run beside this one. Relative to NumPy's own, because
+    # processors change their frequency: the same import takes 60 ms at one hour and 110 at another.
     code = (
-        "import numpy, time\n"
+        "import time\n"
         "begin = time.process_time()\n"
+        "import numpy\n"
+        "middle = time.process_time()\n"
         "import fdiff\n"
-        "print(time.process_time() - begin)\n"
+        "print((time.process_time() - middle) / (middle - begin))\n"
     )
     # With bytecode, as an installed package has it, wherever this process may write some.
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     kept["PYTHONPYCACHEPREFIX"] = str(tmp_path)
     fresh_process(code, kept)
-    # The least of some: what else runs only ever adds to it.
-    assert min(float(fresh_process(code, kept)) for _ in range(7)) <= IMPORT_SECONDS
+    assert statistics.median(float(fresh_process(code, kept)) for _ in range(7)) <= IMPORT_SHARE
 
 
 # ---------------------------------------------------------------------------------- public names
