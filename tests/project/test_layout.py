@@ -233,7 +233,7 @@ def test_importing_fdiff_loads_neither_numba_nor_scipy_nor_rare_parts_of_numpy()
 
 
 def test_importing_fdiff_adds_little_to_importing_numpy(tmp_path):
-    # Processor time, not the clock: other tests run beside this one. Relative to NumPy's own, because
+    # Processor time, not the clock: other tests run beside this one. Relative to NumPy's own, for
     # processors change their frequency: the same import takes 60 ms at one hour and 110 at another.
     code = (
         "import time\n"
