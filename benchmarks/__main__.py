@@ -1,8 +1,9 @@
 """The command: `python -m benchmarks [--only WORDS] [--peers NAMES] [--rounds N] [--quick]`.
 
-A run of everything writes `results.json` (raw figures) and `results.md` (tables) beside this file;
-it takes half an hour on two cores. `--readme` and `--plot` measure nothing: they put the summary of
-the raw figures at hand into the README, and draw them into `plots/`.
+A run of everything writes `results/DATE.json` (raw figures) and `results.md` (tables) beside this
+file; it takes half an hour on two cores. `--readme`, `--plot` and `--history` measure nothing: they
+put the summary of the latest raw figures into the README, draw them into `plots/`, and list what
+each earlier run came to.
 """
 
 from __future__ import annotations
@@ -19,12 +20,27 @@ from .report import absent, cold_table, markdown, means, placed, summary_table, 
 from .run import ROOT, all_peers, chosen, machine, middle
 
 HERE = Path(__file__).parent
-RAW, TABLES, README = HERE / "results.json", HERE / "results.md", ROOT / "README.md"
+RAW, TABLES, README = HERE / "results", HERE / "results.md", ROOT / "README.md"
 BUDGET, QUICK = 0.5, 0.1  # seconds of calls for each figure
 
 
+def runs() -> list[Path]:
+    """The raw figures of all runs, the latest last: a file a day."""
+    return sorted(RAW.glob("[0-9]*.json"))
+
+
 def at_hand() -> dict[str, object]:
-    return json.loads(RAW.read_text(encoding="utf-8"))
+    return json.loads(runs()[-1].read_text(encoding="utf-8"))
+
+
+def history() -> str:
+    """The geometric means of each run; machines differ from day to day, so compare with care."""
+    read = [json.loads(path.read_text(encoding="utf-8")) for path in runs()]
+    return "\n".join(
+        f"{raw['machine']['date']}, {raw['machine']['processor']}, fdiff "
+        f"{raw['machine']['versions']['numba-fdiff']}. {means(raw['cases'])}"
+        for raw in read
+    )
 
 
 def write_tables(raw: dict[str, object]) -> None:
@@ -63,6 +79,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="rough figures, of one round")
     parser.add_argument("--readme", action="store_true", help="rewrite the README's summary")
     parser.add_argument("--plot", action="store_true", help="draw the figures at hand")
+    parser.add_argument("--history", action="store_true", help="list what each run came to")
     options = parser.parse_args()
     if options.readme:
         write_readme()
@@ -70,12 +87,15 @@ def main() -> int:
         from .plot import plots
 
         print("\n".join(map(str, plots(at_hand()))))
-    if options.readme or options.plot:
+    if options.history:
+        print(history())
+    if options.readme or options.plot or options.history:
         return 0
     budget, rounds = (QUICK, 1) if options.quick else (BUDGET, options.rounds)
     raw = run(options.only, options.peers, budget, rounds)
     if not options.only and not options.peers:
-        RAW.write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
+        path = RAW / f"{raw['machine']['date']}.json"
+        path.write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
         write_tables(raw)
     figures = [f for peers in raw["cases"].values() for f in peers.values()]
     return 1 if any("error" in f and "late" not in f for f in figures) else 0
