@@ -128,7 +128,7 @@ def with_line(known: tuple[Line, ...], line: Line) -> tuple[Line, ...]:
     return (*known, line)
 
 
-class _Lines(NamedTuple):
+class _LineTable(NamedTuple):
     """Where in some code a line begins, in order, and which line it is."""
 
     code: CodeType
@@ -136,7 +136,7 @@ class _Lines(NamedTuple):
     lines: list[int]
 
 
-_lines: dict[int, _Lines] = {}
+_lines: dict[int, _LineTable] = {}
 _MOST_LINES = 64  # codes whose lines are remembered
 _FEW = 8  # lines of one node that are not looked up yet
 
@@ -149,7 +149,7 @@ def _number(code: CodeType, at: int) -> int:
             _lines.clear()
         table = [(-1, code.co_firstlineno)]  # code that was made by hand may have no other
         table += [(start, line) for start, _, line in code.co_lines() if line is not None]
-        known = _lines[id(code)] = _Lines(code, [s for s, _ in table], [n for _, n in table])
+        known = _lines[id(code)] = _LineTable(code, [s for s, _ in table], [n for _, n in table])
     return known.lines[bisect_right(known.starts, at) - 1]
 
 
