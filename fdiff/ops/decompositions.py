@@ -13,7 +13,7 @@ import numpy as np
 from ..arraytype import promote, real_dtype
 from ..errors import warn
 from ..trace import TracedArray, apply, apply_many, guarded_value, implements, unsupported
-from .eigenvalues import eig, eigh, eigvals, eigvalsh, real_spectrum
+from .eigenvalues import eig, eigh, eigvals, eigvalsh, has_real_spectrum
 from .families import kind_of
 from .kink_marks import marked
 from .pseudo_inverse import EPS, _truncates, inv_or_nan, lstsq_, pinv
@@ -25,7 +25,9 @@ from .stacked_matrices import mh
 
 # --- NumPy's functions -------------------------------------------------------------------------
 
-EigResult = type(np.linalg.eig(np.eye(1)))
+_OF_ONE = np.linalg.eig(np.eye(1))
+_ALWAYS_COMPLEX = _OF_ONE.eigenvalues.dtype.kind == "c"  # from NumPy 2.5 on, also where all eigenvalues are real
+EigResult = type(_OF_ONE)
 EighResult = type(np.linalg.eigh(np.eye(1)))
 SVDResult = type(np.linalg.svd(np.eye(1)))
 QRResult = type(np.linalg.qr(np.eye(1)))
@@ -78,23 +80,18 @@ def eigvalsh_call(a: object, UPLO: str = "L") -> TracedArray:
     return apply(eigvalsh, _matrices(a, square=True), uplo=_triangle(UPLO))
 
 
-def _is_real(a: TracedArray) -> bool:
-    """Whether the results are real: NumPy's dtypes depend on the eigenvalues of the whole stack."""
-    return a.dtype.kind != "c" and bool(guarded_value(apply(real_spectrum, a, kept=0), "asked whether eigenvalues are real"))
-
-
 @implements(np.linalg.eig)
 def eig_call(a: object) -> object:
     """Eigenvalues and eigenvectors, of length 1 and with a real largest entry, as LAPACK has them."""
     x = _matrices(a, square=True)
-    w, v = apply_many(eig, x, real=_is_real(x))
+    w, v = apply_many(eig, x, real=not _ALWAYS_COMPLEX and has_real_spectrum(x))
     return EigResult(w, _marked_vectors(v, w, "numpy.linalg.eig", "equal eigenvalues"))
 
 
 @implements(np.linalg.eigvals)
 def eigvals_call(a: object) -> TracedArray:
     x = _matrices(a, square=True)
-    return apply(eigvals, x, real=_is_real(x))
+    return apply(eigvals, x, real=not _ALWAYS_COMPLEX and has_real_spectrum(x))
 
 
 @implements(np.linalg.svd)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..arraytype import BOOL, ArrayType, real_dtype
 from ..primitive import ZERO, Primitive, Sample, register
-from ..trace import TracedArray, apply, apply_many
+from ..trace import TracedArray, apply, apply_many, guarded_value
 from .families import add_up
 from .matrix_ops import solve
 from .stacked_matrices import (
@@ -216,3 +216,13 @@ real_spectrum = register(
         family="opaque", flat=True, samples=(Sample(well_separated_matrices(2, 3, 3), {"kept": 1}), Sample(normal_matrices(4, 3, 3), {"kept": 0})),
     )
 )  # fmt: skip
+
+
+def has_real_spectrum(a: TracedArray) -> bool:
+    """Whether all eigenvalues of the whole stack are real."""
+    return a.dtype.kind != "c" and bool(guarded_value(apply(real_spectrum, a, kept=0), "asked whether eigenvalues are real"))
+
+
+def eigvals_real_if_possible(a: TracedArray) -> TracedArray:
+    """Eigenvalues, real where all of them are, whatever NumPy's `eigvals` does: as `numpy.roots` has them."""
+    return apply(eigvals, a, real=has_real_spectrum(a))

@@ -16,6 +16,7 @@ from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, 
 
 from ..trace import TracedArray
 from .data_dependent_shapes import look_if_traced
+from .eigenvalues import eigvals_real_if_possible
 from .joining_and_splitting import concatenate_call
 from .polynomials import fit_matrix, poly
 from .scipy_functions import replaces_if_traced
@@ -223,12 +224,16 @@ def _register_algebra(family: PolynomialFamily) -> None:
         change = np.stack([companion(last + e) - start for e in np.eye(n)[:-1]], axis=-1)
         return start + np.tensordot(change, series[:-1] / series[-1], axes=(2, 0))
 
+    # Some families of NumPy 2.5 give complex zeros, also where all are real, as `eigvals` does; others do not.
+    gives_reals = f("{}roots")([-1.0, 0.0, 1.0]).dtype.kind == "f"
+
     @replaces_if_traced(f("{}roots"))
     def zeros(c: object) -> object:
         series = _trimmed(c)
         if series.shape[0] < 2:
             return np.array([], series.dtype)
-        return sort(np.linalg.eigvals(companion_matrix(series)[::-1, ::-1]))
+        eigenvalues = eigvals_real_if_possible if gives_reals or series.shape[0] == 2 else np.linalg.eigvals
+        return sort(eigenvalues(companion_matrix(series)[::-1, ::-1]))
 
     @replaces_if_traced(f("{}fromroots"))
     def from_roots(points: object) -> TracedArray:

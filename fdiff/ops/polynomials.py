@@ -9,6 +9,7 @@ import numpy as np
 
 from ..trace import TracedArray, implements
 from .data_dependent_shapes import look_if_traced
+from .eigenvalues import eigvals_real_if_possible
 from .joining_and_splitting import concatenate_call
 from .sampled_functions import convolve
 from .shaping import traced
@@ -132,7 +133,7 @@ def roots(p: object) -> object:
     if n < 2:
         return np.zeros(behind)
     below = np.eye(n - 2, n - 1, dtype=c.dtype)
-    found = np.linalg.eigvals(concatenate_call([(-c[1:] / c[0])[None], below]) if n > 2 else (-c[1:] / c[0])[None])
+    found = eigvals_real_if_possible(concatenate_call([(-c[1:] / c[0])[None], below]) if n > 2 else (-c[1:] / c[0])[None])
     return concatenate_call([found, np.zeros(behind, found.dtype)]) if behind else found
 
 

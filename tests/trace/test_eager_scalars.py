@@ -162,7 +162,7 @@ OPERATIONS = {
     "ge": lambda a, b: np.where(a >= b, a, 2 * b),
     "eq": lambda a, b: a * b if a == b else a - b,
     "ne": lambda a, b: a * b if not a != b else b * b + a,
-    "and": lambda a, b: np.where((a > 0) & ~(b > 1), a * b, a),
+    "and": lambda a, b: np.where((a > 0) & ~np.greater(b, 1), a * b, a),
 }
 
 

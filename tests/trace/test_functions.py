@@ -422,6 +422,7 @@ np.arctan2.outer(v, w); np.repeat(x, [1, 0, 2], axis=0); np.take(x, [0, 5], axis
 np.take(x, [-3, 9], axis=1, mode="clip"); np.delete(x, [0, 2], axis=1)
 x.compress([True, False, True]); np.polyval([s, 2.0, z], x); [1.0, 2.0, 0.5, 3.0] @ v
 v @ [1.0, 2.0, 0.5, 3.0]; x[np.ix_([0, 2], [1, 3])]; x[[]]; x[m0.tolist()]; x[[0, 2]]
+np.maximum(cx, cv); np.minimum(cx, cv)
 x[np.True_, 0]; x.item(0); z.item(); s.item() * x; np.linalg.det(e[:, :0])
 """
 # JAX's derivative of `cholesky` takes its argument as symmetric; NumPy reads the lower triangle.

@@ -95,11 +95,16 @@ def cholesky(a: object, lower: bool = False, overwrite_a: bool = False, check_fi
     return np.linalg.cholesky(square(a), upper=not lower)
 
 
+_CHO_FACTOR_IS_CLEAN = not sl.cho_factor(np.array([[2.0, 1.0], [1.0, 2.0]]))[0][1, 0]  # from SciPy 1.18 on
+
+
 @replaces_if_traced(sl.cho_factor)
 def cho_factor(a: object, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[TracedArray, bool]:
-    """The factor in its triangle; the other triangle keeps the entries of the matrix, as in LAPACK."""
+    """The factor in its triangle; the other triangle keeps the entries of the matrix, as in LAPACK, where SciPy's does."""
     x = square(a)
     factor = cholesky(x, lower)
+    if _CHO_FACTOR_IS_CLEAN:
+        return factor, lower
     return factor + (np.triu(x, 1) if lower else np.tril(x, -1)), lower
 
 

@@ -66,6 +66,9 @@ def _vector(u: object) -> TracedArray:
     return x if x.type.floating else x.astype(np.float64)
 
 
+_EUCLIDEAN_IS_A_FLOAT = type(sd.euclidean([1.0], [0.0])) is float  # of Python, before SciPy 1.18
+
+
 def _of_two(function: Callable[..., object], name: str) -> None:
     @replaces_if_traced(function)
     def measure(u: object, v: object, w: object = None) -> TracedArray:
@@ -73,7 +76,7 @@ def _of_two(function: Callable[..., object], name: str) -> None:
         if w is not None:
             raise unsupported(f"scipy.spatial.distance.{name} with weights")
         out = METRICS[name](x, y)
-        if name != "euclidean":
+        if name != "euclidean" or not _EUCLIDEAN_IS_A_FLOAT:
             return as_scalar(out)
         out = out.astype(np.float64)  # SciPy gives a float of Python
         return TracedArray(out.home, out.id, out.type, scalar=True, weak=True)
