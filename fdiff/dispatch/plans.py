@@ -40,6 +40,13 @@ class PlanStep:
         if call:
             self.runner.call = call
 
+    def compile_when_called(self, compiler: str) -> None:
+        """Have the first call compile a kernel, by this compiler where one is named."""
+        if compiler:
+            call, self.runner = self.runner.call, runner(self.runner.tape, compiler)
+            self.runner.call = call
+        self.runner.asked = True
+
 
 class EagerStep:
     """What a plan step gives, computed at once in an eager trace, which is for a single call.

@@ -56,16 +56,17 @@ class Runner:
     """One tape made executable; equal tapes share their runner.
 
     `tier` is what ran it last, `spent` the seconds that slower tiers took, `asked` whether the user
-    asked for a kernel. Kernels are kept by the layouts of their inputs: "C" for contiguous arrays,
-    "A" for any strides.
+    asked for a kernel, `compiler` which one he asked for. Kernels are kept by the layouts of their
+    inputs: "C" for contiguous arrays, "A" for any strides.
     """
 
     __slots__ = (
         "_background", "_break_even", "_bytecode", "_defects", "_fast", "_kernels", "_plan",
-        "_price", "_slots", "_workspace", "asked", "call", "spent", "tape", "tier",
+        "_price", "_slots", "_workspace", "asked", "call", "compiler", "spent", "tape", "tier",
     )  # fmt: skip
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: Tape, compiler: str = "") -> None:
+        self.compiler = compiler
         unique = tuple(dict.fromkeys(tape.outputs))
         self.tape = Tape(tape.nodes, tape.inputs, unique, tape.lines)
         self._slots = None if unique == tape.outputs else [unique.index(o) for o in tape.outputs]
@@ -196,7 +197,7 @@ class Runner:
 
     def _compile(self, layouts: Layouts) -> Executable:
         with self._scheduling():
-            run = self._kernels[layouts] = kernels.compile(self.tape, layouts)
+            run = self._kernels[layouts] = kernels.compile(self.tape, layouts, self.compiler)
         if all(kind == "C" for kind in layouts):
             self._fast = run
         self.tier = "compile"
@@ -244,8 +245,9 @@ class Runner:
     def state(self) -> str:
         """Which tier runs the tape now, and why, in words: a line of the `repr` of a function."""
         if self._fast is not None:
-            words = "compiled" if self.asked else f"compiled after {_words(self.spent)}"
-            return words + self._fast.note
+            by = " by Numba" if self._fast.compiler == "numba" else ""
+            after = "" if self.asked else f" after {_words(self.spent)}"
+            return f"compiled{by}{after}{self._fast.note}"
         tier = os.environ.get(VARIABLE, "")
         if (defect := self._defects.get(self._plain)) is not None:
             return f"{_RUN_BY.get(self.tier, 'not run')}, {defect.state}"
@@ -299,7 +301,7 @@ class Runner:
 
     def _make_in_background(self, layouts: Layouts) -> None:
         """Compile the kernel if it is due by now; later calls use it as soon as it is there."""
-        if _runners.get(self.tape) is self and layouts not in self._kernels:
+        if _runners.get((self.tape, self.compiler)) is self and layouts not in self._kernels:
             self._break_even[layouts] = EARLY * self._cost(layouts, self.spent / EARLY)
             if self.spent >= self._break_even[layouts]:
                 self._compile(layouts)
@@ -318,13 +320,13 @@ class Runner:
             return looked
         if (near or price <= ASK_FIRST) and not kernels.supported(self.tape):
             return math.inf
-        if near and kernels.on_disk(self.tape, layouts):
+        if near and kernels.on_disk(self.tape, layouts, self.compiler):
             price = LOAD_SECONDS
         elif spent < PATIENCE + price <= PATIENCE + ASK_FIRST:
             return PATIENCE + price
         elif price <= ASK_FIRST:
             with self._scheduling():
-                price = kernels.predict_seconds(self.tape, layouts)
+                price = kernels.predict_seconds(self.tape, layouts, self.compiler)
         self._price = price
         start = 0.0 if kernels.started() else START_SECONDS
         return price + start if price <= ASK_FIRST else math.inf
@@ -348,18 +350,19 @@ def fixed_tier() -> str:
     return tier
 
 
-_runners: OrderedDict[Tape, Runner] = OrderedDict()
+_runners: OrderedDict[tuple[Tape, str], Runner] = OrderedDict()
 
 
-def runner(tape: Tape) -> Runner:
-    """The runner of `tape`, one for all equal tapes."""
-    found = _runners.get(tape)
+def runner(tape: Tape, compiler: str = "") -> Runner:
+    """The runner of `tape` by a compiler, one for all equal tapes."""
+    key = tape, compiler
+    found = _runners.get(key)
     if found is None:
-        found = _runners[tape] = Runner(tape)
+        found = _runners[key] = Runner(tape, compiler)
         if len(_runners) > KEPT:
             _runners.popitem(last=False)
     else:
-        _runners.move_to_end(tape)
+        _runners.move_to_end(key)
     return found
 
 

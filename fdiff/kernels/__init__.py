@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         supported,
         workspace,
     )
+    from .compilers import check_compiler
     from .executable import CallParts, Executable
     from .llvm.stub_binding import bind_entry_stub, stub_fault
     from .machine_code import entry_stub
@@ -69,6 +70,7 @@ __all__ = [
     "bind_entry_stub",
     "cache_clear",
     "cache_info",
+    "check_compiler",
     "compile",
     "encode",
     "entry_stub",
@@ -89,6 +91,7 @@ _HOMES = {
     "CallParts": ("executable", "CallParts"),
     "BytecodeExecutable": ("bytecode", "BytecodeExecutable"),
     "Executable": ("executable", "Executable"),
+    "check_compiler": ("compilers", "check_compiler"),
     "entry_stub": ("machine_code", "entry_stub"),
     "PASSES": ("passes.pipeline", "NAMES"),
     "RefusedError": ("bytecode", "RefusedError"),

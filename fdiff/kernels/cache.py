@@ -25,6 +25,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ..process.forking import no_fork
+from .compilers import LLVM, described
 
 _MAGIC = b"fdiff cache 2\n"
 _MOST_FILES, _MOST_BYTES = 4096, 512 << 20
@@ -33,9 +34,10 @@ _DIGEST = hashlib.sha256().digest_size
 _HERE = Path(__file__).parent
 
 
-def name_of(text: str) -> str:
-    """Name of the kernel compiled from `text` by these versions of fdiff, LLVM and Python, here."""
-    return hashlib.sha256(f"{environment()}\n{text}".encode()).hexdigest()[:40]
+def name_of(text: str, compiler: str = LLVM) -> str:
+    """Name of the kernel that a compiler makes of `text`, in these versions of everything, here."""
+    made_by = f"{environment()}\n{described(compiler)}"
+    return hashlib.sha256(f"{made_by}\n{text}".encode()).hexdigest()[:40]
 
 
 def name_of_text(structure: str) -> str:
@@ -49,7 +51,7 @@ def environment() -> str:
     with no_fork:
         import llvmlite  # noqa: PLC0415 - its version alone: LLVM is in `llvmlite.binding`
 
-    sources = _digest(_HERE / "runtime", _HERE / "llvm")
+    sources = _digest(_HERE / "runtime", _HERE / "llvm", _HERE / "numba")
     # `platform.platform()` would start a process to ask for the processor's name
     system = [platform.system(), platform.release(), platform.machine()]
     versions = [llvmlite.__version__, np.__version__, sys.version]  # type: ignore[attr-defined] - not in its stubs

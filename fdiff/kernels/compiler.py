@@ -16,6 +16,7 @@ from ..process.background import checkpoint
 from ..process.progress import Stage
 from ..tape import Tape
 from . import cache, on_demand
+from .compilers import compiler_of, seconds_of
 from .ir.graph import KernelGraph
 from .ir.graph_of_tape import kernel_graph, no_kernel
 from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
@@ -47,7 +48,7 @@ class CacheInfo(NamedTuple):
 
 
 _MOST = 1024  # kernels in memory
-_Key = tuple[KernelGraph, str]
+_Key = tuple[KernelGraph, str, str]
 _kernels: OrderedDict[_Key, Kernel] = OrderedDict()
 _hits = [0]
 
@@ -57,9 +58,9 @@ def started() -> bool:
     return f"{__package__}.machine_code" in sys.modules
 
 
-def _key(graph: KernelGraph, made: KernelSource) -> _Key:
+def _key(graph: KernelGraph, made: KernelSource, compiler: str) -> _Key:
     """The key of a kernel in memory; only its text shows which loops are parallel."""
-    return graph, made.text if made.threaded else ""
+    return graph, made.text if made.threaded else "", compiler
 
 
 def source(tape: Tape, layouts: tuple[str, ...]) -> str:
@@ -67,11 +68,12 @@ def source(tape: Tape, layouts: tuple[str, ...]) -> str:
     return select_source(*kernel_graph(tape, layouts)).source.text
 
 
-def predict_seconds(tape: Tape, layouts: tuple[str, ...]) -> float:
+def predict_seconds(tape: Tape, layouts: tuple[str, ...], compiler: str = "") -> float:
     """How long compiling would take, without LLVM's own start; 0 if the kernel is in memory."""
     graph, values = kernel_graph(tape, layouts)
-    made = select_source(graph, values).source
-    return 0.0 if _key(graph, made) in _kernels else made.seconds()
+    made, compiler = select_source(graph, values).source, compiler_of(compiler)
+    known = _key(graph, made, compiler) in _kernels
+    return 0.0 if known else seconds_of(compiler, made.seconds())
 
 
 def workspace(tape: Tape, layouts: tuple[str, ...]) -> int:
@@ -87,13 +89,15 @@ def seen(tape: Tape) -> bool:
     return has_kernel_of_length(len(tape))
 
 
-def on_disk(tape: Tape, layouts: tuple[str, ...]) -> bool:
+def on_disk(tape: Tape, layouts: tuple[str, ...], compiler: str = "") -> bool:
     """Whether the kernel is in memory or can be read from disk, found out without making any."""
     graph, values = kernel_graph(tape, layouts)
-    if (graph, "") not in _kernels and not has_source_on_disk(graph):
+    compiler = compiler_of(compiler)
+    if (graph, "", compiler) not in _kernels and not has_source_on_disk(graph):
         return False
     made = select_source(graph, values).source
-    return _key(graph, made) in _kernels or cache.has(cache.name_of(made.text))
+    known = _key(graph, made, compiler) in _kernels
+    return known or cache.has(cache.name_of(made.text, compiler))
 
 
 def cache_info() -> CacheInfo:
@@ -115,23 +119,28 @@ def cache_clear(*, disk: bool = False) -> None:
         cache.clear()
 
 
-def compile(tape: Tape, layouts: tuple[str, ...]) -> Executable:  # noqa: A001 - the module is the namespace
-    """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides)."""
-    machine = on_demand.machine_code
+def compile(  # noqa: A001 - the module is the namespace
+    tape: Tape, layouts: tuple[str, ...], compiler: str = ""
+) -> Executable:
+    """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides).
+
+    `compiler` is one of `compilers`, by default the one that the environment says.
+    """
+    machine, compiler = on_demand.machine_code, compiler_of(compiler)
     graph, values = kernel_graph(tape, layouts)
     choice = select_source(graph, values)
     made = choice.source
-    key = _key(graph, made)
+    key = _key(graph, made, compiler)
     kernel = _kernels.get(key)
     if kernel is None:
         if missing(tape):
             raise no_kernel(tape)
         record_tape_length(len(tape))
         checkpoint()
-        size, seconds = len(graph.ops), made.seconds()
+        size, seconds = len(graph.ops), seconds_of(compiler, made.seconds())
         with Stage("compiling", size=size, seconds=seconds), machine.compiling():
             if (kernel := _kernels.get(key)) is None:
-                kernel = _kernels[key] = machine.make_kernel(made, layouts)
+                kernel = _kernels[key] = machine.make_kernel(made, layouts, compiler)
                 write_to_disk(graph, choice)
             while len(_kernels) > _MOST:
                 _kernels.popitem(last=False)

@@ -44,7 +44,7 @@ class Kernel(NamedTuple):
 
     `by_libm` gives the kernel for arguments of sin, cos or tan that are out of range. `stub` gives
     the address of the entry stub, 0 as long as that is compiled in the background. `run` is the
-    address of the function that runs a parallel kernel, 0 for any other.
+    address of the function that runs a parallel kernel, 0 for any other. `compiler` made the code.
     """
 
     code: Loaded
@@ -55,6 +55,7 @@ class Kernel(NamedTuple):
     by_libm: Callable[[], Loaded] | None
     stub: Callable[[], int]
     run: int
+    compiler: str
 
 
 class CallParts(NamedTuple):
@@ -74,6 +75,7 @@ class Executable:
 
     def __init__(self, kernel: Kernel, tape: Tape, values: Values, parts: int = 1) -> None:
         self.source = kernel.text
+        self.compiler = kernel.compiler
         self._parts = parts  # of parallel loops
         self._threads = threads() if kernel.run else 1
         self._kernel = kernel

@@ -20,6 +20,7 @@ from ..process.background import Job, allowed, checkpoint, worker
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
 from . import cache
+from .compilers import LLVM, NUMBA, numba_compiler
 from .executable import Executable as Executable  # noqa: PLC0414 - for `compiler`, on demand
 from .executable import Kernel, release_workspaces
 from .kernel_source import KernelSource, elementary_calls, has_outlined, libm_fallback
@@ -58,22 +59,23 @@ def compiling() -> Generator[None]:
         yield
 
 
-def make_kernel(source: KernelSource, layouts: tuple[str, ...]) -> Kernel:
+def make_kernel(source: KernelSource, layouts: tuple[str, ...], compiler: str) -> Kernel:
     """The kernel of a text for inputs of these layouts."""
-    addresses = _addresses(source.routines, parallel=source.threaded)
-    by_libm = None if (text := libm_fallback(source.text)) is None else partial(_fallback, text)
-    code = _kernel_code(source.text)
-    run = _parallel_run() if source.threaded else 0
+    addresses = _addresses(source.routines, compiler, parallel=source.threaded)
+    text = libm_fallback(source.text)
+    by_libm = None if text is None else partial(_fallback, text, compiler)
+    code = _kernel_code(source.text, compiler)
+    run = _parallel_run(compiler) if source.threaded else 0
     return Kernel(
-        code, addresses, source.buffers, source.text, layouts, by_libm, entry_stub, run
+        code, addresses, source.buffers, source.text, layouts, by_libm, entry_stub, run, compiler
     )  # fmt: skip
 
 
 @lru_cache(maxsize=64)
-def _fallback(text: str) -> Loaded:
+def _fallback(text: str, compiler: str) -> Loaded:
     """A kernel by libm, compiled when the first argument is out of range."""
     with compiling():
-        return _kernel_code(text)
+        return _kernel_code(text, compiler)
 
 
 def release() -> None:
@@ -87,23 +89,26 @@ def release() -> None:
 # --- object code ------------------------------------------------------------------------------
 
 
-def _kernel_code(text: str) -> Loaded:
+def _kernel_code(text: str, compiler: str) -> Loaded:
     """The function of a kernel's text."""
 
     def compiled() -> bytes:
         begin = time.perf_counter()
+        code = numba_compiler().kernel_code(text) if compiler == NUMBA else by_llvm()
+        seconds[0] += time.perf_counter() - begin
+        counts["compiled"] += 1
+        return code
+
+    def by_llvm() -> bytes:
         with collector_paused():
             module = module_of(text, "kernel", len(elementary_calls(text)))
             assembly = machine.assembly(module)
             machine.take_apart(module)
         checkpoint()
         # SLP vectorisation takes half of the time for long kernels, and found nothing in an LSTM's.
-        code = machine.object_code(assembly, packed=not has_outlined(text))
-        seconds[0] += time.perf_counter() - begin
-        counts["compiled"] += 1
-        return code
+        return machine.object_code(assembly, packed=not has_outlined(text))
 
-    found, from_disk = _loaded(text, "kernel", compiled)
+    found, from_disk = _loaded(text, "kernel", compiler, compiled)
     counts["loaded"] += from_disk
     return found
 
@@ -115,8 +120,12 @@ def function(text: str) -> int:
 
 
 @lru_cache(maxsize=256)
-def _function(text: str, way: Literal["unrolled", "loops", "vectors", "glue"] = "unrolled") -> int:
-    """The same; `way` says how it is optimised.
+def _function(
+    text: str,
+    way: Literal["unrolled", "loops", "vectors", "glue"] = "unrolled",
+    compiler: str = LLVM,
+) -> int:
+    """The same; `way` says how LLVM alone optimises it.
 
     With ``unrolled`` and ``loops`` loops are vectorised, and unrolled or not; with ``vectors`` the
     text has vectors of its own; ``glue`` has no loops that are worth it.
@@ -124,6 +133,8 @@ def _function(text: str, way: Literal["unrolled", "loops", "vectors", "glue"] = 
     name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
 
     def compiled() -> bytes:
+        if compiler == NUMBA:
+            return numba_compiler().function_code(text)
         with collector_paused():
             module = function_of(text)
         if way == "glue":
@@ -132,14 +143,16 @@ def _function(text: str, way: Literal["unrolled", "loops", "vectors", "glue"] = 
             return machine.routine_code(module, name)
         return machine.object_code(module, unrolled=way == "unrolled")
 
-    found, _ = _loaded(text, name, compiled)
+    found, _ = _loaded(text, name, compiler, compiled)
     _functions.append(found)
     return found.address
 
 
-def _loaded(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Loaded, bool]:
+def _loaded(
+    text: str, symbol: str, compiler: str, compiled: Callable[[], bytes]
+) -> tuple[Loaded, bool]:
     """The function `symbol` of a text, and whether it was on disk; if not, it is put there."""
-    name = cache.name_of(text)
+    name = cache.name_of(text, compiler)
     kind = f"code of {symbol}"
     payload = cache.read(name, kind)
     if payload is not None:
@@ -153,7 +166,7 @@ def _loaded(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Load
 # --- what kernels call, and what calls them ---------------------------------------------------
 
 
-def _addresses(routines: tuple[str, ...], *, parallel: bool) -> tuple[int, ...]:
+def _addresses(routines: tuple[str, ...], compiler: str, *, parallel: bool) -> tuple[int, ...]:
     """Addresses of matrix routines, and of the table of BLAS that they use.
 
     A parallel kernel has two such tables, one for use inside parallel loops: BLAS has threads of
@@ -163,14 +176,15 @@ def _addresses(routines: tuple[str, ...], *, parallel: bool) -> tuple[int, ...]:
         return ()
     vector = 64 if machine.has("avx512f") else 32
     texts = [text_of_routine(name, vector) for name in routines]
-    found = [_function(text, "vectors" if "rt.load_vector(" in text else "loops") for text in texts]
+    ways = ["vectors" if "rt.load_vector(" in text else "loops" for text in texts]
+    found = [_function(text, way, compiler) for text, way in zip(texts, ways, strict=True)]
     tables = (table(), table(alone=True)) if parallel else (table(),)
     return (*found, *(int(t.ctypes.data) for t in tables))
 
 
-def _parallel_run() -> int:
+def _parallel_run(compiler: str) -> int:
     """The function that runs a kernel on several threads, which start with the first such."""
-    code = WorkerCode(**{name: _function(text, "glue") for name, text in TEXTS.items()})
+    code = WorkerCode(**{name: _function(text, "glue", compiler) for name, text in TEXTS.items()})
     pool.ready(code)
     return code.run
 

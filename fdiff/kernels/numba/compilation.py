@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numba
 from llvmlite import ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.errors import NumbaError
 
+from ...errors import TapeError
 from ..kernel_source import elementary_calls
 from ..llvm import machine
 from ..llvm.calling_convention import TABLES, WORKER, Location, location
@@ -102,12 +104,17 @@ def _object_code(text: str, name: str, signature: _Signature, *, noalias: bool) 
     space: dict[str, Any] = {"__name__": "fdiff_kernel", **words_of(text)}
     exec(compile(text, _shown(text), "exec"), space)
     *others, last = _functions(text)
-    inner: dict[str, Any] = {**_OPTIONS, "pipeline_class": NoAliasCompiler} if noalias else _OPTIONS
     for node in others:
-        space[node.name] = numba.njit(**inner)(space[node.name])
+        apart = noalias or "* noalias" in ast.unparse(node.args)
+        inner: dict[str, Any] = {"pipeline_class": NoAliasCompiler} if apart else {}
+        space[node.name] = numba.njit(**_OPTIONS, **inner)(space[node.name])
     args = tuple(map(CPU.of, signature.types))
-    with maths.expecting(len(elementary_calls(text))):
-        found = numba.njit(CPU.of(signature.result)(*args), **_OPTIONS)(space[last.name])
+    try:
+        with maths.expecting(len(elementary_calls(text))):
+            found = numba.njit(CPU.of(signature.result)(*args), **_OPTIONS)(space[last.name])
+    except NumbaError as error:
+        said = " ".join(str(error).split())
+        raise TapeError(f"Numba does not compile a text of fdiff's: {said}\n{text}") from None
     native = found.overloads[args].fndesc.llvm_func_name
     return machine.wrapped_code(found.inspect_llvm(args), _wrapper(native, name, signature), name)
 

@@ -165,11 +165,11 @@ def large(
     if n == 1 and not flip_b and lead_b == 1 and lead_c == 1:
         rows = m if flip_a else k
         across = k if flip_a else m
-        how = "n" if flip_a else "t"
+        how = PLAIN if flip_a else TURNED
         rt.fortran11(blas[GEMV], how, rows, across, one, a, lead_a, b, 1, none, c, 1)
         return 0
-    left = "t" if flip_b else "n"
-    right = "t" if flip_a else "n"
+    left = TURNED if flip_b else PLAIN
+    right = TURNED if flip_a else PLAIN
     rt.fortran13(blas[GEMM], left, right, n, m, k, one, b, lead_b, a, lead_a, none, c, lead_c)
     return 0
 """

@@ -21,6 +21,8 @@ TEXTS = {**DECOMPOSITIONS, **PRODUCTS, **TRIANGULAR}
 _NUMPY = {"f4": "float32", "f8": "float64"}
 _NUMBERS = {
     **ROUTINE_STATUS,
+    "PLAIN": f"np.int8({ord('n')})",  # a matrix as BLAS finds it, or transposed
+    "TURNED": f"np.int8({ord('t')})",
     "FEW": 20,  # rows from which LAPACK is faster: det 28, inv 24, solve 16, cholesky 14
     "PANEL": 16384,  # entries of columns that are copied to lie next to one another
     "BLOCK": 32,  # columns at a time

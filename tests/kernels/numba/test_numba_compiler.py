@@ -1,0 +1,132 @@
+"""Kernels compiled by Numba when asked: the option, the variable, the cache, what is imported."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff import errors
+from fdiff.kernels import cache, compilers
+
+
+def f(x):
+    return np.sum(np.sin(x) * x)
+
+
+X = np.linspace(0.1, 1.0, 7)
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
+    monkeypatch.delenv("FDIFF_COMPILER", raising=False)
+    fdiff.cache_clear()
+    yield
+    fdiff.cache_clear()
+
+
+def printed(code, **environment):
+    """What a new process prints."""
+    command = [sys.executable, "-c", f"import sys, fdiff\nimport numpy as np\n{code}"]
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("operator", [fdiff.value_and_grad, fdiff.hessian, lambda g: g])
+def test_jit_compiles_by_the_compiler_that_is_named(operator):
+    by_numba = fdiff.jit(operator(f), compiler="numba")
+    by_llvm = fdiff.jit(operator(f), compiler="llvm")
+    found, wanted = by_numba(X), by_llvm(X)
+    found, wanted = (r if isinstance(r, tuple) else (r,) for r in (found, wanted))
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert "f8[7]: compiled by Numba" in repr(by_numba)
+    assert repr(by_llvm).endswith("f8[7]: compiled>")
+    assert repr(fdiff.jit(operator(f))).endswith("not called yet>")
+
+
+def test_the_variable_holds_for_all_kernels(monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", "compile")
+    wanted = fdiff.grad(f)(X)
+    monkeypatch.setenv("FDIFF_COMPILER", "numba")
+    fdiff.cache_clear()
+    gradient = fdiff.grad(f)
+    np.testing.assert_array_equal(gradient(X), wanted)
+    assert "compiled by Numba" in repr(gradient)
+    # What one function asks for goes before the variable.
+    by_llvm = fdiff.jit(f, compiler="llvm")
+    by_llvm(X)
+    assert "Numba" not in repr(by_llvm)
+
+
+def test_a_compiler_that_there_is_not(monkeypatch):
+    with pytest.raises(errors.InputError) as error:
+        fdiff.jit(f, compiler="gcc")
+    assert str(error.value).startswith("jit(f): 'gcc' is no compiler.\n")
+    assert str(error.value).endswith("Write compiler='llvm' or 'numba', or leave it out.")
+    with pytest.raises(errors.InputError, match=r"^jit\(f\): 3 is no compiler\."):
+        fdiff.jit(f, compiler=3)
+    monkeypatch.setenv("FDIFF_COMPILER", "gcc")
+    with pytest.raises(errors.InputError) as error:
+        fdiff.jit(f)(X)
+    assert str(error.value).startswith("FDIFF_COMPILER: 'gcc' is no compiler.\n")
+    assert str(error.value).endswith("Set it to llvm or numba, or leave it unset.")
+
+
+@pytest.mark.parametrize(
+    ("version", "fact"),
+    [
+        ("", "Numba is not installed."),
+        ("0.61.2", "Numba 0.61.2 is too old: fdiff needs 0.62."),
+        ("0.9.0", "Numba 0.9.0 is too old: fdiff needs 0.62."),
+    ],
+)
+def test_without_numba_or_with_an_old_one(version, fact, monkeypatch):
+    monkeypatch.setattr(compilers, "numba_version", lambda: version)
+    with pytest.raises(errors.InputError) as error:
+        fdiff.jit(f, compiler="numba")
+    lines = str(error.value).splitlines()
+    assert lines[0] == f"jit(f): {fact}"
+    assert lines[-1] == ("Install it: pip install 'numba>=0.62'; or leave the choice to fdiff.")
+    assert fdiff.jit(f)(X) == fdiff.jit(f, compiler="llvm")(X)
+
+
+def test_a_text_that_numba_refuses_is_a_defect_in_one_line(monkeypatch):
+    compilation = compilers.numba_compiler()
+
+    def broken(text):
+        return compilation.function_code('def f(x: "f8"):\n    return x.real.no\n')
+
+    monkeypatch.setattr(compilation, "kernel_code", broken)
+    with pytest.raises(errors.CompileError) as error:
+        fdiff.jit(f, compiler="numba")(X)
+    assert "TapeError in kernels/numba/compilation.py" in str(error.value)
+    assert "Numba does not compile a text of fdiff's" in str(error.value)
+    assert error.value.__cause__ is None
+
+
+def test_numba_is_imported_when_a_kernel_is_compiled_by_it(tmp_path):
+    code = """
+numba = lambda: print("numba" in sys.modules)
+g = lambda x: np.sum(np.exp(x))
+by_llvm = fdiff.jit(fdiff.grad(g))(np.ones(3)); numba()
+h = fdiff.jit(fdiff.grad(g), compiler="numba"); numba()
+print(h(np.ones(3))[0] == by_llvm[0]); numba()
+"""
+    assert printed(code, FDIFF_CACHE_DIR=str(tmp_path)) == ["False", "False", "True", "True"]
+    # On disk there is machine code by each compiler, and that by Numba needs nothing of it.
+    assert printed(code, FDIFF_CACHE_DIR=str(tmp_path)) == ["False", "False", "True", "False"]
+
+
+def test_the_compiler_is_part_of_a_stored_kernels_name(monkeypatch):
+    names = {cache.name_of("text", compiler) for compiler in compilers.COMPILERS}
+    assert len(names) == 2
+    assert cache.name_of("text") == cache.name_of("text", "llvm")
+    monkeypatch.setattr(compilers, "numba_version", lambda: "99.0")
+    assert cache.name_of("text", "numba") not in names
+    assert cache.name_of("text", "llvm") in names
