@@ -190,9 +190,9 @@ def _trimmed(c: object) -> TracedArray:
 
 
 def _register_algebra(family: PolynomialFamily) -> None:
-    """Sums, products and zeros; they trim zeros at the end, as NumPy does."""
+    """Sums and products; they trim zeros at the end, as NumPy does."""
     f = family.function
-    multiply, companion = f("{}mul"), f("{}companion")
+    multiply = f("{}mul")
 
     for name, combine in (("{}add", np.add), ("{}sub", np.subtract)):
 
@@ -211,6 +211,12 @@ def _register_algebra(family: PolynomialFamily) -> None:
         for i, j in product(range(one.shape[0]), range(two.shape[0])):
             table[:, i, j] = _padded(multiply(np.eye(i + 1)[i], np.eye(j + 1)[j]), n)
         return _trimmed(np.einsum("nij,i,j->n", table, one, two))
+
+
+def _register_zeros(family: PolynomialFamily) -> None:
+    """Zeros by the eigenvalues of the companion matrix, and series from their zeros."""
+    f = family.function
+    companion = f("{}companion")
 
     @replaces_if_traced(companion)
     def companion_matrix(c: object) -> TracedArray:
@@ -272,4 +278,5 @@ for _family in FAMILIES:
     _register_values(_family)
     _register_maps(_family)
     _register_algebra(_family)
+    _register_zeros(_family)
     _register_fit(_family)

@@ -461,7 +461,9 @@ def test_gradients_of_single_precision_stay_single(name, rng):
 
     def f(a):
         out = STACKED[name](a)
-        return sum(np.sum(np.square(np.real(o))) for o in (out if isinstance(out, tuple) else (out,)))
+        return sum(
+            np.sum(np.square(np.real(o))) for o in (out if isinstance(out, tuple) else (out,))
+        )
 
     for derivative in (fdiff.grad(f), fdiff.hessian(f)):
         assert derivative(a).dtype == np.float32
