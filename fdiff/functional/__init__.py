@@ -10,6 +10,7 @@ from .gradients import grad, value_and_grad
 from .hessians import hessian, hvp, vhp
 from .jacobians import jacfwd, jacobian, jacrev
 from .kink_policy import kinks
+from .numba_functions import njit
 from .products import jvp, vjp
 from .programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
 from .vectorized_map import vmap
@@ -29,6 +30,7 @@ __all__ = [
     "jvp",
     "kinks",
     "make_tape",
+    "njit",
     "source",
     "stop_gradient",
     "value_and_grad",

@@ -135,9 +135,9 @@ class Prepared(_Callable[P, R]):
 
     def _compile(self, call: str, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Compile for these types; `call` is the public call, for messages."""
-        args, vectors = self.split(tuple([_example(t, call) for t in types]))
+        args, vectors = self.split(tuple([example_argument(t, call) for t in types]))
         args = floating(args, self.program.argnums, lists=self.program.lists)
-        named = {name: _example(value, call) for name, value in kwargs.items()}
+        named = {name: example_argument(value, call) for name, value in kwargs.items()}
         stack.examples = True
         try:
             variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
@@ -170,7 +170,7 @@ def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
     return [np.zeros(t.shape, t.dtype) for t in step.tape.output_types]
 
 
-def _example(given: object, call: str) -> object:
+def example_argument(given: object, call: str) -> object:
     """Zeros of a type that is spelled out, such as "f8[10,3]"; any other argument as it is."""
     found = _TYPE.fullmatch(given) if isinstance(given, str) else None
     if found is None:

@@ -46,27 +46,59 @@ if TYPE_CHECKING:
         workspace,
     )
     from .compilers import check_compiler
-    from .executable import CallParts, Executable
+    from .executable import BareKernel, CallParts, Executable
     from .llvm.stub_binding import bind_entry_stub, stub_fault
     from .machine_code import entry_stub
+    from .numba.calls.call_layout import (
+        ArrayArgument,
+        CallLayout,
+        Number,
+        NumberArgument,
+        Result,
+        ValueArgument,
+    )
+    from .numba.calls.function_type import (
+        NOT_IN_ORDER,
+        OTHER_SHAPE,
+        SHARED_OUT,
+        Calls,
+        FunctionType,
+    )
+    from .numba.calls.records import KernelRecord, RecordTable, as_word
     from .passes.pipeline import NAMES as PASSES
+    from .runtime.status import error_of
 
 __all__ = [
     "ATTRIBUTES",
+    "NOT_IN_ORDER",
+    "OTHER_SHAPE",
     "OWNED",
     "PASSES",
+    "SHARED_OUT",
+    "ArrayArgument",
+    "BareKernel",
     "BytecodeExecutable",
     "CacheInfo",
+    "CallLayout",
     "CallParts",
     "CallSignature",
+    "Calls",
     "Executable",
+    "FunctionType",
     "KernelInput",
     "KernelOutput",
+    "KernelRecord",
     "Lookup",
+    "Number",
+    "NumberArgument",
     "Preconditions",
+    "RecordTable",
     "RefusedError",
+    "Result",
     "ResultStep",
     "Unpack",
+    "ValueArgument",
+    "as_word",
     "bind_entry_stub",
     "cache_clear",
     "cache_info",
@@ -74,6 +106,7 @@ __all__ = [
     "compile",
     "encode",
     "entry_stub",
+    "error_of",
     "missing",
     "on_disk",
     "predict_seconds",
@@ -88,14 +121,30 @@ __all__ = [
 
 # Where a name is that is loaded when it is asked for; all others are in `compiler`.
 _HOMES = {
+    "BareKernel": ("executable", "BareKernel"),
     "CallParts": ("executable", "CallParts"),
     "BytecodeExecutable": ("bytecode", "BytecodeExecutable"),
+    "ArrayArgument": ("numba.calls.call_layout", "ArrayArgument"),
+    "CallLayout": ("numba.calls.call_layout", "CallLayout"),
+    "Number": ("numba.calls.call_layout", "Number"),
+    "NumberArgument": ("numba.calls.call_layout", "NumberArgument"),
+    "Result": ("numba.calls.call_layout", "Result"),
+    "ValueArgument": ("numba.calls.call_layout", "ValueArgument"),
+    "Calls": ("numba.calls.function_type", "Calls"),
+    "FunctionType": ("numba.calls.function_type", "FunctionType"),
+    "KernelRecord": ("numba.calls.records", "KernelRecord"),
+    "NOT_IN_ORDER": ("numba.calls.function_type", "NOT_IN_ORDER"),
+    "OTHER_SHAPE": ("numba.calls.function_type", "OTHER_SHAPE"),
+    "RecordTable": ("numba.calls.records", "RecordTable"),
+    "SHARED_OUT": ("numba.calls.function_type", "SHARED_OUT"),
+    "as_word": ("numba.calls.records", "as_word"),
     "Executable": ("executable", "Executable"),
     "check_compiler": ("compilers", "check_compiler"),
     "entry_stub": ("machine_code", "entry_stub"),
     "PASSES": ("passes.pipeline", "NAMES"),
     "RefusedError": ("bytecode", "RefusedError"),
     "bind_entry_stub": ("llvm.stub_binding", "bind_entry_stub"),
+    "error_of": ("runtime.status", "error_of"),
     "encode": ("bytecode", "prepare"),
     "stub_fault": ("llvm.stub_binding", "stub_fault"),
     "text_after": ("codegen.source_generation", "text_after"),

@@ -120,15 +120,16 @@ def cache_clear(*, disk: bool = False) -> None:
 
 
 def compile(  # noqa: A001 - the module is the namespace
-    tape: Tape, layouts: tuple[str, ...], compiler: str = ""
+    tape: Tape, layouts: tuple[str, ...], compiler: str = "", *, serial: bool = False
 ) -> Executable:
     """The kernel of `tape` for inputs of these layouts (``"C"``, or ``"A"`` for any strides).
 
     `compiler` is one of `compilers`, by default the one that the environment says.
+    A `serial` kernel runs on the thread that calls it.
     """
     machine, compiler = on_demand.machine_code, compiler_of(compiler)
     graph, values = kernel_graph(tape, layouts)
-    choice = select_source(graph, values)
+    choice = select_source(graph, values, serial=serial)
     made = choice.source
     key = _key(graph, made, compiler)
     kernel = _kernels.get(key)

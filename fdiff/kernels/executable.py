@@ -70,6 +70,19 @@ class CallParts(NamedTuple):
     call: int
 
 
+class BareKernel(NamedTuple):
+    """A kernel with its tables, without an entry stub: addresses that machine code calls.
+
+    `by_libm` gives the address of the kernel for arguments of sin, cos or tan that are out of
+    range; it compiles that when it is first asked.
+    """
+
+    kernel: BoundKernel
+    inputs: tuple[KernelInput, ...]
+    made: tuple[tuple[tuple[int, ...], np.dtype], ...]
+    by_libm: Callable[[], int] | None
+
+
 class Executable:
     """A kernel bound to one tape: call it with the tape's inputs, get its outputs."""
 
@@ -124,6 +137,12 @@ class Executable:
         if self._apart is None and (call := self._kernel.stub()):
             self._apart = CallParts(self._bound, self._inputs, self._made, call)
         return self._apart
+
+    def bare(self) -> BareKernel:
+        """The kernel of one thread, for callers that are machine code themselves."""
+        assert not self._kernel.run, "a kernel of several threads is called by its `run`"
+        by_libm = self._kernel.by_libm and (lambda: self._libm_code().address)
+        return BareKernel(self._bound, self._inputs, self._made, by_libm)
 
     def _status(
         self, bound: BoundKernel, given: list[np.ndarray], outs: tuple[np.ndarray, ...]

@@ -29,10 +29,10 @@ class SelectedSource(NamedTuple):
     heavy: frozenset[int] = frozenset()  # the numbers of the items that are shared
 
 
-def select_source(graph: KernelGraph, values: Values) -> SelectedSource:
-    """The source for these sizes: for several threads, if they gain by it."""
+def select_source(graph: KernelGraph, values: Values, *, serial: bool = False) -> SelectedSource:
+    """The source for these sizes: for several threads, if they gain by it and not `serial`."""
     made = _serial(graph)
-    if threads() > 1 and made.parts(values.ints) > 1 and made.lines <= _LONGEST:
+    if not serial and threads() > 1 and made.parts(values.ints) > 1 and made.lines <= _LONGEST:
         heavy = made.heavy(values.ints)
         parallel_kernel = _parallel(graph, heavy)
         parts = 1 if parallel_kernel is None else parallel_kernel.parts(values.ints)

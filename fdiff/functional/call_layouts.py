@@ -1,0 +1,197 @@
+"""From a call of a prepared function to the layout by which code of Numba makes such calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from .. import kernels
+from ..dispatch.arguments import NUMERIC, STATIC, called
+from ..dispatch.result_template import Placeholder
+from ..dispatch.single_kernels import SingleKernel
+from ..dispatch.variant import Variant
+from ..errors import InputError, UnsupportedError, failure
+from ..kernels import CallLayout, Number, Result
+from ..tree import Spec, flatten, map_leaves, node_parts, unflatten
+from .invocation import no_vectors
+from .prepared import Prepared
+
+TAKES = "Pass arrays, numbers, and tuples of these."
+GIVES = "Return arrays, numbers, None, and tuples of these."
+
+
+class Example(NamedTuple):
+    """The arguments of a call, as leaves and their tree.
+
+    `ints` tells of each leaf whether Python's ints are taken as floats there.
+    """
+
+    leaves: tuple[object, ...]
+    spec: Spec
+    ints: tuple[bool, ...]
+
+    @property
+    def given(self) -> tuple[tuple[object, ...], dict[str, object]]:
+        """Arguments and keywords."""
+        return cast("Any", unflatten(self.spec, self.leaves))
+
+    def with_leaves(self, leaves: Sequence[object]) -> Example:
+        """The same call with other arguments."""
+        return self._replace(leaves=tuple(leaves))
+
+
+def call_example(
+    prepared: Prepared[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+) -> Example:
+    """A call with the classes of numbers that code of Numba has: float, complex, int, bool."""
+    leaves, spec = flatten((args, kwargs))
+    ints = _taken_as_floats(prepared, args, kwargs)
+    call = called(prepared.__fdiff__, prepared.__wrapped__)
+    found = [_settled(leaf, as_float, call) for leaf, as_float in zip(leaves, ints, strict=True)]
+    return Example(tuple(found), spec, ints)
+
+
+def _taken_as_floats(
+    prepared: Prepared[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[bool, ...]:
+    """Which leaves are differentiated, or belong to the vector of a product."""
+    argnums = prepared.program.argnums
+    chosen = (argnums,) if isinstance(argnums, int) else argnums or ()
+    if prepared.split is not no_vectors:
+        chosen = (0, 1)
+    places = {n % max(len(args), 1) for n in chosen}
+    found = [k in places for k, arg in enumerate(args) for _ in flatten(arg)[0]]
+    return (*found, *[False] * len(flatten(kwargs)[0]))
+
+
+def _settled(leaf: object, as_float: bool, call: str) -> object:  # noqa: FBT001 - for each leaf
+    """A leaf as code of Numba has it."""
+    if type(leaf) is np.ndarray and leaf.dtype.kind in NUMERIC and leaf.dtype.isnative:
+        return leaf
+    if isinstance(leaf, np.generic) and leaf.dtype.kind in "fc":
+        return leaf.item() if leaf.dtype.char in "dD" else leaf
+    if isinstance(leaf, (np.bool_, np.integer)):
+        leaf = leaf.item()
+    if type(leaf) is int and as_float:
+        return float(leaf)
+    if type(leaf) in (bool, int, float, complex):
+        return leaf
+    fact = f"an argument of type {type(leaf).__name__} cannot be passed in @njit code."
+    raise failure(InputError, call, fact, TAKES)
+
+
+def given_layout(prepared: Prepared[..., Any], example: Example) -> CallLayout:
+    """The layout of the arguments alone, with their own dtypes."""
+    args, kwargs = example.given
+    call = called(prepared.__fdiff__, prepared.__wrapped__)
+    number = iter(range(len(example.leaves)))
+    arguments = tuple(_tree(arg, number, call) for arg in (*args, *kwargs.values()))
+    given = tuple(map(_argument, example.leaves, example.ints))
+    return CallLayout(call, arguments, tuple(kwargs), given, None, (), ())
+
+
+def _argument(leaf: object, ints: bool) -> Any:  # noqa: FBT001 - for each leaf
+    if isinstance(leaf, np.ndarray):
+        return kernels.ArrayArgument(leaf.dtype, leaf.ndim, leaf.dtype)
+    if type(leaf) in STATIC:
+        return kernels.ValueArgument(type(leaf))
+    dtype = np.dtype(type(leaf))
+    return kernels.NumberArgument(dtype, dtype, ints)
+
+
+def _tree(value: object, number: Any, call: str) -> object:
+    """An argument as a tree of numbers."""
+    if value is None:
+        return None
+    parts = node_parts(value)
+    if parts is None:
+        return next(number)
+    if not isinstance(value, tuple):
+        fact = f"an argument of type {type(value).__name__} cannot be passed in @njit code."
+        raise failure(InputError, call, fact, TAKES)
+    return tuple([_tree(child, number, call) for child in parts[1]])
+
+
+def full_layout(given: CallLayout, single: SingleKernel) -> tuple[CallLayout, tuple[object, ...]]:
+    """The layout of a call, and what its results are in this kernel: outputs, or numbers."""
+    pairs = zip(single.sources, single.kernel.inputs, strict=True)
+    read = {source: one.dtype for source, one in pairs if type(source) is int}
+    arguments = tuple([
+        one._replace(read=read[k]) if k in read else one for k, one in enumerate(given.given)
+    ])  # fmt: skip
+    outputs: list[object] = []
+    made: list[Result | Number] = []
+    kinds: list[type] = []
+
+    def walk(value: object) -> object:
+        if value is None:
+            return None
+        if isinstance(value, tuple):
+            kinds.append(type(value))
+            return tuple([walk(child) for child in value])
+        if isinstance(value, Placeholder):
+            shape, dtype = single.kernel.made[value.output]
+            made.append(kernels.Result(dtype, len(shape), value.scalar))
+            outputs.append(value.output)
+        elif type(value) in (bool, int, float):
+            made.append(kernels.Number(type(value)))
+            outputs.append(value)
+        else:
+            fact = f"a result of type {type(value).__name__} cannot be returned to @njit code."
+            raise failure(UnsupportedError, given.name, fact, GIVES)
+        return len(made) - 1
+
+    result = walk(single.result)
+    layout = CallLayout(
+        given.name, given.arguments, given.names, arguments, result, tuple(made), tuple(kinds)
+    )
+    return layout, tuple(outputs)
+
+
+def example_of(prepared: Prepared[..., Any], key: object, variant: Variant) -> Example | None:
+    """A call that a variant holds for, but for its values, from its key in the program."""
+    leaves_of = cast("tuple[object, ...]", key)
+    nested = bool(leaves_of) and isinstance(leaves_of[0], Spec)
+    leaves = [_leaf(one) for one in leaves_of[int(nested) :]]
+    if any(leaf is None for leaf in leaves):
+        return None
+    args: tuple[object, ...] = tuple(leaves)
+    kwargs: dict[str, object] = {}
+    if nested:
+        args, kwargs = cast("Any", unflatten(cast("Spec", leaves_of[0]), leaves))
+    if prepared.split is not no_vectors:
+        args = _with_vector(prepared, variant, args)
+    return call_example(prepared, args, kwargs)
+
+
+def _leaf(key: object) -> object:
+    """A leaf of such a type, or the one of such a value; None if there is none."""
+    if key is float or key is complex:
+        return key(1)
+    kind, *rest = cast("tuple[Any, ...]", key)
+    if isinstance(kind, np.dtype):
+        return np.zeros(rest[0], kind) if len(rest) == 1 else None
+    if kind == "scalar":
+        return rest[0].type(1) if len(rest) == 1 else np.frombuffer(rest[1], rest[0])[0]
+    return rest[0] if kind in (bool, int) else None
+
+
+def _with_vector(
+    prepared: Prepared[..., Any], variant: Variant, args: tuple[object, ...]
+) -> tuple[object, ...]:
+    """The arguments of a product, from those of its function."""
+    argnums = prepared.program.argnums
+    if isinstance(argnums, int):
+        x, chosen = args[argnums], {argnums % len(args)}
+    else:
+        x = tuple([args[n] for n in argnums or ()])
+        chosen = {n % len(args) for n in argnums or ()}
+    v = map_leaves(lambda leaf: leaf, x)
+    if prepared.__fdiff__ == "vjp":
+        pairs = zip(variant.tape.output_types, variant.scalars, strict=True)
+        v = unflatten(
+            variant.out_spec, [1.0 if scalar else np.zeros(t.shape, t.dtype) for t, scalar in pairs]
+        )
+    return (x, v, *[arg for k, arg in enumerate(args) if k not in chosen])

@@ -1,0 +1,271 @@
+"""The function that Numba compiles for the calls of one layout, as text.
+
+It looks for the record of the arguments' shapes, makes the results, puts all addresses into the
+table that the kernel is given, and calls it. Where there is no record, Python makes one and says
+where it is. A record whose pinned inputs or guard do not hold gives way to the next one. Python's
+own record is used as it is: near a tie, kernel and guard may round to different sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from .call_layout import (
+    ArrayArgument,
+    CallLayout,
+    Number,
+    NumberArgument,
+    Result,
+    Tree,
+)
+from .records import LINE, MULTIPLIERS, NONE, STACK, WORDS, word_map
+
+_AT = {name: f"load(r, {word})" for name, word in WORDS.items()}  # r is the address of a record
+
+
+class OutArrays(NamedTuple):
+    """The arrays to write to: where each is in `out`, and whether its type says C order."""
+
+    where: dict[int, str]
+    direct: dict[int, bool]
+
+
+def call_text(layout: CallLayout, out: OutArrays | None) -> str:
+    """The text of the function `call`, with `missing` and `failed`, which go to Python."""
+    return "\n".join(_Writer(layout, out).lines()) + "\n"
+
+
+class _Writer:
+    """Writes the function of a layout."""
+
+    def __init__(self, layout: CallLayout, out: OutArrays | None) -> None:
+        self.layout = layout
+        self.words = word_map(layout)
+        self.out = out or OutArrays({}, {})
+        positional = len(layout.arguments) - len(layout.names)
+        self.parameters = [f"a{k}" for k in range(positional)] + list(layout.names)
+        self.path: dict[int, str] = {}  # how each leaf is reached
+        for name, tree in zip(self.parameters, layout.arguments, strict=True):
+            self._reach(tree, name)
+        if out is not None:
+            self.parameters.append("out")
+
+    def _reach(self, tree: Tree, path: str) -> None:
+        if isinstance(tree, tuple):
+            for k, child in enumerate(tree):
+                self._reach(child, f"{path}[{k}]")
+        elif isinstance(tree, int):
+            self.path[tree] = path
+
+    @property
+    def arrays(self) -> list[int]:
+        """The results that are arrays."""
+        return [k for k, one in enumerate(self.layout.made) if _is_array(one)]
+
+    @property
+    def scalars(self) -> list[int]:
+        """The results that are numbers from the kernel."""
+        made = self.layout.made
+        return [k for k, one in enumerate(made) if isinstance(one, Result) and one.scalar]
+
+    def lines(self) -> Iterator[str]:
+        """The whole text."""
+        given = self.parameters[: len(self.layout.arguments)]
+        every = "".join(f"{name}, " for name in given)
+        yield from ("@njit", f"def missing({every}):", "    rarely()")
+        yield f"    return call_python(on_miss, ({every}))"
+        yield from ("@njit", "def failed(r, status, sure):", "    rarely()")
+        yield from ("    return call_python(on_failure, (r, status, sure))", "@njit(nogil=True)")
+        yield f"def call({', '.join(self.parameters)}):"
+        for line in self._body():
+            yield "    " + line
+
+    def _body(self) -> Iterator[str]:
+        yield from self._arguments()
+        yield f"r = load(chains, 1 + (({self._hash()} >> 32) & load(chains, 0)))"
+        yield "while True:"
+        for line in self._attempt():
+            yield "    " + line
+        yield from self._finish()
+
+    def _arguments(self) -> Iterator[str]:
+        """Arguments as the kernel takes them, and their keys."""
+        for k, one in enumerate(self.layout.given):
+            path = self.path[k]
+            if isinstance(one, ArrayArgument):
+                cast = "" if one.read == one.dtype else f".astype({_named(one.read)})"
+                yield f"x{k} = contiguous({path}{cast})"
+            elif isinstance(one, NumberArgument):
+                yield f"p{k} = slot({_named(one.read)}({path}))"
+            else:
+                yield f"k{k} = np.int64({path})"
+        yield "chains = chains_of(records)"
+
+    def _keys(self) -> list[str]:
+        return [f"k{k}" if axis < 0 else f"x{k}.shape[{axis}]" for _, k, axis in self.words.key]
+
+    def _hash(self) -> str:
+        terms = [f"{m} * {key}" for m, key in zip(MULTIPLIERS, self._keys(), strict=False)]
+        return f"({' + '.join(terms)})" if terms else "0"
+
+    def _attempt(self) -> Iterator[str]:
+        """One record: the next of this key, or the one that Python gives."""
+        pairs = zip(self.words.key, self._keys(), strict=True)
+        tests = " and ".join(f"load(r, {word}) == {key}" for (word, _, _), key in pairs)
+        if tests:
+            yield f"while r != 0 and not ({tests}):"
+            yield f"    r = {_AT['NEXT']}"
+        yield "sure = r == 0"
+        yield "if sure:"
+        yield f"    r = missing({', '.join(self.parameters[: len(self.layout.arguments)])})"
+        odd = [f"in_c_order({self.path[k]})" for k in self.layout.arrays]
+        if odd:
+            yield f"if {_AT['C_ORDER']} != 0 and not ({' and '.join(odd)}):"
+            yield "    failed(r, order, sure)"
+        yield from self._results()
+        yield from self._memory()
+        yield from self._tables()
+        yield from self._call()
+
+    def _results(self) -> Iterator[str]:
+        """Arrays and places for the results of this record."""
+        for k in self.arrays:
+            one = self.layout.made[k]
+            assert isinstance(one, Result), "a number is no array"
+            sizes = "".join(f"load(r, {word}), " for word in self.words.sizes[k])
+            new = f"np.empty(({sizes}), {_named(one.dtype)})"
+            place = self.out.where.get(k)
+            if place is None:
+                yield f"y{k} = {new}"
+                continue
+            yield f"if {place}.shape != ({sizes}):"
+            yield "    failed(r, other_shape, sure)"
+            yield f"y{k} = {place if self.out.direct[k] else new}"
+            if self.out.direct[k]:
+                yield f"if {self._overlaps(k)}:"
+                yield f"    y{k} = {new}"
+        for k in self.scalars:
+            one = self.layout.made[k]
+            yield f"q{k} = slot({_named(one.dtype)}(0))"  # type: ignore[union-attr] - not a Number
+        places = list(self.out.where.values())
+        for k, place in enumerate(places):
+            for other in places[:k]:
+                yield f"if shared({place}, {other}):"
+                yield "    failed(r, shared_out, sure)"
+
+    def _overlaps(self, k: int) -> str:
+        """Whether an array that is given to write to overlaps one that is read."""
+        tests = [f"shared({self.out.where[k]}, x{a})" for a in self.layout.arrays]
+        tests.append(f"overlaps_fixed(r, {self.out.where[k]})")
+        return " or ".join(tests)
+
+    def _memory(self) -> Iterator[str]:
+        yield f"total = {_AT['TOTAL']}"
+        yield f"if total <= {STACK}:"
+        yield "    room = 0"
+        yield "    w = stack()"
+        yield "else:"
+        yield f"    room = allocate(total + {LINE})"
+        yield f"    w = (room + {LINE - 1}) & -{LINE}"
+
+    def _tables(self) -> Iterator[str]:
+        """All addresses, where the kernel looks for them."""
+        for leaf, word in self.words.read.items():
+            array = isinstance(self.layout.given[leaf], ArrayArgument)
+            value = f"address_of(x{leaf})" if array else f"p{leaf}"
+            yield f"store(w, load(r, {word}), {value})"
+        for leaf, word in self.words.place.items():
+            value = f"address_of(y{leaf})" if leaf in self.arrays else f"q{leaf}"
+            yield f"store(w, load(r, {word}), {value})"
+        yield f"store(w, {_AT['WORK_AT']}, w + {_AT['WORK']})"
+        yield "holds = slot(np.uint8(1))"
+        yield f"if {_AT['GUARD']} != {NONE}:"
+        yield f"    store(w, {_AT['GUARD']}, holds)"
+        yield f"for k in range({_AT['FIXED_COUNT']}):"
+        yield f"    at = {_AT['FIXED']} + 24 * k"
+        yield "    store(w, load(at, 0), load(at, 1))"
+
+    def _call(self) -> Iterator[str]:
+        """The call, and what follows where it failed or its guard does not hold."""
+        tables = f"w, {_AT['STRIDES']}, {_AT['INTS']}, {_AT['FLOATS']}"
+        yield f"done = sure or {_AT['PIN_COUNT']} == 0 or pins_hold(r, w)"
+        yield "if done:"
+        yield f"    status = call_kernel({_AT['KERNEL']}, {tables})"
+        yield "    if status != 0:"
+        yield f"        code = {_AT['BY_LIBM']}"
+        yield "        if code == 0:"
+        yield "            code = failed(r, status, sure)"
+        yield "        if code != 0:"
+        yield f"            status = call_kernel(code, {tables})"
+        yield "            if status != 0:"
+        yield "                failed(r, status, sure)"
+        yield "    done = status == 0 and (sure or byte(holds) != 0)"
+        yield from (f"    if done and {_AT['SHARED']} != 0:", *self._copies())
+        for k in self.layout.arrays:
+            yield f"keep(x{k})"
+        for k in self.arrays:
+            yield f"keep(y{k})"
+        yield "if room != 0:"
+        yield "    free(room)"
+        yield "if done:"
+        yield "    break"
+        yield f"r = {_AT['NEXT']}"
+
+    def _copies(self) -> Iterator[str]:
+        """Results that are one output of the kernel."""
+        yield "        pass"
+        for k, word in self.words.source.items():
+            place = f"address_of(y{k})" if k in self.arrays else f"q{k}"
+            yield f"        if load(r, {word}) != {NONE}:"
+            size = f"load(r, {self.words.bytes[k]})"
+            yield f"            copy_bytes({place}, load(w, load(r, {word})), {size})"
+
+    def _finish(self) -> Iterator[str]:
+        """Copy results to arrays that the kernel could not write to, and return everything."""
+        for k, place in self.out.where.items():
+            if self.out.direct[k]:
+                yield f"if address_of(y{k}) != address_of({place}):"
+                yield f"    {place}[...] = y{k}"
+            else:
+                yield f"{place}[...] = y{k}"
+        yield f"return {self._spelled(self.layout.result, iter(range(len(self.layout.kinds))))}"
+
+    def _spelled(self, tree: Tree, kinds: Iterator[int]) -> str:
+        """The result as an expression."""
+        if tree is None:
+            return "None"
+        if isinstance(tree, tuple):
+            kind = next(kinds)
+            inner = "".join(f"{self._spelled(child, kinds)}, " for child in tree)
+            return f"({inner})" if self.layout.kinds[kind] is tuple else f"kind{kind}({inner})"
+        assert isinstance(tree, int), "a tree is of tuples, numbers and None"
+        one = self.layout.made[tree]
+        if isinstance(one, Number):
+            return _number(one.kind, f"load(r, {self.words.value[tree]})")
+        if one.scalar:
+            return f"number_at(q{tree}, {_named(one.dtype)})"
+        return self.out.where.get(tree, f"y{tree}")
+
+
+def _is_array(one: Result | Number) -> bool:
+    return isinstance(one, Result) and not one.scalar
+
+
+def _named(dtype: np.dtype) -> str:
+    """A dtype as Numba's code names it."""
+    return "np.bool_" if dtype.kind == "b" else f"np.{dtype.name}"
+
+
+def _number(kind: type, word: str) -> str:
+    """A number of the result, from the word that holds it."""
+    if kind is float:
+        return f"float_of({word})"
+    return f"{word} != 0" if kind is bool else word
+
+
+def names_of(layout: CallLayout) -> dict[str, type]:
+    """The classes that the text names."""
+    return {f"kind{k}": kind for k, kind in enumerate(layout.kinds) if kind is not tuple}

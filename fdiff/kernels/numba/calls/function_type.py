@@ -1,0 +1,202 @@
+"""Functions of fdiff as Numba sees them: their type, and what is compiled for a call of them.
+
+Importing this imports Numba. A call is typed by looking for the layout that its arguments fit. The
+text of that layout is compiled by Numba like a function of the user's.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple, Protocol, cast
+
+import numba
+import numpy as np
+from numba import types
+from numba.core.errors import TypingError
+from numba.extending import NativeValue, models, register_model, unbox
+from numba.np.numpy_support import as_dtype
+
+from ....errors import FdiffError
+from . import intrinsics
+from .call_layout import ArrayArgument, CallLayout, NumberArgument, Result, Tree
+from .call_text import OutArrays, call_text, names_of
+from .records import RecordTable
+
+# What `failed` is told in place of a kernel's status.
+NOT_IN_ORDER, OTHER_SHAPE, SHARED_OUT = -101, -102, -103
+_numbers = count(1)
+
+
+class Calls(NamedTuple):
+    """What calls of one layout need: the records, and what goes to Python.
+
+    `on_miss` is given the arguments of a call and returns the address of its record. `on_failure`
+    is given that, a status, and whether Python chose the record. It raises, or returns the address
+    of the kernel to call in its place, or 0 if the next record is to be tried.
+    """
+
+    layout: CallLayout
+    table: RecordTable
+    on_miss: Callable[[tuple[object, ...]], int]
+    on_failure: Callable[[tuple[int, int, bool]], int]
+
+
+class Callee(Protocol):
+    """What the type of a function asks of it."""
+
+    name: str
+
+    def calls(self, fits: Callable[[CallLayout], bool], shown: str) -> Calls:
+        """Those of the layout that `fits`; an error of fdiff if there is none."""
+        ...
+
+
+class FunctionType(types.Callable, types.Opaque):
+    """The Numba type of one function of fdiff, which is the only one of its type."""
+
+    def __init__(self, callee: Callee) -> None:
+        self.callee = callee
+        self._compiled: dict[object, Any] = {}
+        self._chosen: dict[object, Any] = {}
+        super().__init__(f"{callee.name}#{next(_numbers)}")
+
+    def get_call_type(self, context: Any, args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
+        """The signature of a call; what it calls is compiled when this returns."""
+        given = tuple(map(types.unliteral, args))
+        named = {name: types.unliteral(kind) for name, kind in kws.items()}
+        out = named.pop("out", None)
+        dispatcher = self._dispatcher(given, named, out)
+        every = named if out is None else {**named, "out": out}
+        signature = dispatcher._numba_type_.get_call_type(context, given, every)
+        self._chosen[_key(signature)] = dispatcher
+        return signature
+
+    def get_call_signatures(self) -> tuple[list[Any], bool]:
+        """The signatures that are compiled."""
+        every = [s for d in self._compiled.values() for s in d.nopython_signatures]
+        return every, True
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """By what Numba finds the machine code of a call."""
+        return self._chosen[_key(sig)].get_overload(sig.args)
+
+    def _dispatcher(self, given: tuple[Any, ...], named: dict[str, Any], out: Any) -> Any:
+        """The function that Numba compiles for such a call."""
+        names = tuple(named)
+
+        def fits(layout: CallLayout) -> bool:
+            if len(given) + len(names) != len(layout.arguments) or {*names} != {*layout.names}:
+                return False
+            every = [*given, *(named[name] for name in layout.names)]
+            pairs = zip(layout.arguments, every, strict=True)
+            return all(_fits(layout, tree, kind) for tree, kind in pairs)
+
+        words = [*map(_words, given), *(f"{n}={_words(k)}" for n, k in named.items())]
+        try:
+            calls = self.callee.calls(fits, f"({', '.join(words)})")
+        except FdiffError as error:  # in an error of Numba's own it shows the user's line
+            raise TypingError(str(error)) from None
+        arrays = None if out is None else _out_arrays(calls.layout, out, self.callee.name)
+        key = (calls.layout, None if arrays is None else tuple(arrays.direct.items()))
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = _compiled(calls, arrays)
+        return found
+
+
+def _key(signature: Any) -> object:
+    """What tells calls apart: types alone do not say which of them is given by keyword."""
+    return signature.args, tuple(signature.pysig.parameters)
+
+
+register_model(FunctionType)(models.OpaqueModel)
+
+
+@unbox(FunctionType)
+def _unboxed(_: Any, __: Any, c: Any) -> NativeValue:
+    """A function given as an argument: its type says everything."""
+    return NativeValue(c.context.get_dummy_value())
+
+
+def _fits(layout: CallLayout, tree: Tree, kind: Any) -> bool:
+    """Whether an argument of a type of Numba is one of the layout's."""
+    if tree is None:
+        return isinstance(kind, types.NoneType)
+    if isinstance(tree, tuple):
+        if not isinstance(kind, types.BaseTuple) or len(kind) != len(tree):
+            return False
+        return all(_fits(layout, child, kind[k]) for k, child in enumerate(tree))  # type: ignore[index] - see `len`
+    assert isinstance(tree, int), "a tree is of tuples, numbers and None"
+    one = layout.given[tree]
+    if isinstance(one, ArrayArgument):
+        fits = isinstance(kind, types.Array) and kind.ndim == one.rank
+        return fits and kind.dtype == numba.from_dtype(one.dtype)
+    if isinstance(one, NumberArgument):
+        if one.ints and isinstance(kind, types.Integer):
+            return True
+        return kind == numba.from_dtype(one.dtype)
+    return isinstance(kind, types.Boolean if one.kind is bool else types.Integer)
+
+
+def _words(kind: Any) -> str:
+    """A type of Numba, as layouts spell theirs."""
+    if isinstance(kind, types.BaseTuple):
+        return f"({', '.join(map(_words, cast('Any', kind)))})"
+    if isinstance(kind, types.Array):
+        try:
+            dtype = as_dtype(kind.dtype)
+        except NotImplementedError:
+            return str(kind)
+        return str(ArrayArgument(dtype, kind.ndim, dtype))
+    if isinstance(kind, types.Integer):
+        return "int"
+    return "bool" if isinstance(kind, types.Boolean) else str(kind)
+
+
+def _out_arrays(layout: CallLayout, out: Any, name: str) -> OutArrays:
+    """The arrays to write to, by the type of what is given as ``out``."""
+    found = OutArrays({}, {})
+
+    def walk(tree: Tree, kind: Any, path: str) -> None:
+        if isinstance(kind, types.NoneType):
+            return
+        if isinstance(tree, tuple):
+            if not isinstance(kind, types.BaseTuple) or len(kind) != len(tree):
+                raise TypingError(f"{name}: out is not built like the result.")
+            for k, child in enumerate(cast("tuple[Tree, ...]", tree)):
+                walk(child, cast("Any", kind)[k], f"{path}[{k}]")
+            return
+        assert isinstance(tree, int), "a tree is of tuples, numbers and None"
+        one = layout.made[tree]
+        if not isinstance(one, Result) or one.scalar:
+            raise TypingError(f"{name}: out holds something for a number of the result.")
+        fits = isinstance(kind, types.Array) and kind.ndim == one.rank and kind.mutable
+        if not fits or kind.dtype != numba.from_dtype(one.dtype):
+            wanted = ArrayArgument(one.dtype, one.rank, one.dtype)
+            raise TypingError(
+                f"{name}: out holds {kind}, where the result is a writeable array {wanted}."
+            )
+        found.where[tree] = path
+        found.direct[tree] = kind.layout == "C" and kind.aligned
+
+    walk(layout.result, out, "out")
+    return found
+
+
+def _compiled(calls: Calls, out: OutArrays | None) -> Any:
+    """The function of a layout, which Numba compiles when it is first called with such types."""
+    text = call_text(calls.layout, out)
+    file = f"<fdiff call {next(_numbers)} of {calls.layout.name}>"
+    space: dict[str, Any] = {
+        "np": np, "njit": numba.njit, "order": NOT_IN_ORDER, "other_shape": OTHER_SHAPE,
+        "shared_out": SHARED_OUT, "records": intrinsics.HeldObject(calls.table),
+        "on_miss": intrinsics.HeldObject(calls.on_miss),
+        "on_failure": intrinsics.HeldObject(calls.on_failure),
+        **{name: getattr(intrinsics, name) for name in intrinsics.WORDS},
+        **names_of(calls.layout),
+    }  # fmt: skip
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), space)
+    return space["call"]

@@ -1,0 +1,354 @@
+"""What the functions that Numba compiles for calls are made of: memory, addresses, calls.
+
+Importing this imports Numba. Addresses are integers. `HeldObject` lets code hold a Python object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic as numba_intrinsic
+from numba.extending import models, overload, register_model
+
+from .records import LINE, STACK
+from .records import WORDS as _AT
+
+_FIXED, _FIXED_COUNT = _AT["FIXED"], _AT["FIXED_COUNT"]
+_PINS, _PIN_COUNT = _AT["PINS"], _AT["PIN_COUNT"]
+
+# Calls of an intrinsic leave out its first parameter, which no checker of types knows.
+intrinsic = cast("Callable[[Any], Any]", numba_intrinsic)
+_WORD = ir.IntType(64)
+_BYTE = ir.IntType(8)
+_KERNEL = ir.FunctionType(_WORD, [_WORD.as_pointer()] * 4)
+# Parameters of code generators: Numba's contexts, LLVM's builder, a signature, values.
+Codegen = Callable[[Any, Any, Any, Any], Any]
+
+
+class HeldObjectType(types.Dummy):
+    """The type of a Python object that code holds, which is the only one of its type."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+        super().__init__(f"fdiff.constant({id(value):#x})")
+
+
+register_model(HeldObjectType)(models.OpaqueModel)
+
+
+class HeldObject:
+    """A Python object as a constant of code that Numba compiles."""
+
+    def __init__(self, value: object) -> None:
+        self._numba_type_ = HeldObjectType(value)
+
+
+def _hold(context: Any, value: object) -> None:
+    """Keep an object alive as long as the code that is generated now."""
+    library = context.active_code_library
+    library.__dict__.setdefault("fdiff_objects", []).append(value)
+
+
+@intrinsic
+def chains_of(_: Any, table: Any) -> tuple[Any, Codegen]:
+    """The address of a table's chains. Code that contains it is not kept on disk."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        records = signature.args[0].value
+        _hold(context, records)
+        cell = context.add_dynamic_addr(builder, records.cell.ctypes.data, info="fdiff")
+        return builder.load(builder.bitcast(cell, _WORD.as_pointer()))
+
+    return types.int64(table), codegen
+
+
+def _pointer(builder: Any, address: Any, index: Any = None) -> Any:
+    """A pointer to a word."""
+    base = builder.inttoptr(address, _WORD.as_pointer())
+    return base if index is None else builder.gep(base, [index])
+
+
+@intrinsic
+def load(_: Any, address: Any, index: Any) -> tuple[Any, Codegen]:
+    """The word number `index` from an address on."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_pointer(builder, *args))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def store(_: Any, address: Any, index: Any, value: Any) -> tuple[Any, Codegen]:
+    """Set the word number `index` from an address on."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[2], _pointer(builder, args[0], args[1]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def byte(_: Any, address: Any) -> tuple[Any, Codegen]:
+    """The byte at an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = builder.load(builder.inttoptr(args[0], _BYTE.as_pointer()))
+        return builder.zext(found, _WORD)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def address_of(_: Any, array: Any) -> tuple[Any, Codegen]:
+    """The address of an array's entries, which is good until the array is named last (`keep`)."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        struct = context.make_array(signature.args[0])(context, builder, args[0])
+        return builder.ptrtoint(struct.data, _WORD)
+
+    return types.int64(array), codegen
+
+
+@intrinsic
+def keep(_: Any, value: Any) -> tuple[Any, Codegen]:
+    """Do nothing with a value, which lives until then."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.get_dummy_value()
+
+    return types.void(value), codegen
+
+
+@intrinsic
+def slot(_: Any, value: Any) -> tuple[Any, Codegen]:
+    """The address of a place on the stack with a number in it, as it lies in an array."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = signature.args[0]
+        place = cgutils.alloca_once(builder, context.get_data_type(kind))
+        builder.store(context.data_model_manager[kind].as_data(builder, args[0]), place)
+        return builder.ptrtoint(place, _WORD)
+
+    return types.int64(value), codegen
+
+
+@intrinsic
+def number_at(_: Any, address: Any, kind: Any) -> tuple[Any, Codegen]:
+    """The number at an address, of a dtype."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        made = signature.return_type
+        place = builder.inttoptr(args[0], context.get_data_type(made).as_pointer())
+        return context.data_model_manager[made].from_data(builder, builder.load(place))
+
+    return kind.dtype(address, kind), codegen
+
+
+@intrinsic
+def float_of(_: Any, bits: Any) -> tuple[Any, Codegen]:
+    """The float64 whose bits are those of an integer."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+@intrinsic
+def stack(_: Any) -> tuple[Any, Codegen]:
+    """The address of `STACK` bytes on the stack."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        room = cgutils.alloca_once(builder, _BYTE, size=STACK + LINE)
+        begin = builder.add(builder.ptrtoint(room, _WORD), _WORD(LINE - 1))
+        return builder.and_(begin, _WORD(-LINE))
+
+    return types.int64(), codegen
+
+
+@intrinsic
+def allocate(_: Any, size: Any) -> tuple[Any, Codegen]:
+    """The address of so many bytes, to be freed."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(context.nrt.allocate(builder, args[0]), _WORD)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def free(_: Any, address: Any) -> tuple[Any, Codegen]:
+    """Free what `allocate` gave."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        context.nrt.free(builder, builder.inttoptr(args[0], _BYTE.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
+@intrinsic
+def call_kernel(
+    _: Any, code: Any, data: Any, strides: Any, ints: Any, floats: Any
+) -> tuple[Any, Codegen]:
+    """The status of a kernel that is given the addresses of its four tables."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kernel = builder.inttoptr(args[0], _KERNEL.as_pointer())
+        return builder.call(kernel, [_pointer(builder, table) for table in args[1:]])
+
+    return types.int64(*[types.int64] * 5), codegen
+
+
+@intrinsic
+def call_python(_: Any, function: Any, given: Any) -> tuple[Any, Codegen]:
+    """The integer that a Python function returns for a tuple of arguments, or its exception."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        called = signature.args[0].value
+        _hold(context, called)
+        api = context.get_python_api(builder)
+        context.nrt.incref(builder, signature.args[1], args[1])  # which boxing takes
+        state = api.gil_ensure()
+        address = context.add_dynamic_addr(builder, id(called), info="fdiff")
+        environment = context.get_env_manager(builder)  # which holds dtypes of arrays
+        boxed = api.from_native_value(signature.args[1], args[1], environment)
+        found = api.call_function_objargs(address, [boxed])
+        api.decref(boxed)
+        with builder.if_then(cgutils.is_null(builder, found), likely=False):
+            api.gil_release(state)
+            context.call_conv.return_exc(builder)
+        native = api.long_as_longlong(found)
+        api.decref(found)
+        api.gil_release(state)
+        return native
+
+    return types.int64(function, given), codegen
+
+
+@intrinsic
+def rarely(_: Any) -> tuple[Any, Codegen]:
+    """Mark the function that contains this as one that is not to be inlined."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        for word in ("noinline", "cold"):
+            builder.function.attributes.add(word)
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+def contiguous(array: Any) -> Any:
+    """The array, copied if its type does not say that it is contiguous."""
+    return np.ascontiguousarray(array)
+
+
+@overload(contiguous, strict=False)
+def _contiguous(array: Any) -> Any:
+    if array.layout == "C" and array.aligned:
+        return lambda array: array
+    return lambda array: np.ascontiguousarray(array)  # noqa: PLW0108 - Numba takes a function of Python
+
+
+def in_c_order(array: Any) -> bool:
+    """Whether an array is contiguous."""
+    return bool(array.flags.c_contiguous)
+
+
+@overload(in_c_order, strict=False)
+def _in_c_order(array: Any) -> Any:
+    if array.layout == "C":
+        return lambda array: True
+
+    def look(array: Any) -> bool:
+        step = array.itemsize
+        if array.size == 0:
+            return True
+        for axis in range(array.ndim - 1, -1, -1):
+            if array.shape[axis] != 1 and array.strides[axis] != step:
+                return False
+            step *= array.shape[axis]
+        return True
+
+    return look
+
+
+@numba.njit
+def bytes_equal(one: int, other: int, count: int) -> bool:
+    """Whether so many bytes at two addresses are equal."""
+    for k in range(count):  # noqa: SIM110 - Numba knows no `all`
+        if byte(one + k) != byte(other + k):
+            return False
+    return True
+
+
+@intrinsic
+def copy_bytes(_: Any, target: Any, source: Any, count: Any) -> tuple[Any, Codegen]:
+    """Copy so many bytes between places that do not overlap."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to, what = [builder.inttoptr(one, _BYTE.as_pointer()) for one in args[:2]]
+        cgutils.raw_memcpy(builder, to, what, args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@numba.njit
+def pins_hold(record: int, data: int) -> bool:
+    """Whether the pinned inputs of a record have the bytes that they must have."""
+    at = load(record, _PINS)
+    for k in range(load(record, _PIN_COUNT)):
+        pin = at + 24 * k
+        if not bytes_equal(load(data, load(pin, 0)), load(pin, 1), load(pin, 2)):
+            return False
+    return True
+
+
+@numba.njit
+def shared(one: Any, other: Any) -> bool:
+    """Whether arrays may share memory: their first and last bytes tell."""
+    a, b = extent(one), extent(other)
+    return one.size != 0 and other.size != 0 and a[0] < b[1] and b[0] < a[1]
+
+
+@numba.njit
+def extent(array: Any) -> tuple[int, int]:
+    """The addresses of an array's first byte, and of the one after its last."""
+    begin = address_of(array)
+    end = begin + array.itemsize
+    for axis in range(array.ndim):
+        reach = (array.shape[axis] - 1) * array.strides[axis]
+        if reach < 0:
+            begin += reach
+        else:
+            end += reach
+    return begin, end
+
+
+@numba.njit
+def overlaps_fixed(record: int, array: Any) -> bool:
+    """Whether an array may share memory with one that a record names."""
+    begin, end = extent(array)
+    at = load(record, _FIXED)
+    for k in range(load(record, _FIXED_COUNT)):
+        first = load(at + 24 * k, 1)
+        if begin < first + load(at + 24 * k, 2) and first < end:
+            return array.size != 0
+    return False
+
+
+# Everything that texts of calls name.
+WORDS = (
+    "address_of", "allocate", "byte", "call_kernel", "call_python", "chains_of", "contiguous",
+    "copy_bytes", "float_of", "free", "in_c_order", "keep", "load", "number_at", "overlaps_fixed",
+    "pins_hold", "rarely", "shared", "slot", "stack", "store",
+)  # fmt: skip

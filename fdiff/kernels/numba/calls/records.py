@@ -1,0 +1,270 @@
+"""Records: kernels at certain sizes, as machine words that code of Numba reads.
+
+All records of one call layout are in a hash table, by the sizes of the arguments and the values of
+its integers. Machine code walks the table without a lock: a record is complete before it is linked,
+stays where it is, and its successor in a chain is always an older one. Nothing is freed while the
+table is alive, and code that has its address holds it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ....process.forking import no_fork
+from ...executable import BareKernel
+from .call_layout import ArrayArgument, CallLayout, Number, NumberArgument, Result
+
+HEADER = (
+    "NEXT", "TOTAL", "WORK", "WORK_AT", "KERNEL", "BY_LIBM", "STRIDES", "INTS", "FLOATS", "FIXED",
+    "FIXED_COUNT", "PINS", "PIN_COUNT", "GUARD", "SHARED", "C_ORDER",
+)  # fmt: skip
+WORDS = {name: k for k, name in enumerate(HEADER)}
+NONE = -1  # in place of a position
+LINE = 64  # bytes to which a workspace is aligned
+STACK = 4096  # bytes that a call has on the stack
+_FIRST = 8  # chains of a new table
+MULTIPLIERS = tuple(  # odd, of the hash
+    (0x9E3779B97F4A7C15 * (2 * k + 1) | 1) % (1 << 63) for k in range(64)
+)
+_lock = threading.Lock()
+
+
+class WordMap(NamedTuple):
+    """Where the words of a record are that follow its header, by leaf.
+
+    `key` are what records are looked up by; `read` is the position of an argument among the
+    addresses that the kernel is given. Of a result: its sizes, its position, the position of the
+    output that it is a copy of, its bytes, or its value.
+    """
+
+    key: tuple[tuple[int, int, int], ...]  # the word, the leaf, the axis (-1: the leaf's value)
+    read: dict[int, int]
+    sizes: dict[int, tuple[int, ...]]
+    place: dict[int, int]
+    source: dict[int, int]
+    bytes: dict[int, int]
+    value: dict[int, int]
+    length: int
+
+
+def word_map(layout: CallLayout) -> WordMap:
+    """The words of the records of a layout."""
+    words = iter(range(len(HEADER), 1 << 20))
+    key: list[tuple[int, int, int]] = []
+    for k, one in enumerate(layout.given):
+        if isinstance(one, ArrayArgument):
+            key += [(next(words), k, axis) for axis in range(one.rank)]
+        elif not isinstance(one, NumberArgument):
+            key.append((next(words), k, -1))
+    traced = [k for k, one in enumerate(layout.given) if hasattr(one, "read")]
+    outputs = {k: one for k, one in enumerate(layout.made) if isinstance(one, Result)}
+    return WordMap(
+        tuple(key),
+        {k: next(words) for k in traced},
+        {k: tuple([next(words) for _ in range(one.rank)]) for k, one in outputs.items()},
+        {k: next(words) for k in outputs},
+        {k: next(words) for k in outputs},
+        {k: next(words) for k in outputs},
+        {k: next(words) for k, one in enumerate(layout.made) if isinstance(one, Number)},
+        next(words),
+    )
+
+
+class KernelRecord(NamedTuple):
+    """What a record is made of.
+
+    `key` are sizes and values in the order of the words; `sources` say for each input of the
+    kernel which leaf it is, or are the array; `outputs` which output of the kernel each leaf of the
+    result is, or its number. `pins` are inputs with the bytes that they must have, `guard` is the
+    output that must be true. With `c_order`, all arrays must be contiguous as they are given.
+    """
+
+    key: tuple[int, ...]
+    kernel: BareKernel
+    sources: tuple[int | np.ndarray, ...]
+    outputs: tuple[object, ...]
+    pins: tuple[tuple[int, bytes], ...] = ()
+    guard: int | None = None
+    c_order: bool = False
+    held: object = None
+
+    @property
+    def conditional(self) -> bool:
+        """Whether calls with this key may need another record."""
+        return bool(self.pins) or self.guard is not None
+
+
+class RecordTable:
+    """The records of one layout. `cell` holds the address of its chains."""
+
+    def __init__(self, layout: CallLayout) -> None:
+        self.words = word_map(layout)
+        self._layout = layout
+        self.cell = np.zeros(1, np.int64)
+        self._records: list[np.ndarray] = []
+        self._held: list[object] = []
+        self._known: dict[tuple[int, ...], list[tuple[object, int]]] = {}
+        self._by_address: dict[int, KernelRecord] = {}
+        self._words: dict[int, np.ndarray] = {}
+        self._chains(_FIRST)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def find(self, key: tuple[int, ...], identity: object = None) -> int:
+        """The address of the record of a key, and of this trace if there may be several; or 0."""
+        for known, address in self._known.get(key, ()):
+            if known is None or known is identity:
+                return address
+        return 0
+
+    def add(self, record: KernelRecord, identity: object) -> int:
+        """Add a record; its address, or that of an equal one. `identity` is its trace."""
+        with no_fork, _lock:
+            found = self.find(record.key, identity)
+            if found:
+                return found
+            words = self._encode(record)
+            address = int(words.ctypes.data)
+            self._records.append(words)
+            self._words[address] = words
+            self._by_address[address] = record
+            if len(self._records) > 2 * self._count:
+                self._chains(4 * self._count)
+            else:
+                self._link(words)
+            kept = identity if record.conditional else None
+            self._known.setdefault(record.key, []).append((kept, address))
+            return address
+
+    def paths(self, key: tuple[int, ...]) -> int:
+        """How many records a key has."""
+        return len(self._known.get(key, ()))
+
+    def by_libm(self, address: int) -> int:
+        """The kernel for arguments that are out of range; 0 if it is not noted yet."""
+        return int(self._words[address][WORDS["BY_LIBM"]])
+
+    def record_at(self, address: int) -> KernelRecord:
+        """What the record at an address was made of."""
+        return self._by_address[address]
+
+    def set_by_libm(self, address: int, code: int) -> None:
+        """Note the kernel for arguments that are out of range."""
+        self._words[address][WORDS["BY_LIBM"]] = code
+
+    def _chains(self, count: int) -> None:
+        """New chains, with every record in them, the oldest last."""
+        heads = np.zeros(1 + count, np.int64)
+        heads[0] = count - 1
+        self._count, self._heads = count, heads
+        self._held.append(heads)
+        for words in self._records:
+            self._link(words)
+        self.cell[0] = heads.ctypes.data
+
+    def _link(self, words: np.ndarray) -> None:
+        key = [int(words[word]) for word, _, _ in self.words.key]
+        place = 1 + (hash_of(key) & (self._count - 1))
+        words[WORDS["NEXT"]] = self._heads[place]
+        self._heads[place] = words.ctypes.data
+
+    def _encode(self, record: KernelRecord) -> np.ndarray:
+        """The words of a record."""
+        bound, inputs, made, _ = record.kernel
+        first = len(inputs) + len(bound.constants)
+        work_at = first + len(made)
+        count = work_at + 2  # the last place is for addresses of which nobody asks
+        begin = -(-8 * count // LINE) * LINE
+        fixed, strides = self._fixed(record)
+        pins = self._pins(record)
+        header = dict.fromkeys(HEADER, 0) | {
+            "TOTAL": begin + bound.size, "WORK": begin, "WORK_AT": work_at,
+            "KERNEL": bound.address, "STRIDES": strides, "INTS": bound.ints.ctypes.data,
+            "FLOATS": bound.floats.ctypes.data, "FIXED": self._array(fixed),
+            "FIXED_COUNT": len(fixed) // 3, "PINS": self._array(pins), "PIN_COUNT": len(pins) // 3,
+            "GUARD": NONE if record.guard is None else first + record.guard,
+            "C_ORDER": record.c_order,
+        }  # fmt: skip
+        words = np.zeros(self.words.length, np.int64)
+        words[: len(HEADER)] = list(header.values())
+        for (word, _, _), value in zip(self.words.key, record.key, strict=True):
+            words[word] = value
+        for leaf, word in self.words.read.items():
+            at = [k for k, s in enumerate(record.sources) if type(s) is int and s == leaf]
+            words[word] = at[0] if at else count - 1
+        self._outputs(record, words, first, count - 1)
+        self._held += [record, bound.owner]
+        return words
+
+    def _outputs(self, record: KernelRecord, words: np.ndarray, first: int, spare: int) -> None:
+        """Fill in the words of the results."""
+        at: dict[int, int] = {}
+        for leaf, (output, one) in enumerate(zip(record.outputs, self._layout.made, strict=True)):
+            if isinstance(one, Number):
+                bits = np.array([output], float if one.kind is float else np.int64)
+                words[self.words.value[leaf]] = bits.view(np.int64)[0]
+                continue
+            assert isinstance(output, int), "an output of the kernel is known by its number"
+            shape, dtype = record.kernel.made[output]
+            words[list(self.words.sizes[leaf])] = shape
+            again = output in at
+            words[self.words.place[leaf]] = spare if again else first + output
+            words[self.words.source[leaf]] = first + output if again else NONE
+            words[self.words.bytes[leaf]] = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            words[WORDS["SHARED"]] |= again
+            at[output] = leaf
+
+    def _fixed(self, record: KernelRecord) -> tuple[list[int], int]:
+        """Addresses that are the same in every call: position, address, bytes; and the strides."""
+        bound, inputs, made, _ = record.kernel
+        fixed: list[int] = []
+        strides: list[int] = []
+        for k, (source, one) in enumerate(zip(record.sources, inputs, strict=True)):
+            if isinstance(source, np.ndarray):
+                low, high = np.lib.array_utils.byte_bounds(source)
+                if one.strided:
+                    strides += [s // source.itemsize for s in source.strides]
+                    fixed += [k, source.ctypes.data, high - source.ctypes.data]
+                else:
+                    fixed += [k, low, high - low]
+        for k, constant in enumerate(bound.constants):
+            fixed += [len(inputs) + k, constant.ctypes.data, 0]
+        pairs = zip(record.outputs, self._layout.made, strict=True)
+        used = {output for output, one in pairs if isinstance(one, Result)}
+        for output in set(range(len(made))) - used - {record.guard}:
+            shape, dtype = made[output]
+            room = np.empty(shape, dtype)  # nobody reads it
+            self._held.append(room)
+            fixed += [len(inputs) + len(bound.constants) + output, room.ctypes.data, 0]
+        return fixed, self._array(strides)
+
+    def _pins(self, record: KernelRecord) -> list[int]:
+        """Position of an input, and the address and number of the bytes that it must have."""
+        pins: list[int] = []
+        for k, seen in record.pins:
+            copy = np.frombuffer(seen, np.uint8)
+            self._held.append(copy)
+            pins += [k, copy.ctypes.data, len(seen)]
+        return pins
+
+    def _array(self, values: Sequence[int]) -> int:
+        """The address of these words."""
+        array = np.array(values or [0], np.int64)
+        self._held.append(array)
+        return int(array.ctypes.data)
+
+
+def hash_of(key: Sequence[int]) -> int:
+    """The hash of a key, as machine code computes it."""
+    total = sum(m * v for m, v in zip(MULTIPLIERS, key, strict=False))
+    return (total & (1 << 64) - 1) >> 32
+
+
+def as_word(value: int) -> int:
+    """An integer as a machine word, which wraps."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
