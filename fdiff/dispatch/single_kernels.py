@@ -185,7 +185,8 @@ def _kernel(step: PlanStep, sources: Sequence[int | np.ndarray], call: str) -> B
         for one in sources
     ])  # fmt: skip
     try:
-        return kernels.compile(step.runner.tape, layouts, serial=True).bare()
+        runner = step.runner
+        return kernels.compile(runner.tape, layouts, runner.compiler, serial=True).bare()
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it

@@ -149,7 +149,7 @@ def njit(
     ...         x = x - 0.1 * slope(x)
     ...     return x
     >>> descend(np.array([1.0, 0.5]), 3).round(3)
-    array([0.487, 0.364])
+    array([0.459, 0.385])
     """
     name = "njit"
     if not isinstance(prepared, Prepared):  # pyright: ignore[reportUnnecessaryIsInstance] - users need not check types
