@@ -132,6 +132,7 @@ FOR_CPU: tuple[Pass, ...] = (
         leaves="no loop body has much more than 1,000 statements; repeated pieces are alike",
     ),
 )  # fmt: skip
+FOR_CUDA: tuple[Pass, ...] = FOR_CPU[:1]  # what blocks of threads take turns on: tiles of rows
 PARALLELISE = Pass(
     "parallelise", "threads", parallelise,
     needs="the numbers of the items that are worth sharing, which depend on the sizes",

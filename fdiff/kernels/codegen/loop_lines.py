@@ -1,0 +1,53 @@
+"""Where the lines of a loop nest stand, and the addresses of the entries that they access.
+
+Each statement stands in the outermost loop where all its operands are known (loop-invariant code
+motion), and so does the part of an address that inner loops do not change.
+"""
+
+from __future__ import annotations
+
+from ..ir.indexing import plus, strides, times
+from ..ir.loops import Access, Nest, Statement, depth_of
+
+
+class LoopLines:
+    """The lines before and after the loop of each depth; `depth` is where each local is known."""
+
+    def __init__(self, nest: Nest, prefix: str) -> None:
+        self.rank = len(nest.domain)
+        self.before: list[list[str]] = [[] for _ in range(self.rank + 1)]
+        self.after: list[list[str]] = [[] for _ in range(self.rank + 1)]
+        self.depth: dict[str, int] = {}
+        self.bases: dict[str, str] = {}
+        self.prefix = prefix
+
+    def level(self, statement: Statement) -> int:
+        """How many loops enclose a statement, which from now on is known there."""
+        level = depth_of(statement, self.depth, self.rank)
+        self.depth[statement.target] = level
+        return level
+
+    def address(self, access: Access) -> str:
+        """Position in the flat buffer; its part that outer loops determine is computed there."""
+        steps = access.buffer.strides or strides(access.dims)
+        outer, inner, deepest, dynamic = "0", "0", 0, False
+        for axis, step in zip(access.index, steps, strict=True):
+            dynamic = dynamic or axis.start in self.depth
+            if axis.var == self.rank - 1 and self.rank:
+                inner = plus(inner, times(times(axis.step, f"i{axis.var}"), step))
+                outer = plus(outer, times(axis.start, step))
+            elif axis.var >= 0:
+                outer = plus(outer, times(plus(axis.start, times(axis.step, f"i{axis.var}")), step))
+                deepest = max(deepest, axis.var + 1)
+            else:
+                outer = plus(outer, times(axis.start, step))
+        if not dynamic and inner != "0" and ("*" in outer or " " in outer):
+            outer = self.base(outer, deepest)
+        return plus(outer, inner)
+
+    def base(self, text: str, depth: int) -> str:
+        """A local for an expression, computed once at this depth."""
+        if text not in self.bases:
+            self.bases[text] = f"p{self.prefix}{len(self.bases)}"
+            self.before[depth].append(f"{self.bases[text]} = {text}")
+        return self.bases[text]

@@ -1,0 +1,63 @@
+"""Reductions over the threads of a block, as device functions in Numba's language.
+
+Threads of a warp exchange values (a butterfly of shuffles, in which every lane computes the same
+sums in the same order), then each warp reads what all warps have from shared memory. All threads
+get the result, and it depends on the number of threads alone.
+"""
+
+from __future__ import annotations
+
+from ..ir.combiners import Combiner
+from ..ir.loops import NUMPY
+from .nest_mapping import neutral_of
+
+_TEMPLATE = """\
+def {name}(value):
+    slots = cuda.shared.array(32, {type_})
+    reach = WARP // 2
+    while reach > 0:
+        other = rt.exchange(value, reach)
+        value = {combined}
+        reach = reach // 2
+    thread = cuda.threadIdx.x
+    warps = (cuda.blockDim.x + WARP - 1) // WARP
+    cuda.syncthreads()
+    if thread % WARP == 0:
+        slots[thread // WARP] = {stored}
+    cuda.syncthreads()
+    lane = thread % WARP
+    value = {loaded} if lane < warps else {neutral}
+    reach = WARP // 2
+    while reach > 0:
+        other = rt.exchange(value, reach)
+        value = {combined}
+        reach = reach // 2
+    return value
+"""
+
+
+def reduction_name(combiner: Combiner, dtype: str) -> str:
+    """The name of the function that combines the values of all threads of a block."""
+    return f"block_{combiner.name.lower()}_{dtype}"
+
+
+def reduction_text(combiner: Combiner, dtype: str) -> str:
+    """The text of that function."""
+    truth = dtype == "b1"
+    narrow = "{}" if dtype in ("f8", "f4", "i8", "b1") else f"{NUMPY[dtype]}({{}})"
+    return _TEMPLATE.format(
+        name=reduction_name(combiner, dtype),
+        type_="np.uint8" if truth else NUMPY[dtype],
+        combined=narrow.format(combiner.text(dtype).format("value", "other")),
+        stored="np.uint8(value)" if truth else "value",
+        loaded="slots[lane] != 0" if truth else "slots[lane]",
+        neutral=neutral_of(combiner, dtype),
+    )
+
+
+REDUCTIONS = {
+    reduction_name(combiner, dtype): reduction_text(combiner, dtype)
+    for combiner in Combiner
+    for dtype in NUMPY
+    if (dtype == "b1") == (combiner in (Combiner.OR, Combiner.AND))
+}

@@ -1,0 +1,260 @@
+"""The kernels of a program as texts: what their lines need becomes parameters and a prologue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...kernel_rule import Kind
+from ..ir.combiners import Combiner
+from ..ir.graph import KernelGraph
+from ..ir.indexing import Dims, size
+from ..ir.loops import (
+    BLOCK,
+    NUMPY,
+    Buffer,
+    Call,
+    Item,
+    LoopProgram,
+    Statement,
+    TileLoop,
+    nests_and_calls,
+)
+from .block_reductions import REDUCTIONS
+from .matrix_texts import HELPERS
+from .nest_mapping import ATOMIC_SUMS
+from .nest_text import indented
+from .program import CudaKernel, CudaProgram, DeviceMemory, Launch, Parameter, Role, Step
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_ASSIGNED = re.compile(r"^\s*(\w+) = ")
+_NUMBER = re.compile(r"[nmf]\d+")
+_STATUS = DeviceMemory("status", "i8", ("1",), Role.STATUS)
+# What threads know of themselves, in the order in which it is computed.
+_INDICES = {
+    "thread": "np.int64(cuda.threadIdx.x)",
+    "threads": "np.int64(cuda.blockDim.x)",
+    "block_number": "np.int64(cuda.blockIdx.x)",
+    "blocks": "np.int64(cuda.gridDim.x)",
+    "grid_thread": "np.int64(cuda.blockIdx.x) * np.int64(cuda.blockDim.x) + np.int64(cuda.threadIdx.x)",
+    "grid_threads": "np.int64(cuda.gridDim.x) * np.int64(cuda.blockDim.x)",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A kernel whose parameters are not known yet; `final` if its locals are those of the program."""
+
+    lines: tuple[str, ...]
+    blocks: str
+    threads: int
+    final: bool
+
+
+class KernelTexts:
+    """The memory and the steps of a program, as they are found."""
+
+    def __init__(self, graph: KernelGraph, program: LoopProgram) -> None:
+        self._graph = graph
+        self._program = program
+        self.locals = _locals(program)
+        self.dtypes = {**program.memory, **self.locals}
+        self._dims: dict[str, Dims] = {}  # of memory that tiles have copies of
+        self._partial: list[DeviceMemory] = []
+        self._steps: list[_Draft | Step] = []
+        self._scalars = {
+            f"x{op.data[0]}" for op in graph.ops if op.kind is Kind.INPUT and not op.dims
+        }
+        self._known: dict[str, CudaKernel] = {}
+
+    # --- what is found on the way --------------------------------------------------------------
+
+    def launch(self, lines: Iterable[str], blocks: str, threads: int) -> None:
+        """A kernel of these lines."""
+        self._steps.append(_Draft(tuple(lines), blocks, threads, final=blocks == "1"))
+
+    def step(self, step: Step) -> None:
+        """A step that is no kernel of a nest."""
+        self._steps.append(step)
+
+    def partial(self, dtype: str, dims: Dims) -> str:
+        """New memory for partial results."""
+        name = f"partial{len(self._partial)}"
+        self._partial.append(DeviceMemory(name, dtype, dims, Role.TEMPORARY))
+        self.dtypes[name] = dtype
+        return name
+
+    def published(self, names: list[str]) -> tuple[list[str], list[str]]:
+        """The lines that store locals for other threads, and those that load them."""
+        stored = [_stored(n, self.locals[n]) for n in names]
+        return stored, [_loaded(n, self.locals[n]) for n in names]
+
+    def adds_atomically(self, update: Statement) -> bool:
+        """Whether threads of several blocks may do an update of memory at once."""
+        dtype = self.dtypes[update.memory]
+        if update.combiner is Combiner.ADD:
+            return dtype in ATOMIC_SUMS
+        return dtype == "b1" and update.combiner in (Combiner.OR, Combiner.AND)
+
+    # --- memory of tiles ------------------------------------------------------------------------
+
+    def tile_local(self, tiles: TileLoop) -> frozenset[str]:
+        """The temporaries that only this tile loop uses."""
+        others = (item for item in self._program.items if item is not tiles)
+        used = {name for item in others for name in _memory(item)}
+        own = set(_memory(tiles)) - used
+        return frozenset(t.name for t in self._program.temporaries if t.name in own)
+
+    def tile(self, tiles: TileLoop, height: str, blocks: str) -> list[str]:
+        """Give each of several blocks a copy of what tiles use; the lines that find the copy."""
+        lines: list[str] = []
+        own = self.tile_local(tiles)
+        for t in self._program.temporaries:
+            if t.name not in own:
+                continue
+            dims = tuple(height if d == BLOCK else d for d in t.dims)
+            self._dims[t.name] = (blocks, *dims) if blocks != "1" else dims
+            if blocks != "1":
+                copy = size(t.dims)
+                lines.append(f"{t.name} = rt.offset({t.name}_copies, block_number * {_atom(copy)})")
+        return lines
+
+    # --- the program ----------------------------------------------------------------------------
+
+    def program(self) -> CudaProgram:
+        """The program of all that was found."""
+        steps: list[Step] = []
+        made: set[str] = set()
+        drafts = list(self._steps)
+        for k, step in enumerate(drafts):
+            if not isinstance(step, _Draft):
+                steps.append(step)
+                continue
+            later = {w for d in drafts[k + 1 :] if isinstance(d, _Draft) for w in _words(d.lines)}
+            assigned = {m[1] for line in step.lines if (m := _ASSIGNED.match(line))}
+            own = [n for n in self.locals if n in assigned] if step.final else []
+            kernel = self._kernel(step, [n for n in self.locals if n in made], own, later)
+            made |= set(own)
+            steps.append(Launch(kernel, step.blocks, step.threads))
+        memory = self._memory_of(steps)
+        return CudaProgram(memory, tuple(steps))
+
+    def _kernel(
+        self, draft: _Draft, made: list[str], own: list[str], later: set[str]
+    ) -> CudaKernel:
+        stored = [n for n in own if n in later]
+        tail = ["if grid_thread == 0:"] if stored else []
+        tail += indented(_stored(n, self.locals[n]) for n in stored)
+        body = [*draft.lines, *tail]
+        words = set(_words(body))
+        loaded = [_loaded(n, self.locals[n]) for n in made if n in words]
+        scalars = [n for n in self._scalars if n in words]
+        loaded += [f"{n} = {n}_memory[0]" + " != 0" * (self.dtypes[n] == "b1") for n in scalars]
+        loaded += self._typed(words)
+        words |= set(_words(loaded))
+        indices = [f"{n} = {text}" for n, text in _INDICES.items() if n in words]
+        parameters, names = self._parameters(words)
+        lines = [*indices, *loaded, *body]
+        helpers = "".join(
+            text + "\n\n" for name, text in {**REDUCTIONS, **HELPERS}.items() if name in words
+        )
+        text = f"({', '.join(names)}):\n" + "\n".join(indented(lines)) + "\n"
+        found = self._known.get(helpers + text)
+        if found is None:
+            name = f"kernel{len(self._known)}"
+            found = CudaKernel(name, f"{helpers}def {name}{text}", tuple(parameters))
+            self._known[helpers + text] = found
+        return found
+
+    def _typed(self, words: set[str]) -> list[str]:
+        """The numbers of other dtypes than i8 and f8, converted."""
+        out: dict[str, None] = {}
+        for op in self._graph.ops:
+            plain = op.kind is not Kind.VALUE or op.dtype in ("i8", "f8")
+            if not plain and op.text in words:
+                out[f"{op.text} = {NUMPY[op.dtype]}({op.text})"] = None
+        return list(out)
+
+    def _parameters(self, words: set[str]) -> tuple[list[Parameter], list[str]]:
+        """The parameters that lines with these words need, and what they are called there."""
+        out: list[Parameter] = []
+        names: list[str] = []
+        for name, dtype in self.dtypes.items():
+            for text in (name, f"{name}_memory", f"{name}_copies"):
+                if text in words and not (text == name and self._is_number(name, words)):
+                    out.append(Parameter(name, dtype, address=True))
+                    names.append(text)
+        if "status" in words:
+            out.append(Parameter("status", "i8", address=True))
+            names.append("status")
+        for name in sorted(w for w in words if _NUMBER.fullmatch(w)):
+            out.append(Parameter(name, "f8" if name[0] == "f" else "i8", address=False))
+            names.append(name)
+        return out, names
+
+    def _is_number(self, name: str, words: set[str]) -> bool:
+        return name in self.locals or name in self._scalars or f"{name}_copies" in words
+
+    def _memory_of(self, steps: list[Step]) -> tuple[DeviceMemory, ...]:
+        """All memory that the steps use, and the outputs."""
+        used: set[str] = set()
+        for step in steps:
+            if isinstance(step, Launch):
+                used |= {p.name for p in step.kernel.parameters if p.address}
+            else:
+                used |= set(_buffers(step))
+        out: list[DeviceMemory] = []
+        for a in self._program.arguments:
+            role = Role.INPUT if a.name[0] == "x" else Role.CONSTANT
+            out.append(DeviceMemory(a.name, a.dtype, a.dims, role, int(a.name[1:])))
+        out += [
+            DeviceMemory(o.name, o.dtype, o.dims, Role.OUTPUT, k)
+            for k, o in enumerate(self._program.outputs)
+        ]
+        for t in self._program.temporaries:
+            if t.name in used:
+                dims = self._dims.get(t.name, t.dims)
+                out.append(DeviceMemory(t.name, t.dtype, dims, Role.TEMPORARY))
+        out += [
+            DeviceMemory(name, dtype, ("1",), Role.TEMPORARY)
+            for name, dtype in self.locals.items()
+            if name in used
+        ]
+        out += [m for m in self._partial if m.name in used]
+        return (*out, *([_STATUS] if "status" in used else []))
+
+
+def _locals(program: LoopProgram) -> dict[str, str]:
+    return dict(program.locals)
+
+
+def _words(lines: Iterable[str]) -> list[str]:
+    return [w for line in lines if not line.lstrip().startswith("#") for w in _WORD.findall(line)]
+
+
+def _stored(name: str, dtype: str) -> str:
+    return f"{name}_memory[0] = {f'np.uint8({name})' if dtype == 'b1' else name}"
+
+
+def _loaded(name: str, dtype: str) -> str:
+    return f"{name} = {name}_memory[0]" + " != 0" * (dtype == "b1")
+
+
+def _atom(text: str) -> str:
+    return text if text.isidentifier() else f"({text})"
+
+
+def _memory(item: Item) -> Iterable[str]:
+    for one in nests_and_calls(item):
+        if isinstance(one, Call):
+            yield from one.buffers
+        else:
+            yield from (s.memory for s in one.all_statements if s.access is not None)
+
+
+def _buffers(step: Step) -> tuple[str, ...]:
+    return getattr(step, "buffers", ()) or (getattr(step, "keys", ""),)
+
+
+_ = Buffer

@@ -1,0 +1,71 @@
+"""Matrix products as device functions in Numba's language."""
+
+from __future__ import annotations
+
+# Each thread has entries of the result. `masked` is 1 or 2 if terms in which an entry of that
+# operand is -0.0 are left out (`ir/masked_operands.py`), else 0.
+_PRODUCT = """\
+def product(
+    a, b, c, zero, stack, m, k, n, step_a, lead_a, step_b, lead_b, step_c, lead_c, flip_a, flip_b,
+    masked, thread, threads,
+):
+    down_a, right_a = (1, lead_a) if flip_a else (lead_a, 1)
+    down_b, right_b = (1, lead_b) if flip_b else (lead_b, 1)
+    e = thread
+    while e < stack * m * n:
+        j = e % n
+        row = e // n
+        i = row % m
+        s = row // m
+        total = zero
+        for p in range(k):
+            x = a[s * step_a + i * down_a + p * right_a]
+            y = b[s * step_b + p * down_b + j * right_b]
+            z = x if masked == 1 else y
+            if masked == 0 or z != 0 or not rt.signbit(z):
+                total = total + x * y
+        c[s * step_c + i * lead_c + j] = total
+        e = e + threads
+"""
+
+# Tiles of both operands are in shared memory (V. Volkov and J. Demmel, Benchmarking GPUs to tune
+# dense linear algebra, SC 2008, section 2); each thread of a block has one entry of the result.
+TILED = """\
+def tiled_product(
+    a, b, c, zero, stack, m, k, n, step_a, lead_a, step_b, lead_b, step_c, lead_c, flip_a, flip_b,
+    thread, block_number, blocks,
+):
+    left = cuda.shared.array((TILE, TILE + 1), TYPE)
+    right = cuda.shared.array((TILE, TILE + 1), TYPE)
+    down_a, right_a = (1, lead_a) if flip_a else (lead_a, 1)
+    down_b, right_b = (1, lead_b) if flip_b else (lead_b, 1)
+    tx = thread % TILE
+    ty = thread // TILE
+    across = (n + TILE - 1) // TILE
+    down = (m + TILE - 1) // TILE
+    tile = block_number
+    while tile < stack * down * across:
+        s = tile // (down * across)
+        i = tile // across % down * TILE + ty
+        j = tile % across * TILE + tx
+        total = zero
+        for q in range((k + TILE - 1) // TILE):
+            p = q * TILE
+            x = zero
+            y = zero
+            if i < m and p + tx < k:
+                x = a[s * step_a + i * down_a + (p + tx) * right_a]
+            if p + ty < k and j < n:
+                y = b[s * step_b + (p + ty) * down_b + j * right_b]
+            left[ty, tx] = x
+            right[ty, tx] = y
+            cuda.syncthreads()
+            for r in range(TILE):
+                total = rt.fma(left[ty, r], right[r, tx], total)
+            cuda.syncthreads()
+        if i < m and j < n:
+            c[s * step_c + i * lead_c + j] = total
+        tile = tile + blocks
+"""
+
+HELPERS = {"product": _PRODUCT}

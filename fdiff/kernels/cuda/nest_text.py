@@ -1,0 +1,306 @@
+"""A loop nest as lines of a kernel for a GPU.
+
+Threads of a *team* (all of a grid, or those of a block) take the iterations of the loops that they
+share in turns: iteration `e` is that of thread ``e % count``, so that neighbouring threads access
+neighbouring entries. What they reduce is combined in the block (`block_reductions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ..codegen.loop_lines import LoopLines
+from ..ir.indexing import size, times
+from ..ir.combiners import Combiner
+from ..ir.loops import Accumulator, Guard, Nest, Statement, StatementKind
+from ..kernel_source import INDENT
+from ..runtime.status import OUT_OF_BOUNDS
+from .block_reductions import reduction_name
+from .nest_mapping import MappedNest, dtype_of_neutral, neutral_of
+
+
+class Team(NamedTuple):
+    """Threads that share loops: the number of one among them, and how many they are, as text.
+
+    `row` and `rows` are the same of whoever takes rows: all blocks of a grid, or one block alone.
+    """
+
+    thread: str
+    threads: str
+    row: str
+    rows: str
+
+
+GRID = Team("grid_thread", "grid_threads", "block_number", "blocks")
+BLOCK_TEAM = Team("thread", "threads", "0", "1")
+BARRIER = "cuda.syncthreads()"
+_FIRST = "if thread == 0:"
+
+
+def indented(lines: Iterable[str], times_: int = 1) -> list[str]:
+    """The lines some levels deeper."""
+    return [INDENT * times_ + line for line in lines]
+
+
+class NestText:
+    """The lines of one nest; `carried` are accumulators that go on after it, in each thread."""
+
+    def __init__(
+        self,
+        mapped: MappedNest,
+        memory: Mapping[str, str],
+        *,
+        shared: frozenset[str] = frozenset(),
+        carried: frozenset[str] = frozenset(),
+    ) -> None:
+        self._nest = mapped.nest
+        self._mapped = mapped
+        self._memory = memory
+        self._atomic = mapped.atomic | shared
+        self._carried = carried
+        self._lines = LoopLines(mapped.nest, _prefix(mapped.nest))
+
+    # --- the three ways to share a nest --------------------------------------------------------
+
+    def entries(self, team: Team) -> list[str]:
+        """Each thread has iterations of the parallel loops, and runs the others by itself."""
+        self._fill(spread=False)
+        count = self._mapped.parallel
+        if not count:
+            return self.alone()
+        return self._shared(0, count, team)
+
+    def rows(self, team: Team) -> list[str]:
+        """Each block has iterations of the parallel loops; its threads share what it reduces.
+
+        Without parallel loops all threads of the team share the loops, and each block combines
+        what its own threads have.
+        """
+        mapped = self._mapped
+        first, end = mapped.parallel, mapped.parallel + mapped.spread
+        self._fill(spread=True)
+        if not first:
+            return [*self._shared(0, end, team), *self.combined()]
+        inside = self._shared(first, end, BLOCK_TEAM)
+        body = [*self._lines.before[first], *inside, *self.combined()]
+        head, positions = self._flat("row", 0, first)
+        before = [line for k in range(1, first) for line in self._lines.before[k]]
+        return [
+            *self._lines.before[0],
+            f"row = {team.row}",
+            f"while row < {head}:",
+            *indented([*positions, *before, *body]),
+            f"{INDENT}row = row + {team.rows}",
+        ]
+
+    def alone(self) -> list[str]:
+        """All of the nest; if it has loops, the first thread runs it."""
+        self._lines = LoopLines(self._nest, _prefix(self._nest))
+        self._fill(spread=False)
+        lines = [*self._lines.before[0], *self._serial(0), *self._lines.after[0]]
+        return [_FIRST, *indented(lines)] if lines else []
+
+    def numbers(self) -> list[str]:
+        """A nest without loops: all threads compute its numbers, and the first stores them."""
+        nest = self._nest
+        out = [f"{a.name} = {a.identity}" for a in nest.accumulators if a.identity != a.name]
+        written = {s.memory for s in nest.all_statements if s.writes}
+        read = {s.memory for s in nest.all_statements if s.kind is StatementKind.LOAD}
+        for statement in (*nest.statements, *(s for a in nest.accumulators for s in a.final)):
+            lines = self.text(statement)
+            if not statement.writes:
+                out += lines
+                continue
+            out += [BARRIER] if written & read else []
+            out += [_FIRST, *indented(lines)]
+        return out
+
+    # --- loops ----------------------------------------------------------------------------------
+
+    def _fill(self, *, spread: bool) -> None:
+        """Enter all statements into the lines of their loops."""
+        lines, nest = self._lines, self._nest
+        depth = self._mapped.parallel
+        for a in nest.accumulators:
+            if spread and a.depth == depth:
+                lines.before[depth] += self._begun(a)
+            elif a.identity != a.name:
+                lines.before[a.depth].append(f"{a.name} = {a.identity}")
+        for statement in nest.statements:
+            level = lines.level(statement)
+            lines.before[level] += self.text(statement)
+        for guard, statements in nest.branches:
+            self._branch(guard, statements)
+        if spread:
+            return
+        for a in nest.accumulators:
+            for statement in a.final:
+                lines.after[a.depth] += self.text(statement)
+
+    def _begun(self, a: Accumulator) -> list[str]:
+        """Each thread begins with the neutral element."""
+        if a.name in self._carried:
+            return []
+        assert a.combiner is not None
+        if a.identity != a.name:
+            return [f"{a.name} = {a.identity}"]
+        return [f"before_{a.name} = {a.name}", f"{a.name} = {self._neutral(a)}"]
+
+    def _neutral(self, a: Accumulator) -> str:
+        assert a.combiner is not None
+        if a.identity != a.name:
+            return a.identity
+        return neutral_of(a.combiner, self._memory[a.name])
+
+    def combined(self) -> list[str]:
+        """What the threads of a block have reduced, combined; the first thread stores it."""
+        out: list[str] = []
+        for a in self._mapped.reductions:
+            if a.name in self._carried:
+                continue
+            assert a.combiner is not None
+            dtype = dtype_of_neutral(self._neutral(a))
+            out.append(f"{a.name} = {reduction_name(a.combiner, dtype)}({a.name})")
+            if a.identity == a.name:
+                text = a.combiner.text(dtype).format(f"before_{a.name}", a.name)
+                out.append(f"{a.name} = {text}")
+            for statement in a.final:
+                lines = self.text(statement)
+                out += [_FIRST, *indented(lines)] if statement.writes else lines
+        return out
+
+    def _shared(self, first: int, end: int, team: Team) -> list[str]:
+        """Loops `first` to `end` shared by the threads of a team, around the other loops."""
+        total, positions = self._flat("e", first, end)
+        before = [line for k in range(first + 1, end) for line in self._lines.before[k]]
+        body = [*before, *self._lines.before[end], *self._serial(end), *self._lines.after[end]]
+        outside = self._lines.before[first] if first == 0 else []
+        skip: list[str] = []
+        if self._nest.excluded:
+            tests = [
+                f"{b[0]} <= i{k} < {b[1]}" for k, b in enumerate(self._nest.excluded) if b is not None
+            ]
+            skip, body = [f"if not ({' and '.join(tests)}):"], indented(body)
+        return [
+            *outside,
+            f"e = {team.thread}",
+            f"while e < {total}:",
+            *indented([*positions, *skip, *body]),
+            f"{INDENT}e = e + {team.threads}",
+        ]
+
+    def _serial(self, first: int) -> list[str]:
+        """The loops from `first` on, run by one thread."""
+        lines, nest = self._lines, self._nest
+        out: list[str] = []
+        for k in range(first, lines.rank):
+            begin, end = self._range(k)
+            bounds = end if begin == "0" else f"{begin}, {end}"
+            out.append(f"{INDENT * (k - first)}for i{k} in range({bounds}):")
+            out += indented(lines.before[k + 1] or ["pass"], k + 1 - first)
+        for k in range(lines.rank - 1, first, -1):
+            out += indented(lines.after[k], k - first)
+        if first == 0 and self._nest.excluded and lines.rank:
+            tests = [f"{b[0]} <= i{k} < {b[1]}" for k, b in enumerate(nest.excluded) if b is not None]
+            at = out.index(next(o for o in out if f"for i{lines.rank - 1} in" in o)) + 1
+            pad = INDENT * lines.rank
+            out[at:at] = [f"{pad}if {' and '.join(tests)}:", f"{pad}{INDENT}continue"]
+        return out
+
+    def _range(self, k: int) -> tuple[str, str]:
+        bounds = self._nest.ranges[k] if self._nest.ranges else None
+        return ("0", self._nest.domain[k]) if bounds is None else bounds
+
+    def _flat(self, name: str, first: int, end: int) -> tuple[str, list[str]]:
+        """How many iterations loops `first` to `end` have, and their variables from a number."""
+        sizes: list[str] = []
+        out: list[str] = []
+        rest = name
+        for k in range(end - 1, first - 1, -1):
+            begin, stop = self._range(k)
+            count = stop if begin == "0" else f"({stop} - ({begin}))"
+            sizes.append(count)
+            plus = "" if begin == "0" else f" + ({begin})"
+            if k > first:
+                out.append(f"i{k} = {rest} % {_atom(count)}{plus}")
+                out.append(f"{name}{k} = {rest} // {_atom(count)}")
+                rest = f"{name}{k}"
+            else:
+                out.append(f"i{k} = {rest}{plus}")
+        return size(tuple(reversed(sizes))), out
+
+    # --- statements -----------------------------------------------------------------------------
+
+    def _branch(self, guard: Guard, statements: tuple[Statement, ...]) -> None:
+        """Statements in the innermost loop that run where the guard holds."""
+        inner = self._lines.before[self._lines.rank]
+        tests = [f"{begin} <= i{k} < {end}" for k, begin, end in guard]
+        if tests:
+            inner.append(f"if {' and '.join(tests)}:")
+        for statement in statements:
+            self._lines.depth[statement.target] = self._lines.rank
+            inner += indented(self.text(statement), bool(tests))
+
+    def text(self, statement: Statement) -> list[str]:
+        """The lines of a statement."""
+        kind, target, text, operands, access, combiner = statement
+        if kind is StatementKind.WRAP:
+            position = operands[0]
+            return [
+                f"{target} = {position} + {text} if {position} < 0 else {position}",
+                f"if {target} < 0 or {target} >= {text}:",
+                f"{INDENT}status[0] = {OUT_OF_BOUNDS}",
+                f"{INDENT}{target} = 0",
+            ]
+        if kind is StatementKind.LET:
+            return [f"{target} = {text.format(*operands)}"]
+        if kind is StatementKind.ACCUMULATE:
+            return [f"{target} = {text.format(target, *operands)}"]
+        assert access is not None
+        name, at = access.buffer.name, self._lines.address(access)
+        if kind is StatementKind.POSITION:
+            return [f"{target} = {at}"]
+        if kind is StatementKind.PICK:
+            value, best = operands
+            return [
+                f"if {value} {text} {best} or ({value} != {value} and {best} == {best}):",
+                f"{INDENT}{best} = {value}",
+                f"{INDENT}{target} = {at}",
+            ]
+        truth = self._memory[name] == "b1"
+        if kind is StatementKind.LOAD:
+            return [f"{target} = {name}[{at}]" + " != 0" * truth]
+        if kind is StatementKind.CARRY:
+            return [f"{target} = {name}[{at}]{' != 0' * truth} if i{operands[0]} > 0 else {text}"]
+        value = operands[0]
+        if kind is StatementKind.STORE:
+            return [f"{name}[{at}] = {f'np.uint8({value})' if truth else value}"]
+        if combiner in (Combiner.OR, Combiner.AND):
+            word, entry = ("", "1") if combiner is Combiner.OR else ("not ", "0")
+            return [f"if {word}{value}:", f"{INDENT}{name}[{at}] = {entry}"]
+        if name in self._atomic:
+            return [f"rt.atomic_sum({name}, {at}, {value})"]
+        lines = [f"{target} = {at}"]
+        return [*lines, f"{name}[{target}] = {text.format(f'{name}[{target}]', value)}"]
+
+
+def _atom(text: str) -> str:
+    return text if text.isidentifier() or text.isdigit() or text.startswith("(") else f"({text})"
+
+
+def _prefix(nest: Nest) -> str:
+    """A prefix that makes the nest's own names unique: the number of its first local."""
+    inside = [s for _, statements in nest.branches for s in statements]
+    names = [s.target[1:] for s in (*nest.statements, *inside) if s.target[:1] == "v"]
+    return f"{names[0]}_" if names else "_"
+
+
+def iterations(nest: Nest, first: int, end: int) -> str:
+    """How many iterations loops `first` to `end` have, as text."""
+    total = "1"
+    for k in range(first, end):
+        bounds = nest.ranges[k] if nest.ranges else None
+        count = nest.domain[k] if bounds is None else f"({bounds[1]} - ({bounds[0]}))"
+        total = times(total, count)
+    return total

@@ -1,0 +1,3 @@
+"""The words of kernel texts as functions of Python, for Numba's simulator of CUDA."""
+
+from __future__ import annotations
