@@ -16,12 +16,16 @@ class FloatType(Type): ...
 class DoubleType(Type): ...
 
 class IntType(Type):
+    width: int
     def __new__(cls, bits: int) -> Self: ...
 
 class VectorType(Type):
     element: Type
     count: int
     def __init__(self, element: Type, count: int) -> None: ...
+
+class LiteralStructType(Type):
+    def __init__(self, elems: Iterable[Type]) -> None: ...
 
 class ArrayType(Type):
     def __init__(self, element: Type, count: int) -> None: ...
@@ -71,7 +75,7 @@ class GlobalVariable(Value):
     linkage: str
     global_constant: bool
     initializer: Constant
-    def __init__(self, module: Module, typ: Type, name: str) -> None: ...
+    def __init__(self, module: Module, typ: Type, name: str, addrspace: int = 0) -> None: ...
     def bitcast(self, typ: Type) -> Value: ...
 
 class Function(Value):
@@ -119,6 +123,12 @@ class IRBuilder:
     def __init__(self, block: Block) -> None: ...
     def position_at_end(self, block: Block) -> None: ...
     def goto_entry_block(self, /) -> AbstractContextManager[None]: ...
+    def if_then(
+        self, pred: Value, likely: bool | None = None
+    ) -> AbstractContextManager[Block]: ...
+    def fneg(self, arg: Value, name: str = "", flags: Sequence[str] = ()) -> Value: ...
+    def fmul(self, lhs: Value, rhs: Value, name: str = "", flags: Sequence[str] = ()) -> Value: ...
+    def frem(self, lhs: Value, rhs: Value, name: str = "", flags: Sequence[str] = ()) -> Value: ...
 
     add: _Binary
     sub: _Binary
@@ -128,7 +138,7 @@ class IRBuilder:
     udiv: _Binary
     urem: _Binary
     fadd: _Binary
-    frem: _Binary
+    fsub: _Binary
     shl: _Binary
     ashr: _Binary
     lshr: _Binary
@@ -136,7 +146,6 @@ class IRBuilder:
     or_: _Binary
     xor: _Binary
     neg: _Unary
-    fneg: _Unary
     not_: _Unary
     icmp_signed: _Comparison
     icmp_unsigned: _Comparison

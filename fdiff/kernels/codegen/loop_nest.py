@@ -1,58 +1,24 @@
-"""A loop nest as lines of text.
-
-Each statement stands in the outermost loop where all its operands are known (loop-invariant code
-motion), and so does the part of an address that inner loops do not change.
-"""
+"""A loop nest as lines of text."""
 
 from __future__ import annotations
 
-from ..ir.indexing import plus, strides, times
-from ..ir.loops import Access, Guard, Nest, Statement, StatementKind, depth_of
+from ..ir.loops import Guard, Nest, Statement, StatementKind
 from ..kernel_source import INDENT
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status import OUT_OF_BOUNDS
+from .loop_lines import LoopLines
 from .symbol_table import SymbolTable
 
 _PERIODIC = ("rt.sin(", "rt.cos(", "rt.tan(")  # which have a largest argument
 
 
-class _Lines:
-    """The lines before and after the loop of each depth; `depth` is where each local is known."""
+class _Lines(LoopLines):
+    """The lines of a nest; `checked` are arguments of sin, cos and tan whose range was checked."""
 
     def __init__(self, nest: Nest, prefix: str, symbols: SymbolTable) -> None:
-        self.rank = len(nest.domain)
-        self.before: list[list[str]] = [[] for _ in range(self.rank + 1)]
-        self.after: list[list[str]] = [[] for _ in range(self.rank + 1)]
-        self.depth: dict[str, int] = {}
-        self.bases: dict[str, str] = {}
-        self.prefix = prefix
+        super().__init__(nest, prefix)
         self.symbols = symbols
-        self.checked: set[str] = set()  # arguments of sin, cos and tan
-
-    def address(self, access: Access) -> str:
-        """Position in the flat buffer; its part that outer loops determine is computed there."""
-        steps = access.buffer.strides or strides(access.dims)
-        outer, inner, deepest, dynamic = "0", "0", 0, False
-        for axis, step in zip(access.index, steps, strict=True):
-            dynamic = dynamic or axis.start in self.depth
-            if axis.var == self.rank - 1 and self.rank:
-                inner = plus(inner, times(times(axis.step, f"i{axis.var}"), step))
-                outer = plus(outer, times(axis.start, step))
-            elif axis.var >= 0:
-                outer = plus(outer, times(plus(axis.start, times(axis.step, f"i{axis.var}")), step))
-                deepest = max(deepest, axis.var + 1)
-            else:
-                outer = plus(outer, times(axis.start, step))
-        if not dynamic and inner != "0" and ("*" in outer or " " in outer):
-            outer = self.base(outer, deepest)
-        return plus(outer, inner)
-
-    def base(self, text: str, depth: int) -> str:
-        """A local for an expression, computed once at this depth."""
-        if text not in self.bases:
-            self.bases[text] = f"p{self.prefix}{len(self.bases)}"
-            self.before[depth].append(f"{self.bases[text]} = {text}")
-        return self.bases[text]
+        self.checked: set[str] = set()
 
 
 def emit_nest(nest: Nest, symbols: SymbolTable) -> list[str]:
@@ -162,8 +128,7 @@ def _number(nest: Nest) -> str:
 
 
 def _emit(lines: _Lines, statement: Statement) -> None:
-    level = depth_of(statement, lines.depth, lines.rank)
-    lines.depth[statement.target] = level
+    level = lines.level(statement)
     lines.before[level] += _range_check(lines, statement) + _text(lines, statement)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from ..ir.graph import KernelGraph, Values
-from ..ir.indexing import Axis, Dims, size, times
+from ..ir.indexing import Axis, Dims
 from ..ir.loops import (
     BEGIN,
     BLOCK,
@@ -50,6 +50,8 @@ class Tuning(NamedTuple):
 
 
 GPU = Tuning()
+# Few threads, which are slow there, and every way of sharing at small sizes.
+SIMULATOR = Tuning(threads=4, light=20, blocks=3, partial=3, many=24, row=4, tiles=2)
 
 
 def cuda_program(
@@ -132,15 +134,19 @@ class _Generator:
 
     # --- nests ----------------------------------------------------------------------------------
 
-    def _nest(self, nest: Nest) -> None:
-        """A nest in the open kernel of one block, or in kernels of its own."""
+    def _nest(self, nest: Nest, *, split: bool = True) -> None:
+        """A nest in the open kernel of one block, or in kernels of its own.
+
+        One that reduces partial results is not `split` again.
+        """
         head = [f"# {nest.comment}"]
         if not nest.domain:
             self._phase([*head, *self._scalars(nest)])
             return
         mapped = self._mapped(nest)
         total = self._evaluate(iterations(mapped.nest, 0, len(mapped.nest.domain)))
-        if total <= self._tuning.light or not (mapped.parallel or mapped.spread):
+        alone = not mapped.parallel and not (mapped.spread and split)
+        if total <= self._tuning.light or alone:
             self._phase([*head, *self._in_block(mapped)])
             return
         own = self._evaluate(iterations(mapped.nest, 0, mapped.parallel))
@@ -148,11 +154,11 @@ class _Generator:
         terms = self._evaluate(iterations(mapped.nest, first, end))
         if not mapped.spread or (own >= self._tuning.many and mapped.contiguous):
             self._entries(mapped, head)
-        elif not mapped.parallel:
+        elif not mapped.parallel and split:
             self._partial(mapped, head)
         elif terms >= self._tuning.row and not mapped.contiguous and own * 2 >= self._tuning.tiles:
             self._rows(mapped, head, terms)
-        elif own < self._tuning.many and terms > self._tuning.row:
+        elif split and own < self._tuning.many and terms > self._tuning.row:
             self._chunks(mapped, own)
         else:
             self._entries(mapped, head)
@@ -216,7 +222,7 @@ class _Generator:
         first, second = self._two_stages(mapped, (blocks,), place, ())
         lines = NestText(first, self._memory).rows(GRID)
         self._texts.launch([*head, *lines], blocks, threads)
-        self._nest(second)
+        self._nest(second, split=False)
 
     def _chunks(self, mapped: MappedNest, own: int) -> None:
         """Two nests: one has an entry for each chunk of the terms, one reduces the chunks."""
@@ -243,7 +249,7 @@ class _Generator:
         inner = (Axis(first), *(Axis(k) for k in range(first)))
         one, two = self._two_stages(wide, dims, place, inner, nest)
         self._entries(one, [f"# {nest.comment}"])
-        self._nest(two)
+        self._nest(two, split=False)
 
     def _two_stages(
         self,
@@ -308,7 +314,7 @@ class _Generator:
 
     def _tiles(self, tiles: TileLoop) -> None:
         """A kernel whose blocks take tiles of rows; one block alone if there is little to do."""
-        nests = [_untiled(item) for item in tiles.items if isinstance(item, Nest)]
+        nests = [item for item in tiles.items if isinstance(item, Nest)]
         work = [self._work(nest, tiles) for nest in nests]
         rows = max(1, self._evaluate(tiles.rows))
         most = max(1, min(64, self._tuning.threads * rows // max(1, *work)))
@@ -348,7 +354,7 @@ class _Generator:
         loop += NestText(first, self._memory).combined()
         self._texts.launch(loop, blocks, self._tuning.threads)
         if carried:
-            self._nest(second)
+            self._nest(second, split=False)
 
     def _work(self, nest: Nest, tiles: TileLoop) -> int:
         """How many iterations a nest of a tile loop has in all."""
@@ -369,9 +375,7 @@ class _Generator:
                 raise _NotTiledError
             mapped = self._mapped(item)
             going = {a.name: a for a in mapped.nest.accumulators if a.identity == a.name}
-            if mapped.nest.accumulators and going and (
-                mapped.parallel or not mapped.spread or any(a.combiner is None for a in going.values())
-            ):
+            if going and (mapped.parallel or not mapped.spread):
                 raise _NotTiledError
             carried |= going
             shared = self._shared_by_tiles(mapped.nest, own)
@@ -410,10 +414,6 @@ def _atom(text: str) -> str:
     return f"({text})"
 
 
-def _untiled(nest: Nest) -> Nest:
-    return nest
-
-
 def _with_outer_loop(nest: Nest, count: str) -> Nest:
     """The nest inside one more loop."""
 
@@ -425,12 +425,5 @@ def _with_outer_loop(nest: Nest, count: str) -> Nest:
 
     new = nest.map(moved)
     sums = tuple(replace(a, depth=a.depth + 1) for a in new.accumulators)
-    ranges = (None, *_renamed(nest.ranges)) if nest.ranges else ()
+    ranges = (None, *nest.ranges) if nest.ranges else ()
     return replace(new, domain=(count, *nest.domain), accumulators=sums, ranges=ranges)
-
-
-def _renamed(ranges: tuple[tuple[str, str] | None, ...]) -> tuple[tuple[str, str] | None, ...]:
-    return ranges
-
-
-_ = size, times

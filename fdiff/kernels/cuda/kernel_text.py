@@ -13,7 +13,6 @@ from ..ir.indexing import Dims, size
 from ..ir.loops import (
     BLOCK,
     NUMPY,
-    Buffer,
     Call,
     Item,
     LoopProgram,
@@ -37,14 +36,14 @@ _INDICES = {
     "threads": "np.int64(cuda.blockDim.x)",
     "block_number": "np.int64(cuda.blockIdx.x)",
     "blocks": "np.int64(cuda.gridDim.x)",
-    "grid_thread": "np.int64(cuda.blockIdx.x) * np.int64(cuda.blockDim.x) + np.int64(cuda.threadIdx.x)",
-    "grid_threads": "np.int64(cuda.gridDim.x) * np.int64(cuda.blockDim.x)",
+    "grid_thread": "block_number * threads + thread",
+    "grid_threads": "blocks * threads",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Draft:
-    """A kernel whose parameters are not known yet; `final` if its locals are those of the program."""
+    """A kernel whose parameters are not known yet; `final` if other kernels read its locals."""
 
     lines: tuple[str, ...]
     blocks: str
@@ -58,7 +57,7 @@ class KernelTexts:
     def __init__(self, graph: KernelGraph, program: LoopProgram) -> None:
         self._graph = graph
         self._program = program
-        self.locals = _locals(program)
+        self.locals = dict(program.locals)
         self.dtypes = {**program.memory, **self.locals}
         self._dims: dict[str, Dims] = {}  # of memory that tiles have copies of
         self._partial: list[DeviceMemory] = []
@@ -153,6 +152,7 @@ class KernelTexts:
         loaded += [f"{n} = {n}_memory[0]" + " != 0" * (self.dtypes[n] == "b1") for n in scalars]
         loaded += self._typed(words)
         words |= set(_words(loaded))
+        words |= {w for n, text in _INDICES.items() if n in words for w in _WORD.findall(text)}
         indices = [f"{n} = {text}" for n, text in _INDICES.items() if n in words]
         parameters, names = self._parameters(words)
         lines = [*indices, *loaded, *body]
@@ -225,10 +225,6 @@ class KernelTexts:
         return (*out, *([_STATUS] if "status" in used else []))
 
 
-def _locals(program: LoopProgram) -> dict[str, str]:
-    return dict(program.locals)
-
-
 def _words(lines: Iterable[str]) -> list[str]:
     return [w for line in lines if not line.lstrip().startswith("#") for w in _WORD.findall(line)]
 
@@ -255,6 +251,3 @@ def _memory(item: Item) -> Iterable[str]:
 
 def _buffers(step: Step) -> tuple[str, ...]:
     return getattr(step, "buffers", ()) or (getattr(step, "keys", ""),)
-
-
-_ = Buffer

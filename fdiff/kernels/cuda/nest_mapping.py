@@ -140,9 +140,7 @@ def _is_parallel(uses: list[Statement], loop: int) -> bool:
     """Whether each iteration of a loop uses entries of its own of memory that is written."""
     rows = {_row(s, loop) for s in uses}
     # stores of one nest into one array are of disjoint pieces of it
-    return None not in rows and (
-        len(rows) == 1 or all(s.kind is StatementKind.STORE for s in uses)
-    )
+    return None not in rows and (len(rows) == 1 or all(s.kind is StatementKind.STORE for s in uses))
 
 
 def _row(statement: Statement, loop: int) -> Row | None:

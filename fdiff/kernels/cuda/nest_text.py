@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..codegen.loop_lines import LoopLines
-from ..ir.indexing import size, times
 from ..ir.combiners import Combiner
+from ..ir.indexing import size, times
 from ..ir.loops import Accumulator, Guard, Nest, Statement, StatementKind
 from ..kernel_source import INDENT
 from ..runtime.status import OUT_OF_BOUNDS
@@ -178,10 +178,7 @@ class NestText:
         outside = self._lines.before[first] if first == 0 else []
         skip: list[str] = []
         if self._nest.excluded:
-            tests = [
-                f"{b[0]} <= i{k} < {b[1]}" for k, b in enumerate(self._nest.excluded) if b is not None
-            ]
-            skip, body = [f"if not ({' and '.join(tests)}):"], indented(body)
+            skip, body = [f"if not ({self._inside_box()}):"], indented(body)
         return [
             *outside,
             f"e = {team.thread}",
@@ -192,7 +189,7 @@ class NestText:
 
     def _serial(self, first: int) -> list[str]:
         """The loops from `first` on, run by one thread."""
-        lines, nest = self._lines, self._nest
+        lines = self._lines
         out: list[str] = []
         for k in range(first, lines.rank):
             begin, end = self._range(k)
@@ -202,11 +199,15 @@ class NestText:
         for k in range(lines.rank - 1, first, -1):
             out += indented(lines.after[k], k - first)
         if first == 0 and self._nest.excluded and lines.rank:
-            tests = [f"{b[0]} <= i{k} < {b[1]}" for k, b in enumerate(nest.excluded) if b is not None]
             at = out.index(next(o for o in out if f"for i{lines.rank - 1} in" in o)) + 1
             pad = INDENT * lines.rank
-            out[at:at] = [f"{pad}if {' and '.join(tests)}:", f"{pad}{INDENT}continue"]
+            out[at:at] = [f"{pad}if {self._inside_box()}:", f"{pad}{INDENT}continue"]
         return out
+
+    def _inside_box(self) -> str:
+        """The test that an iteration is inside the excluded box."""
+        bounds = enumerate(self._nest.excluded)
+        return " and ".join(f"{b[0]} <= i{k} < {b[1]}" for k, b in bounds if b is not None)
 
     def _range(self, k: int) -> tuple[str, str]:
         bounds = self._nest.ranges[k] if self._nest.ranges else None

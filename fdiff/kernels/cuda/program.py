@@ -98,13 +98,18 @@ class LibraryCall(NamedTuple):
     buffers: tuple[str, ...]
     sizes: tuple[str, ...]
     begins: tuple[str, ...] = ()
+    instead: tuple[Launch, ...] = ()
 
 
 class SortKeys(NamedTuple):
-    """Sorts the first `number` (an expression) entries of dtype i8 of the memory `keys`, ascending."""
+    """Sorts the first `number` (an expression) entries, i8, of the memory `keys`, ascending.
+
+    `instead` are launches of our own that do the same.
+    """
 
     keys: str
     number: str
+    instead: tuple[Launch, ...] = ()
 
 
 Step = Launch | LibraryCall | SortKeys
@@ -123,8 +128,7 @@ class CudaProgram:
     @property
     def kernels(self) -> tuple[CudaKernel, ...]:
         """The kernels, in the order of their first launch."""
-        launched = (step.kernel for step in self.steps if isinstance(step, Launch))
-        return tuple(dict.fromkeys(launched))
+        return tuple(dict.fromkeys(k for step in self.steps for k in _kernels(step)))
 
     @property
     def text(self) -> str:
@@ -163,6 +167,11 @@ def entries(memory: DeviceMemory, numbers: Numbers) -> int:
     for dim in memory.dims:
         total *= evaluate(dim, numbers)
     return total
+
+
+def _kernels(step: Step) -> list[CudaKernel]:
+    launches = (step,) if isinstance(step, Launch) else step.instead
+    return [launch.kernel for launch in launches]
 
 
 def _shown(step: Step) -> str:

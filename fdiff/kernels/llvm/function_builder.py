@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from llvmlite import ir
 
 from .arithmetic import UnknownWordError
+from .builder_choice import new_builder
 from .types import WORD, TypedValue, convert, llvm_type
 
 # A call of a word of the language: ``rt.exp(x)`` is ``library(builder, "rt", "exp", [x])``.
@@ -94,7 +95,7 @@ class FunctionBuilder:
         # The entry block holds stack slots alone: LLVM expects them there.
         self._entry = function.append_basic_block("entry")
         self._begin = function.append_basic_block("begin")
-        self.code = ir.IRBuilder(self._begin)
+        self.code = new_builder(self._begin)
 
     def finish(self) -> None:
         """Close the last block, and lead from the stack slots to the function's first one."""

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from llvmlite import ir
 
 from ...ir.operation_costs import INLINED
+from ...llvm.builder_choice import new_builder
 from ...llvm.machine import has, target
 from .value import F8, TRUTH, Formula, Value, fused
 from .value_and_slope import SPLIT
@@ -46,7 +47,7 @@ def _defined(
     function = ir.Function(module, ir.FunctionType(out, kinds), name)
     function.attributes.add("nounwind")
     function.attributes.add("readnone")
-    builder = ir.IRBuilder(function.append_basic_block())
+    builder = new_builder(function.append_basic_block())
     builder.ret(formula(*(Value(builder, a) for a in function.args)).at)
     return function
 

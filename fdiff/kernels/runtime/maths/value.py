@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from llvmlite import ir
 
+from ...llvm.builder_choice import for_this_machine
 from ...llvm.machine import has, target
 
 TRUTH = ir.IntType(1)
@@ -194,7 +195,7 @@ class Value:
 
 def fused() -> bool:
     """Whether the processor multiplies and adds with one rounding, as all but old x86 do."""
-    return not target().is_x86 or has("fma")
+    return not for_this_machine() or not target().is_x86 or has("fma")
 
 
 def libm(symbol: str) -> Callable[[Formula], Formula]:

@@ -1,0 +1,31 @@
+"""Which class of builder appends the instructions of formulas: LLVM's own, or one of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from llvmlite import ir
+
+_class: ContextVar[type[ir.IRBuilder]] = ContextVar("builder", default=ir.IRBuilder)
+
+
+def new_builder(block: ir.Block) -> ir.IRBuilder:
+    """A builder at the end of a block."""
+    return _class.get()(block)
+
+
+def for_this_machine() -> bool:
+    """Whether formulas are written for the processor of this machine."""
+    return _class.get() is ir.IRBuilder
+
+
+@contextmanager
+def building_by(class_: type[ir.IRBuilder]) -> Generator[None]:
+    """A context in which functions are written by another class of builder."""
+    token = _class.set(class_)
+    try:
+        yield
+    finally:
+        _class.reset(token)

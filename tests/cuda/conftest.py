@@ -1,0 +1,11 @@
+"""Which tests for CUDA can run in this process: `make test-cuda` runs each part in its own.
+
+Numba reads ``NUMBA_ENABLE_CUDASIM`` when it is imported. With it, kernels run on the simulator
+(values); without it they are compiled to PTX, where numba-cuda is installed (compilation).
+"""
+
+import os
+
+PARTS = {"values": "test_values.py", "compilation": "test_compilation.py"}
+part = os.environ.get("FDIFF_CUDA_TESTS", "")
+collect_ignore = [name for key, name in PARTS.items() if key != part]

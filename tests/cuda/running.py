@@ -1,0 +1,68 @@
+"""Programs for a GPU, made of tapes and run on Numba's simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from fdiff.kernels.cuda import words
+from fdiff.kernels.cuda.code_generation import SIMULATOR, cuda_program
+from fdiff.kernels.cuda.program import Launch, Role, entries, evaluate, numbers_of
+from fdiff.kernels.ir.graph_of_tape import kernel_graph
+from fdiff.kernels.runtime.status import error_of
+
+GARBAGE = 0x7B  # what memory is full of before it is written
+
+
+def program_of(tape, *, deterministic=False, tuning=SIMULATOR):
+    """The program of a tape, its values, and its numbers by name."""
+    graph, values = kernel_graph(tape, ("C",) * len(tape.inputs))
+    program = cuda_program(graph, values, deterministic=deterministic, tuning=tuning)
+    return program, values, numbers_of(graph, values)
+
+
+def run_on_simulator(tape, *arrays, deterministic=False, tuning=SIMULATOR):
+    """The outputs of a tape, by the kernels of its program."""
+    program, values, numbers = program_of(tape, deterministic=deterministic, tuning=tuning)
+    memory = {m.name: _filled(m, numbers, arrays, values.arrays) for m in program.memory}
+    for step in program.steps:
+        _run(step, memory, numbers)
+    for m in program.of(Role.STATUS):
+        status = int(memory[m.name].copy_to_host()[0])
+        if status:
+            raise error_of(status)
+    return [_result(m, memory[m.name], numbers) for m in program.of(Role.OUTPUT)]
+
+
+def _run(step, memory, numbers):
+    if not isinstance(step, Launch):
+        for launch in step.instead:
+            _run(launch, memory, numbers)
+        return
+    kernel = cuda.jit(words.function_of(step.kernel))
+    number = {"i8": np.int64, "f8": np.float64}
+    arguments = [
+        memory[p.name] if p.address else number[p.dtype](numbers[p.name])
+        for p in step.kernel.parameters
+    ]
+    kernel[max(1, evaluate(step.blocks, numbers)), step.threads](*arguments)
+
+
+def _filled(m, numbers, arrays, constants):
+    """Device memory with its contents before a call."""
+    dtype = np.dtype("u1" if m.dtype == "b1" else m.dtype)
+    if m.role in (Role.INPUT, Role.CONSTANT):
+        source = (arrays if m.role is Role.INPUT else constants)[m.number]
+        flat = np.ascontiguousarray(source).reshape(-1)
+        flat = flat.view("u1") if m.dtype == "b1" else flat
+        return cuda.to_device(flat if flat.size else np.zeros(1, dtype))
+    flat = np.zeros(max(1, entries(m, numbers)), dtype)
+    if m.role is not Role.STATUS:
+        flat.view("u1")[:] = GARBAGE
+    return cuda.to_device(flat)
+
+
+def _result(m, array, numbers):
+    shape = [evaluate(d, numbers) for d in m.dims]
+    flat = array.copy_to_host()[: int(np.prod(shape))].reshape(shape)
+    return flat.view("b1") if m.dtype == "b1" else flat
