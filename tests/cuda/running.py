@@ -6,8 +6,9 @@ import numpy as np
 from numba import cuda
 
 from fdiff.kernels.cuda import words
-from fdiff.kernels.cuda.code_generation import SIMULATOR, cuda_program
+from fdiff.kernels.cuda.code_generation import cuda_program
 from fdiff.kernels.cuda.program import Launch, Role, entries, evaluate, numbers_of
+from fdiff.kernels.cuda.tuning import SIMULATOR
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.runtime.status import error_of
 

@@ -9,22 +9,17 @@ on the sizes (`Tuning`); all else is in the texts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import cast
 
 from ..ir.graph import KernelGraph, Values
-from ..ir.indexing import Axis, Dims
 from ..ir.loops import (
     BEGIN,
     BLOCK,
     END,
-    Access,
     Accumulator,
-    Buffer,
     Call,
     LoopProgram,
     Nest,
-    Statement,
     StatementKind,
     TileLoop,
 )
@@ -32,26 +27,11 @@ from ..passes.pipeline import FOR_CUDA, run
 from ..passes.tile.loop_collapse import collapse
 from .kernel_text import KernelTexts
 from .matrix_kernels import emit_call, product_lines
-from .nest_mapping import MappedNest, dtype_of_neutral, map_nest, neutral_of
+from .nest_mapping import MappedNest, map_nest
 from .nest_text import BARRIER, BLOCK_TEAM, GRID, NestText, indented, iterations
+from .partial_results import by_blocks, chunked, neutral_element
 from .program import CudaProgram, Numbers, evaluate, numbers_of
-
-
-class Tuning(NamedTuple):
-    """Sizes from which on work is shared in another way, and how large grids are."""
-
-    threads: int = 256  # of a block
-    light: int = 1 << 15  # iterations up to which one block does all of a nest
-    blocks: int = 1 << 16  # most blocks of a nest whose threads have entries of their own
-    partial: int = 1 << 10  # most blocks of a reduction: each leaves a partial result
-    many: int = 1 << 14  # threads that keep a GPU busy: reductions of fewer entries are split
-    row: int = 32  # terms from which on a block reduces a row together
-    tiles: int = 1 << 9  # tiles of rows, if there are as many
-
-
-GPU = Tuning()
-# Few threads, which are slow there, and every way of sharing at small sizes.
-SIMULATOR = Tuning(threads=4, light=20, blocks=3, partial=3, many=24, row=4, tiles=2)
+from .tuning import GPU, Tuning
 
 
 def cuda_program(
@@ -159,7 +139,7 @@ class _Generator:
         elif terms >= self._tuning.row and not mapped.contiguous and own * 2 >= self._tuning.tiles:
             self._rows(mapped, head, terms)
         elif split and own < self._tuning.many and terms > self._tuning.row:
-            self._chunks(mapped, own)
+            self._chunks(mapped)
         else:
             self._entries(mapped, head)
 
@@ -218,87 +198,17 @@ class _Generator:
         all_ = iterations(mapped.nest, 0, mapped.spread)
         each = 8 * threads
         blocks = f"max(1, min({self._tuning.partial}, ({all_} + {each - 1}) // {each}))"
-        place = (Axis(-1, "1", "block_number"),)
-        first, second = self._two_stages(mapped, (blocks,), place, ())
+        first, second = by_blocks(mapped, blocks, self._texts)
         lines = NestText(first, self._memory).rows(GRID)
         self._texts.launch([*head, *lines], blocks, threads)
         self._nest(second, split=False)
 
-    def _chunks(self, mapped: MappedNest, own: int) -> None:
+    def _chunks(self, mapped: MappedNest) -> None:
         """Two nests: one has an entry for each chunk of the terms, one reduces the chunks."""
-        nest, rank = mapped.nest, len(mapped.nest.domain)
-        first = mapped.parallel
-        begin, end = (nest.ranges[first] if nest.ranges else None) or ("0", nest.domain[first])
-        count = end if begin == "0" else f"({end} - ({begin}))"
-        own_text = iterations(nest, 0, first)
         most = 4 * self._tuning.many
-        chunks = f"max(1, min({count}, {most} // max(1, {own_text})))"
-        del own
-        moved = _with_outer_loop(nest, chunks)
-        ranges = list(moved.ranges or (None,) * (rank + 1))
-        plus = "" if begin == "0" else f"({begin}) + "
-        number = "i0"
-        ranges[first + 1] = (
-            f"{plus}{count} * {number} // {_atom(chunks)}",
-            f"{plus}{count} * ({number} + 1) // {_atom(chunks)}",
-        )
-        moved = replace(moved, ranges=tuple(ranges))
-        wide = MappedNest(moved, first + 1, 0, mapped.atomic, contiguous=True)
-        dims = (chunks, *nest.domain[:first])
-        place = tuple(Axis(k) for k in range(first + 1))
-        inner = (Axis(first), *(Axis(k) for k in range(first)))
-        one, two = self._two_stages(wide, dims, place, inner, nest)
-        self._entries(one, [f"# {nest.comment}"])
+        one, two = chunked(mapped, most, self._texts)
+        self._entries(one, [f"# {mapped.nest.comment}"])
         self._nest(two, split=False)
-
-    def _two_stages(
-        self,
-        mapped: MappedNest,
-        dims: Dims,
-        place: tuple[Axis, ...],
-        inner: tuple[Axis, ...],
-        original: Nest | None = None,
-    ) -> tuple[MappedNest, Nest]:
-        """The nest with partial results in memory of shape `dims`, and the nest that ends them.
-
-        The first stores its results at `place`, the second reads them at `inner`.
-        """
-        nest = original or mapped.nest
-        depth = len(place) - 1 if original else 0
-        sums: list[Accumulator] = []
-        statements: list[Statement] = []
-        ends: list[Accumulator] = []
-        for a in mapped.nest.accumulators:
-            if a.depth != mapped.parallel:
-                sums.append(a)
-                continue
-            assert a.combiner is not None
-            neutral = self._neutral(a)
-            dtype = dtype_of_neutral(neutral)
-            name = self._texts.partial(dtype, dims)
-            store = Statement.store((a.name,), Access(Buffer(name), dims, place))
-            sums.append(replace(a, identity=neutral, final=(store,)))
-            part = f"part_{a.name}"
-            index = inner or (Axis(0),)
-            statements.append(Statement.load(part, Access(Buffer(name), dims, index)))
-            text = a.combiner.text(dtype)
-            statements.append(Statement(StatementKind.ACCUMULATE, a.name, text, (part,)))
-            ends.append(replace(a, depth=depth))
-        final = {a.name: a.final for a in nest.accumulators}
-        second = Nest(
-            (*nest.domain[:depth], dims[0]),
-            tuple(statements),
-            tuple(replace(a, final=final[a.name]) for a in ends),
-            f"{nest.comment}, of partial results",
-            ranges=(*nest.ranges[:depth], None) if nest.ranges else (),
-        )
-        return replace(mapped, nest=replace(mapped.nest, accumulators=tuple(sums))), second
-
-    def _neutral(self, a: Accumulator) -> str:
-        assert a.combiner is not None
-        if a.identity != a.name:
-            return a.identity
-        return neutral_of(a.combiner, self._memory[a.name])
 
     # --- routines -------------------------------------------------------------------------------
 
@@ -324,16 +234,17 @@ class _Generator:
             height = f"max(1, {tiles.rows})"
         blocks = f"max(1, min({self._tuning.partial}, {tiles.rows} // {_atom(height)}))"
         body, carried = self._tile_body(tiles)
-        if carried and light:
-            light = False
         if light:
             self._texts.tile(tiles, height, "1")
             ends = [f"{BLOCK} = {height}", f"{BEGIN} = 0", f"{END} = {tiles.rows}"]
-            self._phase([*ends, *body])
+            sums = NestText(
+                MappedNest(Nest((), (), tuple(carried)), 0, 0, frozenset(), True), self._memory
+            )
+            self._phase([*ends, *sums.begun(), *body, *sums.combined()])
             return
         self._flush()
         offsets = self._texts.tile(tiles, height, blocks)
-        begun = [f"{a.name} = {self._neutral(a)}" for a in carried]
+        begun = [f"{a.name} = {neutral_element(a, self._memory)}" for a in carried]
         count = f"({tiles.rows} + {BLOCK} - 1) // {BLOCK}"
         loop = [
             f"{BLOCK} = {height}",
@@ -347,10 +258,9 @@ class _Generator:
             *indented([BARRIER]),
             "    tile = tile + blocks",
         ]
-        place = (Axis(-1, "1", "block_number"),)
         nest = Nest((), (), tuple(carried), "sums over the tiles")
         mapped = MappedNest(nest, 0, 0, frozenset(), contiguous=True)
-        first, second = self._two_stages(mapped, (blocks,), place, ())
+        first, second = by_blocks(mapped, blocks, self._texts)
         loop += NestText(first, self._memory).combined()
         self._texts.launch(loop, blocks, self._tuning.threads)
         if carried:
@@ -412,18 +322,3 @@ class _Generator:
 
 def _atom(text: str) -> str:
     return f"({text})"
-
-
-def _with_outer_loop(nest: Nest, count: str) -> Nest:
-    """The nest inside one more loop."""
-
-    def moved(s: Statement) -> Statement:
-        if s.access is None:
-            return s
-        index = tuple(a._replace(var=a.var + 1) if a.var >= 0 else a for a in s.access.index)
-        return s._replace(access=s.access._replace(index=index))
-
-    new = nest.map(moved)
-    sums = tuple(replace(a, depth=a.depth + 1) for a in new.accumulators)
-    ranges = (None, *nest.ranges) if nest.ranges else ()
-    return replace(new, domain=(count, *nest.domain), accumulators=sums, ranges=ranges)

@@ -123,7 +123,7 @@ def _with_far(near: Formula, far: Formula, name: str) -> Formula:
 
 def _either(x: Value, near: Value, far: Callable[[], Value]) -> Value:
     """`near`, or what `far` gives where `x` is out of range."""
-    code = cast("NvvmBuilder", x.code)
+    code: Any = x.code
     test = out_of_range(x).at
     before = code.block
     with code.if_then(test, likely=False):

@@ -42,7 +42,7 @@ _INDICES = {
 
 
 @dataclass(frozen=True)
-class _Draft:
+class _KernelDraft:
     """A kernel whose parameters are not known yet; `final` if other kernels read its locals."""
 
     lines: tuple[str, ...]
@@ -61,7 +61,7 @@ class KernelTexts:
         self.dtypes = {**program.memory, **self.locals}
         self._dims: dict[str, Dims] = {}  # of memory that tiles have copies of
         self._partial: list[DeviceMemory] = []
-        self._steps: list[_Draft | Step] = []
+        self._steps: list[_KernelDraft | Step] = []
         self._scalars = {
             f"x{op.data[0]}" for op in graph.ops if op.kind is Kind.INPUT and not op.dims
         }
@@ -71,7 +71,7 @@ class KernelTexts:
 
     def launch(self, lines: Iterable[str], blocks: str, threads: int) -> None:
         """A kernel of these lines."""
-        self._steps.append(_Draft(tuple(lines), blocks, threads, final=blocks == "1"))
+        self._steps.append(_KernelDraft(tuple(lines), blocks, threads, final=blocks == "1"))
 
     def step(self, step: Step) -> None:
         """A step that is no kernel of a nest."""
@@ -127,10 +127,12 @@ class KernelTexts:
         made: set[str] = set()
         drafts = list(self._steps)
         for k, step in enumerate(drafts):
-            if not isinstance(step, _Draft):
+            if not isinstance(step, _KernelDraft):
                 steps.append(step)
                 continue
-            later = {w for d in drafts[k + 1 :] if isinstance(d, _Draft) for w in _words(d.lines)}
+            later = {
+                w for d in drafts[k + 1 :] if isinstance(d, _KernelDraft) for w in _words(d.lines)
+            }
             assigned = {m[1] for line in step.lines if (m := _ASSIGNED.match(line))}
             own = [n for n in self.locals if n in assigned] if step.final else []
             kernel = self._kernel(step, [n for n in self.locals if n in made], own, later)
@@ -140,7 +142,7 @@ class KernelTexts:
         return CudaProgram(memory, tuple(steps))
 
     def _kernel(
-        self, draft: _Draft, made: list[str], own: list[str], later: set[str]
+        self, draft: _KernelDraft, made: list[str], own: list[str], later: set[str]
     ) -> CudaKernel:
         stored = [n for n in own if n in later]
         tail = ["if grid_thread == 0:"] if stored else []

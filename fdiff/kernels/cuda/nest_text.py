@@ -153,6 +153,10 @@ class NestText:
             return a.identity
         return neutral_of(a.combiner, self._memory[a.name])
 
+    def begun(self) -> list[str]:
+        """Each thread begins what the threads of a block reduce."""
+        return [line for a in self._mapped.reductions for line in self._begun(a)]
+
     def combined(self) -> list[str]:
         """What the threads of a block have reduced, combined; the first thread stores it."""
         out: list[str] = []

@@ -1,0 +1,22 @@
+"""From which sizes on work is shared in another way."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Tuning(NamedTuple):
+    """Sizes from which on work is shared in another way, and how large grids are."""
+
+    threads: int = 256  # of a block
+    light: int = 1 << 15  # iterations up to which one block does all of a nest
+    blocks: int = 1 << 16  # most blocks of a nest whose threads have entries of their own
+    partial: int = 1 << 10  # most blocks of a reduction: each leaves a partial result
+    many: int = 1 << 14  # threads that keep a GPU busy: reductions of fewer entries are split
+    row: int = 32  # terms from which on a block reduces a row together
+    tiles: int = 1 << 9  # tiles of rows, if there are as many
+
+
+GPU = Tuning()
+# Few threads, which are slow there, and every way of sharing at small sizes.
+SIMULATOR = Tuning(threads=4, light=20, blocks=3, partial=3, many=24, row=4, tiles=2)
