@@ -12,6 +12,7 @@ from . import errors, functional
 from .functional import (
     cache_clear,
     cache_info,
+    cfunc,
     grad,
     gradcheck,
     gradgradcheck,
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "cache_clear",
     "cache_info",
+    "cfunc",
     "errors",
     "functional",
     "grad",

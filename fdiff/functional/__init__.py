@@ -5,6 +5,7 @@ how to turn a traced function into a plan: derivative tapes and the structure of
 `invocation` does the rest, the same for all: it finds or makes the trace, and runs the plan.
 """
 
+from .c_functions import cfunc
 from .checking import gradcheck, gradgradcheck
 from .gradients import grad, value_and_grad
 from .hessians import hessian, hvp, vhp
@@ -18,6 +19,7 @@ from .vectorized_map import vmap
 __all__ = [
     "cache_clear",
     "cache_info",
+    "cfunc",
     "grad",
     "gradcheck",
     "gradgradcheck",

@@ -30,6 +30,8 @@ from .llvm.call_descriptor import (
 if TYPE_CHECKING:
     from .bytecode import BytecodeExecutable, RefusedError
     from .bytecode import prepare as encode
+    from .c_entry import CEntry
+    from .c_signature import CParameter, CSignature, CStatus
     from .codegen.source_generation import text_after
     from .compiler import (
         CacheInfo,
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
         Calls,
         FunctionType,
     )
-    from .numba.calls.records import KernelRecord, RecordTable, as_word
+    from .numba.calls.records import KernelRecord, RecordTable, as_word, hash_of
     from .passes.pipeline import NAMES as PASSES
     from .runtime.status import error_of
 
@@ -78,6 +80,10 @@ __all__ = [
     "ArrayArgument",
     "BareKernel",
     "BytecodeExecutable",
+    "CEntry",
+    "CParameter",
+    "CSignature",
+    "CStatus",
     "CacheInfo",
     "CallLayout",
     "CallParts",
@@ -107,6 +113,7 @@ __all__ = [
     "encode",
     "entry_stub",
     "error_of",
+    "hash_of",
     "missing",
     "on_disk",
     "predict_seconds",
@@ -137,7 +144,12 @@ _HOMES = {
     "OTHER_SHAPE": ("numba.calls.function_type", "OTHER_SHAPE"),
     "RecordTable": ("numba.calls.records", "RecordTable"),
     "SHARED_OUT": ("numba.calls.function_type", "SHARED_OUT"),
+    "CEntry": ("c_entry", "CEntry"),
+    "CParameter": ("c_signature", "CParameter"),
+    "CSignature": ("c_signature", "CSignature"),
+    "CStatus": ("c_signature", "CStatus"),
     "as_word": ("numba.calls.records", "as_word"),
+    "hash_of": ("numba.calls.records", "hash_of"),
     "Executable": ("executable", "Executable"),
     "check_compiler": ("compilers", "check_compiler"),
     "entry_stub": ("machine_code", "entry_stub"),

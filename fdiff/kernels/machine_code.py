@@ -113,16 +113,26 @@ def _kernel_code(text: str, compiler: str) -> Loaded:
     return found
 
 
-def function(text: str) -> int:
+Way = Literal["unrolled", "loops", "vectors", "glue"]
+
+
+def function(text: str, way: Way = "unrolled") -> int:
     """Address of the last function in `text`, which stays loaded."""
     with compiling():
-        return _function(text)
+        return _function(text, way)
+
+
+def load_unshared(text: str) -> Loaded:
+    """The last function in a text that names addresses: it is for this process alone."""
+    with compiling(), collector_paused():
+        name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
+        return Loaded(machine.glue_code(function_of(text)), name)
 
 
 @lru_cache(maxsize=256)
 def _function(
     text: str,
-    way: Literal["unrolled", "loops", "vectors", "glue"] = "unrolled",
+    way: Way = "unrolled",
     compiler: str = LLVM,
 ) -> int:
     """The same; `way` says how LLVM alone optimises it.

@@ -27,7 +27,11 @@ OF_FDIFF = {"FdiffError", "CompileError", "TapeError", "DefectWarning", "ForkErr
 
 
 @pytest.mark.parametrize(
-    "name", ["architecture", "guide", "sharp-bits", "coming-from", "../fdiff/kernels/README"]
+    "name",
+    [
+        *("architecture", "guide", "sharp-bits", "coming-from", "c-functions"),
+        "../fdiff/kernels/README",
+    ],
 )
 def test_pages_print_what_is_shown(name, tmp_path, monkeypatch):
     """Each python block, in order and in one namespace, and the text block that may follow it."""
@@ -121,7 +125,8 @@ def test_the_api_reference_lists_every_public_name():
     listed = re.findall(r"^\.\. auto\w+:: fdiff\.([\w.]+)$", page, re.MULTILINE)
     public = set(fdiff.__all__) - {"errors", "functional"}  # submodules
     kinds = {f"errors.{name}" for name in errors_of_fdiff()}
-    assert sorted(listed) == sorted({"functional.prepared.Prepared", *public, *kinds})
+    returned = {"functional.prepared.Prepared", "functional.c_callables.CFunction"}
+    assert sorted(listed) == sorted({*returned, *public, *kinds})
 
 
 def test_the_picture_of_the_architecture_is_current():
