@@ -13,7 +13,7 @@ QUICK ?= @tests/quick.txt
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 
-.PHONY: help demo demo-nist demo-all test test-quick test-slow test-cuda bench docs lint types dead coverage \
+.PHONY: help demo demo-nist demo-all test test-quick test-slow test-numba test-cuda bench docs lint types dead coverage \
         hooks format clean distclean
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test-quick lint and a cross-section of the tests, in under a minute"
 	@echo "make test       lint, demo and all tests but the slow ones (PYTEST_ARGS='-k tape')"
 	@echo "make test-slow  the slow tests"
+	@echo "make test-numba all tests with kernels that Numba compiles: hours"
 	@echo "make test-cuda  kernels for a GPU without one: values on Numba's simulator, and PTX"
 	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (half an hour), and plots"
 	@echo "make docs       the pages and the API reference, in build/docs"
@@ -48,6 +49,9 @@ test-quick: $(VENV)/.test lint
 
 test-slow: $(VENV)/.test
 	$(PYTEST) -m slow --durations=20 $(PYTEST_ARGS)
+
+test-numba: $(VENV)/.test
+	FDIFF_COMPILER=numba $(PYTEST) --durations=20 $(PYTEST_ARGS)
 
 # Numba reads NUMBA_ENABLE_CUDASIM when it is imported, so each part has processes of its own.
 test-cuda: $(VENV)/.cuda
