@@ -434,6 +434,7 @@ np.linalg.cholesky(c); np.linalg.cholesky(C); np.linalg.cholesky(c, upper=True)
 NOT_OF_JAX = {*split(LACKING + OTHERWISE), *tables("lacking")}
 
 
+@pytest.mark.slow  # minutes in all: JAX compiles each operation; derivatives are checked above too
 @pytest.mark.parametrize("case", [c for c in DIFFERENTIABLE if c not in NOT_OF_JAX])
 def test_gradient_is_that_of_jax(case, rng):
     tape, xs, names, fixed, chosen = smooth(case)
