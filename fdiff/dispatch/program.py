@@ -3,6 +3,9 @@
 In comes a call's arguments, out come the variant (a trace of the function with the operator's plan)
 and the inputs of its tape. Programs are shared by all functions of the same code, so that a lambda
 that is made again finds what was traced before.
+
+A variant for each kind of call, looked up by its guards, is a polymorphic inline cache; U. Hoelzle,
+C. Chambers and D. Ungar, ECOOP 1991.
 """
 
 from __future__ import annotations

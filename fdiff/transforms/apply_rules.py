@@ -1,4 +1,8 @@
-"""Derivative rules of one node, asked of traced arrays: cotangents, tangents, batching."""
+"""Derivative rules of one node, asked of traced arrays: cotangents, tangents, batching.
+
+Tangents and cotangents as in A. Griewank and A. Walther, Evaluating Derivatives, SIAM 2008,
+chapter 3.
+"""
 
 from __future__ import annotations
 

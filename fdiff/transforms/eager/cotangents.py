@@ -1,4 +1,7 @@
-"""Cotangents of the nodes of an eager trace, added up while they are pulled backwards."""
+"""Cotangents of the nodes of an eager trace, added up while they are pulled backwards.
+
+Incremental adjoints; A. Griewank and A. Walther, Evaluating Derivatives, SIAM 2008, section 3.2.
+"""
 
 from __future__ import annotations
 

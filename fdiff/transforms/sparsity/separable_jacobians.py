@@ -2,6 +2,9 @@
 
 Each row depends on a few entries of the input only, those of the rows it is made of. As many
 sweeps as these are do for all rows, however long the input is.
+
+Partial separability; A. Griewank and Ph. L. Toint, On the unconstrained optimization of partially
+separable functions, Academic Press 1982.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The tangents of a node for all seeds are the sum of its parts, each of which is zero outside of its
 seeds and its box. Parts are sliced and moved as views, and merged where an op needs them whole.
+
+Dynamic sparsity in forward mode; C. H. Bischof, P. M. Khademi, A. Bouaricha and A. Carle, Optim.
+Methods Softw. 7, 1996.
 """
 
 from __future__ import annotations

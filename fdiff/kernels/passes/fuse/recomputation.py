@@ -1,6 +1,9 @@
 """Rematerialisation or storage: which expensive values several nests compute, and had better store.
 
 A value that is fused into its readers is computed again in the nest of each.
+
+The choice is that of P. Briggs, K. D. Cooper and L. Torczon, Rematerialization, PLDI 1992, for
+values of whole loops in place of registers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The statements of one loop nest, in which each value is computed once (value numbering)."""
+"""The statements of one loop nest, in which each value is computed once (value numbering).
+
+Value numbering after J. Cocke and J. T. Schwartz, Programming Languages and Their Compilers, New
+York University 1970.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Value numbering: an entry of a value is known by its node, a shape and an index.
 
 Two expressions that read the same node at the same index have one key, and are computed once.
+
+B. Alpern, M. N. Wegman and F. K. Zadeck, Detecting equality of variables in programs, POPL 1988.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ inner loops run over points (structure of arrays). Which axis has the rows is na
 (`ir/small_sizes.py: many_rows`). Inputs are copied to the new order, except where a matrix product
 reads them as they are; outputs are transposed back. If some op has no rule for the new order, the
 graph stays as it is.
+
+Array restructuring; S.-T. Leung and J. Zahorjan, Optimizing data locality by array restructuring,
+University of Washington 1995.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@
 subtractions in one loop over the pairs, where there was a loop of three iterations inside of it. An
 op without a rule gets its operands in one piece again. This is scalar replacement of aggregates
 (Muchnick, Advanced Compiler Design and Implementation, 12.2).
+
+Scalar replacement of aggregates; S. S. Muchnick, Advanced Compiler Design and Implementation,
+Morgan Kaufmann 1997, section 12.2.
 """
 
 from __future__ import annotations

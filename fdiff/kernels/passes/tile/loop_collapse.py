@@ -1,4 +1,8 @@
-"""Loop collapsing: two adjacent loops become one if every access runs through both contiguously."""
+"""Loop collapsing: two adjacent loops become one if every access runs through both contiguously.
+
+Loop coalescing; C. D. Polychronopoulos, Loop coalescing: a compiler transformation for parallel
+machines, ICPP 1987.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Dependences between items over the rows of an axis, and nests restricted to a tile of rows.
 
 Two items may share a tile loop if what one writes for a row the other uses in that row only.
+
+Dependence tests on one subscript; R. Allen and K. Kennedy, Optimizing Compilers for Modern
+Architectures, Morgan Kaufmann 2001, chapter 3.
 """
 
 from __future__ import annotations

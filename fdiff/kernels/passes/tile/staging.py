@@ -4,6 +4,9 @@ Entries at indices that are known at run time only make a loop scalar: each inde
 two rows may add to one entry. So a tile of a few rows is processed in three loops: the first
 gathers all that is read indirectly into contiguous buffers, the second computes from these, in
 vectors, and the third scatters the results.
+
+Loop distribution; D. J. Kuck, R. H. Kuhn, D. A. Padua, B. Leasure and M. Wolfe, Dependence graphs and
+compiler optimizations, POPL 1981.
 """
 
 from __future__ import annotations
