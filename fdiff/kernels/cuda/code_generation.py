@@ -218,7 +218,7 @@ class _Generator:
             self._phase([f"# {call.comment}", *lines])
             return
         self._flush()
-        emit_call(call, self._texts, self._numbers, self._memory)
+        emit_call(call, self._texts, self._numbers, self._tuning)
 
     # --- nests over the same rows ---------------------------------------------------------------
 
@@ -279,7 +279,7 @@ class _Generator:
         for item in tiles.items:
             lines += [BARRIER] if lines else []
             if isinstance(item, Call):
-                lines += [f"# {item.comment}", *product_lines(item, self._numbers, -1)]
+                lines += [f"# {item.comment}", *product_lines(item, self._numbers)]
                 continue
             if not isinstance(item, Nest):
                 raise _NotTiledError

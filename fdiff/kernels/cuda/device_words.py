@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -49,7 +48,7 @@ def function_of(kernel: CudaKernel) -> Callable[..., None]:
             code = ast.Module([node], [])
             exec(compile(code, f"<kernel for CUDA {kernel.name}>", "exec"), space)
         else:
-            space[node.name] = _helper(ast.unparse(node))
+            space[node.name] = _helper(node, space)
     return space[kernel.name]
 
 
@@ -61,13 +60,10 @@ def signature(kernel: CudaKernel) -> tuple[Any, ...]:
     )
 
 
-@lru_cache(maxsize=256)
-def _helper(text: str) -> Any:
-    """A function that kernels call, compiled for the types of each call."""
-    space: dict[str, Any] = {**_words_of(text), "cuda": cuda, "np": np, "WARP": WARP}
-    (node,) = ast.parse(text).body
-    assert isinstance(node, ast.FunctionDef)
-    exec(compile(text, f"<helper for CUDA {node.name}>", "exec"), space)
+def _helper(node: ast.FunctionDef, space: dict[str, Any]) -> Any:
+    """A function that kernels call, inlined for the types of each call."""
+    code = compile(ast.Module([node], []), f"<helper for CUDA {node.name}>", "exec")
+    exec(code, space)
     options: dict[str, Any] = {"device": True, "inline": "always"}
     return cuda.jit(**options)(space[node.name])
 

@@ -24,7 +24,16 @@ from .block_reductions import REDUCTIONS
 from .matrix_texts import HELPERS
 from .nest_mapping import ATOMIC_SUMS
 from .nest_text import indented
-from .program import CudaKernel, CudaProgram, DeviceMemory, Launch, Parameter, Role, Step
+from .program import (
+    CudaKernel,
+    CudaProgram,
+    DeviceMemory,
+    Launch,
+    LibraryCall,
+    Parameter,
+    Role,
+    Step,
+)
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"^\s*(\w+) = ")
@@ -49,6 +58,8 @@ class _KernelDraft:
     blocks: str
     threads: int
     final: bool
+    helper: str = ""
+    library: LibraryCall | None = None
 
 
 class KernelTexts:
@@ -69,9 +80,18 @@ class KernelTexts:
 
     # --- what is found on the way --------------------------------------------------------------
 
-    def launch(self, lines: Iterable[str], blocks: str, threads: int) -> None:
-        """A kernel of these lines."""
-        self._steps.append(_KernelDraft(tuple(lines), blocks, threads, final=blocks == "1"))
+    def launch(
+        self,
+        lines: Iterable[str],
+        blocks: str,
+        threads: int,
+        helper: str = "",
+        library: LibraryCall | None = None,
+    ) -> None:
+        """A kernel of these lines, which call a `helper`; it stands in for a `library` call."""
+        self._steps.append(
+            _KernelDraft(tuple(lines), blocks, threads, blocks == "1", helper, library)
+        )
 
     def step(self, step: Step) -> None:
         """A step that is no kernel of a nest."""
@@ -137,7 +157,9 @@ class KernelTexts:
             own = [n for n in self.locals if n in assigned] if step.final else []
             kernel = self._kernel(step, [n for n in self.locals if n in made], own, later)
             made |= set(own)
-            steps.append(Launch(kernel, step.blocks, step.threads))
+            launch = Launch(kernel, step.blocks, step.threads)
+            library = step.library and step.library._replace(instead=(launch,))
+            steps.append(library or launch)
         memory = self._memory_of(steps)
         return CudaProgram(memory, tuple(steps))
 
@@ -161,6 +183,7 @@ class KernelTexts:
         helpers = "".join(
             text + "\n\n" for name, text in {**REDUCTIONS, **HELPERS}.items() if name in words
         )
+        helpers += draft.helper + "\n\n" * bool(draft.helper)
         text = f"({', '.join(names)}):\n" + "\n".join(indented(lines)) + "\n"
         found = self._known.get(helpers + text)
         if found is None:

@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
+from math import isqrt
+
 from ...errors import CompileError
 from ..ir.loops import NUMPY, Call
 from .kernel_text import KernelTexts
+from .matrix_routines import each_matrix
+from .matrix_texts import TILED
 from .program import LibraryCall, Numbers, evaluate
+from .tuning import Tuning
 
 _COUNTS = 4  # sizes of a product: stack, rows, terms, columns
 _MASKED = {"matmul": 0, "matmul_a": 1, "matmul_b": 2}
-_TILE = 16
 
 
-def product_lines(call: Call, numbers: Numbers, most: int) -> list[str]:
-    """A product by the threads of one block; nothing if it has more than `most` terms.
-
-    Any number of terms will do if `most` is negative.
-    """
+def product_lines(call: Call, numbers: Numbers, most: int | None = None) -> list[str]:
+    """A product by the threads of one block; nothing if it has more than `most` terms."""
     name, dtype = call.routine.rsplit("_", 1)
     if name not in _MASKED:
         return []
-    if most >= 0:
-        terms = 1
-        for count in call.sizes[:_COUNTS]:
-            terms *= evaluate(count, numbers)
-        if terms > most:
-            return []
+    if most is not None and _terms(call, numbers) > most:
+        return []
     return [f"product({_arguments(call, dtype)}, {_MASKED[name]}, thread, threads)"]
+
+
+def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) -> None:
+    """The steps of a call: kernels of our own, or a routine of a library."""
+    name, dtype = call.routine.rsplit("_", 1)
+    if name not in _MASKED:
+        _emit_routine(call, texts, numbers, tuning)
+        return
+    stack, rows, _, columns = call.sizes[:_COUNTS]
+    if _MASKED[name]:
+        lines = [f"product({_arguments(call, dtype)}, {_MASKED[name]}, grid_thread, grid_threads)"]
+        blocks = f"max(1, min({tuning.blocks}, ({stack} * {rows} * {columns} + 255) // 256))"
+        texts.launch([f"# {call.comment}", *lines], blocks, tuning.threads)
+        return
+    tile = isqrt(tuning.threads)
+    up = tile - 1
+    tiles = f"{stack} * ((({rows}) + {up}) // {tile}) * ((({columns}) + {up}) // {tile})"
+    lines = [f"tiled_product({_arguments(call, dtype)}, thread, block_number, blocks)"]
+    library = None
+    if _terms(call, numbers) >= tuning.library:
+        library = LibraryCall(call.routine, call.buffers, call.sizes, call.begins)
+    helper = TILED.replace("TILE", str(tile)).replace("TYPE", NUMPY[dtype])
+    texts.launch(
+        [f"# {call.comment}", *lines], f"max(1, min({tuning.blocks}, {tiles}))", tile * tile,
+        helper=helper, library=library,
+    )  # fmt: skip
+
+
+def _terms(call: Call, numbers: Numbers) -> int:
+    terms = 1
+    for count in call.sizes[:_COUNTS]:
+        terms *= evaluate(count, numbers)
+    return terms
 
 
 def _arguments(call: Call, dtype: str) -> str:
@@ -38,19 +68,32 @@ def _arguments(call: Call, dtype: str) -> str:
     return ", ".join((*buffers, f"{NUMPY[dtype]}(0)", *call.sizes))
 
 
-def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, memory: dict[str, str]) -> None:
-    """The steps of a call: kernels of our own, or a routine of a library."""
-    name, dtype = call.routine.rsplit("_", 1)
-    if name in _MASKED:
-        lines = [
-            f"# {call.comment}",
-            f"product({_arguments(call, dtype)}, {_MASKED[name]}, grid_thread, grid_threads)",
-        ]
-        stack, rows, _, columns = call.sizes[:_COUNTS]
-        entries = f"{stack} * {rows} * {columns}"
-        texts.launch(lines, f"max(1, min(65536, ({entries} + 255) // 256))", 256)
+def _emit_routine(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) -> None:
+    """A routine of square matrices: a thread for each matrix, a library for large ones."""
+    each = each_matrix(call.routine)
+    if each is None:
+        raise CompileError(f"there is no kernel for CUDA of {call.routine}")
+    stack, order, *columns = call.sizes
+    if evaluate(order, numbers) > tuning.matrix:
+        texts.step(LibraryCall(call.routine, call.buffers, call.sizes, call.begins))
         return
-    raise CompileError(f"no kernel for CUDA of {call.routine}")
-
-
-_ = LibraryCall, _TILE
+    buffers = [*call.buffers[: each.buffers]]
+    if each.row:
+        buffers.append(texts.partial("f8", (stack, order)))
+    lu = texts.partial("f8", (stack, order, order))
+    rows = texts.partial("i8", (stack, "2", order))
+    arguments = [
+        *buffers,
+        lu,
+        rows,
+        stack,
+        order,
+        *columns,
+        "status",
+        "grid_thread",
+        "grid_threads",
+    ]
+    threads = min(tuning.threads, 32)
+    blocks = f"max(1, min({tuning.blocks}, (({stack}) + {threads - 1}) // {threads}))"
+    lines = [f"# {call.comment}", f"{each.name}({', '.join(arguments)})"]
+    texts.launch(lines, blocks, threads, helper=each.text + "\n\n")

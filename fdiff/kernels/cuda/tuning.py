@@ -15,8 +15,12 @@ class Tuning(NamedTuple):
     many: int = 1 << 14  # threads that keep a GPU busy: reductions of fewer entries are split
     row: int = 32  # terms from which on a block reduces a row together
     tiles: int = 1 << 9  # tiles of rows, if there are as many
+    library: int = 1 << 21  # terms of a matrix product from which on a library does it
+    matrix: int = 64  # largest order of matrices that a thread works on
 
 
 GPU = Tuning()
 # Few threads, which are slow there, and every way of sharing at small sizes.
-SIMULATOR = Tuning(threads=4, light=20, blocks=3, partial=3, many=24, row=4, tiles=2)
+SIMULATOR = Tuning(
+    threads=4, light=20, blocks=3, partial=3, many=24, row=4, tiles=2, library=1 << 10
+)

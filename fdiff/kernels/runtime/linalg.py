@@ -13,7 +13,7 @@ from . import lapack
 
 # LU factorisation in place with partial pivoting (Golub and Van Loan, 3.4.1); `rows` is
 # the permutation. Returns its sign, or 0 for a singular matrix.
-_FACTOR_SMALL = """
+FACTOR_SMALL = """
 def factor_small(lu: "f8*", rows: "i8*", n: "i8"):
     sign = 1
     regular = True
@@ -45,7 +45,7 @@ def factor_small(lu: "f8*", rows: "i8*", n: "i8"):
 """
 
 # Forward and back substitution of `columns` right-hand sides, row-permuted.
-_SUBSTITUTE = """
+SUBSTITUTE = """
 def substitute(lu: "f8*", rows: "i8*", b: "ENTRY*", x: "ENTRY*", n: "i8", columns: "i8"):
     for i in range(n):
         for j in range(columns):
@@ -65,7 +65,7 @@ def substitute(lu: "f8*", rows: "i8*", b: "ENTRY*", x: "ENTRY*", n: "i8", column
 """
 
 # A matrix in double precision.
-_COPY = """
+COPY = """
 def copy(a: "ENTRY*", lu: "f8*", n: "i8"):
     for i in range(n * n):
         lu[i] = a[i]
@@ -183,7 +183,7 @@ def slogdet(
 
 # Cholesky factorisation row by row (Golub and Van Loan, 4.2.5); 1 if a pivot is not
 # positive.
-_CHOLESKY_SMALL = """
+CHOLESKY_SMALL = """
 def cholesky_small(a: "ENTRY*", x: "ENTRY*", n: "i8"):
     for i in range(n):
         for j in range(n):
@@ -220,7 +220,7 @@ def cholesky(a: "ENTRY*", x: "ENTRY*", stack: "i8", n: "i8", blas: "i8*"):
 
 # LU factorisation with complete pivoting (Golub and Van Loan, 3.4.8); returns the sign of
 # both permutations. Zero pivots come last.
-_FACTOR_FULLY = """
+FACTOR_FULLY = """
 def factor_fully(lu: "f8*", rows: "i8*", columns: "i8*", n: "i8"):
     sign = 1
     for i in range(n):
@@ -263,7 +263,7 @@ def factor_fully(lu: "f8*", rows: "i8*", columns: "i8*", n: "i8"):
 """
 
 # Column `j` of adj(U) inv(L), where `scale` is the product of all pivots but the last.
-_ADJUGATE_COLUMN = """
+ADJUGATE_COLUMN = """
 def adjugate_column(lu: "f8*", y: "f8*", j: "i8", scale: "f8", n: "i8"):
     for i in range(n):
         value = 1.0 if i == j else 0.0
@@ -313,20 +313,20 @@ def cofactor(
     return 0
 """
 
-_SMALL = (_COPY, _FACTOR_SMALL)
+_SMALL = (COPY, FACTOR_SMALL)
 _DIVIDE = (lapack.FACTOR, lapack.SUBSTITUTE_ROWS, lapack.DIVIDE)
 _DETERMINANT = (*_SMALL, lapack.FACTOR, lapack.MAGNITUDE, _SIGN)
 _DOUBLE = [*_DIVIDE, lapack.INVERT, lapack.MAGNITUDE]
 
 # Each routine with the functions it calls, itself the last.
 DECOMPOSITIONS: dict[str, tuple[str, ...]] = {
-    "solve": (*_SMALL, _SUBSTITUTE, *_DIVIDE, _SOLVE),
-    "inv": (*_SMALL, _SUBSTITUTE, *_DIVIDE, lapack.INVERT, _INV),
+    "solve": (*_SMALL, SUBSTITUTE, *_DIVIDE, _SOLVE),
+    "inv": (*_SMALL, SUBSTITUTE, *_DIVIDE, lapack.INVERT, _INV),
     "det": (*_DETERMINANT, _DET),
     "slogdet": (*_DETERMINANT, _SLOGDET),
-    "cholesky": (lapack.CHOLESKY, _CHOLESKY_SMALL, _CHOLESKY),
+    "cholesky": (lapack.CHOLESKY, CHOLESKY_SMALL, _CHOLESKY),
     "cofactor": (
-        *map(lapack.double, _DOUBLE), lapack.COFACTOR, _COPY, _FACTOR_FULLY, _ADJUGATE_COLUMN,
+        *map(lapack.double, _DOUBLE), lapack.COFACTOR, COPY, FACTOR_FULLY, ADJUGATE_COLUMN,
         _COFACTOR,
     ),
 }  # fmt: skip
