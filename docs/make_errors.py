@@ -41,6 +41,9 @@ stays interpreted, which a `DefectWarning` says once. All three say what to repo
 a child was forked while a thread of its parent compiled, and cannot compile itself; start workers
 by "spawn" or "forkserver", or compile before the fork. `LeakError`: a traced array was kept where
 fdiff does not see it, in a thread or by code written in C, and was used after its trace.
+
+`DeviceError` depends on the machine: ``device="cuda"`` was asked for, and there is no GPU, no
+driver, one older than the toolkit, or no package for it, as the message says ([GPUs](cuda.md)).
 """
 
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .device_arrays import DeviceArray
+
 Shape = tuple[int, ...]
 BOOL = np.dtype(np.bool_)
 INT = np.dtype(np.int64)
@@ -42,7 +44,7 @@ class ArrayType(NamedTuple):
         return f"{self.dtype.str[1:]}[{','.join(map(str, self.shape))}]"
 
 
-def type_of(array: np.ndarray | np.generic) -> ArrayType:
+def type_of(array: np.ndarray | np.generic | DeviceArray) -> ArrayType:
     """Type of a concrete array or NumPy scalar, in native byte order."""
     dtype = array.dtype
     return ArrayType(array.shape, dtype if dtype.isnative else dtype.newbyteorder("="))

@@ -86,6 +86,10 @@ class DefectWarning(UserWarning):
     """fdiff failed to make a kernel nobody asked for: results are right, a report is welcome."""
 
 
+class DeviceError(FdiffError, RuntimeError):
+    """A device was asked for that this machine or installation does not have, or not for this."""
+
+
 class ForkError(FdiffError, RuntimeError):
     """A forked process cannot compile: a thread of its parent was compiling when it was forked."""
 

@@ -7,12 +7,14 @@ to the function as they are, and are part of the signature by value.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
 from ..arraytype import type_of
 from ..capture.data import data_key, is_table
 from ..capture.value_kinds import leaf_key as value_key
+from ..device_arrays import DeviceArray, lies_on_device
 from ..errors import DtypeError, InputError, failure
 from ..trace import ArgumentSpec, TracedArray
 from ..trace.local_arrays import LocalArray, TracedLocalArray
@@ -45,7 +47,7 @@ def leaf_key(leaf: object) -> object:
         return "scalar", leaf.dtype
     if isinstance(leaf, np.generic):
         return "scalar", leaf.dtype, leaf.tobytes()
-    if isinstance(leaf, np.ndarray):
+    if isinstance(leaf, (np.ndarray, DeviceArray)):
         return kind, leaf.dtype, leaf.shape
     key = data_key(leaf)
     return (kind, id(leaf)) if key is None else (kind, key)
@@ -71,7 +73,7 @@ def is_static(leaf: object) -> bool:
     """Whether a leaf is handed to the function as it is."""
     if isinstance(leaf, np.ndarray):
         return leaf.dtype.kind not in NUMERIC
-    return not isinstance(leaf, (float, complex, np.inexact, TracedArray))
+    return not isinstance(leaf, (float, complex, np.inexact, TracedArray, DeviceArray))
 
 
 def called(name: str, f: object) -> str:
@@ -96,7 +98,8 @@ def native(leaf: object) -> np.ndarray:
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         return array if array.ndim else array[()]
-    return leaf if isinstance(leaf, (float, complex, np.generic)) else np.asarray(leaf)  # type: ignore[return-value] - a scalar serves as an array without axes
+    plain = isinstance(leaf, (float, complex, np.generic, DeviceArray))
+    return leaf if plain else np.asarray(leaf)  # type: ignore[return-value] - a scalar serves as an array without axes
 
 
 def differentiated(args: tuple[object, ...], argnums: Argnums, call: str) -> tuple[list[int], Spec]:
@@ -149,6 +152,8 @@ def as_input(leaf: object, *, differentiate: bool) -> ArgumentSpec:
     """How a leaf is traced."""
     if isinstance(leaf, TracedArray):
         return ArgumentSpec(leaf.type, leaf.scalar, leaf.weak, leaf, differentiate)
+    if isinstance(leaf, DeviceArray):  # copied to the host where Python asks for values
+        return ArgumentSpec(type_of(leaf), value=cache(leaf.host), active=differentiate)
     array = np.asarray(leaf)
     value = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     scalar = isinstance(leaf, (float, complex, np.generic))
@@ -163,6 +168,7 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         raise leaked(leaf.handle)
     if isinstance(leaf, TracedArray):
         return
+    refuse_device_array(leaf, call)
     if (
         isinstance(leaf, np.ndarray)
         and type(leaf) is not np.ndarray
@@ -173,14 +179,25 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         raise failure(InputError, call, fact, way)
     if not differentiate:
         return
-    if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex)):
+    if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex, DeviceArray)):
         fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
         way = TAKE_NUMBERS if is_table(leaf) else LEAVE_OUT
         raise failure(InputError, call, f"{fact}{_inside(spec, k)}.", way)
-    dtype = np.asarray(leaf).dtype
+    dtype = leaf.dtype if isinstance(leaf, DeviceArray) else np.asarray(leaf).dtype
     if dtype.kind not in "fc":  # complex inputs are judged by the operator
         fact = f"only floating-point inputs can be differentiated, not {dtype}{_inside(spec, k)}."
         raise failure(DtypeError, call, fact, _as_float(leaf, dtype, spec))
+
+
+def refuse_device_array(leaf: object, call: str) -> None:
+    """Refuse an array that lies on a GPU, given to a function that runs on the CPU."""
+    if lies_on_device(leaf):
+        name, _, rest = call.partition("(")
+        fact = (
+            f"an array of type {type(leaf).__name__} lies on a GPU, and the call runs on the CPU."
+        )
+        way = f"Write {name}({rest.rstrip(')')}, device='cuda'), or copy the array to the host."
+        raise failure(InputError, call, fact, way)
 
 
 def _as_float(leaf: object, dtype: np.dtype, spec: Spec) -> str:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..device_arrays import CPU
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..transforms.pipeline import GUARD, derive
+from .cuda_runner import runner_on
 from .tiered_execution import runner
 
 Arrays = Sequence[object]
@@ -28,15 +30,18 @@ class PlanStep:
     """A derivative tape and its runner.
 
     With `check`, the tape that tells whether the guards of the trace hold, the runner computes that
-    as well, as its last output. `call` is the public call, for messages.
+    as well, as its last output. `call` is the public call, for messages, `device` what runs it.
     """
 
     __slots__ = ("guarded", "runner", "tape")
 
-    def __init__(self, tape: Tape, check: Tape | None = None, call: str = "") -> None:
+    def __init__(
+        self, tape: Tape, check: Tape | None = None, call: str = "", device: str = CPU
+    ) -> None:
         self.tape = tape
         self.guarded = check is not None
-        self.runner = runner(tape if check is None else derive(GUARD, tape, check=check))
+        whole = tape if check is None else derive(GUARD, tape, check=check)
+        self.runner = runner_on(device, whole)
         if call:
             self.runner.call = call
 

@@ -17,6 +17,7 @@ from types import FunctionType
 
 import numpy as np
 
+from ..device_arrays import CPU
 from ..process.collector import collector_paused
 from ..process.progress import Stage
 from ..trace import TracedArray
@@ -65,12 +66,14 @@ class Program:
     `name` is the public call, `argnums` tells which arguments are differentiated (None: none), and
     `make_plan` turns a new variant into the operator's plan. `body` is what is run on traced
     arguments (None: the function itself); where an operator has one, a list of numbers counts as an
-    array if it is differentiated (`lists`). With `eager`, calls may be differentiated eagerly.
+    array if it is differentiated (`lists`). With `eager`, calls may be differentiated eagerly,
+    which they never are on another `device` than the CPU.
     """
 
     __slots__ = (
         "argnums",
         "body",
+        "device",
         "eager",
         "lists",
         "make_plan",
@@ -92,9 +95,11 @@ class Program:
         body: Body | None = None,
         *,
         eager: bool = True,
+        device: str = CPU,
     ) -> None:
         self.name = name
-        self.eager = eager
+        self.eager = eager and device == CPU
+        self.device = device
         self.lists = body is not None
         self.body = body or call_private
         self.argnums = argnums
@@ -190,7 +195,10 @@ class Program:
             leaves, spec = flatten((args, kwargs))
             order, in_spec = differentiated(args, self.argnums, call)
             body = lambda *a, **k: self.body(f, a, k)  # noqa: E731 - its function bound
-            variant, extra = trace_variant(body, f, call, leaves, spec, order, in_spec, eager=eager)
+            settings = (leaves, spec, order, in_spec)
+            variant, extra = trace_variant(
+                body, f, call, *settings, eager=eager, device=self.device
+            )
             variant.plan = self.make_plan(variant) if eager else self._plan(variant)
         inputs = [
             leaves[k] if isinstance(leaves[k], TracedArray) else native(leaves[k])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..capture import Dependencies
+from ..device_arrays import CPU
 from ..errors import Line, RetraceWarning, show_line, user_line, warn
 from ..ops.eager_scalar_operators import install
 from ..process.float_flags import Doubts
@@ -35,8 +36,8 @@ from .arguments import (
     traceable,
 )
 from .capture_session import CaptureSession, own_result, watched
+from .cuda_runner import runner_on
 from .plans import OperatorPlan, PlanStep
-from .tiered_execution import runner
 
 NO_PLAN = OperatorPlan()  # before the operator has made one, and after an eager call
 
@@ -59,7 +60,7 @@ class Variant:
     `swapped` are in another byte order than the machine's.
 
     `plan` is what the operator made of the variant. An `eager` trace is for one call; `path` is the
-    hash of what Python saw in it.
+    hash of what Python saw in it. The tapes run on `device`.
     """
 
     call: str
@@ -83,6 +84,7 @@ class Variant:
     eager: EagerTrace | None = None
     path: int = 0
     guards: int = 0
+    device: str = CPU
     plan: OperatorPlan = NO_PLAN
     doubts: Doubts = field(default_factory=Doubts)
 
@@ -91,7 +93,7 @@ class Variant:
         self.refresh = self.inner[0][1].refresh if len(self.inner) == 1 else self._refresh_all
         self.conditional = bool(self.pinned or self.layouts or self.check)
         self.special = bool(self.swapped or self.check)
-        self._checks = None if self.check is None else runner(self.check)
+        self._checks = None if self.check is None else runner_on(self.device, self.check)
 
     def _refresh_all(self, f: Callable[..., object]) -> list[np.ndarray] | None:
         found = [reads.refresh(f if k == 0 else g) for k, (g, reads) in enumerate(self.inner)]
@@ -106,7 +108,7 @@ class Variant:
 
     def step(self, tape: Tape) -> PlanStep:
         """A derivative tape made ready to run, which checks the guards of this trace as well."""
-        return PlanStep(tape, self.check, self.call)
+        return PlanStep(tape, self.check, self.call, self.device)
 
     def release(self) -> None:
         """Let go of an eager trace, so that no cycle of references outlives the call."""
@@ -152,12 +154,13 @@ def trace_variant(
     in_spec: Spec,
     *,
     eager: bool = False,
+    device: str = CPU,
 ) -> tuple[Variant, tuple[object, ...]]:
     """Run `body` on traced arguments once.
 
     Returns the variant, without a plan, and what the inputs of its tape beyond the arguments stand
     for. `leaves` and `spec` are the flattened arguments, `order` the positions of the
-    differentiated ones, `in_spec` their structure.
+    differentiated ones, `in_spec` their structure. The tapes shall run on `device`.
     """
     for k, leaf in enumerate(leaves):
         check_leaf(leaf, call, spec, k, differentiate=k in order)
@@ -192,9 +195,8 @@ def trace_variant(
         cacheable=not eager and _cacheable(f, call, leaves, outs, inner, shown=recording.shown),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
-        eager=trace,
-        path=0 if trace is None else hash(tuple(trace.guards.answers)),
-        **_recorded(recording, outs, everything, len(traced), eager=eager),
+        device=device,
+        **_recorded(recording, outs, everything, len(traced), trace),
     )
     return (_unless_complex(variant, trace) if trace else variant), recording.extra
 
@@ -219,16 +221,17 @@ def _recorded(
     outs: Sequence[object],
     everything: Sequence[object],
     given: int,
-    *,
-    eager: bool,
+    trace: EagerTrace | None,
 ) -> dict[str, Any]:
     """The fields of a variant that come from the recording.
 
     The first `given` of `everything` are leaves of arguments, the others captured arrays. The tape
-    of an `eager` trace stays as it is, because values are known by the ids of its nodes.
+    of an eager `trace` stays as it is, because values are known by the ids of its nodes.
     """
     return {
-        "tape": recording.tape if eager else _shortened(recording.tape),
+        "tape": _shortened(recording.tape) if trace is None else recording.tape,
+        "eager": trace,
+        "path": 0 if trace is None else hash(tuple(trace.guards.answers)),
         "scalars": recording.scalars,
         "outs": tuple(None if traceable(out) else (out,) for out in outs),
         "numbers": tuple(out if type(out) in NUMBERS else None for out in outs if traceable(out)),

@@ -7,6 +7,7 @@ how to turn a traced function into a plan: derivative tapes and the structure of
 
 from .c_functions import cfunc
 from .checking import gradcheck, gradgradcheck
+from .doctor import doctor
 from .gradients import grad, value_and_grad
 from .hessians import hessian, hvp, vhp
 from .jacobians import jacfwd, jacobian, jacrev
@@ -20,6 +21,7 @@ __all__ = [
     "cache_clear",
     "cache_info",
     "cfunc",
+    "doctor",
     "grad",
     "gradcheck",
     "gradgradcheck",

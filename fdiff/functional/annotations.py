@@ -24,13 +24,13 @@ class ProductKeywords(TypedDict, total=False):
 
     create_graph: bool
     strict: bool
+    device: str
 
 
 class HessianKeywords(ProductKeywords, total=False):
     """The keywords of `hessian`."""
 
     chunk_size: int | str
-    device: str
     vectorize: bool
     outer_jacobian_strategy: str | None
 
@@ -41,6 +41,5 @@ class JacobianKeywords(ProductKeywords, total=False):
     mode: str
     chunk_size: int | str
     complex_inputs: str
-    device: str
     vectorize: bool
     strategy: str | None

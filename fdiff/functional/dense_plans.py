@@ -18,6 +18,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..attributes import cached_property
+from ..device_arrays import CPU
 from ..dispatch.plans import (
     Arrays,
     EagerStep,
@@ -71,7 +72,8 @@ class JacobianPlan(OperatorPlan):
         if eager is None:
             split = column_blocks if self.mode == "forward" else row_blocks
             self.blocks = split(variant.tape, variant.wrt)
-        self.chunks = [b.chunk(chunk_size, BUDGET) for b in self.blocks]
+        whole = variant.device != CPU  # one program; chunks are put together on the host
+        self.chunks = [b.count if whole else b.chunk(chunk_size, BUDGET) for b in self.blocks]
         self.auto = chunk_size is None
         self.spent = 0.0  # seconds that chunks took
         self.sparse = chunk_size is None and self.mode == "forward" and eager is None
@@ -114,7 +116,7 @@ class JacobianPlan(OperatorPlan):
     def together(self) -> PlanStep:
         """All seeds at once, like chunks without a check of the guards."""
         with building(self.variant.call):
-            return PlanStep(self.dense())
+            return PlanStep(self.dense(), device=self.variant.device)
 
     def at_once(self, arrays: Arrays, *, asked: bool) -> PlanStep | None:
         """The step of all seeds at once, where a kernel runs it within the budget.

@@ -18,7 +18,7 @@ from .annotations import P
 from .complex_rules import check_choice, check_complex
 from .eager_results import gradient_values, step_of
 from .invocation import Operator, deliver, gradients, prepared_operator, results
-from .options import check_argnums, check_callable
+from .options import check_argnums, check_callable, check_device
 from .prepared import Prepared
 
 SEVERAL = "Use fdiff.jacobian for several outputs."
@@ -86,19 +86,25 @@ def _check(variant: Variant, _: str, *, has_aux: bool, choice: str) -> None:
 
 
 def _prepare(
-    function: Function, f: Function, argnums: object, has_aux: object, complex_inputs: object
+    function: Function,
+    f: Function,
+    argnums: object,
+    has_aux: object,
+    complex_inputs: object,
+    device: object,
 ) -> Prepared[..., Any]:
     """What `grad` or `value_and_grad` returns; checks the settings."""
     name = function.__name__
     check_callable(f, name)
     nums = check_argnums(argnums, f, name)
     choice = check_choice(complex_inputs, called(name, f))
-    return prepared_operator(_operator(function, bool(has_aux), choice), f, nums)
+    operator = _operator(function, bool(has_aux), choice, check_device(device, called(name, f)))
+    return prepared_operator(operator, f, nums)
 
 
 @cache
-def _operator(function: Function, has_aux: bool, choice: str) -> Operator:  # noqa: FBT001 - a key
-    settings: dict[str, object] = {"has_aux": has_aux, "complex_inputs": choice}
+def _operator(function: Function, has_aux: bool, choice: str, device: str) -> Operator:  # noqa: FBT001 - a key
+    settings: dict[str, object] = {"has_aux": has_aux, "complex_inputs": choice, "device": device}
     plan = partial(GradPlan, value=function is value_and_grad, has_aux=has_aux)
     return Operator(function, settings, plan, partial(_check, has_aux=has_aux, choice=choice))
 
@@ -110,6 +116,7 @@ def grad(
     *,
     has_aux: bool = False,
     complex_inputs: str = "error",
+    device: str = "cpu",
 ) -> Prepared[P, Any]:
     """Gradient of a scalar function.
 
@@ -126,6 +133,9 @@ def grad(
         ``df/dRe + i df/dIm``, the direction of steepest ascent, as in torch (JAX gives its
         conjugate). "holomorphic": of a complex output, the complex derivative; a function that
         takes conjugates, parts or absolute values is refused. "error": complex arguments are.
+    device : {"cpu", "cuda"}
+        Where to run. With "cuda" all of it runs on a GPU: arrays of NumPy are copied there, results
+        lie where the arguments lay, and what has no CUDA kernel is refused (docs/cuda.md).
 
     Returns
     -------
@@ -144,6 +154,8 @@ def grad(
         the kind that `complex_inputs` asks for.
     TraceError
         If `f` takes a traced value out of NumPy.
+    DeviceError
+        With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
     References
     ----------
@@ -156,7 +168,7 @@ def grad(
     >>> fdiff.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0, 3.0]))
     array([2., 4., 6.])
     """
-    return _prepare(grad, f, argnums, has_aux, complex_inputs)
+    return _prepare(grad, f, argnums, has_aux, complex_inputs, device)
 
 
 @public
@@ -166,6 +178,7 @@ def value_and_grad(
     *,
     has_aux: bool = False,
     complex_inputs: str = "error",
+    device: str = "cpu",
 ) -> Prepared[P, tuple[Any, Any]]:
     """Value and gradient of a scalar function, from one evaluation.
 
@@ -179,7 +192,7 @@ def value_and_grad(
 
     Raises
     ------
-    InputError, DtypeError, TraceError
+    InputError, DtypeError, TraceError, DeviceError
         As `grad` does.
 
     Examples
@@ -190,4 +203,4 @@ def value_and_grad(
     >>> print(value, slope)
     14.0 [2. 4. 6.]
     """
-    return _prepare(value_and_grad, f, argnums, has_aux, complex_inputs)
+    return _prepare(value_and_grad, f, argnums, has_aux, complex_inputs, device)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product as product_of
 from typing import Any, Unpack, overload
 
+from ..device_arrays import DEVICES
 from ..dispatch.arguments import Function, called
 from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.variant import Variant
@@ -23,9 +25,9 @@ from .eager_results import hvp_values, step_of
 from .input_checks import check_one_element, check_strict, check_strict_gradient, check_vector
 from .invocation import Operator, deliver, gradients
 from .jacobians import dense
-from .options import LEFT_OUT, check_chunk, check_device, check_mode
+from .options import LEFT_OUT, check_chunk, check_chunk_on, check_device, check_mode
 from .prepared import Prepared
-from .products import product
+from .products import product, refused
 
 
 def _check(variant: Variant, name: str, *, strict: bool) -> None:
@@ -76,6 +78,7 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
     argnums: int | tuple[int, ...] = 0,
+    device: str = "cpu",
 ) -> object:
     """Product of the Hessian of a scalar function with a vector: ``(output, H v)``.
 
@@ -94,6 +97,8 @@ def hvp(
         Raise `StrictError` if the gradient does not depend on an input.
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
 
     Returns
     -------
@@ -105,6 +110,8 @@ def hvp(
     ------
     VectorError
         If `v` or the output has the wrong size.
+    DeviceError
+        With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
     References
     ----------
@@ -120,8 +127,9 @@ def hvp(
     9.0 [ 6. 12.]
     """
     try:
-        operator = _HVP[bool(strict), inputs is not LEFT_OUT]
-        return product(operator, f, inputs, v, argnums)
+        place = device if device.__class__ is str else ""
+        operator = _HVP.get((bool(strict), inputs is not LEFT_OUT, place))
+        return product(operator or refused(hvp, f, device), f, inputs, v, argnums)
     except BaseException as error:
         trim(error)
         raise
@@ -143,6 +151,7 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
     argnums: int | tuple[int, ...] = 0,
+    device: str = "cpu",
 ) -> object:
     """Product of a vector with the Hessian of a scalar function: ``(output, v^T H)``.
 
@@ -151,7 +160,7 @@ def vhp(
 
     Raises
     ------
-    VectorError, InputError, DtypeError
+    VectorError, InputError, DtypeError, DeviceError
         As `hvp` does.
 
     Examples
@@ -164,8 +173,9 @@ def vhp(
     9.0 [ 6. 12.]
     """
     try:
-        operator = _VHP[bool(strict), inputs is not LEFT_OUT]
-        return product(operator, f, inputs, v, argnums)
+        place = device if device.__class__ is str else ""
+        operator = _VHP.get((bool(strict), inputs is not LEFT_OUT, place))
+        return product(operator or refused(vhp, f, device), f, inputs, v, argnums)
     except BaseException as error:
         trim(error)
         raise
@@ -209,8 +219,8 @@ def hessian(
         Raise `StrictError` if the gradient does not depend on an input.
     chunk_size : int or "auto"
         How many columns are computed at a time; ``"auto"`` keeps intermediate values below 256 MiB.
-    device : {"cpu"}
-        Where to run.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
     create_graph, vectorize : bool
         Accepted for those who come from torch: results nest and are batched anyway.
     outer_jacobian_strategy : {"reverse-mode", "forward-mode"}, optional
@@ -230,6 +240,8 @@ def hessian(
         If the output does not have exactly one element.
     InputError
         If an input is not an array.
+    DeviceError
+        With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
     References
     ----------
@@ -264,6 +276,7 @@ def _operator(
     check_device(device, call)
     mode = check_mode("auto", strategy, call, "outer_jacobian_strategy")
     chunk = check_chunk(chunk_size, call)
+    check_chunk_on(device, chunk, call)
     plan = partial(hessian_plan, mode=mode, chunk_size=chunk)
     settings = {
         "device": device,
@@ -274,14 +287,14 @@ def _operator(
     return Operator(hessian, settings, plan, partial(_check, strict=not loose))
 
 
-def _products(function: Function) -> dict[tuple[bool, bool], Operator]:
-    """A product by whether it is strict, and whether it gives the value too."""
-    found: dict[tuple[bool, bool], Operator] = {}
-    for strict in (False, True):
-        for value in (False, True):
-            plan = partial(HvpPlan, name=function.__name__, value=value)
-            check = partial(_check, strict=strict)
-            found[strict, value] = Operator(function, {"strict": strict}, plan, check)
+def _products(function: Function) -> dict[tuple[bool, bool, str], Operator]:
+    """A product by whether it is strict, whether it gives the value too, and the device."""
+    found: dict[tuple[bool, bool, str], Operator] = {}
+    for strict, value, device in product_of((False, True), (False, True), DEVICES):
+        plan = partial(HvpPlan, name=function.__name__, value=value)
+        settings: dict[str, object] = {"strict": strict, "device": device}
+        check = partial(_check, strict=strict)
+        found[strict, value, device] = Operator(function, settings, plan, check)
     return found
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..capture.data import is_table
-from ..dispatch.arguments import TAKE_NUMBERS, called
+from ..device_arrays import DeviceArray
+from ..dispatch.arguments import TAKE_NUMBERS, called, refuse_device_array
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, StrictError, VectorError, failure
 from ..trace import TracedArray
@@ -23,7 +24,7 @@ from .complex_rules import refuse_complex
 from .options import refuse_argnums, refuse_position
 from .points import as_point
 
-ARRAYS = (np.ndarray, np.generic, float, int, complex, TracedArray)
+ARRAYS = (np.ndarray, np.generic, float, int, complex, TracedArray, DeviceArray)
 ARRAY_OR_TUPLE = "must be either an array or a tuple of arrays but the"
 ONE_OUTPUT = "the user-provided function returns a single array with a single element"
 ONE_INPUT = "the input to the user-provided function is a single array with a single element"
@@ -87,10 +88,12 @@ def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ..
         entries = cast("tuple[object, ...]", value)
         for k, entry in enumerate(entries):
             if not isinstance(entry, ARRAYS):
+                refuse_device_array(entry, call)
                 fact = f"{stem} value at index {k} has type {type(entry).__name__}."
                 raise failure(InputError, call, fact, "Make each an array: numpy.asarray(x).")
         return entries
     if not isinstance(value, ARRAYS):
+        refuse_device_array(value, call)
         ways: dict[type, str] = {
             list: f"Write numpy.array({what}) for one array, tuple({what}) for several.",
             type(None): f"For the function that computes it, leave {what} out: {name}(f).",
@@ -202,16 +205,22 @@ def _entry(entry: object, type_: ArrayType, place: str, like: str, call: str) ->
     if isinstance(entry, np.ndarray) and type(entry) not in (np.ndarray, np.memmap, LocalArray):
         fact = f"{place} is an array of type {type(entry).__name__}, which is not supported."
         raise failure(InputError, call, fact, "Pass a plain array: numpy.asarray(v).")
-    dtype = entry.dtype if isinstance(entry, TracedArray) else np.asarray(entry).dtype
+    typed = isinstance(entry, (TracedArray, DeviceArray))
+    dtype = entry.dtype if typed else np.asarray(entry).dtype
     if dtype.kind not in ("biufc" if type_.dtype.kind == "c" else "biuf"):
         fact = f"{place} must hold real numbers, not {dtype}."
         raise failure(DtypeError, call, fact, f"Pass v of the dtype of the {like}.")
-    shape = np.shape(entry)  # type: ignore[arg-type] - a traced array has one
+    shape = entry.shape if typed else np.shape(entry)  # type: ignore[arg-type,attr-defined] - a traced array has one
     if shape != type_.shape:
         fact = f"{place} has invalid size: should be {type_.shape} but got {shape}."
         raise failure(VectorError, call, fact, LIKE.format(like))
     if isinstance(entry, TracedArray):
         return entry.astype(type_.dtype)  # type: ignore[attr-defined] - entered by fdiff.ops
+    if isinstance(entry, DeviceArray):
+        if dtype != type_.dtype:
+            fact = f"{place} is of {dtype}, and lies on a GPU: it is not converted."
+            raise failure(DtypeError, call, fact, f"Pass v of the dtype {type_.dtype}.")
+        return entry
     array = np.asarray(entry, type_.dtype)
     return array if shape else array[()]
 

@@ -10,10 +10,12 @@ looked for (`fdiff.dispatch.fast_path`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..device_arrays import CPU
 from ..dispatch.arguments import Argnums, Function, called, native
 from ..dispatch.fast_path import FastPath, immediate_fast_path
 from ..dispatch.fast_path_builder import Split
@@ -40,6 +42,7 @@ from ..trace.trace_stack import occupied
 from ..tracebacks import trim
 from ..transforms.pipeline import VALUE
 from ..tree import map_leaves, unflatten
+from .device_calls import Invoke, invoke_on_device, placed
 from .eager_results import output_values, step_of
 from .input_checks import check_point
 from .kink_policy import ASKED, mark_kinks, policy, refuse_kinks
@@ -220,7 +223,7 @@ class Operator:
     Programs and fast paths are kept by operator.
     """
 
-    __slots__ = ("check", "function", "name", "plan", "settings")
+    __slots__ = ("check", "device", "function", "name", "plan", "settings")
 
     def __init__(
         self,
@@ -229,6 +232,7 @@ class Operator:
         plan: MakePlan,
         check: Check | None = None,
     ) -> None:
+        self.device = str(settings.get("device", CPU))
         self.function = function
         self.name = function.__name__
         self.settings = settings
@@ -245,7 +249,9 @@ class Operator:
         """The program of `f` under this operator."""
         body = body_of_operator(self.name, argnums)
         return program_of(
-            f, (self, argnums), lambda: Program(self.name, argnums, self.make_plan, body)
+            f,
+            (self, argnums),
+            lambda: Program(self.name, argnums, self.make_plan, body, device=self.device),
         )
 
     def origin(self, argnums: Argnums) -> Origin:
@@ -266,14 +272,21 @@ def immediate_call(
     No fast path was known; the next call may have one.
     """
     check_callable(f, operator.name)
+    if operator.device != CPU and not tracing():
+        inputs, *vectors = placed((inputs, *vectors), called(operator.name, f))  # type: ignore[misc,assignment] - a tree keeps its structure
     args, differentiated = check_point(inputs, argnums, f, operator.name)
     program = operator.program(f, differentiated)
-    result = invoke(program, f, args, {}, vectors)
+    result = _general_way(program)(program, f, args, {}, vectors)
     if not occupied:
         fast_path = immediate_fast_path(f, inputs, operator)
         if fast_path is not None:
             fast_path.seek(program, f, (inputs, *vectors), spread=differentiated != 0)
     return result
+
+
+def _general_way(program: Program) -> Invoke:
+    """What answers calls of a program, on the CPU or on a device."""
+    return invoke if program.device == CPU else partial(invoke_on_device, invoke)
 
 
 def prepared_operator(operator: Operator, f: Function, argnums: Argnums) -> Prepared[..., Any]:
@@ -302,7 +315,7 @@ def prepared_function(
     arguments given by keyword into their places. Unless `out`, a keyword of that name is for `f`.
     """
     fast_path = FastPath(program, f, out=out)
-    name = program.name
+    name, invoke = program.name, _general_way(program)
 
     def call(*args: object, **kwargs: object) -> object:
         try:

@@ -22,6 +22,7 @@ from .options import (
     check_argnums,
     check_callable,
     check_chunk,
+    check_chunk_on,
     check_device,
     check_mode,
 )
@@ -78,8 +79,8 @@ def jacobian(
     complex_inputs : {"error", "conjugate", "holomorphic"}
         What the derivative with respect to a complex input is: ``df/dRe + i df/dIm`` of a real
         output ("conjugate"), or the complex derivative of a complex output ("holomorphic").
-    device : {"cpu"}
-        Where to run.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
     create_graph, vectorize : bool
         Accepted for those who come from torch: results nest and are batched anyway.
     strategy : {"reverse-mode", "forward-mode"}, optional
@@ -101,6 +102,8 @@ def jacobian(
     DtypeError
         If a differentiated argument is not floating point, or is complex and has no derivative of
         the kind that `complex_inputs` asks for.
+    DeviceError
+        With ``device="cuda"``, if there is no GPU, no driver or no package for it.
     TraceError
         If `f` hands a traced array to code that takes numbers or memory alone, for instance
         ``memoryview(x)`` or ``decimal.Decimal(x[0])``. ``float(x[0])`` and `math` work.
@@ -141,6 +144,7 @@ def _operator(
     call = called("jacobian", f)
     check_device(device, call)
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
+    check_chunk_on(device, chunk, call)
     choice = check_choice(complex_inputs, call)
     plan = partial(jacobian_plan, mode=way, chunk_size=chunk)
     settings = {
@@ -202,23 +206,33 @@ def _check_leaves(variant: Variant, _: str, *, choice: str) -> None:
 
 
 def _prepare(
-    function: Function, f: Function, argnums: object, chunk_size: object, complex_inputs: object
+    function: Function,
+    f: Function,
+    argnums: object,
+    chunk_size: object,
+    complex_inputs: object,
+    device: object,
 ) -> Prepared[..., Any]:
     """What `jacrev` or `jacfwd` returns; checks the settings."""
     name = function.__name__
     check_callable(f, name)
     chunk = check_chunk(chunk_size, called(name, f))
     choice = check_choice(complex_inputs, called(name, f))
-    operator = _one_mode(function, chunk, choice)
+    check_chunk_on(device, chunk, called(name, f))
+    operator = _one_mode(function, chunk, choice, check_device(device, called(name, f)))
     return prepared_operator(operator, f, check_argnums(argnums, f, name))
 
 
 @lru_cache(maxsize=MOST)
-def _one_mode(function: Function, chunk: int | None, choice: str) -> Operator:
+def _one_mode(function: Function, chunk: int | None, choice: str, device: str) -> Operator:
     """The operator `jacrev` or `jacfwd`."""
     mode = "forward" if function is jacfwd else "reverse"
     plan = partial(jacobian_plan, mode=mode, chunk_size=chunk)
-    settings: dict[str, object] = {"chunk_size": chunk or "auto", "complex_inputs": choice}
+    settings: dict[str, object] = {
+        "chunk_size": chunk or "auto",
+        "complex_inputs": choice,
+        "device": device,
+    }
     return Operator(function, settings, plan, partial(_check_leaves, choice=choice))
 
 
@@ -229,6 +243,7 @@ def jacrev(
     *,
     chunk_size: int | str = "auto",
     complex_inputs: str = "error",
+    device: str = "cpu",
 ) -> Prepared[P, Any]:
     """Function that computes the Jacobian of `f` row by row, in reverse mode.
 
@@ -238,7 +253,7 @@ def jacrev(
 
     Raises
     ------
-    InputError, DtypeError, TraceError
+    InputError, DtypeError, TraceError, DeviceError
         As `jacobian` does.
 
     Examples
@@ -249,7 +264,7 @@ def jacrev(
     >>> slopes({"a": np.array([1.0, 2.0]), "b": 3.0})["y"]["b"]
     array([1., 2.])
     """
-    return _prepare(jacrev, f, argnums, chunk_size, complex_inputs)
+    return _prepare(jacrev, f, argnums, chunk_size, complex_inputs, device)
 
 
 @public
@@ -259,6 +274,7 @@ def jacfwd(
     *,
     chunk_size: int | str = "auto",
     complex_inputs: str = "error",
+    device: str = "cpu",
 ) -> Prepared[P, Any]:
     """Function that computes the Jacobian of `f` column by column, in forward mode.
 
@@ -266,7 +282,7 @@ def jacfwd(
 
     Raises
     ------
-    InputError, DtypeError, TraceError
+    InputError, DtypeError, TraceError, DeviceError
         As `jacobian` does.
 
     Examples
@@ -277,4 +293,4 @@ def jacfwd(
     array([[2., 0.],
            [0., 4.]])
     """
-    return _prepare(jacfwd, f, argnums, chunk_size, complex_inputs)
+    return _prepare(jacfwd, f, argnums, chunk_size, complex_inputs, device)

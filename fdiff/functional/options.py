@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 
+from ..device_arrays import CPU, DEVICES
 from ..dispatch.arguments import ONCE, called
 from ..errors import InputError, failure
 
@@ -78,11 +79,19 @@ def check_chunk(chunk_size: object, call: str) -> int | None:
     raise failure(InputError, call, fact)
 
 
-def check_device(device: object, call: str) -> None:
-    """Refuse any device but the CPU; there is no silent fallback."""
-    if device != "cpu":
-        fact = f"device={device!r} is not available in this version."
-        raise failure(InputError, call, fact, "Leave device out, or write device='cpu'.")
+def check_device(device: object, call: str) -> str:
+    """Refuse a device that fdiff does not know; whether it is there is found out by calls."""
+    if device not in DEVICES:
+        fact = f"device must be one of {', '.join(map(repr, DEVICES))}, not {device!r}."
+        raise failure(InputError, call, fact, "Leave device out to run on the CPU.")
+    return cast("str", device)
+
+
+def check_chunk_on(device: object, chunk: int | None, call: str) -> None:
+    """Refuse chunks on another device than the CPU, where all of a derivative is one program."""
+    if chunk is not None and device != CPU:
+        fact = f"chunk_size={chunk} is for the CPU: device={device!r} computes nothing in chunks."
+        raise failure(InputError, call, fact, "Leave chunk_size out, or map over parts with vmap.")
 
 
 def refuse_position(inputs: object, f: object, name: str) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 import numpy as np
 
+from ..device_arrays import CPU
 from ..dispatch.arguments import Function, called
 from ..dispatch.fast_path import FastPath
 from ..dispatch.fast_path_builder import Split
@@ -26,6 +27,7 @@ from ..process.progress import Stage
 from ..trace.trace_stack import stack
 from ..tracebacks import public
 from .annotations import P, R
+from .device_calls import placed
 from .documentation import ComputedAttribute, document, signature
 from .points import floating
 
@@ -135,7 +137,10 @@ class Prepared(_Callable[P, R]):
 
     def _compile(self, call: str, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Compile for these types; `call` is the public call, for messages."""
-        args, vectors = self.split(tuple([example_argument(t, call) for t in types]))
+        examples: object = tuple([example_argument(t, call) for t in types])
+        if self.program.device != CPU:
+            examples = placed(examples, call)
+        args, vectors = self.split(examples)  # type: ignore[arg-type] - a tree keeps its structure
         args = floating(args, self.program.argnums, lists=self.program.lists)
         named = {name: example_argument(value, call) for name, value in kwargs.items()}
         stack.examples = True

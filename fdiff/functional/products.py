@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Unpack, cast, overload
 
+from ..device_arrays import DEVICES
 from ..dispatch.arguments import ONCE, Argnums, Function, called
 from ..dispatch.fast_path import known_fast_path
 from ..dispatch.plans import Arrays, OperatorPlan, Run
@@ -26,7 +27,7 @@ from .invocation import (
     results,
     tangents,
 )
-from .options import LEFT_OUT, check_argnums, check_callable
+from .options import LEFT_OUT, check_argnums, check_callable, check_device
 from .prepared import Prepared
 
 
@@ -72,6 +73,13 @@ def _check(variant: Variant, name: str, *, strict: bool) -> None:
     check_outputs(variant, name)
     if strict:
         check_strict(variant, each_pair=False)
+
+
+def refused(function: Function, f: Function, device: object) -> Operator:
+    """The error for a device that fdiff does not know."""
+    call = called(function.__name__, f)
+    check_device(device, call)
+    raise AssertionError(call)  # there are operators for the devices that it knows
 
 
 def product(operator: Operator, f: Function, inputs: object, v: object, argnums: object) -> object:
@@ -144,6 +152,7 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
     argnums: int | tuple[int, ...] = 0,
+    device: str = "cpu",
 ) -> object:
     """Product of a vector with the Jacobian of `f`: ``(outputs, v^T J)``.
 
@@ -162,6 +171,8 @@ def vjp(
         Raise `StrictError` if an input reaches no output.
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
 
     Returns
     -------
@@ -181,6 +192,8 @@ def vjp(
         If inputs or outputs are not arrays.
     DtypeError
         If an input is not floating point.
+    DeviceError
+        With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
     References
     ----------
@@ -195,7 +208,8 @@ def vjp(
     [1. 4.] [ 2. 40.]
     """
     try:
-        return product(_VJP[bool(strict)], f, inputs, v, argnums)
+        operator = _VJP.get((bool(strict), device if device.__class__ is str else ""))
+        return product(operator or refused(vjp, f, device), f, inputs, v, argnums)
     except BaseException as error:
         trim(error)
         raise
@@ -217,6 +231,7 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
     argnums: int | tuple[int, ...] = 0,
+    device: str = "cpu",
 ) -> object:
     """Product of the Jacobian of `f` with a vector: ``(outputs, J v)``, in forward mode.
 
@@ -232,7 +247,7 @@ def jvp(
 
     Raises
     ------
-    VectorError, InputError, DtypeError
+    VectorError, InputError, DtypeError, DeviceError
         As `vjp` does.
 
     References
@@ -248,17 +263,24 @@ def jvp(
     [1. 4.] [ 2. 40.]
     """
     try:
-        return product(_JVP[bool(strict)], f, inputs, v, argnums)
+        operator = _JVP.get((bool(strict), device if device.__class__ is str else ""))
+        return product(operator or refused(jvp, f, device), f, inputs, v, argnums)
     except BaseException as error:
         trim(error)
         raise
 
 
-def _operators(function: Function, plan: MakePlan) -> dict[bool, Operator]:
-    """A product with and without `strict`."""
+def _operators(function: Function, plan: MakePlan) -> dict[tuple[bool, str], Operator]:
+    """A product by whether it is strict, and by its device."""
     return {
-        strict: Operator(function, {"strict": strict}, plan, partial(_check, strict=strict))
+        (strict, device): Operator(
+            function,
+            {"strict": strict, "device": device},
+            plan,
+            partial(_check, strict=strict),
+        )
         for strict in (False, True)
+        for device in DEVICES
     }
 
 

@@ -7,9 +7,11 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from .. import kernels
+from ..device_arrays import CPU
 from ..dispatch.arguments import Function, called
 from ..dispatch.compiler_defects import Defect
 from ..dispatch.compiler_defects import forget as forget_defects
+from ..dispatch.cuda_runner import forget as forget_cuda_runners
 from ..dispatch.fast_path import forget as forget_fast_paths
 from ..dispatch.program import Program
 from ..dispatch.program import forget as forget_programs
@@ -22,8 +24,9 @@ from ..tracebacks import public
 from ..transforms.pipeline import VALUE, derive
 from ..tree import map_leaves
 from .annotations import P, R, T
+from .device_calls import tracing_for
 from .invocation import Operator, ValuePlan, prepared_operator
-from .options import check_callable
+from .options import check_callable, check_device
 from .prepared import Prepared
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ class JitPlan(ValuePlan):
 
 
 @public
-def jit(f: Callable[P, R], *, compiler: str | None = None) -> Prepared[P, R]:
+def jit(f: Callable[P, R], *, compiler: str | None = None, device: str = "cpu") -> Prepared[P, R]:
     """`f` compiled: the same results, without Python between the operations.
 
     Parameters
@@ -53,6 +56,8 @@ def jit(f: Callable[P, R], *, compiler: str | None = None) -> Prepared[P, R]:
         as long and gives the same numbers, up to the order of sums. By default the environment
         variable ``FDIFF_COMPILER`` says it, else it is LLVM. Derivatives are compiled likewise:
         ``jit(grad(f), compiler="numba")``.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
 
     Returns
     -------
@@ -69,6 +74,8 @@ def jit(f: Callable[P, R], *, compiler: str | None = None) -> Prepared[P, R]:
         If there is no such compiler, or Numba is not installed or too old.
     CompileError
         If fdiff fails to make a kernel, which is a defect of fdiff.
+    DeviceError
+        With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
     Examples
     --------
@@ -80,15 +87,19 @@ def jit(f: Callable[P, R], *, compiler: str | None = None) -> Prepared[P, R]:
     check_callable(f, "jit")
     if compiler is not None:
         kernels.check_compiler(compiler, called("jit", f))
-    return prepared_operator(_jit(compiler), f, None)
+    if check_device(device, called("jit", f)) != CPU and compiler is not None:
+        fact = f"compiler={compiler!r} is for the CPU: kernels of a GPU are compiled by numba.cuda."
+        raise failure(InputError, called("jit", f), fact, "Leave compiler out.")
+    return prepared_operator(_jit(compiler, device), f, None)
 
 
-@lru_cache(maxsize=4)
-def _jit(compiler: str | None) -> Operator:
-    """The operator for a compiler, by default that of the environment."""
+@lru_cache(maxsize=8)
+def _jit(compiler: str | None, device: str) -> Operator:
+    """The operator for a compiler, by default that of the environment, and a device."""
+    settings: dict[str, object] = {"device": device}
     if compiler is None:
-        return Operator(jit, {}, JitPlan)
-    return Operator(jit, {"compiler": compiler}, partial(JitPlan, compiler=compiler))
+        return Operator(jit, settings, JitPlan)
+    return Operator(jit, {"compiler": compiler, **settings}, partial(JitPlan, compiler=compiler))
 
 
 def stop_gradient(x: T) -> T:
@@ -143,7 +154,8 @@ def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
     ['input', 'sin', 'constant', 'add']
     """
     check_callable(f, "make_tape")
-    return Program("make_tape", None, ValuePlan).trace(f, args, kwargs)[0].tape
+    with tracing_for(None):
+        return Program("make_tape", None, ValuePlan).trace(f, args, kwargs)[0].tape
 
 
 @public
@@ -249,6 +261,7 @@ def cache_clear(*, disk: bool = False) -> None:
     """
     kernels.cache_clear(disk=disk)
     forget_runners()
+    forget_cuda_runners()
     forget_defects()
     forget_programs()
     forget_fast_paths()

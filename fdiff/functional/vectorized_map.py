@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..dispatch.arguments import Function, argument, traceable
+from ..dispatch.arguments import Function, argument, called, traceable
 from ..dispatch.program import Program, program_of
 from ..errors import InputError, failure
 from ..ops.shaping import traced as traced_of
@@ -35,7 +35,7 @@ from ..transforms.pipeline import VMAP, derive
 from ..tree import Spec, flatten, node_parts, unflatten
 from .annotations import P
 from .invocation import ValuePlan, no_vectors, prepared_function
-from .options import check_callable, is_int
+from .options import check_callable, check_device, is_int
 from .prepared import Origin, Prepared
 
 Axis = int | None
@@ -43,7 +43,9 @@ ALIKE = "Return arrays of one shape and structure for all elements, with numpy.w
 
 
 @public
-def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> Prepared[P, Any]:
+def vmap(
+    f: Callable[P, object], in_axes: object = 0, out_axes: object = 0, *, device: str = "cpu"
+) -> Prepared[P, Any]:
     """`f` mapped over an axis of its arguments, without a loop in Python.
 
     Parameters
@@ -56,6 +58,8 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
         are mapped over axis 0.
     out_axes : int, None, or structure of these
         Where the mapped axis stands in the results; None for what is the same for all.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
 
     Returns
     -------
@@ -67,6 +71,8 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
     ------
     InputError
         If the lengths of the mapped axes differ, nothing is mapped, or an axis does not exist.
+    DeviceError
+        With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
     Examples
     --------
@@ -77,6 +83,7 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
     array([3., 7.])
     """
     check_callable(f, "vmap")
+    check_device(device, called("vmap", f))
     ins = tuple(in_axes) if isinstance(in_axes, list) else in_axes
     for given, name in ((ins, "in_axes"), (out_axes, "out_axes")):
         bad = [leaf for leaf in flatten(given)[0] if not is_int(leaf)]
@@ -89,11 +96,11 @@ def vmap(f: Callable[P, object], in_axes: object = 0, out_axes: object = 0) -> P
 
     program = program_of(
         f,
-        ("vmap", repr(ins), repr(out_axes)),
-        lambda: Program("vmap", None, ValuePlan, body, eager=False),
+        ("vmap", repr(ins), repr(out_axes), device),
+        lambda: Program("vmap", None, ValuePlan, body, eager=False, device=device),
     )
     program.plain = lambda g, args, kwargs: _one_by_one(g, args, kwargs, ins)
-    origin = Origin(vmap, {"in_axes": in_axes, "out_axes": out_axes})
+    origin = Origin(vmap, {"in_axes": in_axes, "out_axes": out_axes, "device": device})
     return prepared_function(program, f, no_vectors, origin, out=False)
 
 

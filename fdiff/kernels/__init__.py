@@ -48,6 +48,12 @@ if TYPE_CHECKING:
         workspace,
     )
     from .compilers import check_compiler
+    from .cuda.compiler import compile_cuda
+    from .cuda.compiler import missing as missing_on_cuda
+    from .cuda.compiler import text_of as cuda_text
+    from .cuda.device import CudaDevice
+    from .cuda.device import device as cuda_device
+    from .cuda.executable import CudaExecutable
     from .executable import BareKernel, CallParts, Executable
     from .llvm.stub_binding import bind_entry_stub, stub_fault
     from .machine_code import entry_stub
@@ -69,6 +75,7 @@ if TYPE_CHECKING:
     from .numba.calls.records import KernelRecord, RecordTable, as_word, hash_of
     from .passes.pipeline import NAMES as PASSES
     from .runtime.status import error_of
+    from .state import facts
 
 __all__ = [
     "ATTRIBUTES",
@@ -89,6 +96,8 @@ __all__ = [
     "CallParts",
     "CallSignature",
     "Calls",
+    "CudaDevice",
+    "CudaExecutable",
     "Executable",
     "FunctionType",
     "KernelInput",
@@ -110,11 +119,16 @@ __all__ = [
     "cache_info",
     "check_compiler",
     "compile",
+    "compile_cuda",
+    "cuda_device",
+    "cuda_text",
     "encode",
     "entry_stub",
     "error_of",
+    "facts",
     "hash_of",
     "missing",
+    "missing_on_cuda",
     "on_disk",
     "predict_seconds",
     "seen",
@@ -150,6 +164,8 @@ _HOMES = {
     "CStatus": ("c_signature", "CStatus"),
     "as_word": ("numba.calls.records", "as_word"),
     "hash_of": ("numba.calls.records", "hash_of"),
+    "CudaDevice": ("cuda.device", "CudaDevice"),
+    "CudaExecutable": ("cuda.executable", "CudaExecutable"),
     "Executable": ("executable", "Executable"),
     "check_compiler": ("compilers", "check_compiler"),
     "entry_stub": ("machine_code", "entry_stub"),
@@ -157,7 +173,12 @@ _HOMES = {
     "RefusedError": ("bytecode", "RefusedError"),
     "bind_entry_stub": ("llvm.stub_binding", "bind_entry_stub"),
     "error_of": ("runtime.status", "error_of"),
+    "compile_cuda": ("cuda.compiler", "compile_cuda"),
+    "cuda_device": ("cuda.device", "device"),
+    "cuda_text": ("cuda.compiler", "text_of"),
     "encode": ("bytecode", "prepare"),
+    "facts": ("state", "facts"),
+    "missing_on_cuda": ("cuda.compiler", "missing"),
     "stub_fault": ("llvm.stub_binding", "stub_fault"),
     "text_after": ("codegen.source_generation", "text_after"),
 }

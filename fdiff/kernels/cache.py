@@ -51,7 +51,7 @@ def environment() -> str:
     with no_fork:
         import llvmlite  # noqa: PLC0415 - its version alone: LLVM is in `llvmlite.binding`
 
-    sources = _digest(_HERE / "runtime", _HERE / "llvm", _HERE / "numba")
+    sources = digest(_HERE / "runtime", _HERE / "llvm", _HERE / "numba")
     # `platform.platform()` would start a process to ask for the processor's name
     system = [platform.system(), platform.release(), platform.machine()]
     versions = [llvmlite.__version__, np.__version__, sys.version]  # type: ignore[attr-defined] - not in its stubs
@@ -61,10 +61,10 @@ def environment() -> str:
 @lru_cache(maxsize=1)
 def _maker() -> str:
     """Everything besides a kernel graph that its text depends on."""
-    return "\n".join([_digest(_HERE), sys.version])
+    return "\n".join([digest(_HERE), sys.version])
 
 
-def _digest(*folders: Path) -> str:
+def digest(*folders: Path) -> str:
     """Of all Python files in these folders."""
     found = hashlib.sha256()
     for folder in folders:

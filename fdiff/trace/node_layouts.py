@@ -114,7 +114,7 @@ def memory_layout(array: np.ndarray) -> Layout:
     A field of a structured array may have strides that are no multiple of its entries: they become
     the smallest ones with the same order and the same gaps.
     """
-    if array.flags.c_contiguous:
+    if not isinstance(array, np.ndarray) or array.flags.c_contiguous:  # pyright: ignore[reportUnnecessaryIsInstance] - an array on a device counts as one in C order
         return ()
     found, due, step, size = [0] * array.ndim, array.itemsize, 1, array.itemsize
     whole = not any(stride % size for stride in array.strides)

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from ..device_arrays import CPU
 from ..errors import LeakError, UnsupportedError, failure, message
 from .recorder import KEEP_NO_TRACED, Handle, Recorder, leaked
 
@@ -19,6 +20,7 @@ class Stack(threading.local):
         self.traces: list[Recorder] = []
         self.examples = False  # whether arguments are zeros that stand for types
         self.branches: Any = None  # counts branches by line, for `slow_code`
+        self.device: str | None = CPU  # what traced functions run on; None if they do not run
 
 
 stack = Stack()

@@ -358,7 +358,7 @@ def test_settings_are_checked():
         ({"chunk_size": 0}, "chunk_size must be a positive int or 'auto', not 0"),
         ({"chunk_size": "all"}, "chunk_size must be a positive int or 'auto', not 'all'"),
         ({"chunk_size": True}, "chunk_size must be a positive int or 'auto', not True"),
-        ({"device": "cuda"}, "device='cuda' is not available"),
+        ({"device": "gpu"}, "device must be one of 'cpu', 'cuda', not 'gpu'"),
         ({"argnums": ()}, r"argnums must be an int or a tuple of ints, not \(\)"),
         ({"argnums": True}, "argnums must be an int or a tuple of ints, not True"),
         ({"argnums": (0, 0)}, r"argnums=\(0, 0\) names an argument twice"),

@@ -23,7 +23,15 @@ import make_errors  # noqa: E402 - what writes the page is what is tested
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # No example can make these, or they are the base of the others.
-OF_FDIFF = {"FdiffError", "CompileError", "TapeError", "DefectWarning", "ForkError", "LeakError"}
+OF_FDIFF = {
+    "FdiffError",
+    "CompileError",
+    "TapeError",
+    "DefectWarning",
+    "ForkError",
+    "LeakError",
+    "DeviceError",
+}
 
 
 @pytest.mark.parametrize(

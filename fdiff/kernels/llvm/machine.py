@@ -68,6 +68,15 @@ def has(feature: str) -> bool:
     return f"+{feature}" in target().features.split(",")
 
 
+_VECTORS = ("avx512f", "avx2", "avx", "sse4.2", "sve", "neon")  # the widest first
+
+
+def described() -> tuple[str, str]:
+    """In words: the version of LLVM; the processor, and the widest of its vectors."""
+    widest = next((v for v in _VECTORS if has(v)), "no known vectors")
+    return ".".join(map(str, llvm.llvm_version_info)), f"{target().cpu}, {widest}"
+
+
 def _new_machine(of: Target, level: int = 3) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

@@ -1,0 +1,102 @@
+"""What a device does for programs: memory, copies, and launches that are prepared once.
+
+There are two: a GPU (`gpu`) and Numba's simulator (`simulator`). `device` gives the one at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ...device_arrays import DeviceArray
+from ...errors import DeviceError, failure
+from ...process.forking import no_fork
+from . import adapter
+from .program import CudaKernel
+
+
+class Pointer(NamedTuple):
+    """An argument of a launch that changes from call to call: the address of memory `slot`."""
+
+    slot: int
+    entries: int
+    dtype: np.dtype
+
+
+Argument = Pointer | int | float
+Prepared = Callable[[Sequence[int]], None]  # a launch, given the addresses of all memory
+
+
+class Block(NamedTuple):
+    """A piece of memory: its address, and the object that frees it when nobody holds it."""
+
+    address: int
+    owner: object
+
+
+class CudaDevice(Protocol):
+    """A device with one queue of work at a time, in which everything below is done in order."""
+
+    @property
+    def name(self) -> str:
+        """The device in words, for `repr` and messages."""
+        ...
+
+    def view(self, value: object) -> DeviceArray:
+        """An array of another library as it lies on the device; later work waits for its own."""
+        ...
+
+    def allocate(self, nbytes: int) -> Block:
+        """Memory from a pool."""
+        ...
+
+    def results(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        """Memory for an array that the caller gets."""
+        ...
+
+    def upload(self, array: np.ndarray) -> DeviceArray:
+        """A copy on the device, in row-major order."""
+        ...
+
+    def download(self, array: DeviceArray) -> np.ndarray:
+        """A copy in the memory of the host, once all work before is done."""
+        ...
+
+    def copy(self, array: DeviceArray) -> DeviceArray:
+        """A copy of an array in row-major order, on the device."""
+        ...
+
+    def clear(self, address: int, nbytes: int) -> None:
+        """Set bytes to zero."""
+        ...
+
+    def prepare(
+        self, kernel: CudaKernel, blocks: int, threads: int, arguments: Sequence[Argument]
+    ) -> Prepared:
+        """A launch of a kernel, which is compiled or loaded now."""
+        ...
+
+    def export(self, array: DeviceArray) -> object:
+        """The array as users get it: CuPy's where CuPy is there, else Numba's."""
+        ...
+
+
+def device(call: str) -> CudaDevice:
+    """The device that the public call `call` asked for; raises `DeviceError` if there is none."""
+    fault = adapter.fault()
+    if fault is not None:
+        raise failure(
+            DeviceError, call, f"device='cuda' was asked for, but {fault.fact}", fault.way
+        )
+    return _device(adapter.simulated())
+
+
+@lru_cache(maxsize=2)
+def _device(simulated: bool) -> CudaDevice:  # noqa: FBT001 - a key
+    with no_fork:
+        home = import_module(".simulator" if simulated else ".gpu", __package__)
+    return home.Simulator() if simulated else home.Gpu()

@@ -1,0 +1,175 @@
+"""A GPU as a device, by ``cuda.core``: memory from a pool, copies, and launches.
+
+Everything happens on one stream: CuPy's current one where CuPy is installed, so that results are
+ready where CuPy's next operation runs; else the default stream, which Numba and torch use unless
+they are told otherwise. Arrays that name another stream are waited for on the device, not by the
+host. Memory comes from CuPy's pool, or from the driver's own (stream-ordered) one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...device_arrays import DeviceArray
+from ...errors import DeviceError, message
+from . import adapter
+from .device import Argument, Block, Pointer, Prepared
+from .kernel_binaries import binary
+from .program import CudaKernel
+from .strided_copies import copied
+
+_LEAST = 8  # bytes of a piece of memory: an empty array has an address too
+
+
+class Gpu:
+    """The GPU that is current where it is first asked for."""
+
+    def __init__(self) -> None:
+        self._core, self._driver = adapter.cuda_core(), adapter.cuda_driver()
+        self._cupy = adapter.cupy()
+        device = self._core.Device() if self._cupy is None else self._core.Device(self._cupy_id())
+        device.set_current()
+        self._id: int = device.device_id
+        self.name: str = device.name
+        major, minor = device.compute_capability
+        self._capability = int(major), int(minor)
+        self._pool = device.memory_resource
+        self._ready = threading.local()
+        self._ready.here = True
+        self._kernels: dict[CudaKernel, Any] = {}
+
+    def _cupy_id(self) -> int:
+        return int(self._cupy.cuda.Device().id)
+
+    @property
+    def _stream(self) -> Any:
+        """The stream of this call; the GPU is made current in a thread that is new."""
+        if not hasattr(self._ready, "here"):
+            self._core.Device(self._id).set_current()
+            self._ready.here = True
+        if self._cupy is None:
+            return self._core.LEGACY_DEFAULT_STREAM
+        handle = int(self._cupy.cuda.get_current_stream().ptr)
+        special = {0: self._core.LEGACY_DEFAULT_STREAM, 1: self._core.LEGACY_DEFAULT_STREAM}
+        special[2] = self._core.PER_THREAD_DEFAULT_STREAM
+        return special.get(handle) or self._core.Stream.from_handle(handle)
+
+    # ------------------------------------------------------------------------------- arrays
+
+    def view(self, value: object) -> DeviceArray:
+        view = self._core.utils.StridedMemoryView
+        given = view.from_any_interface(value, int(self._stream.handle))
+        if given.device_id != self._id:
+            fact = f"an array lies on GPU {given.device_id}, and fdiff runs on GPU {self._id}."
+            way = "Copy it there, or make its GPU the current one before the first call."
+            raise DeviceError(message("device='cuda'", fact, way))
+        dtype, strides = np.dtype(given.dtype), given.strides
+        steps = None if strides is None else tuple([s * dtype.itemsize for s in strides])
+        return DeviceArray(self, tuple(given.shape), dtype, int(given.ptr), given, steps)
+
+    def allocate(self, nbytes: int) -> Block:
+        if self._cupy is not None:
+            owner = self._cupy.cuda.alloc(max(nbytes, _LEAST))
+            return Block(int(owner.ptr), owner)
+        owner = self._pool.allocate(max(nbytes, _LEAST), stream=self._stream)
+        return Block(int(owner.handle), owner)
+
+    def results(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        if self._cupy is not None:
+            owner = self._cupy.empty(shape, dtype)
+            return DeviceArray(self, shape, dtype, int(owner.data.ptr), owner)
+        block = self.allocate(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+        return DeviceArray(self, shape, dtype, block.address, block.owner)
+
+    def upload(self, array: np.ndarray) -> DeviceArray:
+        host = np.ascontiguousarray(array).reshape(array.shape)
+        block = self.allocate(host.nbytes)
+        if host.nbytes:  # from pageable memory: the driver has read all of it when this returns
+            self._done(
+                self._driver.cuMemcpyHtoDAsync(
+                    block.address, host.ctypes.data, host.nbytes, self._stream.handle
+                )
+            )
+        return DeviceArray(self, array.shape, host.dtype, block.address, block.owner)
+
+    def download(self, array: DeviceArray) -> np.ndarray:
+        found = np.empty(array.shape, array.dtype)
+        source = array if array.strides is None else self.copy(array)
+        stream = self._stream
+        if found.nbytes:
+            self._done(
+                self._driver.cuMemcpyDtoHAsync(
+                    found.ctypes.data, source.address, found.nbytes, stream.handle
+                )
+            )
+        stream.sync()
+        return found
+
+    def copy(self, array: DeviceArray) -> DeviceArray:
+        return copied(self, array)
+
+    def clear(self, address: int, nbytes: int) -> None:
+        if nbytes:
+            self._done(self._driver.cuMemsetD8Async(address, 0, nbytes, self._stream.handle))
+
+    def export(self, array: DeviceArray) -> object:
+        if self._cupy is not None:
+            if isinstance(array.owner, self._cupy.ndarray) and array.strides is None:
+                return array.owner
+            return self._cupy.asarray(_Exported(array))
+        return adapter.numba_cuda().as_cuda_array(_Exported(array))
+
+    def _done(self, answer: tuple[Any, ...]) -> None:
+        """Raise the driver's error, if its answer is one."""
+        if int(answer[0]):
+            fact = f"the driver refused an operation: {answer[0]!s}."
+            raise DeviceError(message("device='cuda'", fact))
+
+    # ------------------------------------------------------------------------------ kernels
+
+    def prepare(
+        self, kernel: CudaKernel, blocks: int, threads: int, arguments: Sequence[Argument]
+    ) -> Prepared:
+        launch, code = self._core.launch, self._loaded(kernel)
+        config = self._core.LaunchConfig(grid=blocks, block=threads)
+        numbers = [0 if isinstance(a, Pointer) else a for a in arguments]
+        slots = [(k, a.slot) for k, a in enumerate(arguments) if isinstance(a, Pointer)]
+
+        def run(addresses: Sequence[int]) -> None:
+            given = numbers.copy()
+            for place, slot in slots:
+                given[place] = addresses[slot]
+            launch(self._stream, config, code, *given)
+
+        return run
+
+    def _loaded(self, kernel: CudaKernel) -> Any:
+        """The kernel as the driver has it."""
+        found = self._kernels.get(kernel)
+        if found is None:
+            made = binary(kernel, self._capability)
+            code = self._core.ObjectCode.from_cubin(made.code)
+            found = self._kernels[kernel] = code.get_kernel(made.entry)
+        return found
+
+
+class _Exported:
+    """A device array as other libraries read it; it keeps the memory alive."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        self._array = array
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        array = self._array
+        return {
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": array.dtype.str,
+            "data": (array.address, False),
+            "version": 3,
+        }

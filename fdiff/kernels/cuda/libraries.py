@@ -1,0 +1,92 @@
+"""Steps that are calls of a library: cuBLAS and cuSOLVER, through CuPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import DeviceError, message
+from . import adapter
+from .device import CudaDevice, Pointer, Prepared
+from .program import LibraryCall, Numbers, SortKeys, evaluate
+
+Routine = Callable[[Any, list[Any], list[int]], None]
+Pointers = Callable[[str], Pointer]  # the memory of a name, as an argument
+_INSTALL = "Install CuPy, whose libraries do it: pip install cupy-cuda12x (or cupy-cuda13x)."
+
+
+def library_step(
+    step: LibraryCall | SortKeys, pointers: Pointers, numbers: Numbers
+) -> Prepared | None:
+    """A step by a library, with its sizes put in; None where there is no library for it."""
+    cupy = adapter.cupy()
+    if cupy is None:
+        return None
+    if isinstance(step, SortKeys):
+        return _sorted(cupy, pointers(step.keys), evaluate(step.number, numbers))
+    name, _, _ = step.routine.rpartition("_")
+    return _called(cupy, _ROUTINES[name], step, pointers, numbers) if name in _ROUTINES else None
+
+
+def lacking_library(step: LibraryCall | SortKeys, device: CudaDevice) -> DeviceError:
+    """The error where a step needs a library that is not there."""
+    what = "sorting" if isinstance(step, SortKeys) else step.routine.rpartition("_")[0]
+    fact = f"{what} of such sizes on {device.name} needs a library that is not there."
+    return DeviceError(message("device='cuda'", fact, _INSTALL))
+
+
+def _sorted(cupy: Any, keys: Pointer, number: int) -> Prepared:
+    """Integers sorted in place."""
+
+    def run(addresses: Sequence[int]) -> None:
+        _array(cupy, addresses[keys.slot], number, keys.dtype).sort()
+
+    return run
+
+
+def _called(
+    cupy: Any, routine: Routine, call: LibraryCall, pointers: Pointers, numbers: Numbers
+) -> Prepared:
+    """A routine on the buffers of a call."""
+    sizes = [evaluate(size, numbers) for size in call.sizes]
+    begins = [evaluate(b, numbers) for b in call.begins] or [0] * len(call.buffers)
+    memory = [pointers(b) for b in call.buffers]
+
+    def run(addresses: Sequence[int]) -> None:
+        flat = [
+            _array(cupy, addresses[p.slot] + b * p.dtype.itemsize, p.entries - b, p.dtype)
+            for p, b in zip(memory, begins, strict=True)
+        ]
+        routine(cupy, flat, sizes)
+
+    return run
+
+
+def _array(cupy: Any, address: int, number: int, dtype: np.dtype) -> Any:
+    """CuPy's array over memory that others keep alive."""
+    memory = cupy.cuda.UnownedMemory(address, number * dtype.itemsize, None)
+    return cupy.ndarray((number,), dtype, cupy.cuda.MemoryPointer(memory, 0))
+
+
+def _matmul(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+    """A stack of products; either operand may be transposed, rows may be apart."""
+    stack, m, k, n, *steps, flip_a, flip_b = sizes
+    step_a, lead_a, step_b, lead_b, step_c, lead_c = steps
+    a = _matrices(cupy, flat[0], (stack, m, k), step_a, lead_a, flipped=bool(flip_a))
+    b = _matrices(cupy, flat[1], (stack, k, n), step_b, lead_b, flipped=bool(flip_b))
+    c = _matrices(cupy, flat[2], (stack, m, n), step_c, lead_c, flipped=False)
+    c[...] = cupy.matmul(a, b)
+
+
+def _matrices(
+    cupy: Any, flat: Any, shape: tuple[int, int, int], step: int, lead: int, *, flipped: bool
+) -> Any:
+    """A stack of matrices in flat memory; of a flipped one, columns lie `lead` apart."""
+    size = flat.dtype.itemsize
+    strides = (step * size, size, lead * size) if flipped else (step * size, lead * size, size)
+    return cupy.lib.stride_tricks.as_strided(flat, shape, strides)
+
+
+_ROUTINES: dict[str, Routine] = {"matmul": _matmul}

@@ -1,0 +1,103 @@
+"""The state of this installation, fact by fact, for reports of faults; nothing here raises."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+from . import cache, on_demand
+from .cuda import adapter
+from .cuda.driver import driver_state
+from .thread_pool import threads
+
+Fact = tuple[str, str]  # what it is about, and what is so
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "llvmlite",
+    "numba-cuda",
+    "cuda-core",
+    "cupy",
+    "nvmath-python",
+)
+_UNKNOWN = "not known"
+
+
+def facts(own: str) -> Iterator[Fact]:
+    """Every fact; `own` is the version of fdiff."""
+    yield "fdiff", own
+    yield "python", f"{platform.python_version()} {platform.python_implementation()}"
+    yield "system", _tried(lambda: f"{platform.system()} {platform.release()} {platform.machine()}")
+    for name in _PACKAGES:
+        yield name, _version(name)
+    yield "llvm", _tried(lambda: on_demand.machine_code.machine.described()[0])
+    yield "processor", _tried(_processor)
+    yield "cache", _tried(_cache)
+    yield "threads", _tried(lambda: str(threads()))
+    yield "settings", _tried(_settings)
+    yield from _cuda_facts()
+
+
+def _cuda_facts() -> Iterator[Fact]:
+    state = driver_state()
+    yield "cuda driver", state.fault or f"supports CUDA {state.release}"
+    yield "cuda devices", ", ".join(state.devices) or "none"
+    yield "cuda toolkit", _tried(lambda: "{}.{}".format(*adapter.toolkit()))
+    yield "cuda simulator", "on" if adapter.simulated() else "off"
+    yield "device='cuda'", _tried(_verdict)
+
+
+def _verdict() -> str:
+    """Whether calls with ``device="cuda"`` run, and if not, why."""
+    fault = adapter.fault()
+    if fault is not None:
+        return f"no: {fault.fact} {fault.way}"
+    return "yes, on the simulator" if adapter.simulated() else "yes"
+
+
+def _tried(fact: Callable[[], str]) -> str:
+    """The fact; what went wrong, if it cannot be found out."""
+    try:
+        return fact()
+    except Exception as error:  # noqa: BLE001 - a broken installation is what is looked for
+        return f"{_UNKNOWN}: {type(error).__name__}: {error}".splitlines()[0]
+
+
+def _version(package: str) -> str:
+    """The version of a package, or that it is not installed."""
+    names = [package] if package != "cupy" else ["cupy-cuda12x", "cupy-cuda13x", "cupy"]
+    for name in names:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "not installed"
+
+
+def _processor() -> str:
+    """The processor as LLVM knows it, and how many cores this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{on_demand.machine_code.machine.described()[1]}, {cores} cores"
+
+
+def _cache() -> str:
+    """Where kernels are stored, how many there are, and whether they can be."""
+    folder = cache.directory()
+    if folder is None:
+        chosen = os.environ.get("FDIFF_CACHE_DIR")
+        off = chosen in ("", "off")
+        return "off (FDIFF_CACHE_DIR)" if off else "none: no directory can be written to"
+    sizes = [path.stat().st_size for path in folder.glob("*.kernel")]
+    return f"{folder} (can be written to, {len(sizes)} kernels, {sum(sizes) >> 10} KiB)"
+
+
+def _settings() -> str:
+    """The variables of the environment that change what fdiff does."""
+    ours = {k: v for k, v in os.environ.items() if k.startswith("FDIFF_") or k in _OTHERS}
+    return " ".join(f"{k}={v}" for k, v in sorted(ours.items())) or "none"
+
+
+_OTHERS = ("OMP_NUM_THREADS", adapter.SIMULATOR, "CUDA_VISIBLE_DEVICES", "CUDA_HOME")

@@ -1,0 +1,317 @@
+"""Operators with `device="cuda"`, on Numba's simulator: where arrays lie, and who owns them."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import fdiff
+from fdiff.dispatch import cuda_runner, tiered_execution
+from fdiff.errors import DtypeError, InputError, KinkError, UnsupportedError
+from fdiff.functional import dense_plans
+from fdiff.tree import flatten, map_leaves
+
+X = np.linspace(0.1, 1.0, 7)
+V = np.cos(np.arange(7.0))
+ON_DEVICE = type(cuda.to_device(X))
+
+
+def f(x):
+    return np.sum(np.sin(x) * x)
+
+
+def g(x):
+    return np.sin(x[1:]) * x[:-1]
+
+
+OPERATORS = {
+    "jit": (fdiff.jit, g, ()),
+    "grad": (fdiff.grad, f, ()),
+    "value_and_grad": (fdiff.value_and_grad, f, ()),
+    "jacobian": (fdiff.jacobian, g, ()),
+    "jacrev": (fdiff.jacrev, g, ()),
+    "jacfwd": (fdiff.jacfwd, g, ()),
+    "hessian": (fdiff.hessian, f, ()),
+    "vjp": (fdiff.vjp, g, (V[1:],)),
+    "jvp": (fdiff.jvp, g, (V,)),
+    "hvp": (fdiff.hvp, f, (V,)),
+    "vhp": (fdiff.vhp, f, (V,)),
+    "vmap": (fdiff.vmap, np.sin, ()),
+}
+each_operator = pytest.mark.parametrize("case", OPERATORS.values(), ids=OPERATORS)
+
+
+class Foreign:
+    """An array of another library: its protocol alone."""
+
+    def __init__(self, array, *, readonly=False):
+        self.array, self.readonly = array, readonly
+
+    @property
+    def __cuda_array_interface__(self):
+        a = self.array
+        data = a.__array_interface__["data"][0], self.readonly
+        described = {"shape": a.shape, "typestr": a.dtype.str, "strides": a.strides, "data": data}
+        return {**described, "version": 3, "stream": None}
+
+
+def host(tree):
+    return map_leaves(lambda a: a.copy_to_host() if isinstance(a, ON_DEVICE) else a, tree)
+
+
+def assert_close(found, wanted):
+    pairs = list(zip(flatten(host(found))[0], flatten(wanted)[0], strict=True))
+    assert pairs
+    for one, other in pairs:
+        assert np.shape(one) == np.shape(other)
+        assert np.asarray(one).dtype == np.asarray(other).dtype
+        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
+
+
+# --- results lie where the arguments lie ---------------------------------------------------------
+
+
+@each_operator
+def test_arrays_of_numpy_give_arrays_of_numpy(case):
+    operator, function, vectors = case
+    wanted = operator(function)(X, *vectors)
+    found = operator(function, device="cuda")(X, *vectors)
+    assert_close(found, wanted)
+    assert [type(a) for a in flatten(found)[0]] == [type(a) for a in flatten(wanted)[0]]
+
+
+@each_operator
+def test_device_arrays_give_device_arrays(case):
+    operator, function, vectors = case
+    prepared = operator(function, device="cuda")
+    found = prepared(cuda.to_device(X), *map(cuda.to_device, vectors))
+    assert_close(found, operator(function)(X, *vectors))
+    assert all(isinstance(a, ON_DEVICE) for a in flatten(found)[0])
+
+
+def test_one_device_array_is_enough():
+    function = fdiff.value_and_grad(lambda x, y: np.sum(x * y), argnums=(0, 1), device="cuda")
+    for args in ((X, cuda.to_device(V)), (cuda.to_device(X), V), (Foreign(X), 2.0)):
+        found = function(*args)
+        assert all(isinstance(a, ON_DEVICE) for a in flatten(found)[0])
+    assert_close(function(X, cuda.to_device(V)), (np.dot(X, V)[()], (V, X)))
+
+
+def test_points_given_at_once():
+    d = cuda.to_device(X)
+    assert_close(fdiff.jacobian(g, X, device="cuda"), fdiff.jacobian(g, X))
+    assert_close(fdiff.jacobian(g, d, device="cuda"), fdiff.jacobian(g, X))
+    assert_close(fdiff.hessian(f, d, device="cuda"), fdiff.hessian(f, X))
+    assert_close(fdiff.vjp(g, d, V[1:], device="cuda"), fdiff.vjp(g, X, V[1:]))
+    assert_close(fdiff.hvp(f, (d,), (cuda.to_device(V),), device="cuda"), fdiff.hvp(f, (X,), (V,)))
+
+
+def test_structures_of_arrays():
+    def loss(p):
+        return np.sum(p["a"] * p["b"][0])
+
+    tree = {"a": X, "b": [V, 3.0]}
+    there = {"a": cuda.to_device(X), "b": [cuda.to_device(V), 3.0]}
+    wanted = fdiff.grad(loss)(tree)
+    for given in (tree, there):
+        assert_close(fdiff.grad(loss, device="cuda")(given), wanted)
+
+
+def test_out_takes_arrays_of_numpy():
+    out = np.zeros(7)
+    assert fdiff.grad(f, device="cuda")(X, out=out) is out
+    assert_close(out, fdiff.grad(f)(X))
+
+
+# --- arrays as they come --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i4", "?", "u1"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a,
+        lambda a: a.T,
+        lambda a: a[::2, 1:],
+        lambda a: a[::-1, ::-2],
+        lambda a: a[1:2, :],
+        lambda a: np.broadcast_to(a[:1], a.shape),
+        lambda a: a[:0],
+    ],
+    ids=["whole", "transposed", "strided", "reversed", "row", "broadcast", "empty"],
+)
+def test_strides_are_respected(view, dtype):
+    given = view((np.arange(24).reshape(4, 6) % 5).astype(dtype))
+    assert_close(fdiff.jit(lambda x: x + x, device="cuda")(Foreign(given)), given + given)
+
+
+def test_arrays_that_may_only_be_read():
+    given = Foreign(X.copy(), readonly=True)
+    assert_close(fdiff.grad(f, device="cuda")(given), fdiff.grad(f)(X))
+    assert np.array_equal(given.array, X)
+
+
+def test_numbers_and_arrays_without_axes():
+    double = fdiff.jit(lambda x: 2.0 * x, device="cuda")
+    assert double(3.0) == 6.0
+    assert type(double(3.0)) is np.float64
+    assert_close(double(Foreign(np.array(3.0))), np.array(6.0))
+    assert_close(fdiff.grad(lambda x: x**3, device="cuda")(2), np.float64(12.0))
+
+
+def test_vectors_on_a_device_have_the_dtype_they_need():
+    product = fdiff.jvp(g, device="cuda")
+    assert_close(product(X, V.astype("f4"))[1], fdiff.jvp(g)(X, V.astype("f4"))[1])
+    with pytest.raises(DtypeError, match="v is of float32, and lies on a GPU"):
+        product(X, Foreign(V.astype("f4")))
+
+
+def test_results_belong_to_the_caller():
+    prepared = fdiff.jit(lambda x: (x + 1.0, x + 1.0, x), device="cuda")
+    given = X.copy()
+    found = prepared(Foreign(given))
+    for array in found:
+        array[0] = 100.0
+    assert np.array_equal(given, X)
+    assert_close(prepared(Foreign(given)), (X + 1.0, X + 1.0, X))
+
+
+# --- what a trace relies on -----------------------------------------------------------------------
+
+
+def test_captured_arrays_are_seen_as_they_are_at_each_call():
+    data = np.arange(7.0)
+    prepared = fdiff.grad(lambda x: np.sum(x * data), device="cuda")
+    assert_close(prepared(X), data)
+    data[:] = 5.0
+    assert_close(prepared(cuda.to_device(X)), data)
+    assert_close(prepared(X), data)
+
+
+def test_branches_on_values_are_guarded():
+    def branching(x):
+        if x[0] > 0.5:
+            return np.sum(x**2)
+        return np.sum(x**3)
+
+    for operator in (fdiff.grad, fdiff.jacobian, fdiff.jit):
+        prepared, plain = operator(branching, device="cuda"), operator(branching)
+        for shift in (0.0, 1.0, 0.0, 1.0):
+            assert_close(prepared(X + shift), plain(X + shift))
+            assert_close(prepared(cuda.to_device(X + shift)), plain(X + shift))
+    prepared = fdiff.grad(branching, device="cuda")
+    prepared(X), prepared(X + 1.0)
+    traces = {id(v) for known in prepared.program.variants.values() for v in known}
+    assert len(traces) == 4  # two branches, of NumPy arrays and of device arrays
+    for shift in (0.0, 1.0, 1.0, 0.0):
+        prepared(X + shift)
+    assert {id(v) for known in prepared.program.variants.values() for v in known} == traces
+
+
+def test_integers_on_a_device_may_be_looked_at():
+    def scaled(x, n):
+        return np.sum(x) * (2.0 if n[0] > 1 else 3.0)
+
+    prepared = fdiff.grad(scaled, device="cuda")
+    for n in (1, 2, 1):
+        given = Foreign(np.array([n]))
+        assert_close(prepared(cuda.to_device(X), given), np.full(7, 2.0 if n > 1 else 3.0))
+
+
+def test_errors_are_those_of_numpy():
+    taken = fdiff.jit(lambda x, i: x[i], device="cuda")
+    inside, outside = np.array([1, -7, 6]), np.array([1, 7])
+    for place in (np.array, Foreign):
+        assert_close(taken(X, place(inside)), X[inside])
+        with pytest.raises(IndexError, match="out of bounds"):
+            taken(X, place(outside))
+    assert_close(taken(X, Foreign(inside)), X[inside])
+
+
+# --- nothing runs on the CPU ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_cpu(monkeypatch):
+    """Every tier of the CPU raises."""
+
+    def refused(*_):
+        raise AssertionError("a tape ran on the CPU")
+
+    for name in ("_slow", "_run", "_interpret", "_strided", "_compile"):
+        monkeypatch.setattr(tiered_execution.Runner, name, refused)
+
+
+@each_operator
+def test_no_tier_of_the_cpu_runs(no_cpu, case):
+    operator, function, vectors = case
+    prepared = operator(function, device="cuda")
+    for _ in range(3):
+        prepared(X, *vectors)
+    prepared(cuda.to_device(X), *vectors)
+
+
+def test_what_has_no_kernel_is_named():
+    def values(a):
+        return np.sum(np.linalg.eigvalsh(a) ** 2)
+
+    words = r"^grad\(values\): there is no CUDA kernel for \w+"
+    with pytest.raises(UnsupportedError, match=words):
+        fdiff.grad(values, device="cuda")(np.eye(3))
+    with pytest.raises(UnsupportedError, match="there is no CUDA kernel for"):
+        fdiff.grad(values, device="cuda").compile("f8[3,3]")
+
+
+def test_derivatives_are_not_taken_in_chunks(no_cpu, monkeypatch):
+    monkeypatch.setattr(dense_plans, "BUDGET", 8)
+    for operator in (fdiff.jacobian, fdiff.jacrev, fdiff.jacfwd):
+        found = operator(np.cumsum, device="cuda")(X)
+        assert_close(found, np.tril(np.ones((7, 7))))
+
+
+# --- the rest of an operator ----------------------------------------------------------------------
+
+
+def test_operators_nest():
+    inner = fdiff.grad(f, device="cuda")
+    assert_close(fdiff.jacobian(inner, device="cuda")(X), fdiff.hessian(f)(X))
+    assert_close(fdiff.jacobian(fdiff.grad(f), device="cuda")(X), fdiff.hessian(f)(X))
+    with pytest.raises(InputError, match="the outermost call decides"):
+        fdiff.jacobian(inner)(X)
+
+
+def test_prepared_functions_tell_how_they_run():
+    prepared = fdiff.grad(f, device="cuda")
+    fdiff.cache_clear()
+    prepared = fdiff.grad(f, device="cuda")
+    assert "not called yet" in repr(prepared)
+    prepared.compile("f8[7]")
+    assert "on Numba's simulator" in repr(prepared)
+    assert_close(prepared(X), fdiff.grad(f)(X))
+
+
+def test_prepared_functions_are_pickled_with_their_device():
+    again = pickle.loads(pickle.dumps(fdiff.grad(f, device="cuda")))
+    assert again.origin.options["device"] == "cuda"
+    assert isinstance(again(cuda.to_device(X)), ON_DEVICE)
+
+
+def test_kinks_are_looked_for_on_the_host():
+    prepared = fdiff.grad(lambda x: np.sum(np.abs(x)), device="cuda")
+    given = np.array([1.0, 0.0])
+    assert_close(prepared(given), np.array([1.0, 0.0]))
+    with fdiff.kinks("raise"):
+        for place in (np.array, Foreign):
+            with pytest.raises(KinkError):
+                prepared(place(given))
+        assert_close(prepared(np.ones(2)), np.ones(2))
+
+
+def test_equal_tapes_share_their_kernels():
+    fdiff.cache_clear()
+    fdiff.grad(f, device="cuda")(X)
+    fdiff.grad(lambda x: np.sum(np.sin(x) * x), device="cuda")(X)
+    assert len(cuda_runner._runners) == 1
+    fdiff.cache_clear()
+    assert not cuda_runner._runners
