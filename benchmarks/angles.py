@@ -44,7 +44,7 @@ def functions(count: int) -> dict[str, Callable[[Array], Any]]:
     }
 
 
-def row(name: str, f: Callable[[Array], Any], count: int, dtype: str) -> list[str]:
+def row(name: str, f: Any, count: int, dtype: str) -> list[str]:
     """One line: the median time of a call, after one that compiles."""
     x = np.linspace(0.0, 1.0, ENTRIES).astype(dtype)
     begin = time.process_time()
