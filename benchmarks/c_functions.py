@@ -64,6 +64,10 @@ def main() -> None:
     both = fdiff.value_and_grad(squares)
     f.compile(0.5)
     both.compile(x)
+    for _ in range(2):  # until calls from Python have their machine code, too
+        time.sleep(0.5)
+        for t in np.linspace(0.0, 1.0, 200).tolist():
+            f(t)
     begin = time.perf_counter()
     number, array = fdiff.cfunc(f, 0.5), fdiff.cfunc(both, x)
     making = (time.perf_counter() - begin) / 2

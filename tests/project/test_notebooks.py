@@ -20,6 +20,16 @@ for name in ("BFGS, exact gradient", "trust-exact, exact Hessian", "trust-ncg, h
     assert np.max(np.abs(results[name].x - 1)) < 1e-6, name
 assert results["trust-exact, exact Hessian"].nhev < 50
 """,
+    "03_numba": """
+assert np.max(np.abs(root - 1.0)) < 1e-9
+assert inside < outside
+assert np.max(np.abs(newton(np.full(7, 0.9))[0] - 1.0)) < 1e-9
+assert np.allclose(whole[0], y_bar, rtol=1e-10) and np.allclose(whole[1], p_bar, rtol=1e-10)
+assert abs(lowest + 39.16616570377142 * 8) < 1e-9
+assert np.all(np.abs(found[np.argmin(values)] + 2.903534) < 1e-6)
+assert np.array_equal(twice(np.ones(3))[0], 2.0 * weights)
+assert abs(integral - (wave(1.0) - wave(0.0))) < 1e-14
+""",
 }
 
 # Before the first cell: an editable installation has put the clone on the path.
