@@ -3,6 +3,9 @@
 The code is read in this order: `functional` (what users call), `dispatch` (from a call to its
 result), `trace` and `capture` (from Python to a tape), `transforms` (from tape to tape), `kernels`
 (from a tape to machine code). `ops` holds the operations.
+
+Kernels are Numba source. By default a fast path compiles them, which is tested against Numba; where
+``FDIFF_COMPILER=numba`` or ``jit(f, compiler="numba")`` asks for it, Numba does.
 """
 
 from .process import forking as forking  # first, so that a fork waits for all the others

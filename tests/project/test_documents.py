@@ -14,12 +14,15 @@ import pytest
 
 import fdiff
 from fdiff import errors
+from fdiff.kernels.llvm import expressions, statements
+from fdiff.kernels.llvm.words import WORDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 import make_architecture  # noqa: E402 - what draws the picture is what is tested
 import make_errors  # noqa: E402 - what writes the page is what is tested
+import make_kernel_language  # noqa: E402 - as above
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # No example can make these, or they are the base of the others.
@@ -37,7 +40,7 @@ OF_FDIFF = {
 @pytest.mark.parametrize(
     "name",
     [
-        *("architecture", "guide", "sharp-bits", "coming-from", "c-functions"),
+        *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "kernel-language"),
         "../fdiff/kernels/README",
     ],
 )
@@ -72,6 +75,14 @@ def test_the_catalogue_is_current_and_whole():
     shown = set(re.findall(r"^## (\w+)$", page, re.MULTILINE))
     assert named == shown | OF_FDIFF
     assert all(f"{name}`" in page for name in OF_FDIFF)
+
+
+def test_the_language_of_kernels_is_as_the_code_says():
+    wanted = "run `python docs/make_kernel_language.py --write`"
+    page = make_kernel_language.PAGE.read_text(encoding="utf-8")
+    assert page == make_kernel_language.page(), wanted
+    assert all(f"`{word}`" in page for word in WORDS)
+    assert {*statements._HANDLERS, *expressions._HANDLERS} == set(make_kernel_language.CONSTRUCTS)
 
 
 def errors_of_fdiff():

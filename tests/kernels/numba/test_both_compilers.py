@@ -14,6 +14,7 @@ from test_kernel_text import KERNELS
 
 import fdiff
 from benchmarks.cases import CASES
+from benchmarks.compilers import smallest
 from benchmarks.peers import fdiff_peer
 from benchmarks.worker import flat, prepared
 from fdiff import kernels
@@ -24,7 +25,7 @@ from fdiff.transforms.simplify import simplify
 load_tables()
 ORDER = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 1e-15 * 2.0**29}
 REORDERED = ("rt.add(", "rt.multiply(", "rt.call")
-EACH = 4  # of so many ops, one is in the ordinary suite
+EACH = 6  # of so many ops, one is in the ordinary suite
 LONG = {
     "LSTM",
     "HAND",
@@ -102,16 +103,13 @@ def test_values_and_derivatives_of_ops(op, sample, rng, monkeypatch):
 
 def _smallest():
     """The smallest case of each problem of the benchmarks."""
-    found = {}
-    for case in CASES.values():
-        if case.call != "fresh_jacobian":
-            known = found.setdefault(case.problem, case)
-            found[case.problem] = min(known, case, key=lambda c: c.size)
-    for case in found.values():
+    for case in smallest(list(CASES)):
         slow = any(name in case.problem for name in LONG)
         yield pytest.param(case, id=case.name, marks=[pytest.mark.slow] if slow else [])
 
 
+# The user's loaders leave the closing of their files to the collector.
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 @pytest.mark.parametrize("case", list(_smallest()))
 def test_the_benchmark_set(case, monkeypatch):
     monkeypatch.setenv("FDIFF_NUM_THREADS", "1")

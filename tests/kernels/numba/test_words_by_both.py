@@ -93,7 +93,14 @@ def known(word, dtype):
     return True
 
 
-@pytest.mark.parametrize("dtype", sorted(DTYPES.values()))
+ORDINARY = {"f8", "i8", "u1", "b1"}  # the others are slow tests
+EACH = [
+    pytest.param(dtype, marks=[] if dtype in ORDINARY else [pytest.mark.slow])
+    for dtype in sorted(DTYPES.values())
+]
+
+
+@pytest.mark.parametrize("dtype", EACH)
 def test_words_give_the_same_bits(dtype):
     words = [word for word in words_for(dtype) if known(word, dtype)]
     assert len(words) > (60 if dtype[0] == "f" else 5)
