@@ -25,7 +25,13 @@ def program_of(tape, *, deterministic=False, tuning=SIMULATOR):
 def run_on_simulator(tape, *arrays, deterministic=False, tuning=SIMULATOR):
     """The outputs of a tape, by the kernels of its program."""
     program, values, numbers = program_of(tape, deterministic=deterministic, tuning=tuning)
-    memory = {m.name: _filled(m, numbers, arrays, values.arrays) for m in program.memory}
+    given = {
+        Role.INPUT: arrays,
+        Role.CONSTANT: values.arrays,
+        Role.INTEGERS: {-1: np.array(values.ints, np.int64)},
+        Role.FLOATS: {-1: np.array(values.floats, np.float64)},
+    }
+    memory = {m.name: _filled(m, numbers, given) for m in program.memory}
     for step in program.steps:
         _run(step, memory, numbers)
     for m in program.of(Role.STATUS):
@@ -49,12 +55,11 @@ def _run(step, memory, numbers):
     kernel[max(1, evaluate(step.blocks, numbers)), step.threads](*arguments)
 
 
-def _filled(m, numbers, arrays, constants):
+def _filled(m, numbers, given):
     """Device memory with its contents before a call."""
     dtype = np.dtype("u1" if m.dtype == "b1" else m.dtype)
-    if m.role in (Role.INPUT, Role.CONSTANT):
-        source = (arrays if m.role is Role.INPUT else constants)[m.number]
-        flat = np.ascontiguousarray(source).reshape(-1)
+    if m.role in given:
+        flat = np.ascontiguousarray(given[m.role][m.number]).reshape(-1)
         flat = flat.view("u1") if m.dtype == "b1" else flat
         return cuda.to_device(flat if flat.size else np.zeros(1, dtype))
     flat = np.zeros(max(1, entries(m, numbers)), dtype)

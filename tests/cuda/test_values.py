@@ -2,51 +2,76 @@
 
 import numpy as np
 import pytest
-import scipy.linalg
-import scipy.special  # noqa: F401 - the tables for these modules wait for their imports
+from op_tapes import each_op, each_precision, tapes_with_arguments
+from programs import PROGRAMS, flat
 from running import run_on_simulator
-from tapes import floating, like, tape_of_op, values
+from tapes import tape_of, values
 
-from fdiff.kernels.ir.graph_of_tape import supported
-from fdiff.primitive import PRIMITIVES, load_tables
-from fdiff.transforms.forward import jvp
-from fdiff.transforms.reverse import vjp
+import fdiff
 from fdiff.transforms.simplify import simplify
 
-load_tables()
-CASES = [
-    pytest.param(op, sample, id=f"{op.name}-{k}")
-    for op in PRIMITIVES.values()
-    for k, sample in enumerate(op.samples)
-]
+TOLERANCE = {"f8": 1e-12, "f4": 2e-5}
 
 
-def derived(tape):
-    """The tape and both its derivatives, by name."""
-    if not floating(tape):
-        return {"value": tape}
-    return {"value": tape, "jvp": jvp(tape, floating(tape)), "vjp": vjp(tape, floating(tape))}
+def check(tape, given, expected, **options):
+    """The outputs of a tape on the simulator are these, dtypes and shapes included."""
+    for got, want in zip(run_on_simulator(tape, *given, **options), expected, strict=True):
+        assert got.dtype == want.dtype
+        assert got.shape == want.shape
+        if want.dtype.kind != "f":
+            np.testing.assert_array_equal(got, want)
+            continue
+        single = any(np.asarray(g).dtype == np.float32 for g in given)
+        tolerance = TOLERANCE["f4" if single else "f8"]
+        scale = np.max(np.abs(want[np.isfinite(want)]), initial=1.0)
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize(("op", "sample"), CASES)
-@pytest.mark.parametrize("precision", ["double", "single"])
+@each_op
+@each_precision
 def test_op_on_the_simulator(op, sample, precision, rng):
     """Kernels of an op and of its derivatives give what NumPy gives."""
-    arrays = sample.make(rng)
-    if precision == "single":
-        arrays = [a.astype(np.float32) if a.dtype == np.float64 else a for a in arrays]
-    tolerance = 1e-12 if precision == "double" else 2e-5
-    for one in map(simplify, derived(tape_of_op(op, arrays, sample.params)).values()):
-        if not supported(one):  # an op without a kernel on any processor, or complex numbers
-            continue
-        given = [*arrays, *like(rng, one.input_types[len(arrays) :])]
+    for tape, given in tapes_with_arguments(op, sample, precision, rng):
         with np.errstate(all="ignore"):
-            expected = values(one, *given)
-        for got, want in zip(run_on_simulator(one, *given), expected, strict=True):
-            assert got.dtype == want.dtype
-            assert got.shape == want.shape
-            if want.dtype.kind != "f":
-                np.testing.assert_array_equal(got, want)
-                continue
-            scale = np.max(np.abs(want[np.isfinite(want)]), initial=1.0)
-            np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale)
+            expected = values(tape, *given)
+        check(tape, given, expected)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_program_on_the_simulator(name, deterministic):
+    """Whole programs: fused nests, tiles of rows, reductions in two stages, scatters, products."""
+    f, args = PROGRAMS[name]
+    expected = flat(f(*args))
+    tape = simplify(fdiff.make_tape(f, *args))
+    check(tape, args, expected, deterministic=deterministic)
+
+
+def test_an_index_out_of_bounds_is_an_error():
+    def pick(x, at):
+        return x[at]
+
+    x, at = np.arange(5.0), np.array([0, 4, 5])
+    tape = tape_of(pick, x, at)
+    with pytest.raises(IndexError):
+        run_on_simulator(tape, x, at)
+    (got,) = run_on_simulator(tape, x, np.array([0, -5, 4]))
+    np.testing.assert_array_equal(got, [0.0, 0.0, 4.0])
+
+
+def test_a_singular_matrix_is_an_error():
+    def solved(a, b):
+        return np.linalg.solve(a, b)
+
+    a, b = np.zeros((2, 3, 3)), np.ones((2, 3, 1))
+    with pytest.raises(np.linalg.LinAlgError):
+        run_on_simulator(tape_of(solved, a, b), a, b)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_empty_arrays(shape):
+    def f(x):
+        return np.exp(x), np.sum(x), np.sum(x, axis=0)
+
+    x = np.zeros(shape)
+    check(tape_of(f, x), [x], values(tape_of(f, x), x))

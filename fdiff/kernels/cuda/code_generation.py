@@ -102,6 +102,8 @@ class _Generator:
 
     def _phase(self, lines: Iterable[str]) -> None:
         """Lines for all threads of one block, after all that came before."""
+        if len(self._lines) > self._tuning.lines:
+            self._flush()
         if self._lines:
             self._lines.append(BARRIER)
         self._lines += lines

@@ -1,7 +1,8 @@
 """The words of kernel texts for NVVM: each an ``@intrinsic`` with the formula that CPUs have.
 
 The rows of `fdiff.kernels.llvm.words` are lowered by a builder that knows what NVVM takes. Words of
-GPUs alone are ``rt.exchange`` (with another lane of the warp), ``rt.atomic_sum`` and ``rt.fma``.
+GPUs alone are ``rt.exchange`` (with another lane of the warp), ``rt.atomic_sum``, ``rt.fma`` and
+``rt.quotient`` (of positions).
 Numba is imported here, so that only who asks for CUDA imports this.
 """
 
@@ -163,6 +164,12 @@ def _atomic_sum(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
     return TypedValue(type_, code.call(declare(code.module), [place, value]))
 
 
+def _quotient(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
+    """``n // by`` of integers that are not negative, nor is `by` zero: nothing is checked."""
+    n, by = (convert(code, a, "i8").value for a in args)
+    return TypedValue("i8", code.udiv(n, by))
+
+
 def _fma(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
     """``x * y + z`` rounded once."""
     values = [a.value for a in args]
@@ -179,5 +186,6 @@ _OWN = {
     "rt.tan": _any_angle("tan"),
     "rt.exchange": Word("rt.exchange", "n i -> n", _exchange),
     "rt.atomic_sum": Word("rt.atomic_sum", "p i n -> n", _atomic_sum),
+    "rt.quotient": Word("rt.quotient", "i i -> i", _quotient),
     "rt.fma": Word("rt.fma", "f f f -> f", _fma),
 }

@@ -38,7 +38,7 @@ from .program import (
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"^\s*(\w+) = ")
 _NUMBER = re.compile(r"[nmf]\d+")
-_STATUS = DeviceMemory("status", "i8", ("1",), Role.STATUS)
+_MOST_BY_VALUE = 100  # numbers of a kind that are parameters: a kernel takes 4 KB of these
 # What threads know of themselves, in the order in which it is computed.
 _INDICES = {
     "thread": "np.int64(cuda.threadIdx.x)",
@@ -77,6 +77,12 @@ class KernelTexts:
             f"x{op.data[0]}" for op in graph.ops if op.kind is Kind.INPUT and not op.dims
         }
         self._known: dict[str, CudaKernel] = {}
+        counts = {"integers": graph.sizes + graph.ints, "floats": graph.floats, "status": 1}
+        roles = {"integers": Role.INTEGERS, "floats": Role.FLOATS, "status": Role.STATUS}
+        self._tables = {
+            name: DeviceMemory(name, "f8" if name == "floats" else "i8", (str(count),), roles[name])
+            for name, count in counts.items()
+        }
 
     # --- what is found on the way --------------------------------------------------------------
 
@@ -174,7 +180,7 @@ class KernelTexts:
         loaded = [_loaded(n, self.locals[n]) for n in made if n in words]
         scalars = [n for n in self._scalars if n in words]
         loaded += [f"{n} = {n}_memory[0]" + " != 0" * (self.dtypes[n] == "b1") for n in scalars]
-        loaded += self._typed(words)
+        loaded += [*self._from_tables(words), *self._typed(words)]
         words |= set(_words(loaded))
         words |= {w for n, text in _INDICES.items() if n in words for w in _WORD.findall(text)}
         indices = [f"{n} = {text}" for n, text in _INDICES.items() if n in words]
@@ -210,13 +216,32 @@ class KernelTexts:
                 if text in words and not (text == name and self._is_number(name, words)):
                     out.append(Parameter(name, dtype, address=True))
                     names.append(text)
-        if "status" in words:
-            out.append(Parameter("status", "i8", address=True))
-            names.append("status")
-        for name in sorted(w for w in words if _NUMBER.fullmatch(w)):
+        tables = ("integers", "floats", "status")
+        out += [
+            Parameter(name, self._tables[name].dtype, address=True)
+            for name in tables
+            if name in words
+        ]
+        names += [name for name in tables if name in words]
+        for name in self._by_value(words):
             out.append(Parameter(name, "f8" if name[0] == "f" else "i8", address=False))
             names.append(name)
         return out, names
+
+    def _by_value(self, words: set[str]) -> list[str]:
+        """The numbers that are parameters themselves: none of a kind of which there are many."""
+        found = sorted(w for w in words if _NUMBER.fullmatch(w))
+        tables = {"f": "floats", "m": "integers", "n": ""}
+        return [name for name in found if tables[name[0]] not in words]
+
+    def _from_tables(self, words: set[str]) -> list[str]:
+        """The lines that read numbers from tables, where a kernel uses many."""
+        out: list[str] = []
+        for letter, table, first in (("f", "floats", 0), ("m", "integers", self._graph.sizes)):
+            found = [w for w in words if _NUMBER.fullmatch(w) and w[0] == letter]
+            if len(found) > _MOST_BY_VALUE:
+                out += [f"{n} = {table}[{first + int(n[1:])}]" for n in sorted(found)]
+        return out
 
     def _is_number(self, name: str, words: set[str]) -> bool:
         return name in self.locals or name in self._scalars or f"{name}_copies" in words
@@ -247,7 +272,7 @@ class KernelTexts:
             if name in used
         ]
         out += [m for m in self._partial if m.name in used]
-        return (*out, *([_STATUS] if "status" in used else []))
+        return (*out, *(table for name, table in self._tables.items() if name in used))
 
 
 def _words(lines: Iterable[str]) -> list[str]:

@@ -13,10 +13,10 @@ def product(
     down_b, right_b = (1, lead_b) if flip_b else (lead_b, 1)
     e = thread
     while e < stack * m * n:
-        j = e % n
-        row = e // n
-        i = row % m
-        s = row // m
+        row = rt.quotient(e, n)
+        j = e - row * n
+        s = rt.quotient(row, m)
+        i = row - s * m
         total = zero
         for p in range(k):
             x = a[s * step_a + i * down_a + p * right_a]
@@ -41,15 +41,16 @@ def tiled_product(
     down_b, right_b = (1, lead_b) if flip_b else (lead_b, 1)
     tx = thread % TILE
     ty = thread // TILE
-    across = (n + TILE - 1) // TILE
-    down = (m + TILE - 1) // TILE
+    across = rt.quotient(n + TILE - 1, TILE)
+    down = rt.quotient(m + TILE - 1, TILE)
     tile = block_number
     while tile < stack * down * across:
-        s = tile // (down * across)
-        i = tile // across % down * TILE + ty
-        j = tile % across * TILE + tx
+        band = rt.quotient(tile, across)
+        s = rt.quotient(band, down)
+        i = (band - s * down) * TILE + ty
+        j = (tile - band * across) * TILE + tx
         total = zero
-        for q in range((k + TILE - 1) // TILE):
+        for q in range(rt.quotient(k + TILE - 1, TILE)):
             p = q * TILE
             x = zero
             y = zero

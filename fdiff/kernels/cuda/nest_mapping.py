@@ -85,11 +85,38 @@ def map_nest(nest: Nest, memory: Mapping[str, str], *, atomics: bool) -> MappedN
             shared.add(update.memory)
     order = [k for k in range(rank) if k not in kept] + sorted(kept)
     parallel = rank - len(kept)
+    if atomics and not ordered:
+        shared |= _left_in_memory(nest, inside, kept, memory)
     new, in_place = _in_registers(_permuted(nest, order), parallel, memory, shared)
     inner = min((a.depth for a in new.accumulators if a.depth > parallel), default=rank)
     free = not ordered and not in_place and all(map(_reorderable, new.accumulators))
     contiguous = rank - 1 not in kept
     return MappedNest(new, parallel, inner - parallel if free else 0, frozenset(shared), contiguous)
+
+
+def _left_in_memory(
+    nest: Nest, inside: list[Statement], kept: frozenset[int], memory: Mapping[str, str]
+) -> set[str]:
+    """The memory that iterations of loops `kept` update, and that no register stands in for."""
+    every = frozenset(range(len(nest.domain)))
+    counts = _uses_of_memory(nest)
+    out: set[str] = set()
+    for s in inside:
+        if s.kind is not StatementKind.UPDATE or every <= _own_loops(s, inside):
+            continue
+        assert s.access is not None
+        fixed = not _is_dynamic(s) and all(axis.var not in kept for axis in s.access.index)
+        if not (fixed and counts[s.memory] == 1) and _is_atomic(s, memory):
+            out.add(s.memory)
+    return out
+
+
+def _uses_of_memory(nest: Nest) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for s in nest.all_statements:
+        if s.kind.uses_memory:
+            counts[s.memory] = counts.get(s.memory, 0) + 1
+    return counts
 
 
 def _inside(nest: Nest) -> list[Statement]:
@@ -209,10 +236,7 @@ def _in_registers(
     rank = len(nest.domain)
     if parallel == rank or nest.branches:
         return nest, bool(nest.branches)
-    counts: dict[str, int] = {}
-    for s in nest.all_statements:
-        if s.kind.uses_memory:
-            counts[s.memory] = counts.get(s.memory, 0) + 1
+    counts = _uses_of_memory(nest)
     statements: list[Statement] = []
     sums = list(nest.accumulators)
     for s in nest.statements:

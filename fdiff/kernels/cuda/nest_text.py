@@ -228,8 +228,8 @@ class NestText:
             sizes.append(count)
             plus = "" if begin == "0" else f" + ({begin})"
             if k > first:
-                out.append(f"i{k} = {rest} % {_atom(count)}{plus}")
-                out.append(f"{name}{k} = {rest} // {_atom(count)}")
+                out.append(f"{name}{k} = rt.quotient({rest}, {count})")
+                out.append(f"i{k} = {rest} - {name}{k} * {_atom(count)}{plus}")
                 rest = f"{name}{k}"
             else:
                 out.append(f"i{k} = {rest}{plus}")

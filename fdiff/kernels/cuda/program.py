@@ -6,8 +6,8 @@ is run by whoever holds device arrays. All of it is text and plain data: nothing
 What runs a program does this, once for each call:
 
 1. It has an array on the device for each `DeviceMemory`: inputs and outputs are arrays in
-   row-major order, constants and tables are copied to the device once, temporaries come from a
-   pool and need no initial value. Status words are set to 0.
+   row-major order, constants and tables of numbers are copied to the device once, temporaries
+   come from a pool and need no initial value. Status words are set to 0.
 2. It takes the steps in order, on one stream. The arguments of a launch stand in the order of its
    `parameters`: addresses of memory, and numbers by value.
 3. It reads the status, if there is one: 0, or a code of `runtime/status.py` that becomes an error.
@@ -39,6 +39,8 @@ class Role(Enum):
     CONSTANT = "constant"  # entries of `Values.arrays`, never written to
     OUTPUT = "output"  # owned by the caller after the call
     TEMPORARY = "temporary"  # between steps; begins with any contents
+    INTEGERS = "integers"  # all of `Values.ints`, for a kernel that uses many of them
+    FLOATS = "floats"  # all of `Values.floats`, likewise
     STATUS = "status"  # one i8, 0 before the first step; what it says after the last is checked
 
 

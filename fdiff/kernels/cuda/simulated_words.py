@@ -172,7 +172,7 @@ _RT = SimpleNamespace(
     exchange=_exchange,
     atomic_sum=_atomic_sum,
     offset=Offset,
-    out_of_range=lambda x: False,
+    quotient=lambda n, by: n // by,
     bits=lambda x: 8 * np.asarray(x).dtype.itemsize,
     **_SUMS,
     **{name: getattr(np, name) for name in _UFUNCS},

@@ -16,6 +16,7 @@ class Tuning(NamedTuple):
     row: int = 32  # terms from which on a block reduces a row together
     tiles: int = 1 << 9  # tiles of rows, if there are as many
     library: int = 1 << 21  # terms of a matrix product from which on a library does it
+    lines: int = 500  # lines of a kernel of one block, which is then cut: NVVM takes long
     matrix: int = 64  # largest order of matrices that a thread works on
 
 

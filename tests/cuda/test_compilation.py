@@ -1,0 +1,94 @@
+"""Kernels compiled for GPUs, without one: registers alone, no stack, and coalesced accesses."""
+
+import os
+
+import numpy as np
+import pytest
+from compiling import CAPABILITIES, ptx_of, usage_of
+from op_tapes import each_op, each_precision, tapes_with_arguments
+from programs import PROGRAMS
+from strides import strides_of
+
+import fdiff
+from benchmarks.cases import CASES
+from benchmarks.peers import fdiff_peer
+from benchmarks.worker import prepared
+from fdiff.kernels.cuda.code_generation import cuda_program
+from fdiff.kernels.cuda.tuning import GPU
+from fdiff.kernels.ir.graph_of_tape import kernel_graph
+
+FIRST, LAST = CAPABILITIES[0], CAPABILITIES[-1]
+# Kernels of tens of thousands of statements, of unrolled loops: NVVM takes ten minutes for one of
+# them. `FDIFF_CUDA_LONG=1` has them compiled, too.
+LONG = ("LSTM", "HAND")
+MOST_REGISTERS = 255  # of a thread; with more a GPU uses memory
+_done = set()
+
+
+def kernels_of(tape, tuning=GPU):
+    graph, values = kernel_graph(tape, ("C",) * len(tape.inputs))
+    return cuda_program(graph, values, tuning=tuning).kernels
+
+
+def check(kernel, folder):
+    """Machine code for all GPUs: PTX for the first serves those between it and the last."""
+    key = kernel.text, kernel.parameters
+    if key in _done:
+        return
+    _done.add(key)
+    for capability in CAPABILITIES:
+        ptx = ptx_of(kernel, LAST if capability == LAST else FIRST)
+        assert ".local" not in ptx, kernel.text
+        usage = usage_of(ptx, capability, folder)
+        assert usage.stack == 0, kernel.text
+        assert usage.spills == 0, kernel.text
+        assert usage.registers <= MOST_REGISTERS
+
+
+@each_op
+@each_precision
+def test_kernels_of_ops_use_registers_alone(op, sample, precision, rng, tmp_path):
+    for tape, _ in tapes_with_arguments(op, sample, precision, rng):
+        for kernel in kernels_of(tape):
+            check(kernel, tmp_path)
+
+
+def _benchmarks():
+    """The smallest and the largest case of each problem of the benchmarks."""
+    found = {}
+    for case in CASES.values():
+        if case.call != "fresh_jacobian":
+            found.setdefault(case.problem, []).append(case)
+    for cases in found.values():
+        ends = (min(cases, key=lambda c: c.size), max(cases, key=lambda c: c.size))
+        for case in dict.fromkeys(c.name for c in ends):
+            if not any(word in case for word in LONG) or os.environ.get("FDIFF_CUDA_LONG"):
+                yield case
+
+
+@pytest.mark.parametrize("name", list(_benchmarks()))
+def test_kernels_of_benchmarks_use_registers_alone(name, tmp_path):
+    case = CASES[name]
+    arguments, _ = case.arguments()
+    tape = fdiff.make_tape(prepared(case, "fdiff", fdiff_peer), *arguments)
+    for kernel in kernels_of(tape):
+        check(kernel, tmp_path)
+
+
+# --- coalesced accesses -------------------------------------------------------------------------
+
+# Sizes at which each nest has a kernel for the whole grid.
+LARGE = {"elementwise": (1 << 20,), "rosenbrock": (1 << 20,), "bratu": (1024, 1024)}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_neighbouring_threads_access_neighbouring_entries(name):
+    """In kernels of whole grids, addresses grow by the bytes of an entry, or not at all."""
+    tape = fdiff.make_tape(PROGRAMS[name][0], np.ones(LARGE[name]))
+    graph, values = kernel_graph(tape, ("C",))
+    grids = [s.kernel for s in cuda_program(graph, values).steps if s.blocks != "1"]
+    assert grids
+    for kernel in grids:
+        found = strides_of(ptx_of(kernel, (8, 0)))
+        assert set(found) <= {8, 0}, kernel.text
+        assert found.count(8) > 2 * found.count(0)
