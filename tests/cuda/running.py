@@ -7,7 +7,7 @@ from numba import cuda
 
 from fdiff.kernels.cuda import words
 from fdiff.kernels.cuda.code_generation import cuda_program
-from fdiff.kernels.cuda.program import Launch, Role, entries, evaluate, numbers_of
+from fdiff.kernels.cuda.program import Launch, Role, contents, entries, evaluate, numbers_of
 from fdiff.kernels.cuda.tuning import SIMULATOR
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.runtime.status import error_of
@@ -25,12 +25,8 @@ def program_of(tape, *, deterministic=False, tuning=SIMULATOR):
 def run_on_simulator(tape, *arrays, deterministic=False, tuning=SIMULATOR):
     """The outputs of a tape, by the kernels of its program."""
     program, values, numbers = program_of(tape, deterministic=deterministic, tuning=tuning)
-    given = {
-        Role.INPUT: arrays,
-        Role.CONSTANT: values.arrays,
-        Role.INTEGERS: {-1: np.array(values.ints, np.int64)},
-        Role.FLOATS: {-1: np.array(values.floats, np.float64)},
-    }
+    given = {m.name: array for m, array in contents(program, values)}
+    given |= {m.name: arrays[m.number] for m in program.of(Role.INPUT)}
     memory = {m.name: _filled(m, numbers, given) for m in program.memory}
     for step in program.steps:
         _run(step, memory, numbers)
@@ -58,8 +54,8 @@ def _run(step, memory, numbers):
 def _filled(m, numbers, given):
     """Device memory with its contents before a call."""
     dtype = np.dtype("u1" if m.dtype == "b1" else m.dtype)
-    if m.role in given:
-        flat = np.ascontiguousarray(given[m.role][m.number]).reshape(-1)
+    if m.name in given:
+        flat = np.ascontiguousarray(given[m.name]).reshape(-1)
         flat = flat.view("u1") if m.dtype == "b1" else flat
         return cuda.to_device(flat if flat.size else np.zeros(1, dtype))
     flat = np.zeros(max(1, entries(m, numbers)), dtype)

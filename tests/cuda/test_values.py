@@ -75,3 +75,16 @@ def test_empty_arrays(shape):
 
     x = np.zeros(shape)
     check(tape_of(f, x), [x], values(tape_of(f, x), x))
+
+
+def test_many_numbers_come_from_a_table():
+    """A kernel takes 4 KB of parameters; a program of more numbers than that reads them."""
+
+    def f(x):
+        for k in range(150):
+            x = x + (k + 0.5) * np.sin(x * (0.25 + k))
+        return x
+
+    x = np.linspace(0.0, 1.0, 5)
+    tape = tape_of(f, x)
+    check(tape, [x], values(tape, x))

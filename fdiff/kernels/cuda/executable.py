@@ -27,6 +27,7 @@ from .program import (
     Numbers,
     Role,
     Step,
+    contents,
     entries,
     evaluate,
     numbers_of,
@@ -65,8 +66,7 @@ class CudaExecutable:
         self._outputs = [self._place(m) for m in program.of(Role.OUTPUT)]
         self._given, self._types = tape.input_types, tape.output_types
         self._constants = [
-            (self._place(m), device.upload(values.arrays[m.number]))
-            for m in program.of(Role.CONSTANT)
+            (self._place(m), device.upload(array)) for m, array in contents(program, values)
         ]
         temporaries = program.of(Role.TEMPORARY)
         begins = list(accumulate((self._bytes(m) for m in temporaries), initial=0))

@@ -27,6 +27,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
+import numpy as np
+
 from ..ir.graph import KernelGraph, Values
 
 Numbers = Mapping[str, int | float]  # what the sizes and numbers of a graph are, by their names
@@ -148,6 +150,15 @@ def numbers_of(graph: KernelGraph, values: Values) -> dict[str, int | float]:
     out: dict[str, int | float] = {f"n{k}": n for k, n in enumerate(sizes)}
     out |= {f"m{k}": m for k, m in enumerate(integers)}
     return out | {f"f{k}": f for k, f in enumerate(values.floats)}
+
+
+def contents(program: CudaProgram, values: Values) -> list[tuple[DeviceMemory, np.ndarray]]:
+    """The memory that is filled once, and with what: constants, and tables of numbers."""
+    tables = {Role.INTEGERS: (values.ints, np.int64), Role.FLOATS: (values.floats, np.float64)}
+    out = [(m, values.arrays[m.number]) for m in program.of(Role.CONSTANT)]
+    for role, (numbers, dtype) in tables.items():
+        out += [(m, np.array(numbers, dtype)) for m in program.of(role)]
+    return out
 
 
 def evaluate(expression: str, numbers: Numbers) -> int:
