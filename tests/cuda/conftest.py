@@ -8,7 +8,8 @@ import os
 
 PARTS = {
     "values": ("test_values.py", "test_device_calls.py"),
-    "compilation": ("test_compilation.py", "test_kernel_binaries.py"),
+    "compilation": ("test_compilation.py", "test_gpu_calls.py", "test_kernel_binaries.py"),
 }
 part = os.environ.get("FDIFF_CUDA_TESTS", "")
 collect_ignore = [name for key, names in PARTS.items() if key != part for name in names]
+collect_ignore += ["stubbed_gpu.py", "cupy_stub.py"]  # programs of test_gpu_calls.py

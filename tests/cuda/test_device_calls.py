@@ -8,7 +8,7 @@ from numba import cuda
 
 import fdiff
 from fdiff.dispatch import cuda_runner, tiered_execution
-from fdiff.errors import DtypeError, InputError, KinkError, UnsupportedError
+from fdiff.errors import DeviceError, DtypeError, InputError, KinkError, UnsupportedError
 from fdiff.functional import dense_plans
 from fdiff.tree import flatten, map_leaves
 
@@ -227,6 +227,42 @@ def test_errors_are_those_of_numpy():
         with pytest.raises(IndexError, match="out of bounds"):
             taken(X, place(outside))
     assert_close(taken(X, Foreign(inside)), X[inside])
+
+
+def test_singular_matrices_are_those_of_numpy():
+    solved = fdiff.jit(np.linalg.solve, device="cuda")
+    regular = np.array([[2.0, 1.0], [1.0, 3.0]])
+    assert_close(solved(Foreign(regular), X[:2]), np.linalg.solve(regular, X[:2]))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        solved(Foreign(np.ones((2, 2))), X[:2])
+
+
+def test_large_matrices_need_a_library():
+    with pytest.raises(DeviceError, match="inv of such sizes on Numba's simulator needs a library"):
+        fdiff.jit(np.linalg.inv, device="cuda")(np.eye(80))
+
+
+def test_sums_in_one_order_are_another_program(monkeypatch):
+    where = np.array([0, 3, 0, 3, 3, 1, 0])
+
+    def scattered(x):
+        out = np.zeros(4)
+        np.add.at(out, where, x * x)
+        return np.sum(out**2)
+
+    wanted = fdiff.grad(scattered)(X)
+    texts = []
+    for setting in ("0", "1"):
+        monkeypatch.setenv("FDIFF_DETERMINISTIC", setting)
+        fdiff.cache_clear()
+        prepared = fdiff.grad(scattered, device="cuda")
+        assert_close(prepared(X), wanted)
+        (runner,) = [
+            r for r in cuda_runner._runners.values() if r.state() != "not run yet, on CUDA"
+        ]
+        texts.append(runner._program.program.text)
+    assert "atomic" in texts[0]
+    assert "atomic" not in texts[1]
 
 
 # --- nothing runs on the CPU ----------------------------------------------------------------------

@@ -79,6 +79,13 @@ def cupy() -> Any:
         return import_module("cupy")
 
 
+@lru_cache(maxsize=1)
+def cupyx() -> Any:
+    """CuPy's extensions, where its error states are."""
+    with no_fork:
+        return import_module("cupyx")
+
+
 def installed(module: str) -> bool:
     """Whether a top-level module, or one below it, could be imported."""
     try:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
+from collections.abc import Iterator
 
+from ...kernel_rule import Kind
 from ...tape import Tape
 from ..ir.graph import KernelGraph, Values
 from ..ir.graph_of_tape import kernel_graph
@@ -12,20 +15,25 @@ from . import adapter, kernel_binaries
 from .code_generation import cuda_program
 from .device import CudaDevice
 from .executable import CudaExecutable
+from .matrix_routines import each_matrix
 from .program import CudaProgram
 from .tuning import GPU, SIMULATOR
 
+DETERMINISTIC = "FDIFF_DETERMINISTIC"
 _MOST = 512  # programs in memory
-_programs: OrderedDict[tuple[KernelGraph, tuple[int, ...]], CudaProgram] = OrderedDict()
+_programs: OrderedDict[tuple[KernelGraph, tuple[int, ...], bool], CudaProgram] = OrderedDict()
 
 
 def program_of(graph: KernelGraph, values: Values) -> CudaProgram:
-    """The program of a graph for such sizes."""
-    key = graph, values.ints[: graph.sizes]
+    """The program of a graph for such sizes; sums in one order where the environment says so."""
+    deterministic = os.environ.get(DETERMINISTIC, "0") not in ("", "0")
+    key = graph, values.ints, deterministic
     found = _programs.get(key)
     if found is None:
         tuning = SIMULATOR if adapter.simulated() else GPU
-        found = _programs[key] = cuda_program(graph, values, tuning=tuning)
+        found = _programs[key] = cuda_program(
+            graph, values, tuning=tuning, deterministic=deterministic
+        )
         if len(_programs) > _MOST:
             _programs.popitem(last=False)
     return found
@@ -33,7 +41,17 @@ def program_of(graph: KernelGraph, values: Values) -> CudaProgram:
 
 def missing(tape: Tape) -> list[str]:
     """The operations of a tape, or their dtypes, that have no CUDA kernel."""
-    return missing_in_graph(tape)
+    return [*missing_in_graph(tape), *dict.fromkeys(_without_routine(tape))]
+
+
+def _without_routine(tape: Tape) -> Iterator[str]:
+    """Operations whose routine is one of the CPU alone."""
+    for node in tape.nodes:
+        rule = node.primitive.kernel
+        if rule is not None and rule.routine is not None and rule.kind is not Kind.MATMUL:
+            dtype = node.types[-1].dtype.str[1:]
+            if each_matrix(f"{rule.routine.name}_{dtype}") is None:
+                yield node.primitive.name
 
 
 def compile_cuda(tape: Tape, device: CudaDevice) -> CudaExecutable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -89,4 +90,53 @@ def _matrices(
     return cupy.lib.stride_tricks.as_strided(flat, shape, strides)
 
 
-_ROUTINES: dict[str, Routine] = {"matmul": _matmul}
+def _solve(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+    a, b, x, *_ = flat
+    stack, n, columns = sizes
+    right = (stack, n, columns)
+    with _checked():
+        _first(x, right)[...] = cupy.linalg.solve(_first(a, (stack, n, n)), _first(b, right))
+
+
+def _inv(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+    stack, n = sizes
+    with _checked():
+        _first(flat[1], (stack, n, n))[...] = cupy.linalg.inv(_first(flat[0], (stack, n, n)))
+
+
+def _cholesky(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+    stack, n = sizes
+    with _checked():
+        _first(flat[1], (stack, n, n))[...] = cupy.linalg.cholesky(_first(flat[0], (stack, n, n)))
+
+
+def _det(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+    stack, n = sizes
+    _first(flat[1], (stack,))[...] = cupy.linalg.det(_first(flat[0], (stack, n, n)))
+
+
+def _slogdet(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
+    stack, n = sizes
+    found = cupy.linalg.slogdet(_first(flat[0], (stack, n, n)))
+    for out, values in zip(flat[1:3], found, strict=True):
+        _first(out, (stack,))[...] = values
+
+
+def _first(flat: Any, shape: tuple[int, ...]) -> Any:
+    """The first entries of flat memory in this shape."""
+    return flat[: prod(shape)].reshape(shape)
+
+
+def _checked() -> Any:
+    """CuPy reports singular matrices in this context, as `numpy.linalg` does."""
+    return adapter.cupyx().errstate(linalg="raise")
+
+
+_ROUTINES: dict[str, Routine] = {
+    "matmul": _matmul,
+    "solve": _solve,
+    "inv": _inv,
+    "det": _det,
+    "slogdet": _slogdet,
+    "cholesky": _cholesky,
+}

@@ -1,0 +1,169 @@
+"""Calls on a GPU that the stub of a driver stands in for; run by test_gpu_calls.py.
+
+Prints a JSON object: for each case below the events that the driver saw, and what the case found.
+"""
+
+import ctypes
+import json
+import sys
+import threading
+
+import numpy as np
+
+if "cupy" in sys.argv:
+    import cupy_stub
+
+    cupy_stub.install()
+
+import fdiff
+from fdiff.kernels.cuda import compiler
+from fdiff.kernels.cuda.strided_copies import _kernel
+
+STUB = ctypes.CDLL(sys.argv[1])
+STUB.stub_events.restype = ctypes.c_char_p
+X = np.linspace(0.1, 1.0, 6)
+PARAMETERS = {}  # of kernels by name, from the programs that were made
+
+
+@ctypes.CFUNCTYPE(
+    None, ctypes.c_char_p, ctypes.c_uint, ctypes.c_uint, ctypes.POINTER(ctypes.c_void_p)
+)
+def run(entry, blocks, threads, arguments):
+    """Run the text of a kernel by one thread, which is right for loops over a grid."""
+    (kernel,) = [k for k in PARAMETERS.values() if f"{len(k.name)}{k.name}B".encode() in entry]
+    given = []
+    for k, p in enumerate(kernel.parameters):
+        kind = {"i8": ctypes.c_int64, "f8": ctypes.c_double, "u8": ctypes.c_uint64}[p.dtype]
+        value = ctypes.cast(arguments[k], ctypes.POINTER(ctypes.c_int64 if p.address else kind))[0]
+        given.append(ctypes.cast(value, ctypes.POINTER(kind)) if p.address else value)
+    cuda = type(
+        "cuda", (), {"grid": staticmethod(lambda _: 0), "gridsize": staticmethod(lambda _: 1)}
+    )
+    thread = type("x", (), {"x": 0})
+    cuda.blockIdx = cuda.threadIdx = thread
+    cuda.blockDim = cuda.gridDim = type("x", (), {"x": 1})
+    words = type("rt", (), {"sin": np.sin, "cos": np.cos})
+    space = {"cuda": cuda, "rt": words, "math": words, "np": np}
+    exec(kernel.text, space)
+    space[kernel.name](*given)
+
+
+class Foreign:
+    """A device array of another library, on a stream of its own if it names one."""
+
+    def __init__(self, array, stream=None):
+        self.array, self.stream = array, stream
+
+    @property
+    def __cuda_array_interface__(self):
+        a = self.array
+        described = {"shape": a.shape, "typestr": a.dtype.str, "strides": a.strides}
+        return {**described, "data": (a.ctypes.data, True), "version": 3, "stream": self.stream}
+
+
+def remember(program):
+    PARAMETERS.update({k.name: k for k in program.kernels})
+    return program
+
+
+made = compiler.cuda_program
+compiler.cuda_program = lambda *given, **named: remember(made(*given, **named))
+
+
+def host(array):
+    """The entries of an array on the device, which lie in the memory of the host here."""
+    data = array.__cuda_array_interface__["data"][0]
+    return np.ctypeslib.as_array(
+        ctypes.cast(data, ctypes.POINTER(ctypes.c_double)), array.shape
+    ).tolist()
+
+
+def double(x):
+    return x + x
+
+
+on_gpu = fdiff.jit(double, device="cuda")
+
+
+def arrays_of_numpy():
+    return on_gpu(X).tolist()
+
+
+def again():
+    return on_gpu(X + 1.0).tolist()
+
+
+def device_arrays():
+    found = on_gpu(Foreign(X))
+    return [type(found).__module__, host(found)]
+
+
+def another_stream():
+    return host(on_gpu(Foreign(X, stream=4711)))
+
+
+def strided():
+    PARAMETERS["copy_strided"] = _kernel(1, 8)
+    return host(on_gpu(Foreign(np.repeat(X, 2)[::-2])))
+
+
+def another_thread():
+    found = []
+    one = threading.Thread(target=lambda: found.append(on_gpu(X).tolist()))
+    one.start()
+    one.join()
+    return found[0]
+
+
+def captured():
+    data = np.arange(6.0)
+    return host(fdiff.jit(lambda x: x + data, device="cuda")(Foreign(X)))
+
+
+def libraries():
+    """Large products and factorisations by cuBLAS and cuSOLVER, where CuPy is installed."""
+    if "cupy" not in sys.argv:
+        return []
+    rng = np.random.default_rng(3)
+    a, b, low = rng.normal(size=(130, 130)), rng.normal(size=(130, 130)), rng.normal(size=(70, 70))
+    spd = low @ low.T + np.eye(70)
+    functions = {
+        "matmul": (lambda a, b: a @ b, (a, b)),
+        "matmul of a transpose": (lambda a, b: a.T @ b, (a, b)),
+        "solve": (np.linalg.solve, (spd, low[:, :3])),
+        "inv": (np.linalg.inv, (spd,)),
+        "det": (np.linalg.det, (spd / 10.0,)),
+        "slogdet": (lambda a: np.linalg.slogdet(a)[1], (spd,)),
+        "cholesky": (np.linalg.cholesky, (spd,)),
+    }
+    return {
+        name: off(f(*args), fdiff.jit(f, device="cuda")(*args))
+        for name, (f, args) in functions.items()
+    }
+
+
+def off(wanted, found):
+    """The largest difference, as a share of the largest entry."""
+    return float(np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)))
+
+
+def how_it_runs():
+    return repr(on_gpu)
+
+
+CASES = (
+    arrays_of_numpy, again, device_arrays, another_stream, strided, another_thread, captured,
+    libraries, how_it_runs,
+)  # fmt: skip
+STUB.stub_runs_kernels_by(run)
+outcome = {}
+for case in CASES:
+    STUB.stub_forget()
+    value = case()
+    outcome[case.__name__] = {
+        "events": STUB.stub_events().decode().split("\n")[:-1],
+        "found": value,
+    }
+fdiff.cache_clear()
+outcome["live"] = STUB.stub_live()
+print(json.dumps(outcome))
