@@ -33,21 +33,28 @@ class OutArrays(NamedTuple):
     direct: dict[int, bool]
 
 
-def call_text(layout: CallLayout, out: OutArrays | None) -> str:
-    """The text of the function `call`, with `missing` and `failed`, which go to Python."""
-    return "\n".join(_Writer(layout, out).lines()) + "\n"
+def call_text(
+    layout: CallLayout, out: OutArrays | None, plain: frozenset[int] = frozenset()
+) -> str:
+    """The text of the function `call`, with `missing` and `failed`, which go to Python.
+
+    `plain` are the arguments that are contiguous arrays by their types.
+    """
+    return "\n".join(_Writer(layout, out, plain).lines()) + "\n"
 
 
 class _Writer:
     """Writes the function of a layout."""
 
-    def __init__(self, layout: CallLayout, out: OutArrays | None) -> None:
+    def __init__(self, layout: CallLayout, out: OutArrays | None, plain: frozenset[int]) -> None:
         self.layout = layout
+        self.plain = plain
         self.words = word_map(layout)
         self.out = out or OutArrays({}, {})
         positional = len(layout.arguments) - len(layout.names)
         self.parameters = [f"a{k}" for k in range(positional)] + list(layout.names)
         self.path: dict[int, str] = {}  # how each leaf is reached
+        self.array = {k: f"x{k}" for k in layout.arrays}  # the name of each array
         for name, tree in zip(self.parameters, layout.arguments, strict=True):
             self._reach(tree, name)
         if out is not None:
@@ -89,23 +96,28 @@ class _Writer:
         yield "while True:"
         for line in self._attempt():
             yield "    " + line
-        yield from self._finish()
+        yield f"return {self._spelled(self.layout.result, iter(range(len(self.layout.kinds))))}"
 
     def _arguments(self) -> Iterator[str]:
         """Arguments as the kernel takes them, and their keys."""
         for k, one in enumerate(self.layout.given):
             path = self.path[k]
             if isinstance(one, ArrayArgument):
+                if k in self.plain and one.read == one.dtype and path.isidentifier():
+                    self.array[k] = path  # another name would be counted up and down
+                    continue
                 cast = "" if one.read == one.dtype else f".astype({_named(one.read)})"
                 yield f"x{k} = contiguous({path}{cast})"
             elif isinstance(one, NumberArgument):
                 yield f"p{k} = slot({_named(one.read)}({path}))"
             else:
                 yield f"k{k} = np.int64({path})"
+        yield from (f"z{k} = {path}" for k, path in self.out.where.items())
         yield "chains = chains_of(records)"
 
     def _keys(self) -> list[str]:
-        return [f"k{k}" if axis < 0 else f"x{k}.shape[{axis}]" for _, k, axis in self.words.key]
+        key = self.words.key
+        return [f"k{k}" if axis < 0 else f"{self.array[k]}.shape[{axis}]" for _, k, axis in key]
 
     def _hash(self) -> str:
         terms = [f"{m} * {key}" for m, key in zip(MULTIPLIERS, self._keys(), strict=False)]
@@ -121,7 +133,7 @@ class _Writer:
         yield "sure = r == 0"
         yield "if sure:"
         yield f"    r = missing({', '.join(self.parameters[: len(self.layout.arguments)])})"
-        odd = [f"in_c_order({self.path[k]})" for k in self.layout.arrays]
+        odd = [f"in_c_order({self.path[k]})" for k in self.layout.arrays if k not in self.plain]
         if odd:
             yield f"if {_AT['C_ORDER']} != 0 and not ({' and '.join(odd)}):"
             yield "    failed(r, order, sure)"
@@ -137,20 +149,21 @@ class _Writer:
             assert isinstance(one, Result), "a number is no array"
             sizes = "".join(f"load(r, {word}), " for word in self.words.sizes[k])
             new = f"np.empty(({sizes}), {_named(one.dtype)})"
-            place = self.out.where.get(k)
-            if place is None:
+            if k not in self.out.where:
                 yield f"y{k} = {new}"
                 continue
-            yield f"if {place}.shape != ({sizes}):"
+            yield f"if z{k}.shape != ({sizes}):"
             yield "    failed(r, other_shape, sure)"
-            yield f"y{k} = {place if self.out.direct[k] else new}"
             if self.out.direct[k]:
+                yield f"t{k} = 0"
                 yield f"if {self._overlaps(k)}:"
-                yield f"    y{k} = {new}"
+                yield f"    t{k} = allocate(load(r, {self.words.bytes[k]}) + 1)"
+            else:
+                yield f"y{k} = {new}"
         for k in self.scalars:
             one = self.layout.made[k]
             yield f"q{k} = slot({_named(one.dtype)}(0))"  # type: ignore[union-attr] - not a Number
-        places = list(self.out.where.values())
+        places = [f"z{k}" for k in self.out.where]
         for k, place in enumerate(places):
             for other in places[:k]:
                 yield f"if shared({place}, {other}):"
@@ -158,9 +171,17 @@ class _Writer:
 
     def _overlaps(self, k: int) -> str:
         """Whether an array that is given to write to overlaps one that is read."""
-        tests = [f"shared({self.out.where[k]}, x{a})" for a in self.layout.arrays]
-        tests.append(f"overlaps_fixed(r, {self.out.where[k]})")
+        tests = [f"shared(z{k}, {self.array[a]})" for a in self.layout.arrays]
+        tests.append(f"overlaps_fixed(r, z{k})")
         return " or ".join(tests)
+
+    def _address(self, k: int) -> str:
+        """Where the kernel writes a result."""
+        if k not in self.arrays:
+            return f"q{k}"
+        if k in self.out.where and self.out.direct[k]:
+            return f"(t{k} if t{k} != 0 else address_of(z{k}))"
+        return f"address_of(y{k})"
 
     def _memory(self) -> Iterator[str]:
         yield f"total = {_AT['TOTAL']}"
@@ -175,11 +196,10 @@ class _Writer:
         """All addresses, where the kernel looks for them."""
         for leaf, word in self.words.read.items():
             array = isinstance(self.layout.given[leaf], ArrayArgument)
-            value = f"address_of(x{leaf})" if array else f"p{leaf}"
+            value = f"address_of({self.array[leaf]})" if array else f"p{leaf}"
             yield f"store(w, load(r, {word}), {value})"
         for leaf, word in self.words.place.items():
-            value = f"address_of(y{leaf})" if leaf in self.arrays else f"q{leaf}"
-            yield f"store(w, load(r, {word}), {value})"
+            yield f"store(w, load(r, {word}), {self._address(leaf)})"
         yield f"store(w, {_AT['WORK_AT']}, w + {_AT['WORK']})"
         yield "holds = slot(np.uint8(1))"
         yield f"if {_AT['GUARD']} != {NONE}:"
@@ -204,10 +224,8 @@ class _Writer:
         yield "                failed(r, status, sure)"
         yield "    done = status == 0 and (sure or byte(holds) != 0)"
         yield from (f"    if done and {_AT['SHARED']} != 0:", *self._copies())
-        for k in self.layout.arrays:
-            yield f"keep(x{k})"
-        for k in self.arrays:
-            yield f"keep(y{k})"
+        yield from (f"keep({self.array[k]})" for k in self.layout.arrays)
+        yield from self._deliver()
         yield "if room != 0:"
         yield "    free(room)"
         yield "if done:"
@@ -218,20 +236,23 @@ class _Writer:
         """Results that are one output of the kernel."""
         yield "        pass"
         for k, word in self.words.source.items():
-            place = f"address_of(y{k})" if k in self.arrays else f"q{k}"
+            place = self._address(k)
             yield f"        if load(r, {word}) != {NONE}:"
             size = f"load(r, {self.words.bytes[k]})"
             yield f"            copy_bytes({place}, load(w, load(r, {word})), {size})"
 
-    def _finish(self) -> Iterator[str]:
-        """Copy results to arrays that the kernel could not write to, and return everything."""
-        for k, place in self.out.where.items():
-            if self.out.direct[k]:
-                yield f"if address_of(y{k}) != address_of({place}):"
-                yield f"    {place}[...] = y{k}"
+    def _deliver(self) -> Iterator[str]:
+        """Copy results to the arrays of the caller's that the kernel could not write to."""
+        for k in self.arrays:
+            if k not in self.out.where:
+                yield f"keep(y{k})"
+            elif self.out.direct[k]:
+                yield f"if t{k} != 0:"
+                yield "    if done:"
+                yield f"        copy_bytes(address_of(z{k}), t{k}, load(r, {self.words.bytes[k]}))"
+                yield f"    free(t{k})"
             else:
-                yield f"{place}[...] = y{k}"
-        yield f"return {self._spelled(self.layout.result, iter(range(len(self.layout.kinds))))}"
+                yield from ("if done:", f"    z{k}[...] = y{k}")
 
     def _spelled(self, tree: Tree, kinds: Iterator[int]) -> str:
         """The result as an expression."""
@@ -247,7 +268,7 @@ class _Writer:
             return _number(one.kind, f"load(r, {self.words.value[tree]})")
         if one.scalar:
             return f"number_at(q{tree}, {_named(one.dtype)})"
-        return self.out.where.get(tree, f"y{tree}")
+        return f"z{tree}" if tree in self.out.where else f"y{tree}"
 
 
 def _is_array(one: Result | Number) -> bool:

@@ -99,10 +99,11 @@ class FunctionType(types.Callable, types.Opaque):
         except FdiffError as error:  # in an error of Numba's own it shows the user's line
             raise TypingError(str(error)) from None
         arrays = None if out is None else _out_arrays(calls.layout, out, self.callee.name)
-        key = (calls.layout, None if arrays is None else tuple(arrays.direct.items()))
+        plain = _plain(calls.layout, [*given, *(named[name] for name in calls.layout.names)])
+        key = (calls.layout, plain, None if arrays is None else tuple(arrays.direct.items()))
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[key] = _compiled(calls, arrays)
+            found = self._compiled[key] = _compiled(calls, arrays, plain)
         return found
 
 
@@ -185,9 +186,17 @@ def _out_arrays(layout: CallLayout, out: Any, name: str) -> OutArrays:
     return found
 
 
-def _compiled(calls: Calls, out: OutArrays | None) -> Any:
+def _plain(layout: CallLayout, kinds: Sequence[Any]) -> frozenset[int]:
+    """The arguments that are arrays in C order by their types, and no part of a tuple."""
+    pairs = zip(layout.arguments, kinds, strict=True)
+    arrays = [(tree, kind) for tree, kind in pairs if isinstance(kind, types.Array)]
+    found = [tree for tree, kind in arrays if kind.layout == "C" and kind.aligned]
+    return frozenset(cast("list[int]", found))
+
+
+def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> Any:
     """The function of a layout, which Numba compiles when it is first called with such types."""
-    text = call_text(calls.layout, out)
+    text = call_text(calls.layout, out, plain)
     file = f"<fdiff call {next(_numbers)} of {calls.layout.name}>"
     space: dict[str, Any] = {
         "np": np, "njit": numba.njit, "order": NOT_IN_ORDER, "other_shape": OTHER_SHAPE,
