@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from .. import kernels
-from ..dispatch.arguments import NUMERIC, STATIC, called
+from ..dispatch.arguments import NUMERIC, STATIC, Function, called
+from ..dispatch.fast_path_builder import Split
+from ..dispatch.program import Program
 from ..dispatch.result_template import Placeholder
 from ..dispatch.single_kernels import SingleKernel
 from ..dispatch.variant import Variant
@@ -20,6 +22,26 @@ from .prepared import Prepared
 
 TAKES = "Pass arrays, numbers, and tuples of these."
 GIVES = "Return arrays, numbers, None, and tuples of these."
+
+
+class Target(NamedTuple):
+    """What is known of a prepared function, without itself.
+
+    `name` is the public call, ``grad(model)``. Records are kept as long as machine code is, which a
+    prepared function leads to: if records led to that, nothing would ever be freed.
+    """
+
+    operator: str
+    name: str
+    program: Program
+    f: Function
+    split: Split
+
+
+def target_of(prepared: Prepared[..., Any]) -> Target:
+    """What records know of a prepared function."""
+    operator, f = prepared.__fdiff__, prepared.__wrapped__
+    return Target(operator, called(operator, f), prepared.program, f, prepared.split)
 
 
 class Example(NamedTuple):
@@ -42,24 +64,23 @@ class Example(NamedTuple):
         return self._replace(leaves=tuple(leaves))
 
 
-def call_example(
-    prepared: Prepared[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
-) -> Example:
+def call_example(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> Example:
     """A call with the classes of numbers that code of Numba has: float, complex, int, bool."""
     leaves, spec = flatten((args, kwargs))
-    ints = _taken_as_floats(prepared, args, kwargs)
-    call = called(prepared.__fdiff__, prepared.__wrapped__)
-    found = [_settled(leaf, as_float, call) for leaf, as_float in zip(leaves, ints, strict=True)]
+    ints = _taken_as_floats(target, args, kwargs)
+    found = [
+        _settled(leaf, as_float, target.name) for leaf, as_float in zip(leaves, ints, strict=True)
+    ]
     return Example(tuple(found), spec, ints)
 
 
 def _taken_as_floats(
-    prepared: Prepared[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+    target: Target, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[bool, ...]:
     """Which leaves are differentiated, or belong to the vector of a product."""
-    argnums = prepared.program.argnums
+    argnums = target.program.argnums
     chosen = (argnums,) if isinstance(argnums, int) else argnums or ()
-    if prepared.split is not no_vectors:
+    if target.split is not no_vectors:
         chosen = (0, 1)
     places = {n % max(len(args), 1) for n in chosen}
     found = [k in places for k, arg in enumerate(args) for _ in flatten(arg)[0]]
@@ -82,10 +103,10 @@ def _settled(leaf: object, as_float: bool, call: str) -> object:  # noqa: FBT001
     raise failure(InputError, call, fact, TAKES)
 
 
-def given_layout(prepared: Prepared[..., Any], example: Example) -> CallLayout:
+def given_layout(target: Target, example: Example) -> CallLayout:
     """The layout of the arguments alone, with their own dtypes."""
     args, kwargs = example.given
-    call = called(prepared.__fdiff__, prepared.__wrapped__)
+    call = target.name
     number = iter(range(len(example.leaves)))
     arguments = tuple(_tree(arg, number, call) for arg in (*args, *kwargs.values()))
     given = tuple(map(_argument, example.leaves, example.ints))
@@ -150,7 +171,7 @@ def full_layout(given: CallLayout, single: SingleKernel) -> tuple[CallLayout, tu
     return layout, tuple(outputs)
 
 
-def example_of(prepared: Prepared[..., Any], key: object, variant: Variant) -> Example | None:
+def example_of(target: Target, key: object, variant: Variant) -> Example | None:
     """A call that a variant holds for, but for its values, from its key in the program."""
     leaves_of = cast("tuple[object, ...]", key)
     nested = bool(leaves_of) and isinstance(leaves_of[0], Spec)
@@ -161,9 +182,9 @@ def example_of(prepared: Prepared[..., Any], key: object, variant: Variant) -> E
     kwargs: dict[str, object] = {}
     if nested:
         args, kwargs = cast("Any", unflatten(cast("Spec", leaves_of[0]), leaves))
-    if prepared.split is not no_vectors:
-        args = _with_vector(prepared, variant, args)
-    return call_example(prepared, args, kwargs)
+    if target.split is not no_vectors:
+        args = _with_vector(target, variant, args)
+    return call_example(target, args, kwargs)
 
 
 def _leaf(key: object) -> object:
@@ -178,18 +199,16 @@ def _leaf(key: object) -> object:
     return rest[0] if kind in (bool, int) else None
 
 
-def _with_vector(
-    prepared: Prepared[..., Any], variant: Variant, args: tuple[object, ...]
-) -> tuple[object, ...]:
+def _with_vector(target: Target, variant: Variant, args: tuple[object, ...]) -> tuple[object, ...]:
     """The arguments of a product, from those of its function."""
-    argnums = prepared.program.argnums
+    argnums = target.program.argnums
     if isinstance(argnums, int):
         x, chosen = args[argnums], {argnums % len(args)}
     else:
         x = tuple([args[n] for n in argnums or ()])
         chosen = {n % len(args) for n in argnums or ()}
     v = map_leaves(lambda leaf: leaf, x)
-    if prepared.__fdiff__ == "vjp":
+    if target.operator == "vjp":
         pairs = zip(variant.tape.output_types, variant.scalars, strict=True)
         v = unflatten(
             variant.out_spec, [1.0 if scalar else np.zeros(t.shape, t.dtype) for t, scalar in pairs]

@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import kernels
-from ..dispatch.arguments import called
 from ..dispatch.single_kernels import SingleKernel, not_in_order, single_kernel
 from ..dispatch.variant import Variant
 from ..errors import InputError, UnsupportedError, failure
-from .call_layouts import Example, call_example, example_of, full_layout, given_layout
+from .call_layouts import (
+    Example,
+    Target,
+    call_example,
+    example_of,
+    full_layout,
+    given_layout,
+    target_of,
+)
 from .prepared import Prepared
 
 if TYPE_CHECKING:
@@ -28,13 +35,11 @@ REBOUND = "Keep what it reads, and change arrays in place; or make the prepared 
 class CallRecords:
     """The records of one layout of calls of a prepared function."""
 
-    def __init__(
-        self, prepared: Prepared[..., Any], example: Example, variant: Variant | None
-    ) -> None:
-        self.prepared = prepared
-        self.name = called(prepared.__fdiff__, prepared.__wrapped__)
+    def __init__(self, target: Target, example: Example, variant: Variant | None) -> None:
+        self._target = target
+        self.name = target.name
         self._example = example
-        self._given = given_layout(prepared, example)
+        self._given = given_layout(target, example)
         single = self._kernel(example, variant)
         self.layout, outputs = full_layout(self._given, single)
         self.table = kernels.RecordTable(self.layout)
@@ -43,7 +48,7 @@ class CallRecords:
 
     def fits(self, example: Example) -> bool:
         """Whether a call has this layout, as far as its arguments tell."""
-        return given_layout(self.prepared, example) == self._given
+        return given_layout(self._target, example) == self._given
 
     def record(self, example: Example) -> int:
         """The address of the record of a call, which is made if there is none."""
@@ -97,18 +102,11 @@ class CallRecords:
 
     def _kernel(self, example: Example, variant: Variant | None) -> SingleKernel:
         """The kernel of a call."""
-        prepared = self.prepared
-        return single_kernel(
-            prepared.program,
-            prepared.__wrapped__,
-            self.name,
-            example.given,
-            prepared.split,
-            variant,
-        )
+        _, call, program, f, split = self._target
+        return single_kernel(program, f, call, example.given, split, variant)
 
     def _captured(self, variant: Variant) -> list[np.ndarray] | None:
-        return variant.refresh(self.prepared.__wrapped__)
+        return variant.refresh(self._target.f)
 
     def _refuse_rebound(self) -> None:
         """Refuse a new record where what was read for the first one is something else by now."""
@@ -176,9 +174,13 @@ class NumbaCallee:
     """A prepared function as its Numba type knows it; all share the records of the function."""
 
     def __init__(self, prepared: Prepared[..., Any], misses: str) -> None:
-        self.prepared = prepared
-        self.name = called(prepared.__fdiff__, prepared.__wrapped__)
+        self._prepared = prepared
+        self._target = target_of(prepared)
+        self.name = self._target.name
         self.misses = misses
+        self.writes_out = prepared.writes_out
+        self.compiled: dict[object, Any] = {}
+        self.chosen: dict[object, Any] = {}
 
     def calls(self, fits: Callable[[CallLayout], bool], shown: str) -> Calls:
         """What calls of a layout need that `fits`; an error if no such call is known."""
@@ -196,26 +198,26 @@ class NumbaCallee:
 
     def compile(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Make the record of a call with such arguments."""
-        example = call_example(self.prepared, args, kwargs)
+        example = call_example(self._target, args, kwargs)
         for one in self._known():
             if one.fits(example):
                 one.record(example)
                 return
-        self._known().append(CallRecords(self.prepared, example, None))
+        self._known().append(CallRecords(self._target, example, None))
 
     def _known(self) -> list[CallRecords]:
         """The layouts of which there are records."""
-        return vars(self.prepared).setdefault("_call_records", [])
+        return vars(self._prepared).setdefault("_call_records", [])
 
     def _traced(self, fits: Callable[[CallLayout], bool]) -> Iterator[CallRecords]:
         """New records of calls that were made from Python."""
-        prepared = self.prepared
-        for key, variants in list(prepared.program.variants.items()):
+        target = self._target
+        for key, variants in list(target.program.variants.items()):
             for variant in list(variants):
-                if variant.refresh(prepared.__wrapped__) is None:
+                if variant.refresh(target.f) is None:
                     continue
-                example = example_of(prepared, key, variant)
-                if example is not None and fits(given_layout(prepared, example)):
-                    records = CallRecords(prepared, example, variant)
+                example = example_of(target, key, variant)
+                if example is not None and fits(given_layout(target, example)):
+                    records = CallRecords(target, example, variant)
                     self._known().append(records)
                     yield records

@@ -35,6 +35,7 @@ def _callee(prepared: Prepared[..., Any], misses: str) -> NumbaCallee:
 class NumbaFunction(partial[R], Generic[P, R]):
     """A prepared function for ``@njit`` code; from Python it is called like any other."""
 
+    __fdiff__ = "njit"
     callee: NumbaCallee
 
     def __repr__(self) -> str:
@@ -76,8 +77,8 @@ def _type_of(prepared: Prepared[..., Any]) -> object:
     """Asked by Numba where it finds a prepared function in code that it compiles."""
     made = vars(prepared).get("_numba_type")
     if made is None:
-        made = kernels.FunctionType(_callee(prepared, "python"))
-        vars(prepared)["_numba_type"] = made
+        callee = vars(prepared)["_numba_callee"] = _callee(prepared, "python")
+        made = vars(prepared)["_numba_type"] = kernels.FunctionType(callee)
     return made
 
 

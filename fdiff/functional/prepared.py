@@ -60,7 +60,8 @@ else:
 class Prepared(_Callable[P, R]):
     """A function with the arguments of the user's, whose `repr` says how it runs.
 
-    Calls cost what those of a function do. Methods may be decorated.
+    With `writes_out`, a keyword ``out`` names arrays to write to. Calls cost what those of a
+    function do. Methods may be decorated.
     """
 
     __fdiff__ = ""
@@ -70,6 +71,7 @@ class Prepared(_Callable[P, R]):
     program: Program
     origin: Origin
     split: Split
+    writes_out: bool
 
     @overload
     def __get__(self, owner: None, kind: type | None = None) -> Prepared[P, R]: ...
@@ -248,5 +250,6 @@ def prepare(
     prepared.__wrapped__ = f
     prepared.__fdiff__ = program.name
     prepared.program, prepared.split, prepared.origin = program, split, origin
+    prepared.writes_out = fast_path.writes_out
     fast_path.attach(prepared, call, split)
     return prepared

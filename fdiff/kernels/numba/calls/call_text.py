@@ -36,9 +36,10 @@ class OutArrays(NamedTuple):
 def call_text(
     layout: CallLayout, out: OutArrays | None, plain: frozenset[int] = frozenset()
 ) -> str:
-    """The text of the function `call`, with `missing` and `failed`, which go to Python.
+    """The text of `make`, which gives the function with those by which it goes to Python.
 
-    `plain` are the arguments that are contiguous arrays by their types.
+    These are no globals: Numba holds globals of what it compiled for ever. `plain` are the
+    arguments that are contiguous arrays by their types.
     """
     return "\n".join(_Writer(layout, out, plain).lines()) + "\n"
 
@@ -82,12 +83,15 @@ class _Writer:
         """The whole text."""
         given = self.parameters[: len(self.layout.arguments)]
         every = "".join(f"{name}, " for name in given)
-        yield from ("@njit", f"def missing({every}):", "    rarely()")
-        yield f"    return call_python(on_miss, ({every}))"
-        yield from ("@njit", "def failed(r, status, sure):", "    rarely()")
-        yield from ("    return call_python(on_failure, (r, status, sure))", "@njit(nogil=True)")
-        yield f"def call({', '.join(self.parameters)}):"
-        for line in self._body():
+        yield "def make():"
+        for line in (
+            "@njit", f"def missing({every}):", "    rarely()",
+            f"    return call_python(on_miss, ({every}))",
+            "@njit", "def failed(r, status, sure):", "    rarely()",
+            "    return call_python(on_failure, (r, status, sure))",
+            "@njit(nogil=True)", f"def call({', '.join(self.parameters)}):",
+            *("    " + line for line in self._body()), "return call",
+        ):  # fmt: skip
             yield "    " + line
 
     def _body(self) -> Iterator[str]:
@@ -113,7 +117,7 @@ class _Writer:
             else:
                 yield f"k{k} = np.int64({path})"
         yield from (f"z{k} = {path}" for k, path in self.out.where.items())
-        yield "chains = chains_of(records)"
+        yield "chains = chains_of(table)"
 
     def _keys(self) -> list[str]:
         key = self.words.key

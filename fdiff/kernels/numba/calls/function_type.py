@@ -6,7 +6,7 @@ text of that layout is compiled by Numba like a function of the user's.
 
 from __future__ import annotations
 
-import linecache
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple, Protocol, cast
@@ -44,9 +44,15 @@ class Calls(NamedTuple):
 
 
 class Callee(Protocol):
-    """What the type of a function asks of it."""
+    """What the type of a function asks of it; with `writes_out`, ``out`` names arrays.
+
+    It keeps what was `compiled` for it, and which function was `chosen` for a signature.
+    """
 
     name: str
+    writes_out: bool
+    compiled: dict[object, Any]
+    chosen: dict[object, Any]
 
     def calls(self, fits: Callable[[CallLayout], bool], shown: str) -> Calls:
         """Those of the layout that `fits`; an error of fdiff if there is none."""
@@ -54,33 +60,41 @@ class Callee(Protocol):
 
 
 class FunctionType(types.Callable, types.Opaque):
-    """The Numba type of one function of fdiff, which is the only one of its type."""
+    """The Numba type of one function of fdiff, which is the only one of its type.
+
+    Numba never forgets a type, so that this one does not keep the function alive.
+    """
 
     def __init__(self, callee: Callee) -> None:
-        self.callee = callee
-        self._compiled: dict[object, Any] = {}
-        self._chosen: dict[object, Any] = {}
+        self._callee = weakref.ref(callee)
         super().__init__(f"{callee.name}#{next(_numbers)}")
+
+    @property
+    def callee(self) -> Callee:
+        """The function, which whoever calls it has."""
+        callee = self._callee()
+        assert callee is not None, "code that is compiled has what it calls"
+        return callee
 
     def get_call_type(self, context: Any, args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
         """The signature of a call; what it calls is compiled when this returns."""
         given = tuple(map(types.unliteral, args))
         named = {name: types.unliteral(kind) for name, kind in kws.items()}
-        out = named.pop("out", None)
+        out = named.pop("out", None) if self.callee.writes_out else None
         dispatcher = self._dispatcher(given, named, out)
         every = named if out is None else {**named, "out": out}
         signature = dispatcher._numba_type_.get_call_type(context, given, every)
-        self._chosen[_key(signature)] = dispatcher
+        self.callee.chosen[_key(signature)] = dispatcher
         return signature
 
     def get_call_signatures(self) -> tuple[list[Any], bool]:
         """The signatures that are compiled."""
-        every = [s for d in self._compiled.values() for s in d.nopython_signatures]
+        every = [s for d in self.callee.compiled.values() for s in d.nopython_signatures]
         return every, True
 
     def get_impl_key(self, sig: Any) -> Any:
         """By what Numba finds the machine code of a call."""
-        return self._chosen[_key(sig)].get_overload(sig.args)
+        return self.callee.chosen[_key(sig)].get_overload(sig.args)
 
     def _dispatcher(self, given: tuple[Any, ...], named: dict[str, Any], out: Any) -> Any:
         """The function that Numba compiles for such a call."""
@@ -101,9 +115,9 @@ class FunctionType(types.Callable, types.Opaque):
         arrays = None if out is None else _out_arrays(calls.layout, out, self.callee.name)
         plain = _plain(calls.layout, [*given, *(named[name] for name in calls.layout.names)])
         key = (calls.layout, plain, None if arrays is None else tuple(arrays.direct.items()))
-        found = self._compiled.get(key)
+        found = self.callee.compiled.get(key)
         if found is None:
-            found = self._compiled[key] = _compiled(calls, arrays, plain)
+            found = self.callee.compiled[key] = _compiled(calls, arrays, plain)
         return found
 
 
@@ -200,12 +214,11 @@ def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> Any
     file = f"<fdiff call {next(_numbers)} of {calls.layout.name}>"
     space: dict[str, Any] = {
         "np": np, "njit": numba.njit, "order": NOT_IN_ORDER, "other_shape": OTHER_SHAPE,
-        "shared_out": SHARED_OUT, "records": intrinsics.HeldObject(calls.table),
-        "on_miss": intrinsics.HeldObject(calls.on_miss),
-        "on_failure": intrinsics.HeldObject(calls.on_failure),
+        "shared_out": SHARED_OUT,
         **{name: getattr(intrinsics, name) for name in intrinsics.WORDS},
         **names_of(calls.layout),
     }  # fmt: skip
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    for name in ("table", "on_miss", "on_failure"):
+        space[name] = intrinsics.HeldObject(getattr(calls, name))
     exec(compile(text, file, "exec"), space)
-    return space["call"]
+    return space["make"]()

@@ -5,7 +5,9 @@ Importing this imports Numba. Addresses are integers. `HeldObject` lets code hol
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from itertools import count
 from typing import Any, cast
 
 import numba
@@ -24,6 +26,7 @@ _PINS, _PIN_COUNT = _AT["PINS"], _AT["PIN_COUNT"]
 
 # Calls of an intrinsic leave out its first parameter, which no checker of types knows.
 intrinsic = cast("Callable[[Any], Any]", numba_intrinsic)
+_numbers = count(1)
 _WORD = ir.IntType(64)
 _BYTE = ir.IntType(8)
 _KERNEL = ir.FunctionType(_WORD, [_WORD.as_pointer()] * 4)
@@ -32,11 +35,14 @@ Codegen = Callable[[Any, Any, Any, Any], Any]
 
 
 class HeldObjectType(types.Dummy):
-    """The type of a Python object that code holds, which is the only one of its type."""
+    """The type of an object that code holds, which is the only one of its type.
 
-    def __init__(self, value: object) -> None:
-        self.value = value
-        super().__init__(f"fdiff.constant({id(value):#x})")
+    Numba never forgets a type, so that this one does not keep the object alive.
+    """
+
+    def __init__(self, held: HeldObject) -> None:
+        self.held = weakref.ref(held)
+        super().__init__(f"fdiff.object({next(_numbers)})")
 
 
 register_model(HeldObjectType)(models.OpaqueModel)
@@ -46,13 +52,21 @@ class HeldObject:
     """A Python object as a constant of code that Numba compiles."""
 
     def __init__(self, value: object) -> None:
-        self._numba_type_ = HeldObjectType(value)
+        self.value = value
+        self._numba_type_ = HeldObjectType(self)
 
 
-def _hold(context: Any, value: object) -> None:
-    """Keep an object alive as long as the code that is generated now."""
-    library = context.active_code_library
-    library.__dict__.setdefault("fdiff_objects", []).append(value)
+def _held(context: Any, kind: HeldObjectType) -> Any:
+    """The object of a type, which lives as long as the code that is generated now.
+
+    So do the constants that Numba keeps for this code. Neither may lead to the function that Numba
+    compiled: its code would hold it for ever.
+    """
+    library, held = context.active_code_library, kind.held()
+    assert held is not None, "a namespace holds its objects while it is compiled"
+    kept = library.__dict__.setdefault("fdiff_objects", [])
+    kept += [held, context.environment]
+    return held.value
 
 
 @intrinsic
@@ -60,8 +74,7 @@ def chains_of(_: Any, table: Any) -> tuple[Any, Codegen]:
     """The address of a table's chains. Code that contains it is not kept on disk."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        records = signature.args[0].value
-        _hold(context, records)
+        records = _held(context, signature.args[0])
         cell = context.add_dynamic_addr(builder, records.cell.ctypes.data, info="fdiff")
         return builder.load(builder.bitcast(cell, _WORD.as_pointer()))
 
@@ -213,8 +226,7 @@ def call_python(_: Any, function: Any, given: Any) -> tuple[Any, Codegen]:
     """The integer that a Python function returns for a tuple of arguments, or its exception."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        called = signature.args[0].value
-        _hold(context, called)
+        called = _held(context, signature.args[0])
         api = context.get_python_api(builder)
         context.nrt.incref(builder, signature.args[1], args[1])  # which boxing takes
         state = api.gil_ensure()
