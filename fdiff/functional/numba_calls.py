@@ -184,11 +184,11 @@ class NumbaCallee:
 
     def calls(self, fits: Callable[[CallLayout], bool], shown: str) -> Calls:
         """What calls of a layout need that `fits`; an error if no such call is known."""
-        records = next((one for one in self._known() if fits(one.layout)), None)
+        records = next((one for one in self.known() if fits(one.layout)), None)
         if records is None:
             records = next(self._traced(fits), None)
         if records is None:
-            layouts = ", ".join(str(one.layout) for one in self._known())
+            layouts = ", ".join(str(one.layout) for one in self.known())
             fact = f"no call with arguments {shown} is known"
             fact += f"; known are {layouts}." if layouts else "."
             way = "Call it once from Python, or compile it for such examples: g.compile('f8[3]')."
@@ -199,13 +199,13 @@ class NumbaCallee:
     def compile(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Make the record of a call with such arguments."""
         example = call_example(self._target, args, kwargs)
-        for one in self._known():
+        for one in self.known():
             if one.fits(example):
                 one.record(example)
                 return
-        self._known().append(CallRecords(self._target, example, None))
+        self.known().append(CallRecords(self._target, example, None))
 
-    def _known(self) -> list[CallRecords]:
+    def known(self) -> list[CallRecords]:
         """The layouts of which there are records."""
         return vars(self._prepared).setdefault("_call_records", [])
 
@@ -219,5 +219,5 @@ class NumbaCallee:
                 example = example_of(target, key, variant)
                 if example is not None and fits(given_layout(target, example)):
                     records = CallRecords(target, example, variant)
-                    self._known().append(records)
+                    self.known().append(records)
                     yield records
