@@ -20,7 +20,7 @@ from ..errors import InputError, UnsupportedError, failure
 from ..kernels import CParameter, CStatus
 from ..tracebacks import public, trim
 from .c_declarations import checked_type, declare, plain_type, scipy_signature
-from .call_layouts import Example, call_example
+from .call_layouts import Example, call_example, called_function
 from .numba_calls import CallRecords
 from .prepared import Prepared
 
@@ -43,7 +43,7 @@ class CFunction:
     def __init__(self, prepared: Prepared[..., Any], example: Example, misses: str) -> None:
         self._name = called(prepared.__fdiff__, prepared.__wrapped__)
         self._error: BaseException | None = None
-        self._records = _FixedRecords(prepared, example, None)
+        self._records = _FixedRecords(called_function(prepared), example, None)
         self._example = example
         if misses == "raise":
             self._records.prepare_libm()
@@ -53,6 +53,10 @@ class CFunction:
         records, signature = self._records, self._declared.signature
         self._entry = kernels.CEntry(records.table, records.chain, signature, ask)
         self._code = self._entry.load(signature)
+
+    def __reduce__(self) -> str:
+        fact = "a C function has an address of this process, and cannot be pickled."
+        raise failure(InputError, self._name, fact, "Pickle the prepared function.")
 
     def __repr__(self) -> str:
         return f"<fdiff.cfunc of {self._name}: {self._declared.spelled('f')}>"
@@ -239,7 +243,7 @@ def c_function(
     prepared: Prepared[..., Any], args: tuple[object, ...], named: dict[str, object], misses: str
 ) -> CFunction:
     """The C function for calls like this example."""
-    example = call_example(prepared, args, named)
+    example = call_example(called_function(prepared), args, named)
     leaves = [np.ascontiguousarray(a) if _lies_otherwise(a) else a for a in example.leaves]
     return CFunction(prepared, example.with_leaves(leaves), misses)
 

@@ -24,7 +24,7 @@ TAKES = "Pass arrays, numbers, and tuples of these."
 GIVES = "Return arrays, numbers, None, and tuples of these."
 
 
-class Target(NamedTuple):
+class CalledFunction(NamedTuple):
     """What is known of a prepared function, without itself.
 
     `name` is the public call, ``grad(model)``. Records are kept as long as machine code is, which a
@@ -38,10 +38,10 @@ class Target(NamedTuple):
     split: Split
 
 
-def target_of(prepared: Prepared[..., Any]) -> Target:
+def called_function(prepared: Prepared[..., Any]) -> CalledFunction:
     """What records know of a prepared function."""
     operator, f = prepared.__fdiff__, prepared.__wrapped__
-    return Target(operator, called(operator, f), prepared.program, f, prepared.split)
+    return CalledFunction(operator, called(operator, f), prepared.program, f, prepared.split)
 
 
 class Example(NamedTuple):
@@ -64,7 +64,9 @@ class Example(NamedTuple):
         return self._replace(leaves=tuple(leaves))
 
 
-def call_example(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> Example:
+def call_example(
+    target: CalledFunction, args: tuple[object, ...], kwargs: dict[str, object]
+) -> Example:
     """A call with the classes of numbers that code of Numba has: float, complex, int, bool."""
     leaves, spec = flatten((args, kwargs))
     ints = _taken_as_floats(target, args, kwargs)
@@ -75,7 +77,7 @@ def call_example(target: Target, args: tuple[object, ...], kwargs: dict[str, obj
 
 
 def _taken_as_floats(
-    target: Target, args: tuple[object, ...], kwargs: dict[str, object]
+    target: CalledFunction, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[bool, ...]:
     """Which leaves are differentiated, or belong to the vector of a product."""
     argnums = target.program.argnums
@@ -103,7 +105,7 @@ def _settled(leaf: object, as_float: bool, call: str) -> object:  # noqa: FBT001
     raise failure(InputError, call, fact, TAKES)
 
 
-def given_layout(target: Target, example: Example) -> CallLayout:
+def given_layout(target: CalledFunction, example: Example) -> CallLayout:
     """The layout of the arguments alone, with their own dtypes."""
     args, kwargs = example.given
     call = target.name
@@ -171,7 +173,7 @@ def full_layout(given: CallLayout, single: SingleKernel) -> tuple[CallLayout, tu
     return layout, tuple(outputs)
 
 
-def example_of(target: Target, key: object, variant: Variant) -> Example | None:
+def example_of(target: CalledFunction, key: object, variant: Variant) -> Example | None:
     """A call that a variant holds for, but for its values, from its key in the program."""
     leaves_of = cast("tuple[object, ...]", key)
     nested = bool(leaves_of) and isinstance(leaves_of[0], Spec)
@@ -199,7 +201,9 @@ def _leaf(key: object) -> object:
     return rest[0] if kind in (bool, int) else None
 
 
-def _with_vector(target: Target, variant: Variant, args: tuple[object, ...]) -> tuple[object, ...]:
+def _with_vector(
+    target: CalledFunction, variant: Variant, args: tuple[object, ...]
+) -> tuple[object, ...]:
     """The arguments of a product, from those of its function."""
     argnums = target.program.argnums
     if isinstance(argnums, int):

@@ -15,13 +15,13 @@ from ..dispatch.single_kernels import SingleKernel, not_in_order, single_kernel
 from ..dispatch.variant import Variant
 from ..errors import InputError, UnsupportedError, failure
 from .call_layouts import (
+    CalledFunction,
     Example,
-    Target,
     call_example,
+    called_function,
     example_of,
     full_layout,
     given_layout,
-    target_of,
 )
 from .prepared import Prepared
 
@@ -35,7 +35,7 @@ REBOUND = "Keep what it reads, and change arrays in place; or make the prepared 
 class CallRecords:
     """The records of one layout of calls of a prepared function."""
 
-    def __init__(self, target: Target, example: Example, variant: Variant | None) -> None:
+    def __init__(self, target: CalledFunction, example: Example, variant: Variant | None) -> None:
         self._target = target
         self.name = target.name
         self._example = example
@@ -175,7 +175,7 @@ class NumbaCallee:
 
     def __init__(self, prepared: Prepared[..., Any], misses: str) -> None:
         self._prepared = prepared
-        self._target = target_of(prepared)
+        self._target = called_function(prepared)
         self.name = self._target.name
         self.misses = misses
         self.writes_out = prepared.writes_out
