@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numba
 from llvmlite import ir
+from numba.core import config
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.errors import NumbaError
 
-from ...errors import TapeError
+from ...errors import InputError, TapeError, failure
 from ..kernel_source import elementary_calls
 from ..llvm import machine
 from ..llvm.calling_convention import TABLES, WORKER, Location, location
@@ -101,6 +102,9 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 def _object_code(text: str, name: str, signature: _Signature, *, noalias: bool) -> bytes:
     """Object code of the last function of a text, as the symbol `name`."""
+    if config.DISABLE_JIT:  # type: ignore[attr-defined] - Numba makes it of its variables
+        fact = "Numba compiles nothing where NUMBA_DISABLE_JIT is set."
+        raise failure(InputError, "FDIFF_COMPILER=numba", fact, "Unset one of both.")
     space: dict[str, Any] = {"__name__": "fdiff_kernel", **words_of(text)}
     exec(compile(text, _shown(text), "exec"), space)
     *others, last = _functions(text)

@@ -10,6 +10,7 @@ import pytest
 import fdiff
 from fdiff import errors
 from fdiff.kernels import cache, compilers
+from fdiff.kernels.numba import compilation
 
 
 def f(x):
@@ -97,8 +98,6 @@ def test_without_numba_or_with_an_old_one(version, fact, monkeypatch):
 
 
 def test_a_text_that_numba_refuses_is_a_defect_in_one_line(monkeypatch):
-    compilation = compilers.numba_compiler()
-
     def broken(text):
         return compilation.function_code('def f(x: "f8"):\n    return x.real.no\n')
 
@@ -108,6 +107,29 @@ def test_a_text_that_numba_refuses_is_a_defect_in_one_line(monkeypatch):
     assert "TapeError in kernels/numba/compilation.py" in str(error.value)
     assert "Numba does not compile a text of fdiff's" in str(error.value)
     assert error.value.__cause__ is None
+
+
+def test_a_numba_that_is_switched_off(monkeypatch):
+    compilers.numba_compiler()
+    monkeypatch.setattr("numba.core.config.DISABLE_JIT", 1)
+    with pytest.raises(errors.InputError) as error:
+        fdiff.jit(f, compiler="numba")(X)
+    assert str(error.value).startswith("FDIFF_COMPILER=numba: Numba compiles nothing where NUMBA_")
+
+
+def test_pointers_do_not_alias(monkeypatch):
+    """The flag of Numba that says so is private: here it is noticed if it goes."""
+    found, real = [], compilation.machine.wrapped_code
+
+    def noted(optimised, wrapper, entry):
+        found.append(optimised)
+        return real(optimised, wrapper, entry)
+
+    monkeypatch.setattr(compilation.machine, "wrapped_code", noted)
+    compilation.kernel_code(fdiff.source(fdiff.grad(f), X))
+    (code,) = found
+    (kernel,) = [line for line in code.splitlines() if "define" in line and "6kernel" in line]
+    assert kernel.count(" noalias ") >= 2 + 5  # result and exception, then the kernel's pointers
 
 
 def test_numba_is_imported_when_a_kernel_is_compiled_by_it(tmp_path):
