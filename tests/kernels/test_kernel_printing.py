@@ -45,6 +45,45 @@ def test_programs_print_as_reviewed(name):
     assert text == path.read_text()
 
 
+FIRST, SECOND = np.triu_indices(12, 1)
+
+
+def pairs(x):
+    near = x[FIRST] - x[SECOND]
+    return np.sum(1.0 / (1.0 + np.sum(near * near, axis=1)))
+
+
+def products(x):
+    return np.sum(np.tanh(x @ x.T))
+
+
+def at_places(x):
+    return np.sum(np.exp(x[FIRST]) * np.sin(x[SECOND]))
+
+
+# Items of loop programs that those reviewed above do not have, and the pass that makes them.
+ITEMS = {
+    "calls": (products, np.ones((40, 50)), "lower", "matmul_f8(x0, x0, t"),
+    "tiles": (
+        lambda x: np.sum(softmax(x) ** 2),
+        np.ones((3, 4)),
+        "tile_rows",
+        "for begin_row, end_row in tiles of ",
+    ),
+    "versions": (pairs, np.ones((12, 3)), "stage_gathers", "    if a run of rows by count_v0 and "),
+    "the rows that are left": (pairs, np.ones((12, 3)), "stage_gathers", "    otherwise:"),
+    "conditionals": (at_places, np.ones(12), "stage_gathers", "    if apart_"),
+    "parallel loops": (products, np.ones((40, 50)), "parallelise", "in parallel"),
+    "serial regions": (products, np.ones((40, 50)), "parallelise", "in one thread:"),
+}
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_every_kind_of_item_is_printed(name):
+    f, x, stage, words = ITEMS[name]
+    assert any(words in line for line in fdiff.source(fdiff.grad(f), x, stage=stage).splitlines())
+
+
 def test_a_dump_goes_to_stderr(monkeypatch, capsys):
     monkeypatch.setenv("FDIFF_DUMP", "fuse,tile_rows")
     monkeypatch.setenv("FDIFF_CACHE_DIR", "off")

@@ -61,6 +61,54 @@ def test_curves_through_points(name):
     np.testing.assert_allclose(fdiff.jacobian(f)(z), slopes, rtol=1e-5, atol=1e-6 * scale)
 
 
+# Computed in another order than SciPy's compiled code, or made of curves that were made before.
+C = RNG.normal(size=(3, 6))
+FIXED = si.CubicSpline(X, Y)
+SMOOTHED = si.UnivariateSpline(X, Y, s=0.1)
+OTHERS = {
+    "antiderivative": lambda x, y, t: si.CubicSpline(x, y).antiderivative()(t),
+    "twice": lambda x, y, t: si.CubicSpline(x, y).antiderivative(2)(t),
+    "of a negative order": lambda x, y, t: si.PchipInterpolator(x, y).derivative(-1)(t),
+    "of a high order": lambda x, y, t: si.CubicSpline(x, y).derivative(4)(t) + y[0],
+    "of a derivative": lambda x, y, t: si.CubicSpline(x, y).derivative(2).antiderivative()(t),
+    "of a periodic curve": lambda x, y, t: si.CubicSpline(
+        x, np.append(y[:-1], y[0]), bc_type="periodic"
+    ).antiderivative()(t[:9]),
+    "integral": lambda x, y, t: np.stack([si.CubicSpline(x, y).integrate(t[0], t[5]), y[0]]),
+    "pieces": lambda x, y, t: si.PPoly(C * y[:6], x)(t) + si.PPoly(C, x).integrate(x[0], t[3]),
+    "integral of a fixed curve": lambda x, y, t: y * FIXED.integrate(t[0], t[5]),
+    "slope of a fixed curve": lambda x, y, t: FIXED.derivative()(t) + SMOOTHED.derivative()(t),
+    "slopes of a b-spline": lambda x, y, t: si.make_interp_spline(x, y).derivative()(t),
+    "b-spline": lambda x, y, t: si.BSpline(np.arange(9.0), y[:5], 3)(t + 3.0),
+    "lines": lambda x, y, t: si.make_interp_spline(x, y, k=1)(t),
+    "splev": lambda x, y, t: si.splev(t, (np.arange(9.0), y[:5], 3), der=1),
+    "splev and zeros": lambda x, y, t: si.splev(t + 3.0, (np.arange(9.0), y[:5], 3), ext=1),
+    "splev of a spline": lambda x, y, t: si.splev(t, si.make_interp_spline(x, y)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_curves(name):
+    """Antiderivatives, integrals, curves from their coefficients."""
+
+    def f(z):
+        return np.asarray(OTHERS[name](z[:7], z[7:14], z[14:]))
+
+    z = np.concatenate([X, Y, T])
+    expected = f(z)
+    scale = np.max(np.abs(expected))
+    np.testing.assert_allclose(fdiff.jit(f)(z), expected, rtol=1e-12, atol=1e-13 * scale)
+    slopes = differences(f, z)
+    scale = max(np.max(np.abs(slopes)), 1.0)
+    np.testing.assert_allclose(fdiff.jacobian(f)(z), slopes, rtol=1e-5, atol=1e-6 * scale)
+
+
+def test_integrals_of_periodic_curves_are_refused():
+    y = np.append(Y[:-1], Y[0])
+    with pytest.raises(fdiff.errors.UnsupportedError, match="the integral of a periodic spline"):
+        fdiff.grad(lambda y: si.CubicSpline(X, y, bc_type="periodic").integrate(1.0, 2.0))(y)
+
+
 @pytest.mark.parametrize("method", ["linear", "nearest", "cubic", "slinear"])
 def test_grids(method):
     values, places = RNG.normal(size=(5, 6)), RNG.random((4, 2)) * [1, 2]
