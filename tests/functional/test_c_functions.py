@@ -509,3 +509,33 @@ def test_numba_is_not_imported():
         "assert c.ctypes(3.0) == 6.0; assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+WITHOUT_GIL = """
+import ctypes, sys
+import numpy as np
+import fdiff
+
+def kinked(t):
+    return np.linalg.solve(t * np.eye(2), np.ones(2))[0] * (t**3 if t > 0.5 else np.sin(t * t))
+
+c = fdiff.cfunc(fdiff.grad(kinked), 0.3, misses="raise")
+run = ctypes.PyDLL(sys.argv[1]).sum  # which keeps the GIL while the threads are at work
+run.restype, run.argtypes = ctypes.c_double, [ctypes.c_void_p]
+assert np.isnan(run(c.address))
+try:
+    c.check()
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+@WITH_CC
+def test_calls_do_not_wait_for_the_gil_where_python_must_not_be_asked(tmp_path):
+    """Threads that would never get the GIL: misses, singular matrices and huge angles."""
+    header = "typedef double (*slope)(double);"
+    source = SOURCE.replace("HEADER", header).replace("FUNCTION", "slope")
+    compiled(source.replace("k - 2.0", "k * 1e6 - 2e6"), tmp_path)
+    command = [sys.executable, "-c", WITHOUT_GIL, tmp_path / "code.so"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() in {"InputError", "LinAlgError"}

@@ -1,15 +1,20 @@
 """Kernels compiled by Numba when asked: the option, the variable, the cache, what is imported."""
 
 import os
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from test_vector_math import WITH_FUSED, gradient_of_sines, sines
 
 import fdiff
 from fdiff import errors
 from fdiff.kernels import cache, compilers
+from fdiff.kernels.ir.operation_costs import INLINED
+from fdiff.kernels.kernel_source import elementary_calls
+from fdiff.kernels.llvm import machine
 from fdiff.kernels.numba import compilation
 
 
@@ -152,3 +157,20 @@ def test_the_compiler_is_part_of_a_stored_kernels_name(monkeypatch):
     monkeypatch.setattr(compilers, "numba_version", lambda: "99.0")
     assert cache.name_of("text", "numba") not in names
     assert cache.name_of("text", "llvm") in names
+
+
+@WITH_FUSED
+@pytest.mark.parametrize("count", [2, INLINED + 2])
+@pytest.mark.parametrize("order", ["value", "gradient"])
+def test_loops_that_look_for_huge_angles_are_vectorised_by_numba(order, count, monkeypatch):
+    """As they are by LLVM alone (`test_vector_math`)."""
+    x = np.linspace(-1.0, 1.0, 77)
+    f = (lambda x: sines(x, count)) if order == "value" else gradient_of_sines(count)
+    text = fdiff.source(f, x)
+    assert text.count("rt.out_of_range(") == count
+    optimised = []
+    monkeypatch.setattr(machine, "wrapped_code", lambda ir, *_: optimised.append(ir) or b"")
+    compilation.kernel_code(text)
+    assert re.search(r"store <\d+ x double>", optimised[0])
+    called = re.findall(r"call (<\d+ x \w+>) @fdiff_\w+_apart_\d+", optimised[0])
+    assert bool(called) == (len(elementary_calls(text)) > INLINED)
