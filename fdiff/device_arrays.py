@@ -91,6 +91,14 @@ def _in_order(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype)
     return True
 
 
+def described(value: object) -> tuple[tuple[int, ...], str]:
+    """Shape and dtype of an array of another library, by which two of them are compared."""
+    if hasattr(type(value), "__cuda_array_interface__"):
+        given: dict[str, object] = value.__cuda_array_interface__  # type: ignore[attr-defined] - its class has it
+        return tuple(given["shape"]), str(given["typestr"])  # type: ignore[arg-type] - a shape
+    return tuple(value.shape), str(value.dtype)  # type: ignore[attr-defined] - an array has them
+
+
 def lies_on_device(value: object) -> bool:
     """Whether a value is an array of another library, in the memory of a GPU."""
     kind = type(value)

@@ -20,7 +20,7 @@ from .class_proxies import Super, can_be_proxied
 from .container_proxies import DictProxy, wrap_data
 from .data import Content, data_key
 from .dependencies import Dependencies
-from .dependency_nodes import ABSENT, Array, Equal, Identical, MappingItems
+from .dependency_nodes import ABSENT, Array, ArrayOnDevice, Equal, Identical, MappingItems
 from .function_copies import FunctionCopies
 from .impure import Impurities
 from .memoised_reads import MemoisedReads
@@ -160,6 +160,13 @@ class Capture:
         self._places.arrays.append(array)
         self._places.named.append(where)
         return self._handle(array), node
+
+    def wrap_device_array(self, array: object, where: Where) -> Pair:
+        """The traced array that stands for an array of another library, on a GPU."""
+        node = ArrayOnDevice(len(self._places.arrays), array)
+        self._places.arrays.append(array)  # type: ignore[arg-type] - it stands among the arrays
+        self._places.named.append(where)
+        return self._handle(array), node  # type: ignore[arg-type] - likewise
 
     def wrap_traced(self, value: object) -> Pair:
         """A value of an enclosing trace as it is: the program holds for this run alone."""

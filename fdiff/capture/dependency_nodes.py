@@ -7,11 +7,13 @@ the values it holds, and notes in the walk where it looked.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
+from functools import partial
 from types import CodeType, FunctionType
 from typing import cast
 
 import numpy as np
 
+from ..device_arrays import described
 from .revalidation import Dependency, Revalidation
 from .value_kinds import MISSING, item_key, leaf_key
 
@@ -69,6 +71,30 @@ class Array:
         walk.arrays[self.slot] = value
         walk.known.append((value, self.shape, dtype))
         return True
+
+
+class ArrayOnDevice:
+    """An array of this library on a GPU, of this shape and dtype; as `Array` otherwise."""
+
+    __slots__ = ("described", "slot", "type")
+
+    def __init__(self, slot: int, array: object) -> None:
+        self.slot = slot
+        self.type = type(array)
+        self.described = described(array)
+
+    def holds(self, value: object, walk: Revalidation) -> bool:
+        known = walk.arrays[self.slot]
+        if known is not None:
+            return value is known
+        if type(value) is not self.type or not self._same(value):
+            return False
+        walk.arrays[self.slot] = value  # type: ignore[call-overload] - it stands among the arrays
+        walk.data.append(partial(self._same, value))
+        return True
+
+    def _same(self, value: object) -> bool:
+        return described(value) == self.described
 
 
 class SequenceItems:

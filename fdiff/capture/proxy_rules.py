@@ -16,6 +16,7 @@ from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 
 import numpy as np
 
+from ..device_arrays import lies_on_device
 from .callable_proxies import (
     DISPATCHER,
     METHOD,
@@ -108,6 +109,7 @@ BY_TYPE: dict[type, Rule] = {
 # Of other types, by the first question that is answered with yes.
 _BY_QUESTION: tuple[tuple[Callable[[object], object], Rule], ...] = (
     (is_traced, lambda run, value, where: run.wrap_traced(value)),  # of an enclosing trace
+    (lies_on_device, lambda run, value, where: run.wrap_device_array(value, where)),
     # proxies of another run
     (lambda value: is_instance(value) or isinstance(value, ProxyMeta), wrap_proxy),
     # as it is

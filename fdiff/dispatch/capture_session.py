@@ -16,12 +16,14 @@ from weakref import ref
 
 import numpy as np
 
+from .. import kernels
 from ..capture import Capture, Dependencies
 from ..capture.class_proxies import getattr_static
 from ..capture.container_proxies import DictProxy
 from ..capture.memoised_values import MemoisedValue, agree
 from ..capture.release import NoValueError
 from ..capture.value_kinds import MISSING
+from ..device_arrays import CPU, DeviceArray
 from ..errors import FdiffError, LeakError, Line, TraceError, failure, line_in, message, user_line
 from ..ops.replacements import replacement_of
 from ..ops.scipy_functions import only_captured
@@ -32,7 +34,7 @@ from ..trace.recorder import KEEP_NO_TRACED
 from ..trace.trace_stack import stack, suspended
 from ..trace.traced_keys import Text, TracedKey
 from ..tree import map_leaves
-from .arguments import Function, traceable
+from .arguments import Function, refuse_device_array, traceable
 
 replaces(inspect.getattr_static)(getattr_static)
 
@@ -69,9 +71,11 @@ class CaptureSession:
 
         def handle(array: np.ndarray) -> TracedArray:
             nonlocal count
+            on_host = isinstance(array, np.ndarray)  # pyright: ignore[reportUnnecessaryIsInstance] - or an array of another library, on a GPU
+            there = array if on_host else self._viewed(array)
             self.order.append((part, count))
             count += 1
-            self.handles.append(self.trace.capture(array))
+            self.handles.append(self.trace.capture(there))
             return self.handles[-1]
 
         capture = Capture(handle, replacement_of, settled, self.plainly, depends)
@@ -93,6 +97,12 @@ class CaptureSession:
                     outer.see(capture)
 
         return watched_run
+
+    def _viewed(self, array: object) -> DeviceArray:
+        """A captured array of another library, as it lies on the device that the trace is for."""
+        if stack.device == CPU:
+            refuse_device_array(array, self.trace.call)
+        return kernels.cuda_device(self.trace.call).view(array)
 
     def note(self, reason: str) -> None:
         """A reason why no later call may use the trace."""
@@ -124,6 +134,9 @@ class CaptureSession:
     def _store(self, capture: Capture, count: int, handle: TracedArray) -> None:
         """Write to a captured array what the run stored in it; the tape reads its old entries."""
         array, place = capture.array(count)
+        if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+            fact = f"`f` writes to the array `{place}`, which lies on a GPU."
+            raise self.trace.fail(fact, "Return what it writes.")
         capture.note(f"a write to the array `{place}`")
         try:
             entries = settled(handle)

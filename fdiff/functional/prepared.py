@@ -27,7 +27,7 @@ from ..process.progress import Stage
 from ..trace.trace_stack import stack
 from ..tracebacks import public
 from .annotations import P, R
-from .device_calls import placed
+from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, document, signature
 from .points import floating
 
@@ -147,7 +147,8 @@ class Prepared(_Callable[P, R]):
         named = {name: example_argument(value, call) for name, value in kwargs.items()}
         stack.examples = True
         try:
-            variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
+            with tracing_for(self.program.device):
+                variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
         finally:
             stack.examples = False
         if variant.eager is not None:

@@ -189,7 +189,7 @@ def read_only(x: TracedArray) -> bool:
             return True
         x = x.link.parent
     real = outside(x)
-    return real is not None and not real.array.flags.writeable
+    return real is not None and not real.writeable
 
 
 def _store_entry(root: TracedArray, flat: int, value: object) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..device_arrays import DeviceArray
 from ..process.float_flags import noting
 from ..tape import INPUT, Tape
 from .eager_recorder import NUMBER, STORE, EagerRecorder
@@ -58,7 +59,8 @@ class EagerTrace(EagerRecorder, Trace):
         kind = class_of(type_, weak=weak) if scalar else None
         return made if kind is None else of_class(kind, self, made.node)
 
-    def capture(self, array: np.ndarray) -> TracedArray:
+    def capture(self, array: np.ndarray | DeviceArray) -> TracedArray:
+        assert isinstance(array, np.ndarray), "nothing is differentiated eagerly on a device"
         traced = super().capture(array)
         native = array if array.dtype.isnative else array.astype(traced.dtype)
         self.builder.values[traced.node] = native[()]

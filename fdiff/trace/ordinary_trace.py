@@ -6,11 +6,13 @@ trace whose nodes are computed as they are added.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Self
 
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..device_arrays import DeviceArray
 from ..tape import Builder
 from .recorder import Handle, Recorder
 from .trace_stack import occupied, stack
@@ -57,12 +59,14 @@ class Trace(Recorder):
         """A traced array for one more input."""
         return TracedArray(self, self.builder.input(type_), type_, scalar=scalar, weak=weak)
 
-    def capture(self, array: np.ndarray) -> TracedArray:
+    def capture(self, array: np.ndarray | DeviceArray) -> TracedArray:
         """The input that stands for a captured array."""
-        self.extra.append(array)
+        self.extra.append(array)  # type: ignore[arg-type] - it stands among the arrays
         type_ = ArrayType(array.shape, array.dtype.newbyteorder("="))
         traced = self.input(type_)
-        self.guards.given[traced.node] = array
+        # What lies on a device is copied to the host where Python asks for values.
+        given = cache(array.host) if isinstance(array, DeviceArray) else array
+        self.guards.given[traced.node] = given
         traced.link = CapturedLink(array)
         return traced
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arraytype import example_of
+from ..device_arrays import DeviceArray
 from ..primitive import Primitive
 from ..tape import Params
 from .node_layouts import slowest_first
@@ -26,8 +27,13 @@ class CapturedLink:
 
     __slots__ = ("array",)
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array: np.ndarray | DeviceArray) -> None:
         self.array = array
+
+    @property
+    def writeable(self) -> bool:
+        """Whether NumPy would store there; a store to an array on a GPU is refused later."""
+        return isinstance(self.array, DeviceArray) or self.array.flags.writeable
 
     def current(self, handle: Handle) -> int:
         return handle.node

@@ -8,7 +8,14 @@ from numba import cuda
 
 import fdiff
 from fdiff.dispatch import cuda_runner, tiered_execution
-from fdiff.errors import DeviceError, DtypeError, InputError, KinkError, UnsupportedError
+from fdiff.errors import (
+    DeviceError,
+    DtypeError,
+    InputError,
+    KinkError,
+    TraceError,
+    UnsupportedError,
+)
 from fdiff.functional import dense_plans
 from fdiff.tree import flatten, map_leaves
 
@@ -187,6 +194,53 @@ def test_captured_arrays_are_seen_as_they_are_at_each_call():
     data[:] = 5.0
     assert_close(prepared(cuda.to_device(X)), data)
     assert_close(prepared(X), data)
+
+
+@pytest.mark.parametrize("library", [cuda.to_device, Foreign])
+def test_captured_device_arrays(library):
+    entries = np.arange(7.0)
+    kept = {"data": library(entries.copy())}
+    prepared = fdiff.grad(lambda x: np.sum(x * kept["data"] + kept["data"].sum()), device="cuda")
+    assert_close(prepared(X), entries)
+    assert_close(prepared(cuda.to_device(X)), entries)
+    kept["data"] = library(entries + 1.0)  # another array of this type
+    assert_close(prepared(X), entries + 1.0)
+    kept["data"] = library(entries[:1] + 3.0)  # another shape
+    assert_close(prepared(X), np.full(7, 3.0))
+    assert_close(prepared.compile("f8[7]")(X), np.full(7, 3.0))
+
+
+def test_captured_device_arrays_changed_in_place_are_seen():
+    data = cuda.to_device(np.arange(7.0))
+    prepared = fdiff.grad(lambda x: np.sum(x * data), device="cuda")
+    assert_close(prepared(X), np.arange(7.0))
+    data[:] = 5.0
+    assert_close(prepared(X), np.full(7, 5.0))
+
+
+def test_branches_on_captured_device_arrays():
+    data = Foreign(np.array([1.0, 2.0]))
+
+    def branching(x):
+        return np.sum(x**2) if data[0] > 0.5 else np.sum(x**3)
+
+    prepared = fdiff.grad(branching, device="cuda")
+    assert_close(prepared(X), 2 * X)
+    data.array[0] = 0.0
+    assert_close(prepared(X), 3 * X**2)
+
+
+def test_captured_device_arrays_are_not_for_the_cpu_nor_written_to():
+    data = cuda.to_device(np.arange(7.0))
+    with pytest.raises(InputError, match=r"lies on a GPU, and the call runs on the CPU"):
+        fdiff.grad(lambda x: np.sum(x * data))(X)
+
+    def writes(x):
+        data[0] = x[0]
+        return np.sum(x)
+
+    with pytest.raises(TraceError, match="`f` writes to the array `data`, which lies on a GPU"):
+        fdiff.grad(writes, device="cuda")(X)
 
 
 def test_branches_on_values_are_guarded():

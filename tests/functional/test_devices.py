@@ -255,7 +255,7 @@ def test_a_device_array_on_the_cpu_is_refused(operator):
 
 
 def test_a_device_array_is_refused_wherever_it_is_given():
-    words = "an array of type Foreign lies on a GPU"
+    captured, words = Foreign(), "an array of type Foreign lies on a GPU"
     for call in (
         lambda: fdiff.jacobian(f, Foreign()),
         lambda: fdiff.hessian(f, (X, Foreign())),
@@ -263,6 +263,7 @@ def test_a_device_array_is_refused_wherever_it_is_given():
         lambda: fdiff.hvp(f)(X, Foreign()),
         lambda: fdiff.grad(lambda x, data: np.sum(x * data))(X, Foreign()),
         lambda: fdiff.grad(lambda p: np.sum(p["a"]))({"a": Foreign()}),
+        lambda: fdiff.grad(lambda x: np.sum(x * captured))(X),
     ):
         with pytest.raises(InputError, match=words):
             call()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import ArrayType
-from ...device_arrays import DeviceArray
+from ...device_arrays import DeviceArray, lies_on_device
 from ...tape import Tape
 from ..ir.graph import KernelGraph, Values
 from ..runtime.status import error_of
@@ -100,11 +100,14 @@ class CudaExecutable:
         return outs
 
     def of_any(self, arrays: Sequence[object]) -> list[DeviceArray]:
-        """The same of arrays of NumPy and numbers too, which are copied to the device."""
-        pairs = zip(arrays, self._given, strict=True)
-        return self([a if isinstance(a, DeviceArray) else self._moved(a, t) for a, t in pairs])
+        """The same of arrays of other libraries on the device, and of what is copied to it."""
+        return self([self._placed(*pair) for pair in zip(arrays, self._given, strict=True)])
 
-    def _moved(self, given: object, type_: ArrayType) -> DeviceArray:
+    def _placed(self, given: object, type_: ArrayType) -> DeviceArray:
+        if isinstance(given, DeviceArray):
+            return given
+        if lies_on_device(given):  # captured
+            return self._device.view(given)
         array = np.asarray(given, type_.dtype)
         assert array.shape == type_.shape, "a kernel was given what its tape has no inputs for"
         return self._device.upload(array)
