@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import cuda
-from numba.cuda import nvvmutils
 from numba.cuda.extending import intrinsic
 
 from ..llvm.arithmetic import UnknownWordError
@@ -153,15 +152,20 @@ def _shuffled(code: ir.IRBuilder, part: ir.Value, reach: ir.Value) -> ir.Value:
 
 
 def _atomic_sum(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
-    """An entry of memory, to which a value is added; threads may do so at once."""
+    """Adds a value to an entry of memory; threads may do so at once. Gives the value."""
     pointer, type_ = args[0].value, args[0].type[:-1]
     place = code.gep(pointer, [convert(code, args[1], "i8").value], inbounds=True)
     value = convert(code, args[2], type_).value
     if type_[0] in "iu":
-        return TypedValue(type_, code.atomic_rmw("add", place, value, "monotonic"))
-    double = nvvmutils.declare_atomic_add_float64
-    declare = double if type_ == "f8" else nvvmutils.declare_atomic_add_float32
-    return TypedValue(type_, code.call(declare(code.module), [place, value]))
+        code.atomic_rmw("add", place, value, "monotonic")
+        return TypedValue(type_, value)
+    letter, kind = ("d", "f64") if type_ == "f8" else ("f", "f32")
+    form = ir.FunctionType(ir.VoidType(), [place.type, value.type])
+    # No name of an intrinsic function for it is known to all releases of NVVM.
+    text = f"red.add.{kind} [$0], $1;"
+    reduce = ir.InlineAsm(form, text, f"l,{letter},~{{memory}}", side_effect=True)
+    code.call(reduce, [place, value])
+    return TypedValue(type_, value)
 
 
 def _quotient(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
