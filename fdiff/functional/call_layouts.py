@@ -101,7 +101,7 @@ def _settled(leaf: object, as_float: bool, call: str) -> object:  # noqa: FBT001
         return float(leaf)
     if type(leaf) in (bool, int, float, complex):
         return leaf
-    fact = f"an argument of type {type(leaf).__name__} cannot be passed in @njit code."
+    fact = f"an argument of type {type(leaf).__name__} cannot be passed in compiled code."
     raise failure(InputError, call, fact, TAKES)
 
 
@@ -132,7 +132,7 @@ def _tree(value: object, number: Any, call: str) -> object:
     if parts is None:
         return next(number)
     if not isinstance(value, tuple):
-        fact = f"an argument of type {type(value).__name__} cannot be passed in @njit code."
+        fact = f"an argument of type {type(value).__name__} cannot be passed in compiled code."
         raise failure(InputError, call, fact, TAKES)
     return tuple([_tree(child, number, call) for child in parts[1]])
 
@@ -162,7 +162,7 @@ def full_layout(given: CallLayout, single: SingleKernel) -> tuple[CallLayout, tu
             made.append(kernels.Number(type(value)))
             outputs.append(value)
         else:
-            fact = f"a result of type {type(value).__name__} cannot be returned to @njit code."
+            fact = f"a result of type {type(value).__name__} cannot be returned to compiled code."
             raise failure(UnsupportedError, given.name, fact, GIVES)
         return len(made) - 1
 

@@ -28,7 +28,7 @@ _FIELDS = (
     "CELL", "HASH", "READ", "READ_COUNT", "PLACE", "SOURCE", "RESULT_COUNT", "BYTES", "FAILURE",
     "STATUS", "PYTHON", "ALLOCATE", "FREE", "COMPARE", "COPY",
 )  # fmt: skip
-_AT = {name: k for k, name in enumerate(_FIELDS)}
+PLACES = {name: k for k, name in enumerate(_FIELDS)}
 _MACROS: dict[str, int] = {
     **numbered(_FIELDS),
     **{f"R_{name}": k for name, k in WORDS.items()},
@@ -190,8 +190,8 @@ def stub_text(signature: CSignature, call: int, call_data: int) -> str:
     lines = [f'def {signature.name}({", ".join(declared)}) -> "{out.type if out else "i8"}":']
     if signature.packed:
         lines += [f"    if n != {signature.variables}:", f"        c = rt.int64({call_data})"]
-        lines += [f"        rt.compare_exchange(c, {_AT['STATUS']}, 0, {int(CStatus.WRONG_COUNT)})"]
-        lines += ["        return np.nan"]
+        place, status = PLACES["STATUS"], int(CStatus.WRONG_COUNT)
+        lines += [f"        rt.compare_exchange(c, {place}, 0, {status})", "        return np.nan"]
     count = len(given) + len(made)
     lines += [f"    words = rt.stack({2 * count})", "    table = rt.int64(words)"]
     for k, one in enumerate([*given, *made]):
@@ -258,9 +258,9 @@ class CEntry:
 
     def take_status(self) -> int:
         """The status of the first call that failed since the last time, or 0."""
-        status = int(self.words[_AT["STATUS"]])
+        status = int(self.words[PLACES["STATUS"]])
         if status:  # machine code notes one where there is none, as soon as this is 0
-            self.words[_AT["STATUS"]] = 0
+            self.words[PLACES["STATUS"]] = 0
         return status
 
 

@@ -15,6 +15,7 @@ from scipy.integrate import IntegrationWarning, nquad, quad
 
 import fdiff
 from fdiff.errors import InputError, UnsupportedError
+from fdiff.kernels import c_entry
 
 CC = shutil.which("cc")
 WITH_CC = pytest.mark.skipif(CC is None, reason="there is no C compiler to compile C code with")
@@ -539,3 +540,39 @@ def test_calls_do_not_wait_for_the_gil_where_python_must_not_be_asked(tmp_path):
     command = [sys.executable, "-c", WITHOUT_GIL, tmp_path / "code.so"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() in {"InputError", "LinAlgError"}
+
+
+@Both
+def test_no_memory_for_the_workspace(misses):
+    def f(a):
+        return np.sum(np.linalg.inv(a @ a.T + np.eye(len(a))))
+
+    c = fdiff.cfunc(fdiff.grad(f), np.zeros((40, 40)), misses=misses)
+    nothing = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda size: 0)
+    place = c_entry.PLACES["ALLOCATE"]
+    c._entry.words[place] = ctypes.cast(nothing, ctypes.c_void_p).value
+    out = np.empty((40, 40))
+    c.ctypes(np.eye(40), out)
+    assert np.isnan(out).all()
+    with pytest.raises(MemoryError, match="workspace of a call"):
+        c.check()
+
+
+def test_a_failure_where_results_lie_over_arguments():
+    c = fdiff.cfunc(fdiff.jit(np.linalg.solve), np.eye(2), np.ones(2))
+    b = np.ones(2)
+    c.ctypes(np.zeros((2, 2)), b, b)
+    assert np.isnan(b).all()
+    with pytest.raises(np.linalg.LinAlgError):
+        c.check()
+
+
+def test_a_function_without_a_signature_and_one_that_is_given_a_keyword():
+    c = fdiff.cfunc(fdiff.jit(min), 2.0, 3.0)
+    assert "(double x0, double x1)" in c.header
+    assert c.ctypes(4.0, 5.0) == 4.0
+    assert c.ctypes(4.0, 3.0) == 3.0
+    c = fdiff.cfunc(fdiff.jit(lambda x, *, rate: x * rate), 2.0, rate=3.0)
+    assert "(double x, double rate)" in c.header
+    assert c.ctypes(4.0, 5.0) == 20.0
+    assert "fdiff.cfunc of jit(<lambda>): double f(double x, double rate)" in repr(c)
