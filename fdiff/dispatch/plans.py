@@ -16,7 +16,6 @@ from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..transforms.pipeline import GUARD, derive
 from .cuda_runner import runner_on
-from .tiered_execution import runner
 
 Arrays = Sequence[object]
 Run = Callable[["Step", Arrays], Sequence[object]]
@@ -48,7 +47,7 @@ class PlanStep:
     def compile_when_called(self, compiler: str) -> None:
         """Have the first call compile a kernel, by this compiler where one is named."""
         if compiler:
-            call, self.runner = self.runner.call, runner(self.runner.tape, compiler)
+            call, self.runner = self.runner.call, self.runner.by(compiler)
             self.runner.call = call
         self.runner.asked = True
 

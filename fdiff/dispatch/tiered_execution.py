@@ -102,6 +102,12 @@ class Runner:
         """The kernel for contiguous arrays, as the fast path needs it; None if there is none."""
         return None if self._fast is None else self._fast.parts()
 
+    def by(self, compiler: str) -> Runner:
+        """The runner of the same tape with kernels by another compiler."""
+        tape = self.tape
+        outputs = tuple([tape.outputs[k] for k in self.slots()])
+        return runner(Tape(tape.nodes, tape.inputs, outputs, tape.lines), compiler)
+
     def compiled(self) -> bool:
         """Whether there is a kernel for contiguous arrays."""
         return self._fast is not None

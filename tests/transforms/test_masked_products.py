@@ -123,7 +123,9 @@ UNITS = {
     "product": lambda np, h: h * (h > 0),
     "stored": lambda module, h: stored(h) if module is np else module.where(h < 0, 0.0, h),
 }
-STACK = r"rt\.call\d+\(ints\[\d+\](?:, (?:\w+|rt\.offset\(.+?\))){3}, (.+?), "  # behind three arrays
+STACK = (
+    r"rt\.call\d+\(ints\[\d+\](?:, (?:\w+|rt\.offset\(.+?\))){3}, (.+?), "  # behind three arrays
+)
 
 
 def network(np, unit, x, v, b, w):

@@ -70,6 +70,21 @@ def test_the_variable_holds_for_all_kernels(monkeypatch):
     assert "Numba" not in repr(by_llvm)
 
 
+@pytest.mark.parametrize("compiler", ["llvm", "numba"])
+def test_results_that_are_equal(compiler):
+    """Outputs of the function that are one output of the kernel."""
+    found = fdiff.jit(lambda x: (x + 1.0, np.exp(x), x + 1.0), compiler=compiler)(X)
+    for a, b in zip(found, (X + 1.0, np.exp(X), X + 1.0), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-15)
+
+
+def test_a_function_that_branches():
+    """Guards are checked inside the kernel, and another branch has a kernel of its own."""
+    branching = fdiff.jit(fdiff.grad(lambda x: x * x if x > 1.0 else 3.0 * x), compiler="numba")
+    assert [float(branching(x)) for x in (2.0, 0.5, 3.0, 0.25)] == [4.0, 3.0, 6.0, 3.0]
+    assert repr(branching).endswith("compiled by Numba>")
+
+
 def test_a_compiler_that_there_is_not(monkeypatch):
     with pytest.raises(errors.InputError) as error:
         fdiff.jit(f, compiler="gcc")
