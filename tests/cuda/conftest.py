@@ -7,7 +7,7 @@ Numba reads ``NUMBA_ENABLE_CUDASIM`` when it is imported. With it, kernels run o
 import os
 
 PARTS = {
-    "values": ("test_values.py", "test_device_calls.py", "test_benchmark.py"),
+    "values": ("test_values.py", "test_device_calls.py", "test_benchmark.py", "test_far_angles.py"),
     "compilation": ("test_compilation.py", "test_gpu_calls.py", "test_kernel_binaries.py"),
 }
 part = os.environ.get("FDIFF_CUDA_TESTS", "")
