@@ -53,6 +53,15 @@ def test_kernels_of_ops_use_registers_alone(op, sample, precision, rng, tmp_path
             check(kernel, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["scatter", "cluster"])
+def test_deterministic_kernels_use_registers_alone(name, tmp_path):
+    """Those that sort, and add up what was sorted."""
+    f, args = PROGRAMS[name]
+    graph, values = kernel_graph(fdiff.make_tape(f, *args), ("C",) * len(args))
+    for kernel in cuda_program(graph, values, deterministic=True).kernels:
+        check(kernel, tmp_path)
+
+
 def _benchmarks():
     """The smallest and the largest case of each problem of the benchmarks."""
     found = {}

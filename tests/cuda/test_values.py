@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from op_tapes import each_op, each_precision, tapes_with_arguments
 from programs import PROGRAMS, flat
-from running import run_on_simulator
+from running import program_of, run_on_simulator
 from tapes import tape_of, values
 
 import fdiff
+from fdiff.kernels.cuda.program import SortKeys
 from fdiff.transforms.simplify import simplify
 
 TOLERANCE = {"f8": 1e-12, "f4": 2e-5}
@@ -45,6 +46,16 @@ def test_program_on_the_simulator(name, deterministic):
     expected = flat(f(*args))
     tape = simplify(fdiff.make_tape(f, *args))
     check(tape, args, expected, deterministic=deterministic)
+
+
+def test_deterministic_scatters_are_sorted():
+    """No entry of memory is added to in an order that may differ from run to run."""
+    f, args = PROGRAMS["scatter"]
+    tape = simplify(fdiff.make_tape(f, *args))
+    for deterministic in (False, True):
+        program, _, _ = program_of(tape, deterministic=deterministic)
+        assert any(isinstance(step, SortKeys) for step in program.steps) == deterministic
+        assert ("rt.atomic_sum" in program.text) != deterministic
 
 
 def test_an_index_out_of_bounds_is_an_error():

@@ -30,7 +30,8 @@ from .matrix_kernels import emit_call, product_lines
 from .nest_mapping import MappedNest, map_nest
 from .nest_text import BARRIER, BLOCK_TEAM, GRID, NestText, indented, iterations
 from .partial_results import by_blocks, chunked, neutral_element
-from .program import CudaProgram, Numbers, evaluate, numbers_of
+from .program import CudaProgram, Numbers, SortKeys, evaluate, numbers_of
+from .sorted_scatters import SORT, sorted_scatters
 from .tuning import GPU, Tuning
 
 
@@ -125,6 +126,8 @@ class _Generator:
         if not nest.domain:
             self._phase([*head, *self._scalars(nest)])
             return
+        if not self._atomics and self._scattered(nest):
+            return
         mapped = self._mapped(nest)
         total = self._evaluate(iterations(mapped.nest, 0, len(mapped.nest.domain)))
         alone = not mapped.parallel and not (mapped.spread and split)
@@ -144,6 +147,24 @@ class _Generator:
             self._chunks(mapped)
         else:
             self._entries(mapped, head)
+
+    def _scattered(self, nest: Nest) -> bool:
+        """Sorted scatters in place of a nest that would add in any order; whether there are any."""
+        found = sorted_scatters(nest, self._memory, self._texts)
+        if found is None:
+            return False
+        terms, scatters = found
+        self._nest(terms)
+        self._flush()
+        threads = self._tuning.threads
+        for scatter in scatters:
+            sort = [f"sort_keys({scatter.keys}, {scatter.number}, thread, threads)"]
+            library = SortKeys(scatter.keys, scatter.number)
+            self._texts.launch(sort, "1", threads, helper=SORT, library=library)
+            most, up = self._tuning.blocks, threads - 1
+            blocks = f"max(1, min({most}, ({scatter.number} + {up}) // {threads}))"
+            self._texts.launch(scatter.lines, blocks, threads)
+        return True
 
     def _mapped(self, nest: Nest) -> MappedNest:
         plain = nest if nest.excluded or nest.branches else collapse(nest)

@@ -32,6 +32,7 @@ from .program import (
     LibraryCall,
     Parameter,
     Role,
+    SortKeys,
     Step,
 )
 
@@ -59,7 +60,7 @@ class _KernelDraft:
     threads: int
     final: bool
     helper: str = ""
-    library: LibraryCall | None = None
+    library: LibraryCall | SortKeys | None = None
 
 
 class KernelTexts:
@@ -92,7 +93,7 @@ class KernelTexts:
         blocks: str,
         threads: int,
         helper: str = "",
-        library: LibraryCall | None = None,
+        library: LibraryCall | SortKeys | None = None,
     ) -> None:
         """A kernel of these lines, which call a `helper`; it stands in for a `library` call."""
         self._steps.append(

@@ -94,6 +94,17 @@ def map_nest(nest: Nest, memory: Mapping[str, str], *, atomics: bool) -> MappedN
     return MappedNest(new, parallel, inner - parallel if free else 0, frozenset(shared), contiguous)
 
 
+def scattered_updates(nest: Nest) -> list[Statement]:
+    """The updates of entries found at run time, which several iterations may update."""
+    every = frozenset(range(len(nest.domain)))
+    inside = _inside(nest)
+    return [
+        s
+        for s in nest.statements
+        if s.kind is StatementKind.UPDATE and _is_dynamic(s) and not every <= _own_loops(s, inside)
+    ]
+
+
 def _left_in_memory(
     nest: Nest, inside: list[Statement], kept: frozenset[int], memory: Mapping[str, str]
 ) -> set[str]:
