@@ -18,6 +18,17 @@ SCALARS = (
     "isnan isinf isfinite signbit sign heaviside remainder floor_divide fmod power gcd lcm "
     "spacing nextafter invert left_shift right_shift"
 )
+# What the simulator of GPUs runs for functions of texts, and NVVM's names of C's functions.
+SIMULATED = (
+    "add multiply invert left_shift right_shift power ldexp fmax fmin maximum minimum erf erfc ndtr "
+    "expit logistic_slope exp_product exp_minus_square power_sum power_slope sech_squared "
+    "over_one_plus_square over_root_one_plus_square first_share second_share first_share2 "
+    "second_share2 first_direction second_direction first_angle_slope second_angle_slope"
+)
+NVVM = (
+    "cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 floor fmod hypot ldexp log log10 log1p "
+    "log2 maximum minimum nextafter rint sin sinh tan tanh trunc"
+)
 # The words in each module that are an op's name and mean something else, and what they mean. An
 # entry that is no longer needed is deleted.
 ALLOWED: dict[str, tuple[str, str]] = {
@@ -28,6 +39,14 @@ ALLOWED: dict[str, tuple[str, str]] = {
         "copy cumsum cumprod cummax recurrence gather scatter_set", "names of instructions",
     ),
     "kernels/codegen/outlining.py": ("max min", "builtins of Python in kernel texts"),
+    "kernels/cuda/far_angles.py": ("sin cos tan", FUNCTION),
+    "kernels/cuda/libraries.py": ("solve inv det slogdet cholesky", ROUTINE),
+    "kernels/cuda/matrix_routines.py": (
+        "solve inv det slogdet cholesky cholesky_bar cofactor", ROUTINE,
+    ),
+    "kernels/cuda/nvvm_builder.py": (NVVM, "names of C's functions, by which NVVM has them"),
+    "kernels/cuda/program.py": ("max min", "builtins of Python in expressions of sizes"),
+    "kernels/cuda/simulated_words.py": (SIMULATED, FUNCTION),
     "kernels/ir/graph_of_tape.py": ("i1", DTYPE),
     "kernels/ir/loops.py": ("i1", DTYPE),
     "kernels/llvm/instructions.py": ("i1", DTYPE),
