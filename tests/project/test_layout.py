@@ -23,7 +23,6 @@ LONGEST_FUNCTION, LONG_FUNCTION, MEDIAN_FUNCTION = 50, 20, 6  # lines, docstring
 LONGEST_FILE, MEDIAN_FILE = 400, 170
 TABLES = "fdiff.ops"  # files of rows may be as long as the rows are many
 MOST_NAMES = 24
-IMPORT_SHARE = 1.0  # of the time of NumPy's own import: 0.61 to 0.91 of it when this was chosen
 SUFFIXES = {".py", ".md", ".txt"}
 VAGUE = {"utils", "util", "helpers", "misc", "common", "base", "manager"}
 
@@ -230,7 +229,7 @@ def test_importing_fdiff_loads_neither_numba_nor_scipy_nor_rare_parts_of_numpy()
     assert fresh_process(code) == "[]"
 
 
-def test_importing_fdiff_adds_little_to_importing_numpy(tmp_path):
+def test_importing_fdiff_takes_no_longer_than_importing_numpy(tmp_path):
     # Processor time, not the clock: other tests run beside this one. Relative to NumPy's own, for
     # processors change their frequency: the same import takes 60 ms at one hour and 110 at another.
     code = (
@@ -239,13 +238,16 @@ def test_importing_fdiff_adds_little_to_importing_numpy(tmp_path):
         "import numpy\n"
         "middle = time.process_time()\n"
         "import fdiff\n"
-        "print((time.process_time() - middle) / (middle - begin))\n"
+        "print(middle - begin, time.process_time() - middle)\n"
     )
     # With bytecode, as an installed package has it, wherever this process may write some.
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     kept["PYTHONPYCACHEPREFIX"] = str(tmp_path)
     fresh_process(code, kept)
-    assert statistics.median(float(fresh_process(code, kept)) for _ in range(7)) <= IMPORT_SHARE
+    # The least of each: what else runs only ever adds to it.
+    times = [map(float, fresh_process(code, kept).split()) for _ in range(7)]
+    numpys, ours = map(min, zip(*times, strict=True))
+    assert ours <= numpys
 
 
 # ---------------------------------------------------------------------------------- public names

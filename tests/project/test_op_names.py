@@ -20,8 +20,8 @@ SCALARS = (
 )
 # What the simulator of GPUs runs for functions of texts, and NVVM's names of C's functions.
 SIMULATED = (
-    "add multiply invert left_shift right_shift power ldexp fmax fmin maximum minimum erf erfc ndtr "
-    "expit logistic_slope exp_product exp_minus_square power_sum power_slope sech_squared "
+    "add multiply invert left_shift right_shift power ldexp fmax fmin maximum minimum erf erfc "
+    "ndtr expit logistic_slope exp_product exp_minus_square power_sum power_slope sech_squared "
     "over_one_plus_square over_root_one_plus_square first_share second_share first_share2 "
     "second_share2 first_direction second_direction first_angle_slope second_angle_slope"
 )
