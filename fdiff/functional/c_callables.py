@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .. import kernels
+from ..attributes import cached_property
 from ..dispatch.arguments import called
 from ..dispatch.single_kernels import SingleKernel
 from ..errors import InputError, UnsupportedError, failure
 from ..kernels import CParameter, CStatus
+from ..process.forking import no_fork
 from ..tracebacks import public, trim
 from .c_declarations import checked_type, declare, plain_type, scipy_signature
 from .call_layouts import Example, call_example, called_function
@@ -91,7 +92,8 @@ class CFunction:
         If the last of several arguments is an array, ``void *user_data`` follows: the array among
         the examples, which may be changed in place.
         """
-        from scipy import LowLevelCallable  # noqa: PLC0415 - it is needed for this alone
+        with no_fork:
+            from scipy import LowLevelCallable  # noqa: PLC0415 - it is needed for this alone
 
         signature, data = scipy_signature(self._declared)
         types: list[Any] = [ctypes.c_double]

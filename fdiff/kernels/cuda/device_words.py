@@ -20,6 +20,7 @@ from llvmlite import ir
 from numba import cuda
 from numba.cuda.extending import intrinsic
 
+from ...process.forking import no_fork
 from ..llvm.arithmetic import UnknownWordError
 from ..llvm.builder_choice import building_by
 from ..llvm.types import TypedValue, convert, llvm_type
@@ -32,7 +33,8 @@ from .nvvm_builder import NvvmBuilder
 from .program import CudaKernel
 
 WARP = 32
-_TYPES = NumbaTypes(import_module("numba.cuda.types"))  # not those of Numba's own, old target
+with no_fork:
+    _TYPES = NumbaTypes(import_module("numba.cuda.types"))  # not those of Numba's own, old target
 _STORED = {"b1": "u1"}
 _WORD = re.compile(r"\b(rt|math)\.(\w+)\(")
 _LOCAL = re.compile(r"^def (\w+)\(", re.MULTILINE)
