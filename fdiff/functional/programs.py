@@ -159,7 +159,9 @@ def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
 
 
 @public
-def source(f: Function, *args: object, stage: str = "", **kwargs: object) -> str:
+def source(
+    f: Function, *args: object, stage: str = "", device: str = "cpu", **kwargs: object
+) -> str:
     """The kernel generated for `f` at these arguments, as readable Python source.
 
     Parameters
@@ -171,6 +173,9 @@ def source(f: Function, *args: object, stage: str = "", **kwargs: object) -> str
     stage : str
         Name of a pass of the kernel compiler, such as ``"materialise"`` or ``"fuse"``: the program
         as it is after that pass. By default the text of the kernel.
+    device : {"cpu", "cuda"}
+        With "cuda" the texts of the kernels for a GPU in the order of their launches. That needs
+        neither a GPU nor a package for it.
 
     Returns
     -------
@@ -207,9 +212,14 @@ def source(f: Function, *args: object, stage: str = "", **kwargs: object) -> str
         fact = f"no pass of the kernel compiler is called {stage!r}."
         way = f"The passes are, in order: {', '.join(kernels.PASSES)}."
         raise failure(InputError, called("source", f), fact, way)
+    if check_device(device, called("source", f)) != CPU and stage:
+        fact = (
+            f"stage={stage!r} is a pass for the CPU; device={device!r} has kernels alone to show."
+        )
+        raise failure(InputError, called("source", f), fact, "Leave one of them out.")
     tape = derive(VALUE, make_tape(f, *args, **kwargs))
     try:
-        return _source(tape, f, stage)
+        return _source(tape, f, stage, device)
     except UnsupportedError:
         raise
     except InputError:  # a variable of the environment that is set to what it cannot be
@@ -218,13 +228,15 @@ def source(f: Function, *args: object, stage: str = "", **kwargs: object) -> str
         raise Defect("kernel", tape, error).error(called("source", f)) from None
 
 
-def _source(tape: Tape, f: Function, stage: str) -> str:
-    if not kernels.supported(tape):
+def _source(tape: Tape, f: Function, stage: str, device: str) -> str:
+    if not kernels.supported(tape) or (device != CPU and kernels.missing_on_cuda(tape)):
         names = sorted({node.primitive.name for node in tape.nodes})
         types = sorted({str(type_) for node in tape.nodes for type_ in node.types})
         fact = "the function has no kernel, because of an operation or a dtype; it is interpreted."
         way = f"Its operations: {', '.join(names)}. Its types: {', '.join(types)}."
         raise failure(UnsupportedError, called("source", f), fact, way)
+    if device != CPU:
+        return kernels.cuda_text(tape)
     layouts = ("C",) * len(tape.inputs)
     return kernels.text_after(tape, layouts, stage) if stage else kernels.source(tape, layouts)
 

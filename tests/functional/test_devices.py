@@ -13,7 +13,7 @@ import pytest
 
 import fdiff
 from fdiff.device_arrays import lies_on_device
-from fdiff.errors import DeviceError, InputError
+from fdiff.errors import DeviceError, InputError, UnsupportedError
 from fdiff.kernels.cuda import adapter, driver
 from fdiff.kernels.cuda.driver import DriverState
 from fdiff.tree import flatten
@@ -114,6 +114,16 @@ def test_the_outermost_call_decides():
 def test_tapes_of_functions_for_a_device_need_none():
     one, other = fdiff.grad(f, device="cuda"), fdiff.grad(f)
     assert str(fdiff.make_tape(one, X)) == str(fdiff.make_tape(other, X))
+
+
+def test_kernels_for_a_gpu_are_shown_without_one():
+    text = fdiff.source(fdiff.grad(f), X, device="cuda")
+    assert re.search(r"^# .+ blocks of 256 threads\ndef kernel\w*\(", text)
+    assert text == fdiff.source(fdiff.grad(f, device="cuda"), X, device="cuda")
+    with pytest.raises(InputError, match=r"source\(f\): stage='fuse' is a pass for the CPU"):
+        fdiff.source(f, X, stage="fuse", device="cuda")
+    with pytest.raises(UnsupportedError, match="has no kernel"):
+        fdiff.source(np.linalg.eigvalsh, np.eye(2), device="cuda")
 
 
 # --- why there is no CUDA -------------------------------------------------------------------------
