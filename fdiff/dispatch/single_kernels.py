@@ -61,8 +61,9 @@ def single_kernel(
     captured = variant.refresh(f)
     if captured is None or not variant.cacheable:
         reads = next((one for _, reads in variant.inner for one in reads.opaque), "what it reads")
-        fact = f"the function cannot be compiled once for all calls, because {reads} may change."
-        raise failure(UnsupportedError, call, fact, "Pass it as an argument.")
+        fact = f"the function has to run at each call, because of {reads}."
+        way = "Take that out of the function, or pass it as an argument."
+        raise failure(UnsupportedError, call, fact, way)
     markers = [_marker(leaf) for leaf in leaves]
     (own, named), vectors = _arguments(spec, markers, split)
     arrays = [*variant.leaves(own, named), *captured]

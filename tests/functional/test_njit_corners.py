@@ -5,6 +5,7 @@ import os
 import pickle
 import threading
 import weakref
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -14,7 +15,12 @@ from test_njit import assert_same, in_njit
 
 import fdiff
 
-RNG = np.random.default_rng(1)
+
+class Pair(NamedTuple):
+    """Two arguments, or two results."""
+
+    a: object
+    b: object
 
 
 def called(prepared, *args):
@@ -210,6 +216,20 @@ def test_ints_are_floats_where_they_are_differentiated():
         numba.njit(lambda x: scaled(x, 2))(np.ones(3))
 
 
+def test_named_tuples_vectors_left_out_and_unsigned_ints():
+    pair = fdiff.njit(fdiff.jit(lambda p: Pair(p.b, np.sum(p.a))), Pair(np.ones(3), 2.0))
+    assert numba.njit(lambda p: pair(p))(Pair(np.ones(3), 5.0)) == Pair(5.0, 3.0)
+    pull = fdiff.njit(fdiff.vjp(squares), np.ones(3))
+    assert_same(numba.njit(lambda x: pull(x))(np.ones(3)), (3.0, np.full(3, 2.0)))
+    push = fdiff.jvp(np.sin)
+    x, v = np.ones(3, "f4"), np.arange(6)[::2]
+    assert_same(called(push, x, v)(x, v), push(x, v))
+    times = fdiff.njit(fdiff.jit(lambda x, n: x * n), np.ones(1), 3)
+    multiply = numba.njit(lambda x, n: times(x, n))
+    for n in (np.uint8(200), -3, np.uint64(2**63 + 5)):
+        assert_same(multiply(np.ones(1), n), np.array([float(n)]))
+
+
 def test_keywords_functions_as_arguments_and_cfuncs():
     scaled = fdiff.njit(fdiff.grad(lambda x, scale: np.sum(x * x) * scale), np.ones(3), scale=2.0)
     assert_same(numba.njit(lambda x: scaled(x, scale=3.0))(np.ones(3)), np.full(3, 6.0))
@@ -229,6 +249,13 @@ def test_what_has_no_form_in_njit_code_is_refused():
         fdiff.njit(fdiff.grad(lambda d: squares(d["a"])), {"a": np.ones(3)})
     with pytest.raises(fdiff.errors.UnsupportedError, match="there is no kernel for argsort"):
         fdiff.njit(fdiff.jit(np.unique), np.ones(3))
+    with pytest.raises(fdiff.errors.UnsupportedError, match=r"no kernel for .*complex128"):
+        fdiff.njit(fdiff.jit(lambda z: z * z), 1j)
+    with (
+        pytest.warns(fdiff.errors.RetraceWarning, match="random numbers"),
+        pytest.raises(fdiff.errors.UnsupportedError, match="has to run at each call, because of"),
+    ):
+        fdiff.njit(fdiff.jit(lambda x: x * np.random.rand()), np.ones(3))  # noqa: NPY002 - as users do
     with pytest.raises(fdiff.errors.InputError, match="expects a prepared function"):
         fdiff.njit(squares, np.ones(3))
     with pytest.raises(fdiff.errors.InputError, match="misses must be 'python' or 'raise'"):
