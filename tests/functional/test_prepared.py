@@ -30,6 +30,7 @@ OPERATORS = list(SIGNATURES)
 def _own_choice(monkeypatch):
     """Tiers are chosen by cost, nothing is known."""
     monkeypatch.delenv("FDIFF_TIER", raising=False)
+    monkeypatch.delenv("FDIFF_COMPILER", raising=False)  # another one is named in the repr
     fdiff.cache_clear()
 
 
