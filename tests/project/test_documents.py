@@ -40,7 +40,8 @@ OF_FDIFF = {
 @pytest.mark.parametrize(
     "name",
     [
-        *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "kernel-language"),
+        *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "njit"),
+        "kernel-language",
         "../fdiff/kernels/README",
     ],
 )
