@@ -5,7 +5,8 @@ result), `trace` and `capture` (from Python to a tape), `transforms` (from tape 
 (from a tape to machine code). `ops` holds the operations.
 
 Kernels are Numba source. By default a fast path compiles them, which is tested against Numba; where
-``FDIFF_COMPILER=numba`` or ``jit(f, compiler="numba")`` asks for it, Numba does.
+``FDIFF_COMPILER=numba`` or ``jit(f, compiler="numba")`` asks for it, Numba does. With
+``device="cuda"`` kernels are made for a GPU, and `numba.cuda` compiles them.
 """
 
 from .process import forking as forking  # first, so that a fork waits for all the others
