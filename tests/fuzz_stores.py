@@ -127,9 +127,11 @@ def compiled_quickly() -> Generator[None]:
         parsed.verify()
         return bytes(quick.emit_object(parsed))
 
-    def stored(text: str, symbol: str, compiled: Callable[[], bytes]) -> tuple[Any, bool]:
+    def stored(
+        text: str, symbol: str, compiler: str, compiled: Callable[[], bytes]
+    ) -> tuple[Any, bool]:
         if symbol != "kernel":
-            return from_disk(text, symbol, compiled)
+            return from_disk(text, symbol, compiler, compiled)
         return machine.Loaded(compiled(), symbol), False
 
     from_disk = machine_code._loaded

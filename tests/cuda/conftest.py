@@ -13,3 +13,6 @@ PARTS = {
 part = os.environ.get("FDIFF_CUDA_TESTS", "")
 collect_ignore = [name for key, names in PARTS.items() if key != part for name in names]
 collect_ignore += ["stubbed_gpu.py", "cupy_stub.py"]  # programs of test_gpu_calls.py
+# What tests share, which imports numba-cuda or its simulator as they do.
+collect_ignore += [] if part == "values" else ["running.py"]
+collect_ignore += [] if part == "compilation" else ["compiling.py"]

@@ -320,6 +320,8 @@ def test_prange_misses_and_finds():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # of JAX, which other tests import
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python, where threads run
 def test_forked_children_call_and_miss():
     call = called(fdiff.value_and_grad(squares), np.ones(2))
     call(np.ones(2))
