@@ -190,8 +190,17 @@ def gradgradcheck(
 ) -> bool:
     """Compare second derivatives of `f` with measured ones: `gradcheck` of its vector products.
 
-    Parameters and result are those of `gradcheck`; the vector is drawn at random, the same at each
-    call.
+    The vector is drawn at random, the same at each call.
+
+    Parameters
+    ----------
+    f, inputs, eps, atol, rtol, raise_exception
+        As for `gradcheck`.
+
+    Returns
+    -------
+    bool
+        Whether all entries agree. Costs two gradients of `f` for each entry of the inputs.
 
     Raises
     ------

@@ -103,7 +103,8 @@ def hvp(
     Returns
     -------
     tuple
-        The output of `f`, and an array for each input (the prepared function gives the latter).
+        The output of `f`, and an array for each input (the prepared function gives the latter), in
+        units of ``f`` times ``v`` per squared unit of the input.
         Forward over reverse mode: costs a small multiple of one gradient; no Hessian is formed.
 
     Raises
@@ -155,8 +156,25 @@ def vhp(
 ) -> object:
     """Product of a vector with the Hessian of a scalar function: ``(output, v^T H)``.
 
-    The Hessian is symmetric, so that this is `hvp` by another name, with the same parameters and
-    cost.
+    The Hessian is symmetric, so that this is `hvp` by another name.
+
+    Parameters
+    ----------
+    f : callable
+        Function of arrays that returns a single array with one element.
+    inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
+        Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned.
+    v : array or tuple of arrays, optional
+        Built and shaped exactly like the inputs.
+    create_graph, strict, argnums, device
+        As for `hvp`.
+
+    Returns
+    -------
+    tuple
+        The output of `f`, and an array for each input (the prepared function gives the latter), in
+        units of ``f`` times ``v`` per squared unit of the input. Costs a small multiple of one
+        gradient; no Hessian is formed.
 
     Raises
     ------

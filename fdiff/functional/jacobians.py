@@ -247,9 +247,21 @@ def jacrev(
 ) -> Prepared[P, Any]:
     """Function that computes the Jacobian of `f` row by row, in reverse mode.
 
-    Parameters are those of `jacobian`; arguments and results may be nested tuples, lists, dicts
-    and dataclasses: the result has the structure of the outputs, and each entry that of the
-    inputs.
+    Parameters
+    ----------
+    f : callable
+        Function of arrays; arguments and results may be nested tuples, lists, dicts, dataclasses.
+    argnums : int or tuple of int
+        The arguments that are differentiated.
+    chunk_size, complex_inputs, device
+        As for `jacobian`.
+
+    Returns
+    -------
+    callable
+        A function of the arguments of `f`, whose result has the structure of the outputs, and each
+        entry that of the inputs: arrays of shape ``out + inn``, in units of the output per unit of
+        the input. Costs one sweep for each entry of the outputs, in batches.
 
     Raises
     ------
@@ -278,7 +290,16 @@ def jacfwd(
 ) -> Prepared[P, Any]:
     """Function that computes the Jacobian of `f` column by column, in forward mode.
 
-    Parameters and structure of results are those of `jacrev`.
+    Parameters
+    ----------
+    f, argnums, chunk_size, complex_inputs, device
+        As for `jacrev`.
+
+    Returns
+    -------
+    callable
+        A function of the arguments of `f` with results as those of `jacrev`. Costs one sweep for
+        each entry of the inputs, in batches.
 
     Raises
     ------
