@@ -23,6 +23,20 @@ def _switched(variable: str, said: str) -> bool | None:
     return said == "1" if said else None
 
 
+DUMP = "FDIFF_DUMP"  # which programs are printed to stderr while they are made
+TAPES = "tapes"  # the word for tapes; others are names of passes of the kernel compiler
+
+
+def dumped() -> frozenset[str]:
+    """The words of ``FDIFF_DUMP``."""
+    return _words(os.environ.get(DUMP, ""))
+
+
+@lru_cache(maxsize=8)
+def _words(said: str) -> frozenset[str]:
+    return frozenset(said.split(",")) - {""}
+
+
 def is_worker() -> bool:
     """Whether this is a worker of `multiprocessing`."""
     processes = sys.modules.get("multiprocessing.process")

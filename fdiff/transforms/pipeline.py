@@ -5,16 +5,19 @@ step takes a tape and the operator's request and gives a tape; None ends the pip
 does not apply, or would not pay. Operators begin with the tape that `PREPARE` gives, once for each
 trace, and end with `GUARD`. The steps themselves are written in the modules imported here.
 
-Calls for one point only (`Variant.eager`) use no tape: docs/decisions/two-sweeps.md.
+``FDIFF_DUMP=tapes`` prints the tape to stderr after each step. Calls for one point only
+(`Variant.eager`) use no tape: docs/decisions/two-sweeps.md.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
+from ..process.environment import TAPES, dumped
 from ..tape import Tape
 from .batch import batch
 from .derivative_tapes import (
@@ -97,6 +100,10 @@ def attempt(pipeline: Pipeline, tape: Tape, request: Request) -> Tape | None:
     found: Tape | None = tape
     for step in pipeline:
         found = step.run(found, request)
+        if TAPES in dumped():
+            sys.stderr.write(
+                f"--- {step.name}: {step.leaves}\n{'(does not apply)' if found is None else found}\n"
+            )
         for watcher in WATCHERS:
             watcher(step.name, found)
         if found is None:

@@ -84,6 +84,15 @@ def test_every_kind_of_item_is_printed(name):
     assert any(words in line for line in fdiff.source(fdiff.grad(f), x, stage=stage).splitlines())
 
 
+def test_tapes_are_dumped_after_each_step(monkeypatch, capsys):
+    monkeypatch.setenv("FDIFF_DUMP", "tapes")
+    fdiff.source(fdiff.value_and_grad(rosenbrock), np.ones(5))
+    text = capsys.readouterr().err
+    assert text.count("--- ") >= 4
+    assert "--- simplify: " in text
+    assert text.count("\ntape\n") == text.count("--- ") - text.count("(does not apply)")
+
+
 def test_a_dump_goes_to_stderr(monkeypatch, capsys):
     monkeypatch.setenv("FDIFF_DUMP", "fuse,tile_rows")
     monkeypatch.setenv("FDIFF_CACHE_DIR", "off")

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fdiff
+from fdiff.tape import verify
 from fdiff.transforms import pipeline
 
 N = 40
@@ -139,3 +142,41 @@ def test_inside_another_trace():
 
 def test_a_jacobian_that_vanishes():
     np.testing.assert_array_equal(fdiff.jacobian(np.floor, X), np.zeros((N, N)))
+
+
+TERMS = (np.sin, np.exp, np.square, lambda z: z * np.cos(z), np.tanh)
+drawn = st.lists(
+    st.tuples(st.integers(0, 6), st.sampled_from(range(len(TERMS))), st.integers(1, 3)),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(terms=drawn, seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_what_is_compressed_comes_back(terms, seed):
+    """Jacobians of sums and products of neighbours, against complex steps, column by column."""
+    weights = np.random.default_rng(seed).normal(size=len(terms))
+    taken = []
+
+    def f(x):
+        n = x.shape[0] - 6
+        total = np.zeros(n, x.dtype) if x.dtype.kind == "c" else np.zeros(n)
+        for weight, (shift, term, power) in zip(weights, terms, strict=True):
+            total = total + weight * TERMS[term](x[shift : shift + n]) * x[3 : 3 + n] ** power
+        return total
+
+    def watch(name, tape):
+        if tape is not None:
+            verify(tape)
+            taken.append(name)
+
+    fdiff.dispatch.program.forget()
+    pipeline.WATCHERS.append(watch)
+    try:
+        found = fdiff.jacfwd(f)(X)
+    finally:
+        pipeline.WATCHERS.remove(watch)
+    steps = [f(X + 1e-30j * column).imag / 1e-30 for column in np.eye(N)]
+    np.testing.assert_allclose(found, np.stack(steps, axis=1), rtol=1e-13, atol=1e-14)
+    assert "compressed" in taken

@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 from ...errors import InputError, failure
+from ...process.environment import DUMP, TAPES, dumped
 from ...process.forking import no_fork
 from ..ir.graph import KernelGraph
 from ..ir.loops import LoopProgram
@@ -44,7 +45,6 @@ from .tile.row_tiling import tile_rows
 from .tile.staging import stage_gathers
 
 VERIFY = "FDIFF_VERIFY"  # a variable of the environment: verify the program after each pass
-DUMP = "FDIFF_DUMP"  # another: print the program after the passes named, or after all
 
 
 class Pass(NamedTuple):
@@ -184,7 +184,7 @@ def text_after(graph: KernelGraph, name: str) -> str:
 
 def _inspect(step: Pass, before: Form, program: Form, graph: KernelGraph) -> None:
     """Verify and print the program after a pass, where the environment asks for it."""
-    if step.name in _dumped(os.environ.get(DUMP, "")):
+    if step.name in _printed(dumped()):
         text = "(unchanged)\n" if program == before else listing(program)
         sys.stderr.write(f"--- {step.name}: {step.leaves}\n{text}\n")
     if program is not before:
@@ -192,12 +192,11 @@ def _inspect(step: Pass, before: Form, program: Form, graph: KernelGraph) -> Non
 
 
 @lru_cache(maxsize=8)
-def _dumped(said: str) -> frozenset[str]:
+def _printed(words: frozenset[str]) -> frozenset[str]:
     """The passes after which the environment asks for a print."""
-    words = frozenset(said.split(",")) - {""}
-    if unknown := sorted(words - {"passes", *NAMES}):
+    if unknown := sorted(words - {"passes", TAPES, *NAMES}):
         fact = f"no pass of the kernel compiler is called {', '.join(map(repr, unknown))}."
-        way = f"Set it to passes, for all, or to some of: {', '.join(NAMES)}."
+        way = f"Set it to passes, for all, to {TAPES}, or to some of: {', '.join(NAMES)}."
         raise failure(InputError, DUMP, fact, way)
     return frozenset(NAMES) if "passes" in words else words
 
