@@ -101,9 +101,8 @@ def attempt(pipeline: Pipeline, tape: Tape, request: Request) -> Tape | None:
     for step in pipeline:
         found = step.run(found, request)
         if TAPES in dumped():
-            sys.stderr.write(
-                f"--- {step.name}: {step.leaves}\n{'(does not apply)' if found is None else found}\n"
-            )
+            text = "(does not apply)" if found is None else found
+            sys.stderr.write(f"--- {step.name}: {step.leaves}\n{text}\n")
         for watcher in WATCHERS:
             watcher(step.name, found)
         if found is None:

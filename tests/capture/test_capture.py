@@ -391,7 +391,8 @@ def generator_reads_global():
 
 
 def numba_function():
-    numba = pytest.importorskip("numba")
+    import numba
+
     m = module("def g(): return data", data=A)
     m.g = numba.njit(m.g)
     n = module("def f(): return g()", "userland2", g=m.g)

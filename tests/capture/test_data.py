@@ -5,6 +5,7 @@ seen, of any kind and from anywhere.
 """
 
 import copy
+import operator
 import warnings
 
 import numba
@@ -59,7 +60,8 @@ def sparse(kind):
 
 def table(change):
     def make():
-        pd = pytest.importorskip("pandas")
+        import pandas as pd
+
         frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "k": [1, 2, 3], "name": ["x", "y", "z"]})
         use = lambda d: d["a"].to_numpy() * d["k"].to_numpy() * (d["name"] == "y").sum()
         return frame, use, change
@@ -68,8 +70,10 @@ def table(change):
 
 
 def series():
-    pd = pytest.importorskip("pandas")
-    return pd.Series([1.0, 2.0, 3.0]), lambda d: d.values, lambda d: d.__setitem__(1, 7.0)
+    import pandas as pd
+
+    values = operator.attrgetter("values")
+    return pd.Series([1.0, 2.0, 3.0]), values, lambda d: d.__setitem__(1, 7.0)
 
 
 def labels(frame):
@@ -148,7 +152,8 @@ def test_data_that_cannot_be_compared_says_so():
 
 
 def test_tables_in_arithmetic_say_what_to_write():
-    pd = pytest.importorskip("pandas")
+    import pandas as pd
+
     column, frame = pd.Series(X), pd.DataFrame({"a": X, "b": X})
     meetings = [
         lambda x: np.sum(column * x), lambda x: np.sum(x - column), lambda x: np.sum(x @ frame),
@@ -171,7 +176,8 @@ def test_tables_in_arithmetic_say_what_to_write():
 
 
 def test_tables_as_arguments():
-    pd = pytest.importorskip("pandas")
+    import pandas as pd
+
     column, frame = pd.Series(X), pd.DataFrame({"a": X})
     f = lambda x, d: np.sum(x**2 * d["a"].to_numpy())
     with warnings.catch_warnings():
@@ -192,7 +198,8 @@ def test_tables_as_arguments():
 
 
 def test_what_is_stored_in_a_table():
-    pd = pytest.importorskip("pandas")
+    import pandas as pd
+
     frame = pd.DataFrame({"a": X})
 
     def f(x):
@@ -208,7 +215,8 @@ def test_what_is_stored_in_a_table():
 
 
 def test_random_rows_are_drawn_at_each_call():
-    pd = pytest.importorskip("pandas")
+    import pandas as pd
+
     frame = pd.DataFrame({"a": np.arange(1000.0)})
     f = lambda x: x[0] * frame.sample(1)["a"].to_numpy()[0]
     g = fdiff.grad(f)

@@ -1,6 +1,7 @@
 """One kernel for one structure: in memory, on disk, in another process and in many threads."""
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -387,6 +388,18 @@ def test_an_edited_helper_makes_another_name(monkeypatch):
     assert cache.name_of("other text") != name
     monkeypatch.setattr(cache, "environment", lambda: "other helpers")
     assert cache.name_of("text") != name
+
+
+def test_an_edited_line_of_a_helper_makes_another_environment(tmp_path, monkeypatch):
+    """Of the folders whose code becomes part of kernels, here a copy of them."""
+    for name in ("runtime", "llvm", "numba"):
+        shutil.copytree(Path(cache.__file__).parent / name, tmp_path / name)
+    monkeypatch.setattr(cache, "_HERE", tmp_path)
+    before = cache.environment.__wrapped__()
+    assert cache.environment.__wrapped__() == before
+    formulas = tmp_path / "runtime" / "maths" / "slopes.py"
+    formulas.write_text(formulas.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
+    assert cache.environment.__wrapped__() != before
 
 
 def test_the_directory_is_private(folder):

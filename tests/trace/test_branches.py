@@ -837,7 +837,7 @@ def test_an_error_of_one_branch_is_raised_there_alone():
 
 
 def test_a_solver_that_goes_its_own_way_at_each_call():
-    scipy_optimize = pytest.importorskip("scipy.optimize")
+    import scipy.optimize as scipy_optimize
 
     def cost(x):
         r = np.abs(x - np.array([1.0, -2.0, 3.0]))
